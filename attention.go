@@ -1,0 +1,201 @@
+package attn
+
+// Attend computes dst = softmax(scale·QKᵀ + …)·V on the calling goroutine, one
+// head after the other, without allocating.
+//
+//	q   [B, H, Lq, D]
+//	k   [B, KVH, Lk, D]     KVH divides H; head h reads key/value head h/(H/KVH)
+//	v   [B, KVH, Lk, Dv]
+//	dst [B, H, Lq, Dv]
+//
+// Every dimension, any strides and any length are allowed. dst must not share
+// elements with an input; inputs may share memory with each other. A row
+// without a live key is zero. If the arguments are invalid, Attend returns an error that names
+// the argument and has written nothing.
+//
+// The result's bits depend on nothing but the row's own query, its live keys
+// and values and their absolute positions: not on the CPU, the batch, the strides, or the
+// way queries are split over calls.
+func Attend(dst, q, k, v Tensor, opt *Options) error {
+	var p plan
+	if err := p.init(&dst, &q, &k, &v, opt); err != nil {
+		return err
+	}
+	p.attend()
+	return nil
+}
+
+// attend computes a validated call on the calling goroutine.
+func (p *plan) attend() {
+	if p.dst.empty() {
+		return
+	}
+	p.fitRows()
+	w := scratches.Get().(*scratch)
+	w.fit(p)
+	for i := range p.items() {
+		w.item(p, i)
+	}
+	scratches.Put(w)
+}
+
+// A chunk is the unit of work: rows of queries that share a key/value head.
+// Row r of batch entry b and head kv is query r/group of query head
+// kv·group + r%group, so that the heads of a group share each key they load,
+// and the rows of a tile are near each other in position.
+type chunk struct {
+	b, kv     int
+	row, rows int
+}
+
+// items is the number of chunks of the call.
+func (p *plan) items() int { return p.batch * p.kvHeads * p.chunksPerHead() }
+
+func (p *plan) chunksPerHead() int {
+	return (p.lq*p.group + p.chunkRows - 1) / p.chunkRows
+}
+
+// item computes chunk i of the call.
+func (w *scratch) item(p *plan, i int) {
+	per := p.chunksPerHead()
+	c := chunk{b: i / per / p.kvHeads, kv: i / per % p.kvHeads, row: i % per * p.chunkRows}
+	end := min(c.row+p.chunkRows, p.lq*p.group)
+	liveEnd := max(c.row, min(end, p.queryLen(c.b)*p.group))
+	p.clearRows(chunk{c.b, c.kv, liveEnd, end - liveEnd})
+	c.rows = liveEnd - c.row
+	if c.rows > 0 {
+		w.attend(p, &c)
+	}
+}
+
+// locate returns the query head and query index of a row.
+func (p *plan) locate(kv, row int) (h, i int) {
+	return kv*p.group + row%p.group, row / p.group
+}
+
+// clearRows writes the result of rows without keys.
+func (p *plan) clearRows(c chunk) {
+	for r := c.row; r < c.row+c.rows; r++ {
+		h, i := p.locate(c.kv, r)
+		clear(p.dst.row(c.b, h, i))
+		if p.lse != nil {
+			p.lse[(c.b*p.heads+h)*p.lq+i] = negInf
+		}
+		if p.weights.Data != nil {
+			clear(p.weights.row(c.b, h, i))
+		}
+	}
+}
+
+// attend computes the rows of one chunk.
+func (w *scratch) attend(p *plan, c *chunk) {
+	w.loadQueries(p, c)
+	lo, hi := p.chunkKeys(c)
+	total := &w.total
+	total.reset(c.rows, p.oStride())
+	for first := lo; first < hi; {
+		end := min(hi, (first/Segment+1)*Segment)
+		if first == lo { // the empty state is the identity: no need to merge
+			w.segment(p, c, total, first, end)
+		} else {
+			w.part.reset(c.rows, p.oStride())
+			w.segment(p, c, &w.part, first, end)
+			w.merge(total, &w.part, c.rows, p.oStride())
+		}
+		first = end
+	}
+	w.finish(p, c, lo, hi)
+}
+
+// loadQueries scales the queries of the chunk once for all keys.
+func (w *scratch) loadQueries(p *plan, c *chunk) {
+	for r := range c.rows {
+		h, i := p.locate(c.kv, c.row+r)
+		scale(w.q[r*p.d:], p.q.row(c.b, h, i), p.scale)
+	}
+}
+
+// chunkKeys returns the keys that some row of the chunk sees by position.
+func (p *plan) chunkKeys(c *chunk) (lo, hi int) {
+	lo, _ = p.keyRange(c.b, c.row/p.group)
+	_, hi = p.keyRange(c.b, (c.row+c.rows-1)/p.group)
+	return lo, max(lo, hi)
+}
+
+// segment adds keys [lo, hi) of one segment to a state.
+func (w *scratch) segment(p *plan, c *chunk, st *state, lo, hi int) {
+	for lo < hi {
+		first := lo / Block * Block
+		end := min(hi, first+Block)
+		w.block(p, c, st, first, lo, end)
+		lo = end
+	}
+}
+
+// merge puts part, whose keys follow total's, into total.
+func (w *scratch) merge(total, part *state, rows, oStride int) {
+	mergeSums(total.m[:rows], total.l, part.m, part.l, w.alpha, w.beta)
+	for r := range rows {
+		merge(total.o[r*oStride:], part.o[r*oStride:][:oStride], w.alpha[r], w.beta[r])
+	}
+}
+
+// finish writes the results of the chunk, whose keys are [lo, hi).
+func (w *scratch) finish(p *plan, c *chunk, lo, hi int) {
+	if p.lse != nil {
+		w.writeLSE(p, c)
+	}
+	if p.sinks != nil {
+		w.mergeSinks(p, c)
+	}
+	total := &w.total
+	for r := range c.rows {
+		h, i := p.locate(c.kv, c.row+r)
+		dst := p.dst.row(c.b, h, i)
+		if total.l[r] == 0 {
+			clear(dst) // no live key
+			continue
+		}
+		scale(dst, total.o[r*p.oStride():][:p.dv], 1/total.l[r])
+	}
+	if p.weights.Data != nil {
+		w.writeWeights(p, c, lo, hi)
+	}
+}
+
+func (w *scratch) writeLSE(p *plan, c *chunk) {
+	for r := range c.rows {
+		h, i := p.locate(c.kv, c.row+r)
+		p.lse[(c.b*p.heads+h)*p.lq+i] = w.total.logSum(r)
+	}
+}
+
+// logSum is the log-sum-exp of row r.
+func (s *state) logSum(r int) float32 { return s.m[r] + log32(s.l[r]) }
+
+// mergeSinks merges each row with a state of maximum sink, sum 1 and output 0.
+func (w *scratch) mergeSinks(p *plan, c *chunk) {
+	for r := range c.rows {
+		h, _ := p.locate(c.kv, c.row+r)
+		w.part.m[r], w.part.l[r] = p.sinks[h], 1
+	}
+	clear(w.part.o[:p.oStride()])
+	mergeSums(w.total.m[:c.rows], w.total.l, w.part.m, w.part.l, w.alpha, w.beta)
+	for r := range c.rows {
+		merge(w.total.o[r*p.oStride():], w.part.o[:p.oStride()], w.alpha[r], w.beta[r])
+	}
+}
+
+// writeWeights computes the scores again, now that the final maximum and sum are known.
+func (w *scratch) writeWeights(p *plan, c *chunk, lo, hi int) {
+	for r := range c.rows {
+		h, i := p.locate(c.kv, c.row+r)
+		clear(p.weights.row(c.b, h, i))
+	}
+	for lo < hi {
+		first := lo / Block * Block
+		end := min(hi, first+Block)
+		w.weightsBlock(p, c, first, lo, end)
+		lo = end
+	}
+}

@@ -1,0 +1,234 @@
+package attn
+
+import "math"
+
+// block is one block of keys and values in the form that the kernels read.
+// Key indices are relative to the block's first key, which is a multiple of Block.
+type block struct {
+	first  int // absolute index of the block's first key
+	lo, hi int // keys that the chunk may see; no other is read
+
+	k       []float32 // from key 0 of the block on: packed panels, or the caller's rows
+	kStride int       // distance of the caller's rows; 0 if packed
+
+	v      []float32 // from key 0 of the block on
+	values values    // how v is laid out; keys is set for each tile
+
+	scanned bool // finite is known
+	finite  bool // no value in [lo, hi) is NaN or infinite
+}
+
+// block adds keys [lo, hi) of the block that starts at key first to a state.
+func (w *scratch) block(p *plan, c *chunk, st *state, first, lo, hi int) {
+	b := block{first: first, lo: lo - first, hi: hi - first}
+	w.loadKeys(p, c, &b)
+	w.loadValues(p, c, &b)
+	for r := 0; r < c.rows; {
+		t := b.tile(p, c, r)
+		if t.lo < t.hi {
+			w.tile(p, c, st, &b, &t)
+		}
+		r += t.rows
+	}
+}
+
+// loadKeys packs the keys, unless they are packed already or there are too few queries.
+func (w *scratch) loadKeys(p *plan, c *chunk, b *block) {
+	if p.cache != nil {
+		b.k = p.cache.blockKeys(c.b, c.kv, b.first)
+		return
+	}
+	if c.rows <= rawRows {
+		b.k, b.kStride = p.k.Data[p.k.offset(c.b, c.kv, b.first):], max(1, p.k.SL)
+		return
+	}
+	from := b.lo / panel * panel // panels begin at multiples of panel
+	b.k = w.k
+	packKeys(w.k[from*p.d:], p.k.Data[p.k.offset(c.b, c.kv, b.first+from):], p.k.SL, b.hi-from, p.d)
+}
+
+// loadValues packs the values under the same conditions. Whole vectors can be
+// read where they are.
+func (w *scratch) loadValues(p *plan, c *chunk, b *block) {
+	b.values = values{cols: roundUp(p.dv, 8), stride: panel, panelStride: Block * panel}
+	if p.cache != nil {
+		b.v = p.cache.blockValues(c.b, c.kv, b.first)
+		return
+	}
+	if c.rows <= rawRows && p.dv%8 == 0 {
+		b.v = p.v.Data[p.v.offset(c.b, c.kv, b.first):]
+		b.values.stride, b.values.panelStride = p.v.SL, panel
+		return
+	}
+	b.v = w.v
+	packValues(w.v[b.lo*panel:], p.v.Data[p.v.offset(c.b, c.kv, b.first+b.lo):], p.v.SL, b.hi-b.lo, p.dv)
+}
+
+// allFinite reports whether weights of 0 make any value of the block vanish.
+// It looks once, and only for blocks in which some row does not see some key.
+func (b *block) allFinite() bool {
+	if !b.scanned {
+		b.scanned, b.finite = true, b.scan()
+	}
+	return b.finite
+}
+
+func (b *block) scan() bool {
+	step := min(b.values.panelStride, panel) // raw rows and panels are runs of panel columns
+	for c := 0; c < b.values.cols; c += step {
+		run := b.v[c/panel*b.values.panelStride:]
+		for j := b.lo; j < b.hi; j++ {
+			if !allFinite(run[j*b.values.stride:][:min(step, b.values.cols-c)]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// tile is the rows that go through the kernels together, and the keys of the
+// block that at least one of them sees.
+type tile struct {
+	row, rows int
+	lo, hi    int
+	uniform   bool // all rows see all keys of [lo, hi), by position
+}
+
+// tile returns the tile that starts at a row of the chunk: tileRows rows if they see the
+// same keys, else fewer, so that little is computed for nothing.
+func (b *block) tile(p *plan, c *chunk, row int) tile {
+	t := tile{row: row, rows: min(tileRows, c.rows-row)}
+	lo, hi := b.keyRange(p, c, row)
+	lastLo, lastHi := b.keyRange(p, c, row+t.rows-1)
+	if lo != lastLo || hi != lastHi {
+		t.rows = min(diagonalRows, c.rows-row)
+		lastLo, lastHi = b.keyRange(p, c, row+t.rows-1)
+	}
+	t.lo, t.hi = lo, lastHi // the bounds never decrease from row to row
+	t.uniform = lo == lastLo && hi == lastHi
+	return t
+}
+
+// keyRange is the block's part of the keys that a row of the chunk sees by position.
+func (b *block) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
+	lo, hi = p.keyRange(c.b, (c.row+row)/p.group)
+	return min(max(lo-b.first, b.lo), b.hi), min(max(hi-b.first, b.lo), b.hi)
+}
+
+// tile takes one tile through score, softmax and accumulate.
+func (w *scratch) tile(p *plan, c *chunk, st *state, b *block, t *tile) {
+	w.scores(p, c, b, t)
+	m, l := st.m[t.row:], st.l[t.row:]
+	pairwise := p.mask.Data != nil || p.bias.Data != nil
+	var dead bool
+	if t.uniform && !pairwise && t.lo == 0 && t.hi == Block {
+		dead = softmax(w.s, m, l, w.alpha, t.rows)
+	} else {
+		w.liveKeys(p, c, b, t)
+		dead = softmaxMasked(w.s, m, l, w.alpha, w.live, t.rows)
+	}
+	if dead {
+		w.markDead(m, t)
+	}
+	o, stride := st.o[t.row*p.oStride():], p.oStride()
+	values := b.values
+	values.keys = t.hi - t.lo
+	v := b.v[t.lo*values.stride:]
+	if (dead || pairwise || !t.uniform) && !b.allFinite() {
+		accumulateMasked(o, w.s[t.lo:], v, w.alpha, t.rows, stride, Block, &values)
+	} else {
+		accumulate(o, w.s[t.lo:], v, w.alpha, t.rows, stride, Block, &values)
+	}
+}
+
+// scores leaves the tile's scores in w.s: q·k, then softcap, bias and ALiBi
+// where asked for. It leaves in w.live which keys the bias does not mask.
+func (w *scratch) scores(p *plan, c *chunk, b *block, t *tile) {
+	q := w.q[t.row*p.d:]
+	if b.kStride == 0 {
+		from := t.lo / panel * panel
+		score(w.s[from:], q, b.k[from*p.d:], t.rows, p.d, (t.hi-from+panel-1)/panel)
+	} else {
+		scoreRows(w.s[t.lo:], q, b.k[t.lo*b.kStride:], t.rows, p.d, b.kStride, t.hi-t.lo)
+	}
+	if p.softcap == 0 && p.bias.Data == nil && p.slopes == nil {
+		return
+	}
+	for r := range t.rows {
+		h, i := p.locate(c.kv, c.row+t.row+r)
+		s := w.s[r*Block+t.lo : r*Block+t.hi]
+		if p.softcap > 0 {
+			softcap(s, p.softcap)
+		}
+		if p.bias.Data != nil {
+			at := p.bias.offset(c.b, h, i) + b.first
+			w.live[r] = addBias(s, p.bias.Data[at+t.lo:at+t.hi]) << t.lo
+		}
+		if p.slopes != nil {
+			alibi(s, p.slopes[h], b.first+t.lo-i-p.position(c.b))
+		}
+	}
+}
+
+// liveKeys leaves a bit in w.live for each key of the block that a row sees. If there is a bias,
+// scores has left its part there.
+func (w *scratch) liveKeys(p *plan, c *chunk, b *block, t *tile) {
+	lo, hi := t.lo, t.hi
+	for r := range t.rows {
+		if !t.uniform {
+			lo, hi = b.keyRange(p, c, t.row+r)
+		}
+		live := lowBits(hi) &^ lowBits(lo)
+		if p.bias.Data != nil {
+			live &= w.live[r]
+		}
+		if p.mask.Data != nil {
+			h, i := p.locate(c.kv, c.row+t.row+r)
+			at := p.mask.offset(c.b, h, i) + b.first
+			live &= maskBits(p.mask.Data[at+t.lo:at+t.hi]) << t.lo
+		}
+		w.live[r] = live
+	}
+}
+
+// lowBits has bits 0 to n−1 set.
+func lowBits(n int) uint64 { return 1<<n - 1 }
+
+// markDead takes the weights away from rows that have seen no score above −Inf:
+// they count as empty, so no value may reach their output.
+func (w *scratch) markDead(m []float32, t *tile) {
+	for r := range t.rows {
+		if m[r] == negInf {
+			for j := t.lo; j < t.hi; j++ {
+				w.s[r*Block+j] = math.Float32frombits(negZero)
+			}
+		}
+	}
+}
+
+// weightsBlock writes the weights of keys [lo, hi) of the block that starts at key first.
+func (w *scratch) weightsBlock(p *plan, c *chunk, first, lo, hi int) {
+	b := block{first: first, lo: lo - first, hi: hi - first}
+	w.loadKeys(p, c, &b)
+	for r := 0; r < c.rows; {
+		t := b.tile(p, c, r)
+		if t.lo < t.hi {
+			w.scores(p, c, &b, &t)
+			w.liveKeys(p, c, &b, &t)
+			w.writeTileWeights(p, c, &b, &t)
+		}
+		r += t.rows
+	}
+}
+
+func (w *scratch) writeTileWeights(p *plan, c *chunk, b *block, t *tile) {
+	for r := range t.rows {
+		m, l := w.total.m[t.row+r], w.total.l[t.row+r]
+		if l == 0 {
+			continue // no live key: the row is zero already
+		}
+		h, i := p.locate(c.kv, c.row+t.row+r)
+		at := p.weights.offset(c.b, h, i) + b.first
+		weights(p.weights.Data[at+t.lo:at+t.hi], w.s[r*Block+t.lo:], m, 1/l, w.live[r]>>t.lo)
+	}
+}

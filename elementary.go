@@ -1,0 +1,127 @@
+package attn
+
+import (
+	"math"
+
+	"github.com/seed-1415985d/attn/internal/f32"
+)
+
+// The constants of exp, written once: the generic code uses them as they are
+// and the assembly generators read them from this file's tests.
+//
+// exp(x) = 2ⁿ·exp(r), n = round(x/ln 2), r = x − n·ln 2. Adding expBias to
+// x/ln 2 rounds it to an integer and leaves n+127, the biased exponent of 2ⁿ,
+// in the low bits of the sum. ln 2 is split in two so that n·ln2Hi is exact.
+// The polynomial is the minimax one for the relative error of exp(r) on
+// |r| ≤ ln 2/2 with the first two coefficients fixed to 1; error 2⁻²⁸.
+const (
+	log2E = 0x1.715476p+0
+	ln2Hi = 0x1.62e4p-1
+	ln2Lo = 0x1.7f7d1cp-20
+
+	expBias = 0x1.8p+23 + 127
+
+	expC2 = 0x1.fffffcp-2
+	expC3 = 0x1.555492p-3
+	expC4 = 0x1.5558f2p-5
+	expC5 = 0x1.123a20p-7
+	expC6 = 0x1.6a23d0p-10
+
+	// expMin is the least x for which exp(x) ≥ 2⁻¹²⁶, the least normal number.
+	expMin = -0x1.5d589ep+6
+)
+
+// expReduced returns the polynomial's exp(r) and the rounded t = n + expBias.
+func expReduced(x float32) (p, t float32) {
+	t = f32.FMA(x, log2E, expBias)
+	n := t - expBias
+	r := f32.FMA(n, -ln2Hi, x)
+	r = f32.FMA(n, -ln2Lo, r)
+	p = f32.FMA(expC6, r, expC5)
+	p = f32.FMA(p, r, expC4)
+	p = f32.FMA(p, r, expC3)
+	p = f32.FMA(p, r, expC2)
+	p = f32.FMA(p, r, 1)
+	p = f32.FMA(p, r, 1)
+	return p, t
+}
+
+// expFlush is the exp of attention: x ≤ 0 or NaN; results below 2⁻¹²⁶ are +0.
+func expFlush(x float32) float32 {
+	if x < expMin {
+		return 0
+	}
+	p, t := expReduced(x)
+	return float32(p * math.Float32frombits(math.Float32bits(t)<<23))
+}
+
+// exp32 is exp over all of float32, with gradual underflow. The factor 2ⁿ is
+// applied in two halves because n+127 may lie outside the exponent's range.
+func exp32(x float32) float32 {
+	if x > 89 {
+		x = 89 // overflows to +Inf below
+	}
+	if x < -104 {
+		x = -104 // underflows to +0 below
+	}
+	p, t := expReduced(x)
+	n := int32(math.Float32bits(t)) - int32(math.Float32bits(expBias))
+	h := n >> 1
+	p = float32(p * math.Float32frombits(uint32(h+127)<<23))
+	return float32(p * math.Float32frombits(uint32(n-h+127)<<23))
+}
+
+// tanh32 is odd; for |x| < 0.625 a polynomial x + x³·P(x²), beyond it
+// 1 − 2e/(1+e) with e = exp(−2|x|), where nothing cancels.
+func tanh32(x float32) float32 {
+	const (
+		c0 = -0x1.555532p-2
+		c1 = 0x1.110726p-3
+		c2 = -0x1.b83c5ap-5
+		c3 = 0x1.52269cp-6
+		c4 = -0x1.75e1cep-8
+	)
+	a := math.Float32frombits(math.Float32bits(x) &^ (1 << 31))
+	var y float32
+	if a < 0.625 {
+		z := float32(a * a)
+		p := f32.FMA(c4, z, c3)
+		p = f32.FMA(p, z, c2)
+		p = f32.FMA(p, z, c1)
+		p = f32.FMA(p, z, c0)
+		y = f32.FMA(float32(a*z), p, a)
+	} else {
+		e := expFlush(float32(-2 * a))
+		y = f32.FMA(-2, float32(e/float32(1+e)), 1)
+	}
+	return math.Float32frombits(math.Float32bits(y) | math.Float32bits(x)&(1<<31))
+}
+
+// log32 is the natural logarithm, evaluated in float64 by operations that IEEE
+// 754 defines (so it is the same everywhere) and rounded once at the end. It
+// runs once a row, never in an inner loop.
+//
+// x = 2ᵏ·f with f in [√½, √2); ln f = 2·atanh(s), s = (f−1)/(f+1), |s| < 0.172,
+// by its Taylor series up to s¹⁷: the next term is below 2⁻⁵⁰.
+func log32(x float32) float32 {
+	switch {
+	case x != x || x < 0:
+		return float32(math.NaN())
+	case x == 0:
+		return float32(math.Inf(-1))
+	case x > math.MaxFloat32:
+		return x
+	}
+	f, k := math.Frexp(float64(x)) // exact; f in [½, 1)
+	if f < math.Sqrt2/2 {
+		f, k = f*2, k-1
+	}
+	s := float64(f-1) / float64(f+1)
+	z := float64(s * s)
+	p := 0.0
+	for n := 17; n >= 1; n -= 2 {
+		p = float64(p*z) + 1/float64(n)
+	}
+	const ln2 = 0x1.62e42fefa39efp-1
+	return float32(float64(2*float64(s*p)) + float64(float64(k)*ln2))
+}

@@ -1,0 +1,28 @@
+package attn
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Errors of this package wrap one of these; test with [errors.Is]. The text of
+// each error names the argument, what was expected and what came.
+var (
+	// ErrShape: a dimension is negative, too large, or does not match another argument.
+	ErrShape = errors.New("attn: shape mismatch")
+	// ErrStride: a stride is negative, overflows, or makes elements of an output coincide.
+	ErrStride = errors.New("attn: invalid stride")
+	// ErrLength: a buffer is too short for its view, or a list has the wrong length.
+	ErrLength = errors.New("attn: wrong length")
+	// ErrOverlap: an output shares memory with an input or with another output.
+	ErrOverlap = errors.New("attn: overlapping buffers")
+	// ErrOption: an option has a value outside its domain.
+	ErrOption = errors.New("attn: invalid option")
+	// ErrUnsupported: a valid request that this version cannot serve.
+	ErrUnsupported = errors.New("attn: unsupported")
+)
+
+// fail returns an error of the given kind: "attn: shape mismatch: k.H is 3, want …".
+func fail(kind error, format string, args ...any) error {
+	return fmt.Errorf("%w: %s", kind, fmt.Sprintf(format, args...))
+}

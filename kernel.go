@@ -1,0 +1,259 @@
+package attn
+
+// The kernels: their names, argument order and dispatch. Every kernel has a
+// generic twin in kernel_generic.go that defines what it computes; the
+// functions here check that the slices are long enough, because assembly does
+// not, and choose. The choice is a switch on one variable: calls through
+// func-typed variables would make the arguments escape to the heap.
+
+const (
+	// Block is the number of keys of one online-softmax step. Blocks start at
+	// absolute key indices that are multiples of Block.
+	Block = 64
+
+	// Segment is the number of keys that are summed from an empty state before
+	// they are merged with the keys to their left. Work is split between
+	// workers, and states are cut, at multiples of Segment.
+	Segment = 1024
+
+	// panel is the number of keys, or value columns, side by side in packed order.
+	panel = 16
+)
+
+// isa names an implementation of the kernels.
+type isa int
+
+const (
+	generic isa = iota
+	avx2
+	neon
+)
+
+func (i isa) String() string { return [...]string{"generic", "avx2", "neon"}[i] }
+
+// Implementation names the kernels in use: "avx2", "avx512", "neon" or
+// "generic". It is chosen once, when the program starts; the environment
+// variable ATTN_ISA forces one.
+func Implementation() string { return active.String() }
+
+// need panics if x has fewer than n elements: a bug in this package.
+func need[T any](x []T, n int) {
+	if n > 0 {
+		_ = x[n-1]
+	}
+}
+
+func packKeys(dst, k []float32, stride, n, d int) {
+	need(dst, roundUp(n, panel)*d)
+	need(k, (n-1)*stride+d)
+	if active == generic {
+		packKeysGeneric(dst, k, stride, n, d)
+		return
+	}
+	packKeysSIMD(&dst[0], &k[0], stride, n, d)
+}
+
+func packValues(dst, v []float32, stride, n, d int) {
+	need(dst, (roundUp(d, panel)/panel-1)*Block*panel+n*panel)
+	need(v, (n-1)*stride+d)
+	if active == generic {
+		packValuesGeneric(dst, v, stride, n, d)
+		return
+	}
+	packValuesSIMD(&dst[0], &v[0], stride, n, d)
+}
+
+func score(s, q, k []float32, rows, d, panels int) {
+	need(s, (rows-1)*Block+panels*panel)
+	need(q, rows*d)
+	need(k, panels*d*panel)
+	if active == generic {
+		scoreGeneric(s, q, k, rows, d, panels)
+		return
+	}
+	scoreSIMD(&s[0], &q[0], &k[0], rows, d, panels)
+}
+
+func scoreRows(s, q, k []float32, rows, d, stride, n int) {
+	need(s, (rows-1)*Block+n)
+	need(q, rows*d)
+	need(k, (n-1)*stride+d)
+	if active == generic {
+		scoreRowsGeneric(s, q, k, rows, d, stride, n)
+		return
+	}
+	scoreRowsSIMD(&s[0], &q[0], &k[0], rows, d, stride, n)
+}
+
+func softmax(s, m, l, alpha []float32, rows int) (dead bool) {
+	need(s, rows*Block)
+	need(m, rows)
+	need(l, rows)
+	need(alpha, rows)
+	if active == generic {
+		return softmaxGeneric(s, m, l, alpha, rows)
+	}
+	return softmaxSIMD(&s[0], &m[0], &l[0], &alpha[0], rows)
+}
+
+func softmaxMasked(s, m, l, alpha []float32, live []uint64, rows int) (dead bool) {
+	need(s, rows*Block)
+	need(m, rows)
+	need(l, rows)
+	need(alpha, rows)
+	need(live, rows)
+	if active == generic {
+		return softmaxMaskedGeneric(s, m, l, alpha, live, rows)
+	}
+	return softmaxMaskedSIMD(&s[0], &m[0], &l[0], &alpha[0], &live[0], rows)
+}
+
+// needBlock checks the operands of accumulate.
+func needBlock(o, p, v []float32, rows, oStride, pStride int, b *values) {
+	need(o, (rows-1)*oStride+b.cols)
+	need(p, (rows-1)*pStride+b.keys)
+	last := (b.cols - 1) / panel
+	need(v, last*b.panelStride+(b.keys-1)*b.stride+b.cols-last*panel)
+}
+
+func accumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *values) {
+	needBlock(o, p, v, rows, oStride, pStride, b)
+	if active == generic {
+		accumulateGeneric(o, p, v, alpha, rows, oStride, pStride, b)
+		return
+	}
+	var a *float32
+	if alpha != nil {
+		need(alpha, rows)
+		a = &alpha[0]
+	}
+	accumulateSIMD(&o[0], &p[0], &v[0], a, rows, oStride, pStride, b)
+}
+
+func accumulateMasked(o, p, v, alpha []float32, rows, oStride, pStride int, b *values) {
+	needBlock(o, p, v, rows, oStride, pStride, b)
+	need(alpha, rows)
+	if active == generic {
+		accumulateMaskedGeneric(o, p, v, alpha, rows, oStride, pStride, b)
+		return
+	}
+	accumulateMaskedSIMD(&o[0], &p[0], &v[0], &alpha[0], rows, oStride, pStride, b)
+}
+
+func scale(dst, x []float32, f float32) {
+	need(dst, len(x))
+	if active == generic || len(x) == 0 {
+		scaleGeneric(dst, x, f)
+		return
+	}
+	scaleSIMD(&dst[0], &x[0], len(x), f)
+}
+
+func merge(o, b []float32, x, y float32) {
+	need(o, len(b))
+	if active == generic || len(b) == 0 {
+		mergeGeneric(o, b, x, y)
+		return
+	}
+	mergeSIMD(&o[0], &b[0], len(b), x, y)
+}
+
+func mergeSums(m, l, m2, l2, x, y []float32) {
+	n := len(m)
+	need(l, n)
+	need(m2, n)
+	need(l2, n)
+	need(x, n)
+	need(y, n)
+	if active == generic || n == 0 {
+		mergeSumsGeneric(m, l, m2, l2, x, y)
+		return
+	}
+	mergeSumsSIMD(&m[0], &l[0], &m2[0], &l2[0], &x[0], &y[0], n)
+}
+
+func softcap(s []float32, c float32) {
+	if active == generic || len(s) == 0 {
+		softcapGeneric(s, c)
+		return
+	}
+	softcapSIMD(&s[0], len(s), c)
+}
+
+func alibi(s []float32, slope float32, first int) {
+	if active == generic || len(s) == 0 {
+		alibiGeneric(s, slope, first)
+		return
+	}
+	alibiSIMD(&s[0], len(s), slope, first)
+}
+
+func addBias(s, bias []float32) (live uint64) {
+	need(s, len(bias))
+	if active == generic || len(bias) == 0 {
+		return addBiasGeneric(s, bias)
+	}
+	return addBiasSIMD(&s[0], &bias[0], len(bias))
+}
+
+func maskBits(mask []bool) (live uint64) {
+	if active == generic || len(mask) == 0 {
+		return maskBitsGeneric(mask)
+	}
+	return maskBitsSIMD(&mask[0], len(mask))
+}
+
+func weights(dst, s []float32, m, r float32, live uint64) {
+	need(s, len(dst))
+	if active == generic || len(dst) == 0 {
+		weightsGeneric(dst, s, m, r, live)
+		return
+	}
+	weightsSIMD(&dst[0], &s[0], len(dst), m, r, live)
+}
+
+func allFinite(x []float32) bool {
+	if active == generic || len(x) == 0 {
+		return allFiniteGeneric(x)
+	}
+	return allFiniteSIMD(&x[0], len(x))
+}
+
+func dot(a, b []float32) float32 {
+	need(b, len(a))
+	if active == generic || len(a) == 0 {
+		return dotGeneric(a, b)
+	}
+	return dotSIMD(&a[0], &b[0], len(a))
+}
+
+func maxOf(x []float32) float32 {
+	if active == generic || len(x) == 0 {
+		return maxOfGeneric(x)
+	}
+	return maxOfSIMD(&x[0], len(x))
+}
+
+func exp(dst, x []float32) {
+	need(dst, len(x))
+	if active == generic || len(x) == 0 {
+		expGeneric(dst, x)
+		return
+	}
+	expSIMD(&dst[0], &x[0], len(x))
+}
+
+func expSum(dst, x []float32, top float32) float32 {
+	need(dst, len(x))
+	if active == generic || len(x) == 0 {
+		return expSumGeneric(dst, x, top)
+	}
+	return expSumSIMD(&dst[0], &x[0], len(x), top)
+}
+
+func sumExp(x []float32, top float32) float32 {
+	if active == generic || len(x) == 0 {
+		return sumExpGeneric(x, top)
+	}
+	return sumExpSIMD(&x[0], len(x), top)
+}

@@ -1,0 +1,16 @@
+//go:build avx2ready && !purego
+
+package attn
+
+import "github.com/klauspost/cpuid/v2"
+
+var active = choose(possible()...)
+
+// possible gates each implementation on every feature its kernels use. cpuid
+// reports AVX2 and FMA3 only if the operating system saves YMM registers.
+func possible() []isa {
+	if cpuid.CPU.Supports(cpuid.AVX2, cpuid.FMA3) {
+		return []isa{avx2, generic}
+	}
+	return []isa{generic}
+}

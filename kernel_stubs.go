@@ -1,0 +1,116 @@
+//go:build (amd64 && avx2ready || arm64 && neonready) && !purego
+
+package attn
+
+// Stubs of the assembly kernels. The dispatchers in kernel.go have checked all
+// lengths; pointers are to the first element and every count is at least 1.
+
+// packKeysSIMD transposes keys into panels. It works like packKeysGeneric.
+//
+//go:noescape
+func packKeysSIMD(dst, k *float32, stride, n, d int)
+
+// packValuesSIMD copies values into panels. It works like packValuesGeneric.
+//
+//go:noescape
+func packValuesSIMD(dst, v *float32, stride, n, d int)
+
+// scoreSIMD multiplies queries by packed keys. It works like scoreGeneric.
+//
+//go:noescape
+func scoreSIMD(s, q, k *float32, rows, d, panels int)
+
+// scoreRowsSIMD multiplies queries by keys in rows. It works like scoreRowsGeneric.
+//
+//go:noescape
+func scoreRowsSIMD(s, q, k *float32, rows, d, stride, n int)
+
+// softmaxSIMD is one online-softmax step. It works like softmaxGeneric.
+//
+//go:noescape
+func softmaxSIMD(s, m, l, alpha *float32, rows int) (dead bool)
+
+// softmaxMaskedSIMD is one online-softmax step over live keys. It works like softmaxMaskedGeneric.
+//
+//go:noescape
+func softmaxMaskedSIMD(s, m, l, alpha *float32, live *uint64, rows int) (dead bool)
+
+// accumulateSIMD adds weighted values to the output. It works like accumulateGeneric.
+//
+//go:noescape
+func accumulateSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *values)
+
+// accumulateMaskedSIMD adds weighted live values to the output. It works like accumulateMaskedGeneric.
+//
+//go:noescape
+func accumulateMaskedSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *values)
+
+// scaleSIMD multiplies by a factor. It works like scaleGeneric.
+//
+//go:noescape
+func scaleSIMD(dst, x *float32, n int, f float32)
+
+// mergeSIMD puts two outputs together. It works like mergeGeneric.
+//
+//go:noescape
+func mergeSIMD(o, b *float32, n int, x, y float32)
+
+// mergeSumsSIMD puts maxima and sums of two states together. It works like mergeSumsGeneric.
+//
+//go:noescape
+func mergeSumsSIMD(m, l, m2, l2, x, y *float32, n int)
+
+// softcapSIMD caps scores. It works like softcapGeneric.
+//
+//go:noescape
+func softcapSIMD(s *float32, n int, c float32)
+
+// alibiSIMD adds a linear bias by distance. It works like alibiGeneric.
+//
+//go:noescape
+func alibiSIMD(s *float32, n int, slope float32, first int)
+
+// addBiasSIMD adds a bias and finds masked keys. It works like addBiasGeneric.
+//
+//go:noescape
+func addBiasSIMD(s, bias *float32, n int) (live uint64)
+
+// maskBitsSIMD packs booleans into bits. It works like maskBitsGeneric.
+//
+//go:noescape
+func maskBitsSIMD(mask *bool, n int) (live uint64)
+
+// weightsSIMD writes softmax probabilities. It works like weightsGeneric.
+//
+//go:noescape
+func weightsSIMD(dst, s *float32, n int, m, r float32, live uint64)
+
+// allFiniteSIMD looks for NaN and infinity. It works like allFiniteGeneric.
+//
+//go:noescape
+func allFiniteSIMD(x *float32, n int) bool
+
+// dotSIMD is a dot product. It works like dotGeneric.
+//
+//go:noescape
+func dotSIMD(a, b *float32, n int) float32
+
+// maxOfSIMD is the largest element. It works like maxOfGeneric.
+//
+//go:noescape
+func maxOfSIMD(x *float32, n int) float32
+
+// expSIMD is the exponential function. It works like expGeneric.
+//
+//go:noescape
+func expSIMD(dst, x *float32, n int)
+
+// expSumSIMD is exponentials and their sum. It works like expSumGeneric.
+//
+//go:noescape
+func expSumSIMD(dst, x *float32, n int, top float32) float32
+
+// sumExpSIMD is the sum of exponentials. It works like sumExpGeneric.
+//
+//go:noescape
+func sumExpSIMD(x *float32, n int, top float32) float32

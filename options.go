@@ -1,0 +1,54 @@
+package attn
+
+// Causal says which keys a query may see by their positions.
+type Causal int
+
+const (
+	// Full: every query sees every key.
+	Full Causal = iota
+	// TopLeft: query i sees key j when j ≤ i + Options.Offset.
+	TopLeft
+	// BottomRight: the last query sees the last key: query i sees key j when
+	// j ≤ i + keyLen − queryLen, with the lengths of the batch entry.
+	BottomRight
+)
+
+// Window limits attention to keys near the query: query i sees key j when
+// p−Left ≤ j ≤ p+Right, where p = i + offset is the query's absolute position.
+// −1 is unbounded and 0 is "self only", so Left = W shows W+1 keys.
+type Window struct{ Left, Right int }
+
+// Options selects variants of attention. Nil and the zero value compute
+// softmax(QKᵀ/√D)V. All options compose.
+//
+// H is the number of query heads, Lq the number of queries, Lk of keys.
+type Options struct {
+	// Scale multiplies q·k. 0 means 1/√D.
+	Scale float32
+	// Causal selects the causal alignment.
+	Causal Causal
+	// Offset is the absolute position of query 0 among the keys; chunked
+	// prefill sets it. With BottomRight it must be 0.
+	Offset int
+	// Window is nil for an unbounded window.
+	Window *Window
+	// Softcap c > 0 replaces a scaled score s by c·tanh(s/c), before Bias and Slopes.
+	Softcap float32
+	// Mask [B or 1, H or 1, Lq, Lk]: keys whose element is false do not exist for the query.
+	Mask *Mask
+	// Bias [B or 1, H or 1, Lq, Lk] is added to the scaled scores. −Inf masks the key.
+	Bias *Tensor
+	// Slopes holds H ALiBi slopes: slope·(j − i − offset) is added to the score.
+	Slopes []float32
+	// Sinks holds H logits that take part in the softmax's denominator only.
+	Sinks []float32
+	// QueryLens and KeyLens hold B lengths; nil means Lq and Lk for all.
+	// Output rows of queries beyond the length are zero, with LSE −Inf.
+	QueryLens []int
+	KeyLens   []int
+	// LSE, if not nil, receives B×H×Lq natural logarithms of the sum of
+	// exp(score) over the live keys, without the sink; −Inf where no key is live.
+	LSE []float32
+	// Weights, if not nil, receives the softmax probabilities [B, H, Lq, Lk].
+	Weights *Tensor
+}

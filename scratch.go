@@ -1,0 +1,89 @@
+package attn
+
+import "sync"
+
+// How the work is cut. The sizes are measured, see docs/performance.md; no
+// result depends on them.
+const (
+	// tileRows rows go through score, softmax and accumulate together: few
+	// enough that their scores and outputs stay in the L1 cache.
+	tileRows = 24
+
+	// diagonalRows rows go together where the rows of a block see different keys.
+	diagonalRows = 6
+
+	// chunkBytes bounds the scaled queries and outputs of a chunk of rows. All
+	// of them meet each packed block of keys, so more rows pack less often, but
+	// they have to stay in the L2 cache.
+	chunkBytes = 208 << 10
+
+	// rawRows is the number of rows up to which keys and values are read where
+	// the caller has them instead of being packed first.
+	rawRows = 4
+)
+
+// state is the online softmax of some rows: running maximum, sum and output.
+type state struct {
+	m, l []float32 // one per row
+	o    []float32 // rows × oStride
+}
+
+// scratch is the working memory of one worker. Its size does not depend on
+// the lengths of the call.
+type scratch struct {
+	q     []float32 // scaled queries, rows × d
+	total state     // merged segments
+	part  state     // the segment at hand
+	alpha []float32 // what softmax tells accumulate; x of merge
+	beta  []float32 // y of merge
+	live  []uint64  // live keys of the tile's rows in the block
+	s     []float32 // scores, then weights, tileRows × Block
+	k, v  []float32 // the packed block
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// grow returns a slice of n elements, in x's memory if it is large enough.
+func grow[T any](x []T, n int) []T {
+	if cap(x) < n {
+		return make([]T, n)
+	}
+	return x[:n]
+}
+
+// fit makes the scratch large enough for calls of the plan.
+func (w *scratch) fit(p *plan) {
+	rows := p.chunkRows
+	w.q = grow(w.q, rows*p.d)
+	for _, s := range [...]*state{&w.total, &w.part} {
+		s.m, s.l = grow(s.m, rows), grow(s.l, rows)
+		s.o = grow(s.o, rows*p.oStride())
+	}
+	w.alpha, w.beta = grow(w.alpha, rows), grow(w.beta, rows)
+	w.live = grow(w.live, tileRows)
+	w.s = grow(w.s, tileRows*Block)
+	if p.cache == nil {
+		w.k = grow(w.k, Block*p.d)
+		w.v = grow(w.v, Block*roundUp(p.dv, panel))
+	}
+}
+
+// oStride is the distance of output rows in scratch: whole vectors.
+func (p *plan) oStride() int { return roundUp(p.dv, panel) }
+
+// fitRows chooses the rows of a chunk: a multiple of tileRows that fits the
+// cache, at most what the call has.
+func (p *plan) fitRows() {
+	perRow := 4 * (p.d + 2*p.oStride() + 5)
+	rows := max(tileRows, chunkBytes/perRow/tileRows*tileRows)
+	p.chunkRows = max(1, min(rows, p.lq*p.group))
+}
+
+// reset makes the first rows rows of the state empty.
+func (s *state) reset(rows, oStride int) {
+	for r := range s.m[:rows] {
+		s.m[r] = negInf
+	}
+	clear(s.l[:rows])
+	clear(s.o[:rows*oStride])
+}

@@ -1,0 +1,57 @@
+package attn
+
+import "fmt"
+
+// Dot returns Σ a_i·b_i in 64 partial sums by index mod 64. It panics if the lengths differ.
+func Dot(a, b []float32) float32 {
+	sameLength("Dot", "b", len(b), "a", len(a))
+	return dot(a, b)
+}
+
+// Max returns the largest element of x: −Inf if there is none, NaN if one is
+// NaN. A zero result is +0.
+func Max(x []float32) float32 { return maxOf(x) }
+
+// Exp sets dst_i = exp(x_i) with an error of at most 1 ULP over all of
+// float32, subnormal results included. dst may be x; otherwise they must not
+// overlap. It panics if the lengths differ.
+func Exp(dst, x []float32) {
+	sameLength("Exp", "dst", len(dst), "x", len(x))
+	exp(dst, x)
+}
+
+// ExpSum sets dst_i = exp(x_i − max) and returns their sum, in 16 partial sums by
+// index mod 16. Results below 2⁻¹²⁶ are 0; where x_i − max is above 88.37 the
+// result is +Inf. dst may be x; otherwise they must not overlap. It panics if the lengths differ.
+func ExpSum(dst, x []float32, max float32) float32 {
+	sameLength("ExpSum", "dst", len(dst), "x", len(x))
+	return expSum(dst, x, max)
+}
+
+// Softmax sets dst_i = exp(x_i) / Σ exp(x_j). If no x_i is above −Inf, dst is
+// zero. dst may be x; otherwise they must not overlap. It panics if the lengths differ.
+func Softmax(dst, x []float32) {
+	sameLength("Softmax", "dst", len(dst), "x", len(x))
+	top := maxOf(x)
+	if top == negInf {
+		clear(dst)
+		return
+	}
+	sum := expSum(dst, x, top)
+	scale(dst, dst, 1/sum)
+}
+
+// LogSumExp returns ln Σ exp(x_i): −Inf if no x_i is above −Inf.
+func LogSumExp(x []float32) float32 {
+	top := maxOf(x)
+	if top == negInf {
+		return negInf
+	}
+	return top + log32(sumExp(x, top))
+}
+
+func sameLength(f, a string, n int, b string, m int) {
+	if n != m {
+		panic(fmt.Sprintf("attn: %s: len(%s) is %d, want len(%s) = %d", f, a, n, b, m))
+	}
+}

@@ -1,0 +1,45 @@
+package attn
+
+// View is a strided view of a caller's buffer. Element (b,h,i,x) of batch b,
+// head h, position i and dimension x is Data[b*SB + h*SH + i*SL + x]: the last
+// dimension is always contiguous. Strides are in elements, not bytes. An input
+// may repeat elements: a stride of 0 broadcasts one batch, head or position
+// over the whole dimension. The elements of an output must be distinct.
+//
+// A dimension B, H or L of 0 is an empty view; D must be at least 1.
+type View[T any] struct {
+	Data       []T
+	B, H, L, D int // batch, heads, length, dimension
+	SB, SH, SL int // strides in elements; a stride of 0 broadcasts
+}
+
+// Tensor is a view of float32 values.
+type Tensor = View[float32]
+
+// Mask is a view of booleans with dimensions B, H, query, key; true = may
+// attend. B and H may be 1, which stands for every batch or head.
+type Mask = View[bool]
+
+// BHLD views data as a contiguous [b, h, l, d] array, the layout of ONNX and
+// PyTorch: all positions of a head are adjacent.
+func BHLD[T any](data []T, b, h, l, d int) View[T] {
+	return View[T]{Data: data, B: b, H: h, L: l, D: d, SB: h * l * d, SH: l * d, SL: d}
+}
+
+// BLHD views data as a contiguous [b, l, h, d] array: the heads of a position
+// lie side by side in one row. Writing to such a view concatenates heads.
+func BLHD[T any](data []T, b, l, h, d int) View[T] {
+	return View[T]{Data: data, B: b, H: h, L: l, D: d, SB: l * h * d, SH: d, SL: h * d}
+}
+
+// offset returns the index in Data of element (b, h, i, 0).
+func (v *View[T]) offset(b, h, i int) int { return b*v.SB + h*v.SH + i*v.SL }
+
+// row returns row (b, h, i), D elements long.
+func (v *View[T]) row(b, h, i int) []T {
+	at := v.offset(b, h, i)
+	return v.Data[at : at+v.D : at+v.D]
+}
+
+// empty reports that the view has no elements.
+func (v *View[T]) empty() bool { return v.B == 0 || v.H == 0 || v.L == 0 }
