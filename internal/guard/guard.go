@@ -1,0 +1,39 @@
+// Package guard allocates buffers for tests of code that the compiler cannot
+// check: an access directly before or behind such a buffer is a fault, and so
+// is a write to the view of it that is given to a function as its input.
+package guard
+
+// Elem is what buffers hold.
+type Elem interface {
+	~float32 | ~uint64 | ~bool
+}
+
+// Buffer is memory for at most Cap elements. Each of its two views of the same
+// elements has an inaccessible page directly before and directly behind it.
+type Buffer[T Elem] struct {
+	write, read []T
+	release     func()
+}
+
+// Cap returns the number of elements that fit.
+func (b *Buffer[T]) Cap() int { return len(b.write) }
+
+// Front returns the first n elements as two slices of the same memory, the
+// second of them read-only: nothing accessible lies before them.
+func (b *Buffer[T]) Front(n int) (write, read []T) {
+	return b.write[:n:n], b.read[:n:n]
+}
+
+// Back is Front for the last n elements: nothing accessible lies behind them.
+func (b *Buffer[T]) Back(n int) (write, read []T) {
+	at := len(b.write) - n
+	return b.write[at:], b.read[at:]
+}
+
+// Free gives the memory back. No slice of it may be used afterwards.
+func (b *Buffer[T]) Free() {
+	if b.release != nil {
+		b.release()
+	}
+	*b = Buffer[T]{}
+}

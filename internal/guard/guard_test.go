@@ -1,0 +1,76 @@
+package guard
+
+import (
+	"runtime/debug"
+	"testing"
+	"unsafe"
+)
+
+// faults reports whether f dies of a memory fault.
+func faults(f func()) (yes bool) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() { yes = recover() != nil }()
+	f()
+	return false
+}
+
+func next(p *float32, n int) *float32 { return (*float32)(unsafe.Add(unsafe.Pointer(p), 4*n)) }
+
+func TestEdgesFault(t *testing.T) {
+	if !Protects {
+		return
+	}
+	for _, n := range []int{1, 7, 1024, 5000} {
+		b, err := New[float32](n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		front, frontRead := b.Front(n)
+		back, backRead := b.Back(n)
+		var sink float32
+		for name, f := range map[string]func(){
+			"read before the front": func() { sink = *next(&front[0], -1) },
+			"read before the input": func() { sink = *next(&frontRead[0], -1) },
+			"read behind the back":  func() { sink = *next(&back[n-1], 1) },
+			"read behind the input": func() { sink = *next(&backRead[n-1], 1) },
+			"write to the input":    func() { frontRead[0] = 1 },
+			"write behind":          func() { *next(&back[n-1], 1) = 1 },
+		} {
+			if !faults(f) {
+				t.Errorf("n=%d: %s does not fault", n, name)
+			}
+		}
+		inside := func() {
+			for i := range n {
+				front[i], back[i] = 1, 2
+				sink += frontRead[i] + backRead[i]
+			}
+		}
+		if faults(inside) {
+			t.Errorf("n=%d: an access inside faults", n)
+		}
+		b.Free()
+	}
+}
+
+func TestViewsShareElements(t *testing.T) {
+	b, err := New[uint64](300)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Free()
+	if b.Cap() < 300 {
+		t.Fatalf("Cap is %d, want at least 300", b.Cap())
+	}
+	for _, place := range []func(int) ([]uint64, []uint64){b.Front, b.Back} {
+		write, read := place(300)
+		for i := range write {
+			write[i] = uint64(i) * 3
+		}
+		for i := range read {
+			if read[i] != uint64(i)*3 {
+				t.Fatalf("element %d is %d, want %d", i, read[i], i*3)
+			}
+		}
+	}
+}

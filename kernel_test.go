@@ -1,0 +1,398 @@
+package attn
+
+import (
+	"runtime/debug"
+	"testing"
+)
+
+// A kernelTest compares a kernel with its generic twin.
+type kernelTest struct {
+	name string
+	dims []dim
+	run  func(c *trial, n []int)
+}
+
+// dim is one size of a kernel's operands.
+type dim struct {
+	name     string
+	lo, hi   int // every size from lo to hi is tried
+	larger   int // random sizes up to this one are tried, too
+	multiple int // sizes are multiples of this; 0 means 1
+}
+
+func size(name string, lo, hi, larger int) dim { return dim{name, lo, hi, larger, 1} }
+
+// kernels has every kernel of kernel.go.
+var kernels = []kernelTest{
+	{"packKeys", []dim{size("keys", 1, Block, Block), size("d", 1, 99, 600), size("gap", 0, 20, 200)}, func(c *trial, n []int) {
+		keys, d := n[0], n[1]
+		stride := c.stride(d, n[2])
+		k := c.input((keys-1)*stride + d)
+		got, want := c.output(roundUp(keys, panel)*d + c.IntN(20))
+		packKeys(got, k, stride, keys, d)
+		packKeysGeneric(want, k, stride, keys, d)
+	}},
+	{"packValues", []dim{size("keys", 1, Block, Block), size("d", 1, 99, 600), size("gap", 0, 20, 200)}, func(c *trial, n []int) {
+		keys, d := n[0], n[1]
+		stride := c.stride(d, n[2])
+		v := c.input((keys-1)*stride + d)
+		got, want := c.output((roundUp(d, panel)/panel-1)*Block*panel + keys*panel + c.IntN(20))
+		packValues(got, v, stride, keys, d)
+		packValuesGeneric(want, v, stride, keys, d)
+	}},
+	{"score", []dim{size("rows", 1, 99, 99), size("d", 1, 99, 600), size("panels", 1, 4, 4)}, func(c *trial, n []int) {
+		rows, d, panels := n[0], n[1], n[2]
+		q, k := c.input(rows*d), c.input(panels*d*panel)
+		got, want := c.output((rows-1)*Block + panels*panel)
+		score(got, q, k, rows, d, panels)
+		scoreGeneric(want, q, k, rows, d, panels)
+	}},
+	{"scoreRows", []dim{size("rows", 1, 99, 99), size("d", 1, 99, 600), size("keys", 1, Block, Block), size("gap", 0, 20, 200)}, func(c *trial, n []int) {
+		rows, d, keys := n[0], n[1], n[2]
+		stride := c.stride(d, n[3])
+		q, k := c.input(rows*d), c.input((keys-1)*stride+d)
+		got, want := c.output((rows-1)*Block + keys)
+		scoreRows(got, q, k, rows, d, stride, keys)
+		scoreRowsGeneric(want, q, k, rows, d, stride, keys)
+	}},
+	{"softmax", []dim{size("rows", 1, 99, 300)}, func(c *trial, n []int) {
+		s, sWant := c.output(n[0] * Block)
+		m, mWant, l, lWant := c.runningState(n[0])
+		alpha, alphaWant := c.output(n[0])
+		dead := softmax(s, m, l, alpha, n[0])
+		c.equal("dead", dead, softmaxGeneric(sWant, mWant, lWant, alphaWant, n[0]))
+	}},
+	{"softmaxMasked", []dim{size("rows", 1, 99, 300)}, func(c *trial, n []int) {
+		live := c.liveBits(n[0])
+		s, sWant := c.output(n[0] * Block)
+		m, mWant, l, lWant := c.runningState(n[0])
+		alpha, alphaWant := c.output(n[0])
+		dead := softmaxMasked(s, m, l, alpha, live, n[0])
+		c.equal("dead", dead, softmaxMaskedGeneric(sWant, mWant, lWant, alphaWant, live, n[0]))
+	}},
+	{"accumulate", accumulateDims, func(c *trial, n []int) {
+		a := c.newAccumulation(n)
+		alpha := a.alpha
+		if c.IntN(3) == 0 {
+			alpha = nil // a matrix product
+		}
+		accumulate(a.got, a.p, a.v, alpha, a.rows, a.oStride, a.pStride, &a.values)
+		accumulateGeneric(a.want, a.p, a.v, alpha, a.rows, a.oStride, a.pStride, &a.values)
+	}},
+	{"accumulateMasked", accumulateDims, func(c *trial, n []int) {
+		a := c.newAccumulation(n)
+		accumulateMasked(a.got, a.p, a.v, a.alpha, a.rows, a.oStride, a.pStride, &a.values)
+		accumulateMaskedGeneric(a.want, a.p, a.v, a.alpha, a.rows, a.oStride, a.pStride, &a.values)
+	}},
+	{"scale", vectorDims, func(c *trial, n []int) {
+		got, want := c.output(n[0] + c.IntN(9))
+		f := c.kind.draw(c.Rand)
+		if c.IntN(2) == 0 { // in place
+			scale(got, got[:n[0]], f)
+			scaleGeneric(want, want[:n[0]], f)
+			return
+		}
+		x := c.input(n[0])
+		scale(got, x, f)
+		scaleGeneric(want, x, f)
+	}},
+	{"merge", vectorDims, func(c *trial, n []int) {
+		b := c.input(n[0])
+		got, want := c.output(n[0] + c.IntN(9))
+		x, y := c.factor(), c.factor()
+		merge(got, b, x, y)
+		mergeGeneric(want, b, x, y)
+	}},
+	{"mergeSums", vectorDims, func(c *trial, n []int) {
+		m, mWant, l, lWant := c.runningState(n[0])
+		m2, _, l2, _ := c.runningState(n[0])
+		x, xWant := c.output(n[0])
+		y, yWant := c.output(n[0])
+		mergeSums(m, l, m2, l2, x, y)
+		mergeSumsGeneric(mWant, lWant, m2, l2, xWant, yWant)
+	}},
+	{"softcap", vectorDims, func(c *trial, n []int) {
+		got, want := c.output(n[0])
+		limit := c.kind.draw(c.Rand)
+		softcap(got, limit)
+		softcapGeneric(want, limit)
+	}},
+	{"alibi", vectorDims, func(c *trial, n []int) {
+		got, want := c.output(n[0])
+		slope := c.kind.draw(c.Rand)
+		first := c.IntN(400) - 200
+		if c.IntN(2) == 0 {
+			first = c.IntN(4*maxLength) - 2*maxLength
+		}
+		alibi(got, slope, first)
+		alibiGeneric(want, slope, first)
+	}},
+	{"addBias", []dim{size("keys", 0, Block, Block)}, func(c *trial, n []int) {
+		bias := c.input(n[0])
+		got, want := c.output(n[0] + c.IntN(9))
+		live := addBias(got, bias)
+		c.equal("live", live, addBiasGeneric(want, bias))
+	}},
+	{"maskBits", []dim{size("keys", 0, Block, Block)}, func(c *trial, n []int) {
+		mask := c.inputBools(n[0])
+		c.equal("live", maskBits(mask), maskBitsGeneric(mask))
+	}},
+	{"weights", vectorDims, func(c *trial, n []int) {
+		s := c.input(n[0])
+		got, want := c.output(n[0])
+		live, r := c.live(), c.factor()
+		m := negInf
+		for j, e := range s {
+			if live>>j&1 != 0 && e > m {
+				m = e // the final maximum is no less than any live score
+			}
+		}
+		if m == negInf {
+			m = c.Float32()
+		}
+		weights(got, s, m, r, live)
+		weightsGeneric(want, s, m, r, live)
+	}},
+	{"allFinite", vectorDims, func(c *trial, n []int) {
+		if c.IntN(2) == 0 {
+			c.kind = normal
+		}
+		x := c.input(n[0])
+		c.equal("finite", allFinite(x), allFiniteGeneric(x))
+	}},
+	{"dot", vectorDims, func(c *trial, n []int) {
+		a, b := c.input(n[0]), c.input(n[0])
+		c.equal("dot", dot(a, b), dotGeneric(a, b))
+	}},
+	{"maxOf", vectorDims, func(c *trial, n []int) {
+		x := c.input(n[0])
+		c.equal("max", maxOf(x), maxOfGeneric(x))
+	}},
+	{"exp", vectorDims, func(c *trial, n []int) {
+		got, want := c.output(n[0])
+		if c.IntN(2) == 0 { // in place
+			exp(got, got)
+			expGeneric(want, want)
+			return
+		}
+		x := c.inputOf(n[0], c.exponents())
+		exp(got, x)
+		expGeneric(want, x)
+	}},
+	{"expSum", vectorDims, func(c *trial, n []int) {
+		got, want := c.output(n[0])
+		top := c.kind.draw(c.Rand)
+		if c.IntN(2) == 0 { // in place
+			sum := expSum(got, got, top)
+			c.equal("sum", sum, expSumGeneric(want, want, top))
+			return
+		}
+		x := c.inputOf(n[0], c.exponents())
+		sum := expSum(got, x, top)
+		c.equal("sum", sum, expSumGeneric(want, x, top))
+	}},
+	{"sumExp", vectorDims, func(c *trial, n []int) {
+		x, top := c.inputOf(n[0], c.exponents()), c.kind.draw(c.Rand)
+		c.equal("sum", sumExp(x, top), sumExpGeneric(x, top))
+	}},
+}
+
+var vectorDims = []dim{size("n", 0, 99, 3000)}
+
+var accumulateDims = []dim{
+	size("rows", 1, 99, 99), size("keys", 1, 99, 300), {"cols", 8, 96, 600, 8}, size("gap", 0, 20, 100),
+}
+
+// stride returns a distance of rows of d elements: with a gap, or with rows
+// that overlap or coincide, as views of inputs may have it.
+func (c *trial) stride(d, gap int) int {
+	if c.IntN(5) == 0 {
+		return c.IntN(d + 1)
+	}
+	return d + gap
+}
+
+// exponents makes half of the arguments of exp interesting to it.
+func (c *trial) exponents() distribution {
+	if c.IntN(2) == 0 {
+		return anyBits
+	}
+	return c.kind
+}
+
+// factor is what outputs are multiplied by.
+func (c *trial) factor() float32 {
+	switch c.IntN(4) {
+	case 0:
+		return float32(c.IntN(2))
+	case 1:
+		return c.kind.draw(c.Rand)
+	}
+	return c.Float32()
+}
+
+// runningState returns maxima and sums of rows, some of which have seen no key yet.
+func (c *trial) runningState(rows int) (m, mWant, l, lWant []float32) {
+	m, mWant = c.output(rows)
+	l, lWant = c.output(rows)
+	for r := range rows {
+		if c.IntN(3) == 0 {
+			m[r], l[r] = negInf, 0
+		}
+		mWant[r], lWant[r] = m[r], l[r]
+	}
+	return m, mWant, l, lWant
+}
+
+// accumulation is the operands of accumulate.
+type accumulation struct {
+	got, want, p, v, alpha []float32
+	rows, oStride, pStride int
+	values                 values
+}
+
+func (c *trial) newAccumulation(n []int) *accumulation {
+	rows, keys, cols, gap := n[0], n[1], n[2], n[3]
+	a := &accumulation{rows: rows, oStride: cols + c.IntN(17), pStride: keys + c.IntN(17)}
+	a.values = values{keys: keys, cols: cols, stride: panel, panelStride: Block * panel}
+	if keys > Block || c.IntN(2) == 0 {
+		a.values.stride, a.values.panelStride = c.stride(cols, gap), panel // rows of the caller
+	}
+	last := (cols - 1) / panel
+	a.v = c.input(last*a.values.panelStride + (keys-1)*a.values.stride + cols - last*panel)
+	a.p = c.weights((rows-1)*a.pStride + keys)
+	a.alpha = c.factors(rows)
+	a.got, a.want = c.output((rows-1)*a.oStride + cols)
+	return a
+}
+
+// weights returns what softmax leaves: weights from 0 to 1, −0 for keys that
+// do not exist, all of them in some trials.
+func (c *trial) weights(n int) []float32 {
+	write, read := place(c.Rand, &c.arena.floats, &c.arena.used[0], n)
+	dead := c.IntN(5)
+	for i := range write {
+		write[i] = c.factor()
+		if c.IntN(4) < dead {
+			write[i] = specials[1]
+		}
+	}
+	return read
+}
+
+func (c *trial) factors(n int) []float32 {
+	write, read := place(c.Rand, &c.arena.floats, &c.arena.used[0], n)
+	for i := range write {
+		write[i] = c.factor()
+	}
+	return read
+}
+
+// once runs one case and returns what is wrong with it. A fault in guarded
+// memory becomes a panic and is reported with the case.
+func (k *kernelTest) once(c *trial, n []int) (wrong string) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if err := recover(); err != nil {
+			wrong = "panic: " + toText(err) + "\n" + string(debug.Stack())
+		}
+	}()
+	c.reset()
+	k.run(c, n)
+	c.compare()
+	return c.text
+}
+
+func toText(x any) string {
+	if err, ok := x.(error); ok {
+		return err.Error()
+	}
+	s, _ := x.(string)
+	return s
+}
+
+// pick draws a size; small ones are where kernels have their tails.
+func (d *dim) pick(c *trial, most int) int {
+	if c.IntN(2) == 0 {
+		most = min(most, d.lo+20)
+	}
+	return d.round(d.lo + c.IntN(most-d.lo+1))
+}
+
+func (d *dim) round(n int) int { return n / d.multiple * d.multiple }
+
+func TestKernelsEqualGeneric(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		for i := range kernels {
+			k := &kernels[i]
+			t.Run(k.name, func(t *testing.T) {
+				c := newTrial(t, random(k.name))
+				k.sweep(t, c)
+				k.grid(t, c)
+				k.large(t, c)
+			})
+		}
+	})
+}
+
+func (k *kernelTest) check(t *testing.T, c *trial, n []int) {
+	if wrong := k.once(c, n); wrong != "" {
+		t.Fatalf("%s, sizes %v, distribution %d: %s", k.describe(), n, c.kind, wrong)
+	}
+}
+
+func (k *kernelTest) describe() (names []string) {
+	for _, d := range k.dims {
+		names = append(names, d.name)
+	}
+	return names
+}
+
+// sweep tries every size of every dimension, the others at random.
+func (k *kernelTest) sweep(t *testing.T, c *trial) {
+	n := make([]int, len(k.dims))
+	for i, swept := range k.dims {
+		for at := swept.lo; at <= swept.hi; at += swept.multiple {
+			for range budget(12) {
+				for j := range n {
+					n[j] = k.dims[j].pick(c, k.dims[j].hi)
+				}
+				n[i] = at
+				k.check(t, c, n)
+			}
+		}
+	}
+}
+
+// grid tries every combination of small sizes of the first two dimensions.
+func (k *kernelTest) grid(t *testing.T, c *trial) {
+	if len(k.dims) < 2 {
+		return
+	}
+	const small = 18
+	a, b := k.dims[0], k.dims[1]
+	n := make([]int, len(k.dims))
+	for x := a.lo; x <= small; x++ {
+		for y := b.lo; y <= small; y++ {
+			if budget(12) < 12 && (x+y)%4 != 0 {
+				continue
+			}
+			for j := range n {
+				n[j] = k.dims[j].pick(c, k.dims[j].hi)
+			}
+			n[0], n[1] = x, y
+			k.check(t, c, n)
+		}
+	}
+}
+
+// large tries random sizes beyond those of the sweep.
+func (k *kernelTest) large(t *testing.T, c *trial) {
+	n := make([]int, len(k.dims))
+	for range budget(60) {
+		for j := range n {
+			n[j] = k.dims[j].pick(c, k.dims[j].larger)
+		}
+		k.check(t, c, n)
+	}
+}
