@@ -34,53 +34,78 @@ type plan struct {
 
 // init validates the arguments of one call. On an error nothing was written.
 func (p *plan) init(dst, q, k, v *Tensor, opt *Options) error {
-	p.k, p.v = *k, *v
-	kExtent, err := checkView("k", k)
+	var memories [8]memory
+	inputs, err := p.initKeys(k, v, memories[:0])
 	if err != nil {
 		return err
 	}
-	vExtent, err := checkView("v", v)
-	if err != nil {
-		return err
-	}
-	p.kvHeads, p.lk, p.d, p.dv = k.H, k.L, k.D, v.D
-	if v.B != k.B || v.H != k.H || v.L != k.L {
-		return fail(ErrShape, "v is [%d %d %d …], want k's [%d %d %d …]", v.B, v.H, v.L, k.B, k.H, k.L)
-	}
-	inputs := [8]memory{memoryOf("k", k, kExtent), memoryOf("v", v, vExtent)}
-	return p.initCall(dst, q, k.B, opt, inputs[:2])
+	return p.initCall(dst, q, k.B, opt, inputs)
 }
 
 // initCall validates all but the keys and values. inputs holds their memory and has room for six more.
 func (p *plan) initCall(dst, q *Tensor, batch int, opt *Options, inputs []memory) error {
-	p.dst, p.q = *dst, *q
+	inputs, err := p.initQueries(q, batch, inputs)
+	if err != nil {
+		return err
+	}
+	out, err := p.initOutput(dst)
+	if err != nil {
+		return err
+	}
+	return p.initOptions(opt, out, inputs)
+}
+
+// initKeys validates the keys and values and adds their memory to inputs.
+func (p *plan) initKeys(k, v *Tensor, inputs []memory) ([]memory, error) {
+	p.k, p.v = *k, *v
+	kExtent, err := checkView("k", k)
+	if err != nil {
+		return nil, err
+	}
+	vExtent, err := checkView("v", v)
+	if err != nil {
+		return nil, err
+	}
+	p.kvHeads, p.lk, p.d, p.dv = k.H, k.L, k.D, v.D
+	if v.B != k.B || v.H != k.H || v.L != k.L {
+		return nil, fail(ErrShape, "v is [%d %d %d …], want k's [%d %d %d …]", v.B, v.H, v.L, k.B, k.H, k.L)
+	}
+	return append(inputs, memoryOf("k", k, kExtent), memoryOf("v", v, vExtent)), nil
+}
+
+// initQueries validates the queries against the keys and adds their memory to inputs.
+func (p *plan) initQueries(q *Tensor, batch int, inputs []memory) ([]memory, error) {
+	p.q = *q
 	p.batch, p.heads, p.lq = q.B, q.H, q.L
-	qExtent, err := checkView("q", q)
-	if err != nil {
-		return err
-	}
-	dstExtent, err := checkView("dst", dst)
-	if err != nil {
-		return err
-	}
+	extent, err := checkView("q", q)
 	switch {
+	case err != nil:
+		return nil, err
 	case q.B != batch:
-		return fail(ErrShape, "q.B is %d, want %d as in the keys", q.B, batch)
+		return nil, fail(ErrShape, "q.B is %d, want %d as in the keys", q.B, batch)
 	case q.D != p.d:
-		return fail(ErrShape, "q.D is %d, want the keys' %d", q.D, p.d)
+		return nil, fail(ErrShape, "q.D is %d, want the keys' %d", q.D, p.d)
 	case p.kvHeads == 0 && q.H != 0 || p.kvHeads != 0 && q.H%p.kvHeads != 0:
-		return fail(ErrShape, "q.H is %d, want a multiple of the %d key/value heads", q.H, p.kvHeads)
-	case dst.B != q.B || dst.H != q.H || dst.L != q.L || dst.D != p.dv:
-		return fail(ErrShape, "dst is [%d %d %d %d], want [%d %d %d %d]", dst.B, dst.H, dst.L, dst.D, q.B, q.H, q.L, p.dv)
-	}
-	if err := checkDistinct("dst", dst); err != nil {
-		return err
+		return nil, fail(ErrShape, "q.H is %d, want a multiple of the %d key/value heads", q.H, p.kvHeads)
 	}
 	if p.kvHeads > 0 {
 		p.group = q.H / p.kvHeads
 	}
-	inputs = append(inputs, memoryOf("q", q, qExtent))
-	return p.initOptions(opt, memoryOf("dst", dst, dstExtent), inputs)
+	return append(inputs, memoryOf("q", q, extent)), nil
+}
+
+// initOutput validates dst against the queries and values and returns its memory.
+func (p *plan) initOutput(dst *Tensor) (memory, error) {
+	p.dst = *dst
+	extent, err := checkView("dst", dst)
+	if err != nil {
+		return memory{}, err
+	}
+	if dst.B != p.batch || dst.H != p.heads || dst.L != p.lq || dst.D != p.dv {
+		return memory{}, fail(ErrShape, "dst is [%d %d %d %d], want [%d %d %d %d]",
+			dst.B, dst.H, dst.L, dst.D, p.batch, p.heads, p.lq, p.dv)
+	}
+	return memoryOf("dst", dst, extent), checkDistinct("dst", dst)
 }
 
 func (p *plan) initOptions(opt *Options, dst memory, inputs []memory) error {
@@ -269,7 +294,7 @@ func (p *plan) keyRange(b, i int) (lo, hi int) {
 		hi = min(hi, at+p.right+1)
 	}
 	if p.left >= 0 {
-		lo = max(0, at-p.left)
+		lo = min(max(0, at-p.left), p.keyLen(b)) // the window may begin behind the last key
 	}
 	return lo, max(lo, hi)
 }
