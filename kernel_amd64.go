@@ -1,4 +1,4 @@
-//go:build avx2ready && !purego
+//go:build !purego
 
 package attn
 

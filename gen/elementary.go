@@ -1,0 +1,94 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// expReduced: x is replaced by r = x − n·ln 2; afterwards p = exp(r) by the
+// polynomial and t = n + expBias.
+func expReduced(x, t, p reg.VecVirtual) {
+	n := YMM()
+	VMOVUPS(f32(log2E), t)
+	VFMADD213PS(f32(expBias), x, t) // t = x·log₂e + bias
+	VSUBPS(f32(expBias), t, n)
+	VFNMADD231PS(f32(ln2Hi), n, x)
+	VFNMADD231PS(f32(ln2Lo), n, x)
+	VMOVUPS(f32(expC6), p)
+	for _, c := range []float64{expC5, expC4, expC3, expC2, 1, 1} {
+		VFMADD213PS(f32(c), x, p)
+	}
+}
+
+// expFlush returns exp(x), +0 below expMin, for x ≤ 0 or NaN. x is used up.
+func expFlush(x reg.VecVirtual) reg.VecVirtual {
+	t, p, keep := YMM(), YMM(), YMM()
+	VCMPPS(Imm(notLess), f32(expMin), x, keep)
+	expReduced(x, t, p)
+	VPSLLD(Imm(23), t, t) // 2ⁿ
+	VMULPS(t, p, p)
+	VANDPS(keep, p, p)
+	return p
+}
+
+// expFull returns exp(x) with gradual underflow: 2ⁿ in two factors. x is used up.
+func expFull(x reg.VecVirtual) reg.VecVirtual {
+	t, p, h := YMM(), YMM(), YMM()
+	lo, hi := YMM(), YMM()
+	VMOVUPS(f32(-104), lo)
+	VMAXPS(x, lo, x) // the second operand, here x, wins if it is NaN
+	VMOVUPS(f32(89), hi)
+	VMINPS(x, hi, x)
+	expReduced(x, t, p)
+	VPSUBD(f32(expBias), t, t) // n
+	VPSRAD(Imm(1), t, h)
+	VPSUBD(h, t, t)
+	for _, n := range []reg.VecVirtual{h, t} {
+		VPADDD(u32(127), n, n)
+		VPSLLD(Imm(23), n, n)
+		VMULPS(n, p, p)
+	}
+	return p
+}
+
+// tanh returns tanh(x). x is used up.
+func tanh(x reg.VecVirtual) reg.VecVirtual {
+	a, y, small := YMM(), YMM(), YMM()
+	VANDPS(u32(bitsAbs), x, a)
+	VXORPS(a, x, x) // the sign
+
+	Comment("|x| ≥ 0.625: 1 − 2e/(1+e), e = exp(−2|x|)")
+	m := YMM()
+	VMULPS(f32(-2), a, m)
+	e := expFlush(m)
+	d := YMM()
+	VADDPS(f32(1), e, d)
+	VDIVPS(d, e, e)
+	VMOVUPS(f32(-2), y)
+	VFMADD213PS(f32(1), e, y)
+
+	Comment("|x| < 0.625: x + x³·P(x²)")
+	z, p := YMM(), YMM()
+	VMULPS(a, a, z)
+	VMOVUPS(f32(tanhC4), p)
+	for _, c := range []float64{tanhC3, tanhC2, tanhC1, tanhC0} {
+		VFMADD213PS(f32(c), z, p)
+	}
+	VMULPS(a, z, z)
+	VFMADD213PS(a, z, p)
+
+	VCMPPS(Imm(lessThan), f32(0.625), a, small)
+	VBLENDVPS(small, p, y, y)
+	VORPS(x, y, y)
+	return y
+}
+
+// Predicates of VCMPPS, all of them quiet.
+const (
+	equal     = 0x00
+	unordered = 0x03
+	notEqual  = 0x04
+	lessThan  = 0x11
+	notLess   = 0x15
+)

@@ -1,0 +1,40 @@
+// Command gen writes kernel_amd64.s, the AVX2 kernels of package attn.
+//
+//	go run . -out ../kernel_amd64.s
+//
+// Every function here emits one kernel or one step of one; the mathematics is
+// that of kernel_generic.go, which each kernel equals bit for bit.
+package main
+
+//go:generate go run . -out ../kernel_amd64.s
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+)
+
+func main() {
+	ConstraintExpr("!purego")
+	scoreKernel()
+	accumulateKernel()
+	accumulateMaskedKernel()
+	scoreRowsKernel()
+	softmaxKernel(false)
+	softmaxKernel(true)
+	packKeysKernel()
+	packValuesKernel()
+	scaleKernel()
+	mergeKernel()
+	mergeSumsKernel()
+	softcapKernel()
+	alibiKernel()
+	addBiasKernel()
+	maskBitsKernel()
+	weightsKernel()
+	allFiniteKernel()
+	dotKernel()
+	maxOfKernel()
+	expKernel()
+	expSumKernel("expSumSIMD", true)
+	expSumKernel("sumExpSIMD", false)
+	Generate()
+}

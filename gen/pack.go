@@ -1,0 +1,215 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// transpose4 loads 8 rows of 4 elements, row r at row(r), and returns their 4 columns.
+func transpose4(row func(r int) Mem) (out [4]reg.VecVirtual) {
+	var v [4]reg.VecVirtual
+	for r := range v {
+		v[r] = YMM()
+		VBROADCASTF128(row(r), v[r])
+		VINSERTF128(Imm(1), row(r+4), v[r], v[r]) // row r | row r+4
+	}
+	ab0, ab1, cd0, cd1 := YMM(), YMM(), YMM(), YMM()
+	VUNPCKLPS(v[1], v[0], ab0) // a0 b0 a1 b1 | …
+	VUNPCKHPS(v[1], v[0], ab1) // a2 b2 a3 b3 | …
+	VUNPCKLPS(v[3], v[2], cd0)
+	VUNPCKHPS(v[3], v[2], cd1)
+	for i := range out {
+		out[i] = YMM()
+	}
+	VUNPCKLPD(cd0, ab0, out[0]) // a0 b0 c0 d0 | …
+	VUNPCKHPD(cd0, ab0, out[1])
+	VUNPCKLPD(cd1, ab1, out[2])
+	VUNPCKHPD(cd1, ab1, out[3])
+	return out
+}
+
+// rowAddress addresses 8 rows through pointers to rows 0, 3 and 6.
+func rowAddress(p0, p3, p6, stride reg.GPVirtual) func(r int) Mem {
+	return func(r int) Mem {
+		m := Mem{Base: []reg.GPVirtual{p0, p3, p6}[r/3]}
+		if r%3 > 0 {
+			m.Index, m.Scale = stride, uint8(r%3)
+		}
+		return m
+	}
+}
+
+// moved adds a displacement to every row's address.
+func moved(row func(r int) Mem, disp int) func(r int) Mem {
+	return func(r int) Mem {
+		m := row(r)
+		m.Disp += disp
+		return m
+	}
+}
+
+// packKeysKernel takes 8 keys × 8 dimensions at once through registers; what is
+// left of dimensions and keys goes element by element.
+func packKeysKernel() {
+	TEXT("packKeysSIMD", 4, "func(dst, k *float32, stride, n, d int)")
+	dst, k, stride, n := param("dst"), param("k"), param("stride"), param("n")
+	SHLQ(Imm(2), stride)
+	d := AllocLocal(8)
+	dim := GP64()
+	Load(Param("d"), dim)
+	MOVQ(dim, d)
+	octet := GP64() // 0 or 1: the half of the panel
+	XORQ(octet, octet)
+
+	Comment("Eight keys at a time.")
+	Label("octets")
+	CMPQ(n, Imm(8))
+	JL(LabelRef("single"))
+	p3, p6, out, left := GP64(), GP64(), GP64(), GP64()
+	LEAQ(Mem{Base: k, Index: stride, Scale: 2}, p3)
+	ADDQ(stride, p3)
+	LEAQ(Mem{Base: p3, Index: stride, Scale: 2}, p6)
+	ADDQ(stride, p6)
+	MOVQ(dst, out)
+	MOVQ(d, left)
+	SUBQ(Imm(8), left)
+	JL(LabelRef("dims"))
+	Label("block")
+	for x := 0; x < 8; x += 4 {
+		columns := transpose4(moved(rowAddress(k, p3, p6, stride), 4*x))
+		for i, v := range columns {
+			VMOVUPS(v, Mem{Base: out, Disp: (x + i) * panelBytes})
+		}
+	}
+	ADDQ(imm(8*panelBytes), out)
+	for _, p := range []reg.GPVirtual{k, p3, p6} {
+		ADDQ(imm(vector), p)
+	}
+	SUBQ(Imm(8), left)
+	JGE(LabelRef("block"))
+	Label("dims")
+	ADDQ(Imm(8), left)
+	JE(LabelRef("octetDone"))
+	Label("dim")
+	e := GP32()
+	address := rowAddress(k, p3, p6, stride)
+	for r := range 8 {
+		MOVL(address(r), e)
+		MOVL(e, Mem{Base: out, Disp: 4 * r})
+	}
+	ADDQ(imm(panelBytes), out)
+	for _, p := range []reg.GPVirtual{k, p3, p6} {
+		ADDQ(Imm(4), p)
+	}
+	DECQ(left)
+	JNE(LabelRef("dim"))
+	Label("octetDone")
+	Comment("The next 8 keys: behind row 7's predecessor p6 comes row 7, then row 8.")
+	MOVQ(d, left)
+	SHLQ(Imm(2), left)
+	SUBQ(left, p6)
+	LEAQ(Mem{Base: p6, Index: stride, Scale: 2}, k)
+	SUBQ(Imm(8), n)
+	nextHalf("octets", dst, octet, d, left)
+
+	Comment("Single keys, then zeros up to the end of the panel.")
+	Label("single")
+	lane := GP64()
+	MOVQ(octet, lane)
+	SHLQ(Imm(3), lane) // lanes of the panel that are done
+	total := GP64()
+	MOVQ(lane, total)
+	ADDQ(n, total)
+	TESTQ(total, total)
+	JE(LabelRef("end"))
+	Comment("dst points at the open half; go on from its first lane.")
+	Label("key")
+	CMPQ(lane, Imm(panel))
+	JE(LabelRef("end"))
+	MOVQ(dst, out)
+	MOVQ(d, left)
+	TESTQ(n, n)
+	JE(LabelRef("zero"))
+	MOVQ(k, p3)
+	Label("element")
+	MOVL(Mem{Base: p3}, e)
+	MOVL(e, Mem{Base: out})
+	ADDQ(Imm(4), p3)
+	ADDQ(imm(panelBytes), out)
+	DECQ(left)
+	JNE(LabelRef("element"))
+	ADDQ(stride, k)
+	DECQ(n)
+	JMP(LabelRef("keyDone"))
+	Label("zero")
+	MOVL(U32(0), Mem{Base: out})
+	ADDQ(imm(panelBytes), out)
+	DECQ(left)
+	JNE(LabelRef("zero"))
+	Label("keyDone")
+	ADDQ(Imm(4), dst)
+	INCQ(lane)
+	JMP(LabelRef("key"))
+	Label("end")
+	finish()
+}
+
+// nextHalf moves dst to the other half of the panel or to the next panel, and goes back to loop.
+func nextHalf(loop string, dst, octet reg.GPVirtual, d Mem, tmp reg.GPVirtual) {
+	XORQ(Imm(1), octet)
+	JE(LabelRef("nextPanel"))
+	ADDQ(imm(vector), dst)
+	JMP(LabelRef(loop))
+	Label("nextPanel")
+	MOVQ(d, tmp)
+	SHLQ(Imm(6), tmp)
+	LEAQ(Mem{Base: dst, Index: tmp, Scale: 1, Disp: -vector}, dst)
+	JMP(LabelRef(loop))
+}
+
+// packValuesKernel copies column by column of panels. The columns of the last
+// panel that do not exist become 0: a masked load reads them so.
+func packValuesKernel() {
+	TEXT("packValuesSIMD", 4, "func(dst, v *float32, stride, n, d int)")
+	dst, v, stride, n, d := param("dst"), param("v"), param("stride"), param("n"), param("d")
+	SHLQ(Imm(2), stride)
+	copyPanel := func(name string, mask [2]reg.VecVirtual) {
+		in, out, left := GP64(), GP64(), GP64()
+		MOVQ(v, in)
+		MOVQ(dst, out)
+		MOVQ(n, left)
+		Label(name)
+		a, b := YMM(), YMM()
+		load(Mem{Base: in}, mask[0], a)
+		load(Mem{Base: in, Disp: vector}, mask[1], b)
+		VMOVUPS(a, Mem{Base: out})
+		VMOVUPS(b, Mem{Base: out, Disp: vector})
+		ADDQ(stride, in)
+		ADDQ(imm(panelBytes), out)
+		DECQ(left)
+		JNE(LabelRef(name))
+	}
+	Label("panels")
+	CMPQ(d, Imm(panel))
+	JL(LabelRef("last"))
+	copyPanel("row", [2]reg.VecVirtual{})
+	ADDQ(imm(panelBytes), v)
+	ADDQ(imm(block*panelBytes), dst)
+	SUBQ(imm(panel), d)
+	JMP(LabelRef("panels"))
+	Label("last")
+	TESTQ(d, d)
+	JE(LabelRef("end"))
+	low, high := GP64(), GP64()
+	eight := GP64()
+	MOVQ(U32(lanes), eight)
+	MOVQ(d, low)
+	CMPQ(low, eight)
+	CMOVQGT(eight, low)
+	MOVQ(d, high)
+	SUBQ(low, high)
+	copyPanel("lastRow", [2]reg.VecVirtual{tailMask(low), tailMask(high)})
+	Label("end")
+	finish()
+}

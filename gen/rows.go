@@ -1,0 +1,323 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Loops over contiguous elements: whole vectors, then one masked vector for the
+// rest, so that nothing behind the slice is touched.
+
+var loops int
+
+// eachVector runs body over n elements. mask is nil for whole vectors; body
+// must use it for its loads and stores, and advance must move its pointers.
+func eachVector(n reg.GPVirtual, body func(mask reg.VecVirtual), advance func()) {
+	loops++
+	loop, tail, end := fmt.Sprintf("loop%d", loops), fmt.Sprintf("tail%d", loops), fmt.Sprintf("end%d", loops)
+	SUBQ(imm(lanes), n)
+	JL(LabelRef(tail))
+	Label(loop)
+	body(nil)
+	advance()
+	SUBQ(imm(lanes), n)
+	JGE(LabelRef(loop))
+	Label(tail)
+	ADDQ(imm(lanes), n)
+	JE(LabelRef(end))
+	body(tailMask(n))
+	Label(end)
+}
+
+// tailMask has ones in the first n of 8 lanes.
+func tailMask(n reg.GPVirtual) reg.VecVirtual {
+	at, mask := GP64(), YMM()
+	table := tailMasks()
+	LEAQ(table.Offset(vector), at)
+	shift := GP64()
+	MOVQ(n, shift)
+	SHLQ(Imm(2), shift)
+	SUBQ(shift, at)
+	VMOVUPS(Mem{Base: at}, mask)
+	return mask
+}
+
+func load(m Mem, mask reg.VecVirtual, v reg.VecVirtual) {
+	if mask == nil {
+		VMOVUPS(m, v)
+		return
+	}
+	VMASKMOVPS(m, mask, v)
+}
+
+func store(v, mask reg.VecVirtual, m Mem) {
+	if mask == nil {
+		VMOVUPS(v, m)
+		return
+	}
+	VMASKMOVPS(v, mask, m)
+}
+
+func param(name string) reg.GPVirtual {
+	r := GP64()
+	Load(Param(name), r)
+	return r
+}
+
+func broadcastParam(name string) reg.VecVirtual {
+	v := YMM()
+	m, err := Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	VBROADCASTSS(m.Addr, v)
+	return v
+}
+
+func finish() {
+	VZEROUPPER()
+	RET()
+}
+
+// mapKernel is dst = f(x) element by element.
+func mapKernel(name, signature, dst, x string, f func(v reg.VecVirtual) reg.VecVirtual) {
+	TEXT(name, 4, signature)
+	d, s, n := param(dst), param(x), param("n")
+	eachVector(n, func(mask reg.VecVirtual) {
+		v := YMM()
+		load(Mem{Base: s}, mask, v)
+		store(f(v), mask, Mem{Base: d})
+	}, func() {
+		ADDQ(imm(vector), s)
+		if d != s {
+			ADDQ(imm(vector), d)
+		}
+	})
+	finish()
+}
+
+func scaleKernel() {
+	TEXT("scaleSIMD", 4, "func(dst, x *float32, n int, f float32)")
+	dst, x, n, f := param("dst"), param("x"), param("n"), broadcastParam("f")
+	zero := YMM()
+	VXORPS(zero, zero, zero)
+	eachVector(n, func(mask reg.VecVirtual) {
+		v := YMM()
+		load(Mem{Base: x}, mask, v)
+		VMULPS(f, v, v)
+		VADDPS(zero, v, v)
+		store(v, mask, Mem{Base: dst})
+	}, func() {
+		ADDQ(imm(vector), x)
+		ADDQ(imm(vector), dst)
+	})
+	finish()
+}
+
+func mergeKernel() {
+	TEXT("mergeSIMD", 4, "func(o, b *float32, n int, x, y float32)")
+	o, b, n := param("o"), param("b"), param("n")
+	x, y := broadcastParam("x"), broadcastParam("y")
+	eachVector(n, func(mask reg.VecVirtual) {
+		ov, bv := YMM(), YMM()
+		load(Mem{Base: o}, mask, ov)
+		load(Mem{Base: b}, mask, bv)
+		VMULPS(y, bv, bv)
+		VFMADD213PS(bv, x, ov) // o = o·x + b·y
+		store(ov, mask, Mem{Base: o})
+	}, func() {
+		ADDQ(imm(vector), o)
+		ADDQ(imm(vector), b)
+	})
+	finish()
+}
+
+// newMaximum is top = max(a, b) + 0, a NaN b not counting, and base = top, or 0 if top is −Inf.
+func newMaximum(a, b reg.VecVirtual) (top, base, dead reg.VecVirtual) {
+	top, base, dead = YMM(), YMM(), YMM()
+	zero := YMM()
+	VXORPS(zero, zero, zero)
+	VMAXPS(a, b, top) // a wins if b is NaN
+	VADDPS(zero, top, top)
+	VCMPPS(Imm(equal), u32(bitsNegInf), top, dead)
+	VANDNPS(top, dead, base)
+	return top, base, dead
+}
+
+func mergeSumsKernel() {
+	TEXT("mergeSumsSIMD", 4, "func(m, l, m2, l2, x, y *float32, n int)")
+	m, l, m2, l2, x, y, n := param("m"), param("l"), param("m2"), param("l2"), param("x"), param("y"), param("n")
+	eachVector(n, func(mask reg.VecVirtual) {
+		a, b := YMM(), YMM()
+		load(Mem{Base: m}, mask, a)
+		load(Mem{Base: m2}, mask, b)
+		top, base, _ := newMaximum(a, b)
+		store(top, mask, Mem{Base: m})
+		VSUBPS(base, a, a)
+		VSUBPS(base, b, b)
+		xv := expFlush(a)
+		store(xv, mask, Mem{Base: x})
+		yv := expFlush(b)
+		store(yv, mask, Mem{Base: y})
+		la, lb := YMM(), YMM()
+		load(Mem{Base: l}, mask, la)
+		load(Mem{Base: l2}, mask, lb)
+		VMULPS(yv, lb, lb)
+		VFMADD213PS(lb, xv, la) // l = l·x + l2·y
+		store(la, mask, Mem{Base: l})
+	}, func() {
+		for _, p := range []reg.GPVirtual{m, l, m2, l2, x, y} {
+			ADDQ(imm(vector), p)
+		}
+	})
+	finish()
+}
+
+func softcapKernel() {
+	TEXT("softcapSIMD", 4, "func(s *float32, n int, c float32)")
+	s, n, c := param("s"), param("n"), broadcastParam("c")
+	eachVector(n, func(mask reg.VecVirtual) {
+		v := YMM()
+		load(Mem{Base: s}, mask, v)
+		y := tanh(v)
+		VMULPS(c, y, y)
+		store(y, mask, Mem{Base: s})
+	}, func() { ADDQ(imm(vector), s) })
+	finish()
+}
+
+func alibiKernel() {
+	TEXT("alibiSIMD", 4, "func(s *float32, n int, slope float32, first int)")
+	s, n, slope := param("s"), param("n"), broadcastParam("slope")
+	Comment("distance = first + lane")
+	distance, first := YMM(), XMM()
+	at := param("first")
+	VMOVD(at.As32(), first)
+	VPBROADCASTD(first, distance)
+	VPADDD(numberOfLane(), distance, distance)
+	eachVector(n, func(mask reg.VecVirtual) {
+		v, f := YMM(), YMM()
+		load(Mem{Base: s}, mask, v)
+		VCVTDQ2PS(distance, f)
+		VFMADD231PS(f, slope, v)
+		store(v, mask, Mem{Base: s})
+	}, func() {
+		ADDQ(imm(vector), s)
+		VPADDD(u32(lanes), distance, distance)
+	})
+	finish()
+}
+
+func addBiasKernel() {
+	TEXT("addBiasSIMD", 4, "func(s, bias *float32, n int) (live uint64)")
+	s, bias, n := param("s"), param("bias"), param("n")
+	live, bits, shift := GP64(), GP64(), reg.RCX
+	XORQ(live, live)
+	XORQ(shift, shift)
+	eachVector(n, func(mask reg.VecVirtual) {
+		v, b, keep := YMM(), YMM(), YMM()
+		load(Mem{Base: bias}, mask, b)
+		load(Mem{Base: s}, mask, v)
+		VCMPPS(Imm(notEqual), u32(bitsNegInf), b, keep)
+		if mask != nil {
+			VANDPS(mask, keep, keep)
+		}
+		VADDPS(b, v, v)
+		store(v, mask, Mem{Base: s})
+		VMOVMSKPS(keep, bits.As32())
+		SHLQ(reg.CL, bits)
+		ORQ(bits, live)
+	}, func() {
+		ADDQ(imm(vector), s)
+		ADDQ(imm(vector), bias)
+		ADDQ(imm(lanes), shift)
+	})
+	Store(live, ReturnIndex(0))
+	finish()
+}
+
+// maskBitsKernel takes 32 booleans at once, then 8, then single ones. A Go bool is a byte of 0 or 1.
+func maskBitsKernel() {
+	TEXT("maskBitsSIMD", 4, "func(mask *bool, n int) (live uint64)")
+	at, n := param("mask"), param("n")
+	live, bits, shift := GP64(), GP64(), reg.RCX
+	XORQ(live, live)
+	XORQ(shift, shift)
+	step := func(size int, load func()) {
+		loop, end := fmt.Sprintf("by%d", size), fmt.Sprintf("by%dEnd", size)
+		Label(loop)
+		CMPQ(n, imm(size))
+		JL(LabelRef(end))
+		load()
+		SHLQ(reg.CL, bits)
+		ORQ(bits, live)
+		ADDQ(imm(size), at)
+		ADDQ(imm(size), shift)
+		SUBQ(imm(size), n)
+		JMP(LabelRef(loop))
+		Label(end)
+	}
+	step(32, func() {
+		v := YMM()
+		VMOVDQU(Mem{Base: at}, v)
+		VPSLLW(Imm(7), v, v)
+		VPMOVMSKB(v, bits.As32())
+	})
+	step(8, func() {
+		v := XMM()
+		VMOVQ(Mem{Base: at}, v)
+		VPSLLW(Imm(7), v, v)
+		VPMOVMSKB(v, bits.As32())
+	})
+	step(1, func() { MOVBQZX(Mem{Base: at}, bits) })
+	Store(live, ReturnIndex(0))
+	finish()
+}
+
+func weightsKernel() {
+	TEXT("weightsSIMD", 4, "func(dst, s *float32, n int, m, r float32, live uint64)")
+	dst, s, n := param("dst"), param("s"), param("n")
+	m, r, live := broadcastParam("m"), broadcastParam("r"), param("live")
+	eachVector(n, func(mask reg.VecVirtual) {
+		v, keep, bits := YMM(), YMM(), XMM()
+		VMOVD(live.As32(), bits)
+		VPBROADCASTD(bits, keep)
+		VPAND(bitOfLane(), keep, keep)
+		VPCMPEQD(bitOfLane(), keep, keep)
+		load(Mem{Base: s}, mask, v)
+		VSUBPS(m, v, v)
+		p := expFlush(v)
+		VMULPS(r, p, p)
+		VANDPS(keep, p, p)
+		store(p, mask, Mem{Base: dst})
+	}, func() {
+		ADDQ(imm(vector), dst)
+		ADDQ(imm(vector), s)
+		SHRQ(Imm(lanes), live)
+	})
+	finish()
+}
+
+// allFiniteKernel sums x·0, which is NaN where x is not finite.
+func allFiniteKernel() {
+	TEXT("allFiniteSIMD", 4, "func(x *float32, n int) bool")
+	x, n := param("x"), param("n")
+	zero, sum := YMM(), YMM()
+	VXORPS(zero, zero, zero)
+	VXORPS(sum, sum, sum)
+	eachVector(n, func(mask reg.VecVirtual) {
+		v := YMM()
+		load(Mem{Base: x}, mask, v)
+		VFMADD231PS(zero, v, sum)
+	}, func() { ADDQ(imm(vector), x) })
+	bits, yes := GP32(), GP8()
+	VCMPPS(Imm(unordered), sum, sum, sum)
+	VMOVMSKPS(sum, bits)
+	TESTL(bits, bits)
+	SETEQ(yes)
+	Store(yes, ReturnIndex(0))
+	finish()
+}

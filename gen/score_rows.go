@@ -1,0 +1,230 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// scoreRowsKernel multiplies queries by keys that nobody has packed: it
+// transposes 8 keys × 4 dimensions in registers and uses each column for all
+// queries of the tile. Two groups of 8 keys go side by side where there are so
+// many, because one chain a query would wait for itself.
+func scoreRowsKernel() {
+	TEXT("scoreRowsSIMD", 4, "func(s, q, k *float32, rows, d, stride, n int)")
+	f := AllocLocal(40)
+	r := rowsProgram{s: f.Offset(0), q: f.Offset(8), rows: f.Offset(16), dims: f.Offset(24), n: f.Offset(32)}
+	r.k, r.stride = param("k"), param("stride")
+	SHLQ(Imm(2), r.stride)
+	tmp := GP64()
+	Load(Param("s"), tmp)
+	MOVQ(tmp, r.s)
+	Load(Param("d"), tmp)
+	MOVQ(tmp, r.dims)
+	Load(Param("n"), tmp)
+	MOVQ(tmp, r.n)
+	r.keyLoop(16)
+	r.keyLoop(8)
+	r.keyLoop(1)
+	finish()
+}
+
+type rowsProgram struct {
+	k, stride     reg.GPVirtual // keys that are left
+	n             Mem           // and their number
+	s             Mem           // scores of these keys, first query
+	dims          Mem           // d
+	q, rows       Mem           // queries that are left for these keys
+	sRow, qRow    reg.GPVirtual
+	keys, queries int
+}
+
+// keyLoop takes the given number of keys at a time, for all queries.
+func (r *rowsProgram) keyLoop(keys int) {
+	r.keys = keys
+	begin, end := fmt.Sprintf("keys%d", keys), fmt.Sprintf("keys%dEnd", keys)
+	Label(begin)
+	CMPQ(r.n, imm(keys))
+	JL(LabelRef(end))
+	tmp := GP64()
+	Load(Param("q"), tmp)
+	MOVQ(tmp, r.q)
+	Load(Param("rows"), tmp)
+	MOVQ(tmp, r.rows)
+	r.sRow = GP64()
+	MOVQ(r.s, r.sRow)
+	for _, queries := range []int{4, 2, 1} {
+		r.queries = queries
+		r.queryLoop()
+	}
+	ADDQ(imm(4*keys), r.s)
+	MOVQ(r.stride, tmp)
+	IMUL3Q(U32(keys), tmp, tmp)
+	ADDQ(tmp, r.k)
+	SUBQ(imm(keys), r.n)
+	JMP(LabelRef(begin))
+	Label(end)
+}
+
+// queryLoop takes r.queries queries at a time, for the keys at hand.
+func (r *rowsProgram) queryLoop() {
+	begin := fmt.Sprintf("keys%dqueries%d", r.keys, r.queries)
+	end := begin + "End"
+	Label(begin)
+	CMPQ(r.rows, imm(r.queries))
+	JL(LabelRef(end))
+	r.dot(begin)
+	for range r.queries {
+		ADDQ(imm(blockBytes), r.sRow)
+	}
+	tmp := GP64()
+	MOVQ(r.dims, tmp)
+	IMUL3Q(U32(4*r.queries), tmp, tmp)
+	ADDQ(tmp, r.q)
+	SUBQ(imm(r.queries), r.rows)
+	JMP(LabelRef(begin))
+	Label(end)
+}
+
+// dot leaves in s the products of r.queries queries with r.keys keys.
+func (r *rowsProgram) dot(label string) {
+	groups := max(1, r.keys/lanes)
+	acc := make([]reg.VecVirtual, groups*r.queries)
+	for i := range acc {
+		acc[i] = YMM()
+		VXORPS(acc[i], acc[i], acc[i])
+	}
+	key, advanceKeys := r.keyPointers()
+	query, advanceQueries := r.queryPointers()
+	left := GP64()
+	MOVQ(r.dims, left)
+	if r.keys > 1 {
+		SUBQ(Imm(4), left)
+		JL(LabelRef(label + "Dims"))
+		Label(label + "Four")
+		for g := range groups {
+			columns := transpose4(func(i int) Mem { return key(8*g + i) })
+			for x, column := range columns {
+				r.fma(acc[g*r.queries:], column, moved(query, 4*x))
+			}
+		}
+		advanceKeys(16)
+		advanceQueries(16)
+		SUBQ(Imm(4), left)
+		JGE(LabelRef(label + "Four"))
+		Label(label + "Dims")
+		ADDQ(Imm(4), left)
+		JE(LabelRef(label + "Store"))
+	}
+	Comment("One dimension at a time.")
+	Label(label + "One")
+	for g := range groups {
+		column := YMM()
+		if r.keys == 1 {
+			VBROADCASTSS(key(0), column)
+		} else {
+			gather(column, func(i int) Mem { return key(8*g + i) })
+		}
+		r.fma(acc[g*r.queries:], column, query)
+	}
+	advanceKeys(4)
+	advanceQueries(4)
+	DECQ(left)
+	JNE(LabelRef(label + "One"))
+	Label(label + "Store")
+	for i := range r.queries {
+		for g := range groups {
+			out := Mem{Base: r.sRow, Disp: i*blockBytes + g*vector}
+			if r.keys == 1 {
+				VMOVSS(acc[i].AsX(), out)
+			} else {
+				VMOVUPS(acc[g*r.queries+i], out)
+			}
+		}
+	}
+}
+
+// fma is acc_i = FMA(q_i, column, acc_i).
+func (r *rowsProgram) fma(acc []reg.VecVirtual, column reg.VecVirtual, query func(i int) Mem) {
+	for i := range r.queries {
+		q := YMM()
+		VBROADCASTSS(query(i), q)
+		VFMADD231PS(column, q, acc[i])
+	}
+}
+
+// gather loads one element of each of 8 rows.
+func gather(v reg.VecVirtual, row func(i int) Mem) {
+	hi := YMM()
+	for h, x := range []reg.VecVirtual{v, hi} {
+		VBROADCASTSS(row(4*h), x)
+		for i := 1; i < 4; i++ {
+			VINSERTPS(Imm(uint64(i<<4)), row(4*h+i), x.AsX(), x.AsX())
+		}
+	}
+	VINSERTF128(Imm(1), hi.AsX(), v, v)
+}
+
+// keyPointers points at enough of the keys to address each of them by scale.
+func (r *rowsProgram) keyPointers() (key func(i int) Mem, advance func(bytes int)) {
+	bases := map[int][]int{16: {0, 3, 5, 10, 11}, 8: {0, 3, 6}, 1: {0}}[r.keys]
+	pointer := make([]reg.GPVirtual, len(bases))
+	for b, base := range bases {
+		pointer[b] = GP64()
+		if b == 0 {
+			MOVQ(r.k, pointer[b])
+			continue
+		}
+		IMUL3Q(U32(base), r.stride, pointer[b])
+		ADDQ(r.k, pointer[b])
+	}
+	key = func(i int) Mem {
+		for b, base := range bases {
+			switch step := i - base; step {
+			case 0:
+				return Mem{Base: pointer[b]}
+			case 1, 2, 4, 8:
+				return Mem{Base: pointer[b], Index: r.stride, Scale: uint8(step)}
+			}
+		}
+		panic(fmt.Sprintf("no pointer near key %d", i))
+	}
+	advance = func(bytes int) {
+		for _, p := range pointer {
+			ADDQ(imm(bytes), p)
+		}
+	}
+	return key, advance
+}
+
+// queryPointers does the same for the queries, d elements apart.
+func (r *rowsProgram) queryPointers() (query func(i int) Mem, advance func(bytes int)) {
+	q := GP64()
+	MOVQ(r.q, q)
+	if r.queries == 1 {
+		return func(i int) Mem { return Mem{Base: q} }, func(bytes int) { ADDQ(imm(bytes), q) }
+	}
+	stride := GP64()
+	MOVQ(r.dims, stride)
+	SHLQ(Imm(2), stride)
+	q2 := q
+	if r.queries > 2 {
+		q2 = GP64()
+		LEAQ(Mem{Base: q, Index: stride, Scale: 2}, q2)
+	}
+	query = func(i int) Mem {
+		m := Mem{Base: []reg.GPVirtual{q, q2}[i/2]}
+		if i%2 == 1 {
+			m.Index, m.Scale = stride, 1
+		}
+		return m
+	}
+	return query, func(bytes int) {
+		ADDQ(imm(bytes), q)
+		if r.queries > 2 {
+			ADDQ(imm(bytes), q2)
+		}
+	}
+}

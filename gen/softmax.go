@@ -1,0 +1,176 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// softmaxProgram emits the online-softmax step in three loops. Within each the
+// rows are independent of one another, so that the long chains of one row (fold,
+// exp) run beside those of the next.
+type softmaxProgram struct {
+	masked                  bool
+	s, m, l, alpha, live, n reg.GPVirtual
+	dead                    reg.GPVirtual
+	bits                    reg.VecVirtual
+}
+
+func softmaxKernel(masked bool) {
+	if masked {
+		TEXT("softmaxMaskedSIMD", 4, "func(s, m, l, alpha *float32, live *uint64, rows int) (dead bool)")
+	} else {
+		TEXT("softmaxSIMD", 4, "func(s, m, l, alpha *float32, rows int) (dead bool)")
+	}
+	k := softmaxProgram{masked: masked, dead: GP64()}
+	k.maxima()
+	k.factors()
+	k.weights()
+	Store(k.dead.As8(), ReturnIndex(0))
+	finish()
+}
+
+// load takes the row pointers from the arguments again, for the next loop.
+func (k *softmaxProgram) load(names ...string) {
+	for _, name := range names {
+		switch name {
+		case "s":
+			k.s = param(name)
+		case "m":
+			k.m = param(name)
+		case "l":
+			k.l = param(name)
+		case "alpha":
+			k.alpha = param(name)
+		case "rows":
+			k.n = param(name)
+		}
+	}
+	if k.masked {
+		k.live = param("live")
+		k.bits = YMM()
+		VMOVUPS(bitOfLane(), k.bits)
+	}
+}
+
+// keep has ones in the lanes of vector v of the row whose keys are live.
+func (k *softmaxProgram) keep(v int) reg.VecVirtual {
+	keep := YMM()
+	VPBROADCASTB(Mem{Base: k.live, Disp: v}, keep)
+	VPAND(k.bits, keep, keep)
+	VPCMPEQD(k.bits, keep, keep)
+	return keep
+}
+
+// maxima leaves the largest live score of each row in alpha.
+func (k *softmaxProgram) maxima() {
+	Comment("alpha_r = max of the live scores of row r, NaN not counting")
+	k.load("s", "alpha", "rows")
+	floor := YMM()
+	VMOVUPS(u32(bitsNegInf), floor)
+	Label("maxRow")
+	top := [2]reg.VecVirtual{YMM(), YMM()}
+	for v := range block / lanes {
+		x := YMM()
+		VMOVUPS(Mem{Base: k.s, Disp: v * vector}, x)
+		if k.masked {
+			VBLENDVPS(k.keep(v), x, floor, x)
+		}
+		last := top[v%2]
+		if v < 2 {
+			last = floor
+		}
+		VMAXPS(last, x, top[v%2]) // the old maximum wins if x is NaN
+	}
+	VMAXPS(top[1], top[0], top[0])
+	VMOVSS(foldMax(top[0]).AsX(), Mem{Base: k.alpha})
+	ADDQ(imm(blockBytes), k.s)
+	ADDQ(Imm(4), k.alpha)
+	if k.masked {
+		ADDQ(Imm(8), k.live)
+	}
+	DECQ(k.n)
+	JNE(LabelRef("maxRow"))
+}
+
+// factors moves the maxima on, for 8 rows at a time.
+func (k *softmaxProgram) factors() {
+	Comment("m' = max(m, alpha), alpha = exp(m − m')")
+	k.load("m", "alpha", "rows")
+	XORQ(k.dead, k.dead)
+	eachVector(k.n, func(mask reg.VecVirtual) {
+		old, x := YMM(), YMM()
+		load(Mem{Base: k.m}, mask, old)
+		load(Mem{Base: k.alpha}, mask, x)
+		top, base, dead := newMaximum(old, x)
+		if mask != nil {
+			VANDPS(mask, dead, dead)
+		}
+		any := GP32()
+		VMOVMSKPS(dead, any)
+		ORL(any, k.dead.As32())
+		store(top, mask, Mem{Base: k.m})
+		VSUBPS(base, old, old)
+		store(expFlush(old), mask, Mem{Base: k.alpha})
+	}, func() {
+		ADDQ(imm(vector), k.m)
+		ADDQ(imm(vector), k.alpha)
+	})
+	TESTL(k.dead.As32(), k.dead.As32())
+	SETNE(k.dead.As8())
+}
+
+// weights replaces the scores by exp(s − m') and moves the sums on.
+func (k *softmaxProgram) weights() {
+	Comment("p_j = exp(s_j − m'), l = FMA(l, alpha, Σp)")
+	k.load("s", "m", "l", "alpha", "rows")
+	Label("expRow")
+	base, dead := YMM(), YMM()
+	VBROADCASTSS(Mem{Base: k.m}, base)
+	VCMPPS(Imm(equal), u32(bitsNegInf), base, dead)
+	VANDNPS(base, dead, base)
+	sum := [2]reg.VecVirtual{YMM(), YMM()}
+	for v := range block / lanes {
+		p := k.weight(v, base)
+		VMOVUPS(p, Mem{Base: k.s, Disp: v * vector})
+		if v < 2 {
+			VMOVAPS(p, sum[v])
+			continue
+		}
+		VADDPS(p, sum[v%2], sum[v%2])
+	}
+	VADDPS(sum[1], sum[0], sum[0])
+	total := foldAdd(sum[0]).AsX()
+	if k.masked { // the sum of nothing but −0 is +0
+		zero := XMM()
+		VXORPS(zero, zero, zero)
+		VADDSS(zero, total, total)
+	}
+	l := XMM()
+	VMOVSS(Mem{Base: k.l}, l)
+	VFMADD132SS(Mem{Base: k.alpha}, total, l)
+	VMOVSS(l, Mem{Base: k.l})
+	ADDQ(imm(blockBytes), k.s)
+	for _, p := range []reg.GPVirtual{k.m, k.l, k.alpha} {
+		ADDQ(Imm(4), p)
+	}
+	if k.masked {
+		ADDQ(Imm(8), k.live)
+	}
+	DECQ(k.n)
+	JNE(LabelRef("expRow"))
+}
+
+// weight is the weight of vector v of the row: −0 for keys that are not live.
+func (k *softmaxProgram) weight(v int, base reg.VecVirtual) reg.VecVirtual {
+	x := YMM()
+	VMOVUPS(Mem{Base: k.s, Disp: v * vector}, x)
+	VSUBPS(base, x, x)
+	p := expFlush(x)
+	if k.masked {
+		gone := YMM()
+		VMOVUPS(u32(bitsSign), gone)
+		VBLENDVPS(k.keep(v), p, gone, p)
+	}
+	return p
+}

@@ -1,0 +1,431 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// The micro-kernel of score and accumulate: c[r][x] = start + Σ_k a[r][k]·b[k][x],
+// one FMA chain in ascending k for each element, vector lanes across x.
+//
+// A tile of 6 rows × 16 columns keeps 12 accumulators in registers: enough
+// independent chains for two FMAs of latency 4 a cycle, at 8 loads per 12 FMAs.
+// Y15 is left alone (the Go runtime's zero register), so 15 are all there is:
+// 12 accumulators, 2 vectors of b, 1 broadcast of a.
+//
+// Panels are the outer loop and row tiles the inner one, so a panel of b is
+// read from the L1 cache by all but the first tile.
+
+// Registers by role.
+var (
+	cPtr    = reg.RDI // c at the tile's first row, current panel
+	aPtr    = reg.RSI // a at the tile's first row
+	bPtr    = reg.RDX // b at the current panel
+	cStride = reg.R8  // bytes between rows of c
+	aStride = reg.R9  // bytes between rows of a
+	bStride = reg.R10 // bytes between rows of b
+	steps   = reg.R11 // length of the chains
+	rows    = reg.R12 // rows left in the current panel
+	count   = reg.RCX // steps left
+	b0      = reg.RBX // moving through b
+	a0      = reg.RAX // moving through rows 0–2 of a
+	a3      = reg.R13 // moving through rows 3–5 of a; b's panel stride for several panels
+)
+
+// start says what the accumulators hold before the first step.
+type start int
+
+const (
+	fromZero  start = iota // score
+	fromAlpha              // c·alpha, or c if there is no alpha
+)
+
+// tileProgram emits one kernel on the micro-kernel.
+type tileProgram struct {
+	name   string
+	start  start
+	masked bool // b counts as 0 where a has its sign bit set
+	unroll int
+
+	alpha       Mem // stack slot of the pointer to the tile's first alpha
+	panels      Mem // stack slot: 16-column panels left
+	half        Mem // stack slot: 8 more columns?
+	panelStride Mem // stack slot: bytes between panels of b
+	c, a        Mem // stack slots: first row of c in this panel, of a
+	rows        Mem // stack slot: all rows
+	firstAlpha  Mem
+}
+
+func (t *tileProgram) label(format string, args ...any) string {
+	return t.name + "_" + fmt.Sprintf(format, args...)
+}
+
+// acc is the accumulator of row r, vector v, in a tile of vecs vectors a row.
+func acc(r, v, vecs int) reg.VecPhysical { return ymm[r*vecs+v] }
+
+var ymm = []reg.VecPhysical{reg.Y0, reg.Y1, reg.Y2, reg.Y3, reg.Y4, reg.Y5, reg.Y6, reg.Y7,
+	reg.Y8, reg.Y9, reg.Y10, reg.Y11, reg.Y12, reg.Y13, reg.Y14}
+
+// at3 addresses row r through pointers to rows 0 and 3.
+func at3(p0, p3, stride reg.Register, r, disp int) Mem {
+	m := Mem{Base: p0, Disp: disp}
+	if r >= 3 {
+		m.Base, r = p3, r-3
+	}
+	if r > 0 {
+		m.Index, m.Scale = stride, uint8(r)
+	}
+	return m
+}
+
+// emit writes the loops over panels and row tiles.
+func (t *tileProgram) emit() {
+	Comment("Few rows: several panels at once, so that there are enough chains.")
+	if !t.masked {
+		for _, g := range []struct{ rows, panels int }{{1, 4}, {2, 2}, {3, 2}} {
+			t.panelGroups(g.rows, g.panels)
+		}
+	}
+	t.panelLoop("panel", panel/lanes)
+	Comment("The last 8 columns, if their number is odd.")
+	CMPQ(t.half, Imm(0))
+	JE(LabelRef(t.label("done")))
+	MOVQ(I32(0), t.half)
+	MOVQ(I32(1), t.panels)
+	t.panelLoop("half", 1)
+	Label(t.label("done"))
+	VZEROUPPER()
+	RET()
+}
+
+// panelGroups handles calls of exactly r rows, n panels at a time.
+func (t *tileProgram) panelGroups(r, n int) {
+	next := t.label("not%d", r)
+	CMPQ(t.rows, imm(r))
+	JNE(LabelRef(next))
+	Label(t.label("group%d", r))
+	CMPQ(t.panels, imm(n))
+	JL(LabelRef(t.label("panel")))
+	MOVQ(t.c, cPtr)
+	MOVQ(t.a, aPtr)
+	MOVQ(t.firstAlpha, a0)
+	MOVQ(a0, t.alpha)
+	t.tile(r, n, panel/lanes)
+	ADDQ(imm(n*panelBytes), t.c)
+	MOVQ(t.panelStride, a0)
+	IMUL3Q(U32(n), a0, a0)
+	ADDQ(a0, bPtr)
+	SUBQ(imm(n), t.panels)
+	JMP(LabelRef(t.label("group%d", r)))
+	Label(next)
+}
+
+// panelLoop walks over the panels, or the one half panel, with vecs vectors a row.
+func (t *tileProgram) panelLoop(name string, vecs int) {
+	end := t.label("%sEnd", name)
+	Label(t.label("%s", name))
+	CMPQ(t.panels, Imm(0))
+	JE(LabelRef(end))
+	MOVQ(t.c, cPtr)
+	MOVQ(t.a, aPtr)
+	MOVQ(t.rows, rows)
+	MOVQ(t.firstAlpha, a0)
+	MOVQ(a0, t.alpha)
+	Label(t.label("%sRows", name))
+	if t.masked {
+		t.choose(name, [][2]int{{2, 2}, {1, 1}})
+		t.rowTiles(name, []int{2, 1}, vecs)
+	} else {
+		t.choose(name, [][2]int{{14, 6}, {13, 5}, {10, 6}, {9, 5}, {7, 4}, {6, 6}, {5, 5}, {4, 4}, {3, 3}, {2, 2}, {1, 1}})
+		t.rowTiles(name, []int{6, 5, 4, 3, 2, 1}, vecs)
+	}
+	Label(t.label("%sNext", name))
+	ADDQ(imm(panelBytes), t.c)
+	ADDQ(t.panelStride, bPtr)
+	DECQ(t.panels)
+	JMP(LabelRef(t.label("%s", name)))
+	Label(end)
+}
+
+// choose jumps to the tile for the rows that are left: pairs of (at least so
+// many left, tile). No remainder of 1 or 2 rows is left over, if it can be avoided:
+// those tiles have too few chains.
+func (t *tileProgram) choose(name string, pairs [][2]int) {
+	for _, p := range pairs {
+		CMPQ(rows, imm(p[0]))
+		JGE(LabelRef(t.label("%s%d", name, p[1])))
+	}
+	JMP(LabelRef(t.label("%sNext", name)))
+}
+
+// rowTiles emits the tiles of one panel.
+func (t *tileProgram) rowTiles(name string, sizes []int, vecs int) {
+	for _, r := range sizes {
+		Label(t.label("%s%d", name, r))
+		t.tile(r, 1, vecs)
+		Comment("Next rows.")
+		for range r {
+			ADDQ(cStride, cPtr)
+			ADDQ(aStride, aPtr)
+		}
+		if t.start == fromAlpha {
+			t.advanceAlpha(r)
+		}
+		SUBQ(imm(r), rows)
+		JMP(LabelRef(t.label("%sRows", name)))
+	}
+}
+
+func (t *tileProgram) advanceAlpha(r int) {
+	skip := t.unique("noAlpha")
+	CMPQ(t.firstAlpha, Imm(0))
+	JE(LabelRef(skip))
+	ADDQ(imm(4*r), t.alpha)
+	Label(skip)
+}
+
+var labels int
+
+func (t *tileProgram) unique(name string) string {
+	labels++
+	return t.label("%s%d", name, labels)
+}
+
+// tile computes r rows × n panels of vecs vectors.
+func (t *tileProgram) tile(r, n, vecs int) {
+	Commentf("%d rows × %d columns.", r, n*vecs*lanes)
+	all := n * vecs
+	MOVQ(bPtr, b0)
+	t.begin(r, all)
+	MOVQ(aPtr, a0)
+	if r > 3 {
+		LEAQ(Mem{Base: aPtr, Index: aStride, Scale: 2}, a3)
+		ADDQ(aStride, a3)
+	}
+	if n > 1 {
+		MOVQ(t.panelStride, a3)
+	}
+	loop, tail, end := t.unique("loop"), t.unique("tail"), t.unique("end")
+	MOVQ(steps, count)
+	SUBQ(imm(t.unroll), count)
+	JL(LabelRef(tail))
+	Label(loop)
+	for u := range t.unroll {
+		t.step(r, n, vecs, 4*u)
+	}
+	t.advance(r, t.unroll)
+	SUBQ(imm(t.unroll), count)
+	JGE(LabelRef(loop))
+	Label(tail)
+	ADDQ(imm(t.unroll), count)
+	JE(LabelRef(end))
+	one := t.unique("one")
+	Label(one)
+	t.step(r, n, vecs, 0)
+	t.advance(r, 1)
+	DECQ(count)
+	JNE(LabelRef(one))
+	Label(end)
+	t.store(r, all)
+}
+
+// begin sets the accumulators.
+func (t *tileProgram) begin(r, vecs int) {
+	if t.start == fromZero {
+		for i := range r * vecs {
+			VXORPS(ymm[i], ymm[i], ymm[i])
+		}
+		return
+	}
+	t.rowPointers(r)
+	plain, ready := t.unique("plain"), t.unique("ready")
+	MOVQ(t.alpha, count)
+	TESTQ(count, count)
+	JE(LabelRef(plain))
+	Comment("o·alpha")
+	for i := range r {
+		VBROADCASTSS(Mem{Base: count, Disp: 4 * i}, ymm[14])
+		for v := range vecs {
+			VMULPS(at3(cPtr, a0, cStride, i, v*vector), ymm[14], acc(i, v, vecs))
+		}
+	}
+	JMP(LabelRef(ready))
+	Label(plain)
+	for i := range r {
+		for v := range vecs {
+			VMOVUPS(at3(cPtr, a0, cStride, i, v*vector), acc(i, v, vecs))
+		}
+	}
+	Label(ready)
+}
+
+// rowPointers points a0 to row 3 of c.
+func (t *tileProgram) rowPointers(r int) {
+	if r > 3 {
+		LEAQ(Mem{Base: cPtr, Index: cStride, Scale: 2}, a0)
+		ADDQ(cStride, a0)
+	}
+}
+
+// step is acc(i, v) = FMA(a[i][k], b[k][v], acc(i, v)) for one k.
+func (t *tileProgram) step(r, n, vecs, disp int) {
+	if t.masked {
+		t.maskedStep(r, vecs, disp)
+		return
+	}
+	if n > 1 {
+		t.groupStep(r, n, vecs, disp)
+		return
+	}
+	for v := range vecs {
+		VMOVUPS(Mem{Base: b0, Disp: v * vector}, ymm[12+v])
+	}
+	ADDQ(bStride, b0)
+	for i := range r {
+		VBROADCASTSS(at3(a0, a3, aStride, i, disp), ymm[14])
+		for v := range vecs {
+			VFMADD231PS(ymm[12+v], ymm[14], acc(i, v, vecs))
+		}
+	}
+}
+
+// groupStep reads b in place: with several panels there is no register left for it.
+func (t *tileProgram) groupStep(r, n, vecs, disp int) {
+	for i := range r {
+		VBROADCASTSS(at3(a0, a3, aStride, i, disp), ymm[12+i])
+	}
+	for p := range n {
+		b := Mem{Base: b0}
+		switch p {
+		case 1, 2:
+			b.Index, b.Scale = a3, uint8(p)
+		case 3:
+			LEAQ(Mem{Base: b0, Index: a3, Scale: 2}, cPtr)
+			b.Base, b.Index, b.Scale = cPtr, a3, 1
+		}
+		for v := range vecs {
+			b.Disp = v * vector
+			for i := range r {
+				VFMADD231PS(b, ymm[12+i], acc(i, p*vecs+v, n*vecs))
+			}
+		}
+	}
+	ADDQ(bStride, b0)
+}
+
+// maskedStep takes b as 0 for rows whose weight has its sign bit set.
+func (t *tileProgram) maskedStep(r, vecs, disp int) {
+	VXORPS(ymm[11], ymm[11], ymm[11])
+	for v := range vecs {
+		VMOVUPS(Mem{Base: b0, Disp: v * vector}, ymm[12+v])
+	}
+	ADDQ(bStride, b0)
+	for i := range r {
+		VBROADCASTSS(at3(a0, a3, aStride, i, disp), ymm[14])
+		for v := range vecs {
+			VBLENDVPS(ymm[14], ymm[11], ymm[12+v], ymm[10])
+			VFMADD231PS(ymm[10], ymm[14], acc(i, v, vecs))
+		}
+	}
+}
+
+func (t *tileProgram) advance(r, n int) {
+	ADDQ(imm(4*n), a0)
+	if r > 3 {
+		ADDQ(imm(4*n), a3)
+	}
+}
+
+func (t *tileProgram) store(r, vecs int) {
+	if r <= 3 && !t.masked && vecs > 2 {
+		MOVQ(t.c, cPtr) // groupStep needed the register
+	}
+	t.rowPointers(r)
+	for i := range r {
+		for v := range vecs {
+			VMOVUPS(acc(i, v, vecs), at3(cPtr, a0, cStride, i, v*vector))
+		}
+	}
+}
+
+// frame reserves the stack slots.
+func (t *tileProgram) frame() {
+	f := AllocLocal(64)
+	slots := []*Mem{&t.alpha, &t.panels, &t.half, &t.panelStride, &t.c, &t.a, &t.rows, &t.firstAlpha}
+	for i, s := range slots {
+		*s = f.Offset(8 * i)
+	}
+}
+
+func scoreKernel() {
+	TEXT("scoreSIMD", 4, "func(s, q, k *float32, rows, d, panels int)") // NOSPLIT
+	t := tileProgram{name: "score", start: fromZero, unroll: 4}
+	t.frame()
+	Load(Param("s"), a0)
+	MOVQ(a0, t.c)
+	Load(Param("q"), a0)
+	MOVQ(a0, t.a)
+	Load(Param("k"), bPtr)
+	Load(Param("rows"), a0)
+	MOVQ(a0, t.rows)
+	Load(Param("panels"), a0)
+	MOVQ(a0, t.panels)
+	Load(Param("d"), steps)
+	MOVQ(U32(blockBytes), cStride)
+	MOVQ(steps, aStride)
+	SHLQ(Imm(2), aStride)
+	MOVQ(U32(panelBytes), bStride)
+	MOVQ(steps, a0)
+	SHLQ(Imm(6), a0)
+	MOVQ(a0, t.panelStride)
+	MOVQ(I32(0), t.half)
+	MOVQ(I32(0), t.firstAlpha)
+	t.emit()
+}
+
+func accumulateKernel() {
+	TEXT("accumulateSIMD", 4, "func(o, p, v, alpha *float32, rows, oStride, pStride int, b *uintptr)")
+	t := tileProgram{name: "accumulate", start: fromAlpha, unroll: 4}
+	t.accumulate()
+}
+
+func accumulateMaskedKernel() {
+	TEXT("accumulateMaskedSIMD", 4, "func(o, p, v, alpha *float32, rows, oStride, pStride int, b *uintptr)")
+	t := tileProgram{name: "accumulateMasked", start: fromAlpha, masked: true, unroll: 1}
+	t.accumulate()
+}
+
+// accumulate loads the arguments. The fields of values: keys, cols, stride, panelStride.
+func (t *tileProgram) accumulate() {
+	t.frame()
+	Load(Param("o"), a0)
+	MOVQ(a0, t.c)
+	Load(Param("p"), a0)
+	MOVQ(a0, t.a)
+	Load(Param("v"), bPtr)
+	Load(Param("alpha"), a0)
+	MOVQ(a0, t.firstAlpha)
+	Load(Param("rows"), a0)
+	MOVQ(a0, t.rows)
+	Load(Param("oStride"), cStride)
+	SHLQ(Imm(2), cStride)
+	Load(Param("pStride"), aStride)
+	SHLQ(Imm(2), aStride)
+	Load(Param("b"), b0)
+	MOVQ(Mem{Base: b0}, steps)
+	MOVQ(Mem{Base: b0, Disp: 8}, a0)
+	MOVQ(a0, count)
+	SHRQ(Imm(4), a0)
+	MOVQ(a0, t.panels)
+	ANDQ(Imm(8), count)
+	MOVQ(count, t.half)
+	MOVQ(Mem{Base: b0, Disp: 16}, bStride)
+	SHLQ(Imm(2), bStride)
+	MOVQ(Mem{Base: b0, Disp: 24}, a0)
+	SHLQ(Imm(2), a0)
+	MOVQ(a0, t.panelStride)
+	t.emit()
+}

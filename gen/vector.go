@@ -1,0 +1,196 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// foldAdd sums the 8 lanes of v: lane t with t+4, t+2, t+1. The sum is in lane 0 of the result.
+func foldAdd(v reg.VecVirtual) reg.VecVirtual {
+	hi := XMM()
+	VEXTRACTF128(Imm(1), v, hi)
+	lo := v.AsX()
+	VADDPS(hi, lo, lo)
+	VPERMILPD(Imm(1), lo, hi)
+	VADDPS(hi, lo, lo)
+	VMOVSHDUP(lo, hi)
+	VADDSS(hi, lo, lo)
+	return v
+}
+
+// foldMax is the largest of the 8 lanes of v, which holds no NaN.
+func foldMax(v reg.VecVirtual) reg.VecVirtual {
+	hi := XMM()
+	VEXTRACTF128(Imm(1), v, hi)
+	lo := v.AsX()
+	VMAXPS(hi, lo, lo)
+	VPERMILPD(Imm(1), lo, hi)
+	VMAXPS(hi, lo, lo)
+	VMOVSHDUP(lo, hi)
+	VMAXSS(hi, lo, lo)
+	return v
+}
+
+// dotKernel keeps lane i%64 in accumulator i/8%8.
+func dotKernel() {
+	TEXT("dotSIMD", 4, "func(a, b *float32, n int) float32")
+	const count = 8
+	a, b, n := param("a"), param("b"), param("n")
+	var sum [count]reg.VecVirtual
+	for i := range sum {
+		sum[i] = YMM()
+		VXORPS(sum[i], sum[i], sum[i])
+	}
+	SUBQ(imm(count*lanes), n)
+	JL(LabelRef("tail"))
+	Label("loop")
+	for i := range sum {
+		v := YMM()
+		VMOVUPS(Mem{Base: a, Disp: i * vector}, v)
+		VFMADD231PS(Mem{Base: b, Disp: i * vector}, v, sum[i])
+	}
+	ADDQ(imm(count*vector), a)
+	ADDQ(imm(count*vector), b)
+	SUBQ(imm(count*lanes), n)
+	JGE(LabelRef("loop"))
+	Label("tail")
+	ADDQ(imm(count*lanes), n)
+	for i := range sum {
+		x, y, part := YMM(), YMM(), fmt.Sprintf("part%d", i)
+		CMPQ(n, Imm(lanes))
+		JL(LabelRef(part))
+		VMOVUPS(Mem{Base: a, Disp: i * vector}, x)
+		VFMADD231PS(Mem{Base: b, Disp: i * vector}, x, sum[i])
+		SUBQ(imm(lanes), n)
+		if i < count-1 {
+			next := fmt.Sprintf("next%d", i)
+			JMP(LabelRef(next))
+			dotTail(part, a, b, n, i, x, y, sum[i])
+			Label(next)
+		} else {
+			JMP(LabelRef("fold"))
+			dotTail(part, a, b, n, i, x, y, sum[i])
+		}
+	}
+	Label("fold")
+	for half := count / 2; half > 0; half /= 2 {
+		for i := range half {
+			VADDPS(sum[i+half], sum[i], sum[i])
+		}
+	}
+	total := foldAdd(sum[0])
+	zero := XMM()
+	VXORPS(zero, zero, zero)
+	VADDSS(zero, total.AsX(), total.AsX())
+	Store(total.AsX(), ReturnIndex(0))
+	finish()
+}
+
+// dotTail adds the last n < 8 products to accumulator i.
+func dotTail(label string, a, b, n reg.GPVirtual, i int, x, y, sum reg.VecVirtual) {
+	Label(label)
+	TESTQ(n, n)
+	JE(LabelRef("fold"))
+	mask := tailMask(n)
+	load(Mem{Base: a, Disp: i * vector}, mask, x)
+	load(Mem{Base: b, Disp: i * vector}, mask, y)
+	VFMADD231PS(x, y, sum)
+	JMP(LabelRef("fold"))
+}
+
+// maxOfKernel keeps a maximum that ignores NaN, and apart from it whether there was one.
+func maxOfKernel() {
+	TEXT("maxOfSIMD", 4, "func(x *float32, n int) float32")
+	x, n := param("x"), param("n")
+	top, nan := YMM(), YMM()
+	VMOVUPS(u32(bitsNegInf), top)
+	VXORPS(nan, nan, nan)
+	eachVector(n, func(mask reg.VecVirtual) {
+		v, u := YMM(), YMM()
+		load(Mem{Base: x}, mask, v)
+		if mask != nil {
+			rest := YMM()
+			VMOVUPS(u32(bitsNegInf), rest)
+			VBLENDVPS(mask, v, rest, v)
+		}
+		VMAXPS(top, v, top) // top wins if v is NaN
+		VCMPPS(Imm(unordered), v, v, u)
+		VORPS(u, nan, nan)
+	}, func() { ADDQ(imm(vector), x) })
+	foldMax(top)
+	zero, bits := XMM(), GP32()
+	VXORPS(zero, zero, zero)
+	VADDSS(zero, top.AsX(), top.AsX())
+	VMOVMSKPS(nan, bits)
+	TESTL(bits, bits)
+	JE(LabelRef("ordered"))
+	VMOVSS(u32(0x7fc00000), top.AsX())
+	Label("ordered")
+	Store(top.AsX(), ReturnIndex(0))
+	finish()
+}
+
+func expKernel() {
+	mapKernel("expSIMD", "func(dst, x *float32, n int)", "dst", "x", expFull)
+}
+
+// expSumKernel sums exponentials in 16 lanes: two accumulators in turn.
+func expSumKernel(name string, keep bool) {
+	signature := "func(x *float32, n int, top float32) float32"
+	if keep {
+		signature = "func(dst, x *float32, n int, top float32) float32"
+	}
+	TEXT(name, 4, signature)
+	x, n, top := param("x"), param("n"), broadcastParam("top")
+	var dst reg.GPVirtual
+	if keep {
+		dst = param("dst")
+	}
+	even, odd := YMM(), YMM()
+	VXORPS(even, even, even)
+	VXORPS(odd, odd, odd)
+	part := func(sum, mask reg.VecVirtual) {
+		v, limit := YMM(), YMM()
+		load(Mem{Base: x}, mask, v)
+		VSUBPS(top, v, v)
+		VMOVUPS(f32(89), limit)
+		VMINPS(v, limit, v) // v wins if it is NaN
+		p := expFlush(v)
+		if keep {
+			store(p, mask, Mem{Base: dst})
+			ADDQ(imm(vector), dst)
+		}
+		if mask != nil {
+			VANDPS(mask, p, p)
+		}
+		VADDPS(p, sum, sum)
+		ADDQ(imm(vector), x)
+	}
+	rest := func(sum reg.VecVirtual) {
+		TESTQ(n, n)
+		JE(LabelRef("fold"))
+		part(sum, tailMask(n))
+		JMP(LabelRef("fold"))
+	}
+	Label("loop")
+	CMPQ(n, Imm(lanes))
+	JL(LabelRef("evenRest"))
+	part(even, nil)
+	SUBQ(imm(lanes), n)
+	CMPQ(n, Imm(lanes))
+	JL(LabelRef("oddRest"))
+	part(odd, nil)
+	SUBQ(imm(lanes), n)
+	JMP(LabelRef("loop"))
+	Label("evenRest")
+	rest(even)
+	Label("oddRest")
+	rest(odd)
+	Label("fold")
+	VADDPS(odd, even, even)
+	Store(foldAdd(even).AsX(), ReturnIndex(0))
+	finish()
+}
