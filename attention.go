@@ -17,8 +17,8 @@ package attn
 // and values and their absolute positions: not on the CPU, the batch, the strides, or the
 // way queries are split over calls.
 func Attend(dst, q, k, v Tensor, opt *Options) error {
-	var p plan
-	if err := p.init(&dst, &q, &k, &v, opt); err != nil {
+	p := newPlan(dst, q, k, v, opt)
+	if err := p.init(opt); err != nil {
 		return err
 	}
 	p.attend()

@@ -21,8 +21,8 @@ type block struct {
 // block adds keys [lo, hi) of the block that starts at key first to a state.
 func (w *scratch) block(p *plan, c *chunk, st *state, first, lo, hi int) {
 	b := block{first: first, lo: lo - first, hi: hi - first}
-	w.loadKeys(p, c, &b)
-	w.loadValues(p, c, &b)
+	b.k, b.kStride = w.loadKeys(p, c, &b)
+	b.v, b.values = w.loadValues(p, c, &b)
 	for r := 0; r < c.rows; {
 		t := b.tile(p, c, r)
 		if t.lo < t.hi {
@@ -32,36 +32,33 @@ func (w *scratch) block(p *plan, c *chunk, st *state, first, lo, hi int) {
 	}
 }
 
-// loadKeys packs the keys, unless they are packed already or there are too few queries.
-func (w *scratch) loadKeys(p *plan, c *chunk, b *block) {
+// loadKeys packs the keys, unless they are packed already or there are too few
+// queries. It returns keys from the block's first key on and the stride of rows, 0 if packed.
+func (w *scratch) loadKeys(p *plan, c *chunk, b *block) (k []float32, stride int) {
 	if p.cache != nil {
-		b.k = p.cache.blockKeys(c.b, c.kv, b.first)
-		return
+		return p.cache.blockKeys(c.b, c.kv, b.first), 0
 	}
 	if c.rows <= rawRows {
-		b.k, b.kStride = p.k.Data[p.k.offset(c.b, c.kv, b.first):], max(1, p.k.SL)
-		return
+		return p.k.Data[p.k.offset(c.b, c.kv, b.first):], max(1, p.k.SL)
 	}
 	from := b.lo / panel * panel // panels begin at multiples of panel
-	b.k = w.k
 	packKeys(w.k[from*p.d:], p.k.Data[p.k.offset(c.b, c.kv, b.first+from):], p.k.SL, b.hi-from, p.d)
+	return w.k, 0
 }
 
 // loadValues packs the values under the same conditions. Whole vectors can be
-// read where they are.
-func (w *scratch) loadValues(p *plan, c *chunk, b *block) {
-	b.values = values{cols: roundUp(p.dv, 8), stride: panel, panelStride: Block * panel}
+// read where they are. It returns values from the block's first key on and their layout.
+func (w *scratch) loadValues(p *plan, c *chunk, b *block) ([]float32, values) {
+	layout := values{cols: roundUp(p.dv, 8), stride: panel, panelStride: Block * panel}
 	if p.cache != nil {
-		b.v = p.cache.blockValues(c.b, c.kv, b.first)
-		return
+		return p.cache.blockValues(c.b, c.kv, b.first), layout
 	}
 	if c.rows <= rawRows && p.dv%8 == 0 {
-		b.v = p.v.Data[p.v.offset(c.b, c.kv, b.first):]
-		b.values.stride, b.values.panelStride = p.v.SL, panel
-		return
+		layout.stride, layout.panelStride = p.v.SL, panel
+		return p.v.Data[p.v.offset(c.b, c.kv, b.first):], layout
 	}
-	b.v = w.v
 	packValues(w.v[b.lo*panel:], p.v.Data[p.v.offset(c.b, c.kv, b.first+b.lo):], p.v.SL, b.hi-b.lo, p.dv)
+	return w.v, layout
 }
 
 // allFinite reports whether weights of 0 make any value of the block vanish.
@@ -209,7 +206,7 @@ func (w *scratch) markDead(m []float32, t *tile) {
 // weightsBlock writes the weights of keys [lo, hi) of the block that starts at key first.
 func (w *scratch) weightsBlock(p *plan, c *chunk, first, lo, hi int) {
 	b := block{first: first, lo: lo - first, hi: hi - first}
-	w.loadKeys(p, c, &b)
+	b.k, b.kStride = w.loadKeys(p, c, &b)
 	for r := 0; r < c.rows; {
 		t := b.tile(p, c, r)
 		if t.lo < t.hi {

@@ -1,7 +1,255 @@
 package attn
 
-// Cache is a stand-in until it lands.
-type Cache struct{}
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"unsafe"
+)
 
-func (c *Cache) blockKeys(b, kv, first int) []float32   { return nil }
-func (c *Cache) blockValues(b, kv, first int) []float32 { return nil }
+// CacheType is the number format in which a cache keeps keys and values.
+type CacheType int
+
+const (
+	// F32 keeps float32 values as they are.
+	F32 CacheType = iota
+	// F16 is IEEE 754 half precision. Not supported yet.
+	F16
+	// BF16 is the upper half of a float32. Not supported yet.
+	BF16
+	// I8 is 8-bit integers with scales. Not supported yet.
+	I8
+)
+
+// String returns the name of the type.
+func (t CacheType) String() string {
+	if t < F32 || t > I8 {
+		return fmt.Sprintf("CacheType(%d)", int(t))
+	}
+	return [...]string{"F32", "F16", "BF16", "I8"}[t]
+}
+
+// CacheConfig is the shape of a [Cache]. Every number must be at least 1.
+type CacheConfig struct {
+	Batch    int       // sequences side by side
+	KVHeads  int       // key/value heads
+	HeadDim  int       // dimension of queries and keys
+	ValueDim int       // dimension of values and outputs
+	Capacity int       // tokens that fit, rounded up to a multiple of Block internally
+	Type     CacheType // F32 is the zero value
+}
+
+// Cache holds the keys and values of a sequence that grows token by token (a
+// KV cache), in the order that the kernels read: nothing is packed or
+// transposed when attending. Attending over a cache gives the bits of [Attend] on
+// the same tokens.
+//
+// All memory, 4·Batch·KVHeads·Capacity·(HeadDim+ValueDim) bytes with Capacity
+// rounded up to a multiple of Block and ValueDim to a multiple of 16, is allocated by
+// NewCache; no other method allocates.
+//
+// Any number of goroutines may attend over a cache at the same time. Append, Truncate and Reset need
+// it for themselves.
+type Cache struct {
+	config CacheConfig
+	length int
+
+	// Blocks of a head follow each other, so that a head is one stream:
+	// [Batch][KVHeads][block] × (keys [Block/panel][HeadDim][panel], values [ValueDim/panel][Block][panel]).
+	data       []float32
+	keyBlock   int // elements of the keys of a block
+	block      int // elements of a block
+	headStride int // elements of all blocks of a head
+}
+
+// NewCache allocates an empty cache.
+func NewCache(config CacheConfig) (*Cache, error) {
+	if config.Type != F32 {
+		return nil, fail(ErrUnsupported, "CacheConfig.Type is %v, want F32", config.Type)
+	}
+	for _, f := range [...]struct {
+		name string
+		n    int
+	}{
+		{"Batch", config.Batch}, {"KVHeads", config.KVHeads}, {"HeadDim", config.HeadDim},
+		{"ValueDim", config.ValueDim}, {"Capacity", config.Capacity},
+	} {
+		if f.n < 1 || f.n > maxLength {
+			return nil, fail(ErrShape, "CacheConfig.%s is %d, want 1 to %d", f.name, f.n, maxLength)
+		}
+	}
+	c := &Cache{config: config}
+	c.keyBlock = Block * config.HeadDim
+	perToken := config.HeadDim + roundUp(config.ValueDim, panel)
+	c.block = Block * perToken
+	size, ok := product(config.Batch, config.KVHeads, roundUp(config.Capacity, Block), perToken)
+	if !ok {
+		return nil, fail(ErrShape, "CacheConfig is %d×%d×%d×(%d+%d) elements, want at most %d",
+			config.Batch, config.KVHeads, config.Capacity, config.HeadDim, config.ValueDim, maxElements)
+	}
+	c.headStride = size / config.Batch / config.KVHeads
+	c.data = alignedFloats(size)
+	return c, nil
+}
+
+// maxElements bounds what one object allocates, so that a size beyond the
+// address space is an error and not a panic.
+const maxElements = min(math.MaxInt/8, 1<<44)
+
+// product multiplies, and reports whether the result is at most maxElements.
+func product(factors ...int) (n int, ok bool) {
+	n = 1
+	for _, f := range factors {
+		hi, lo := bits.Mul64(uint64(n), uint64(f))
+		if hi != 0 || lo > maxElements {
+			return 0, false
+		}
+		n = int(lo)
+	}
+	return n, true
+}
+
+// alignedFloats allocates n elements that start at a cache line.
+func alignedFloats(n int) []float32 {
+	const line = 64 / 4
+	data := make([]float32, n+line-1)
+	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(data)))/4) & (line - 1)
+	return data[skip:][:n:n]
+}
+
+// Len returns the number of tokens in the cache.
+func (c *Cache) Len() int { return c.length }
+
+// Reset empties the cache.
+func (c *Cache) Reset() { c.length = 0 }
+
+// Truncate drops all but the first n tokens, as speculative decoding does when
+// it rolls back.
+func (c *Cache) Truncate(n int) error {
+	if n < 0 || n > c.length {
+		return fail(ErrLength, "n is %d, want 0 to %d, the tokens in the cache", n, c.length)
+	}
+	c.length = n
+	return nil
+}
+
+// Append adds any number n of tokens to every sequence:
+//
+//	k [Batch, KVHeads, n, HeadDim]
+//	v [Batch, KVHeads, n, ValueDim]
+//
+// Sequences of different lengths are padded by the caller, who says in
+// Options.KeyLens how many of the tokens exist; what the others hold has no influence.
+// If the cache has no room for n tokens, Append returns [ErrCapacity] and changes nothing.
+func (c *Cache) Append(k, v Tensor) error {
+	if err := c.checkAppend(&k, &v); err != nil {
+		return err
+	}
+	for b := range k.B {
+		for h := range k.H {
+			for i := 0; i < k.L; {
+				at := c.length + i
+				n := min(k.L-i, Block-at%Block)
+				c.writeKeys(b, h, at, k.Data[k.offset(b, h, i):], k.SL, n)
+				values := c.blockValues(b, h, at)[at%Block*panel:]
+				packValues(values, v.Data[v.offset(b, h, i):], v.SL, n, v.D)
+				i += n
+			}
+		}
+	}
+	c.length += k.L
+	return nil
+}
+
+func (c *Cache) checkAppend(k, v *Tensor) error {
+	if _, err := checkView("k", k); err != nil {
+		return err
+	}
+	if _, err := checkView("v", v); err != nil {
+		return err
+	}
+	g := &c.config
+	switch {
+	case k.B != g.Batch || k.H != g.KVHeads || k.D != g.HeadDim:
+		return fail(ErrShape, "k is [%d %d … %d], want [%d %d … %d]", k.B, k.H, k.D, g.Batch, g.KVHeads, g.HeadDim)
+	case v.B != g.Batch || v.H != g.KVHeads || v.L != k.L || v.D != g.ValueDim:
+		return fail(ErrShape, "v is [%d %d %d %d], want [%d %d %d %d]", v.B, v.H, v.L, v.D, g.Batch, g.KVHeads, k.L, g.ValueDim)
+	case k.L > g.Capacity-c.length:
+		return fail(ErrCapacity, "k.L is %d, want at most %d: %d of %d tokens are in the cache",
+			k.L, g.Capacity-c.length, c.length, g.Capacity)
+	}
+	return nil
+}
+
+// writeKeys packs n keys of one block. packKeys writes whole panels, so it takes only
+// those that begin with these keys and are full enough to be worth it.
+func (c *Cache) writeKeys(b, h, at int, k []float32, stride, n int) {
+	const few = 4 // keys that are faster to store one by one
+	d := c.config.HeadDim
+	block := c.blockKeys(b, h, at)
+	for i := 0; i < n; {
+		j := (at + i) % Block
+		m := min(n-i, panel-j%panel)
+		if j%panel == 0 && m >= few {
+			m = (n - i) / panel * panel
+			if n-i-m >= few {
+				m = n - i
+			}
+			packKeys(block[j*d:], k[i*stride:], stride, m, d)
+		} else {
+			scatterKeys(block[j/panel*panel*d+j%panel:], k[i*stride:], stride, m, d)
+		}
+		i += m
+	}
+}
+
+// scatterKeys writes n keys to neighbouring lanes of one panel.
+func scatterKeys(dst, k []float32, stride, n, d int) {
+	for i := range n {
+		for x, e := range k[i*stride:][:d] {
+			dst[x*panel+i] = e
+		}
+	}
+}
+
+// blockAt is where the block with key j starts.
+func (c *Cache) blockAt(b, kv, j int) int {
+	return (b*c.config.KVHeads+kv)*c.headStride + j/Block*c.block
+}
+
+// blockKeys returns the packed keys of the block with key j.
+func (c *Cache) blockKeys(b, kv, j int) []float32 {
+	at := c.blockAt(b, kv, j)
+	return c.data[at : at+c.keyBlock]
+}
+
+// blockValues returns the packed values of the block with key j.
+func (c *Cache) blockValues(b, kv, j int) []float32 {
+	at := c.blockAt(b, kv, j)
+	return c.data[at+c.keyBlock : at+c.block]
+}
+
+// Attend computes attention of queries over the tokens of the cache on the
+// calling goroutine. It returns the bits of [Attend] with the same keys and values.
+//
+//	q   [Batch, H, Lq, HeadDim]     KVHeads divides H
+//	dst [Batch, H, Lq, ValueDim]
+//
+// The keys' number is Len, or for each sequence Options.KeyLens. To decode, append the new
+// token and attend with BottomRight (or Full, for a single query).
+func (c *Cache) Attend(dst, q Tensor, opt *Options) error {
+	p := newPlan(dst, q, Tensor{}, Tensor{}, opt)
+	if err := p.initCache(c, opt); err != nil {
+		return err
+	}
+	p.attend()
+	return nil
+}
+
+// initCache validates the arguments of a call over a cache.
+func (p *plan) initCache(c *Cache, opt *Options) error {
+	var inputs [6]memory
+	p.cache = c
+	p.kvHeads, p.lk, p.d, p.dv = c.config.KVHeads, c.length, c.config.HeadDim, c.config.ValueDim
+	return p.initCall(c.config.Batch, opt, inputs[:0])
+}

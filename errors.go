@@ -20,6 +20,12 @@ var (
 	ErrOption = errors.New("attn: invalid option")
 	// ErrUnsupported: a valid request that this version cannot serve.
 	ErrUnsupported = errors.New("attn: unsupported")
+	// ErrCapacity: a cache has no room for more tokens.
+	ErrCapacity = errors.New("attn: capacity exceeded")
+	// ErrClosed: the pool was closed.
+	ErrClosed = errors.New("attn: pool is closed")
+	// ErrFormat: binary data is not what MarshalBinary wrote.
+	ErrFormat = errors.New("attn: invalid format")
 )
 
 // fail returns an error of the given kind: "attn: shape mismatch: k.H is 3, want …".

@@ -32,23 +32,45 @@ type plan struct {
 	chunkRows    int // query rows handled together
 }
 
-// init validates the arguments of one call. On an error nothing was written.
-func (p *plan) init(dst, q, k, v *Tensor, opt *Options) error {
+// newPlan takes the arguments of one call, not yet validated. It returns a value, and no
+// later step stores a slice through a pointer: then the compiler can see that
+// the caller's buffers do not escape, and leaves them on the caller's stack.
+func newPlan(dst, q, k, v Tensor, opt *Options) plan {
+	p := plan{dst: dst, q: q, k: k, v: v}
+	if opt == nil {
+		return p
+	}
+	p.slopes, p.sinks, p.lse = opt.Slopes, opt.Sinks, opt.LSE
+	p.queryLens, p.keyLens = opt.QueryLens, opt.KeyLens
+	if opt.Mask != nil {
+		p.mask = *opt.Mask
+	}
+	if opt.Bias != nil {
+		p.bias = *opt.Bias
+	}
+	if opt.Weights != nil {
+		p.weights = *opt.Weights
+	}
+	return p
+}
+
+// init validates the arguments. On an error nothing was written.
+func (p *plan) init(opt *Options) error {
 	var memories [8]memory
-	inputs, err := p.initKeys(k, v, memories[:0])
+	inputs, err := p.initKeys(memories[:0])
 	if err != nil {
 		return err
 	}
-	return p.initCall(dst, q, k.B, opt, inputs)
+	return p.initCall(p.k.B, opt, inputs)
 }
 
 // initCall validates all but the keys and values. inputs holds their memory and has room for six more.
-func (p *plan) initCall(dst, q *Tensor, batch int, opt *Options, inputs []memory) error {
-	inputs, err := p.initQueries(q, batch, inputs)
+func (p *plan) initCall(batch int, opt *Options, inputs []memory) error {
+	inputs, err := p.initQueries(batch, inputs)
 	if err != nil {
 		return err
 	}
-	out, err := p.initOutput(dst)
+	out, err := p.initOutput()
 	if err != nil {
 		return err
 	}
@@ -56,8 +78,8 @@ func (p *plan) initCall(dst, q *Tensor, batch int, opt *Options, inputs []memory
 }
 
 // initKeys validates the keys and values and adds their memory to inputs.
-func (p *plan) initKeys(k, v *Tensor, inputs []memory) ([]memory, error) {
-	p.k, p.v = *k, *v
+func (p *plan) initKeys(inputs []memory) ([]memory, error) {
+	k, v := &p.k, &p.v
 	kExtent, err := checkView("k", k)
 	if err != nil {
 		return nil, err
@@ -74,8 +96,8 @@ func (p *plan) initKeys(k, v *Tensor, inputs []memory) ([]memory, error) {
 }
 
 // initQueries validates the queries against the keys and adds their memory to inputs.
-func (p *plan) initQueries(q *Tensor, batch int, inputs []memory) ([]memory, error) {
-	p.q = *q
+func (p *plan) initQueries(batch int, inputs []memory) ([]memory, error) {
+	q := &p.q
 	p.batch, p.heads, p.lq = q.B, q.H, q.L
 	extent, err := checkView("q", q)
 	switch {
@@ -95,8 +117,8 @@ func (p *plan) initQueries(q *Tensor, batch int, inputs []memory) ([]memory, err
 }
 
 // initOutput validates dst against the queries and values and returns its memory.
-func (p *plan) initOutput(dst *Tensor) (memory, error) {
-	p.dst = *dst
+func (p *plan) initOutput() (memory, error) {
+	dst := &p.dst
 	extent, err := checkView("dst", dst)
 	if err != nil {
 		return memory{}, err
@@ -115,13 +137,12 @@ func (p *plan) initOptions(opt *Options, dst memory, inputs []memory) error {
 	if err := p.initScalars(opt); err != nil {
 		return err
 	}
-	if err := p.initLengths(opt); err != nil {
+	if err := p.initLengths(); err != nil {
 		return err
 	}
 	outputs := [3]memory{dst}
 	used := outputs[:1]
 	if opt.Mask != nil {
-		p.mask = *opt.Mask
 		extent, err := checkPairs("Mask", &p.mask, p, true)
 		if err != nil {
 			return err
@@ -129,7 +150,6 @@ func (p *plan) initOptions(opt *Options, dst memory, inputs []memory) error {
 		inputs = append(inputs, memoryOf("Mask", opt.Mask, extent))
 	}
 	if opt.Bias != nil {
-		p.bias = *opt.Bias
 		extent, err := checkPairs("Bias", &p.bias, p, true)
 		if err != nil {
 			return err
@@ -137,7 +157,6 @@ func (p *plan) initOptions(opt *Options, dst memory, inputs []memory) error {
 		inputs = append(inputs, memoryOf("Bias", opt.Bias, extent))
 	}
 	if opt.Weights != nil {
-		p.weights = *opt.Weights
 		extent, err := checkPairs("Weights", &p.weights, p, false)
 		if err != nil {
 			return err
@@ -147,7 +166,6 @@ func (p *plan) initOptions(opt *Options, dst memory, inputs []memory) error {
 		}
 		used = append(used, memoryOf("Weights", opt.Weights, extent))
 	}
-	p.slopes, p.sinks, p.lse = opt.Slopes, opt.Sinks, opt.LSE
 	if p.slopes != nil && len(p.slopes) != p.heads {
 		return fail(ErrLength, "len(Slopes) is %d, want one for each of %d heads", len(p.slopes), p.heads)
 	}
@@ -205,8 +223,7 @@ func (p *plan) initScalars(opt *Options) error {
 	return nil
 }
 
-func (p *plan) initLengths(opt *Options) error {
-	p.queryLens, p.keyLens = opt.QueryLens, opt.KeyLens
+func (p *plan) initLengths() error {
 	if err := checkLens("QueryLens", p.queryLens, p.batch, p.lq); err != nil {
 		return err
 	}

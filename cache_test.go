@@ -1,0 +1,384 @@
+package attn
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+)
+
+// newRand returns a generator that is the same in every run.
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x61747465)) }
+
+// normals returns n normally distributed numbers.
+func normals(r *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(r.NormFloat64())
+	}
+	return x
+}
+
+func nan32() float32 { return float32(math.NaN()) }
+
+// nans returns n NaNs: memory that must be overwritten or never looked at.
+func nans(n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = nan32()
+	}
+	return x
+}
+
+// mustEqualBits compares bit for bit; all NaNs are the same.
+func mustEqualBits(t testing.TB, what string, got, want []float32) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d elements, want %d", what, len(got), len(want))
+	}
+	for i := range got {
+		if math.Float32bits(got[i]) != math.Float32bits(want[i]) && (got[i] == got[i] || want[i] == want[i]) {
+			t.Fatalf("%s[%d] = %x (%v), want %x (%v)", what, i,
+				math.Float32bits(got[i]), got[i], math.Float32bits(want[i]), want[i])
+		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mustFail checks the kind of an error.
+func mustFail(t testing.TB, what string, err, kind error) {
+	t.Helper()
+	if !errors.Is(err, kind) {
+		t.Errorf("%s: error is %v, want %v", what, err, kind)
+	}
+}
+
+// mustNotAllocate runs f until its memory is there and then checks that it needs no more.
+func mustNotAllocate(t *testing.T, what string, f func()) {
+	t.Helper()
+	f()
+	if n := testing.AllocsPerRun(50, f); n != 0 {
+		t.Errorf("%s: %v allocations per call, want 0", what, n)
+	}
+}
+
+// tokens is the model of a cache: the same keys and values as plain tensors.
+type tokens struct {
+	config CacheConfig
+	k, v   Tensor // [Batch, KVHeads, Capacity, …]; L is the number of tokens
+}
+
+func newTokens(config CacheConfig) *tokens {
+	c := config
+	t := &tokens{config: c}
+	t.k = BHLD(nans(c.Batch*c.KVHeads*c.Capacity*c.HeadDim), c.Batch, c.KVHeads, c.Capacity, c.HeadDim)
+	t.v = BHLD(nans(c.Batch*c.KVHeads*c.Capacity*c.ValueDim), c.Batch, c.KVHeads, c.Capacity, c.ValueDim)
+	t.k.L, t.v.L = 0, 0
+	return t
+}
+
+// append adds n tokens to the model and to a cache.
+func (m *tokens) append(t *testing.T, r *rand.Rand, c *Cache, n int) {
+	t.Helper()
+	g := m.config
+	k := BLHD(normals(r, g.Batch*g.KVHeads*n*g.HeadDim), g.Batch, n, g.KVHeads, g.HeadDim)
+	v := BHLD(normals(r, g.Batch*g.KVHeads*n*g.ValueDim), g.Batch, g.KVHeads, n, g.ValueDim)
+	must(t, c.Append(k, v))
+	for b := range g.Batch {
+		for h := range g.KVHeads {
+			for i := range n {
+				copy(m.k.row(b, h, m.k.L+i), k.row(b, h, i))
+				copy(m.v.row(b, h, m.v.L+i), v.row(b, h, i))
+			}
+		}
+	}
+	m.k.L += n
+	m.v.L += n
+}
+
+// check compares attention over the cache and over the tensors.
+func (m *tokens) check(t *testing.T, r *rand.Rand, c *Cache, heads, lq int, opt *Options) {
+	t.Helper()
+	if c.Len() != m.k.L {
+		t.Fatalf("Len is %d, want %d", c.Len(), m.k.L)
+	}
+	g := m.config
+	q := BHLD(normals(r, g.Batch*heads*lq*g.HeadDim), g.Batch, heads, lq, g.HeadDim)
+	want := nans(g.Batch * heads * lq * g.ValueDim)
+	got := nans(len(want))
+	wantLSE, gotLSE := nans(g.Batch*heads*lq), nans(g.Batch*heads*lq)
+	wantOpt, gotOpt := *opt, *opt
+	wantOpt.LSE, gotOpt.LSE = wantLSE, gotLSE
+	must(t, Attend(BHLD(want, g.Batch, heads, lq, g.ValueDim), q, m.k, m.v, &wantOpt))
+	must(t, c.Attend(BHLD(got, g.Batch, heads, lq, g.ValueDim), q, &gotOpt))
+	mustEqualBits(t, "output", got, want)
+	mustEqualBits(t, "LSE", gotLSE, wantLSE)
+	for i, e := range got {
+		if e != e {
+			t.Fatalf("output[%d] is NaN: stale memory", i)
+		}
+	}
+}
+
+// randomOptions picks options for keys [0, lk).
+func randomOptions(r *rand.Rand, batch, heads, lq, lk int) *Options {
+	opt := &Options{Causal: Causal(r.IntN(3))}
+	if opt.Causal == TopLeft {
+		opt.Offset = r.IntN(lk+1) - lq/2
+	}
+	if r.IntN(3) == 0 {
+		opt.Window = &Window{Left: r.IntN(lk+2) - 1, Right: r.IntN(lk+2) - 1}
+	}
+	if r.IntN(3) == 0 {
+		opt.KeyLens = make([]int, batch)
+		for b := range opt.KeyLens {
+			opt.KeyLens[b] = r.IntN(lk + 1)
+		}
+	}
+	if r.IntN(4) == 0 {
+		opt.QueryLens = make([]int, batch)
+		for b := range opt.QueryLens {
+			opt.QueryLens[b] = r.IntN(lq + 1)
+		}
+	}
+	if r.IntN(4) == 0 {
+		opt.Softcap = 3
+	}
+	if r.IntN(4) == 0 {
+		opt.Slopes = normals(r, heads)
+	}
+	if r.IntN(4) == 0 {
+		opt.Sinks = normals(r, heads)
+	}
+	if r.IntN(4) == 0 && lk > 0 {
+		bias := BHLD(normals(r, heads*lq*lk), 1, heads, lq, lk)
+		opt.Bias = &bias
+	}
+	if r.IntN(4) == 0 && lk > 0 {
+		bits := make([]bool, batch*lq*lk)
+		for i := range bits {
+			bits[i] = r.IntN(3) > 0
+		}
+		mask := BHLD(bits, batch, 1, lq, lk)
+		opt.Mask = &mask
+	}
+	return opt
+}
+
+// A random sequence of appends and rollbacks leaves the cache with the same
+// tokens as plain tensors, whatever was in its memory before.
+func TestCacheModel(t *testing.T) {
+	for i, config := range []CacheConfig{
+		{Batch: 1, KVHeads: 1, HeadDim: 8, ValueDim: 8, Capacity: 200},
+		{Batch: 2, KVHeads: 2, HeadDim: 5, ValueDim: 20, Capacity: 130},
+		{Batch: 1, KVHeads: 3, HeadDim: 16, ValueDim: 7, Capacity: 64},
+		{Batch: 1, KVHeads: 1, HeadDim: 1, ValueDim: 1, Capacity: 1},
+		{Batch: 1, KVHeads: 1, HeadDim: 4, ValueDim: 4, Capacity: 2*Segment + 100},
+	} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			r := newRand(uint64(i))
+			c, err := NewCache(config)
+			must(t, err)
+			for j := range c.data {
+				c.data[j] = nan32()
+			}
+			m := newTokens(config)
+			for range 60 {
+				switch free := config.Capacity - m.k.L; r.IntN(6) {
+				case 0:
+					n := r.IntN(m.k.L + 1)
+					must(t, c.Truncate(n))
+					m.k.L, m.v.L = n, n
+				case 1:
+					if r.IntN(4) == 0 {
+						c.Reset()
+						m.k.L, m.v.L = 0, 0
+					}
+				case 2:
+					m.append(t, r, c, min(free, 1))
+				case 3:
+					m.append(t, r, c, r.IntN(free+1))
+				default:
+					m.append(t, r, c, min(free, r.IntN(40)))
+				}
+				group, lq := 1+r.IntN(3), 1+r.IntN(5)
+				heads := group * config.KVHeads
+				m.check(t, r, c, heads, lq, randomOptions(r, config.Batch, heads, lq, m.k.L))
+			}
+		})
+	}
+}
+
+// Decoding token by token gives the bits of one causal call over all tokens.
+func TestCacheDecodesLikePrefill(t *testing.T) {
+	const heads, kvHeads, n, d = 4, 2, 150, 24
+	r := newRand(7)
+	q := BLHD(normals(r, n*heads*d), 1, n, heads, d)
+	k := BLHD(normals(r, n*kvHeads*d), 1, n, kvHeads, d)
+	v := BLHD(normals(r, n*kvHeads*d), 1, n, kvHeads, d)
+	want, got := nans(n*heads*d), nans(n*heads*d)
+	must(t, Attend(BLHD(want, 1, n, heads, d), q, k, v, &Options{Causal: TopLeft}))
+	c, err := NewCache(CacheConfig{Batch: 1, KVHeads: kvHeads, HeadDim: d, ValueDim: d, Capacity: n})
+	must(t, err)
+	for i := range n {
+		token := func(x View[float32]) Tensor {
+			return Tensor{Data: x.Data[i*x.SL:], B: 1, H: x.H, L: 1, D: d, SB: x.SB, SH: x.SH, SL: x.SL}
+		}
+		must(t, c.Append(token(k), token(v)))
+		must(t, c.Attend(token(BLHD(got, 1, n, heads, d)), token(q), &Options{Causal: BottomRight}))
+	}
+	mustEqualBits(t, "output", got, want)
+}
+
+// Weights are the same as well, and what lies behind Len has none.
+func TestCacheWeights(t *testing.T) {
+	config := CacheConfig{Batch: 1, KVHeads: 1, HeadDim: 8, ValueDim: 8, Capacity: 100}
+	r := newRand(8)
+	c, err := NewCache(config)
+	must(t, err)
+	m := newTokens(config)
+	m.append(t, r, c, 90)
+	must(t, c.Truncate(70))
+	m.k.L, m.v.L = 70, 70
+	weights := [2]Tensor{}
+	for i := range weights {
+		weights[i] = BHLD(nans(2*3*70), 1, 2, 3, 70)
+	}
+	q := BHLD(normals(r, 2*3*8), 1, 2, 3, 8)
+	dst := BHLD(nans(2*3*8), 1, 2, 3, 8)
+	must(t, c.Attend(dst, q, &Options{Causal: BottomRight, Weights: &weights[0]}))
+	must(t, Attend(dst, q, m.k, m.v, &Options{Causal: BottomRight, Weights: &weights[1]}))
+	mustEqualBits(t, "weights", weights[0].Data, weights[1].Data)
+}
+
+func TestCacheErrors(t *testing.T) {
+	good := CacheConfig{Batch: 2, KVHeads: 1, HeadDim: 4, ValueDim: 3, Capacity: 10}
+	for _, f := range []func(*CacheConfig) *int{
+		func(c *CacheConfig) *int { return &c.Batch },
+		func(c *CacheConfig) *int { return &c.KVHeads },
+		func(c *CacheConfig) *int { return &c.HeadDim },
+		func(c *CacheConfig) *int { return &c.ValueDim },
+		func(c *CacheConfig) *int { return &c.Capacity },
+	} {
+		for _, n := range []int{0, -1, math.MinInt, maxLength + 1, math.MaxInt} {
+			bad := good
+			*f(&bad) = n
+			_, err := NewCache(bad)
+			mustFail(t, fmt.Sprintf("%+v", bad), err, ErrShape)
+		}
+	}
+	huge := CacheConfig{Batch: maxLength, KVHeads: maxLength, HeadDim: maxLength, ValueDim: maxLength, Capacity: maxLength}
+	_, err := NewCache(huge)
+	mustFail(t, "overflow", err, ErrShape)
+	for _, kind := range []CacheType{F16, BF16, I8, -1, 9} {
+		bad := good
+		bad.Type = kind
+		_, err := NewCache(bad)
+		mustFail(t, kind.String(), err, ErrUnsupported)
+	}
+
+	c, err := NewCache(good)
+	must(t, err)
+	zeros := func(b, h, l, d int) Tensor { return BHLD(make([]float32, b*h*l*d), b, h, l, d) }
+	must(t, c.Append(zeros(2, 1, 7, 4), zeros(2, 1, 7, 3)))
+	short := zeros(2, 1, 3, 4)
+	short.Data = short.Data[1:]
+	negative := zeros(2, 1, 3, 4)
+	negative.SL = -1
+	for _, e := range []struct {
+		name string
+		err  error
+		kind error
+	}{
+		{"capacity", c.Append(zeros(2, 1, 4, 4), zeros(2, 1, 4, 3)), ErrCapacity},
+		{"k.B", c.Append(zeros(1, 1, 1, 4), zeros(2, 1, 1, 3)), ErrShape},
+		{"k.H", c.Append(zeros(2, 2, 1, 4), zeros(2, 1, 1, 3)), ErrShape},
+		{"k.D", c.Append(zeros(2, 1, 1, 3), zeros(2, 1, 1, 3)), ErrShape},
+		{"v.B", c.Append(zeros(2, 1, 1, 4), zeros(1, 1, 1, 3)), ErrShape},
+		{"v.H", c.Append(zeros(2, 1, 1, 4), zeros(2, 2, 1, 3)), ErrShape},
+		{"v.L", c.Append(zeros(2, 1, 1, 4), zeros(2, 1, 2, 3)), ErrShape},
+		{"v.D", c.Append(zeros(2, 1, 1, 4), zeros(2, 1, 1, 4)), ErrShape},
+		{"short", c.Append(short, zeros(2, 1, 3, 3)), ErrLength},
+		{"stride", c.Append(negative, zeros(2, 1, 3, 3)), ErrStride},
+		{"v stride", c.Append(zeros(2, 1, 3, 4), negative), ErrStride},
+		{"truncate", c.Truncate(8), ErrLength},
+		{"truncate", c.Truncate(-1), ErrLength},
+		{"q.B", c.Attend(zeros(1, 1, 1, 3), zeros(1, 1, 1, 4), nil), ErrShape},
+		{"q.D", c.Attend(zeros(2, 1, 1, 3), zeros(2, 1, 1, 3), nil), ErrShape},
+		{"dst.D", c.Attend(zeros(2, 1, 1, 4), zeros(2, 1, 1, 4), nil), ErrShape},
+		{"KeyLens", c.Attend(zeros(2, 1, 1, 3), zeros(2, 1, 1, 4), &Options{KeyLens: []int{7, 8}}), ErrLength},
+	} {
+		mustFail(t, e.name, e.err, e.kind)
+	}
+	if c.Len() != 7 {
+		t.Errorf("Len is %d after failed calls, want 7", c.Len())
+	}
+}
+
+func TestCacheIsAligned(t *testing.T) {
+	for d := 1; d < 6; d++ {
+		c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: d, ValueDim: d, Capacity: 3})
+		must(t, err)
+		if at := uintptr(unsafe.Pointer(&c.data[0])); at%64 != 0 {
+			t.Errorf("memory starts at %x, want a multiple of 64", at)
+		}
+	}
+}
+
+// The buffers are on the stack: a cache call must not move them to the heap.
+func TestCacheDoesNotAllocate(t *testing.T) {
+	c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 2, HeadDim: 8, ValueDim: 8, Capacity: 300})
+	must(t, err)
+	mustNotAllocate(t, "Append and Attend", func() {
+		var q, dst [4 * 8]float32
+		var k, v [2 * 8]float32
+		var lse [4]float32
+		for range 3 {
+			if c.Append(BHLD(k[:], 1, 2, 1, 8), BHLD(v[:], 1, 2, 1, 8)) != nil {
+				t.Error("Append failed")
+			}
+		}
+		if c.Attend(BHLD(dst[:], 1, 4, 1, 8), BHLD(q[:], 1, 4, 1, 8), &Options{LSE: lse[:]}) != nil {
+			t.Error("Attend failed")
+		}
+		if c.Truncate(c.Len()-2) != nil {
+			t.Error("Truncate failed")
+		}
+	})
+}
+
+// A window may lie behind the last key.
+func TestWindowBehindTheKeys(t *testing.T) {
+	dst := nans(100 * 8)
+	x := make([]float32, 100*8)
+	must(t, Attend(BHLD(dst, 1, 1, 100, 8), BHLD(x, 1, 1, 100, 8), BHLD(x, 1, 1, 10, 8), BHLD(x, 1, 1, 10, 8),
+		&Options{Window: &Window{Left: 2, Right: -1}, Offset: 20}))
+	mustEqualBits(t, "output", dst, x)
+}
+
+func BenchmarkCacheAppend(b *testing.B) {
+	for _, n := range []int{1, 16, 64} {
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 8, HeadDim: 128, ValueDim: 128, Capacity: 4096})
+			must(b, err)
+			x := BLHD(make([]float32, n*8*128), 1, n, 8, 128)
+			b.SetBytes(int64(2 * 4 * len(x.Data)))
+			for b.Loop() {
+				if c.Len()+n > 4096 {
+					c.Reset()
+				}
+				if err := c.Append(x, x); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
