@@ -231,7 +231,8 @@ func (c *trial) factor() float32 {
 	return c.Float32()
 }
 
-// runningState returns maxima and sums of rows, some of which have seen no key yet.
+// runningState returns maxima and sums of rows, some of which have seen no key
+// yet. A sum of exponentials may be NaN but not negative, nor −0.
 func (c *trial) runningState(rows int) (m, mWant, l, lWant []float32) {
 	m, mWant = c.output(rows)
 	l, lWant = c.output(rows)
@@ -239,6 +240,7 @@ func (c *trial) runningState(rows int) (m, mWant, l, lWant []float32) {
 		if c.IntN(3) == 0 {
 			m[r], l[r] = negInf, 0
 		}
+		l[r] = max(l[r], 0)
 		mWant[r], lWant[r] = m[r], l[r]
 	}
 	return m, mWant, l, lWant

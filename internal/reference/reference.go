@@ -1,0 +1,168 @@
+// Package reference computes attention by its definition, one score after the
+// other, with nothing of the library: what tests compare the library with.
+package reference
+
+import "math"
+
+// Call is one attention call. Tensors are contiguous: Q [B,H,Lq,D],
+// K [B,KVH,Lk,D], V [B,KVH,Lk,Dv], Mask and Bias [B,H,Lq,Lk] or nil.
+type Call struct {
+	B, H, KVH, Lq, Lk, D, Dv int
+
+	Q, K, V []float32
+	Mask    []bool
+	Bias    []float32
+
+	Scale       float64 // 0: 1/√D
+	Softcap     float64 // 0: none
+	Causal      bool
+	BottomRight bool // the last query sees the last key; else query 0 is at Offset
+	Offset      int
+	Left, Right int // window; −1: unbounded
+
+	Slopes, Sinks      []float32 // per query head, or nil
+	QueryLens, KeyLens []int     // per batch entry, or nil
+}
+
+// Result holds the output [B,H,Lq,Dv], log-sum-exp [B,H,Lq] and weights [B,H,Lq,Lk].
+type Result struct{ O, LSE, Weights []float64 }
+
+// Float64 computes the call in float64.
+func (c *Call) Float64() *Result { return attend[float64](c) }
+
+// Naive computes the call in float32 as a textbook would: all scores of a row,
+// their maximum, exponentials, their sum, the quotients, the weighted values.
+func (c *Call) Naive() *Result { return attend[float32](c) }
+
+// Position is the absolute position of query i of batch entry b.
+func (c *Call) Position(b, i int) int {
+	if c.BottomRight {
+		return i + c.keyLen(b) - c.queryLen(b)
+	}
+	return i + c.Offset
+}
+
+func (c *Call) keyLen(b int) int {
+	if c.KeyLens == nil {
+		return c.Lk
+	}
+	return c.KeyLens[b]
+}
+
+func (c *Call) queryLen(b int) int {
+	if c.QueryLens == nil {
+		return c.Lq
+	}
+	return c.QueryLens[b]
+}
+
+// Live reports whether query (b, h, i) may attend to key j.
+func (c *Call) Live(b, h, i, j int) bool {
+	at := c.Position(b, i)
+	switch pair := ((b*c.H+h)*c.Lq+i)*c.Lk + j; {
+	case i >= c.queryLen(b) || j >= c.keyLen(b):
+		return false
+	case (c.Causal || c.BottomRight) && j > at:
+		return false
+	case c.Left >= 0 && j < at-c.Left:
+		return false
+	case c.Right >= 0 && j > at+c.Right:
+		return false
+	case c.Mask != nil && !c.Mask[pair]:
+		return false
+	case c.Bias != nil && math.IsInf(float64(c.Bias[pair]), -1):
+		return false
+	}
+	return true
+}
+
+type float interface{ float32 | float64 }
+
+func attend[F float](c *Call) *Result {
+	r := &Result{
+		O:       make([]float64, c.B*c.H*c.Lq*c.Dv),
+		LSE:     make([]float64, c.B*c.H*c.Lq),
+		Weights: make([]float64, c.B*c.H*c.Lq*c.Lk),
+	}
+	p := make([]F, c.Lk)
+	for row := range c.B * c.H * c.Lq {
+		b, h, i := row/c.Lq/c.H, row/c.Lq%c.H, row%c.Lq
+		r.LSE[row] = float64(weigh(c, p, b, h, i))
+		o, w := r.O[row*c.Dv:], r.Weights[row*c.Lk:]
+		for j := range p {
+			w[j] = float64(p[j])
+		}
+		for x := range c.Dv {
+			o[x] = float64(combine(c, p, b, h, i, x))
+		}
+	}
+	return r
+}
+
+// weigh fills p with the softmax of row (b, h, i), 0 for keys that are not
+// live, and returns the row's log-sum-exp.
+func weigh[F float](c *Call, p []F, b, h, i int) (lse F) {
+	top := F(math.Inf(-1))
+	if c.Sinks != nil {
+		top = F(c.Sinks[h])
+	}
+	for j := range p {
+		p[j] = F(math.Inf(-1))
+		if c.Live(b, h, i, j) {
+			p[j] = score[F](c, b, h, i, j)
+			top = max(top, p[j])
+		}
+	}
+	if math.IsInf(float64(top), -1) {
+		clear(p)
+		return top
+	}
+	var sum F
+	for j := range p {
+		p[j] = F(math.Exp(float64(p[j] - top)))
+		sum += p[j]
+	}
+	lse = top + F(math.Log(float64(sum)))
+	if c.Sinks != nil {
+		sum += F(math.Exp(float64(F(c.Sinks[h]) - top)))
+	}
+	for j := range p {
+		p[j] /= sum
+	}
+	return lse
+}
+
+func score[F float](c *Call, b, h, i, j int) F {
+	q := c.Q[((b*c.H+h)*c.Lq+i)*c.D:][:c.D]
+	k := c.K[((b*c.KVH+h*c.KVH/c.H)*c.Lk+j)*c.D:][:c.D]
+	var s F
+	for x := range q {
+		s += F(q[x]) * F(k[x])
+	}
+	scale := c.Scale
+	if scale == 0 {
+		scale = 1 / math.Sqrt(float64(c.D))
+	}
+	s *= F(scale)
+	if c.Softcap > 0 {
+		s = F(c.Softcap) * F(math.Tanh(float64(s/F(c.Softcap))))
+	}
+	if c.Bias != nil {
+		s += F(c.Bias[((b*c.H+h)*c.Lq+i)*c.Lk+j])
+	}
+	if c.Slopes != nil {
+		s += F(c.Slopes[h]) * F(j-c.Position(b, i))
+	}
+	return s
+}
+
+// combine is column x of the weighted values. A key that is not live is not read.
+func combine[F float](c *Call, p []F, b, h, i, x int) F {
+	var o F
+	for j := range p {
+		if c.Live(b, h, i, j) {
+			o += p[j] * F(c.V[((b*c.KVH+h*c.KVH/c.H)*c.Lk+j)*c.Dv+x])
+		}
+	}
+	return o
+}

@@ -1,0 +1,370 @@
+package attn
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/seed-1415985d/attn/internal/guard"
+	"github.com/seed-1415985d/attn/internal/reference"
+)
+
+// problem is one attention call. Its tensors are contiguous [B,H,L,D].
+type problem struct {
+	q, k, v Tensor
+	opt     Options
+
+	// repeat says over which of B, H and L each input repeats itself, so that
+	// a stride of 0 describes it as well.
+	repeat [5][3]bool // q, k, v, Mask, Bias
+}
+
+// attender is Attend or another way to compute the same.
+type attender func(dst, q, k, v Tensor, opt *Options) error
+
+// result is what a call writes, contiguous.
+type result struct{ o, lse, weights []float32 }
+
+func (p *problem) describe() string {
+	o := p.opt
+	text := fmt.Sprintf("B=%d H=%d KVH=%d Lq=%d Lk=%d D=%d Dv=%d Scale=%v Causal=%d Offset=%d Softcap=%v QueryLens=%v KeyLens=%v",
+		p.q.B, p.q.H, p.k.H, p.q.L, p.k.L, p.q.D, p.v.D, o.Scale, o.Causal, o.Offset, o.Softcap, o.QueryLens, o.KeyLens)
+	if o.Window != nil {
+		text += fmt.Sprintf(" Window=%v", *o.Window)
+	}
+	for name, is := range map[string]bool{"Mask": o.Mask != nil, "Bias": o.Bias != nil, "Slopes": o.Slopes != nil, "Sinks": o.Sinks != nil} {
+		if is {
+			text += " " + name
+		}
+	}
+	return text
+}
+
+// tensor returns a contiguous tensor of random values.
+func tensor(r *rand.Rand, kind distribution, b, h, l, d int) Tensor {
+	t := BHLD(make([]float32, b*h*l*d), b, h, l, d)
+	kind.fill(r, t.Data)
+	return t
+}
+
+// shape is the dimensions of a problem.
+type shape struct{ b, kvh, group, lq, lk, d, dv int }
+
+// newProblem returns a problem without options.
+func newProblem(r *rand.Rand, kind distribution, s shape) *problem {
+	h := s.kvh * s.group
+	return &problem{
+		q: tensor(r, kind, s.b, h, s.lq, s.d),
+		k: tensor(r, kind, s.b, s.kvh, s.lk, s.d),
+		v: tensor(r, kind, s.b, s.kvh, s.lk, s.dv),
+	}
+}
+
+// length draws a length: mostly small, sometimes around the edges of blocks.
+func length(r *rand.Rand, most int) int {
+	n := 1 + r.IntN(most)
+	switch r.IntN(4) {
+	case 0:
+		n = 1 + r.IntN(min(most, 20))
+	case 1:
+		n = Block*(1+r.IntN(3)) + r.IntN(3) - 1
+	}
+	return min(n, most)
+}
+
+// randomShape draws dimensions whose generic computation takes few milliseconds.
+func randomShape(r *rand.Rand) shape {
+	s := shape{1 + r.IntN(3), 1 + r.IntN(3), 1 + r.IntN(4), length(r, 100), length(r, 300), length(r, 99), length(r, 99)}
+	switch r.IntN(6) {
+	case 0: // more than one segment of keys
+		s.lk = Segment - 70 + r.IntN(Segment+200)
+	case 1: // decode
+		s.lq = 1 + r.IntN(3)
+	case 2: // dimensions of models
+		s.d = 8 << r.IntN(4)
+		s.dv = s.d
+	}
+	for most := 600_000; s.b*s.kvh*s.group*s.lq*s.lk*(s.d+s.dv) > most; {
+		switch r.IntN(6) {
+		case 0:
+			s.b = (s.b + 1) / 2
+		case 1:
+			s.kvh = (s.kvh + 1) / 2
+		case 2:
+			s.group = (s.group + 1) / 2
+		case 3:
+			s.lq = (s.lq + 1) / 2
+		case 4:
+			s.d = (s.d + 1) / 2
+		case 5:
+			s.dv = (s.dv + 1) / 2
+		}
+	}
+	return s
+}
+
+// randomProblem draws a problem with a random composition of all options.
+func randomProblem(r *rand.Rand, kind distribution) *problem {
+	p := newProblem(r, kind, randomShape(r))
+	p.randomRepeats(r)
+	p.randomPositions(r)
+	b, h, lq, lk := p.q.B, p.q.H, p.q.L, p.k.L
+	if r.IntN(4) == 0 {
+		p.opt.Scale = float32(r.NormFloat64())
+	}
+	if r.IntN(4) == 0 {
+		p.opt.Softcap = 0.5 + 30*r.Float32()
+	}
+	if r.IntN(3) == 0 {
+		p.opt.Mask = p.randomMask(r)
+	}
+	if r.IntN(3) == 0 {
+		bias := tensor(r, kind, oneOr(r, b), oneOr(r, h), lq, lk)
+		for range r.IntN(lq * lk) {
+			bias.Data[r.IntN(len(bias.Data))] = negInf
+		}
+		p.opt.Bias = &bias
+		p.repeat[4] = [3]bool{bias.B == 1, bias.H == 1, lq == 1}
+	}
+	if r.IntN(4) == 0 {
+		p.opt.Slopes = tensor(r, normal, 1, 1, 1, h).Data
+	}
+	if r.IntN(4) == 0 {
+		p.opt.Sinks = tensor(r, normal, 1, 1, 1, h).Data
+	}
+	return p
+}
+
+func oneOr(r *rand.Rand, n int) int {
+	if r.IntN(3) == 0 {
+		return 1
+	}
+	return n
+}
+
+// randomRepeats makes inputs repeat themselves over some dimensions.
+func (p *problem) randomRepeats(r *rand.Rand) {
+	for n, t := range []*Tensor{&p.q, &p.k, &p.v} {
+		if r.IntN(4) != 0 {
+			continue
+		}
+		over := [3]bool{r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(4) == 0}
+		p.repeat[n] = over
+		for at := range t.B * t.H * t.L {
+			b, h, i := at/t.L/t.H, at/t.L%t.H, at%t.L
+			from := t.row(b*zeroIf(over[0]), h*zeroIf(over[1]), i*zeroIf(over[2]))
+			copy(t.row(b, h, i), from)
+		}
+	}
+}
+
+func zeroIf(is bool) int {
+	if is {
+		return 0
+	}
+	return 1
+}
+
+// randomPositions draws what decides by position which keys are live.
+func (p *problem) randomPositions(r *rand.Rand) {
+	o := &p.opt
+	o.Causal = Causal(r.IntN(3))
+	if o.Causal != BottomRight && r.IntN(2) == 0 {
+		o.Offset = r.IntN(2*p.k.L+1) - p.k.L/2
+	}
+	if r.IntN(3) == 0 {
+		o.Window = &Window{r.IntN(p.k.L+2) - 1, r.IntN(p.k.L+2) - 1}
+	}
+	if r.IntN(4) == 0 {
+		o.KeyLens = lengths(r, p.q.B, p.k.L)
+	}
+	if r.IntN(4) == 0 {
+		o.QueryLens = lengths(r, p.q.B, p.q.L)
+	}
+}
+
+func lengths(r *rand.Rand, n, most int) []int {
+	s := make([]int, n)
+	for i := range s {
+		s[i] = r.IntN(most + 1)
+	}
+	return s
+}
+
+func (p *problem) randomMask(r *rand.Rand) *Mask {
+	b, h := oneOr(r, p.q.B), oneOr(r, p.q.H)
+	mask := BHLD(make([]bool, b*h*p.q.L*p.k.L), b, h, p.q.L, p.k.L)
+	every := 1 + r.IntN(5)
+	for i := range mask.Data {
+		mask.Data[i] = r.IntN(every+1) != 0
+	}
+	if r.IntN(2) == 0 { // whole rows and runs of keys
+		for range 4 {
+			row := mask.row(r.IntN(b), r.IntN(h), r.IntN(mask.L))
+			clear(row[r.IntN(len(row)):])
+		}
+	}
+	p.repeat[3] = [3]bool{b == 1, h == 1, mask.L == 1}
+	return &mask
+}
+
+// reference returns the problem as the reference understands it.
+func (p *problem) reference() *reference.Call {
+	o := &p.opt
+	c := &reference.Call{
+		B: p.q.B, H: p.q.H, KVH: p.k.H, Lq: p.q.L, Lk: p.k.L, D: p.q.D, Dv: p.v.D,
+		Q: p.q.Data, K: p.k.Data, V: p.v.Data,
+		Scale: float64(o.Scale), Softcap: float64(o.Softcap),
+		Causal: o.Causal == TopLeft, BottomRight: o.Causal == BottomRight, Offset: o.Offset,
+		Left: -1, Right: -1,
+		Slopes: o.Slopes, Sinks: o.Sinks, QueryLens: o.QueryLens, KeyLens: o.KeyLens,
+	}
+	if o.Window != nil {
+		c.Left, c.Right = o.Window.Left, o.Window.Right
+	}
+	if o.Mask != nil {
+		c.Mask = expand(*o.Mask, p.q.B, p.q.H)
+	}
+	if o.Bias != nil {
+		c.Bias = expand(*o.Bias, p.q.B, p.q.H)
+	}
+	return c
+}
+
+// expand repeats a contiguous view over b batches and h heads.
+func expand[T any](v View[T], b, h int) []T {
+	var out []T
+	for at := range b * h * v.L {
+		out = append(out, v.row(at/v.L/h%v.B, at/v.L%h%v.H, at%v.L)...)
+	}
+	return out
+}
+
+// results allocates what a call writes, filled with NaN.
+func (p *problem) results() (dst, weights Tensor, lse []float32) {
+	b, h, lq := p.q.B, p.q.H, p.q.L
+	dst = BHLD(make([]float32, b*h*lq*p.v.D), b, h, lq, p.v.D)
+	weights = BHLD(make([]float32, b*h*lq*p.k.L), b, h, lq, p.k.L)
+	lse = make([]float32, b*h*lq)
+	for _, x := range [][]float32{dst.Data, weights.Data, lse} {
+		for i := range x {
+			x[i] = float32(math.NaN())
+		}
+	}
+	return dst, weights, lse
+}
+
+// solve computes the problem from contiguous tensors.
+func (p *problem) solve(t testing.TB, attend attender) *result {
+	t.Helper()
+	dst, weights, lse := p.results()
+	opt := p.opt
+	opt.LSE, opt.Weights = lse, &weights
+	if err := attend(dst, p.q, p.k, p.v, &opt); err != nil {
+		t.Fatalf("%s: %v", p.describe(), err)
+	}
+	return &result{dst.Data, lse, weights.Data}
+}
+
+// same fails the test unless two results have the same bits.
+func (p *problem) same(t testing.TB, what string, got, want *result) {
+	t.Helper()
+	for _, part := range []struct {
+		name      string
+		got, want []float32
+	}{{"output", got.o, want.o}, {"LSE", got.lse, want.lse}, {"weights", got.weights, want.weights}} {
+		if len(part.got) != len(part.want) {
+			t.Fatalf("%s: %s has %d elements, want %d", what, part.name, len(part.got), len(part.want))
+		}
+		if i := firstDifference(part.got, part.want); i >= 0 {
+			t.Fatalf("%s: %s element %d is %v (%#08x), want %v (%#08x)\n%s", what, part.name, i,
+				part.got[i], math.Float32bits(part.got[i]), part.want[i], math.Float32bits(part.want[i]), p.describe())
+		}
+	}
+}
+
+// scatter copies a contiguous view to guarded memory with random strides,
+// random order of the dimensions and gaps full of filler. Where the view
+// repeats itself the stride may be 0.
+func scatter[T guard.Elem](r *rand.Rand, pool *[]*guard.Buffer[T], used *int, v View[T], repeat [3]bool, filler T) (write, read View[T]) {
+	counts := [3]int{v.B, v.H, v.L}
+	var strides [3]int
+	extent, inside := v.D, v.D
+	for _, i := range r.Perm(3) {
+		if repeat[i] && r.IntN(3) != 0 {
+			continue
+		}
+		strides[i] = inside + r.IntN(2)*r.IntN(10)
+		inside = strides[i] * counts[i]
+		extent += strides[i] * (counts[i] - 1)
+	}
+	write = View[T]{B: v.B, H: v.H, L: v.L, D: v.D, SB: strides[0], SH: strides[1], SL: strides[2]}
+	if v.empty() {
+		return write, write
+	}
+	read = write
+	write.Data, read.Data = place(r, pool, used, extent)
+	for i := range write.Data {
+		write.Data[i] = filler
+	}
+	for at := range v.B * v.H * v.L {
+		b, h, i := at/v.L/v.H, at/v.L%v.H, at%v.L
+		copy(write.row(b, h, i), v.row(b, h, i))
+	}
+	return write, read
+}
+
+// solveScattered computes the problem from tensors with random strides between
+// guard pages to an output of the same kind. It fails if a gap was written to.
+func (p *problem) solveScattered(t testing.TB, r *rand.Rand, a *arena, attend attender) *result {
+	t.Helper()
+	a.used = [3]int{}
+	nan := float32(math.NaN())
+	floats := func(v Tensor, n int) Tensor {
+		_, read := scatter(r, &a.floats, &a.used[0], v, p.repeat[n], nan)
+		return read
+	}
+	opt := p.opt
+	q, k, v := floats(p.q, 0), floats(p.k, 1), floats(p.v, 2)
+	if opt.Mask != nil {
+		_, mask := scatter(r, &a.bools, &a.used[2], *opt.Mask, p.repeat[3], true)
+		opt.Mask = &mask
+	}
+	if opt.Bias != nil {
+		bias := floats(*opt.Bias, 4)
+		opt.Bias = &bias
+	}
+	const canary = 12345
+	dst, weights, lse := p.results()
+	o, _ := scatter(r, &a.floats, &a.used[0], dst, [3]bool{}, canary)
+	w, _ := scatter(r, &a.floats, &a.used[0], weights, [3]bool{}, canary)
+	opt.LSE, opt.Weights = lse, &w
+	if err := attend(o, q, k, v, &opt); err != nil {
+		t.Fatalf("%s: %v", p.describe(), err)
+	}
+	gather(t, dst, o, canary)
+	gather(t, weights, w, canary)
+	return &result{dst.Data, lse, weights.Data}
+}
+
+// gather copies a scattered output to a contiguous view and checks the gaps.
+func gather(t testing.TB, dst, from Tensor, canary float32) {
+	t.Helper()
+	if dst.empty() {
+		return
+	}
+	for at := range dst.B * dst.H * dst.L {
+		b, h, i := at/dst.L/dst.H, at/dst.L%dst.H, at%dst.L
+		row := from.row(b, h, i)
+		copy(dst.row(b, h, i), row)
+		for x := range row {
+			row[x] = canary
+		}
+	}
+	for i, e := range from.Data {
+		if e != canary {
+			t.Fatalf("element %d, in a gap of an output, was overwritten with %v", i, e)
+		}
+	}
+}
