@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/klauspost/cpuid/v2"
+	"github.com/seed-1415985d/attn"
+)
+
+const infoAbout = `attn info
+
+Shows the CPU, its caches and features, and which implementation of the kernels
+is used, and why.
+
+`
+
+func infoCommand(args []string, stdout, stderr io.Writer) error {
+	if err := parse(newFlags("info", infoAbout), args, stdout); err != nil {
+		return err
+	}
+	c := &cpuid.CPU
+	fmt.Fprintf(stdout, "CPU             %s\n", cpuName())
+	fmt.Fprintf(stdout, "platform        %s/%s, %s\n", runtime.GOOS, runtime.GOARCH, runtime.Version())
+	fmt.Fprintf(stdout, "cores           %s, GOMAXPROCS %d\n", cores(c), runtime.GOMAXPROCS(0))
+	fmt.Fprintf(stdout, "caches          %s\n", caches(c))
+	for _, f := range features() {
+		fmt.Fprintf(stdout, "%-15s %s\n", f.name, f.state())
+	}
+	fmt.Fprintf(stdout, "implementation  %s\n", attn.Implementation())
+	fmt.Fprintf(stdout, "why             %s\n", why(attn.Implementation()))
+	return nil
+}
+
+// cpuName is the CPU's own name for itself.
+func cpuName() string {
+	if name := strings.TrimSpace(cpuid.CPU.BrandName); name != "" {
+		return name
+	}
+	return "unknown " + runtime.GOARCH + " CPU"
+}
+
+func cores(c *cpuid.CPUInfo) string {
+	if c.PhysicalCores == 0 || c.LogicalCores == 0 {
+		return fmt.Sprintf("%d usable", runtime.NumCPU())
+	}
+	return fmt.Sprintf("%d usable, %d threads on %d cores in the package", runtime.NumCPU(), c.LogicalCores, c.PhysicalCores)
+}
+
+func caches(c *cpuid.CPUInfo) string {
+	var known []string
+	for _, level := range []struct {
+		name string
+		size int
+	}{{"L1 data", c.Cache.L1D}, {"L2", c.Cache.L2}, {"L3", c.Cache.L3}} {
+		if level.size > 0 {
+			known = append(known, fmt.Sprintf("%s %d KiB", level.name, level.size>>10))
+		}
+	}
+	if c.CacheLine > 0 {
+		known = append(known, fmt.Sprintf("line %d bytes", c.CacheLine))
+	}
+	if known == nil {
+		return "unknown"
+	}
+	return strings.Join(known, ", ")
+}
+
+// feature is a set of instructions that an implementation needs.
+type feature struct {
+	name    string
+	present bool
+	use     string
+}
+
+func (f feature) state() string {
+	if f.present {
+		return "present: " + f.use
+	}
+	return "missing: " + f.use
+}
+
+// features are those that matter on this architecture. cpuid reports the
+// vector features only if the operating system saves their registers.
+func features() []feature {
+	has := cpuid.CPU.Supports
+	switch runtime.GOARCH {
+	case "amd64":
+		return []feature{
+			{"AVX2", has(cpuid.AVX2), "vectors of 8 floats, for avx2"},
+			{"FMA3", has(cpuid.FMA3), "fused multiply-add, for avx2 and avx512"},
+			{"F16C", has(cpuid.F16C), "half-precision conversion"},
+			{"AVX-512", has(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL), "F, BW, DQ and VL, vectors of 16 floats, for avx512"},
+		}
+	case "arm64":
+		return []feature{{"ASIMD", has(cpuid.ASIMD), "vectors of 4 floats, for neon"}}
+	}
+	return nil
+}
+
+// why explains the choice of the implementation.
+func why(implementation string) string {
+	forced := os.Getenv("ATTN_ISA")
+	switch {
+	case forced != "":
+		return "ATTN_ISA=" + forced + " in the environment forces it"
+	case pureGo:
+		return "built with -tags purego, which leaves all assembly out"
+	case implementation != "generic":
+		return "the best of this build that the CPU and the operating system support"
+	case len(features()) == 0:
+		return "there is no assembly for " + runtime.GOARCH + "; same results, less speed"
+	}
+	for _, f := range features()[:min(2, len(features()))] {
+		if !f.present {
+			return "the CPU or the operating system lacks " + f.name
+		}
+	}
+	return "this build has no assembly for " + runtime.GOARCH
+}

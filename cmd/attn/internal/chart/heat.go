@@ -1,0 +1,257 @@
+package chart
+
+import (
+	"fmt"
+	"image"
+	"image/color"
+	"io"
+	"math"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/palette"
+	"gonum.org/v1/plot/palette/moreland"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+)
+
+// Heat is one head's attention weights.
+type Heat struct {
+	Title string
+	Cells Cells
+}
+
+const (
+	heatSide   = 13 * vg.Centimeter // longer side of one map
+	heatMargin = 2.2 * vg.Centimeter
+	barWidth   = 2.3 * vg.Centimeter // colour bar with its numbers
+	dpi        = 120
+	inCells    = 14 // up to so many columns, the weights are written into the cells
+)
+
+// DrawHeat writes heat maps of equal size as one PNG: queries from top to
+// bottom, keys from left to right, one colour scale for all. labels names the keys, and the queries, of which the first
+// is at position at of the keys. It may be nil.
+func DrawHeat(w io.Writer, maps []Heat, labels []string, at int) error {
+	top := 0.0
+	for _, m := range maps {
+		top = math.Max(top, m.Cells.max())
+	}
+	if top == 0 {
+		top = 1
+	}
+	colours, err := heatColours(math.Sqrt(top))
+	if err != nil {
+		return err
+	}
+	var plots []*plot.Plot
+	for _, m := range maps {
+		p, err := heatPlot(m, colours, labels, at)
+		if err != nil {
+			return err
+		}
+		plots = append(plots, p)
+	}
+	grid := tile(plots)
+	width, height := mapSize(&maps[0].Cells, labels)
+	width, height = width*vg.Length(len(grid[0])), height*vg.Length(len(grid))
+
+	img := vgimg.NewWith(vgimg.UseWH(width+barWidth, height), vgimg.UseDPI(dpi))
+	canvas := draw.New(img)
+	tiles := draw.Tiles{Rows: len(grid), Cols: len(grid[0]), PadX: vg.Centimeter / 2, PadY: vg.Centimeter / 2,
+		PadLeft: vg.Centimeter / 4, PadTop: vg.Centimeter / 4, PadBottom: vg.Centimeter / 4}
+	left := draw.Crop(canvas, 0, -barWidth, 0, 0)
+	for r, row := range plot.Align(grid, tiles, left) {
+		for c := range row {
+			if grid[r][c] != nil {
+				grid[r][c].Draw(row[c])
+			}
+		}
+	}
+	bar := draw.Crop(canvas, width+vg.Centimeter/4, -vg.Centimeter/4, height*0.15, -height*0.15)
+	colourBar(colours).Draw(bar)
+	_, err = vgimg.PngCanvas{Canvas: img}.WriteTo(w)
+	return err
+}
+
+// heatColours goes from almost white for 0 to dark blue for top. Colours
+// stand for the square roots of weights: long rows have small weights, which
+// would all be white beside a single large one.
+func heatColours(top float64) (palette.ColorMap, error) {
+	m, err := moreland.NewLuminance([]color.Color{
+		color.NRGBA{8, 29, 88, 255},
+		color.NRGBA{34, 94, 168, 255},
+		color.NRGBA{65, 182, 196, 255},
+		color.NRGBA{199, 233, 180, 255},
+		color.NRGBA{255, 255, 242, 255},
+	})
+	if err != nil {
+		return nil, err
+	}
+	m.SetMax(top)
+	m = palette.Reverse(m)
+	m.SetMin(0)
+	m.SetMax(top)
+	return m, nil
+}
+
+// tile arranges plots in rows, at most three wide.
+func tile(plots []*plot.Plot) [][]*plot.Plot {
+	cols := min(3, len(plots))
+	if len(plots) == 4 {
+		cols = 2
+	}
+	var grid [][]*plot.Plot
+	for len(plots) > 0 {
+		row := make([]*plot.Plot, cols)
+		copy(row, plots)
+		grid = append(grid, row)
+		plots = plots[min(cols, len(plots)):]
+	}
+	return grid
+}
+
+// mapSize is the size of one map with its axes.
+func mapSize(c *Cells, labels []string) (width, height vg.Length) {
+	width, height = heatSide, heatSide
+	if r := vg.Length(c.ratio()); r > 1 {
+		height /= r
+	} else {
+		width *= r
+	}
+	long := 0
+	for _, s := range labels {
+		long = max(long, len([]rune(clip(s))))
+	}
+	margin := heatMargin + vg.Points(5)*vg.Length(long)
+	return width + margin, height + margin
+}
+
+func heatPlot(m Heat, colours palette.ColorMap, labels []string, at int) (*plot.Plot, error) {
+	c := &m.Cells
+	p := plot.New()
+	p.Title.Text = m.Title
+	if c.reduced() {
+		p.Title.Text += ", largest weight of each cell"
+	}
+	p.Title.Padding = vg.Points(6)
+	p.X.Label.Text, p.Y.Label.Text = "key", "query"
+	p.X.Padding, p.Y.Padding = 0, 0
+	p.X.Min, p.X.Max = -0.5, float64(c.Cols)-0.5
+	p.Y.Min, p.Y.Max = 0.5-float64(c.Rows), 0.5 // query i is at −i: down
+	most := 12
+	if labels != nil {
+		most = 50
+	}
+	p.X.Tick.Marker = tokenTicks(c.Cols, most, 1, func(j int) string { return label(labels, j, j) })
+	p.Y.Tick.Marker = tokenTicks(c.Rows, most, -1, func(i int) string { return label(labels, i+at, i) })
+	if labels != nil {
+		p.X.Tick.Label.Rotation = math.Pi / 2
+		p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = text.XRight, text.YCenter
+	}
+	img, err := heatImage(c, colours)
+	if err != nil {
+		return nil, err
+	}
+	p.Add(plotter.NewImage(img, p.X.Min, p.Y.Min, p.X.Max, p.Y.Max))
+	if c.Cols <= inCells && c.Rows <= 2*inCells {
+		return p, writeWeights(p, c, colours.Max()*colours.Max())
+	}
+	return p, nil
+}
+
+// heatImage paints cells as squares of pixels, so that their edges stay sharp when the picture is scaled.
+func heatImage(c *Cells, colours palette.ColorMap) (image.Image, error) {
+	dx, dy := max(1, 1024/c.cols), max(1, 1024/c.rows)
+	img := image.NewRGBA(image.Rect(0, 0, c.cols*dx, c.rows*dy))
+	for i := range c.rows {
+		for j := range c.cols {
+			var fill color.Color = color.Gray{160} // NaN
+			if e := c.at(i, j); e == e {
+				var err error
+				if fill, err = colours.At(math.Sqrt(e)); err != nil {
+					return nil, err
+				}
+			}
+			for y := range dy {
+				for x := range dx {
+					img.Set(j*dx+x, i*dy+y, fill)
+				}
+			}
+		}
+	}
+	return img, nil
+}
+
+// writeWeights writes the numbers into the cells, but for exact zeros.
+func writeWeights(p *plot.Plot, c *Cells, top float64) error {
+	var at plotter.XYLabels
+	for i := range c.rows {
+		for j := range c.cols {
+			number := ""
+			if e := c.at(i, j); e != 0 {
+				number = fmt.Sprintf("%.2f", e)
+			}
+			at.XYs = append(at.XYs, plotter.XY{X: float64(j), Y: -float64(i)})
+			at.Labels = append(at.Labels, number)
+		}
+	}
+	l, err := plotter.NewLabels(at)
+	if err != nil {
+		return err
+	}
+	for i := range l.TextStyle {
+		l.TextStyle[i].XAlign, l.TextStyle[i].YAlign = text.XCenter, text.YCenter
+		l.TextStyle[i].Color = color.Gray{40}
+		if c.at(i/c.cols, i%c.cols) > top*0.3 {
+			l.TextStyle[i].Color = color.White
+		}
+	}
+	p.Add(l)
+	return nil
+}
+
+func colourBar(colours palette.ColorMap) *plot.Plot {
+	p := plot.New()
+	p.Add(&plotter.ColorBar{ColorMap: colours, Vertical: true, Colors: 256})
+	p.HideX()
+	p.Y.Padding = 0
+	p.Y.Label.Text = "weight"
+	var ticks plot.ConstantTicks
+	for _, t := range (plot.DefaultTicks{}).Ticks(0, colours.Max()*colours.Max()) {
+		ticks = append(ticks, plot.Tick{Value: math.Sqrt(t.Value), Label: t.Label})
+	}
+	p.Y.Tick.Marker = ticks
+	return p
+}
+
+// label is the token at a position, or the number if there is none.
+func label(labels []string, at, number int) string {
+	if at < 0 || at >= len(labels) {
+		return fmt.Sprint(number)
+	}
+	return clip(labels[at])
+}
+
+// clip shortens long tokens.
+func clip(s string) string {
+	if r := []rune(s); len(r) > 16 {
+		return string(r[:15]) + "…"
+	}
+	return s
+}
+
+// tokenTicks has ticks at sign·0, sign·1, … sign·(n−1), or at round steps if those are more than most.
+func tokenTicks(n, most int, sign float64, name func(int) string) plot.Ticker {
+	step := 1
+	for i := 0; n/step > most; i++ { // 1 2 5 10 20 50 …
+		step = []int{1, 2, 5}[(i+1)%3] * int(math.Pow10((i+1)/3))
+	}
+	var ticks plot.ConstantTicks
+	for i := 0; i < n; i += step {
+		ticks = append(ticks, plot.Tick{Value: sign * float64(i), Label: name(i)})
+	}
+	return ticks
+}

@@ -1,0 +1,220 @@
+// Package npyfile reads and writes NumPy .npy files that hold one array of
+// numbers or booleans in C order. Files come from anywhere: a header's claims are held against
+// the size of the file before anything is allocated for them.
+package npyfile
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+
+	"github.com/sbinet/npyio/npy"
+)
+
+// Array is the content of a file: its shape and its elements, the last
+// dimension contiguous.
+type Array[T any] struct {
+	Shape []int
+	Data  []T
+}
+
+// Read reads an array of float32 or float64. A float64 is rounded to float32;
+// one that is finite but too large for float32 is an error.
+func Read(path string) (Array[float32], error) {
+	var a Array[float32]
+	err := read(path, "float32 or float64", func(r *npy.Reader) (err error) {
+		a.Shape = r.Header.Descr.Shape
+		if elementSize(r.Header.Descr.Type) == 4 {
+			return r.Read(&a.Data)
+		}
+		var wide []float64
+		if err := r.Read(&wide); err != nil {
+			return err
+		}
+		a.Data, err = narrow(wide)
+		return err
+	}, "f4", "f8")
+	return a, err
+}
+
+// ReadBool reads an array of bool or uint8; any uint8 but 0 is true.
+func ReadBool(path string) (Array[bool], error) {
+	var a Array[bool]
+	err := read(path, "bool or uint8", func(r *npy.Reader) error {
+		a.Shape = r.Header.Descr.Shape
+		if baseType(r.Header.Descr.Type) == "b1" {
+			return r.Read(&a.Data)
+		}
+		var bytes []uint8
+		if err := r.Read(&bytes); err != nil {
+			return err
+		}
+		a.Data = make([]bool, len(bytes))
+		for i, e := range bytes {
+			a.Data[i] = e != 0
+		}
+		return nil
+	}, "b1", "u1")
+	return a, err
+}
+
+// narrow rounds to float32.
+func narrow(wide []float64) ([]float32, error) {
+	x := make([]float32, len(wide))
+	for i, e := range wide {
+		x[i] = float32(e)
+		if math.IsInf(float64(x[i]), 0) && !math.IsInf(e, 0) {
+			return nil, fmt.Errorf("element %d is %g, too large for float32", i, e)
+		}
+	}
+	return x, nil
+}
+
+// read opens a file, checks its header, and lets data read the elements.
+func read(path, want string, data func(*npy.Reader) error, types ...string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := readFrom(f, want, data, types); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+func readFrom(f *os.File, want string, data func(*npy.Reader) error, types []string) (err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return errors.New("not a regular file")
+	}
+	start, err := headerEnd(f, info.Size())
+	if err != nil {
+		return err
+	}
+	r, err := newReader(bufio.NewReaderSize(f, 1<<16))
+	if err != nil {
+		return err
+	}
+	if err := checkHeader(r, want, types, info.Size()-start); err != nil {
+		return err
+	}
+	if elements(r.Header.Descr.Shape) == 0 {
+		return nil
+	}
+	return data(r)
+}
+
+// headerEnd reads the fixed part of the header and returns where the elements
+// start. The library allocates whatever length the header claims, so it is
+// checked here first.
+func headerEnd(f io.ReaderAt, size int64) (int64, error) {
+	var b [12]byte
+	n, err := f.ReadAt(b[:], 0)
+	if err != nil && err != io.EOF {
+		return 0, err
+	}
+	if n < len(npy.Magic) || !bytes.Equal(b[:len(npy.Magic)], npy.Magic[:]) {
+		return 0, errors.New("not a .npy file")
+	}
+	if n < len(b) {
+		return 0, fmt.Errorf("truncated: %d bytes are no complete header", size)
+	}
+	end := int64(12)
+	switch b[6] {
+	case 1:
+		end = 10 + int64(binary.LittleEndian.Uint16(b[8:]))
+	case 2:
+		end += int64(binary.LittleEndian.Uint32(b[8:]))
+	default:
+		return 0, fmt.Errorf("format version %d is not supported, want 1 or 2", b[6])
+	}
+	if end > size {
+		return 0, fmt.Errorf("truncated: the header ends at byte %d, the file at %d", end, size)
+	}
+	return end, nil
+}
+
+// newReader parses the header. The library panics on some malformed ones.
+func newReader(r io.Reader) (reader *npy.Reader, err error) {
+	defer func() {
+		if recover() != nil {
+			err = errors.New("malformed header")
+		}
+	}()
+	reader, err = npy.NewReader(r)
+	if err != nil {
+		return nil, fmt.Errorf("malformed header: %w", err)
+	}
+	return reader, nil
+}
+
+// checkHeader refuses what this package does not read, and files whose size
+// is not what the header says.
+func checkHeader(r *npy.Reader, want string, types []string, size int64) error {
+	d := &r.Header.Descr
+	known := false
+	for _, t := range types {
+		known = known || baseType(d.Type) == t
+	}
+	if !known {
+		return fmt.Errorf("elements are %.40q, want %s", d.Type, want)
+	}
+	if d.Fortran {
+		return errors.New("array is in Fortran order, want C order (numpy.ascontiguousarray)")
+	}
+	for _, n := range d.Shape {
+		if n < 0 {
+			return fmt.Errorf("malformed header: shape %v", d.Shape)
+		}
+	}
+	n := elements(d.Shape)
+	if n < 0 || n > math.MaxInt64/8 {
+		return fmt.Errorf("malformed header: shape %v is too large", d.Shape)
+	}
+	switch need := n * int64(elementSize(d.Type)); {
+	case size < need:
+		return fmt.Errorf("truncated: shape %v needs %d bytes, the file has %d", d.Shape, need, size)
+	case size > need:
+		return fmt.Errorf("malformed: bytes after the array: shape %v needs %d bytes, the file has %d", d.Shape, need, size)
+	}
+	return nil
+}
+
+// baseType is a type without its byte order: "<f4" is "f4".
+func baseType(t string) string {
+	if len(t) > 2 {
+		return t[1:]
+	}
+	return t
+}
+
+// elementSize is the number of bytes of an element of one of our types.
+func elementSize(t string) int {
+	return int(t[len(t)-1] - '0')
+}
+
+// elements is the product of the dimensions, −1 if it overflows.
+func elements(shape []int) int64 {
+	n := int64(1)
+	for _, d := range shape {
+		if d == 0 {
+			return 0
+		}
+	}
+	for _, d := range shape {
+		if n > math.MaxInt64/int64(d) {
+			return -1
+		}
+		n *= int64(d)
+	}
+	return n
+}

@@ -1,0 +1,132 @@
+package main
+
+import "github.com/seed-1415985d/attn"
+
+// attend is the call that does the work: attn.Attend, or that of a Pool.
+type attend func(dst, q, k, v attn.Tensor, opt *attn.Options) error
+
+// job is one attention call that is done in slices, so that there is progress
+// to show. A row's bits depend on nothing but the row, so slices give the bits of one call.
+type job struct {
+	attend    attend
+	threads   int
+	dst       attn.Tensor
+	q, k, v   attn.Tensor
+	opt       attn.Options
+	lse       []float32   // B×H×Lq, or nil
+	weights   attn.Tensor // Data is nil if they are not wanted
+	group, at int         // query heads per key/value head; absolute position of query 0
+}
+
+// slice is some query rows of some query heads of one batch entry. Heads come in whole groups.
+type slice struct{ b, h0, h1, i0, i1 int }
+
+// check validates the whole call by one in which all queries are beyond the
+// length: it computes nothing, and clears the outputs.
+func (j *job) check() error {
+	opt := j.opt
+	opt.QueryLens = make([]int, j.q.B)
+	opt.LSE = j.lse
+	if j.weights.Data != nil {
+		opt.Weights = &j.weights
+	}
+	if err := j.attend(j.dst, j.q, j.k, j.v, &opt); err != nil {
+		return err
+	}
+	if j.group = 1; j.k.H > 0 {
+		j.group = j.q.H / j.k.H
+	}
+	j.at = j.opt.Offset
+	if j.opt.Causal == attn.BottomRight {
+		j.at = j.k.L - j.q.L
+	}
+	return nil
+}
+
+// run computes all slices.
+func (j *job) run(p *progress) error {
+	for b := range j.q.B {
+		heads, rows := j.sliceSize()
+		for h := 0; h < j.q.H; h += heads {
+			for i := 0; i < j.q.L; i += rows {
+				s := slice{b, h, min(h+heads, j.q.H), i, min(i+rows, j.q.L)}
+				if err := j.slice(s, j.dst, j.lse, j.weights); err != nil {
+					return err
+				}
+				p.add((s.h1 - s.h0) * (s.i1 - s.i0))
+			}
+		}
+	}
+	return nil
+}
+
+// Slices take a fraction of a second, but have enough rows to share the packing of keys.
+const (
+	sliceFlops = 1 << 30 // per thread
+	sliceRows  = 256     // at least, per thread
+)
+
+// sliceSize returns how many heads and rows to take at once: all rows of some
+// groups of heads, or some rows of one group.
+func (j *job) sliceSize() (heads, rows int) {
+	perRow := 2 * float64(j.group) * float64(j.k.L) * float64(j.q.D+j.v.D)
+	most := sliceFlops * float64(j.threads) / max(1, perRow)
+	if groups := most / float64(max(1, j.q.L)); groups >= 1 {
+		return j.group * max(1, min(int(groups), j.k.H)), max(1, j.q.L)
+	}
+	step := sliceRows * j.threads
+	return j.group, max(step, int(most)/step*step)
+}
+
+// options are those of one slice. Positions become explicit: a slice does not know that it is one.
+func (j *job) options(s slice) attn.Options {
+	opt := j.opt
+	opt.Offset = j.at + s.i0
+	if opt.Causal == attn.BottomRight {
+		opt.Causal = attn.TopLeft
+	}
+	if opt.Mask != nil {
+		m := part(*opt.Mask, s.b, s.h0, s.h1, s.i0, s.i1)
+		opt.Mask = &m
+	}
+	if opt.Bias != nil {
+		m := part(*opt.Bias, s.b, s.h0, s.h1, s.i0, s.i1)
+		opt.Bias = &m
+	}
+	if opt.Slopes != nil {
+		opt.Slopes = opt.Slopes[s.h0:s.h1]
+	}
+	if opt.Sinks != nil {
+		opt.Sinks = opt.Sinks[s.h0:s.h1]
+	}
+	return opt
+}
+
+// slice computes one slice into outputs of the whole call.
+func (j *job) slice(s slice, dst attn.Tensor, lse []float32, weights attn.Tensor) error {
+	opt := j.options(s)
+	rows := s.i1 - s.i0
+	if lse != nil {
+		opt.LSE = make([]float32, (s.h1-s.h0)*rows)
+	}
+	if weights.Data != nil {
+		w := part(weights, s.b, s.h0, s.h1, s.i0, s.i1)
+		opt.Weights = &w
+	}
+	if err := j.call(s, part(dst, s.b, s.h0, s.h1, s.i0, s.i1), &opt); err != nil {
+		return err
+	}
+	for h := s.h0; lse != nil && h < s.h1; h++ {
+		copy(lse[(s.b*j.q.H+h)*j.q.L+s.i0:], opt.LSE[(h-s.h0)*rows:][:rows])
+	}
+	return nil
+}
+
+// call computes one slice into a view of its size.
+func (j *job) call(s slice, dst attn.Tensor, opt *attn.Options) error {
+	q := part(j.q, s.b, s.h0, s.h1, s.i0, s.i1)
+	kv0, kv1 := s.h0/j.group, (s.h1-1)/j.group+1
+	return j.attend(dst, q,
+		part(j.k, s.b, kv0, kv1, 0, j.k.L),
+		part(j.v, s.b, kv0, kv1, 0, j.v.L), opt)
+}

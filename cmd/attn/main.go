@@ -1,0 +1,107 @@
+// Command attn computes exact attention on NumPy files, shows what this
+// machine can do, and measures how near to its limits the package comes.
+//
+//	attn demo     worked examples, no files needed
+//	attn run      attention on .npy files
+//	attn info     the CPU and the implementation chosen
+//	attn bench    speed against the machine's own limits
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+func main() { os.Exit(realMain(os.Args[1:], os.Stdout, os.Stderr)) }
+
+const usage = `attn computes exact attention, softmax(scale·QKᵀ)V, on this machine's CPU.
+
+  attn demo     compute worked examples and show them; needs no files
+  attn run      compute attention on NumPy .npy files
+  attn info     show the CPU and which implementation is used, and why
+  attn bench    measure speed against this machine's own limits
+
+attn <command> -h lists the flags of a command.
+`
+
+// command is one of the words after attn.
+type command func(args []string, stdout, stderr io.Writer) error
+
+func commands() map[string]command {
+	return map[string]command{
+		"run":  runCommand,
+		"info": infoCommand,
+		"demo": demoCommand,
+	}
+}
+
+// usageError is a mistake on the command line, as opposed to one in the data.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error {
+	return usageError{fmt.Errorf(format, args...)}
+}
+
+// realMain returns the exit status: 0, 1 if the work failed, 2 for a mistake
+// on the command line. An error is one line on stderr.
+func realMain(args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		fmt.Fprint(stderr, usage)
+		return 2
+	}
+	name := args[0]
+	run, ok := commands()[name]
+	switch {
+	case name == "help" || name == "-h" || name == "-help" || name == "--help":
+		fmt.Fprint(stdout, usage)
+		return 0
+	case !ok:
+		fmt.Fprintf(stderr, "attn: unknown command %q; attn -h lists them\n", name)
+		return 2
+	}
+	err := run(args[1:], stdout, stderr)
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	fmt.Fprintf(stderr, "attn %s: %s\n", name, oneLine(err))
+	var u usageError
+	if errors.As(err, &u) {
+		return 2
+	}
+	return 1
+}
+
+// oneLine is the text of an error without the package's own name and line breaks.
+func oneLine(err error) string {
+	return strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), "attn: ")), " ")
+}
+
+// newFlags returns a flag set that prints nothing by itself; about is the text above the list of flags.
+func newFlags(name, about string) *flag.FlagSet {
+	fs := flag.NewFlagSet("attn "+name, flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.Usage = func() {}
+	fs.Init(about, flag.ContinueOnError)
+	return fs
+}
+
+// parse reads the flags of a command that takes nothing else. Asked for help it prints it to stdout.
+func parse(fs *flag.FlagSet, args []string, stdout io.Writer) error {
+	err := fs.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, fs.Name())
+		fs.SetOutput(stdout)
+		fs.PrintDefaults()
+		return err
+	case err != nil:
+		return usageError{err}
+	case fs.NArg() > 0:
+		return usagef("unexpected argument %q", fs.Arg(0))
+	}
+	return nil
+}

@@ -1,0 +1,379 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/cmd/attn/internal/npyfile"
+)
+
+const runAbout = `attn run -q q.npy -k k.npy -v v.npy [flags]
+
+Computes softmax(scale·QKᵀ + …)·V on NumPy .npy files of float32 or float64 in
+C order, and writes float32 files of the inputs' rank:
+
+  rank 2   [length, dim]                 one head
+  rank 3   [heads, length, dim]          or with -heads: [batch, length, heads·dim]
+  rank 4   [batch, heads, length, dim]
+
+With -heads, rank 2 is [length, heads·dim]. Keys and values may have fewer heads
+than queries, and values another dimension than keys. No output appears unless all do.
+
+`
+
+// runFlags is the command line of attn run.
+type runFlags struct {
+	q, k, v, mask, bias, sinks string // inputs
+	out, lse, weights, png     string // outputs
+	heads, kvHeads             int
+	causal, window             string
+	scale, softcap             float64
+	offset, threads            int
+	alibi                      bool
+	pngHeads, labels           string
+	pngBatch                   int
+}
+
+func (f *runFlags) set(fs *flag.FlagSet) {
+	fs.StringVar(&f.q, "q", "", "`file` of queries")
+	fs.StringVar(&f.k, "k", "", "`file` of keys")
+	fs.StringVar(&f.v, "v", "", "`file` of values")
+	fs.StringVar(&f.out, "o", "out.npy", "output `file`; empty for none")
+	fs.StringVar(&f.lse, "lse", "", "write log-sum-exp of each row's scores to `file`")
+	fs.StringVar(&f.weights, "weights", "", "write the softmax probabilities to `file`: heads × queries × keys numbers")
+	fs.IntVar(&f.heads, "heads", 0, "the last dimension of rank 2 and 3 holds this many heads `n` side by side")
+	fs.IntVar(&f.kvHeads, "kvheads", 0, "the same `n` for keys and values (default: as many as fit the queries' head dimension)")
+	fs.StringVar(&f.causal, "causal", "none", "`where`: none, topleft (query 0 sees key 0) or bottomright (the last query sees the last key)")
+	fs.Float64Var(&f.scale, "scale", 0, "`factor` of q·k (default 1/√dim)")
+	fs.IntVar(&f.offset, "offset", 0, "absolute position `n` of query 0 among the keys")
+	fs.StringVar(&f.window, "window", "", "`L,R`: see only L keys before and R after the own position; -1 is unbounded")
+	fs.Float64Var(&f.softcap, "softcap", 0, "`c` > 0 replaces each score s by c·tanh(s/c)")
+	fs.StringVar(&f.mask, "mask", "", "`file` of bool or uint8, true = may attend; broadcasts to [batch, heads, queries, keys]")
+	fs.StringVar(&f.bias, "bias", "", "`file` of numbers added to the scores, -inf masks; broadcasts like -mask")
+	fs.BoolVar(&f.alibi, "alibi", false, "add ALiBi: slope·(key position − query position), the usual slopes")
+	fs.StringVar(&f.sinks, "sinks", "", "`file` of one attention sink logit per head")
+	fs.IntVar(&f.threads, "threads", 1, "compute on `n` threads, 0 for all")
+	fs.StringVar(&f.png, "png", "", "draw attention weights as a heat map to `file`")
+	fs.StringVar(&f.pngHeads, "png-heads", "0", "comma-separated `list` of the heads to draw")
+	fs.IntVar(&f.pngBatch, "png-batch", 0, "the batch entry `n` to draw")
+	fs.StringVar(&f.labels, "labels", "", "`file` with one token per line, one for each key, to write along the axes of -png")
+}
+
+func runCommand(args []string, stdout, stderr io.Writer) error {
+	var f runFlags
+	fs := newFlags("run", runAbout)
+	f.set(fs)
+	if err := parse(fs, args, stdout); err != nil {
+		return err
+	}
+	r, err := f.prepare()
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	start := time.Now()
+	if err := r.compute(stderr); err != nil {
+		return err
+	}
+	elapsed := time.Since(start)
+	if err := r.write(); err != nil {
+		return err
+	}
+	r.report(stdout, elapsed)
+	return nil
+}
+
+// run is a call on files whose inputs are read and whose outputs are allocated.
+type run struct {
+	job
+	flags                   *runFlags
+	out, lseOut, weightsOut npyfile.Array[float32]
+	heat                    *heatmap // nil if there is no picture
+	close                   func()
+}
+
+// prepare reads and validates everything.
+func (f *runFlags) prepare() (*run, error) {
+	if err := f.checkFlags(); err != nil {
+		return nil, err
+	}
+	r := &run{flags: f}
+	q, k, v, l, err := f.readInputs()
+	if err != nil {
+		return nil, err
+	}
+	r.q, r.k, r.v = l.view(q, f.heads), l.view(k, f.kvHeads), l.view(v, f.kvHeads)
+	if r.opt, err = f.options(r.q, r.k); err != nil {
+		return nil, err
+	}
+	if err := r.allocate(l); err != nil {
+		return nil, err
+	}
+	if r.attend, r.threads, r.close, err = attendOn(f.threads); err != nil {
+		return nil, err
+	}
+	if err := r.check(); err != nil {
+		r.close()
+		return nil, fmt.Errorf("%s; -q is %s, -k %s, -v %s", oneLine(err), dims(q.Shape), dims(k.Shape), dims(v.Shape))
+	}
+	if f.png != "" {
+		if r.heat, err = f.newHeatmap(&r.job); err != nil {
+			r.close()
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// checkFlags finds mistakes that need no file.
+func (f *runFlags) checkFlags() error {
+	for _, in := range []struct{ name, path string }{{"-q", f.q}, {"-k", f.k}, {"-v", f.v}} {
+		if in.path == "" {
+			return usagef("%s is missing; attn run -h shows the flags", in.name)
+		}
+	}
+	switch {
+	case f.heads < 0 || f.kvHeads < 0:
+		return usagef("-heads is %d and -kvheads is %d, want at least 0", f.heads, f.kvHeads)
+	case f.kvHeads > 0 && f.heads == 0:
+		return usagef("-kvheads needs -heads")
+	case f.threads < 0:
+		return usagef("-threads is %d, want at least 0", f.threads)
+	case f.labels != "" && f.png == "":
+		return usagef("-labels needs -png")
+	}
+	if _, err := f.causality(); err != nil {
+		return err
+	}
+	if _, err := f.windowOption(); err != nil {
+		return err
+	}
+	return f.checkOutputs()
+}
+
+// checkOutputs makes sure that there is something to do, and that no two outputs are one file.
+func (f *runFlags) checkOutputs() error {
+	seen := map[string]bool{}
+	for _, path := range []string{f.out, f.lse, f.weights, f.png} {
+		if path == "" {
+			continue
+		}
+		if seen[path] {
+			return usagef("two outputs go to %s", path)
+		}
+		seen[path] = true
+		if err := writable(path); err != nil {
+			return err
+		}
+	}
+	if len(seen) == 0 {
+		return usagef("no output is wanted")
+	}
+	return nil
+}
+
+func (f *runFlags) causality() (attn.Causal, error) {
+	switch f.causal {
+	case "none":
+		return attn.Full, nil
+	case "topleft":
+		return attn.TopLeft, nil
+	case "bottomright":
+		return attn.BottomRight, nil
+	}
+	return 0, usagef("-causal is %q, want none, topleft or bottomright", f.causal)
+}
+
+func (f *runFlags) windowOption() (*attn.Window, error) {
+	if f.window == "" {
+		return nil, nil
+	}
+	left, right, ok := strings.Cut(f.window, ",")
+	l, err := strconv.Atoi(strings.TrimSpace(left))
+	r, err2 := strconv.Atoi(strings.TrimSpace(right))
+	if !ok || err != nil || err2 != nil {
+		return nil, usagef("-window is %q, want two numbers such as 128,0", f.window)
+	}
+	return &attn.Window{Left: l, Right: r}, nil
+}
+
+// readInputs reads queries, keys and values and settles how many heads lie side by side.
+func (f *runFlags) readInputs() (q, k, v npyfile.Array[float32], l layout, err error) {
+	for _, in := range []struct {
+		path string
+		to   *npyfile.Array[float32]
+	}{{f.q, &q}, {f.k, &k}, {f.v, &v}} {
+		if *in.to, err = npyfile.Read(in.path); err != nil {
+			return
+		}
+		rank, first := len(in.to.Shape), len(q.Shape)
+		if rank < 2 || rank > 4 {
+			err = fmt.Errorf("%s has %d dimensions %s, want 2, 3 or 4", in.path, rank, dims(in.to.Shape))
+			return
+		}
+		if rank != first {
+			err = fmt.Errorf("%s has %d dimensions, want %d as %s", in.path, rank, first, f.q)
+			return
+		}
+	}
+	l = layout{rank: len(q.Shape), heads: f.heads > 0}
+	if l.heads {
+		err = f.splitHeads(q.Shape, k.Shape, v.Shape)
+	}
+	return
+}
+
+// splitHeads checks that the last dimensions divide into heads, and fills in kvHeads.
+func (f *runFlags) splitHeads(q, k, v []int) error {
+	last := len(q) - 1
+	if last == 3 {
+		return fmt.Errorf("-heads is for 2 or 3 dimensions, %s has 4 with its own for heads", f.q)
+	}
+	if q[last]%f.heads != 0 {
+		return fmt.Errorf("the last dimension of %s is %d, want a multiple of -heads = %d", f.q, q[last], f.heads)
+	}
+	if d := q[last] / f.heads; f.kvHeads == 0 {
+		if d == 0 || k[last]%d != 0 || k[last] == 0 {
+			return fmt.Errorf("the last dimension of %s is %d, want a multiple of the head dimension %d/%d = %d", f.k, k[last], q[last], f.heads, d)
+		}
+		f.kvHeads = k[last] / d
+	}
+	for i, n := range []int{k[last], v[last]} {
+		if n%f.kvHeads != 0 {
+			return fmt.Errorf("the last dimension of %s is %d, want a multiple of %d key/value heads", []string{f.k, f.v}[i], n, f.kvHeads)
+		}
+	}
+	return nil
+}
+
+// options are those of the call; LSE and Weights belong to the job.
+func (f *runFlags) options(q, k attn.Tensor) (opt attn.Options, err error) {
+	opt.Scale, opt.Softcap, opt.Offset = float32(f.scale), float32(f.softcap), f.offset
+	if opt.Causal, err = f.causality(); err != nil {
+		return
+	}
+	if opt.Window, err = f.windowOption(); err != nil {
+		return
+	}
+	if f.alibi {
+		opt.Slopes = alibiSlopes(q.H)
+	}
+	if f.mask != "" {
+		var a npyfile.Array[bool]
+		if a, err = npyfile.ReadBool(f.mask); err != nil {
+			return
+		}
+		var m attn.Mask
+		if m, err = broadcast(f.mask, a, q.B, q.H, q.L, k.L); err != nil {
+			return
+		}
+		opt.Mask = &m
+	}
+	if f.bias != "" {
+		var a npyfile.Array[float32]
+		if a, err = npyfile.Read(f.bias); err != nil {
+			return
+		}
+		var m attn.Tensor
+		if m, err = broadcast(f.bias, a, q.B, q.H, q.L, k.L); err != nil {
+			return
+		}
+		opt.Bias = &m
+	}
+	if f.sinks != "" {
+		opt.Sinks, err = f.readSinks(q.H)
+	}
+	return
+}
+
+func (f *runFlags) readSinks(heads int) ([]float32, error) {
+	a, err := npyfile.Read(f.sinks)
+	if err == nil && (len(a.Shape) != 1 || a.Shape[0] != heads) {
+		err = fmt.Errorf("%s is %s, want %s: one logit per head", f.sinks, dims(a.Shape), dims([]int{heads}))
+	}
+	return a.Data, err
+}
+
+// allocate makes room for the outputs that are wanted.
+func (r *run) allocate(l layout) (err error) {
+	if r.out, r.dst, err = l.output(r.q, r.v); err != nil {
+		return err
+	}
+	if r.flags.lse != "" {
+		if r.lseOut, err = l.pairs("-lse", r.q.B, r.q.H, r.q.L); err != nil {
+			return err
+		}
+		r.lse = r.lseOut.Data
+	}
+	if r.flags.weights != "" {
+		if r.weightsOut, err = l.pairs("-weights", r.q.B, r.q.H, r.q.L, r.k.L); err != nil {
+			return err
+		}
+		r.weights = attn.BHLD(r.weightsOut.Data, r.q.B, r.q.H, r.q.L, r.k.L)
+	}
+	return nil
+}
+
+// compute does the work and shows progress if it is long.
+func (r *run) compute(stderr io.Writer) error {
+	total := r.q.B * r.q.H * r.q.L
+	if r.heat != nil {
+		total += len(r.heat.heads) * r.q.L
+	}
+	p := newProgress(stderr, "attention", total)
+	defer p.finish()
+	if err := r.job.run(p); err != nil {
+		return err
+	}
+	if r.heat != nil {
+		return r.heat.collect(&r.job, p)
+	}
+	return nil
+}
+
+// write writes all outputs, or none.
+func (r *run) write() error {
+	var files outputs
+	defer files.discard()
+	for _, o := range []struct {
+		path string
+		a    npyfile.Array[float32]
+	}{{r.flags.out, r.out}, {r.flags.lse, r.lseOut}, {r.flags.weights, r.weightsOut}} {
+		if o.path == "" {
+			continue
+		}
+		if err := files.add(o.path, func(w io.Writer) error { return npyfile.Write(w, o.a) }); err != nil {
+			return err
+		}
+	}
+	if r.heat != nil {
+		if err := files.add(r.flags.png, r.heat.draw); err != nil {
+			return err
+		}
+	}
+	return files.commit()
+}
+
+func (r *run) report(stdout io.Writer, elapsed time.Duration) {
+	var names []string
+	for _, path := range []string{r.flags.out, r.flags.lse, r.flags.weights, r.flags.png} {
+		if path != "" {
+			names = append(names, path)
+		}
+	}
+	fmt.Fprintf(stdout, "wrote %s: output %s, computed in %v (%s, threads %d)\n",
+		strings.Join(names, ", "), dims(r.out.Shape), elapsed.Round(10*time.Microsecond), attn.Implementation(), r.threads)
+}
+
+// attendOn returns the call that computes on n threads, how many those are, and what releases them.
+func attendOn(n int) (attend, int, func(), error) {
+	if n == 1 {
+		return attn.Attend, 1, func() {}, nil
+	}
+	return nil, 0, nil, attn.ErrUnsupported
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/cmd/attn/internal/npyfile"
+)
+
+// layout says how the dimensions of a file are read.
+//
+//	rank 2  [L, D]           with heads: [L, H·D]
+//	rank 3  [H, L, D]        with heads: [B, L, H·D]
+//	rank 4  [B, H, L, D]
+type layout struct {
+	rank  int
+	heads bool // heads lie side by side in the last dimension
+}
+
+// view is the view of a file with the given number of heads side by side, 0 if they are not.
+func (l layout) view(a npyfile.Array[float32], heads int) attn.Tensor {
+	s := a.Shape
+	switch {
+	case l.heads && l.rank == 2:
+		return attn.BLHD(a.Data, 1, s[0], heads, s[1]/heads)
+	case l.heads:
+		return attn.BLHD(a.Data, s[0], s[1], heads, s[2]/heads)
+	case l.rank == 2:
+		return attn.BHLD(a.Data, 1, 1, s[0], s[1])
+	case l.rank == 3:
+		return attn.BHLD(a.Data, 1, s[0], s[1], s[2])
+	}
+	return attn.BHLD(a.Data, s[0], s[1], s[2], s[3])
+}
+
+// output allocates the result for queries and values of the given views, with
+// dimensions in the order of the inputs.
+func (l layout) output(q, v attn.Tensor) (npyfile.Array[float32], attn.Tensor, error) {
+	shape := []int{q.B, q.H, q.L, v.D}
+	switch {
+	case l.heads && l.rank == 2:
+		shape = []int{q.L, q.H * v.D}
+	case l.heads:
+		shape = []int{q.B, q.L, q.H * v.D}
+	default:
+		shape = shape[4-l.rank:]
+	}
+	a, err := allocate("the output", shape)
+	if err != nil {
+		return a, attn.Tensor{}, err
+	}
+	return a, l.view(a, q.H), nil
+}
+
+// pairs allocates an output with batch and head dimensions where the inputs
+// have them, and then the given ones.
+func (l layout) pairs(name string, b, h int, rest ...int) (npyfile.Array[float32], error) {
+	var shape []int
+	if l.rank == 4 || l.rank == 3 && l.heads {
+		shape = append(shape, b)
+	}
+	if l.rank > 2 || l.heads {
+		shape = append(shape, h)
+	}
+	return allocate(name, append(shape, rest...))
+}
+
+// maxElements bounds an output: 256 GiB. Small files can ask for more by mistake.
+const maxElements = 1 << 36
+
+func allocate(name string, shape []int) (npyfile.Array[float32], error) {
+	n := 1.0
+	for _, d := range shape {
+		n *= float64(d)
+	}
+	if n > min(maxElements, math.MaxInt/4) {
+		return npyfile.Array[float32]{}, fmt.Errorf("%s of shape %s is too large", name, dims(shape))
+	}
+	return npyfile.Array[float32]{Shape: shape, Data: make([]float32, int(n))}, nil
+}
+
+// dims prints a shape as NumPy does.
+func dims(shape []int) string {
+	if len(shape) == 1 {
+		return fmt.Sprintf("(%d,)", shape[0])
+	}
+	return "(" + strings.Join(strings.Fields(strings.Trim(fmt.Sprint(shape), "[]")), ", ") + ")"
+}
+
+// broadcast views a mask or bias as [b, h, lq, lk] by NumPy's rule: dimensions
+// are aligned on the right, and missing ones and ones of length 1 repeat. Keys do not repeat.
+func broadcast[T any](path string, a npyfile.Array[T], b, h, lq, lk int) (attn.View[T], error) {
+	want := [4]int{b, h, lq, lk}
+	fail := func() (attn.View[T], error) {
+		return attn.View[T]{}, fmt.Errorf("%s is %s, want %s or a shape that broadcasts to it", path, dims(a.Shape), dims(want[:]))
+	}
+	if len(a.Shape) < 2 || len(a.Shape) > 4 {
+		return fail()
+	}
+	have := [4]int{1, 1, 1, 1}
+	copy(have[4-len(a.Shape):], a.Shape)
+	v := attn.BHLD(a.Data, have[0], have[1], have[2], have[3])
+	for i, stride := range []*int{&v.SB, &v.SH, &v.SL, nil} {
+		switch {
+		case have[i] == want[i]:
+		case have[i] == 1 && stride != nil:
+			*stride = 0
+		default:
+			return fail()
+		}
+	}
+	v.B, v.H, v.L = b, h, lq
+	return v, nil
+}
+
+// part is the view of heads [h0, h1) and positions [i0, i1) of batch entry b.
+func part[T any](v attn.View[T], b, h0, h1, i0, i1 int) attn.View[T] {
+	if h0 < h1 && i0 < i1 {
+		v.Data = v.Data[b*v.SB+h0*v.SH+i0*v.SL:]
+	}
+	v.B, v.H, v.L = 1, h1-h0, i1-i0
+	return v
+}
