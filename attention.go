@@ -57,15 +57,22 @@ func (p *plan) chunksPerHead() int {
 
 // item computes chunk i of the call.
 func (w *scratch) item(p *plan, i int) {
-	per := p.chunksPerHead()
-	c := chunk{b: i / per / p.kvHeads, kv: i / per % p.kvHeads, row: i % per * p.chunkRows}
-	end := min(c.row+p.chunkRows, p.lq*p.group)
-	liveEnd := max(c.row, min(end, p.queryLen(c.b)*p.group))
-	p.clearRows(chunk{c.b, c.kv, liveEnd, end - liveEnd})
-	c.rows = liveEnd - c.row
+	c, dead := p.chunk(i)
+	p.clearRows(dead)
 	if c.rows > 0 {
 		w.attend(p, &c)
 	}
+}
+
+// chunk returns chunk i of the call, and apart from it those of its rows that
+// are behind the batch entry's query length.
+func (p *plan) chunk(i int) (c, dead chunk) {
+	per := p.chunksPerHead()
+	c = chunk{b: i / per / p.kvHeads, kv: i / per % p.kvHeads, row: i % per * p.chunkRows}
+	end := min(c.row+p.chunkRows, p.lq*p.group)
+	liveEnd := max(c.row, min(end, p.queryLen(c.b)*p.group))
+	c.rows = liveEnd - c.row
+	return c, chunk{c.b, c.kv, liveEnd, end - liveEnd}
 }
 
 // locate returns the query head and query index of a row.

@@ -65,7 +65,7 @@ func mustFail(t testing.TB, what string, err, kind error) {
 func mustNotAllocate(t *testing.T, what string, f func()) {
 	t.Helper()
 	f()
-	if n := testing.AllocsPerRun(50, f); n != 0 {
+	if n := testing.AllocsPerRun(20, f); n != 0 {
 		t.Errorf("%s: %v allocations per call, want 0", what, n)
 	}
 }
@@ -175,7 +175,9 @@ func randomOptions(r *rand.Rand, batch, heads, lq, lk int) *Options {
 
 // A random sequence of appends and rollbacks leaves the cache with the same
 // tokens as plain tensors, whatever was in its memory before.
-func TestCacheModel(t *testing.T) {
+func TestCacheModel(t *testing.T) { forEach(t, testCacheModel) }
+
+func testCacheModel(t *testing.T) {
 	for i, config := range []CacheConfig{
 		{Batch: 1, KVHeads: 1, HeadDim: 8, ValueDim: 8, Capacity: 200},
 		{Batch: 2, KVHeads: 2, HeadDim: 5, ValueDim: 20, Capacity: 130},

@@ -1,0 +1,354 @@
+package attn
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// How calls are shared. No result depends on these numbers.
+const (
+	// unitsPerWorker is how many pieces of work a worker should find at least,
+	// so that the others do not wait long for the last one.
+	unitsPerWorker = 4
+
+	// smallCall is the work in nanoseconds below which waking a worker takes
+	// longer than it saves.
+	smallCall = 50e3
+
+	// splitBytes bounds the memory for the states of segments that wait to be merged.
+	splitBytes = 64 << 20
+)
+
+// Pool is a set of persistent workers that share the work of each call. The
+// results are the bits of the functions of the same names that run on one
+// goroutine, for any number of workers.
+//
+// A Pool may be used by any number of goroutines at the same time. Workers
+// sleep while there is nothing to do. A call that would take less than about 50 µs
+// stays on the caller's goroutine.
+//
+// In the steady state a call does not allocate. Since other goroutines see the
+// caller's buffers, these cannot live on the caller's stack: a local array that is passed to a
+// Pool is allocated on the heap by the function that declares it.
+type Pool struct {
+	size    int // workers, counting one caller
+	workers sync.WaitGroup
+
+	mu     sync.Mutex
+	wake   sync.Cond // there is a job, or the pool was closed
+	idle   sync.Cond // the last call of a closed pool is over
+	jobs   []*job    // with units that nobody has taken, oldest first
+	free   []*job    // for reuse
+	calls  int       // running
+	closed bool
+}
+
+// NewPool starts a pool of n workers: n−1 goroutines and the caller's own. n ≤ 0
+// means GOMAXPROCS. The goroutines live until Close.
+func NewPool(n int) *Pool {
+	if n <= 0 {
+		n = runtime.GOMAXPROCS(0)
+	}
+	p := &Pool{size: n}
+	p.wake.L, p.idle.L = &p.mu, &p.mu
+	for range n - 1 {
+		p.workers.Go(p.work)
+	}
+	return p
+}
+
+// Close waits for running calls and ends the workers. Calls that begin later,
+// Close among them, return [ErrClosed].
+func (p *Pool) Close() error {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return ErrClosed
+	}
+	p.closed = true
+	for p.calls > 0 {
+		p.idle.Wait()
+	}
+	p.wake.Broadcast()
+	p.mu.Unlock()
+	p.workers.Wait()
+	return nil
+}
+
+// Attend works like the function [Attend], on all workers of the pool.
+func (p *Pool) Attend(dst, q, k, v Tensor, opt *Options) error {
+	j, err := p.begin()
+	if err != nil {
+		return err
+	}
+	j.plan = newPlan(dst, q, k, v, opt)
+	if err = j.plan.init(opt); err == nil {
+		p.attend(j)
+	}
+	p.end(j)
+	return err
+}
+
+// AttendCache works like [Cache.Attend], on all workers of the pool.
+func (p *Pool) AttendCache(dst, q Tensor, c *Cache, opt *Options) error {
+	j, err := p.begin()
+	if err != nil {
+		return err
+	}
+	j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
+	if err = j.plan.initCache(c, opt); err == nil {
+		p.attend(j)
+	}
+	p.end(j)
+	return err
+}
+
+// attend computes the validated call of a job.
+func (p *Pool) attend(j *job) {
+	if j.plan.dst.empty() {
+		return
+	}
+	if p.size == 1 || j.plan.cost() < smallCall {
+		j.cut(1)
+	} else {
+		j.cut(p.size)
+	}
+	p.run(j)
+}
+
+// begin registers a call and returns a job for it.
+func (p *Pool) begin() (*job, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, ErrClosed
+	}
+	p.calls++
+	if last := len(p.free) - 1; last >= 0 {
+		j := p.free[last]
+		p.free = p.free[:last]
+		return j, nil
+	}
+	return &job{done: make(chan struct{}, 1)}, nil
+}
+
+// end takes back the job of a call that is over.
+func (p *Pool) end(j *job) {
+	j.plan = plan{} // let go of the caller's buffers
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free = append(p.free, j)
+	p.calls--
+	if p.closed && p.calls == 0 {
+		p.idle.Signal()
+	}
+}
+
+// run computes all units of a job, the caller's goroutine taking part, and returns when all are done.
+func (p *Pool) run(j *job) {
+	helpers := min(p.size, j.units, j.workers) - 1
+	if helpers <= 0 {
+		j.work(&j.scratch)
+		return
+	}
+	p.mu.Lock()
+	p.jobs = append(p.jobs, j)
+	for range helpers {
+		p.wake.Signal()
+	}
+	p.mu.Unlock()
+
+	j.work(&j.scratch)
+
+	p.mu.Lock()
+	p.retire(j)
+	j.waiting = j.helpers > 0
+	wait := j.waiting
+	p.mu.Unlock()
+	if wait {
+		<-j.done
+	}
+}
+
+// retire takes a job without units from the list.
+func (p *Pool) retire(j *job) {
+	if i := slices.Index(p.jobs, j); i >= 0 {
+		p.jobs = slices.Delete(p.jobs, i, i+1)
+	}
+}
+
+// work is the life of a worker.
+func (p *Pool) work() {
+	w := new(scratch)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		for len(p.jobs) == 0 && !p.closed {
+			p.wake.Wait()
+		}
+		if len(p.jobs) == 0 {
+			return
+		}
+		j := p.jobs[0]
+		j.helpers++
+		p.mu.Unlock()
+		j.work(w)
+		p.mu.Lock()
+		p.retire(j)
+		if j.helpers--; j.helpers == 0 && j.waiting {
+			j.waiting = false
+			j.done <- struct{}{}
+		}
+	}
+}
+
+// job is one call whose work is shared: units that any worker may take.
+type job struct {
+	plan     plan
+	units    int
+	workers  int // for how many it was cut
+	segments int // pieces that each chunk is cut into, 1 if it is whole
+
+	next atomic.Int64 // the first unit that nobody has taken
+	_    [56]byte     // keep the counter off the cache lines of what all workers read
+
+	left   []int32   // for each chunk, segments that are not done yet
+	states []float32 // for each chunk and segment its state, if chunks are cut
+
+	scratch scratch // the caller's
+
+	helpers int  // workers that have the job now, apart from the caller; guarded by Pool.mu
+	waiting bool // the caller waits for the helpers; guarded by Pool.mu
+	done    chan struct{}
+}
+
+// cut divides the call between workers. Prefill has many rows and is cut into
+// smaller chunks of rows; decode has few and is cut into segments of keys. All of that keeps the bits.
+func (j *job) cut(workers int) {
+	p := &j.plan
+	p.fitRows()
+	j.segments, j.workers = 1, workers
+	segments := (p.lk + Segment - 1) / Segment
+	want := workers * unitsPerWorker
+	if workers > 1 && p.items() < want {
+		least := tileRows
+		if segments > 1 {
+			least = 4 * tileRows // keys are packed for each chunk: prefer segments
+		}
+		heads := p.batch * p.kvHeads
+		perHead := (want + heads - 1) / heads
+		rows := roundUp((p.lq*p.group+perHead-1)/perHead, tileRows)
+		p.chunkRows = min(p.chunkRows, max(rows, least))
+		if n := p.items() * segments; p.items() < want && segments > 1 && n <= splitBytes/4/j.stateSize() {
+			j.segments = segments
+			j.states = grow(j.states, n*j.stateSize())
+			j.left = grow(j.left, p.items())
+			for i := range j.left {
+				j.left[i] = int32(segments)
+			}
+		}
+	}
+	j.units = p.items() * j.segments
+	j.next.Store(0)
+}
+
+// work takes and computes units until none is left.
+func (j *job) work(w *scratch) {
+	i := int(j.next.Add(1)) - 1
+	if i >= j.units {
+		return
+	}
+	w.fit(&j.plan)
+	for ; i < j.units; i = int(j.next.Add(1)) - 1 {
+		item := j.order(i / j.segments)
+		if j.segments == 1 {
+			w.item(&j.plan, item)
+		} else {
+			j.segment(w, item, i%j.segments)
+		}
+	}
+}
+
+// order puts chunks with many keys first: the last rows under a causal mask.
+// Otherwise the chunks of a head follow each other, which leaves its keys in the cache.
+func (j *job) order(i int) (item int) {
+	p := &j.plan
+	if p.causal == Full {
+		return i
+	}
+	heads, per := p.batch*p.kvHeads, p.chunksPerHead()
+	return i%heads*per + per - 1 - i/heads
+}
+
+// segment computes the state of one chunk over one segment. Whoever finishes
+// the last segment of a chunk merges all, from left to right as one worker does it.
+func (j *job) segment(w *scratch, item, segment int) {
+	p := &j.plan
+	c, dead := p.chunk(item)
+	var lo, hi int
+	if c.rows > 0 {
+		lo, hi = p.chunkKeys(&c)
+		first, end := max(lo, segment*Segment), min(hi, (segment+1)*Segment)
+		if first < end {
+			w.loadQueries(p, &c)
+			st := j.state(item, segment)
+			st.reset(c.rows, p.oStride())
+			w.segment(p, &c, &st, first, end)
+		}
+	}
+	if atomic.AddInt32(&j.left[item], -1) > 0 {
+		return
+	}
+	p.clearRows(dead)
+	if c.rows > 0 {
+		j.finish(w, &c, item, lo, hi)
+	}
+}
+
+// finish merges the segments of a chunk whose keys are [lo, hi) and writes the results.
+func (j *job) finish(w *scratch, c *chunk, item, lo, hi int) {
+	p := &j.plan
+	w.total.reset(c.rows, p.oStride())
+	for first := lo; first < hi; first = (first/Segment + 1) * Segment {
+		st := j.state(item, first/Segment)
+		w.merge(&w.total, &st, c.rows, p.oStride())
+	}
+	if p.weights.Data != nil {
+		w.loadQueries(p, c) // the weights need the scores again
+	}
+	w.finish(p, c, lo, hi)
+}
+
+// stateSize is the number of elements of the state of a chunk: m, l and o, in whole cache lines.
+func (j *job) stateSize() int {
+	return roundUp(j.plan.chunkRows*(j.plan.oStride()+2), panel)
+}
+
+// state is the memory for the state of a chunk over a segment.
+func (j *job) state(item, segment int) state {
+	size, rows := j.stateSize(), j.plan.chunkRows
+	x := j.states[(item*j.segments+segment)*size:][:size]
+	return state{m: x[:rows], l: x[rows : 2*rows], o: x[2*rows:]}
+}
+
+// cost estimates the nanoseconds of the call on one core: the time of the
+// arithmetic or of reading the keys and values, whichever is longer.
+func (p *plan) cost() float64 {
+	flopsPerNs, bytesPerNs := 60.0, 20.0
+	if active == generic {
+		flopsPerNs = 0.5
+	}
+	keys := p.lk
+	if p.left >= 0 && p.right >= 0 {
+		keys = min(keys, p.left+p.right+1)
+	}
+	dims := float64(p.d + p.dv)
+	flops := 2 * float64(p.batch) * float64(p.heads) * float64(p.lq) * float64(keys) * dims
+	if p.causal != Full && p.lq > 1 {
+		flops /= 2
+	}
+	bytes := 4 * float64(p.batch) * float64(p.kvHeads) * float64(keys) * dims
+	return max(flops/flopsPerNs, bytes/bytesPerNs)
+}

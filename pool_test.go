@@ -1,0 +1,276 @@
+package attn
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+)
+
+// poolCase is a call whose result is known from one goroutine.
+type poolCase struct {
+	name            string
+	b, h, kv        int
+	lq, lk, d, dv   int
+	opt             Options
+	q, k, v         Tensor
+	want            []float32
+	wantLSE, wantWs []float32
+}
+
+// poolCases are calls of all the kinds that a pool cuts in different ways.
+func poolCases(t testing.TB) []*poolCase {
+	scaled := 1
+	if active == generic {
+		scaled = 4 // the same cuts in less time
+	}
+	cases := []*poolCase{
+		{name: "prefill", b: 2, h: 4, kv: 2, lq: 200, lk: 200, d: 16, dv: 16},
+		{name: "causal", b: 1, h: 2, kv: 2, lq: 800 / scaled, lk: 800 / scaled, d: 16, dv: 24, opt: Options{Causal: TopLeft}},
+		{name: "few heads, long", b: 1, h: 1, kv: 1, lq: 150, lk: 5000 / scaled, d: 16, dv: 16, opt: Options{Causal: BottomRight}},
+		{name: "decode", b: 1, h: 4, kv: 1, lq: 1, lk: 5*Segment + 7, d: 16, dv: 24},
+		{name: "decode, lengths", b: 3, h: 2, kv: 1, lq: 3, lk: 4 * Segment, d: 16, dv: 8,
+			opt: Options{Causal: BottomRight, KeyLens: []int{4 * Segment, 5, 2*Segment + 1}, QueryLens: []int{3, 0, 2}}},
+		{name: "decode, window", b: 1, h: 1, kv: 1, lq: 2, lk: 4 * Segment, d: 16, dv: 16,
+			opt: Options{Causal: BottomRight, Window: &Window{Left: 2*Segment + 9, Right: -1}}},
+		{name: "decode, everything", b: 1, h: 2, kv: 1, lq: 5, lk: 3 * Segment, d: 16, dv: 16,
+			opt: Options{Softcap: 4, Slopes: []float32{-0.01, -0.002}, Sinks: []float32{1, -2}, Causal: BottomRight}},
+	}
+	r := newRand(11)
+	for _, c := range cases {
+		c.q = BHLD(normals(r, c.b*c.h*c.lq*c.d), c.b, c.h, c.lq, c.d)
+		c.k = BHLD(normals(r, c.b*c.kv*c.lk*c.d), c.b, c.kv, c.lk, c.d)
+		c.v = BHLD(normals(r, c.b*c.kv*c.lk*c.dv), c.b, c.kv, c.lk, c.dv)
+		c.want, c.wantLSE, c.wantWs = c.solve(t, Attend)
+	}
+	return cases
+}
+
+// solve runs the case and returns output, LSE and weights.
+func (c *poolCase) solve(t testing.TB, attend func(dst, q, k, v Tensor, opt *Options) error) (dst, lse, weights []float32) {
+	dst, lse = nans(c.b*c.h*c.lq*c.dv), nans(c.b*c.h*c.lq)
+	weights = nans(c.b * c.h * c.lq * c.lk)
+	w := BHLD(weights, c.b, c.h, c.lq, c.lk)
+	opt := c.opt
+	opt.LSE, opt.Weights = lse, &w
+	if err := attend(BHLD(dst, c.b, c.h, c.lq, c.dv), c.q, c.k, c.v, &opt); err != nil {
+		t.Error(err)
+	}
+	return dst, lse, weights
+}
+
+// check compares a result with the known one.
+func (c *poolCase) check(t testing.TB, what string, attend func(dst, q, k, v Tensor, opt *Options) error) {
+	t.Helper()
+	dst, lse, weights := c.solve(t, attend)
+	for _, x := range []struct {
+		name      string
+		got, want []float32
+	}{{"output", dst, c.want}, {"LSE", lse, c.wantLSE}, {"weights", weights, c.wantWs}} {
+		if i := firstDifference(x.got, x.want); i >= 0 {
+			t.Errorf("%s, %s: %s[%d] = %v, want %v", c.name, what, x.name, i, x.got[i], x.want[i])
+		}
+	}
+}
+
+// The number of workers does not change a bit, however the call is cut.
+func TestPoolEqualsAttend(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		cases := poolCases(t)
+		counts := []int{1, 2, 3, 16, 64}
+		if active == generic {
+			counts = []int{3, 64} // slow, and cut in the same ways
+		}
+		for _, n := range counts {
+			p := NewPool(n)
+			for _, c := range cases {
+				c.check(t, fmt.Sprintf("%d workers", n), p.Attend)
+			}
+			must(t, p.Close())
+		}
+	})
+}
+
+// Every way to cut is taken: without this, the test above might compare the same path twice.
+func TestPoolCuts(t *testing.T) {
+	for _, c := range []struct {
+		name               string
+		workers            int
+		b, h, lq, lk       int
+		chunkRows, segment int
+	}{
+		{"enough chunks", 2, 1, 16, 64, 64, 64, 1},
+		{"smaller chunks", 2, 1, 1, 512, 512, 72, 1},
+		{"smallest chunks", 64, 1, 1, 512, 512, tileRows, 1},
+		{"segments", 2, 1, 1, 1, 3 * Segment, 1, 3},
+		{"chunks, then segments", 8, 1, 1, 960, 3*Segment - 1, 4 * tileRows, 3},
+		{"one worker", 1, 1, 1, 1, 3 * Segment, 1, 1},
+	} {
+		x := func(b, h, l int) Tensor { return BHLD(make([]float32, b*h*l*8), b, h, l, 8) }
+		j := job{plan: newPlan(x(c.b, c.h, c.lq), x(c.b, c.h, c.lq), x(c.b, c.h, c.lk), x(c.b, c.h, c.lk), nil)}
+		must(t, j.plan.init(nil))
+		j.cut(c.workers)
+		if j.plan.chunkRows != c.chunkRows || j.segments != c.segment {
+			t.Errorf("%s: %d rows, %d segments, want %d and %d", c.name, j.plan.chunkRows, j.segments, c.chunkRows, c.segment)
+		}
+	}
+}
+
+// 32 goroutines use one pool at the same time.
+func TestPoolConcurrentCallers(t *testing.T) {
+	cases := poolCases(t)
+	p := NewPool(4)
+	var callers sync.WaitGroup
+	for i := range 32 {
+		callers.Go(func() {
+			for round := range 2 {
+				cases[(i+round)%len(cases)].check(t, fmt.Sprintf("caller %d", i), p.Attend)
+			}
+		})
+	}
+	callers.Wait()
+	must(t, p.Close())
+}
+
+func TestPoolAttendCache(t *testing.T) {
+	config := CacheConfig{Batch: 2, KVHeads: 1, HeadDim: 16, ValueDim: 16, Capacity: 3*Segment + 5}
+	r := newRand(12)
+	c, err := NewCache(config)
+	must(t, err)
+	m := newTokens(config)
+	m.append(t, r, c, config.Capacity)
+	q := BHLD(normals(r, 2*4*16), 2, 4, 1, 16)
+	want := nans(2 * 4 * 16)
+	must(t, Attend(BHLD(want, 2, 4, 1, 16), q, m.k, m.v, nil))
+	for _, n := range []int{1, 2, 7} {
+		p := NewPool(n)
+		got := nans(2 * 4 * 16)
+		must(t, p.AttendCache(BHLD(got, 2, 4, 1, 16), q, c, nil))
+		mustEqualBits(t, fmt.Sprintf("%d workers", n), got, want)
+		must(t, p.Close())
+	}
+}
+
+// Close waits for running calls; what comes later is refused.
+func TestPoolClose(t *testing.T) {
+	c := poolCases(t)[0]
+	before := runtime.NumGoroutine()
+	p := NewPool(4)
+	started := make(chan struct{})
+	var callers sync.WaitGroup
+	for range 8 {
+		callers.Go(func() {
+			for i := 0; ; i++ {
+				dst := nans(len(c.want))
+				err := p.Attend(BHLD(dst, c.b, c.h, c.lq, c.dv), c.q, c.k, c.v, &c.opt)
+				if i == 0 {
+					started <- struct{}{}
+				}
+				if err != nil {
+					mustFail(t, "Attend", err, ErrClosed)
+					return
+				}
+				if firstDifference(dst, c.want) >= 0 {
+					t.Error("a call that Close overtook has a wrong result")
+				}
+			}
+		})
+	}
+	for range 8 {
+		<-started
+	}
+	must(t, p.Close())
+	callers.Wait()
+	mustFail(t, "AttendCache", p.AttendCache(Tensor{}, Tensor{}, nil, nil), ErrClosed)
+	mustFail(t, "Close", p.Close(), ErrClosed)
+	for i := 0; runtime.NumGoroutine() > before; i++ {
+		if i == 1000 {
+			t.Fatalf("%d goroutines are left, want %d", runtime.NumGoroutine(), before)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestPoolErrors(t *testing.T) {
+	p := NewPool(2)
+	defer p.Close()
+	x := BHLD(make([]float32, 24), 1, 2, 3, 4)
+	dst := BHLD(nans(24), 1, 2, 3, 4)
+	mustFail(t, "q.D", p.Attend(dst, BHLD(x.Data, 1, 2, 4, 3), x, x, nil), ErrShape)
+	mustFail(t, "overlap", p.Attend(x, x, x, x, nil), ErrOverlap)
+	for i, e := range dst.Data {
+		if e == e {
+			t.Errorf("dst[%d] was written by a failed call", i)
+		}
+	}
+	must(t, p.Attend(Tensor{D: 4}, Tensor{D: 4}, Tensor{D: 4}, Tensor{D: 4}, nil))
+}
+
+func TestPoolDoesNotAllocate(t *testing.T) {
+	for _, c := range poolCases(t) {
+		p := NewPool(3)
+		dst, lse := BHLD(nans(len(c.want)), c.b, c.h, c.lq, c.dv), nans(len(c.wantLSE))
+		opt := c.opt
+		opt.LSE = lse
+		call := func() {
+			if p.Attend(dst, c.q, c.k, c.v, &opt) != nil {
+				t.Error("Attend failed")
+			}
+		}
+		for range 10 {
+			call() // until every worker has had its share
+		}
+		mustNotAllocate(t, c.name, call)
+		must(t, p.Close())
+	}
+}
+
+// A call that is too small to share leaves the workers alone.
+func TestPoolSmallCallStaysOnCaller(t *testing.T) {
+	p := NewPool(2)
+	defer p.Close()
+	x := BHLD(make([]float32, 16*8), 1, 1, 16, 8)
+	dst := BHLD(make([]float32, 16*8), 1, 1, 16, 8)
+	p.mu.Lock() // workers cannot move; begin and end are done by hand
+	j := &job{plan: newPlan(dst, x, x, x, nil)}
+	must(t, j.plan.init(nil))
+	p.attend(j) // would wait for the lock forever if it were shared
+	p.mu.Unlock()
+	if cost := j.plan.cost(); active != generic && cost >= smallCall {
+		t.Errorf("estimated cost is %v ns, want less than %v", cost, smallCall)
+	}
+}
+
+func BenchmarkPool(b *testing.B) {
+	for _, s := range []struct {
+		name                string
+		b, h, kv, lq, lk, d int
+		causal              Causal
+	}{
+		{"prefill_d64", 1, 8, 8, 1024, 1024, 64, Full},
+		{"prefill_d64_causal", 1, 8, 8, 1024, 1024, 64, TopLeft},
+		{"bert", 8, 12, 12, 128, 128, 64, Full},
+		{"one_head", 1, 1, 1, 512, 512, 64, TopLeft},
+		{"decode_gqa", 1, 32, 8, 1, 4096, 128, Full},
+		{"decode_one_head", 1, 4, 1, 1, 16384, 128, Full},
+	} {
+		r := newRand(1)
+		q := BHLD(normals(r, s.b*s.h*s.lq*s.d), s.b, s.h, s.lq, s.d)
+		k := BHLD(normals(r, s.b*s.kv*s.lk*s.d), s.b, s.kv, s.lk, s.d)
+		v := BHLD(normals(r, s.b*s.kv*s.lk*s.d), s.b, s.kv, s.lk, s.d)
+		dst := BHLD(make([]float32, len(q.Data)), s.b, s.h, s.lq, s.d)
+		for _, n := range []int{1, 2} {
+			b.Run(fmt.Sprintf("%s/workers=%d", s.name, n), func(b *testing.B) {
+				p := NewPool(n)
+				defer p.Close()
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := p.Attend(dst, q, k, v, &Options{Causal: s.causal}); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
