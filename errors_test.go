@@ -1,0 +1,296 @@
+package attn
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+)
+
+// call is a valid call, for tests to spoil.
+type call struct {
+	dst, q, k, v Tensor
+	opt          Options
+	mask         Mask
+	bias         Tensor
+	weights      Tensor
+}
+
+func newCall() *call {
+	r := random("call")
+	c := &call{
+		dst: tensor(r, normal, 2, 4, 3, 6), q: tensor(r, normal, 2, 4, 3, 5),
+		k: tensor(r, normal, 2, 2, 7, 5), v: tensor(r, normal, 2, 2, 7, 6),
+		mask: BHLD(make([]bool, 2*4*3*7), 2, 4, 3, 7),
+		bias: tensor(r, normal, 2, 4, 3, 7), weights: tensor(r, normal, 2, 4, 3, 7),
+	}
+	c.opt = Options{
+		Mask: &c.mask, Bias: &c.bias, Weights: &c.weights,
+		Slopes: tensor(r, normal, 1, 1, 1, 4).Data, Sinks: tensor(r, normal, 1, 1, 1, 4).Data,
+		QueryLens: []int{3, 2}, KeyLens: []int{7, 4},
+		LSE: tensor(r, normal, 1, 1, 1, 2*4*3).Data,
+	}
+	return c
+}
+
+func (c *call) attend() error { return Attend(c.dst, c.q, c.k, c.v, &c.opt) }
+
+// misuse is one way to spoil a call. The error must say all of mentions: the
+// argument, its actual and its expected value.
+type misuse struct {
+	name     string
+	spoil    func(c *call)
+	kind     error
+	mentions []string
+}
+
+func says(parts ...string) []string { return parts }
+
+var misuses = []misuse{
+	{"v.B", func(c *call) { c.v.B = 1 }, ErrShape, says("v", "[1 2 7", "[2 2 7")},
+	{"v.H", func(c *call) { c.v.H = 1 }, ErrShape, says("v", "[2 1 7", "[2 2 7")},
+	{"v.L", func(c *call) { c.v.L = 6 }, ErrShape, says("v", "[2 2 6", "[2 2 7")},
+	{"q.B", func(c *call) { c.q.B = 1 }, ErrShape, says("q.B", "1", "2")},
+	{"q.D", func(c *call) { c.q.D = 4 }, ErrShape, says("q.D", "4", "5")},
+	{"q.H not a multiple", func(c *call) { c.q.H = 3 }, ErrShape, says("q.H", "3", "multiple", "2")},
+	{"no key heads", func(c *call) { c.k.H, c.v.H = 0, 0 }, ErrShape, says("q.H", "4", "0")},
+	{"dst.B", func(c *call) { c.dst.B = 1 }, ErrShape, says("dst", "[1 4 3 6]", "[2 4 3 6]")},
+	{"dst.H", func(c *call) { c.dst.H = 3 }, ErrShape, says("dst", "[2 3 3 6]", "[2 4 3 6]")},
+	{"dst.L", func(c *call) { c.dst.L = 2 }, ErrShape, says("dst", "[2 4 2 6]", "[2 4 3 6]")},
+	{"dst.D", func(c *call) { c.dst.D = 5 }, ErrShape, says("dst", "[2 4 3 5]", "[2 4 3 6]")},
+
+	{"dst rows coincide", func(c *call) { c.dst.SL = 5 }, ErrStride, says("dst", "5", "6")},
+	{"dst broadcasts", func(c *call) { c.dst.SB = 0 }, ErrStride, says("dst", "0", "6")},
+	{"dst heads coincide", func(c *call) { c.dst.SH = 17 }, ErrStride, says("dst", "17", "18")},
+	{"Weights rows coincide", func(c *call) { c.weights.SL = 6 }, ErrStride, says("Weights", "6", "7")},
+
+	{"Scale NaN", func(c *call) { c.opt.Scale = float32(math.NaN()) }, ErrOption, says("Scale", "NaN", "finite")},
+	{"Scale +Inf", func(c *call) { c.opt.Scale = float32(math.Inf(1)) }, ErrOption, says("Scale", "+Inf", "finite")},
+	{"Scale -Inf", func(c *call) { c.opt.Scale = negInf }, ErrOption, says("Scale", "-Inf", "finite")},
+	{"Softcap NaN", func(c *call) { c.opt.Softcap = float32(math.NaN()) }, ErrOption, says("Softcap", "NaN", "0")},
+	{"Softcap negative", func(c *call) { c.opt.Softcap = -1 }, ErrOption, says("Softcap", "-1", "0")},
+	{"Softcap +Inf", func(c *call) { c.opt.Softcap = float32(math.Inf(1)) }, ErrOption, says("Softcap", "+Inf", "finite")},
+	{"Causal -1", func(c *call) { c.opt.Causal = -1 }, ErrOption, says("Causal", "-1", "BottomRight")},
+	{"Causal 3", func(c *call) { c.opt.Causal = 3 }, ErrOption, says("Causal", "3", "BottomRight")},
+	{"Offset with BottomRight", func(c *call) { c.opt.Causal, c.opt.Offset = BottomRight, 1 }, ErrOption, says("Offset", "1", "0", "BottomRight")},
+	{"Offset large", func(c *call) { c.opt.Offset = math.MaxInt }, ErrOption, says("Offset", "9223372036854775807", "268435456")},
+	{"Offset small", func(c *call) { c.opt.Offset = math.MinInt }, ErrOption, says("Offset", "-9223372036854775808", "-268435456")},
+	{"Window.Left", func(c *call) { c.opt.Window = &Window{-2, 0} }, ErrOption, says("Window", "-2", "-1")},
+	{"Window.Right", func(c *call) { c.opt.Window = &Window{0, math.MinInt} }, ErrOption, says("Window", "-9223372036854775808", "-1")},
+
+	{"few QueryLens", func(c *call) { c.opt.QueryLens = []int{1} }, ErrLength, says("QueryLens", "1", "2")},
+	{"many KeyLens", func(c *call) { c.opt.KeyLens = []int{1, 2, 3} }, ErrLength, says("KeyLens", "3", "2")},
+	{"empty KeyLens", func(c *call) { c.opt.KeyLens = []int{} }, ErrLength, says("KeyLens", "0", "2")},
+	{"negative QueryLens", func(c *call) { c.opt.QueryLens = []int{1, -5} }, ErrLength, says("QueryLens[1]", "-5", "3")},
+	{"large KeyLens", func(c *call) { c.opt.KeyLens = []int{8, 1} }, ErrLength, says("KeyLens[0]", "8", "7")},
+	{"few Slopes", func(c *call) { c.opt.Slopes = c.opt.Slopes[:3] }, ErrLength, says("Slopes", "3", "4")},
+	{"no Slopes", func(c *call) { c.opt.Slopes = []float32{} }, ErrLength, says("Slopes", "0", "4")},
+	{"many Sinks", func(c *call) { c.opt.Sinks = make([]float32, 5) }, ErrLength, says("Sinks", "5", "4")},
+	{"short LSE", func(c *call) { c.opt.LSE = c.opt.LSE[:23] }, ErrLength, says("LSE", "23", "2×4×3")},
+	{"long LSE", func(c *call) { c.opt.LSE = make([]float32, 25) }, ErrLength, says("LSE", "25", "2×4×3")},
+
+	{"Mask.B", func(c *call) { c.mask = BHLD(make([]bool, 3*4*3*7), 3, 4, 3, 7) }, ErrShape, says("Mask", "[3 4 3 7]", "[2 4 3 7]")},
+	{"Mask.H", func(c *call) { c.mask.H = 2 }, ErrShape, says("Mask", "[2 2 3 7]", "[2 4 3 7]")},
+	{"Mask.L", func(c *call) { c.mask.L = 1 }, ErrShape, says("Mask", "[2 4 1 7]", "[2 4 3 7]")},
+	{"Mask.D", func(c *call) { c.mask.D = 6 }, ErrShape, says("Mask", "[2 4 3 6]", "[2 4 3 7]")},
+	{"Bias.H", func(c *call) { c.bias.H = 2 }, ErrShape, says("Bias", "[2 2 3 7]", "[2 4 3 7]")},
+	{"Bias.D", func(c *call) { c.bias.D = 6 }, ErrShape, says("Bias", "[2 4 3 6]", "[2 4 3 7]")},
+	{"Weights.B", func(c *call) { c.weights.B = 1 }, ErrShape, says("Weights", "[1 4 3 7]", "[2 4 3 7]")},
+	{"Weights.D", func(c *call) { c.weights.D = 6 }, ErrShape, says("Weights", "[2 4 3 6]", "[2 4 3 7]")},
+
+	{"dst is q", func(c *call) { c.k.D, c.v.D, c.q.D = 5, 5, 5; c.dst = c.q }, ErrOverlap, says("dst", "q")},
+	{"dst in k", func(c *call) { c.k.Data = joined(&c.dst, c.k) }, ErrOverlap, says("dst", "k")},
+	{"dst in v", func(c *call) { c.v.Data = joined(&c.dst, c.v) }, ErrOverlap, says("dst", "v")},
+	{"dst in Bias", func(c *call) { c.bias.Data = joined(&c.dst, c.bias) }, ErrOverlap, says("dst", "Bias")},
+	{"dst in Sinks", func(c *call) { c.opt.Sinks = c.dst.Data[:4] }, ErrOverlap, says("dst", "Sinks")},
+	{"dst in Slopes", func(c *call) { c.opt.Slopes = c.dst.Data[140:] }, ErrOverlap, says("dst", "Slopes")},
+	{"LSE in dst", func(c *call) { c.opt.LSE = c.dst.Data[100:124] }, ErrOverlap, says("LSE", "dst")},
+	{"LSE in q", func(c *call) { c.opt.LSE = c.q.Data[:24] }, ErrOverlap, says("LSE", "q")},
+	{"LSE in Weights", func(c *call) { c.opt.LSE = c.weights.Data[:24] }, ErrOverlap, says("LSE", "Weights")},
+	{"Weights is Bias", func(c *call) { c.weights = c.bias }, ErrOverlap, says("Weights", "Bias")},
+	{"Weights in dst", func(c *call) { c.weights.Data = joined(&c.dst, c.weights) }, ErrOverlap, says("Weights", "dst")},
+	{"Weights in k", func(c *call) { c.weights.Data = joined(&c.k, c.weights) }, ErrOverlap, says("Weights", "k")},
+}
+
+// joined puts a in front of the memory for b, the last element of a being the
+// first of b.
+func joined(a *Tensor, b Tensor) []float32 {
+	both := append(a.Data[:len(a.Data):len(a.Data)], b.Data...)
+	a.Data = both[:len(a.Data)]
+	return both[len(a.Data)-1:]
+}
+
+// spoiledViews is what can be wrong with a single view, for every argument.
+func spoiledViews() (all []misuse) {
+	tensors := map[string]func(c *call) *Tensor{
+		"dst": func(c *call) *Tensor { return &c.dst }, "q": func(c *call) *Tensor { return &c.q },
+		"k": func(c *call) *Tensor { return &c.k }, "v": func(c *call) *Tensor { return &c.v },
+		"Bias": func(c *call) *Tensor { return &c.bias }, "Weights": func(c *call) *Tensor { return &c.weights },
+	}
+	for name, of := range tensors {
+		all = append(all, spoiledView(name, of)...)
+	}
+	return append(all, spoiledView("Mask", func(c *call) *Mask { return &c.mask })...)
+}
+
+func spoiledView[T any](name string, of func(c *call) *View[T]) (all []misuse) {
+	dims := map[string]func(v *View[T]) *int{
+		"B": func(v *View[T]) *int { return &v.B }, "H": func(v *View[T]) *int { return &v.H },
+		"L": func(v *View[T]) *int { return &v.L }, "D": func(v *View[T]) *int { return &v.D },
+	}
+	strides := map[string]func(v *View[T]) *int{
+		"SB": func(v *View[T]) *int { return &v.SB }, "SH": func(v *View[T]) *int { return &v.SH },
+		"SL": func(v *View[T]) *int { return &v.SL },
+	}
+	for dim, at := range dims {
+		for _, n := range []int{-1, math.MinInt, math.MaxInt, 1 << 40} {
+			all = append(all, misuse{fmt.Sprintf("%s.%s=%d", name, dim, n), func(c *call) { *at(of(c)) = n },
+				ErrShape, says(name+"."+dim, fmt.Sprint(n), "268435456")})
+		}
+	}
+	all = append(all, misuse{name + ".D=0", func(c *call) { of(c).D = 0 }, ErrShape, says(name+".D", "0", "1")})
+	for stride, at := range strides {
+		for _, n := range []int{-1, math.MinInt} {
+			all = append(all, misuse{fmt.Sprintf("%s.%s=%d", name, stride, n), func(c *call) { *at(of(c)) = n },
+				ErrStride, says(name+"."+stride, fmt.Sprint(n), "at least 0")})
+		}
+		all = append(all, misuse{name + "." + stride + " overflows", func(c *call) { *at(of(c)) = math.MaxInt },
+			ErrStride, says(name+"."+stride, fmt.Sprint(math.MaxInt))})
+		all = append(all, misuse{name + "." + stride + " beyond the data", func(c *call) { *at(of(c)) = 1000 },
+			ErrLength, says("len("+name+".Data)", "1000")})
+	}
+	all = append(all,
+		misuse{name + " one short", func(c *call) { v := of(c); v.Data = v.Data[:len(v.Data)-1] },
+			ErrLength, says("len("+name+".Data)", "at least")},
+		misuse{name + " without data", func(c *call) { of(c).Data = nil },
+			ErrLength, says("len("+name+".Data)", "0", "at least")})
+	return all
+}
+
+func TestMisuse(t *testing.T) {
+	if err := newCall().attend(); err != nil {
+		t.Fatalf("the call that the cases spoil is invalid: %v", err)
+	}
+	for _, m := range append(spoiledViews(), misuses...) {
+		t.Run(m.name, func(t *testing.T) {
+			c := newCall()
+			m.spoil(c)
+			untouched := c.outputs()
+			m.judge(t, c.attend())
+			for name, was := range untouched {
+				if i := firstDifference(was.now, was.before); i >= 0 {
+					t.Errorf("%s: element %d was written", name, i)
+				}
+			}
+		})
+	}
+}
+
+func (m *misuse) judge(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, m.kind) {
+		t.Fatalf("error is %v, want %v", err, m.kind)
+	}
+	text := strings.TrimPrefix(err.Error(), m.kind.Error())
+	for _, part := range m.mentions {
+		if !strings.Contains(text, part) {
+			t.Errorf("error %q does not mention %q", err, part)
+		}
+	}
+}
+
+type snapshot struct{ now, before []float32 }
+
+// outputs remembers what is in all memory that a call might write to.
+func (c *call) outputs() map[string]snapshot {
+	all := map[string]snapshot{}
+	for name, x := range map[string][]float32{"dst": c.dst.Data, "Weights": c.weights.Data, "LSE": c.opt.LSE} {
+		all[name] = snapshot{x, append([]float32(nil), x...)}
+	}
+	return all
+}
+
+// Random garbage in every number of a call: an error or a result, never a panic.
+func TestGarbageDoesNotPanic(t *testing.T) {
+	r := random("garbage")
+	numbers := []int{0, 1, 2, 3, 5, 7, 8, -1, 64, 100, 1 << 20, 1 << 28, 1<<28 + 1, 1 << 31, 1 << 62, math.MaxInt, math.MinInt}
+	valid := 0
+	for range budget(40000) {
+		c := newCall()
+		garble := func(n ...*int) {
+			for _, at := range n {
+				if r.IntN(30) == 0 {
+					*at = numbers[r.IntN(len(numbers))]
+				}
+			}
+		}
+		for _, v := range []*Tensor{&c.dst, &c.q, &c.k, &c.v, &c.bias, &c.weights} {
+			garble(&v.B, &v.H, &v.L, &v.D, &v.SB, &v.SH, &v.SL)
+		}
+		garble(&c.mask.B, &c.mask.H, &c.mask.L, &c.mask.D, &c.mask.SB, &c.mask.SH, &c.mask.SL)
+		garble(&c.opt.Offset, &c.opt.QueryLens[0], &c.opt.KeyLens[1], (*int)(&c.opt.Causal))
+		if r.IntN(2) == 0 {
+			c.opt.Window = &Window{numbers[r.IntN(len(numbers))], numbers[r.IntN(len(numbers))]}
+		}
+		if r.IntN(2) == 0 {
+			c.opt.Mask, c.opt.Bias, c.opt.Weights = nil, nil, nil
+		}
+		if c.attend() == nil {
+			valid++
+		}
+	}
+	if valid == 0 {
+		t.Error("no call was valid: the test has tried nothing but refusals")
+	}
+}
+
+// Q, K, V and the output may be columns of the same rows.
+func TestColumnsOfOneBuffer(t *testing.T) {
+	const count, heads, width = 9, 2, 4
+	wide := tensor(random("columns"), normal, 1, 1, count, 4*heads*width)
+	column := func(n int) Tensor {
+		v := BLHD(wide.Data[n*heads*width:], 1, count, heads, width)
+		v.SL = wide.SL
+		v.SB = 0
+		return v
+	}
+	apart := func(n int) Tensor { return pick(column(n), []int{0}, upTo(heads), 0, count) }
+	want := apart(3)
+	if err := Attend(want, apart(0), apart(1), apart(2), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := Attend(column(3), column(0), column(1), column(2), nil); err != nil {
+		t.Fatal(err)
+	}
+	if i := firstDifference(apart(3).Data, want.Data); i >= 0 {
+		t.Errorf("element %d differs from the call on separate buffers", i)
+	}
+	overlapping := column(3)
+	overlapping.Data = wide.Data[3*heads*width-1:]
+	if err := Attend(overlapping, column(0), column(1), column(2), nil); !errors.Is(err, ErrOverlap) {
+		t.Errorf("columns that overlap by one element: error is %v, want %v", err, ErrOverlap)
+	}
+}
+
+func TestPrimitivesPanicOnLengths(t *testing.T) {
+	short, long := make([]float32, 3), make([]float32, 4)
+	for name, f := range map[string]func(){
+		"Dot":     func() { Dot(short, long) },
+		"Exp":     func() { Exp(short, long) },
+		"ExpSum":  func() { ExpSum(long, short, 0) },
+		"Softmax": func() { Softmax(long, short) },
+	} {
+		func() {
+			defer func() {
+				text, _ := recover().(string)
+				for _, part := range []string{name, "3", "4"} {
+					if !strings.Contains(text, part) {
+						t.Errorf("%s: panic %q does not mention %q", name, text, part)
+					}
+				}
+			}()
+			f()
+		}()
+	}
+}
