@@ -16,34 +16,20 @@ type progress struct {
 	w     io.Writer
 	what  string
 	total int
+	start time.Time
+	timer *time.Timer // shows the bar even if the first piece of work is long
 
-	mu    sync.Mutex
-	done  int
-	bar   *progressbar.ProgressBar // nil until it is shown
-	timer *time.Timer
+	mu       sync.Mutex
+	done     int
+	bar      *progressbar.ProgressBar // nil until it is shown
+	finished bool
 }
 
 // newProgress starts the clock. The work is total units.
 func newProgress(w io.Writer, what string, total int) *progress {
-	p := &progress{w: w, what: what, total: total}
-	p.timer = time.AfterFunc(progressAfter, p.show)
+	p := &progress{w: w, what: what, total: total, start: time.Now()}
+	p.timer = time.AfterFunc(progressAfter, func() { p.add(0) })
 	return p
-}
-
-func (p *progress) show() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.timer == nil {
-		return // finished in the meantime
-	}
-	p.bar = progressbar.NewOptions(p.total,
-		progressbar.OptionSetWriter(p.w),
-		progressbar.OptionSetDescription(p.what),
-		progressbar.OptionSetWidth(40),
-		progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionShowElapsedTimeOnFinish(),
-		progressbar.OptionSetPredictTime(true))
-	p.bar.Set(p.done)
 }
 
 // add reports n units as done.
@@ -51,19 +37,32 @@ func (p *progress) add(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done += n
+	if p.bar == nil && !p.finished && time.Since(p.start) >= progressAfter {
+		p.bar = p.newBar()
+	}
 	if p.bar != nil {
 		p.bar.Set(p.done)
 	}
 }
 
+func (p *progress) newBar() *progressbar.ProgressBar {
+	return progressbar.NewOptions(p.total,
+		progressbar.OptionSetWriter(p.w),
+		progressbar.OptionSetDescription(p.what),
+		progressbar.OptionSetWidth(40),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionShowElapsedTimeOnFinish(),
+		progressbar.OptionSetPredictTime(true))
+}
+
 // finish ends the line of the bar, if there is one.
 func (p *progress) finish() {
+	p.timer.Stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.timer.Stop()
-	p.timer = nil
-	if p.bar != nil {
+	if p.bar != nil && !p.finished {
 		p.bar.Exit()
 		io.WriteString(p.w, "\n")
 	}
+	p.finished = true
 }

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -114,9 +115,7 @@ func (f *runFlags) prepare() (*run, error) {
 	if err := r.allocate(l); err != nil {
 		return nil, err
 	}
-	if r.attend, r.threads, r.close, err = attendOn(f.threads); err != nil {
-		return nil, err
-	}
+	r.attend, r.threads, r.close = attendOn(f.threads)
 	if err := r.check(); err != nil {
 		r.close()
 		return nil, fmt.Errorf("%s; -q is %s, -k %s, -v %s", oneLine(err), dims(q.Shape), dims(k.Shape), dims(v.Shape))
@@ -371,9 +370,13 @@ func (r *run) report(stdout io.Writer, elapsed time.Duration) {
 }
 
 // attendOn returns the call that computes on n threads, how many those are, and what releases them.
-func attendOn(n int) (attend, int, func(), error) {
-	if n == 1 {
-		return attn.Attend, 1, func() {}, nil
+func attendOn(n int) (attend, int, func()) {
+	if n == 0 {
+		n = runtime.GOMAXPROCS(0)
 	}
-	return nil, 0, nil, attn.ErrUnsupported
+	if n == 1 {
+		return attn.Attend, 1, func() {}
+	}
+	pool := attn.NewPool(n)
+	return pool.Attend, n, func() { pool.Close() }
 }

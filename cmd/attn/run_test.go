@@ -153,6 +153,8 @@ func TestRunRanks(t *testing.T) {
 			}
 			f.mustRun(append(c.flags, "-lse", "@lse.npy", "-weights", "@w.npy")...)
 			f.check("out.npy", c.out, dst.Data)
+			f.mustRun(append(c.flags, "-threads", "3")...)
+			f.check("out.npy", c.out, dst.Data)
 			f.check("lse.npy", c.lse, lse)
 			f.check("w.npy", append(slices.Clone(c.lse), lk), weights.Data)
 		})
@@ -411,9 +413,9 @@ func TestOutputReplaces(t *testing.T) {
 // Progress appears on stderr, and only for work that is long enough.
 func TestProgress(t *testing.T) {
 	f := newFolder(t)
-	f.random("q.npy", 1, 4, 900, 64)
-	f.random("k.npy", 2, 4, 900, 64)
-	f.random("v.npy", 3, 4, 900, 64)
+	f.random("q.npy", 1, 4, 300, 64)
+	f.random("k.npy", 2, 4, 300, 64)
+	f.random("v.npy", 3, 4, 300, 64)
 	defer func(d time.Duration) { progressAfter = d }(progressAfter)
 	progressAfter = time.Hour
 	f.mustRun() // silent
