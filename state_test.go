@@ -1,0 +1,421 @@
+package attn
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// stateCase is a call whose keys are given to states in chunks.
+type stateCase struct {
+	b, h, kv, lq, lk, d, dv int
+	q, k, v                 Tensor
+	opt                     Options
+	want, wantLSE           []float32
+}
+
+func newStateCase(t testing.TB, r *rand.Rand, b, h, kv, lq, lk, d, dv int, opt Options) *stateCase {
+	c := &stateCase{b: b, h: h, kv: kv, lq: lq, lk: lk, d: d, dv: dv, opt: opt}
+	c.q = BHLD(normals(r, b*h*lq*d), b, h, lq, d)
+	c.k = BLHD(normals(r, b*kv*lk*d), b, lk, kv, d)
+	c.v = BHLD(normals(r, b*kv*lk*dv), b, kv, lk, dv)
+	c.want, c.wantLSE = nans(b*h*lq*dv), nans(b*h*lq)
+	opt.LSE = c.wantLSE
+	must(t, Attend(BHLD(c.want, b, h, lq, dv), c.q, c.k, c.v, &opt))
+	return c
+}
+
+// chunk returns keys and values [lo, hi) and the options of their Update, for
+// a state that begins with key origin.
+func (c *stateCase) chunk(lo, hi, origin int) (k, v Tensor, opt *Options) {
+	rows := func(x Tensor) Tensor {
+		x.Data, x.L = x.Data[lo*x.SL:], hi-lo
+		return x
+	}
+	o := c.opt
+	o.Offset -= origin
+	if o.Mask != nil {
+		m := *o.Mask
+		m.Data, m.D = m.Data[lo:], hi-lo
+		o.Mask = &m
+	}
+	if o.Bias != nil {
+		m := *o.Bias
+		m.Data, m.D = m.Data[lo:], hi-lo
+		o.Bias = &m
+	}
+	if o.KeyLens != nil {
+		o.KeyLens = make([]int, c.b)
+		for b, n := range c.opt.KeyLens {
+			o.KeyLens[b] = min(max(0, n-lo), hi-lo)
+		}
+	}
+	return rows(c.k), rows(c.v), &o
+}
+
+// update gives keys [lo, hi) to a state, in chunks of the given sizes over and over.
+func (c *stateCase) update(t testing.TB, s *State, lo, hi int, sizes ...int) {
+	t.Helper()
+	origin := lo - s.Keys()
+	for i := 0; lo < hi; i++ {
+		end := min(hi, lo+sizes[i%len(sizes)])
+		k, v, opt := c.chunk(lo, end, origin)
+		must(t, s.Update(c.q, k, v, opt))
+		lo = end
+	}
+	if s.Keys() != hi-origin {
+		t.Fatalf("Keys is %d, want %d", s.Keys(), hi-origin)
+	}
+}
+
+func (c *stateCase) newState(t testing.TB) *State {
+	t.Helper()
+	s, err := NewState(c.b, c.h, c.lq, c.dv)
+	must(t, err)
+	return s
+}
+
+// finish compares the state's result with the call's, bit for bit.
+func (c *stateCase) finish(t testing.TB, what string, s *State) {
+	t.Helper()
+	dst, lse := nans(len(c.want)), nans(len(c.wantLSE))
+	must(t, s.Finish(BHLD(dst, c.b, c.h, c.lq, c.dv), lse))
+	mustEqualBits(t, what+": output", dst, c.want)
+	mustEqualBits(t, what+": LSE", lse, c.wantLSE)
+}
+
+// stateCases are calls with every option that an Update takes.
+func stateCases(t testing.TB) []*stateCase {
+	r := newRand(21)
+	lk := 2*Segment + 3*Block + 9
+	cases := []*stateCase{
+		newStateCase(t, r, 1, 1, 1, 3, lk, 8, 8, Options{}),
+		newStateCase(t, r, 2, 4, 2, 5, lk, 8, 12, Options{Causal: TopLeft, Offset: lk - 5}),
+		newStateCase(t, r, 1, 2, 1, 30, 5*Block+1, 8, 3, Options{Causal: TopLeft, Offset: -3}),
+		newStateCase(t, r, 1, 2, 2, 4, Segment, 8, 8, Options{}),
+	}
+	for range 12 {
+		b, kv := 1+r.IntN(2), 1+r.IntN(2)
+		h, lq, n := kv*(1+r.IntN(2)), 1+r.IntN(40), 1+r.IntN(6*Block)
+		opt := randomOptions(r, b, h, lq, n)
+		if opt.Causal == BottomRight {
+			opt.Causal, opt.Offset = TopLeft, n-lq
+		}
+		cases = append(cases, newStateCase(t, r, b, h, kv, lq, n, 1+r.IntN(20), 1+r.IntN(20), *opt))
+	}
+	return cases
+}
+
+// Chunks that end at multiples of Block give the bits of one call.
+func TestStateChunks(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		for i, c := range stateCases(t) {
+			s := c.newState(t)
+			for _, sizes := range [][]int{{Block}, {c.lk}, {Segment}, {Segment + Block, 2 * Block}, {Block, 3 * Block, 5 * Block}} {
+				s.Reset()
+				c.update(t, s, 0, c.lk, sizes...)
+				c.finish(t, fmt.Sprintf("case %d, chunks of %v", i, sizes), s)
+			}
+		}
+	})
+}
+
+// States that hold whole segments merge to the bits of one call, also after a journey.
+func TestStateMerge(t *testing.T) {
+	r := newRand(22)
+	const quarter = Segment
+	for _, opt := range []Options{{}, {Causal: TopLeft, Offset: 4*quarter - 7, Sinks: []float32{1, -1}, Slopes: []float32{-0.01, -0.001}}} {
+		c := newStateCase(t, r, 1, 2, 1, 3, 4*quarter-50, 8, 8, opt)
+		var whole, travelled State
+		for i := range 4 {
+			part := c.newState(t)
+			c.update(t, part, i*quarter, min((i+1)*quarter, c.lk), 5*Block)
+			data, err := part.MarshalBinary()
+			must(t, err)
+			var copied State
+			must(t, copied.UnmarshalBinary(data))
+			if i == 0 {
+				whole, travelled = *part, copied
+				continue
+			}
+			must(t, whole.Merge(part))
+			must(t, travelled.Merge(&copied))
+		}
+		if whole.Keys() != c.lk || travelled.Keys() != c.lk {
+			t.Errorf("Keys are %d and %d, want %d", whole.Keys(), travelled.Keys(), c.lk)
+		}
+		c.finish(t, "merged", &whole)
+		c.finish(t, "travelled", &travelled)
+		c.finish(t, "finished again", &whole)
+	}
+}
+
+// A merged state goes on where the last of its parts stopped.
+func TestStateMergeThenUpdate(t *testing.T) {
+	r := newRand(23)
+	c := newStateCase(t, r, 1, 2, 2, 2, 3*Segment, 4, 4, Options{Causal: TopLeft, Offset: 3*Segment - 2})
+	for _, cut := range []int{0, Block, Segment - Block, Segment} {
+		s, part := c.newState(t), c.newState(t)
+		c.update(t, s, 0, Segment, Segment)
+		c.update(t, part, Segment, Segment+cut, Segment)
+		must(t, s.Merge(part))
+		k, v, opt := c.chunk(Segment+cut, c.lk, 0)
+		must(t, s.Update(c.q, k, v, opt))
+		c.finish(t, fmt.Sprintf("part of %d keys", cut), s)
+	}
+}
+
+// Any other cut is right up to rounding.
+func TestStateRaggedChunks(t *testing.T) {
+	r := newRand(24)
+	c := newStateCase(t, r, 1, 2, 1, 3, 2*Segment+100, 8, 8, Options{
+		Causal: TopLeft, Offset: 2 * Segment, Slopes: []float32{-0.1, -0.01}, Window: &Window{Left: Segment, Right: -1}})
+	near := func(what string, s *State) {
+		t.Helper()
+		dst, lse := nans(len(c.want)), nans(len(c.wantLSE))
+		must(t, s.Finish(BHLD(dst, c.b, c.h, c.lq, c.dv), lse))
+		for i, e := range append(dst, lse...) {
+			if want := append(c.want, c.wantLSE...)[i]; !(math.Abs(float64(e-want)) < 1e-5) {
+				t.Fatalf("%s: element %d is %v, want %v", what, i, e, want)
+			}
+		}
+	}
+	for _, sizes := range [][]int{{1, 7, 100}, {Segment - 1}, {Segment + 1}, {333}} {
+		s := c.newState(t)
+		c.update(t, s, 0, c.lk, sizes...)
+		near(fmt.Sprint(sizes), s)
+	}
+	s, part := c.newState(t), c.newState(t)
+	c.update(t, s, 0, 700, 700)
+	c.update(t, part, 700, 1900, 500)
+	must(t, s.Merge(part))
+	k, v, opt := c.chunk(1900, c.lk, 0)
+	must(t, s.Update(c.q, k, v, opt))
+	near("merged", s)
+}
+
+// A state without keys, or with none that a row sees, gives zeros.
+func TestStateWithoutKeys(t *testing.T) {
+	s, err := NewState(1, 2, 2, 3)
+	must(t, err)
+	check := func(what string) {
+		t.Helper()
+		dst, lse := nans(12), nans(4)
+		must(t, s.Finish(BHLD(dst, 1, 2, 2, 3), lse))
+		mustEqualBits(t, what+": output", dst, make([]float32, 12))
+		mustEqualBits(t, what+": LSE", lse, []float32{negInf, negInf, negInf, negInf})
+	}
+	check("new")
+	q := BHLD(make([]float32, 4*5), 1, 2, 2, 5)
+	must(t, s.Update(q, Tensor{B: 1, H: 2, D: 5}, Tensor{B: 1, H: 2, D: 3}, nil))
+	check("no keys")
+	k, v := BHLD(nans(2*70*5), 1, 2, 70, 5), BHLD(nans(2*70*3), 1, 2, 70, 3)
+	must(t, s.Update(q, k, v, &Options{Causal: TopLeft, Offset: -100, Sinks: []float32{1, 2}}))
+	check("none visible")
+	if s.Keys() != 70 {
+		t.Errorf("Keys is %d, want 70", s.Keys())
+	}
+
+	empty, err := NewState(0, 2, 2, 3)
+	must(t, err)
+	must(t, empty.Update(Tensor{H: 2, L: 2, D: 5}, Tensor{H: 1, L: 7, D: 5}, Tensor{H: 1, L: 7, D: 3}, nil))
+	must(t, empty.Merge(empty))
+	must(t, empty.Finish(Tensor{H: 2, L: 2, D: 3}, nil))
+	data, err := empty.MarshalBinary()
+	must(t, err)
+	must(t, new(State).UnmarshalBinary(data))
+}
+
+// A state may be merged with itself: its keys count twice.
+func TestStateMergeWithItself(t *testing.T) {
+	r := newRand(25)
+	c := newStateCase(t, r, 1, 1, 1, 2, 2*Segment, 4, 4, Options{})
+	copy(c.k.Data[Segment*4:], c.k.Data[:Segment*4])
+	copy(c.v.Data[Segment*4:], c.v.Data[:Segment*4])
+	must(t, Attend(BHLD(c.want, 1, 1, 2, 4), c.q, c.k, c.v, &Options{LSE: c.wantLSE}))
+	s := c.newState(t)
+	c.update(t, s, 0, Segment, Segment)
+	must(t, s.Merge(s))
+	c.finish(t, "doubled", s)
+}
+
+func TestStateErrors(t *testing.T) {
+	for _, n := range [][4]int{{-1, 1, 1, 1}, {1, -1, 1, 1}, {1, 1, -1, 1}, {1, 1, 1, 0}, {maxLength + 1, 1, 1, 1},
+		{maxLength, maxLength, 1, 1}, {math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt}} {
+		_, err := NewState(n[0], n[1], n[2], n[3])
+		mustFail(t, fmt.Sprint(n), err, ErrShape)
+	}
+	s, err := NewState(1, 2, 3, 4)
+	must(t, err)
+	x := func(b, h, l, d int) Tensor { return BHLD(make([]float32, b*h*l*d), b, h, l, d) }
+	weights := x(1, 2, 3, 5)
+	good := x(1, 2, 3, 4)
+	must(t, s.Update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Sinks: []float32{1, nan32()}}))
+	must(t, s.Update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Sinks: []float32{1, nan32()}}))
+	update := func(q, k, v Tensor, opt *Options) error { return s.Update(q, k, v, opt) }
+	other, err := NewState(1, 2, 3, 4)
+	must(t, err)
+	must(t, other.Update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Sinks: []float32{1, 1}}))
+	small, err := NewState(1, 2, 2, 4)
+	must(t, err)
+	full, err := NewState(1, 2, 3, 4)
+	must(t, err)
+	full.keys = maxLength
+	lse := make([]float32, 6)
+	shared := BHLD(append(lse, make([]float32, 24)...)[:24], 1, 2, 3, 4)
+	for _, e := range []struct {
+		name string
+		err  error
+		kind error
+	}{
+		{"q.B", update(x(2, 2, 3, 4), x(2, 1, 5, 4), x(2, 1, 5, 4), nil), ErrShape},
+		{"q.H", update(x(1, 1, 3, 4), x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrShape},
+		{"q.L", update(x(1, 2, 2, 4), x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrShape},
+		{"q.D", update(x(1, 2, 3, 5), x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrShape},
+		{"v.L", update(good, x(1, 1, 5, 4), x(1, 1, 4, 4), nil), ErrShape},
+		{"v.D", update(good, x(1, 1, 5, 4), x(1, 1, 5, 3), nil), ErrShape},
+		{"mask", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Bias: &good}), ErrShape},
+		{"key lengths", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{KeyLens: []int{6}}), ErrLength},
+		{"too many keys", full.Update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrLength},
+		{"bottom right", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Causal: BottomRight}), ErrOption},
+		{"LSE", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{LSE: lse}), ErrOption},
+		{"sinks", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Sinks: []float32{1, 2}}), ErrOption},
+		{"weights", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Weights: &weights}), ErrUnsupported},
+		{"merge shape", s.Merge(small), ErrShape},
+		{"merge sinks", s.Merge(other), ErrOption},
+		{"merge keys", s.Merge(full), ErrLength},
+		{"finish shape", s.Finish(x(1, 2, 3, 5), nil), ErrShape},
+		{"finish LSE", s.Finish(good, lse[:5]), ErrLength},
+		{"finish stride", s.Finish(View[float32]{Data: good.Data, B: 1, H: 2, L: 3, D: 4}, nil), ErrStride},
+		{"finish overlap", s.Finish(shared, shared.Data[:6]), ErrOverlap},
+		{"zero state", new(State).Update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrShape},
+	} {
+		mustFail(t, e.name, e.err, e.kind)
+	}
+	if s.Keys() != 10 {
+		t.Errorf("Keys is %d after failed calls, want 10", s.Keys())
+	}
+}
+
+// After Reset a state works in the memory that it has.
+func TestStateDoesNotAllocate(t *testing.T) {
+	s, err := NewState(1, 2, 1, 8)
+	must(t, err)
+	part, err := NewState(1, 2, 1, 8)
+	must(t, err)
+	var kData [(Segment + Block) * 8]float32
+	mustNotAllocate(t, "State", func() {
+		var q, dst [2 * 8]float32
+		var k [Block * 8]float32
+		var lse, sinks [2]float32
+		opt := Options{Causal: TopLeft, Offset: 3 * Segment, Sinks: sinks[:]}
+		s.Reset()
+		part.Reset()
+		keys, more := BHLD(kData[:], 1, 1, Segment+Block, 8), BHLD(k[:], 1, 1, Block, 8)
+		if s.Update(BHLD(q[:], 1, 2, 1, 8), keys, keys, &opt) != nil || s.Update(BHLD(q[:], 1, 2, 1, 8), more, more, &opt) != nil {
+			t.Error("Update failed")
+		}
+		if part.Update(BHLD(q[:], 1, 2, 1, 8), more, more, &opt) != nil || s.Merge(part) != nil {
+			t.Error("Merge failed")
+		}
+		if s.Finish(BHLD(dst[:], 1, 2, 1, 8), lse[:]) != nil {
+			t.Error("Finish failed")
+		}
+	})
+}
+
+// stateBytes is the binary form of a state with two segments and sinks.
+func stateBytes(t testing.TB) []byte {
+	c := newStateCase(t, newRand(26), 1, 2, 1, 1, Segment+5, 3, 2, Options{Sinks: []float32{1, nan32()}})
+	s := c.newState(t)
+	c.update(t, s, 0, c.lk, Segment)
+	data, err := s.MarshalBinary()
+	must(t, err)
+	return data
+}
+
+// The form is fixed: other versions and machines read it.
+func TestStateBinaryForm(t *testing.T) {
+	s, err := NewState(1, 1, 1, 2)
+	must(t, err)
+	q := BHLD([]float32{0}, 1, 1, 1, 1)
+	v := BHLD([]float32{float32(math.Copysign(0, -1)), 2}, 1, 1, 1, 2)
+	must(t, s.Update(q, q, v, &Options{Sinks: []float32{0.5}}))
+	want := append([]byte("attnSta"), 1)
+	for _, n := range []uint32{1, 1, 1, 2, 1, 1, 1, math.Float32bits(0.5), 0, math.Float32bits(1), 0, math.Float32bits(2)} {
+		want = binary.LittleEndian.AppendUint32(want, n)
+	}
+	got, err := s.MarshalBinary()
+	must(t, err)
+	if string(got) != string(want) {
+		t.Errorf("binary form is\n%x, want\n%x", got, want)
+	}
+	prefixed, err := s.AppendBinary([]byte("x"))
+	must(t, err)
+	if string(prefixed) != "x"+string(want) {
+		t.Errorf("AppendBinary returns %x", prefixed)
+	}
+}
+
+// Every prefix, every extension and every change of the header is an error or a valid state, never a panic.
+func TestStateHostileBytes(t *testing.T) {
+	good := stateBytes(t)
+	var s State
+	for n := range good {
+		mustFail(t, fmt.Sprintf("first %d bytes", n), s.UnmarshalBinary(good[:n]), ErrFormat)
+	}
+	for n := 1; n < 9; n++ {
+		mustFail(t, fmt.Sprintf("%d more bytes", n), s.UnmarshalBinary(append(good[:len(good):len(good)], make([]byte, n)...)), ErrFormat)
+	}
+	if s.b != 0 || s.n != 0 {
+		t.Error("a failed call changed the state")
+	}
+	values := []uint32{0, 1, 2, 3, 255, 1 << 15, 1 << 16, maxLength, maxLength + 1, 1 << 30, 1 << 31, math.MaxUint32}
+	r := newRand(27)
+	for range 20000 {
+		data := append([]byte(nil), good...)
+		for range 1 + r.IntN(4) {
+			at := len(stateMagic) + 4*r.IntN(7)
+			binary.LittleEndian.PutUint32(data[at:], values[r.IntN(len(values))])
+		}
+		hostile(t, data[:len(data)-r.IntN(2)*r.IntN(len(data))])
+	}
+	for i := range len(stateMagic) {
+		data := append([]byte(nil), good...)
+		data[i]++
+		mustFail(t, fmt.Sprintf("byte %d", i), s.UnmarshalBinary(data), ErrFormat)
+	}
+}
+
+// hostile reads data and, if it is accepted, makes sure that the state can be used and written again.
+func hostile(t testing.TB, data []byte) {
+	var s State
+	if err := s.UnmarshalBinary(data); err != nil {
+		mustFail(t, "hostile data", err, ErrFormat)
+		return
+	}
+	again, err := s.MarshalBinary()
+	must(t, err)
+	if len(again) != len(data) {
+		t.Fatalf("%d bytes became %d", len(data), len(again))
+	}
+	rows := s.b * s.h * s.l
+	if rows > 1000 || s.d > 1000 {
+		return
+	}
+	must(t, s.Finish(BHLD(make([]float32, rows*s.d), s.b, s.h, s.l, s.d), make([]float32, rows)))
+	if s.keys < maxLength && rows > 0 {
+		k, v := BHLD(make([]float32, s.b*s.h), s.b, s.h, 1, 1), BHLD(make([]float32, s.b*s.h*s.d), s.b, s.h, 1, s.d)
+		must(t, s.Update(BHLD(make([]float32, rows), s.b, s.h, s.l, 1), k, v, nil))
+	}
+}
+
+func FuzzStateUnmarshal(f *testing.F) {
+	f.Add(stateBytes(f))
+	empty, _ := NewState(0, 0, 0, 1)
+	data, _ := empty.MarshalBinary()
+	f.Add(data)
+	f.Fuzz(func(t *testing.T, data []byte) { hostile(t, data) })
+}
