@@ -18,6 +18,27 @@ var ways = []struct {
 }{
 	{"Attend", Attend},
 	{"Cache", attendCached},
+	{"Pool", attendPooled},
+}
+
+var threeWorkers = sync.OnceValue(func() *Pool { return NewPool(3) })
+
+// attendPooled is Pool.Attend, but cuts even the smallest call into as many
+// pieces as it can.
+func attendPooled(dst, q, k, v Tensor, opt *Options) error {
+	p := threeWorkers()
+	j, err := p.begin()
+	if err != nil {
+		return err
+	}
+	defer p.end(j)
+	j.plan = newPlan(dst, q, k, v, opt)
+	if err := j.plan.init(opt); err != nil || dst.empty() {
+		return err
+	}
+	j.cut(p.size)
+	p.run(j)
+	return nil
 }
 
 // attendCached puts keys and values into a cache, some at a time, and attends over that.
@@ -74,7 +95,7 @@ func TestImplementationsAgree(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
 			r := random("implementations")
-			for range budget(400) {
+			for range budget(200) {
 				p := randomProblem(r, randomKind(r))
 				use(t, generic)
 				want := p.solve(t, Attend)
@@ -235,7 +256,7 @@ func TestPrefillEqualsDecode(t *testing.T) {
 			forEach(t, func(t *testing.T) {
 				r := random("decode")
 				for range budget(60) {
-					s := randomShape(r)
+					s := randomShape(r, moderate)
 					s.b, s.lk = 1, min(s.lk, 200)
 					s.lq = s.lk
 					p := newProblem(r, randomKind(r), s)
@@ -291,7 +312,7 @@ func TestPoison(t *testing.T) {
 			forEach(t, func(t *testing.T) {
 				r, a := random("poison"), new(arena)
 				t.Cleanup(a.free)
-				for range budget(400) {
+				for range budget(200) {
 					p := randomProblem(r, normal)
 					p.repeat = [5][3]bool{}
 					testPoison(t, r, a, p, way.attend)

@@ -73,8 +73,11 @@ func length(r *rand.Rand, most int) int {
 	return min(n, most)
 }
 
-// randomShape draws dimensions whose generic computation takes few milliseconds.
-func randomShape(r *rand.Rand) shape {
+// moderate is the work, in multiplications, that the generic code does in a few milliseconds.
+const moderate = 600_000
+
+// randomShape draws dimensions that take at most some multiplications.
+func randomShape(r *rand.Rand, most int) shape {
 	s := shape{1 + r.IntN(3), 1 + r.IntN(3), 1 + r.IntN(4), length(r, 100), length(r, 300), length(r, 99), length(r, 99)}
 	switch r.IntN(6) {
 	case 0: // more than one segment of keys
@@ -85,8 +88,8 @@ func randomShape(r *rand.Rand) shape {
 		s.d = 8 << r.IntN(4)
 		s.dv = s.d
 	}
-	for most := 600_000; s.b*s.kvh*s.group*s.lq*s.lk*(s.d+s.dv) > most; {
-		switch r.IntN(6) {
+	for s.b*s.kvh*s.group*s.lq*s.lk*(s.d+s.dv) > most {
+		switch r.IntN(7) {
 		case 0:
 			s.b = (s.b + 1) / 2
 		case 1:
@@ -99,6 +102,10 @@ func randomShape(r *rand.Rand) shape {
 			s.d = (s.d + 1) / 2
 		case 5:
 			s.dv = (s.dv + 1) / 2
+		case 6:
+			if most < moderate { // else keep some with several segments
+				s.lk = (s.lk + 1) / 2
+			}
 		}
 	}
 	return s
@@ -106,7 +113,11 @@ func randomShape(r *rand.Rand) shape {
 
 // randomProblem draws a problem with a random composition of all options.
 func randomProblem(r *rand.Rand, kind distribution) *problem {
-	p := newProblem(r, kind, randomShape(r))
+	return randomProblemOf(r, kind, moderate)
+}
+
+func randomProblemOf(r *rand.Rand, kind distribution, most int) *problem {
+	p := newProblem(r, kind, randomShape(r, most))
 	p.randomRepeats(r)
 	p.randomPositions(r)
 	b, h, lq, lk := p.q.B, p.q.H, p.q.L, p.k.L
