@@ -5323,192 +5323,205 @@ end1:
 	SETNE AL
 
 	// p_j = exp(s_j − m'), l = FMA(l, alpha, Σp)
-	MOVQ s+0(FP), CX
-	MOVQ m+8(FP), DX
-	MOVQ l+16(FP), BX
-	MOVQ alpha+24(FP), SI
-	MOVQ rows+32(FP), DI
+	MOVQ    s+0(FP), CX
+	MOVQ    m+8(FP), DX
+	MOVQ    l+16(FP), BX
+	MOVQ    alpha+24(FP), SI
+	MOVQ    rows+32(FP), DI
+	VMOVUPS all4b40007f<>+0(SB), Y0
+	VMOVUPS allbfb8aa3b<>+0(SB), Y1
+	VMOVUPS all3f800000<>+0(SB), Y2
+	XORQ    R8, R8
+	VXORPS  Y3, Y3, Y3
 
 expRow:
-	VBROADCASTSS (DX), Y0
-	VCMPPS       $0x00, allff800000<>+0(SB), Y0, Y1
-	VANDNPS      Y0, Y1, Y0
-	VMOVUPS      (CX), Y1
-	VSUBPS       Y0, Y1, Y1
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y1, Y4
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y2
-	VFMADD213PS  all4b40007f<>+0(SB), Y1, Y2
-	VSUBPS       all4b40007f<>+0(SB), Y2, Y3
-	VFNMADD231PS all3f317200<>+0(SB), Y3, Y1
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y3, Y1
-	VMOVUPS      all3ab511e8<>+0(SB), Y3
-	VFMADD213PS  all3c091d10<>+0(SB), Y1, Y3
-	VFMADD213PS  all3d2aac79<>+0(SB), Y1, Y3
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y1, Y3
-	VFMADD213PS  all3efffffe<>+0(SB), Y1, Y3
-	VFMADD213PS  all3f800000<>+0(SB), Y1, Y3
-	VFMADD213PS  all3f800000<>+0(SB), Y1, Y3
-	VPSLLD       $0x17, Y2, Y2
-	VMULPS       Y2, Y3, Y3
-	VANDPS       Y4, Y3, Y3
-	VMOVUPS      Y3, (CX)
-	VMOVAPS      Y3, Y1
-	VMOVUPS      32(CX), Y2
-	VSUBPS       Y0, Y2, Y2
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y2, Y5
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y3
-	VFMADD213PS  all4b40007f<>+0(SB), Y2, Y3
-	VSUBPS       all4b40007f<>+0(SB), Y3, Y4
-	VFNMADD231PS all3f317200<>+0(SB), Y4, Y2
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y4, Y2
-	VMOVUPS      all3ab511e8<>+0(SB), Y4
-	VFMADD213PS  all3c091d10<>+0(SB), Y2, Y4
-	VFMADD213PS  all3d2aac79<>+0(SB), Y2, Y4
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y2, Y4
-	VFMADD213PS  all3efffffe<>+0(SB), Y2, Y4
-	VFMADD213PS  all3f800000<>+0(SB), Y2, Y4
-	VFMADD213PS  all3f800000<>+0(SB), Y2, Y4
-	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y4, Y4
-	VANDPS       Y5, Y4, Y4
-	VMOVUPS      Y4, 32(CX)
-	VMOVAPS      Y4, Y2
-	VMOVUPS      64(CX), Y3
-	VSUBPS       Y0, Y3, Y3
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y3, Y6
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y4
-	VFMADD213PS  all4b40007f<>+0(SB), Y3, Y4
-	VSUBPS       all4b40007f<>+0(SB), Y4, Y5
-	VFNMADD231PS all3f317200<>+0(SB), Y5, Y3
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y3
-	VMOVUPS      all3ab511e8<>+0(SB), Y5
-	VFMADD213PS  all3c091d10<>+0(SB), Y3, Y5
-	VFMADD213PS  all3d2aac79<>+0(SB), Y3, Y5
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y3, Y5
-	VFMADD213PS  all3efffffe<>+0(SB), Y3, Y5
-	VFMADD213PS  all3f800000<>+0(SB), Y3, Y5
-	VFMADD213PS  all3f800000<>+0(SB), Y3, Y5
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y5, Y5
-	VANDPS       Y6, Y5, Y5
-	VMOVUPS      Y5, 64(CX)
-	VADDPS       Y5, Y1, Y1
-	VMOVUPS      96(CX), Y3
-	VSUBPS       Y0, Y3, Y3
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y3, Y6
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y4
-	VFMADD213PS  all4b40007f<>+0(SB), Y3, Y4
-	VSUBPS       all4b40007f<>+0(SB), Y4, Y5
-	VFNMADD231PS all3f317200<>+0(SB), Y5, Y3
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y3
-	VMOVUPS      all3ab511e8<>+0(SB), Y5
-	VFMADD213PS  all3c091d10<>+0(SB), Y3, Y5
-	VFMADD213PS  all3d2aac79<>+0(SB), Y3, Y5
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y3, Y5
-	VFMADD213PS  all3efffffe<>+0(SB), Y3, Y5
-	VFMADD213PS  all3f800000<>+0(SB), Y3, Y5
-	VFMADD213PS  all3f800000<>+0(SB), Y3, Y5
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y5, Y5
-	VANDPS       Y6, Y5, Y5
-	VMOVUPS      Y5, 96(CX)
-	VADDPS       Y5, Y2, Y2
-	VMOVUPS      128(CX), Y3
-	VSUBPS       Y0, Y3, Y3
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y3, Y6
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y4
-	VFMADD213PS  all4b40007f<>+0(SB), Y3, Y4
-	VSUBPS       all4b40007f<>+0(SB), Y4, Y5
-	VFNMADD231PS all3f317200<>+0(SB), Y5, Y3
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y3
-	VMOVUPS      all3ab511e8<>+0(SB), Y5
-	VFMADD213PS  all3c091d10<>+0(SB), Y3, Y5
-	VFMADD213PS  all3d2aac79<>+0(SB), Y3, Y5
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y3, Y5
-	VFMADD213PS  all3efffffe<>+0(SB), Y3, Y5
-	VFMADD213PS  all3f800000<>+0(SB), Y3, Y5
-	VFMADD213PS  all3f800000<>+0(SB), Y3, Y5
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y5, Y5
-	VANDPS       Y6, Y5, Y5
-	VMOVUPS      Y5, 128(CX)
-	VADDPS       Y5, Y1, Y1
-	VMOVUPS      160(CX), Y3
-	VSUBPS       Y0, Y3, Y3
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y3, Y6
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y4
-	VFMADD213PS  all4b40007f<>+0(SB), Y3, Y4
-	VSUBPS       all4b40007f<>+0(SB), Y4, Y5
-	VFNMADD231PS all3f317200<>+0(SB), Y5, Y3
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y3
-	VMOVUPS      all3ab511e8<>+0(SB), Y5
-	VFMADD213PS  all3c091d10<>+0(SB), Y3, Y5
-	VFMADD213PS  all3d2aac79<>+0(SB), Y3, Y5
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y3, Y5
-	VFMADD213PS  all3efffffe<>+0(SB), Y3, Y5
-	VFMADD213PS  all3f800000<>+0(SB), Y3, Y5
-	VFMADD213PS  all3f800000<>+0(SB), Y3, Y5
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y5, Y5
-	VANDPS       Y6, Y5, Y5
-	VMOVUPS      Y5, 160(CX)
-	VADDPS       Y5, Y2, Y2
-	VMOVUPS      192(CX), Y3
-	VSUBPS       Y0, Y3, Y3
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y3, Y6
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y4
-	VFMADD213PS  all4b40007f<>+0(SB), Y3, Y4
-	VSUBPS       all4b40007f<>+0(SB), Y4, Y5
-	VFNMADD231PS all3f317200<>+0(SB), Y5, Y3
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y3
-	VMOVUPS      all3ab511e8<>+0(SB), Y5
-	VFMADD213PS  all3c091d10<>+0(SB), Y3, Y5
-	VFMADD213PS  all3d2aac79<>+0(SB), Y3, Y5
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y3, Y5
-	VFMADD213PS  all3efffffe<>+0(SB), Y3, Y5
-	VFMADD213PS  all3f800000<>+0(SB), Y3, Y5
-	VFMADD213PS  all3f800000<>+0(SB), Y3, Y5
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y5, Y5
-	VANDPS       Y6, Y5, Y5
-	VMOVUPS      Y5, 192(CX)
-	VADDPS       Y5, Y1, Y1
-	VMOVUPS      224(CX), Y3
-	VSUBPS       Y0, Y3, Y3
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y3, Y5
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y0
-	VFMADD213PS  all4b40007f<>+0(SB), Y3, Y0
-	VSUBPS       all4b40007f<>+0(SB), Y0, Y4
-	VFNMADD231PS all3f317200<>+0(SB), Y4, Y3
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y4, Y3
-	VMOVUPS      all3ab511e8<>+0(SB), Y4
-	VFMADD213PS  all3c091d10<>+0(SB), Y3, Y4
-	VFMADD213PS  all3d2aac79<>+0(SB), Y3, Y4
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y3, Y4
-	VFMADD213PS  all3efffffe<>+0(SB), Y3, Y4
-	VFMADD213PS  all3f800000<>+0(SB), Y3, Y4
-	VFMADD213PS  all3f800000<>+0(SB), Y3, Y4
-	VPSLLD       $0x17, Y0, Y0
-	VMULPS       Y0, Y4, Y4
-	VANDPS       Y5, Y4, Y4
-	VMOVUPS      Y4, 224(CX)
-	VADDPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPD    $0x01, X1, X0
-	VADDPS       X0, X1, X1
-	VMOVSHDUP    X1, X0
-	VADDSS       X0, X1, X1
-	VMOVSS       (BX), X0
-	VFMADD132SS  (SI), X1, X0
-	VMOVSS       X0, (BX)
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x04, DX
+	VBROADCASTSS (DX), Y4
+	VCMPPS       $0x00, allff800000<>+0(SB), Y4, Y5
+	VANDNPS      Y4, Y5, Y4
+	VSUBPS       (CX), Y4, Y5
+	VSUBPS       32(CX), Y4, Y7
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y5, Y8
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y7, Y11
+	VMOVAPS      Y5, Y9
+	VFMADD213PS  Y0, Y1, Y9
+	VMOVAPS      Y7, Y12
+	VFMADD213PS  Y0, Y1, Y12
+	VSUBPS       Y0, Y9, Y10
+	VSUBPS       Y0, Y12, Y6
+	VFNMSUB231PS all3f317200<>+0(SB), Y10, Y5
+	VFNMSUB231PS all3f317200<>+0(SB), Y6, Y7
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y10, Y5
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y6, Y7
+	VMOVUPS      all3ab511e8<>+0(SB), Y10
+	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y10
+	VMOVUPS      all3ab511e8<>+0(SB), Y6
+	VFMADD213PS  all3c091d10<>+0(SB), Y7, Y6
+	VPSLLD       $0x17, Y9, Y9
+	VPSLLD       $0x17, Y12, Y12
+	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y10
+	VFMADD213PS  all3d2aac79<>+0(SB), Y7, Y6
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y10
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y7, Y6
+	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y10
+	VFMADD213PS  all3efffffe<>+0(SB), Y7, Y6
+	VFMADD213PS  Y2, Y5, Y10
+	VFMADD213PS  Y2, Y7, Y6
+	VFMADD213PS  Y2, Y5, Y10
+	VFMADD213PS  Y2, Y7, Y6
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y12, Y6, Y6
+	VANDPS       Y8, Y10, Y10
+	VANDPS       Y11, Y6, Y6
+	VMOVUPS      Y10, (CX)
+	VMOVAPS      Y10, Y5
+	VMOVUPS      Y6, 32(CX)
+	VMOVAPS      Y6, Y6
+	VSUBPS       64(CX), Y4, Y7
+	VSUBPS       96(CX), Y4, Y8
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y7, Y9
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y8, Y12
+	VMOVAPS      Y7, Y10
+	VFMADD213PS  Y0, Y1, Y10
+	VMOVAPS      Y8, Y13
+	VFMADD213PS  Y0, Y1, Y13
+	VSUBPS       Y0, Y10, Y11
+	VSUBPS       Y0, Y13, Y14
+	VFNMSUB231PS all3f317200<>+0(SB), Y11, Y7
+	VFNMSUB231PS all3f317200<>+0(SB), Y14, Y8
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y11, Y7
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y14, Y8
+	VMOVUPS      all3ab511e8<>+0(SB), Y11
+	VFMADD213PS  all3c091d10<>+0(SB), Y7, Y11
+	VMOVUPS      all3ab511e8<>+0(SB), Y14
+	VFMADD213PS  all3c091d10<>+0(SB), Y8, Y14
+	VPSLLD       $0x17, Y10, Y10
+	VPSLLD       $0x17, Y13, Y13
+	VFMADD213PS  all3d2aac79<>+0(SB), Y7, Y11
+	VFMADD213PS  all3d2aac79<>+0(SB), Y8, Y14
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y7, Y11
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y8, Y14
+	VFMADD213PS  all3efffffe<>+0(SB), Y7, Y11
+	VFMADD213PS  all3efffffe<>+0(SB), Y8, Y14
+	VFMADD213PS  Y2, Y7, Y11
+	VFMADD213PS  Y2, Y8, Y14
+	VFMADD213PS  Y2, Y7, Y11
+	VFMADD213PS  Y2, Y8, Y14
+	VMULPS       Y10, Y11, Y11
+	VMULPS       Y13, Y14, Y14
+	VANDPS       Y9, Y11, Y11
+	VANDPS       Y12, Y14, Y14
+	VMOVUPS      Y11, 64(CX)
+	VADDPS       Y11, Y5, Y5
+	VMOVUPS      Y14, 96(CX)
+	VADDPS       Y14, Y6, Y6
+	TESTQ        R8, R8
+	JE           expFirst
+	VEXTRACTF128 $0x01, Y3, X7
+	VADDPS       X7, X3, X3
+	VPERMILPD    $0x01, X3, X7
+	VADDPS       X7, X3, X3
+	VMOVSHDUP    X3, X7
+	VADDSS       X7, X3, X3
+	VMOVSS       (BX), X7
+	VFMADD132SS  (SI), X3, X7
+	VMOVSS       X7, (BX)
 	ADDQ         $0x04, BX
 	ADDQ         $0x04, SI
+
+expFirst:
+	VSUBPS       128(CX), Y4, Y3
+	VSUBPS       160(CX), Y4, Y7
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y3, Y8
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y7, Y11
+	VMOVAPS      Y3, Y9
+	VFMADD213PS  Y0, Y1, Y9
+	VMOVAPS      Y7, Y12
+	VFMADD213PS  Y0, Y1, Y12
+	VSUBPS       Y0, Y9, Y10
+	VSUBPS       Y0, Y12, Y13
+	VFNMSUB231PS all3f317200<>+0(SB), Y10, Y3
+	VFNMSUB231PS all3f317200<>+0(SB), Y13, Y7
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y10, Y3
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y13, Y7
+	VMOVUPS      all3ab511e8<>+0(SB), Y10
+	VFMADD213PS  all3c091d10<>+0(SB), Y3, Y10
+	VMOVUPS      all3ab511e8<>+0(SB), Y13
+	VFMADD213PS  all3c091d10<>+0(SB), Y7, Y13
+	VPSLLD       $0x17, Y9, Y9
+	VPSLLD       $0x17, Y12, Y12
+	VFMADD213PS  all3d2aac79<>+0(SB), Y3, Y10
+	VFMADD213PS  all3d2aac79<>+0(SB), Y7, Y13
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y3, Y10
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y7, Y13
+	VFMADD213PS  all3efffffe<>+0(SB), Y3, Y10
+	VFMADD213PS  all3efffffe<>+0(SB), Y7, Y13
+	VFMADD213PS  Y2, Y3, Y10
+	VFMADD213PS  Y2, Y7, Y13
+	VFMADD213PS  Y2, Y3, Y10
+	VFMADD213PS  Y2, Y7, Y13
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y12, Y13, Y13
+	VANDPS       Y8, Y10, Y10
+	VANDPS       Y11, Y13, Y13
+	VMOVUPS      Y10, 128(CX)
+	VADDPS       Y10, Y5, Y5
+	VMOVUPS      Y13, 160(CX)
+	VADDPS       Y13, Y6, Y6
+	VSUBPS       192(CX), Y4, Y3
+	VSUBPS       224(CX), Y4, Y4
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y3, Y7
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y4, Y10
+	VMOVAPS      Y3, Y8
+	VFMADD213PS  Y0, Y1, Y8
+	VMOVAPS      Y4, Y11
+	VFMADD213PS  Y0, Y1, Y11
+	VSUBPS       Y0, Y8, Y9
+	VSUBPS       Y0, Y11, Y12
+	VFNMSUB231PS all3f317200<>+0(SB), Y9, Y3
+	VFNMSUB231PS all3f317200<>+0(SB), Y12, Y4
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y9, Y3
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y12, Y4
+	VMOVUPS      all3ab511e8<>+0(SB), Y9
+	VFMADD213PS  all3c091d10<>+0(SB), Y3, Y9
+	VMOVUPS      all3ab511e8<>+0(SB), Y12
+	VFMADD213PS  all3c091d10<>+0(SB), Y4, Y12
+	VPSLLD       $0x17, Y8, Y8
+	VPSLLD       $0x17, Y11, Y11
+	VFMADD213PS  all3d2aac79<>+0(SB), Y3, Y9
+	VFMADD213PS  all3d2aac79<>+0(SB), Y4, Y12
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y3, Y9
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y4, Y12
+	VFMADD213PS  all3efffffe<>+0(SB), Y3, Y9
+	VFMADD213PS  all3efffffe<>+0(SB), Y4, Y12
+	VFMADD213PS  Y2, Y3, Y9
+	VFMADD213PS  Y2, Y4, Y12
+	VFMADD213PS  Y2, Y3, Y9
+	VFMADD213PS  Y2, Y4, Y12
+	VMULPS       Y8, Y9, Y9
+	VMULPS       Y11, Y12, Y12
+	VANDPS       Y7, Y9, Y9
+	VANDPS       Y10, Y12, Y12
+	VMOVUPS      Y9, 192(CX)
+	VADDPS       Y9, Y5, Y5
+	VMOVUPS      Y12, 224(CX)
+	VADDPS       Y12, Y6, Y6
+	VADDPS       Y6, Y5, Y3
+	MOVQ         $0x00000001, R8
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x04, DX
 	DECQ         DI
 	JNE          expRow
+	VEXTRACTF128 $0x01, Y3, X0
+	VADDPS       X0, X3, X3
+	VPERMILPD    $0x01, X3, X0
+	VADDPS       X0, X3, X3
+	VMOVSHDUP    X3, X0
+	VADDSS       X0, X3, X3
+	VMOVSS       (BX), X0
+	VFMADD132SS  (SI), X3, X0
+	VMOVSS       X0, (BX)
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, SI
 	MOVB         AL, dead+40(FP)
 	VZEROUPPER
 	RET
@@ -5651,6 +5664,26 @@ DATA tailMasks<>+56(SB)/4, $0x00000000
 DATA tailMasks<>+60(SB)/4, $0x00000000
 GLOBL tailMasks<>(SB), RODATA|NOPTR, $64
 
+DATA allbfb8aa3b<>+0(SB)/4, $0xbfb8aa3b
+DATA allbfb8aa3b<>+4(SB)/4, $0xbfb8aa3b
+DATA allbfb8aa3b<>+8(SB)/4, $0xbfb8aa3b
+DATA allbfb8aa3b<>+12(SB)/4, $0xbfb8aa3b
+DATA allbfb8aa3b<>+16(SB)/4, $0xbfb8aa3b
+DATA allbfb8aa3b<>+20(SB)/4, $0xbfb8aa3b
+DATA allbfb8aa3b<>+24(SB)/4, $0xbfb8aa3b
+DATA allbfb8aa3b<>+28(SB)/4, $0xbfb8aa3b
+GLOBL allbfb8aa3b<>(SB), RODATA|NOPTR, $32
+
+DATA all42aeac4f<>+0(SB)/4, $0x42aeac4f
+DATA all42aeac4f<>+4(SB)/4, $0x42aeac4f
+DATA all42aeac4f<>+8(SB)/4, $0x42aeac4f
+DATA all42aeac4f<>+12(SB)/4, $0x42aeac4f
+DATA all42aeac4f<>+16(SB)/4, $0x42aeac4f
+DATA all42aeac4f<>+20(SB)/4, $0x42aeac4f
+DATA all42aeac4f<>+24(SB)/4, $0x42aeac4f
+DATA all42aeac4f<>+28(SB)/4, $0x42aeac4f
+GLOBL all42aeac4f<>(SB), RODATA|NOPTR, $32
+
 // func softmaxMaskedSIMD(s *float32, m *float32, l *float32, alpha *float32, live *uint64, rows int) (dead bool)
 // Requires: AVX, AVX2, FMA3
 TEXT ·softmaxMaskedSIMD(SB), NOSPLIT, $0-49
@@ -5659,66 +5692,65 @@ TEXT ·softmaxMaskedSIMD(SB), NOSPLIT, $0-49
 	MOVQ    alpha+24(FP), CX
 	MOVQ    rows+40(FP), DX
 	MOVQ    live+32(FP), BX
-	VMOVUPS bitOfLane<>+0(SB), Y0
-	VMOVUPS allff800000<>+0(SB), Y1
+	VMOVUPS allff800000<>+0(SB), Y0
 
 maxRow:
-	VMOVUPS      (AX), Y2
-	VPBROADCASTB (BX), Y3
-	VPAND        Y0, Y3, Y3
-	VPCMPEQD     Y0, Y3, Y3
-	VBLENDVPS    Y3, Y2, Y1, Y2
-	VMAXPS       Y1, Y2, Y2
-	VMOVUPS      32(AX), Y3
-	VPBROADCASTB 1(BX), Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQD     Y0, Y4, Y4
-	VBLENDVPS    Y4, Y3, Y1, Y3
-	VMAXPS       Y1, Y3, Y3
-	VMOVUPS      64(AX), Y4
-	VPBROADCASTB 2(BX), Y5
-	VPAND        Y0, Y5, Y5
-	VPCMPEQD     Y0, Y5, Y5
-	VBLENDVPS    Y5, Y4, Y1, Y4
-	VMAXPS       Y2, Y4, Y2
-	VMOVUPS      96(AX), Y4
-	VPBROADCASTB 3(BX), Y5
-	VPAND        Y0, Y5, Y5
-	VPCMPEQD     Y0, Y5, Y5
-	VBLENDVPS    Y5, Y4, Y1, Y4
-	VMAXPS       Y3, Y4, Y3
-	VMOVUPS      128(AX), Y4
-	VPBROADCASTB 4(BX), Y5
-	VPAND        Y0, Y5, Y5
-	VPCMPEQD     Y0, Y5, Y5
-	VBLENDVPS    Y5, Y4, Y1, Y4
-	VMAXPS       Y2, Y4, Y2
-	VMOVUPS      160(AX), Y4
-	VPBROADCASTB 5(BX), Y5
-	VPAND        Y0, Y5, Y5
-	VPCMPEQD     Y0, Y5, Y5
-	VBLENDVPS    Y5, Y4, Y1, Y4
-	VMAXPS       Y3, Y4, Y3
-	VMOVUPS      192(AX), Y4
-	VPBROADCASTB 6(BX), Y5
-	VPAND        Y0, Y5, Y5
-	VPCMPEQD     Y0, Y5, Y5
-	VBLENDVPS    Y5, Y4, Y1, Y4
-	VMAXPS       Y2, Y4, Y2
-	VMOVUPS      224(AX), Y4
-	VPBROADCASTB 7(BX), Y5
-	VPAND        Y0, Y5, Y5
-	VPCMPEQD     Y0, Y5, Y5
-	VBLENDVPS    Y5, Y4, Y1, Y4
-	VMAXPS       Y3, Y4, Y3
-	VMAXPS       Y3, Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X3
-	VMAXPS       X3, X2, X2
-	VPERMILPD    $0x01, X2, X3
-	VMAXPS       X3, X2, X2
-	VMOVSHDUP    X2, X3
-	VMAXSS       X3, X2, X2
-	VMOVSS       X2, (CX)
+	VMOVUPS      (AX), Y1
+	VPBROADCASTB (BX), Y2
+	VPAND        bitOfLane<>+0(SB), Y2, Y2
+	VPCMPEQD     bitOfLane<>+0(SB), Y2, Y2
+	VBLENDVPS    Y2, Y1, Y0, Y1
+	VMAXPS       Y0, Y1, Y1
+	VMOVUPS      32(AX), Y2
+	VPBROADCASTB 1(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, Y2, Y0, Y2
+	VMAXPS       Y0, Y2, Y2
+	VMOVUPS      64(AX), Y3
+	VPBROADCASTB 2(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, Y3, Y0, Y3
+	VMAXPS       Y1, Y3, Y1
+	VMOVUPS      96(AX), Y3
+	VPBROADCASTB 3(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, Y3, Y0, Y3
+	VMAXPS       Y2, Y3, Y2
+	VMOVUPS      128(AX), Y3
+	VPBROADCASTB 4(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, Y3, Y0, Y3
+	VMAXPS       Y1, Y3, Y1
+	VMOVUPS      160(AX), Y3
+	VPBROADCASTB 5(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, Y3, Y0, Y3
+	VMAXPS       Y2, Y3, Y2
+	VMOVUPS      192(AX), Y3
+	VPBROADCASTB 6(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, Y3, Y0, Y3
+	VMAXPS       Y1, Y3, Y1
+	VMOVUPS      224(AX), Y3
+	VPBROADCASTB 7(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, Y3, Y0, Y3
+	VMAXPS       Y2, Y3, Y2
+	VMAXPS       Y2, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X2
+	VMAXPS       X2, X1, X1
+	VPERMILPD    $0x01, X1, X2
+	VMAXPS       X2, X1, X1
+	VMOVSHDUP    X1, X2
+	VMAXSS       X2, X1, X1
+	VMOVSS       X1, (CX)
 	ADDQ         $0x00000100, AX
 	ADDQ         $0x04, CX
 	ADDQ         $0x08, BX
@@ -5726,14 +5758,13 @@ maxRow:
 	JNE          maxRow
 
 	// m' = max(m, alpha), alpha = exp(m − m')
-	MOVQ    m+8(FP), CX
-	MOVQ    alpha+24(FP), DX
-	MOVQ    rows+40(FP), BX
-	MOVQ    live+32(FP), AX
-	VMOVUPS bitOfLane<>+0(SB), Y0
-	XORQ    AX, AX
-	SUBQ    $0x08, BX
-	JL      tail2
+	MOVQ m+8(FP), CX
+	MOVQ alpha+24(FP), DX
+	MOVQ rows+40(FP), BX
+	MOVQ live+32(FP), AX
+	XORQ AX, AX
+	SUBQ $0x08, BX
+	JL   tail2
 
 loop2:
 	VMOVUPS      (CX), Y0
@@ -5817,231 +5848,245 @@ end2:
 	MOVQ    alpha+24(FP), SI
 	MOVQ    rows+40(FP), DI
 	MOVQ    live+32(FP), R8
-	VMOVUPS bitOfLane<>+0(SB), Y0
+	VMOVUPS all4b40007f<>+0(SB), Y0
+	VMOVUPS allbfb8aa3b<>+0(SB), Y1
+	VMOVUPS all3f800000<>+0(SB), Y2
+	XORQ    R9, R9
+	VXORPS  Y3, Y3, Y3
 
 expRow:
-	VBROADCASTSS (DX), Y1
-	VCMPPS       $0x00, allff800000<>+0(SB), Y1, Y2
-	VANDNPS      Y1, Y2, Y1
-	VMOVUPS      (CX), Y2
-	VSUBPS       Y1, Y2, Y2
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y2, Y5
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y3
-	VFMADD213PS  all4b40007f<>+0(SB), Y2, Y3
-	VSUBPS       all4b40007f<>+0(SB), Y3, Y4
-	VFNMADD231PS all3f317200<>+0(SB), Y4, Y2
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y4, Y2
-	VMOVUPS      all3ab511e8<>+0(SB), Y4
-	VFMADD213PS  all3c091d10<>+0(SB), Y2, Y4
-	VFMADD213PS  all3d2aac79<>+0(SB), Y2, Y4
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y2, Y4
-	VFMADD213PS  all3efffffe<>+0(SB), Y2, Y4
-	VFMADD213PS  all3f800000<>+0(SB), Y2, Y4
-	VFMADD213PS  all3f800000<>+0(SB), Y2, Y4
-	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y4, Y4
-	VANDPS       Y5, Y4, Y4
-	VMOVUPS      all80000000<>+0(SB), Y2
-	VPBROADCASTB (R8), Y3
-	VPAND        Y0, Y3, Y3
-	VPCMPEQD     Y0, Y3, Y3
-	VBLENDVPS    Y3, Y4, Y2, Y4
-	VMOVUPS      Y4, (CX)
-	VMOVAPS      Y4, Y2
-	VMOVUPS      32(CX), Y3
-	VSUBPS       Y1, Y3, Y3
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y3, Y6
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y4
-	VFMADD213PS  all4b40007f<>+0(SB), Y3, Y4
-	VSUBPS       all4b40007f<>+0(SB), Y4, Y5
-	VFNMADD231PS all3f317200<>+0(SB), Y5, Y3
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y3
-	VMOVUPS      all3ab511e8<>+0(SB), Y5
-	VFMADD213PS  all3c091d10<>+0(SB), Y3, Y5
-	VFMADD213PS  all3d2aac79<>+0(SB), Y3, Y5
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y3, Y5
-	VFMADD213PS  all3efffffe<>+0(SB), Y3, Y5
-	VFMADD213PS  all3f800000<>+0(SB), Y3, Y5
-	VFMADD213PS  all3f800000<>+0(SB), Y3, Y5
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y5, Y5
-	VANDPS       Y6, Y5, Y5
-	VMOVUPS      all80000000<>+0(SB), Y3
-	VPBROADCASTB 1(R8), Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQD     Y0, Y4, Y4
-	VBLENDVPS    Y4, Y5, Y3, Y5
-	VMOVUPS      Y5, 32(CX)
-	VMOVAPS      Y5, Y3
-	VMOVUPS      64(CX), Y4
-	VSUBPS       Y1, Y4, Y4
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y4, Y7
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y5
-	VFMADD213PS  all4b40007f<>+0(SB), Y4, Y5
-	VSUBPS       all4b40007f<>+0(SB), Y5, Y6
-	VFNMADD231PS all3f317200<>+0(SB), Y6, Y4
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y6, Y4
+	VBROADCASTSS (DX), Y4
+	VCMPPS       $0x00, allff800000<>+0(SB), Y4, Y5
+	VANDNPS      Y4, Y5, Y4
+	VSUBPS       (CX), Y4, Y5
+	VSUBPS       32(CX), Y4, Y7
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y5, Y8
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y7, Y11
+	VMOVAPS      Y5, Y9
+	VFMADD213PS  Y0, Y1, Y9
+	VMOVAPS      Y7, Y12
+	VFMADD213PS  Y0, Y1, Y12
+	VSUBPS       Y0, Y9, Y10
+	VSUBPS       Y0, Y12, Y6
+	VFNMSUB231PS all3f317200<>+0(SB), Y10, Y5
+	VFNMSUB231PS all3f317200<>+0(SB), Y6, Y7
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y10, Y5
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y6, Y7
+	VMOVUPS      all3ab511e8<>+0(SB), Y10
+	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y10
 	VMOVUPS      all3ab511e8<>+0(SB), Y6
-	VFMADD213PS  all3c091d10<>+0(SB), Y4, Y6
-	VFMADD213PS  all3d2aac79<>+0(SB), Y4, Y6
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y4, Y6
-	VFMADD213PS  all3efffffe<>+0(SB), Y4, Y6
-	VFMADD213PS  all3f800000<>+0(SB), Y4, Y6
-	VFMADD213PS  all3f800000<>+0(SB), Y4, Y6
-	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y6, Y6
-	VANDPS       Y7, Y6, Y6
-	VMOVUPS      all80000000<>+0(SB), Y4
-	VPBROADCASTB 2(R8), Y5
-	VPAND        Y0, Y5, Y5
-	VPCMPEQD     Y0, Y5, Y5
-	VBLENDVPS    Y5, Y6, Y4, Y6
-	VMOVUPS      Y6, 64(CX)
-	VADDPS       Y6, Y2, Y2
-	VMOVUPS      96(CX), Y4
-	VSUBPS       Y1, Y4, Y4
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y4, Y7
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y5
-	VFMADD213PS  all4b40007f<>+0(SB), Y4, Y5
-	VSUBPS       all4b40007f<>+0(SB), Y5, Y6
-	VFNMADD231PS all3f317200<>+0(SB), Y6, Y4
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y6, Y4
-	VMOVUPS      all3ab511e8<>+0(SB), Y6
-	VFMADD213PS  all3c091d10<>+0(SB), Y4, Y6
-	VFMADD213PS  all3d2aac79<>+0(SB), Y4, Y6
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y4, Y6
-	VFMADD213PS  all3efffffe<>+0(SB), Y4, Y6
-	VFMADD213PS  all3f800000<>+0(SB), Y4, Y6
-	VFMADD213PS  all3f800000<>+0(SB), Y4, Y6
-	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y6, Y6
-	VANDPS       Y7, Y6, Y6
-	VMOVUPS      all80000000<>+0(SB), Y4
-	VPBROADCASTB 3(R8), Y5
-	VPAND        Y0, Y5, Y5
-	VPCMPEQD     Y0, Y5, Y5
-	VBLENDVPS    Y5, Y6, Y4, Y6
-	VMOVUPS      Y6, 96(CX)
-	VADDPS       Y6, Y3, Y3
-	VMOVUPS      128(CX), Y4
-	VSUBPS       Y1, Y4, Y4
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y4, Y7
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y5
-	VFMADD213PS  all4b40007f<>+0(SB), Y4, Y5
-	VSUBPS       all4b40007f<>+0(SB), Y5, Y6
-	VFNMADD231PS all3f317200<>+0(SB), Y6, Y4
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y6, Y4
-	VMOVUPS      all3ab511e8<>+0(SB), Y6
-	VFMADD213PS  all3c091d10<>+0(SB), Y4, Y6
-	VFMADD213PS  all3d2aac79<>+0(SB), Y4, Y6
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y4, Y6
-	VFMADD213PS  all3efffffe<>+0(SB), Y4, Y6
-	VFMADD213PS  all3f800000<>+0(SB), Y4, Y6
-	VFMADD213PS  all3f800000<>+0(SB), Y4, Y6
-	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y6, Y6
-	VANDPS       Y7, Y6, Y6
-	VMOVUPS      all80000000<>+0(SB), Y4
-	VPBROADCASTB 4(R8), Y5
-	VPAND        Y0, Y5, Y5
-	VPCMPEQD     Y0, Y5, Y5
-	VBLENDVPS    Y5, Y6, Y4, Y6
-	VMOVUPS      Y6, 128(CX)
-	VADDPS       Y6, Y2, Y2
-	VMOVUPS      160(CX), Y4
-	VSUBPS       Y1, Y4, Y4
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y4, Y7
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y5
-	VFMADD213PS  all4b40007f<>+0(SB), Y4, Y5
-	VSUBPS       all4b40007f<>+0(SB), Y5, Y6
-	VFNMADD231PS all3f317200<>+0(SB), Y6, Y4
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y6, Y4
-	VMOVUPS      all3ab511e8<>+0(SB), Y6
-	VFMADD213PS  all3c091d10<>+0(SB), Y4, Y6
-	VFMADD213PS  all3d2aac79<>+0(SB), Y4, Y6
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y4, Y6
-	VFMADD213PS  all3efffffe<>+0(SB), Y4, Y6
-	VFMADD213PS  all3f800000<>+0(SB), Y4, Y6
-	VFMADD213PS  all3f800000<>+0(SB), Y4, Y6
-	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y6, Y6
-	VANDPS       Y7, Y6, Y6
-	VMOVUPS      all80000000<>+0(SB), Y4
-	VPBROADCASTB 5(R8), Y5
-	VPAND        Y0, Y5, Y5
-	VPCMPEQD     Y0, Y5, Y5
-	VBLENDVPS    Y5, Y6, Y4, Y6
-	VMOVUPS      Y6, 160(CX)
-	VADDPS       Y6, Y3, Y3
-	VMOVUPS      192(CX), Y4
-	VSUBPS       Y1, Y4, Y4
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y4, Y7
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y5
-	VFMADD213PS  all4b40007f<>+0(SB), Y4, Y5
-	VSUBPS       all4b40007f<>+0(SB), Y5, Y6
-	VFNMADD231PS all3f317200<>+0(SB), Y6, Y4
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y6, Y4
-	VMOVUPS      all3ab511e8<>+0(SB), Y6
-	VFMADD213PS  all3c091d10<>+0(SB), Y4, Y6
-	VFMADD213PS  all3d2aac79<>+0(SB), Y4, Y6
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y4, Y6
-	VFMADD213PS  all3efffffe<>+0(SB), Y4, Y6
-	VFMADD213PS  all3f800000<>+0(SB), Y4, Y6
-	VFMADD213PS  all3f800000<>+0(SB), Y4, Y6
-	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y6, Y6
-	VANDPS       Y7, Y6, Y6
-	VMOVUPS      all80000000<>+0(SB), Y4
-	VPBROADCASTB 6(R8), Y5
-	VPAND        Y0, Y5, Y5
-	VPCMPEQD     Y0, Y5, Y5
-	VBLENDVPS    Y5, Y6, Y4, Y6
-	VMOVUPS      Y6, 192(CX)
-	VADDPS       Y6, Y2, Y2
-	VMOVUPS      224(CX), Y4
-	VSUBPS       Y1, Y4, Y4
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y4, Y6
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y1
-	VFMADD213PS  all4b40007f<>+0(SB), Y4, Y1
-	VSUBPS       all4b40007f<>+0(SB), Y1, Y5
-	VFNMADD231PS all3f317200<>+0(SB), Y5, Y4
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y4
-	VMOVUPS      all3ab511e8<>+0(SB), Y5
-	VFMADD213PS  all3c091d10<>+0(SB), Y4, Y5
-	VFMADD213PS  all3d2aac79<>+0(SB), Y4, Y5
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y4, Y5
-	VFMADD213PS  all3efffffe<>+0(SB), Y4, Y5
-	VFMADD213PS  all3f800000<>+0(SB), Y4, Y5
-	VFMADD213PS  all3f800000<>+0(SB), Y4, Y5
-	VPSLLD       $0x17, Y1, Y1
-	VMULPS       Y1, Y5, Y5
-	VANDPS       Y6, Y5, Y5
-	VMOVUPS      all80000000<>+0(SB), Y1
-	VPBROADCASTB 7(R8), Y4
-	VPAND        Y0, Y4, Y4
-	VPCMPEQD     Y0, Y4, Y4
-	VBLENDVPS    Y4, Y5, Y1, Y5
-	VMOVUPS      Y5, 224(CX)
-	VADDPS       Y5, Y3, Y3
-	VADDPS       Y3, Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X2
-	VPERMILPD    $0x01, X2, X1
-	VADDPS       X1, X2, X2
-	VMOVSHDUP    X2, X1
-	VADDSS       X1, X2, X2
-	VXORPS       X1, X1, X1
-	VADDSS       X1, X2, X2
-	VMOVSS       (BX), X1
-	VFMADD132SS  (SI), X2, X1
-	VMOVSS       X1, (BX)
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x04, DX
+	VFMADD213PS  all3c091d10<>+0(SB), Y7, Y6
+	VPSLLD       $0x17, Y9, Y9
+	VPSLLD       $0x17, Y12, Y12
+	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y10
+	VFMADD213PS  all3d2aac79<>+0(SB), Y7, Y6
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y10
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y7, Y6
+	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y10
+	VFMADD213PS  all3efffffe<>+0(SB), Y7, Y6
+	VFMADD213PS  Y2, Y5, Y10
+	VFMADD213PS  Y2, Y7, Y6
+	VFMADD213PS  Y2, Y5, Y10
+	VFMADD213PS  Y2, Y7, Y6
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y12, Y6, Y6
+	VANDPS       Y8, Y10, Y10
+	VANDPS       Y11, Y6, Y6
+	VMOVUPS      all80000000<>+0(SB), Y5
+	VPBROADCASTB (R8), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VBLENDVPS    Y7, Y10, Y5, Y10
+	VMOVUPS      Y10, (CX)
+	VMOVAPS      Y10, Y5
+	VMOVUPS      all80000000<>+0(SB), Y7
+	VPBROADCASTB 1(R8), Y8
+	VPAND        bitOfLane<>+0(SB), Y8, Y8
+	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
+	VBLENDVPS    Y8, Y6, Y7, Y6
+	VMOVUPS      Y6, 32(CX)
+	VMOVAPS      Y6, Y6
+	VSUBPS       64(CX), Y4, Y7
+	VSUBPS       96(CX), Y4, Y8
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y7, Y9
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y8, Y12
+	VMOVAPS      Y7, Y10
+	VFMADD213PS  Y0, Y1, Y10
+	VMOVAPS      Y8, Y13
+	VFMADD213PS  Y0, Y1, Y13
+	VSUBPS       Y0, Y10, Y11
+	VSUBPS       Y0, Y13, Y14
+	VFNMSUB231PS all3f317200<>+0(SB), Y11, Y7
+	VFNMSUB231PS all3f317200<>+0(SB), Y14, Y8
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y11, Y7
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y14, Y8
+	VMOVUPS      all3ab511e8<>+0(SB), Y11
+	VFMADD213PS  all3c091d10<>+0(SB), Y7, Y11
+	VMOVUPS      all3ab511e8<>+0(SB), Y14
+	VFMADD213PS  all3c091d10<>+0(SB), Y8, Y14
+	VPSLLD       $0x17, Y10, Y10
+	VPSLLD       $0x17, Y13, Y13
+	VFMADD213PS  all3d2aac79<>+0(SB), Y7, Y11
+	VFMADD213PS  all3d2aac79<>+0(SB), Y8, Y14
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y7, Y11
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y8, Y14
+	VFMADD213PS  all3efffffe<>+0(SB), Y7, Y11
+	VFMADD213PS  all3efffffe<>+0(SB), Y8, Y14
+	VFMADD213PS  Y2, Y7, Y11
+	VFMADD213PS  Y2, Y8, Y14
+	VFMADD213PS  Y2, Y7, Y11
+	VFMADD213PS  Y2, Y8, Y14
+	VMULPS       Y10, Y11, Y11
+	VMULPS       Y13, Y14, Y14
+	VANDPS       Y9, Y11, Y11
+	VANDPS       Y12, Y14, Y14
+	VMOVUPS      all80000000<>+0(SB), Y7
+	VPBROADCASTB 2(R8), Y8
+	VPAND        bitOfLane<>+0(SB), Y8, Y8
+	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
+	VBLENDVPS    Y8, Y11, Y7, Y11
+	VMOVUPS      Y11, 64(CX)
+	VADDPS       Y11, Y5, Y5
+	VMOVUPS      all80000000<>+0(SB), Y7
+	VPBROADCASTB 3(R8), Y8
+	VPAND        bitOfLane<>+0(SB), Y8, Y8
+	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
+	VBLENDVPS    Y8, Y14, Y7, Y14
+	VMOVUPS      Y14, 96(CX)
+	VADDPS       Y14, Y6, Y6
+	TESTQ        R9, R9
+	JE           expFirst
+	VEXTRACTF128 $0x01, Y3, X7
+	VADDPS       X7, X3, X3
+	VPERMILPD    $0x01, X3, X7
+	VADDPS       X7, X3, X3
+	VMOVSHDUP    X3, X7
+	VADDSS       X7, X3, X3
+	VXORPS       X7, X7, X7
+	VADDSS       X7, X3, X3
+	VMOVSS       (BX), X7
+	VFMADD132SS  (SI), X3, X7
+	VMOVSS       X7, (BX)
 	ADDQ         $0x04, BX
 	ADDQ         $0x04, SI
+
+expFirst:
+	VSUBPS       128(CX), Y4, Y3
+	VSUBPS       160(CX), Y4, Y7
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y3, Y8
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y7, Y11
+	VMOVAPS      Y3, Y9
+	VFMADD213PS  Y0, Y1, Y9
+	VMOVAPS      Y7, Y12
+	VFMADD213PS  Y0, Y1, Y12
+	VSUBPS       Y0, Y9, Y10
+	VSUBPS       Y0, Y12, Y13
+	VFNMSUB231PS all3f317200<>+0(SB), Y10, Y3
+	VFNMSUB231PS all3f317200<>+0(SB), Y13, Y7
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y10, Y3
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y13, Y7
+	VMOVUPS      all3ab511e8<>+0(SB), Y10
+	VFMADD213PS  all3c091d10<>+0(SB), Y3, Y10
+	VMOVUPS      all3ab511e8<>+0(SB), Y13
+	VFMADD213PS  all3c091d10<>+0(SB), Y7, Y13
+	VPSLLD       $0x17, Y9, Y9
+	VPSLLD       $0x17, Y12, Y12
+	VFMADD213PS  all3d2aac79<>+0(SB), Y3, Y10
+	VFMADD213PS  all3d2aac79<>+0(SB), Y7, Y13
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y3, Y10
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y7, Y13
+	VFMADD213PS  all3efffffe<>+0(SB), Y3, Y10
+	VFMADD213PS  all3efffffe<>+0(SB), Y7, Y13
+	VFMADD213PS  Y2, Y3, Y10
+	VFMADD213PS  Y2, Y7, Y13
+	VFMADD213PS  Y2, Y3, Y10
+	VFMADD213PS  Y2, Y7, Y13
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y12, Y13, Y13
+	VANDPS       Y8, Y10, Y10
+	VANDPS       Y11, Y13, Y13
+	VMOVUPS      all80000000<>+0(SB), Y3
+	VPBROADCASTB 4(R8), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VBLENDVPS    Y7, Y10, Y3, Y10
+	VMOVUPS      Y10, 128(CX)
+	VADDPS       Y10, Y5, Y5
+	VMOVUPS      all80000000<>+0(SB), Y3
+	VPBROADCASTB 5(R8), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VBLENDVPS    Y7, Y13, Y3, Y13
+	VMOVUPS      Y13, 160(CX)
+	VADDPS       Y13, Y6, Y6
+	VSUBPS       192(CX), Y4, Y3
+	VSUBPS       224(CX), Y4, Y4
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y3, Y7
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y4, Y10
+	VMOVAPS      Y3, Y8
+	VFMADD213PS  Y0, Y1, Y8
+	VMOVAPS      Y4, Y11
+	VFMADD213PS  Y0, Y1, Y11
+	VSUBPS       Y0, Y8, Y9
+	VSUBPS       Y0, Y11, Y12
+	VFNMSUB231PS all3f317200<>+0(SB), Y9, Y3
+	VFNMSUB231PS all3f317200<>+0(SB), Y12, Y4
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y9, Y3
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y12, Y4
+	VMOVUPS      all3ab511e8<>+0(SB), Y9
+	VFMADD213PS  all3c091d10<>+0(SB), Y3, Y9
+	VMOVUPS      all3ab511e8<>+0(SB), Y12
+	VFMADD213PS  all3c091d10<>+0(SB), Y4, Y12
+	VPSLLD       $0x17, Y8, Y8
+	VPSLLD       $0x17, Y11, Y11
+	VFMADD213PS  all3d2aac79<>+0(SB), Y3, Y9
+	VFMADD213PS  all3d2aac79<>+0(SB), Y4, Y12
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y3, Y9
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y4, Y12
+	VFMADD213PS  all3efffffe<>+0(SB), Y3, Y9
+	VFMADD213PS  all3efffffe<>+0(SB), Y4, Y12
+	VFMADD213PS  Y2, Y3, Y9
+	VFMADD213PS  Y2, Y4, Y12
+	VFMADD213PS  Y2, Y3, Y9
+	VFMADD213PS  Y2, Y4, Y12
+	VMULPS       Y8, Y9, Y9
+	VMULPS       Y11, Y12, Y12
+	VANDPS       Y7, Y9, Y9
+	VANDPS       Y10, Y12, Y12
+	VMOVUPS      all80000000<>+0(SB), Y3
+	VPBROADCASTB 6(R8), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, Y9, Y3, Y9
+	VMOVUPS      Y9, 192(CX)
+	VADDPS       Y9, Y5, Y5
+	VMOVUPS      all80000000<>+0(SB), Y3
+	VPBROADCASTB 7(R8), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, Y12, Y3, Y12
+	VMOVUPS      Y12, 224(CX)
+	VADDPS       Y12, Y6, Y6
+	VADDPS       Y6, Y5, Y3
+	MOVQ         $0x00000001, R9
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x04, DX
 	ADDQ         $0x08, R8
 	DECQ         DI
 	JNE          expRow
+	VEXTRACTF128 $0x01, Y3, X0
+	VADDPS       X0, X3, X3
+	VPERMILPD    $0x01, X3, X0
+	VADDPS       X0, X3, X3
+	VMOVSHDUP    X3, X0
+	VADDSS       X0, X3, X3
+	VXORPS       X0, X0, X0
+	VADDSS       X0, X3, X3
+	VMOVSS       (BX), X0
+	VFMADD132SS  (SI), X3, X0
+	VMOVSS       X0, (BX)
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, SI
 	MOVB         AL, dead+48(FP)
 	VZEROUPPER
 	RET

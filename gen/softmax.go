@@ -13,7 +13,6 @@ type softmaxProgram struct {
 	masked                  bool
 	s, m, l, alpha, live, n reg.GPVirtual
 	dead                    reg.GPVirtual
-	bits                    reg.VecVirtual
 }
 
 func softmaxKernel(masked bool) {
@@ -48,8 +47,6 @@ func (k *softmaxProgram) load(names ...string) {
 	}
 	if k.masked {
 		k.live = param("live")
-		k.bits = YMM()
-		VMOVUPS(bitOfLane(), k.bits)
 	}
 }
 
@@ -57,8 +54,8 @@ func (k *softmaxProgram) load(names ...string) {
 func (k *softmaxProgram) keep(v int) reg.VecVirtual {
 	keep := YMM()
 	VPBROADCASTB(Mem{Base: k.live, Disp: v}, keep)
-	VPAND(k.bits, keep, keep)
-	VPCMPEQD(k.bits, keep, keep)
+	VPAND(bitOfLane(), keep, keep)
+	VPCMPEQD(bitOfLane(), keep, keep)
 	return keep
 }
 
@@ -120,27 +117,52 @@ func (k *softmaxProgram) factors() {
 	SETNE(k.dead.As8())
 }
 
-// weights replaces the scores by exp(s − m') and moves the sums on.
+// expWidth vectors go through exp together, step by step: each step's results
+// are needed a full round later, which hides the latency of FMA. With more there
+// would be no registers left for constants.
+const expWidth = 2
+
+// weights replaces the scores by exp(s − m') and moves the sums on. The fold of
+// a row's sum is a long chain at the end of a long row: it would fill the
+// processor's window with waiting instructions, so it runs within the next row.
 func (k *softmaxProgram) weights() {
 	Comment("p_j = exp(s_j − m'), l = FMA(l, alpha, Σp)")
 	k.load("s", "m", "l", "alpha", "rows")
+	e := newExpGroup()
+	last := GP64() // the row before has a sum to fold
+	XORQ(last, last)
+	sums := YMM() // of the row before
+	VXORPS(sums, sums, sums)
 	Label("expRow")
 	base, dead := YMM(), YMM()
 	VBROADCASTSS(Mem{Base: k.m}, base)
 	VCMPPS(Imm(equal), u32(bitsNegInf), base, dead)
 	VANDNPS(base, dead, base)
 	sum := [2]reg.VecVirtual{YMM(), YMM()}
-	for v := range block / lanes {
-		p := k.weight(v, base)
-		VMOVUPS(p, Mem{Base: k.s, Disp: v * vector})
-		if v < 2 {
-			VMOVAPS(p, sum[v])
-			continue
+	for v := 0; v < block/lanes; v += expWidth {
+		k.weightGroup(e, v, base, sum)
+		if v == expWidth {
+			TESTQ(last, last)
+			JE(LabelRef("expFirst"))
+			k.sumRow(sums)
+			Label("expFirst")
 		}
-		VADDPS(p, sum[v%2], sum[v%2])
 	}
-	VADDPS(sum[1], sum[0], sum[0])
-	total := foldAdd(sum[0]).AsX()
+	VADDPS(sum[1], sum[0], sums)
+	MOVQ(U32(1), last)
+	ADDQ(imm(blockBytes), k.s)
+	ADDQ(Imm(4), k.m)
+	if k.masked {
+		ADDQ(Imm(8), k.live)
+	}
+	DECQ(k.n)
+	JNE(LabelRef("expRow"))
+	k.sumRow(sums)
+}
+
+// sumRow is l = FMA(l, alpha, Σp), on to the next row.
+func (k *softmaxProgram) sumRow(sums reg.VecVirtual) {
+	total := foldAdd(sums).AsX()
 	if k.masked { // the sum of nothing but −0 is +0
 		zero := XMM()
 		VXORPS(zero, zero, zero)
@@ -150,27 +172,30 @@ func (k *softmaxProgram) weights() {
 	VMOVSS(Mem{Base: k.l}, l)
 	VFMADD132SS(Mem{Base: k.alpha}, total, l)
 	VMOVSS(l, Mem{Base: k.l})
-	ADDQ(imm(blockBytes), k.s)
-	for _, p := range []reg.GPVirtual{k.m, k.l, k.alpha} {
-		ADDQ(Imm(4), p)
-	}
-	if k.masked {
-		ADDQ(Imm(8), k.live)
-	}
-	DECQ(k.n)
-	JNE(LabelRef("expRow"))
+	ADDQ(Imm(4), k.l)
+	ADDQ(Imm(4), k.alpha)
 }
 
-// weight is the weight of vector v of the row: −0 for keys that are not live.
-func (k *softmaxProgram) weight(v int, base reg.VecVirtual) reg.VecVirtual {
-	x := YMM()
-	VMOVUPS(Mem{Base: k.s, Disp: v * vector}, x)
-	VSUBPS(base, x, x)
-	p := expFlush(x)
-	if k.masked {
-		gone := YMM()
-		VMOVUPS(u32(bitsSign), gone)
-		VBLENDVPS(k.keep(v), p, gone, p)
+// weightGroup computes expWidth vectors of weights from vector v on, −0 for
+// keys that are not live, and adds them to the row's sums.
+func (k *softmaxProgram) weightGroup(e *expGroup, v int, base reg.VecVirtual, sum [2]reg.VecVirtual) {
+	var y [expWidth]reg.VecVirtual
+	for i := range y {
+		y[i] = YMM()
+		VSUBPS(Mem{Base: k.s, Disp: (v + i) * vector}, base, y[i]) // m' − s ≥ 0
 	}
-	return p
+	p := e.emit(y)
+	for i, p := range p {
+		if k.masked {
+			gone := YMM()
+			VMOVUPS(u32(bitsSign), gone)
+			VBLENDVPS(k.keep(v+i), p, gone, p)
+		}
+		VMOVUPS(p, Mem{Base: k.s, Disp: (v + i) * vector})
+		if v == 0 {
+			VMOVAPS(p, sum[i])
+		} else {
+			VADDPS(p, sum[i], sum[i])
+		}
+	}
 }
