@@ -65,14 +65,6 @@ var hotPaths = []struct {
 	{"Implementation", func() error { return use32(float32(len(Implementation()))) }},
 }
 
-var used32 float32
-
-// use32 keeps a result alive.
-func use32(x float32) error {
-	used32 = x
-	return nil
-}
-
 func TestNoAllocation(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		for _, path := range hotPaths {

@@ -1,0 +1,176 @@
+package attn
+
+import (
+	"fmt"
+	"testing"
+)
+
+// benchShape is a case that the published comparisons measure.
+type benchShape struct {
+	name string
+	shape
+	causal Causal
+	shown  float64 // of the pairs of query and key, the share that is visible
+}
+
+var benchShapes = []benchShape{
+	{"prefill/d=64/causal=false", shape{1, 8, 1, 1024, 1024, 64, 64}, Full, 1},
+	{"prefill/d=64/causal=true", shape{1, 8, 1, 1024, 1024, 64, 64}, TopLeft, 0.5},
+	{"prefill/d=128/causal=false", shape{1, 8, 1, 2048, 2048, 128, 128}, Full, 1},
+	{"prefill/d=128/causal=true", shape{1, 8, 1, 2048, 2048, 128, 128}, TopLeft, 0.5},
+	{"bert/d=64", shape{8, 12, 1, 128, 128, 64, 64}, Full, 1},
+	{"decode/d=128", shape{1, 32, 1, 1, 4096, 128, 128}, Full, 1},
+	{"decode_gqa/d=128", shape{1, 8, 4, 1, 4096, 128, 128}, Full, 1},
+	{"tiny/d=64", shape{1, 1, 1, 16, 16, 64, 64}, Full, 1},
+	{"ragged/d=80", shape{1, 8, 1, 1000, 1000, 80, 80}, Full, 1},
+	{"ragged/d=40", shape{1, 8, 1, 1023, 1025, 40, 40}, Full, 1},
+}
+
+// flops is the useful work of a call: 4·B·H·Lq·Lk·D, of which a causal mask leaves half.
+func (s *benchShape) flops() float64 {
+	return s.shown * 2 * float64(s.b*s.kvh*s.group) * float64(s.lq) * float64(s.lk) * float64(s.d+s.dv)
+}
+
+func (s *benchShape) problem() *problem {
+	p := newProblem(random(s.name), normal, s.shape)
+	p.opt.Causal = s.causal
+	return p
+}
+
+// perSecond reports work in units of 10⁹ a second.
+func perSecond(b *testing.B, perCall float64, unit string) {
+	b.ReportMetric(perCall*float64(b.N)/b.Elapsed().Seconds()/1e9, unit)
+}
+
+func (s *benchShape) run(b *testing.B, p *problem, call func(dst Tensor) error) {
+	dst := BHLD(make([]float32, p.q.B*p.q.H*p.q.L*p.v.D), p.q.B, p.q.H, p.q.L, p.v.D)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := call(dst); err != nil {
+			b.Fatal(err)
+		}
+	}
+	perSecond(b, s.flops(), "GFLOP/s")
+	if s.lq == 1 {
+		perSecond(b, 4*float64(len(p.k.Data)+len(p.v.Data)), "GB/s")
+	}
+}
+
+func BenchmarkAttend(b *testing.B) {
+	for _, s := range benchShapes {
+		b.Run(s.name, func(b *testing.B) {
+			p := s.problem()
+			s.run(b, p, func(dst Tensor) error { return Attend(dst, p.q, p.k, p.v, &p.opt) })
+		})
+	}
+}
+
+func BenchmarkCache(b *testing.B) {
+	for _, s := range benchShapes {
+		b.Run(s.name, func(b *testing.B) {
+			p := s.problem()
+			c, err := NewCache(CacheConfig{Batch: s.b, KVHeads: s.kvh, HeadDim: s.d, ValueDim: s.dv, Capacity: s.lk})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := c.Append(p.k, p.v); err != nil {
+				b.Fatal(err)
+			}
+			s.run(b, p, func(dst Tensor) error { return c.Attend(dst, p.q, &p.opt) })
+		})
+	}
+}
+
+// BenchmarkOptions shows what each option costs on top of plain attention.
+func BenchmarkOptions(b *testing.B) {
+	s := benchShape{"options", shape{1, 8, 1, 512, 512, 64, 64}, Full, 1}
+	mask := BHLD(make([]bool, 512*512), 1, 1, 512, 512)
+	for i := range mask.Data {
+		mask.Data[i] = i%7 != 0
+	}
+	bias := tensor(random("bias"), normal, 1, 1, 512, 512)
+	heads := make([]float32, 8)
+	for _, o := range []struct {
+		name  string
+		shown float64 // the share of the pairs that are visible by position
+		opt   Options
+	}{
+		{"none", 1, Options{}},
+		{"mask", 1, Options{Mask: &mask}},
+		{"bias", 1, Options{Bias: &bias}},
+		{"softcap", 1, Options{Softcap: 30}},
+		{"slopes", 1, Options{Slopes: heads}},
+		{"sinks", 1, Options{Sinks: heads}},
+		{"window=64", 65. / 512, Options{Window: &Window{Left: 64, Right: 0}}},
+		{"lse", 1, Options{LSE: make([]float32, 8*512)}},
+	} {
+		b.Run(o.name, func(b *testing.B) {
+			p, s := s.problem(), s
+			s.shown = o.shown
+			s.run(b, p, func(dst Tensor) error { return Attend(dst, p.q, p.k, p.v, &o.opt) })
+		})
+	}
+}
+
+// The passes alone, on operands in the L1 cache.
+func BenchmarkKernel(b *testing.B) {
+	for _, d := range []int{64, 128} {
+		benchmarkPasses(b, d)
+	}
+	x, dst := tensor(random("x"), normal, 1, 1, 1, 1024).Data, make([]float32, 1024)
+	for _, k := range []struct {
+		name string
+		call func()
+	}{
+		{"exp", func() { exp(dst, x) }},
+		{"dot", func() { used32 = dot(x, x) }},
+		{"max", func() { used32 = maxOf(x) }},
+		{"softcap", func() { softcap(dst, 30) }},
+	} {
+		b.Run(k.name+"/n=1024", func(b *testing.B) {
+			for b.Loop() {
+				k.call()
+			}
+			perSecond(b, float64(len(x)), "Gelem/s")
+		})
+	}
+}
+
+func benchmarkPasses(b *testing.B, d int) {
+	r := random("passes")
+	const rows = tileRows
+	q, k, v := tensor(r, normal, 1, 1, rows, d).Data, tensor(r, normal, 1, 1, Block, d).Data, tensor(r, normal, 1, 1, Block, d).Data
+	packed, values := make([]float32, Block*d), values{keys: Block, cols: d, stride: panel, panelStride: Block * panel}
+	s, o := make([]float32, rows*Block), make([]float32, rows*d)
+	m, l, alpha := make([]float32, rows), make([]float32, rows), make([]float32, rows)
+	live := make([]uint64, rows)
+	for i := range live {
+		live[i] = ^uint64(0) >> i
+	}
+	scores := tensor(r, normal, 1, 1, rows, Block).Data
+	const products = 2 * rows * Block
+	for _, pass := range []struct {
+		name string
+		work float64
+		unit string
+		call func()
+	}{
+		{"pack_keys", float64(Block * d), "Gelem/s", func() { packKeys(packed, k, d, Block, d) }},
+		{"pack_values", float64(Block * d), "Gelem/s", func() { packValues(packed, v, d, Block, d) }},
+		{"score", float64(products * d), "GFLOP/s", func() { score(s, q, k, rows, d, Block/panel) }},
+		{"score_rows", float64(products * d), "GFLOP/s", func() { scoreRows(s, q, k, rows, d, d, Block) }},
+		{"softmax", rows * Block, "Gelem/s", func() { copy(s, scores); softmax(s, m, l, alpha, rows) }},
+		{"softmax_masked", rows * Block, "Gelem/s", func() { copy(s, scores); softmaxMasked(s, m, l, alpha, live, rows) }},
+		{"accumulate", float64(products * d), "GFLOP/s", func() { accumulate(o, scores, v, alpha, rows, d, Block, &values) }},
+		{"accumulate_masked", float64(products * d), "GFLOP/s", func() { accumulateMasked(o, scores, v, alpha, rows, d, Block, &values) }},
+	} {
+		b.Run(fmt.Sprintf("%s/d=%d", pass.name, d), func(b *testing.B) {
+			clear(m)
+			clear(l)
+			for b.Loop() {
+				pass.call()
+			}
+			perSecond(b, pass.work, pass.unit)
+		})
+	}
+}
