@@ -36,8 +36,11 @@ func newProgress(w io.Writer, what string, total int) *progress {
 func (p *progress) add(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.finished {
+		return // the timer was late
+	}
 	p.done += n
-	if p.bar == nil && !p.finished && time.Since(p.start) >= progressAfter {
+	if p.bar == nil && time.Since(p.start) >= progressAfter {
 		p.bar = p.newBar()
 	}
 	if p.bar != nil {

@@ -1,0 +1,140 @@
+// Package limits measures what this machine's cores can do at best: fused
+// multiply-adds per second, and bytes read per second from each level of the memory.
+package limits
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/klauspost/cpuid/v2"
+)
+
+// Vectors is the kind of instructions that a limit is measured with.
+type Vectors int
+
+const (
+	Scalar Vectors = iota // plain Go: no limit of the hardware, only something to compare with
+	AVX2                  // 8 floats
+	AVX512                // 16 floats
+)
+
+// lanes is the number of floats of a vector.
+func (v Vectors) lanes() int { return [...]int{1, 8, 16}[v] }
+
+// For returns the vectors of an implementation of package attn.
+func For(implementation string) Vectors {
+	switch {
+	case implementation == "avx512" && has512:
+		return AVX512
+	case implementation != "neon" && has256: // generic too: the limit is the machine's
+		return AVX2
+	}
+	return Scalar
+}
+
+// String describes how the limit was measured.
+func (v Vectors) String() string {
+	return [...]string{"Go loops, not the hardware's limit", "AVX2 loops", "AVX-512 loops"}[v]
+}
+
+const (
+	accumulators = 12   // independent chains: latency 4 × 2 units, and some more
+	fmaSteps     = 4096 // of one call: assembly cannot be preempted
+	fmaRounds    = 64
+)
+
+// FMA runs multiply-adds on all threads at once for a fraction of a
+// millisecond and returns floating-point operations per second, two for each multiply-add.
+func FMA(v Vectors, threads int) float64 {
+	operations := 2 * accumulators * v.lanes() * fmaSteps * fmaRounds * threads
+	return float64(operations) / parallel(threads, func(int) {
+		for range fmaRounds {
+			fma(v, fmaSteps)
+		}
+	}).Seconds()
+}
+
+// Memory is buffers, one for each thread, of which the next read should come from one level.
+type Memory struct {
+	vectors Vectors
+	buffers [][]float32
+	rounds  int
+}
+
+// NewMemory returns buffers of bytes bytes in total for reads by threads threads.
+func NewMemory(v Vectors, threads, bytes int) *Memory {
+	m := &Memory{vectors: v, rounds: max(1, (1<<21)/bytes)}
+	for range threads {
+		b := make([]float32, bytes/threads/4/chunk*chunk)
+		for i := range b {
+			b[i] = 1
+		}
+		m.buffers = append(m.buffers, b)
+	}
+	return m
+}
+
+// chunk is the number of floats that the reading loop takes at once.
+const chunk = 128
+
+// Read reads all buffers, several times if they are small, and returns bytes per second.
+func (m *Memory) Read() float64 {
+	bytes := 4 * len(m.buffers) * len(m.buffers[0]) * m.rounds
+	return float64(bytes) / parallel(len(m.buffers), func(t int) {
+		for range m.rounds {
+			read(m.vectors, m.buffers[t])
+		}
+	}).Seconds()
+}
+
+// parallel runs f on threads goroutines and returns the time from the first
+// one's start to the last one's end. They start together: waking one takes
+// longer than some of what is measured.
+func parallel(threads int, f func(thread int)) time.Duration {
+	began := time.Now() // times are distances from it
+	starts, ends := make([]time.Duration, threads), make([]time.Duration, threads)
+	var ready atomic.Int32
+	var done sync.WaitGroup
+	for t := range threads {
+		done.Go(func() {
+			for ready.Add(1); int(ready.Load()) < threads; {
+				// Giving way here could bring both threads' work onto one processor.
+			}
+			starts[t] = time.Since(began)
+			f(t)
+			ends[t] = time.Since(began)
+		})
+	}
+	done.Wait()
+	return slices.Max(ends) - slices.Min(starts)
+}
+
+// Level is a part of the memory hierarchy and a size of buffer that lives in it.
+type Level struct {
+	Name  string
+	Bytes int
+}
+
+// Levels returns the levels of this machine. Sizes are half of a cache, so that the rest of
+// the program does not push the buffer out; those that cpuid does not know are typical ones.
+func Levels() []Level {
+	c := cpuid.CPU.Cache
+	return []Level{
+		{"L1", known(c.L1D, 32<<10) / 2},
+		{"L2", known(c.L2, 512<<10) / 2},
+		{"L3", min(known(c.L3, 16<<20)/2, 8<<20)},
+		{"DRAM", DRAM()},
+	}
+}
+
+// DRAM is the size of a buffer of which a cache holds next to nothing.
+func DRAM() int { return min(max(128<<20, 4*cpuid.CPU.Cache.L3), 512<<20) }
+
+func known(size, typical int) int {
+	if size <= 0 {
+		return typical
+	}
+	return size
+}

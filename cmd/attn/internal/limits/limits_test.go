@@ -1,0 +1,98 @@
+package limits
+
+import "testing"
+
+// kinds are the vectors that this machine has.
+func kinds() []Vectors {
+	k := []Vectors{Scalar}
+	if has256 {
+		k = append(k, AVX2)
+	}
+	if has512 {
+		k = append(k, AVX512)
+	}
+	return k
+}
+
+// Measurements are within what any machine of this and the next years can do.
+func TestFMA(t *testing.T) {
+	for _, v := range kinds() {
+		best := 0.0
+		for range 20 {
+			best = max(best, FMA(v, 1))
+		}
+		if best < 1e7 || best > 1e12 {
+			t.Errorf("%v: %g operations per second", v, best)
+		}
+		if both := FMA(v, 2); both <= 0 {
+			t.Errorf("%v: %g on two threads", v, both)
+		}
+	}
+}
+
+// Vectors must be faster than one float at a time: else the loop measures something else.
+func TestVectorsAreFaster(t *testing.T) {
+	if !has256 {
+		return // nothing to compare
+	}
+	scalar, vector := 0.0, 0.0
+	for range 20 {
+		scalar, vector = max(scalar, FMA(Scalar, 1)), max(vector, FMA(AVX2, 1))
+	}
+	if vector < 2*scalar {
+		t.Errorf("AVX2 %g, scalar %g operations per second", vector, scalar)
+	}
+}
+
+func TestRead(t *testing.T) {
+	for _, v := range kinds() {
+		for _, l := range Levels()[:2] {
+			m := NewMemory(v, 1, l.Bytes)
+			if got := m.Read(); got < 1e7 || got > 1e13 {
+				t.Errorf("%v: %g bytes per second from %s", v, got, l.Name)
+			}
+		}
+		if got := NewMemory(v, 2, 1<<20).Read(); got <= 0 {
+			t.Errorf("%v: %g bytes per second on two threads", v, got)
+		}
+	}
+}
+
+// The loop reads all of the buffer: an element that is not 1 shows, wherever it is.
+func TestReadSeesEverything(t *testing.T) {
+	if !has256 {
+		return // the Go loop does not look at what it reads
+	}
+	for _, at := range []int{0, 1, 127, 128, 4095, chunk*2048 + 5} {
+		x := NewMemory(AVX2, 1, chunk*4*2050).buffers[0]
+		x[at] = -1
+		if !panics(func() { read(AVX2, x) }) {
+			t.Errorf("element %d was not read", at)
+		}
+	}
+}
+
+func panics(f func()) (yes bool) {
+	defer func() { yes = recover() != nil }()
+	f()
+	return false
+}
+
+func TestFor(t *testing.T) {
+	if v := For("neon"); v != Scalar {
+		t.Errorf("neon: %v", v)
+	}
+	if v := For("generic"); has256 && v != AVX2 {
+		t.Errorf("generic: %v", v)
+	}
+}
+
+func TestLevelsGrow(t *testing.T) {
+	last := 0
+	for _, l := range Levels() {
+		if l.Bytes <= last {
+			t.Errorf("%s has %d bytes, the level before %d", l.Name, l.Bytes, last)
+		}
+		last = l.Bytes
+	}
+}

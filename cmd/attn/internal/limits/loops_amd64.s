@@ -1,0 +1,139 @@
+//go:build !purego
+
+#include "textflag.h"
+
+// Loops that do nothing but what they measure. Only VEX and EVEX instructions; 12
+// accumulators in registers 0 to 11, factor in 12, summand in 13.
+
+
+// func fmaAVX2(steps int, factor, summand float32)
+TEXT ·fmaAVX2(SB), NOSPLIT, $0-16
+	MOVQ steps+0(FP), CX
+	VBROADCASTSS factor+8(FP), Y12
+	VBROADCASTSS summand+12(FP), Y13
+
+	// t_i = summand, the fixed point's neighbourhood
+	VMOVAPS Y13, Y0
+	VMOVAPS Y13, Y1
+	VMOVAPS Y13, Y2
+	VMOVAPS Y13, Y3
+	VMOVAPS Y13, Y4
+	VMOVAPS Y13, Y5
+	VMOVAPS Y13, Y6
+	VMOVAPS Y13, Y7
+	VMOVAPS Y13, Y8
+	VMOVAPS Y13, Y9
+	VMOVAPS Y13, Y10
+	VMOVAPS Y13, Y11
+
+	// t_i = FMA(t_i, factor, summand)
+loop:
+	VFMADD213PS Y13, Y12, Y0
+	VFMADD213PS Y13, Y12, Y1
+	VFMADD213PS Y13, Y12, Y2
+	VFMADD213PS Y13, Y12, Y3
+	VFMADD213PS Y13, Y12, Y4
+	VFMADD213PS Y13, Y12, Y5
+	VFMADD213PS Y13, Y12, Y6
+	VFMADD213PS Y13, Y12, Y7
+	VFMADD213PS Y13, Y12, Y8
+	VFMADD213PS Y13, Y12, Y9
+	VFMADD213PS Y13, Y12, Y10
+	VFMADD213PS Y13, Y12, Y11
+	DECQ CX
+	JNE  loop
+	VZEROUPPER
+	RET
+
+// func fmaAVX512(steps int, factor, summand float32)
+TEXT ·fmaAVX512(SB), NOSPLIT, $0-16
+	MOVQ steps+0(FP), CX
+	VBROADCASTSS factor+8(FP), Z12
+	VBROADCASTSS summand+12(FP), Z13
+
+	// t_i = summand, the fixed point's neighbourhood
+	VMOVAPS Z13, Z0
+	VMOVAPS Z13, Z1
+	VMOVAPS Z13, Z2
+	VMOVAPS Z13, Z3
+	VMOVAPS Z13, Z4
+	VMOVAPS Z13, Z5
+	VMOVAPS Z13, Z6
+	VMOVAPS Z13, Z7
+	VMOVAPS Z13, Z8
+	VMOVAPS Z13, Z9
+	VMOVAPS Z13, Z10
+	VMOVAPS Z13, Z11
+
+	// t_i = FMA(t_i, factor, summand)
+loop:
+	VFMADD213PS Z13, Z12, Z0
+	VFMADD213PS Z13, Z12, Z1
+	VFMADD213PS Z13, Z12, Z2
+	VFMADD213PS Z13, Z12, Z3
+	VFMADD213PS Z13, Z12, Z4
+	VFMADD213PS Z13, Z12, Z5
+	VFMADD213PS Z13, Z12, Z6
+	VFMADD213PS Z13, Z12, Z7
+	VFMADD213PS Z13, Z12, Z8
+	VFMADD213PS Z13, Z12, Z9
+	VFMADD213PS Z13, Z12, Z10
+	VFMADD213PS Z13, Z12, Z11
+	DECQ CX
+	JNE  loop
+	VZEROUPPER
+	RET
+
+// func readAVX2(p *float32, chunks int) uint32
+TEXT ·readAVX2(SB), NOSPLIT, $0-20
+	MOVQ p+0(FP), SI
+	MOVQ chunks+8(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+	// t_i = t_i | 8 floats, 16 times: one chunk of 128
+loop:
+	VORPS 0(SI), Y0, Y0
+	VORPS 32(SI), Y1, Y1
+	VORPS 64(SI), Y2, Y2
+	VORPS 96(SI), Y3, Y3
+	VORPS 128(SI), Y4, Y4
+	VORPS 160(SI), Y5, Y5
+	VORPS 192(SI), Y6, Y6
+	VORPS 224(SI), Y7, Y7
+	VORPS 256(SI), Y0, Y0
+	VORPS 288(SI), Y1, Y1
+	VORPS 320(SI), Y2, Y2
+	VORPS 352(SI), Y3, Y3
+	VORPS 384(SI), Y4, Y4
+	VORPS 416(SI), Y5, Y5
+	VORPS 448(SI), Y6, Y6
+	VORPS 480(SI), Y7, Y7
+	ADDQ $512, SI
+	DECQ CX
+	JNE  loop
+
+	// the or of all accumulators' lanes
+	VORPS Y4, Y0, Y0
+	VORPS Y5, Y1, Y1
+	VORPS Y6, Y2, Y2
+	VORPS Y7, Y3, Y3
+	VORPS Y2, Y0, Y0
+	VORPS Y3, Y1, Y1
+	VORPS Y1, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VORPS        X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VORPS        X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VORPS        X1, X0, X0
+	VMOVD        X0, AX
+	MOVL         AX, ret+16(FP)
+	VZEROUPPER
+	RET

@@ -1,0 +1,38 @@
+package limits
+
+import "sync/atomic"
+
+// sink keeps the compiler from dropping the loops.
+var sink atomic.Uint32
+
+// fmaGo is what the compiler makes of 12 chains. They are multiply-adds of two
+// roundings where the architecture does not fuse them by itself.
+func fmaGo(steps int) {
+	const f, s = 0.5, 0.5
+	var t [accumulators]float32
+	for range steps {
+		for i := range t {
+			t[i] = t[i]*f + s
+		}
+	}
+	sum := float32(0)
+	for _, e := range t {
+		sum += e
+	}
+	sink.Store(uint32(sum))
+}
+
+// readGo sums a buffer whose length is a multiple of 8.
+func readGo(x []float32) {
+	var t [8]float32
+	for ; len(x) >= 8; x = x[8:] {
+		for i, e := range x[:8] {
+			t[i] += e
+		}
+	}
+	sum := float32(0)
+	for _, e := range t {
+		sum += e
+	}
+	sink.Store(uint32(sum))
+}

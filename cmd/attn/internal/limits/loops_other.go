@@ -1,0 +1,9 @@
+//go:build !amd64 || purego
+
+package limits
+
+const has256, has512 = false, false
+
+func fma(_ Vectors, steps int) { fmaGo(steps) }
+
+func read(_ Vectors, x []float32) { readGo(x) }
