@@ -1,4 +1,4 @@
-//go:build neonready && !purego
+//go:build !purego
 
 package attn
 

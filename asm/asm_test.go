@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/seed-1415985d/attn/asm/neon"
+)
+
+const generated = "../kernel_arm64.s"
+
+func readGenerated(t *testing.T) []byte {
+	text, err := os.ReadFile(generated)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// TestDrift regenerates the assembly.
+func TestDrift(t *testing.T) {
+	want, err := generate("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := readGenerated(t)
+	if !bytes.Equal(got, want) {
+		line := 1 + bytes.Count(commonPrefix(got, want), []byte("\n"))
+		t.Errorf("kernel_arm64.s differs from what the generator writes from line %d on: go run ./asm > kernel_arm64.s", line)
+	}
+}
+
+func commonPrefix(a, b []byte) []byte {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return a[:n]
+}
+
+// TestEncoding compares every WORD with an independent disassembler.
+func TestEncoding(t *testing.T) {
+	text := readGenerated(t)
+	checked, err := neon.CheckWords(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := bytes.Count(text, []byte("WORD"))
+	switch {
+	case want == 0:
+		t.Error("kernel_arm64.s has no WORD")
+	case checked == 0 && os.Getenv("CI") == "true":
+		t.Error("no disassembler: llvm-mc must be installed")
+	case checked == 0:
+		t.Log("llvm-mc is not installed: the words were not compared with their comments")
+	case checked != want:
+		t.Errorf("%d of %d words were compared", checked, want)
+	}
+}
+
+// reserved are the registers that assembly functions must leave alone: R18
+// (platform), R27 (assembler), R28 (g), R29 (frame) and R30 (link), as Go's
+// assembler and as Arm names them. That the comments tell the truth about the
+// words is TestEncoding's business.
+var reserved = regexp.MustCompile(`\b(?:[RxwXW](?:18|27|28|29|30)|g|LR|lr|R18_PLATFORM)\b`)
+
+func TestReservedRegisters(t *testing.T) {
+	for _, c := range []struct {
+		line string
+		bad  bool
+	}{
+		{"ADD R18, R1, R2", true}, {"MOVD 8(R27), R3", true}, {"MOVD g, R3", true}, {"WORD $0x0 // ldr q0, [x1, x30]", true},
+		{"VFMLA V18.S4, V27.S4, V30.S4", false}, {"FMOVQ 0(R1), F28", false}, {"FMOVS F29, 4(R2)", false}, {"ADD $18, R1, R2", false},
+	} {
+		if reserved.MatchString(c.line) != c.bad {
+			t.Errorf("%q: reserved is %v, want %v", c.line, !c.bad, c.bad)
+		}
+	}
+	for i, line := range strings.Split(string(readGenerated(t)), "\n") {
+		if strings.HasPrefix(line, "\t") && !strings.HasPrefix(line, "\t//") && reserved.MatchString(line) {
+			t.Errorf("line %d uses a reserved register: %s", i+1, line)
+		}
+	}
+}

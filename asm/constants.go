@@ -1,0 +1,128 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"math"
+	"path/filepath"
+
+	"github.com/seed-1415985d/attn/asm/neon"
+)
+
+// Layout shared with package attn.
+const (
+	block = 64 // keys of a block
+	panel = 16 // keys or columns of a panel
+
+	lanes      = 4         // float32 of a vector
+	vector     = 4 * lanes // bytes
+	panelBytes = 4 * panel
+	blockBytes = 4 * block
+)
+
+const (
+	bitsNegInf = 0xff800000
+	bitsSign   = 0x80000000
+	bitsNaN    = 0x7fc00000
+)
+
+// elementary names the constants of elementary.go that the kernels use.
+var elementary = []string{"log2E", "ln2Hi", "ln2Lo", "expBias", "expC2", "expC3", "expC4", "expC5", "expC6", "expMin",
+	"c0", "c1", "c2", "c3", "c4"} // those of tanh32
+
+// readConstants evaluates the constants of elementary.go, so that they are
+// written once. The file alone does not type-check; its constants do.
+func readConstants(folder string) (map[string]float32, error) {
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, filepath.Join(folder, "elementary.go"), nil, 0)
+	if err != nil {
+		return nil, err
+	}
+	info := types.Info{Defs: map[*ast.Ident]types.Object{}}
+	lenient := types.Config{Error: func(error) {}, Importer: nothing{}}
+	lenient.Check("attn", files, []*ast.File{file}, &info)
+	values := map[string]float32{}
+	for _, object := range info.Defs {
+		if c, ok := object.(*types.Const); ok {
+			if c.Val().Kind() == constant.Float || c.Val().Kind() == constant.Int {
+				values[c.Name()], _ = constant.Float32Val(c.Val())
+			}
+		}
+	}
+	for _, name := range elementary {
+		if _, ok := values[name]; !ok {
+			return nil, fmt.Errorf("elementary.go has no constant %s", name)
+		}
+	}
+	return values, nil
+}
+
+// nothing imports no package.
+type nothing struct{}
+
+func (nothing) Import(path string) (*types.Package, error) {
+	return nil, fmt.Errorf("%s is not needed", path)
+}
+
+// row is a vector of the constant table.
+type row struct {
+	words  [lanes]uint32
+	remark string
+}
+
+// table is the constants in memory, 16 bytes each. Its address is in one
+// register; a constant is a load away, which costs less than moving it between
+// vector registers: the load units have time, the vector units do not.
+const table = neon.R26
+
+// float is the offset in the table of the vector with all lanes x.
+func (p *program) float(x float32) int {
+	return p.tableRow(fmt.Sprintf("%x", x), repeat(math.Float32bits(x)))
+}
+
+// value is the offset of a constant of elementary.go, in all lanes.
+func (p *program) value(name string) int {
+	return p.tableRow(name, repeat(math.Float32bits(p.values[name])))
+}
+
+// words is the offset of four words.
+func (p *program) words(remark string, w ...uint32) int { return p.tableRow(remark, [lanes]uint32(w)) }
+
+func repeat(x uint32) [lanes]uint32 { return [lanes]uint32{x, x, x, x} }
+
+func (p *program) tableRow(remark string, words [lanes]uint32) int {
+	for i, r := range p.table {
+		if r.words == words {
+			return vector * i
+		}
+	}
+	p.table = append(p.table, row{words, remark})
+	return vector * (len(p.table) - 1)
+}
+
+// bitsOfLanes has bit 4·v+t set in lane t.
+func (p *program) bitsOfLanes(v int) int {
+	return p.words(fmt.Sprintf("bits %d to %d", 4*v, 4*v+3), 1<<(4*v), 2<<(4*v), 4<<(4*v), 8<<(4*v))
+}
+
+// reduction holds log2E, ln2Hi and ln2Lo in lanes 0, 1 and 2, for instructions by element.
+func (p *program) reduction() int {
+	bits := func(name string) uint32 { return math.Float32bits(p.values[name]) }
+	return p.words("log2E ln2Hi ln2Lo", bits("log2E"), bits("ln2Hi"), bits("ln2Lo"), 0)
+}
+
+// constantTable writes the table behind the kernels.
+func (p *program) constantTable() {
+	p.Line("\n// Constants, 16 bytes each.")
+	for i, r := range p.table {
+		p.Line("// %s", r.remark)
+		for t, w := range r.words {
+			p.Line("DATA constants<>+%d(SB)/4, $0x%08x", vector*i+4*t, w)
+		}
+	}
+	p.Line("GLOBL constants<>(SB), RODATA|NOPTR, $%d", vector*len(p.table))
+}

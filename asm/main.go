@@ -1,0 +1,55 @@
+// Command asm writes kernel_arm64.s, the NEON kernels of package attn. From the
+// module's root:
+//
+//	go run ./asm > kernel_arm64.s
+//
+// Each function below emits one kernel or one step of one; the mathematics is
+// that of kernel_generic.go, which every kernel equals bit for bit.
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+func main() {
+	text, err := generate(".")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "asm:", err)
+		os.Exit(1)
+	}
+	os.Stdout.Write(text)
+}
+
+// generate returns the text of kernel_arm64.s for the package in a folder.
+func generate(folder string) ([]byte, error) {
+	values, err := readConstants(folder)
+	if err != nil {
+		return nil, err
+	}
+	p := newProgram(values)
+	p.score()
+	p.accumulate()
+	p.accumulateMasked()
+	p.scoreRows()
+	p.softmax()
+	p.softmaxMasked()
+	p.packKeys()
+	p.packValues()
+	p.scale()
+	p.merge()
+	p.mergeSums()
+	p.softcap()
+	p.alibi()
+	p.addBias()
+	p.maskBits()
+	p.weights()
+	p.allFinite()
+	p.dot()
+	p.maxOf()
+	p.exp()
+	p.expSum()
+	p.sumExp()
+	p.constantTable()
+	return p.Bytes(), nil
+}

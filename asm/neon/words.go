@@ -1,0 +1,104 @@
+package neon
+
+import "fmt"
+
+// Vector instructions that Go's assembler does not know. Each base word has all
+// registers 0; the register numbers go to m<<16 | n<<5 | d.
+
+func (a *Asm) three(base uint32, name string, d, n, m Vec) {
+	a.word(base|bits(d, n, m), "%s %s, %s, %s", name, d.s4(), n.s4(), m.s4())
+}
+
+func (a *Asm) two(base uint32, name string, d, n Vec) {
+	a.word(base|bits(d, n, 0), "%s %s, %s", name, d.s4(), n.s4())
+}
+
+// byElement multiplies by lane t of m; the lane's bits are 21 (low) and 11 (high).
+func (a *Asm) byElement(base uint32, name string, d, n, m Vec, t int) {
+	between(name+"'s lane", t, 0, 3, 1)
+	lane := uint32(t&1)<<21 | uint32(t>>1)<<11
+	a.word(base|bits(d, n, m)|lane, "%s %s, %s, v%d.s[%d]", name, d.s4(), n.s4(), uint8(m), t)
+}
+
+func bits(d, n, m Vec) uint32 {
+	d.check()
+	n.check()
+	m.check()
+	return uint32(m)<<16 | uint32(n)<<5 | uint32(d)
+}
+
+// s4 is the register's name in Arm's notation.
+func (v Vec) s4() string { return fmt.Sprintf("v%d.4s", uint8(v)) }
+
+// Fadd is d = n + m.
+func (a *Asm) Fadd(d, n, m Vec) { a.three(0x4e20d400, "fadd", d, n, m) }
+
+// Fsub is d = n − m.
+func (a *Asm) Fsub(d, n, m Vec) { a.three(0x4ea0d400, "fsub", d, n, m) }
+
+// Fmul is d = n·m.
+func (a *Asm) Fmul(d, n, m Vec) { a.three(0x6e20dc00, "fmul", d, n, m) }
+
+// Fdiv is d = n/m.
+func (a *Asm) Fdiv(d, n, m Vec) { a.three(0x6e20fc00, "fdiv", d, n, m) }
+
+// Fmax is d = max(n, m), NaN if one of them is.
+func (a *Asm) Fmax(d, n, m Vec) { a.three(0x4e20f400, "fmax", d, n, m) }
+
+// Fmin is d = min(n, m), NaN if one of them is.
+func (a *Asm) Fmin(d, n, m Vec) { a.three(0x4ea0f400, "fmin", d, n, m) }
+
+// Fmaxnm is d = max(n, m), where a quiet NaN gives way to a number.
+func (a *Asm) Fmaxnm(d, n, m Vec) { a.three(0x4e20c400, "fmaxnm", d, n, m) }
+
+// Fcmgt is d = ones where n > m.
+func (a *Asm) Fcmgt(d, n, m Vec) { a.three(0x6ea0e400, "fcmgt", d, n, m) }
+
+// Fcmeq is d = ones where n = m.
+func (a *Asm) Fcmeq(d, n, m Vec) { a.three(0x4e20e400, "fcmeq", d, n, m) }
+
+// FmlaLane is d = FMA(n, lane t of m, d).
+func (a *Asm) FmlaLane(d, n, m Vec, t int) { a.byElement(0x4f801000, "fmla", d, n, m, t) }
+
+// FmlsLane is d = FMA(−n, lane t of m, d).
+func (a *Asm) FmlsLane(d, n, m Vec, t int) { a.byElement(0x4f805000, "fmls", d, n, m, t) }
+
+// Fabs is d = |n|.
+func (a *Asm) Fabs(d, n Vec) { a.two(0x4ea0f800, "fabs", d, n) }
+
+// Scvtf is d = n, signed integers converted to floats.
+func (a *Asm) Scvtf(d, n Vec) { a.two(0x4e21d800, "scvtf", d, n) }
+
+// Bic is d = n &^ m.
+func (a *Asm) Bic(d, n, m Vec) {
+	a.word(0x4e601c00|bits(d, n, m), "bic v%d.16b, v%d.16b, v%d.16b", uint8(d), uint8(n), uint8(m))
+}
+
+// Sshr is d = n >> shift, signed, in four lanes.
+func (a *Asm) Sshr(d, n Vec, shift int) {
+	between("Sshr's shift", shift, 1, 32, 1)
+	a.word(0x4f000400|uint32(64-shift)<<16|bits(d, n, 0), "sshr %s, %s, #%d", d.s4(), n.s4(), shift)
+}
+
+// Fmaxv is lane 0 of d = the largest lane of n, NaN if one of them is.
+func (a *Asm) Fmaxv(d, n Vec) {
+	a.word(0x6e30f800|bits(d, n, 0), "fmaxv s%d, %s", uint8(d), n.s4())
+}
+
+// Fmaxnmv is lane 0 of d = the largest lane of n, quiet NaN not counting.
+func (a *Asm) Fmaxnmv(d, n Vec) {
+	a.word(0x6e30c800|bits(d, n, 0), "fmaxnmv s%d, %s", uint8(d), n.s4())
+}
+
+// FaddPair is lane 0 of d = n0 + n1.
+func (a *Asm) FaddPair(d, n Vec) {
+	a.word(0x7e30d800|bits(d, n, 0), "faddp s%d, v%d.2s", uint8(d), uint8(n))
+}
+
+// LdrQIndexed loads the vector at base + index.
+func (a *Asm) LdrQIndexed(d Vec, base, index Reg) {
+	d.check()
+	base.check()
+	index.check()
+	a.word(0x3ce06800|uint32(index)<<16|uint32(base)<<5|uint32(d), "ldr q%d, [x%d, x%d]", uint8(d), uint8(base), uint8(index))
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/seed-1415985d/attn/asm/neon"
+)
+
+// Kernels that return a number.
+
+// allFinite sums x·0, which is NaN where x is not finite.
+func (p *program) allFinite() {
+	const x, n, yes = R0, R1, R2
+	const zero = Vec(16)
+	p.kernel("allFiniteSIMD", 0, "x n", "ret:bool")
+	p.arg("x", x)
+	p.arg("n", n)
+	v, sum := from(0, 4), from(4, 4)
+	p.Zero(zero)
+	for _, s := range sum {
+		p.Zero(s)
+	}
+	p.each(n, 4, func(s span) {
+		p.loadNext(s, v, x)
+		for i := range s.vectors {
+			p.Fmla(sum[i], v[i], zero)
+		}
+	})
+	p.fold(sum)
+	p.Line("\tFCMPS F%d, F%d", sum[0], sum[0])
+	p.Cset(VC, yes)
+	p.boolResult("ret", yes)
+	p.Ret()
+}
+
+// maxOf relies on FMAX: NaN if one operand is.
+func (p *program) maxOf() {
+	const x, n = R0, R1
+	const zero = Vec(16)
+	p.kernel("maxOfSIMD", 0, "x n", "ret:float32")
+	p.arg("x", x)
+	p.arg("n", n)
+	p.loadTable()
+	v, top := from(0, 4), from(4, 4)
+	for _, t := range top {
+		p.constant(t, p.words("−Inf", bitsNegInf, bitsNegInf, bitsNegInf, bitsNegInf))
+	}
+	p.each(n, 4, func(s span) {
+		p.loadNext(s, v, x)
+		if s.single {
+			p.Dup(v[0], v[0], 0)
+		}
+		for i := range s.vectors {
+			p.Fmax(top[i], top[i], v[i])
+		}
+	})
+	p.Fmax(top[0], top[0], top[1])
+	p.Fmax(top[2], top[2], top[3])
+	p.Fmax(top[0], top[0], top[2])
+	p.Fmaxv(top[0], top[0])
+	p.Zero(zero)
+	p.Fadd(top[0], top[0], zero) // −0 becomes +0
+	p.floatResult("ret", top[0])
+	p.Ret()
+}
+
+// dot keeps the sum of index i in lane i%64. What is left behind the last 64
+// elements is added to the lanes in memory, where any number of them can be reached.
+func (p *program) dot() {
+	const a, b, n, sums = R0, R1, R2, R3
+	const size = block * 4
+	p.kernel("dotSIMD", size, "a b n", "ret:float32")
+	p.arg("a", a)
+	p.arg("b", b)
+	p.arg("n", n)
+	lane := from(0, block/lanes)
+	for _, v := range lane {
+		p.Zero(v)
+	}
+	x, y := from(16, 4), from(20, 4)
+	p.passes(n, span{vectors: block / lanes}, func(span) {
+		for i := 0; i < len(lane); i += 4 {
+			p.Ld1Post(x, a)
+			p.Ld1Post(y, b)
+			for t := range x {
+				p.Fmla(lane[i+t], x[t], y[t])
+			}
+		}
+	})
+	p.inMemory("lanes", lane, size, sums, n, func() {
+		p.each(n, 1, func(s span) {
+			p.loadNext(s, x[:1], a)
+			p.loadNext(s, x[1:2], b)
+			p.load(s, x[2:3], sums)
+			p.Fmla(x[2], x[0], x[1])
+			p.storeNext(s, x[2:3], sums)
+		})
+	})
+	p.fold(lane)
+	p.Zero(x[0])
+	p.Fadd(lane[0], lane[0], x[0])
+	p.floatResult("ret", lane[0])
+	p.Ret()
+}
+
+// inMemory runs body, if there is something left to do, with the lanes in the
+// function's frame of size bytes instead of in registers; at points to the first.
+func (p *program) inMemory(name string, lane []Vec, size int, at, left Reg, body func()) {
+	local, end := fmt.Sprintf("%s-%d(SP)", name, size), p.label("end")
+	transfer := func(move func([]Vec, Reg)) {
+		p.Address(at, local)
+		for i := 0; i < len(lane); i += 4 {
+			move(lane[i:i+4], at)
+		}
+	}
+	p.Cbz(left, end)
+	transfer(p.St1Post)
+	p.Address(at, local)
+	body()
+	transfer(p.Ld1Post)
+	p.Label(end)
+}
+
+func (p *program) expSum() {
+	p.kernel("expSumSIMD", panelBytes, "dst x n top:float32", "ret:float32")
+	p.sumExponentials(true)
+}
+
+func (p *program) sumExp() {
+	p.kernel("sumExpSIMD", panelBytes, "x n top:float32", "ret:float32")
+	p.sumExponentials(false)
+}
+
+// sumExponentials sums exp(x − top) in 16 lanes, and keeps the terms if asked.
+func (p *program) sumExponentials(keep bool) {
+	const dst, x, n, sums = R0, R1, R2, R3
+	const top, most, part = Vec(28), Vec(29), Vec(30)
+	e, sum := expAt(from(0, 4), 4, 20), from(24, 4)
+	p.arg("x", x)
+	p.arg("n", n)
+	p.floatArg("top", top)
+	if keep {
+		p.arg("dst", dst)
+	}
+	p.loadTable()
+	p.expConstants(e)
+	p.constant(most, p.float(89))
+	for _, s := range sum {
+		p.Zero(s)
+	}
+	terms := func(s span) []Vec {
+		e := e.of(s)
+		p.loadNext(s, e.x, x)
+		for _, x := range e.x {
+			p.Fsub(x, x, top)
+		}
+		for _, x := range e.x {
+			p.Fmin(x, x, most) // NaN stays NaN
+		}
+		p.expFlush(e)
+		if keep {
+			p.storeNext(s, e.p, dst)
+		}
+		return e.p
+	}
+	p.passes(n, span{vectors: panel / lanes}, func(s span) {
+		for i, term := range terms(s) {
+			p.Fadd(sum[i], sum[i], term)
+		}
+	})
+	p.inMemory("lanes", sum, panelBytes, sums, n, func() {
+		p.each(n, 1, func(s span) {
+			term := terms(s)[0]
+			p.load1(s, part, sums)
+			p.Fadd(part, part, term)
+			p.storeNext(s, []Vec{part}, sums)
+		})
+	})
+	p.fold(sum)
+	p.floatResult("ret", sum[0])
+	p.Ret()
+}

@@ -1,0 +1,233 @@
+package main
+
+import . "github.com/seed-1415985d/attn/asm/neon"
+
+// softmaxKernel is the online-softmax step in three loops. Within each the rows
+// are independent of one another, so that the long chains of one row (fold, exp)
+// run beside those of the next.
+type softmaxKernel struct {
+	*program
+	masked bool
+}
+
+// Registers by role.
+const (
+	smScores  = R0
+	smMax     = R1
+	smSum     = R2
+	smAlpha   = R3
+	smLive    = R4
+	smRows    = R5
+	smDead    = R6
+	smBits    = R7 // live bits of the row, the next 16 lowest
+	smQuarter = R8
+	smWork    = R9
+)
+
+// quarters of a row are four vectors, 16 keys.
+const quarters = block / panel
+
+// The vector registers of all three loops.
+var (
+	smX    = from(0, 4)
+	smExp  = expAt(smX, 4, 20)
+	smFold = from(24, 4)
+)
+
+const (
+	smBase = Vec(23)
+	smWord = Vec(28) // live bits of the 16 keys at hand
+	smKeep = Vec(29) // ones for live keys
+	smFill = Vec(30) // what stands for keys that do not exist
+)
+
+func (p *program) softmax() {
+	p.kernel("softmaxSIMD", 0, "s m l alpha rows", "dead:bool")
+	softmaxKernel{p, false}.emit()
+}
+
+func (p *program) softmaxMasked() {
+	p.kernel("softmaxMaskedSIMD", 0, "s m l alpha live rows", "dead:bool")
+	softmaxKernel{p, true}.emit()
+}
+
+func (k softmaxKernel) emit() {
+	k.loadTable()
+	k.expConstants(smExp)
+	k.maxima()
+	k.factors()
+	k.weights()
+	k.boolResult("dead", smDead)
+	k.Ret()
+}
+
+// load takes the row pointers from the arguments again, for the next loop.
+func (k softmaxKernel) load() {
+	k.arg("s", smScores)
+	k.arg("m", smMax)
+	k.arg("l", smSum)
+	k.arg("alpha", smAlpha)
+	k.arg("rows", smRows)
+	if k.masked {
+		k.arg("live", smLive)
+	}
+}
+
+// nextLive takes the live bits of 16 keys.
+func (k softmaxKernel) nextLive() {
+	k.DupReg(smWord, smBits)
+	k.LsrImm(smBits, smBits, panel)
+}
+
+// keep leaves ones in smKeep for the live keys of vector v of the 16.
+func (k softmaxKernel) keep(v int) {
+	k.constant(smKeep, k.bitsOfLanes(v))
+	k.Cmtst(smKeep, smKeep, smWord)
+}
+
+// maxima leaves the largest live score of each row in alpha. It compares and
+// selects, because FMAXNM gives a signalling NaN precedence over numbers.
+func (k softmaxKernel) maxima() {
+	k.Comment("alpha_r = max of the live scores of row r, NaN not counting")
+	k.load()
+	k.constant(smFill, k.words("−Inf", bitsNegInf, bitsNegInf, bitsNegInf, bitsNegInf))
+	larger := from(4, 4)
+	k.Label("maxRow")
+	for _, top := range smFold {
+		k.MovV(top, smFill)
+	}
+	if k.masked {
+		k.LdrPost(smBits, smLive)
+	}
+	for range quarters {
+		if k.masked {
+			k.nextLive()
+		}
+		k.Ld1Post(smX, smScores)
+		for v, x := range smX {
+			k.Fcmgt(larger[v], x, smFold[v])
+			if k.masked {
+				k.keep(v)
+				k.And(larger[v], larger[v], smKeep)
+			}
+			k.Bit(smFold[v], x, larger[v])
+		}
+	}
+	k.Fmaxnm(smFold[0], smFold[0], smFold[1])
+	k.Fmaxnm(smFold[2], smFold[2], smFold[3])
+	k.Fmaxnm(smFold[0], smFold[0], smFold[2])
+	k.Fmaxnmv(smFold[0], smFold[0])
+	k.StrSPost(smFold[0], smAlpha)
+	k.SubImm(smRows, smRows, 1)
+	k.Cbnz(smRows, "maxRow")
+}
+
+// factors moves the maxima on, four rows at a time.
+func (k softmaxKernel) factors() {
+	const (
+		old, largest, top, dead = Vec(24), Vec(25), Vec(26), Vec(27)
+		anyDead                 = Vec(29)
+	)
+	k.Comment("m' = max(m, alpha), alpha = exp(m − m')")
+	k.load()
+	k.Zero(anyDead)
+	k.each(smRows, 1, func(s span) {
+		k.load1(s, old, smMax)
+		k.load1(s, largest, smAlpha)
+		k.newMaximum(top, old, largest)
+		k.base(smBase, dead, top)
+		if s.single {
+			k.lowLane(dead)
+		}
+		k.OrrV(anyDead, anyDead, dead)
+		k.storeNext(s, []Vec{top}, smMax)
+		k.Fsub(smX[0], old, smBase)
+		e := smExp.of(s)
+		k.expFlush(e)
+		k.storeNext(s, e.p, smAlpha)
+	})
+	k.Addv(anyDead, anyDead)
+	k.Umov(smDead, anyDead, 0)
+	k.CmpImm(smDead, 0)
+	k.Cset(NE, smDead)
+}
+
+// load1 is load of one vector.
+func (p *program) load1(s span, v Vec, base Reg) { p.load(s, []Vec{v}, base) }
+
+// lowLane clears all lanes but the first.
+func (p *program) lowLane(v Vec) {
+	p.constant(31, p.words("the first lane", 0xffffffff, 0, 0, 0))
+	p.And(v, v, 31)
+}
+
+// newMaximum is top = max(a, b) + 0, where a NaN b does not count.
+func (p *program) newMaximum(top, a, b Vec) {
+	p.Fcmgt(top, b, a)
+	p.Bsl(top, b, a)
+	p.Zero(31)
+	p.Fadd(top, top, 31)
+}
+
+// base is base = top, or 0 where top is −Inf, and dead = ones there: with no
+// score above −Inf all weights must be 0, but −Inf − −Inf is NaN.
+func (p *program) base(base, dead, top Vec) {
+	p.constant(31, p.words("−Inf", bitsNegInf, bitsNegInf, bitsNegInf, bitsNegInf))
+	p.Fcmeq(dead, top, 31)
+	p.Bic(base, top, dead)
+}
+
+// weights replaces the scores by exp(s − m') and moves the sums on.
+func (k softmaxKernel) weights() {
+	k.Comment("p_j = exp(s_j − m'), l = FMA(l, alpha, Σp)")
+	k.load()
+	k.constant(smFill, k.words("−0", bitsSign, bitsSign, bitsSign, bitsSign))
+	k.Label("expRow")
+	if k.masked {
+		k.LdrPost(smBits, smLive)
+	}
+	k.Ld1rPost(smBase, smMax)
+	k.base(smBase, smKeep, smBase)
+	for _, sum := range smFold {
+		k.Zero(sum)
+	}
+	k.MovImm(smQuarter, quarters)
+	k.Label("quarter")
+	k.Ld1(smX, smScores)
+	for _, x := range smX {
+		k.Fsub(x, x, smBase)
+	}
+	k.expFlush(smExp)
+	if k.masked {
+		k.nextLive()
+		for v, weight := range smExp.p {
+			k.keep(v)
+			k.Bif(weight, smFill, smKeep)
+		}
+	}
+	for v, weight := range smExp.p {
+		k.Fadd(smFold[v], smFold[v], weight)
+	}
+	k.St1Post(smExp.p, smScores)
+	k.SubImm(smQuarter, smQuarter, 1)
+	k.Cbnz(smQuarter, "quarter")
+	k.fold(smFold)
+	k.LdrSPost(smX[0], smAlpha)
+	k.LdrS(smX[1], smSum, 0)
+	k.Fmla(smFold[0], smX[0], smX[1])
+	k.StrSPost(smFold[0], smSum)
+	k.SubImm(smRows, smRows, 1)
+	k.Cbnz(smRows, "expRow")
+}
+
+// fold sums the lanes of v in halves, lane t with lane t+half, into lane 0 of v[0].
+func (p *program) fold(v []Vec) {
+	for half := len(v) / 2; half > 0; half /= 2 {
+		for i := range half {
+			p.Fadd(v[i], v[i], v[i+half])
+		}
+	}
+	p.SwapHalves(31, v[0])
+	p.Fadd(v[0], v[0], 31)
+	p.FaddPair(v[0], v[0])
+}

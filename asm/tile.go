@@ -1,0 +1,374 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/seed-1415985d/attn/asm/neon"
+)
+
+// The micro-kernel of score and accumulate: c[r][x] = start + Σ_k a[r][k]·b[k][x],
+// one FMA chain in ascending k for each element, vector lanes across x.
+//
+// A tile of 6 rows × 16 columns fills the registers: 24 accumulators, four
+// steps of a for each row (6), and two vectors of b at a time. For four steps
+// that is 96 FMAs for 22 loads, and 24 independent chains are enough for four
+// FMA units of latency 4. Each FMA takes its factor of a from a lane.
+//
+// Panels are the outer loop and row tiles the inner one, so a panel of b is
+// read from the L1 cache by all but the first tile.
+
+const (
+	tileRows = 6
+	unroll   = lanes // steps of the main loop: the lanes of a vector of a
+)
+
+// Registers by role.
+const (
+	cTile       = R0  // c at the tile's first row, current panel
+	aTile       = R1  // a at the tile's first row
+	bPanel      = R2  // b at the current panel
+	cStride     = R3  // bytes between rows of c
+	aStride     = R4  // bytes between rows of a
+	bStride     = R5  // bytes between rows of b
+	steps       = R6  // length of the chains
+	panels      = R7  // panels left
+	panelStride = R8  // bytes between panels of b
+	cPanel      = R9  // c at the first row, current panel
+	aFirst      = R10 // a at the first row
+	rows        = R11 // all rows
+	left        = R12 // rows left in the panel
+	alpha       = R13 // alpha of the tile's first row, or 0
+	alphaFirst  = R14 // alpha of the first row, or 0
+	count       = R15 // steps left
+	moving      = R16 // a moving pointer: rows of c or alpha
+	b0          = R19 // moving through up to 4 panels of b: R19 to R22
+	a0          = R20 // moving through up to 6 rows of a: up to R25
+	half        = R26 // are there 8 columns behind the last panel?
+)
+
+// tileA is the general register that moves through row r of a; with n panels of
+// b side by side, their pointers come first.
+func tileA(r, n int) Reg { return a0 + Reg(n-1+r) }
+
+func tileB(i int) Reg { return b0 + Reg(i) }
+
+// acc is the accumulator of row r, vector v, in a tile of vecs vectors a row.
+func acc(r, v, vecs int) Vec { return Vec(r*vecs + v) }
+
+// aVec holds up to four steps of row r of a.
+func aVec(r int) Vec { return Vec(24 + r) }
+
+const (
+	bLow  = Vec(30)
+	bHigh = Vec(31)
+)
+
+// tileKernel emits one kernel on the micro-kernel.
+type tileKernel struct {
+	*program
+	accumulates bool // start from c·alpha, or c if there is no alpha; else from zero
+	masked      bool // b counts as 0 where a has its sign bit set
+	sizes       []int
+}
+
+func (p *program) score() {
+	p.kernel("scoreSIMD", 0, "s q k rows d panels", "")
+	p.arg("s", cPanel)
+	p.arg("q", aFirst)
+	p.arg("k", bPanel)
+	p.arg("rows", rows)
+	p.arg("d", steps)
+	p.arg("panels", panels)
+	p.MovImm(cStride, blockBytes)
+	p.LslImm(aStride, steps, 2)
+	p.MovImm(bStride, panelBytes)
+	p.LslImm(panelStride, steps, 6)
+	p.MovImm(half, 0)
+	t := tileKernel{program: p, sizes: []int{6, 5, 4, 3, 2, 1}}
+	t.emit()
+}
+
+func (p *program) accumulate() {
+	p.kernel("accumulateSIMD", 0, "o p v alpha rows oStride pStride b", "")
+	p.accumulateArgs()
+	t := tileKernel{program: p, accumulates: true, sizes: []int{6, 5, 4, 3, 2, 1}}
+	t.emit()
+}
+
+func (p *program) accumulateMasked() {
+	p.kernel("accumulateMaskedSIMD", 0, "o p v alpha rows oStride pStride b", "")
+	p.accumulateArgs()
+	t := tileKernel{program: p, accumulates: true, masked: true, sizes: []int{4, 2, 1}}
+	t.emit()
+}
+
+func (p *program) accumulateArgs() {
+	p.arg("o", cPanel)
+	p.arg("p", aFirst)
+	p.arg("v", bPanel)
+	p.arg("alpha", alphaFirst)
+	p.arg("rows", rows)
+	p.arg("oStride", cStride)
+	p.LslImm(cStride, cStride, 2)
+	p.arg("pStride", aStride)
+	p.LslImm(aStride, aStride, 2)
+	p.arg("b", moving)
+	p.Comment("b: keys, cols, stride, panelStride")
+	p.Ldr(steps, moving, 0)
+	p.Ldr(panels, moving, 8)
+	p.Ldr(bStride, moving, 16)
+	p.Ldr(panelStride, moving, 24)
+	p.LslImm(bStride, bStride, 2)
+	p.LslImm(panelStride, panelStride, 2)
+	p.LsrImm(half, panels, 3)
+	p.LsrImm(panels, panels, 4)
+	p.LslImm(moving, panels, 1)
+	p.Sub(half, half, moving)
+}
+
+// emit writes the loops over panels and row tiles.
+func (t *tileKernel) emit() {
+	if !t.masked {
+		t.Comment("Few rows: several panels at once, so that there are enough chains.")
+		for _, g := range []struct{ rows, panels int }{{1, 4}, {2, 2}, {3, 2}} {
+			t.panelGroups(g.rows, g.panels)
+		}
+	}
+	t.panelLoop("panel", panel/lanes)
+	t.Comment("The last 8 columns, if their number is odd.")
+	t.Cbz(half, "done")
+	t.MovImm(half, 0)
+	t.MovImm(panels, 1)
+	t.panelLoop("half", panel/lanes/2)
+	t.Label("done")
+	t.Ret()
+}
+
+// panelGroups handles calls of exactly r rows, n panels at a time.
+func (t *tileKernel) panelGroups(r, n int) {
+	next, loop := t.label("next"), t.label("group")
+	t.CmpImm(rows, r)
+	t.Bcond(NE, next)
+	t.Label(loop)
+	t.CmpImm(panels, n)
+	t.Bcond(LT, "panel")
+	t.firstRows()
+	t.tile(r, n, panel/lanes)
+	t.AddImm(cPanel, cPanel, n*panelBytes)
+	for range n {
+		t.Add(bPanel, bPanel, panelStride)
+	}
+	t.SubImm(panels, panels, n)
+	t.B(loop)
+	t.Label(next)
+}
+
+// firstRows goes to the first rows of the panel.
+func (t *tileKernel) firstRows() {
+	t.Mov(cTile, cPanel)
+	t.Mov(aTile, aFirst)
+	t.Mov(left, rows)
+	if t.accumulates {
+		t.Mov(alpha, alphaFirst)
+	}
+}
+
+// panelLoop walks over the panels, or the one half panel, with vecs vectors a row.
+func (t *tileKernel) panelLoop(name string, vecs int) {
+	end := name + "End"
+	t.Label(name)
+	t.Cbz(panels, end)
+	t.firstRows()
+	t.Label(name + "Rows")
+	t.choose(name)
+	for _, r := range t.sizes {
+		t.Label(fmt.Sprintf("%s%d", name, r))
+		t.tile(r, 1, vecs)
+		t.nextRows(r)
+		t.B(name + "Rows")
+	}
+	t.Label(name + "Next")
+	t.AddImm(cPanel, cPanel, panelBytes)
+	t.Add(bPanel, bPanel, panelStride)
+	t.SubImm(panels, panels, 1)
+	t.B(name)
+	t.Label(end)
+}
+
+// choose jumps to the tile for the rows that are left. Tiles of one or two rows
+// have too few chains, so the last rows are shared out among larger tiles where
+// that is possible: 7 rows are 4 + 3, 13 are 6 + 4 + 3.
+func (t *tileKernel) choose(name string) {
+	pairs := [][2]int{} // at least so many left, tile
+	if t.sizes[0] == tileRows {
+		pairs = [][2]int{{11, 6}, {9, 5}, {7, 4}}
+	}
+	for _, r := range t.sizes {
+		pairs = append(pairs, [2]int{r, r})
+	}
+	for _, p := range pairs {
+		t.CmpImm(left, p[0])
+		t.Bcond(GE, fmt.Sprintf("%s%d", name, p[1]))
+	}
+	t.B(name + "Next")
+}
+
+// nextRows goes r rows down.
+func (t *tileKernel) nextRows(r int) {
+	for range r {
+		t.Add(cTile, cTile, cStride)
+		t.Add(aTile, aTile, aStride)
+	}
+	if t.accumulates && t.masked {
+		t.AddImm(alpha, alpha, 4*r)
+	} else if t.accumulates {
+		t.AddImm(moving, alpha, 4*r)
+		t.CmpImm(alpha, 0)
+		t.Csel(NE, alpha, moving, alpha)
+	}
+	t.SubImm(left, left, r)
+}
+
+// tile computes r rows × n panels of vecs vectors.
+func (t *tileKernel) tile(r, n, vecs int) {
+	t.Comment("%d rows × %d columns.", r, n*vecs*lanes)
+	t.begin(r, n*vecs)
+	for i := range n {
+		if i == 0 {
+			t.Mov(tileB(0), bPanel)
+		} else {
+			t.Add(tileB(i), tileB(i-1), panelStride)
+		}
+	}
+	for i := range r {
+		if i == 0 {
+			t.Mov(tileA(0, n), aTile)
+		} else {
+			t.Add(tileA(i, n), tileA(i-1, n), aStride)
+		}
+	}
+	if t.masked {
+		t.maskedSteps(r, vecs)
+	} else {
+		t.steps(r, n, vecs)
+	}
+	t.store(r, n*vecs)
+}
+
+// begin sets the accumulators.
+func (t *tileKernel) begin(r, vecs int) {
+	if !t.accumulates {
+		for i := range r * vecs {
+			t.Zero(Vec(i))
+		}
+		return
+	}
+	t.Mov(moving, cTile)
+	for i := range r {
+		t.transfer(i, vecs, t.LdpQ)
+		if i < r-1 {
+			t.Add(moving, moving, cStride)
+		}
+	}
+	plain := t.label("plain")
+	if !t.masked {
+		t.Cbz(alpha, plain)
+	}
+	t.Comment("o·alpha")
+	t.Mov(moving, alpha)
+	for i := range r {
+		t.Ld1rPost(bLow, moving)
+		for v := range vecs {
+			t.Fmul(acc(i, v, vecs), acc(i, v, vecs), bLow)
+		}
+	}
+	t.Label(plain)
+}
+
+// transfer loads or stores the accumulators of row i, which moving points to.
+func (t *tileKernel) transfer(i, vecs int, pair func(d, e Vec, base Reg, offset int)) {
+	for v := 0; v < vecs; v += 2 {
+		pair(acc(i, v, vecs), acc(i, v+1, vecs), moving, v*vector)
+	}
+}
+
+func (t *tileKernel) store(r, vecs int) {
+	t.Mov(moving, cTile)
+	for i := range r {
+		t.transfer(i, vecs, t.StpQ)
+		if i < r-1 {
+			t.Add(moving, moving, cStride)
+		}
+	}
+}
+
+// steps emits the loop over the chain: four steps at once, then single ones.
+func (t *tileKernel) steps(r, n, vecs int) {
+	loop, tail, one, end := t.label("loop"), t.label("tail"), t.label("one"), t.label("end")
+	t.SubsImm(count, steps, unroll)
+	t.Bcond(LT, tail)
+	t.Label(loop)
+	for i := range r {
+		t.LdrQPost(aVec(i), tileA(i, n))
+	}
+	for lane := range unroll {
+		t.step(r, n, vecs, lane)
+	}
+	t.SubsImm(count, count, unroll)
+	t.Bcond(GE, loop)
+	t.Label(tail)
+	t.AddImm(count, count, unroll)
+	t.Cbz(count, end)
+	t.Label(one)
+	for i := range r {
+		t.LdrSPost(aVec(i), tileA(i, n))
+	}
+	t.step(r, n, vecs, 0)
+	t.SubImm(count, count, 1)
+	t.Cbnz(count, one)
+	t.Label(end)
+}
+
+// step is acc(i, v) = FMA(b[k][v], a[i][k], acc(i, v)) for one k; a[i][k] is in
+// the lane. Each pair of vectors of b is used for all rows at once.
+func (t *tileKernel) step(r, n, vecs, lane int) {
+	for i := range n {
+		for v := 0; v < vecs; v += 2 {
+			t.LdpQ(bLow, bHigh, tileB(i), v*vector)
+			for row := range r {
+				t.FmlaLane(acc(row, i*vecs+v, n*vecs), bLow, aVec(row), lane)
+			}
+			for row := range r {
+				t.FmlaLane(acc(row, i*vecs+v+1, n*vecs), bHigh, aVec(row), lane)
+			}
+		}
+		t.Add(tileB(i), tileB(i), bStride)
+	}
+}
+
+// maskedSteps emits the loop with b taken as 0 where a has its sign bit set.
+// One step at a time: this path is for values that hold NaN or infinities.
+func (t *tileKernel) maskedSteps(r, vecs int) {
+	const (
+		weight, dead = Vec(16), Vec(17)
+		live         = Vec(18) // b with zeros for this row: four registers
+		b            = Vec(22) // four registers
+	)
+	one := t.label("one")
+	t.Mov(count, steps)
+	t.Label(one)
+	t.Ld1(from(b, vecs), tileB(0))
+	t.Add(tileB(0), tileB(0), bStride)
+	for i := range r {
+		t.Ld1rPost(weight, tileA(i, 1))
+		t.Sshr(dead, weight, 31)
+		for v := range Vec(vecs) {
+			t.Bic(live+v, b+v, dead)
+		}
+		for v := range Vec(vecs) {
+			t.Fmla(acc(i, int(v), vecs), live+v, weight)
+		}
+	}
+	t.SubImm(count, count, 1)
+	t.Cbnz(count, one)
+}
