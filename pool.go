@@ -110,12 +110,16 @@ func (p *Pool) attend(j *job) {
 	if j.plan.dst.empty() {
 		return
 	}
-	if p.size == 1 || j.plan.cost() < smallCall {
-		j.cut(1)
-	} else {
-		j.cut(p.size)
-	}
+	j.cut(p.workersFor(j.plan.cost()))
 	p.run(j)
+}
+
+// workersFor returns how many workers a call of some nanoseconds is for.
+func (p *Pool) workersFor(cost float64) int {
+	if cost < smallCall {
+		return 1
+	}
+	return p.size
 }
 
 // begin registers a call and returns a job for it.
@@ -136,7 +140,7 @@ func (p *Pool) begin() (*job, error) {
 
 // end takes back the job of a call that is over.
 func (p *Pool) end(j *job) {
-	j.plan = plan{} // let go of the caller's buffers
+	j.plan, j.projection = plan{}, projection{} // let go of the caller's buffers
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.free = append(p.free, j)
@@ -206,10 +210,11 @@ func (p *Pool) work() {
 
 // job is one call whose work is shared: units that any worker may take.
 type job struct {
-	plan     plan
-	units    int
-	workers  int // for how many it was cut
-	segments int // pieces that each chunk is cut into, 1 if it is whole
+	plan       plan       // a call of Attend,
+	projection projection // or, if it has a matrix, a product
+	units      int
+	workers    int // for how many it was cut
+	segments   int // pieces that each chunk is cut into, 1 if it is whole
 
 	next atomic.Int64 // the first unit that nobody has taken
 	_    [56]byte     // keep the counter off the cache lines of what all workers read
@@ -258,6 +263,12 @@ func (j *job) cut(workers int) {
 func (j *job) work(w *scratch) {
 	i := int(j.next.Add(1)) - 1
 	if i >= j.units {
+		return
+	}
+	if j.projection.m != nil {
+		for ; i < j.units; i = int(j.next.Add(1)) - 1 {
+			j.projection.unit(i)
+		}
 		return
 	}
 	w.fit(&j.plan)
@@ -333,13 +344,8 @@ func (j *job) state(item, segment int) state {
 	return state{m: x[:rows], l: x[rows : 2*rows], o: x[2*rows:]}
 }
 
-// cost estimates the nanoseconds of the call on one core: the time of the
-// arithmetic or of reading the keys and values, whichever is longer.
+// cost estimates the nanoseconds of the call on one core.
 func (p *plan) cost() float64 {
-	flopsPerNs, bytesPerNs := 60.0, 20.0
-	if active == generic {
-		flopsPerNs = 0.5
-	}
 	keys := p.lk
 	if p.left >= 0 && p.right >= 0 {
 		keys = min(keys, p.left+p.right+1)
@@ -350,5 +356,14 @@ func (p *plan) cost() float64 {
 		flops /= 2
 	}
 	bytes := 4 * float64(p.batch) * float64(p.kvHeads) * float64(keys) * dims
+	return callCost(flops, bytes)
+}
+
+// callCost is the time of the arithmetic or of reading the operands, whichever is longer.
+func callCost(flops, bytes float64) float64 {
+	flopsPerNs, bytesPerNs := 60.0, 20.0
+	if active == generic {
+		flopsPerNs = 0.5
+	}
 	return max(flops/flopsPerNs, bytes/bytesPerNs)
 }

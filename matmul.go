@@ -1,0 +1,316 @@
+package attn
+
+// How matrix products are cut. No result depends on these numbers.
+const (
+	// productInner steps of the chains are done at a time: a packed panel of
+	// that many rows is 16 KiB and stays in the L1 cache for all rows of a.
+	productInner = 256
+
+	// productRows rows of a are multiplied at a time: whole tiles of the kernel, and with
+	// productInner columns 96 KiB, which stay in the L2 cache.
+	productRows = 96
+
+	// productCols columns of b are done at a time.
+	productCols = 128
+
+	// productCall bounds the FMAs of one kernel call, which cannot be preempted.
+	productCall = 1 << 19
+)
+
+// MatMul computes the matrix products dst = a·b of each batch and head, as in
+// the projections around attention.
+//
+//	a   [B, H, L, K]
+//	b   [B or 1, H or 1, K, N]     1, like a stride of 0, uses one matrix for all
+//	dst [B, H, L, N]
+//
+// Each element is one chain of fused multiply-adds in ascending order of the inner
+// index, from +0: the same bits on every CPU and for any shape around it. dst must not
+// share elements with a or b. If the arguments are invalid, MatMul returns an error that names the
+// argument and has written nothing.
+//
+// MatMul packs b each time. Weights that are used more than once are better kept in a [Matrix].
+func MatMul(dst, a, b Tensor) error {
+	extent, err := checkView("b", &b)
+	if err != nil {
+		return err
+	}
+	if err := checkProduct(&dst, &a, b.B, b.H, b.L, b.D, memoryOf("b", &b, extent), memory{}); err != nil {
+		return err
+	}
+	if dst.empty() {
+		return nil
+	}
+	for i := range dst.B {
+		for h := range dst.H {
+			clearRowsOf(&dst, i, h)
+		}
+	}
+	first := 0
+	if a.L <= rawRows {
+		first = b.D / 8 * 8 // whole vectors can be read where they are
+		multiplyRaw(&dst, &a, &b, first)
+	}
+	w := scratches.Get().(*scratch)
+	w.k = grow(w.k, productInner*productCols)
+	for ; first < b.D; first += productCols {
+		multiplyCols(&dst, &a, &b, first, min(productCols, b.D-first), w.k)
+	}
+	scratches.Put(w)
+	return nil
+}
+
+// checkProduct validates the output and the left side of a product with
+// matrices [batch or 1, heads or 1, inner, cols].
+func checkProduct(dst, a *Tensor, batch, heads, inner, cols int, b, bias memory) error {
+	aExtent, err := checkView("a", a)
+	if err != nil {
+		return err
+	}
+	dstExtent, err := checkView("dst", dst)
+	if err != nil {
+		return err
+	}
+	switch {
+	case a.D != inner:
+		return fail(ErrShape, "a.D is %d, want %d as b has rows", a.D, inner)
+	case batch != a.B && batch != 1 || heads != a.H && heads != 1:
+		return fail(ErrShape, "b is [%d %d …], want [%d or 1, %d or 1, …] as a", batch, heads, a.B, a.H)
+	case dst.B != a.B || dst.H != a.H || dst.L != a.L || dst.D != cols:
+		return fail(ErrShape, "dst is [%d %d %d %d], want [%d %d %d %d]", dst.B, dst.H, dst.L, dst.D, a.B, a.H, a.L, cols)
+	}
+	if err := checkDistinct("dst", dst); err != nil {
+		return err
+	}
+	inputs := [...]memory{memoryOf("a", a, aExtent), b, bias}
+	return checkApart(memoryOf("dst", dst, dstExtent), inputs[:])
+}
+
+func clearRowsOf(dst *Tensor, b, h int) {
+	for i := range dst.L {
+		clear(dst.row(b, h, i))
+	}
+}
+
+// multiplyRaw adds columns [0, cols) of the product for few rows of a: packing would take longer
+// than multiplying.
+func multiplyRaw(dst, a, b *Tensor, cols int) {
+	if cols == 0 {
+		return
+	}
+	for i := range a.B {
+		for h := range a.H {
+			bi, bh := min(i, b.B-1), min(h, b.H-1)
+			for k := 0; k < a.D; k += productInner {
+				layout := values{keys: min(productInner, a.D-k), cols: cols, stride: b.SL, panelStride: panel}
+				addProduct(dst.Data[dst.offset(i, h, 0):], a.Data[a.offset(i, h, 0)+k:], b.Data[b.offset(bi, bh, k):],
+					a.L, dst.SL, a.SL, &layout)
+			}
+		}
+	}
+}
+
+// multiplyCols adds columns [first, first+cols) of the product. Each part of b is packed
+// once for all batches and heads that use it.
+func multiplyCols(dst, a, b *Tensor, first, cols int, packed []float32) {
+	for k := 0; k < a.D; k += productInner {
+		layout := packedLayout(min(productInner, a.D-k), cols)
+		have := -1 // where in b the packed part begins
+		for i := range a.B {
+			for h := range a.H {
+				at := b.offset(min(i, b.B-1), min(h, b.H-1), k) + first
+				if at != have {
+					packPanels(packed, b.Data[at:], b.SL, &layout)
+					have = at
+				}
+				addProduct(dst.Data[dst.offset(i, h, 0)+first:], a.Data[a.offset(i, h, 0)+k:], packed,
+					a.L, dst.SL, a.SL, &layout)
+			}
+		}
+	}
+}
+
+// packedLayout is the layout of inner × cols elements in panels.
+func packedLayout(inner, cols int) values {
+	return values{keys: inner, cols: cols, stride: panel, panelStride: inner * panel}
+}
+
+// packPanels copies rows of b into panels, as packValues does for a block.
+func packPanels(dst, b []float32, stride int, layout *values) {
+	for c := 0; c < layout.cols; c += panel {
+		for k := 0; k < layout.keys; k += Block {
+			packValues(dst[c/panel*layout.panelStride+k*panel:], b[k*stride+c:], stride,
+				min(Block, layout.keys-k), min(panel, layout.cols-c))
+		}
+	}
+}
+
+// addProduct is dst += a·b for some inner steps and any number of columns. In
+// b, packed columns go on to a multiple of 8.
+func addProduct(dst, a, b []float32, rows, dstStride, aStride int, b0 *values) {
+	for r := 0; r < rows; r += productRows {
+		n := min(productRows, rows-r)
+		addRows(dst[r*dstStride:], a[r*aStride:], b, n, dstStride, aStride, b0)
+	}
+}
+
+// addRows is addProduct for at most productRows rows.
+func addRows(dst, a, b []float32, rows, dstStride, aStride int, b0 *values) {
+	step := max(1, productCall/(rows*b0.keys*panel)) * panel
+	whole := b0.cols / 8 * 8
+	part := *b0
+	for c := 0; c < whole; c += step {
+		part.cols = min(step, whole-c)
+		accumulate(dst[c:], a, b[c/panel*b0.panelStride:], nil, rows, dstStride, aStride, &part)
+	}
+	if whole == b0.cols {
+		return
+	}
+	// The kernels write whole vectors: the last columns go through a buffer.
+	var buffer [productRows * 8]float32
+	tail := b0.cols - whole
+	for r := range rows {
+		copy(buffer[r*8:], dst[r*dstStride+whole:][:tail])
+	}
+	part.cols = 8
+	accumulate(buffer[:], a, b[whole/panel*b0.panelStride+whole%panel:], nil, rows, 8, aStride, &part)
+	for r := range rows {
+		copy(dst[r*dstStride+whole:][:tail], buffer[r*8:])
+	}
+}
+
+// Matrix is the right side of matrix products, packed once in the order that
+// the kernels read: the weights of a projection. It does not change, so any number of
+// goroutines may multiply by it.
+type Matrix struct {
+	b, h, inner, cols int
+	data              []float32 // [b][h][inner/productInner] × panels
+}
+
+// PackMatrix packs the matrices b [B or 1, H or 1, K, N]. It copies them: b may change afterwards.
+func PackMatrix(b Tensor) (*Matrix, error) {
+	if _, err := checkView("b", &b); err != nil {
+		return nil, err
+	}
+	size, ok := product(b.B, b.H, b.L, roundUp(b.D, panel))
+	if !ok || b.L == 0 {
+		return nil, fail(ErrShape, "b is [%d %d %d %d], want at least one row and at most %d elements", b.B, b.H, b.L, b.D, maxElements)
+	}
+	m := &Matrix{b: b.B, h: b.H, inner: b.L, cols: b.D, data: alignedFloats(size)}
+	for i := range m.b {
+		for h := range m.h {
+			for k := 0; k < m.inner; k += productInner {
+				part, layout := m.part(i, h, k, 0, m.cols)
+				packPanels(part, b.Data[b.offset(i, h, k):], b.SL, &layout)
+			}
+		}
+	}
+	return m, nil
+}
+
+// part returns the panels of columns [first, first+cols) for the inner steps that begin with
+// k. k is a multiple of productInner and first one of panel.
+func (m *Matrix) part(b, h, k, first, cols int) ([]float32, values) {
+	layout := packedLayout(min(productInner, m.inner-k), cols)
+	at := ((min(b, m.b-1)*m.h+min(h, m.h-1))*m.inner+k)*roundUp(m.cols, panel) + first*layout.keys
+	return m.data[at : at+roundUp(cols, panel)*layout.keys], layout
+}
+
+// MatMul computes dst = a·m + bias like the function [MatMul], on the calling goroutine. bias, which is added last, has
+// N elements or is nil.
+//
+//	a   [B, H, L, K]
+//	dst [B, H, L, N]
+func (m *Matrix) MatMul(dst, a Tensor, bias []float32) error {
+	p := projection{dst: dst, a: a, m: m, bias: bias}
+	if err := p.check(); err != nil {
+		return err
+	}
+	p.cut(1)
+	for i := range p.units() {
+		p.unit(i)
+	}
+	return nil
+}
+
+// MatMul works like [Matrix.MatMul], on all workers of the pool.
+func (p *Pool) MatMul(dst, a Tensor, m *Matrix, bias []float32) error {
+	j, err := p.begin()
+	if err != nil {
+		return err
+	}
+	j.projection = projection{dst: dst, a: a, m: m, bias: bias}
+	if err = j.projection.check(); err == nil {
+		j.projection.cut(p.workersFor(j.projection.cost()))
+		j.units, j.workers = j.projection.units(), p.workersFor(j.projection.cost())
+		j.next.Store(0)
+		p.run(j)
+	}
+	p.end(j)
+	return err
+}
+
+// projection is a product by a Matrix.
+type projection struct {
+	dst, a Tensor
+	m      *Matrix
+	bias   []float32
+
+	rows, cols int // of a unit of work
+}
+
+func (p *projection) check() error {
+	if p.bias != nil && len(p.bias) != p.m.cols {
+		return fail(ErrLength, "len(bias) is %d, want %d", len(p.bias), p.m.cols)
+	}
+	return checkProduct(&p.dst, &p.a, p.m.b, p.m.h, p.m.inner, p.m.cols, memory{}, memoryOfSlice("bias", p.bias))
+}
+
+// cut divides the product into units for workers.
+func (p *projection) cut(workers int) {
+	p.rows, p.cols = productRows, 2*productCols
+	for p.cols > panel && workers > 1 && p.units() < workers*unitsPerWorker {
+		p.cols /= 2
+	}
+}
+
+// units is the number of blocks of rows and columns in all products.
+func (p *projection) units() int {
+	return p.dst.B * p.dst.H * p.rowBlocks() * p.colBlocks()
+}
+
+func (p *projection) rowBlocks() int { return (p.dst.L + p.rows - 1) / p.rows }
+func (p *projection) colBlocks() int { return (p.dst.D + p.cols - 1) / p.cols }
+
+// unit computes one block of dst. Blocks of rows follow each other, so that the columns of
+// the matrix stay in the cache.
+func (p *projection) unit(i int) {
+	i, row := i/p.rowBlocks(), i%p.rowBlocks()*p.rows
+	i, first := i/p.colBlocks(), i%p.colBlocks()*p.cols
+	b, h := i/p.dst.H, i%p.dst.H
+	rows, cols := min(p.rows, p.dst.L-row), min(p.cols, p.dst.D-first)
+	for r := range rows {
+		clear(p.dst.row(b, h, row+r)[first:][:cols])
+	}
+	for k := 0; k < p.m.inner; k += productInner {
+		part, layout := p.m.part(b, h, k, first, cols)
+		addRows(p.dst.Data[p.dst.offset(b, h, row)+first:], p.a.Data[p.a.offset(b, h, row)+k:], part,
+			rows, p.dst.SL, p.a.SL, &layout)
+	}
+	if p.bias == nil {
+		return
+	}
+	for r := range rows {
+		for c := 0; c < cols; c += Block {
+			n := min(Block, cols-c)
+			addBias(p.dst.row(b, h, row+r)[first+c:][:n], p.bias[first+c:][:n])
+		}
+	}
+}
+
+// cost estimates the nanoseconds of the product on one core.
+func (p *projection) cost() float64 {
+	flops := 2 * float64(p.m.inner) * float64(p.dst.D) * float64(p.dst.B) * float64(p.dst.H) * float64(p.dst.L)
+	bytes := 4 * float64(len(p.m.data))
+	return callCost(flops, bytes)
+}

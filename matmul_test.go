@@ -1,0 +1,280 @@
+package attn
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/seed-1415985d/attn/internal/f32"
+)
+
+// productShape is a product of [b, h, l, k] by [bb, bh, k, n].
+type productShape struct{ b, h, l, k, n, bb, bh int }
+
+// productShapes cover every cut: whole and partial tiles, panels, halves of
+// panels, single columns, chunks of the inner index, few rows, shared matrices.
+var productShapes = []productShape{
+	{1, 1, 1, 1, 1, 1, 1},
+	{1, 1, 3, 4, 3, 1, 1},
+	{1, 1, 2, 70, 21, 1, 1},
+	{1, 1, rawRows, productInner + 3, 40, 1, 1},
+	{1, 1, rawRows + 1, 2*productInner + Block + 1, productCols + 25, 1, 1},
+	{1, 1, productRows + 7, 33, 16, 1, 1},
+	{1, 1, 2*productRows + 1, 5, 2*productCols + 9, 1, 1},
+	{2, 3, 7, 12, 19, 1, 1},
+	{2, 3, 7, 12, 19, 2, 1},
+	{2, 3, 7, 12, 19, 1, 3},
+	{2, 3, 2, 12, 19, 2, 3},
+	{2, 2, 5, productInner + 1, 8, 2, 2},
+	{0, 2, 5, 3, 4, 1, 2},
+	{1, 1, 0, 3, 4, 1, 1},
+}
+
+// productOperands are strided views with NaN around the elements, and the product by definition.
+func productOperands(s productShape) (dst, a, b Tensor, bias, want []float32) {
+	r := newRand(31)
+	strided := func(b, h, l, d int) Tensor {
+		const gap = 3
+		v := View[float32]{B: b, H: h, L: l, D: d, SL: h*(d+gap) + 1, SH: d + gap, SB: l * (h*(d+gap) + 1)}
+		v.Data = nans(b*v.SB + 1)
+		for i := range b {
+			for j := range h {
+				for k := range l {
+					copy(v.row(i, j, k), normals(r, d))
+				}
+			}
+		}
+		return v
+	}
+	dst, a, b = strided(s.b, s.h, s.l, s.n), strided(s.b, s.h, s.l, s.k), strided(s.bb, s.bh, s.k, s.n)
+	bias = normals(r, s.n)
+	for i := range s.b {
+		for h := range s.h {
+			for l := range s.l {
+				for c := range s.n {
+					var sum float32
+					for k, e := range a.row(i, h, l) {
+						sum = f32.FMA(e, b.row(min(i, s.bb-1), min(h, s.bh-1), k)[c], sum)
+					}
+					want = append(want, sum)
+				}
+			}
+		}
+	}
+	return dst, a, b, bias, want
+}
+
+// checkProductResult compares dst with want + bias and makes sure that nothing around it was written.
+func checkProductResult(t *testing.T, what string, dst Tensor, bias, want []float32) {
+	t.Helper()
+	var got, sum []float32
+	for i := range dst.B {
+		for h := range dst.H {
+			for l := range dst.L {
+				row := dst.row(i, h, l)
+				got = append(got, row...)
+				for c := range row {
+					e := want[len(sum)]
+					if bias != nil {
+						e += bias[c]
+					}
+					sum = append(sum, e)
+					row[c] = nan32()
+				}
+			}
+		}
+	}
+	mustEqualBits(t, what, got, sum)
+	for i, e := range dst.Data {
+		if e == e {
+			t.Fatalf("%s: Data[%d], which is no element of dst, was written", what, i)
+		}
+	}
+}
+
+// Products have the bits of one chain of FMAs for each element.
+func TestMatMul(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		pool := NewPool(3)
+		defer pool.Close()
+		for _, s := range productShapes {
+			dst, a, b, bias, want := productOperands(s)
+			what := fmt.Sprint(s)
+			must(t, MatMul(dst, a, b))
+			checkProductResult(t, what+": MatMul", dst, nil, want)
+			m, err := PackMatrix(b)
+			must(t, err)
+			must(t, m.MatMul(dst, a, nil))
+			checkProductResult(t, what+": Matrix", dst, nil, want)
+			must(t, m.MatMul(dst, a, bias))
+			checkProductResult(t, what+": Matrix with bias", dst, bias, want)
+			must(t, pool.MatMul(dst, a, m, bias))
+			checkProductResult(t, what+": Pool", dst, bias, want)
+			p := projection{dst: dst, a: a, m: m}
+			p.cut(64) // small units, whatever the size
+			for i := range p.units() {
+				p.unit(i)
+			}
+			checkProductResult(t, what+": many units", dst, nil, want)
+		}
+	})
+}
+
+// Strides of 0 repeat a matrix, a row of it, or a row of a.
+func TestMatMulBroadcast(t *testing.T) {
+	r := newRand(32)
+	for _, l := range []int{2, 9} {
+		a := BHLD(normals(r, 2*3*l*20), 2, 3, l, 20)
+		b := BHLD(normals(r, 20*24), 1, 1, 20, 24)
+		want, got := BHLD(nans(2*3*l*24), 2, 3, l, 24), BHLD(nans(2*3*l*24), 2, 3, l, 24)
+		must(t, MatMul(want, a, b))
+		b.B, b.H, b.SB, b.SH = 2, 3, 0, 0
+		must(t, MatMul(got, a, b))
+		mustEqualBits(t, "one matrix", got.Data, want.Data)
+		m, err := PackMatrix(b)
+		must(t, err)
+		must(t, m.MatMul(got, a, nil))
+		mustEqualBits(t, "one packed matrix", got.Data, want.Data)
+
+		row := View[float32]{Data: b.Data, B: 1, H: 1, L: 20, D: 24}
+		rows := BHLD(make([]float32, 20*24), 1, 1, 20, 24)
+		for i := range 20 {
+			copy(rows.row(0, 0, i), row.Data)
+		}
+		must(t, MatMul(want, a, rows))
+		must(t, MatMul(got, a, row))
+		mustEqualBits(t, "one row of b", got.Data, want.Data)
+
+		same := a
+		same.SL = 0
+		must(t, MatMul(got, same, b))
+		for i := range l {
+			mustEqualBits(t, "one row of a", got.row(1, 2, i), got.row(1, 2, 0))
+		}
+	}
+}
+
+// A NaN or infinity reaches its own row or column and no other.
+func TestMatMulKeepsNaN(t *testing.T) {
+	const l, k, n = 13, 9, 21
+	r := newRand(33)
+	a, b := BHLD(normals(r, l*k), 1, 1, l, k), BHLD(normals(r, k*n), 1, 1, k, n)
+	want, got := BHLD(nans(l*n), 1, 1, l, n), BHLD(nans(l*n), 1, 1, l, n)
+	must(t, MatMul(want, a, b))
+	a.row(0, 0, 4)[3] = nan32()
+	b.row(0, 0, 5)[20] = float32(math.Inf(1))
+	b.row(0, 0, 6)[20] = nan32()
+	must(t, MatMul(got, a, b))
+	for i := range l {
+		for c := range n {
+			e, is := got.row(0, 0, i)[c], i == 4 || c == 20
+			if is != (e != e) || !is && e != want.row(0, 0, i)[c] {
+				t.Errorf("element %d, %d is %v", i, c, e)
+			}
+		}
+	}
+}
+
+func TestMatMulErrors(t *testing.T) {
+	x := func(b, h, l, d int) Tensor { return BHLD(make([]float32, b*h*l*d), b, h, l, d) }
+	a, b, dst := x(2, 3, 4, 5), x(1, 3, 5, 6), BHLD(nans(2*3*4*6), 2, 3, 4, 6)
+	short, flat := b, dst
+	short.Data = short.Data[1:]
+	flat.SL = 5
+	m, err := PackMatrix(b)
+	must(t, err)
+	_, noRows := PackMatrix(Tensor{B: 1, H: 1, D: 1})
+	_, shortErr := PackMatrix(short)
+	_, huge := PackMatrix(Tensor{Data: make([]float32, 1), B: maxLength, H: maxLength, L: 1, D: 1})
+	pool := NewPool(1)
+	both := make([]float32, 2*3*4*6)
+	for _, e := range []struct {
+		name string
+		err  error
+		kind error
+	}{
+		{"a.D", MatMul(dst, x(2, 3, 4, 6), b), ErrShape},
+		{"a.B", MatMul(dst, x(1, 3, 4, 5), b), ErrShape},
+		{"b.B", MatMul(dst, a, x(3, 3, 5, 6)), ErrShape},
+		{"b.H", MatMul(dst, a, x(1, 2, 5, 6)), ErrShape},
+		{"b.L", MatMul(dst, a, x(1, 3, 4, 6)), ErrShape},
+		{"b.D", MatMul(dst, a, x(1, 3, 5, 7)), ErrShape},
+		{"dst.L", MatMul(x(2, 3, 3, 6), a, b), ErrShape},
+		{"negative", MatMul(dst, View[float32]{B: -1, H: 3, L: 4, D: 5}, b), ErrShape},
+		{"short b", MatMul(dst, a, short), ErrLength},
+		{"flat dst", MatMul(flat, a, b), ErrStride},
+		{"dst is a", MatMul(BHLD(both, 2, 3, 4, 6), BHLD(both, 2, 3, 4, 5), b), ErrOverlap},
+		{"dst is b", MatMul(BHLD(both, 2, 3, 4, 6), a, BHLD(both, 1, 3, 5, 6)), ErrOverlap},
+		{"no rows", noRows, ErrShape},
+		{"short matrix", shortErr, ErrLength},
+		{"huge matrix", huge, ErrShape},
+		{"bias", m.MatMul(dst, a, make([]float32, 5)), ErrLength},
+		{"empty bias", m.MatMul(dst, a, []float32{}), ErrLength},
+		{"dst is bias", m.MatMul(BHLD(both, 2, 3, 4, 6), a, both[7:13]), ErrOverlap},
+		{"matrix rows", m.MatMul(dst, x(2, 3, 4, 6), nil), ErrShape},
+		{"pool", pool.MatMul(dst, x(2, 3, 4, 6), m, nil), ErrShape},
+		{"closed", func() error { must(t, pool.Close()); return pool.MatMul(dst, a, m, nil) }(), ErrClosed},
+	} {
+		mustFail(t, e.name, e.err, e.kind)
+	}
+	for i, e := range dst.Data {
+		if e == e {
+			t.Fatalf("dst[%d] was written by a failed call", i)
+		}
+	}
+}
+
+func TestMatMulDoesNotAllocate(t *testing.T) {
+	m, err := PackMatrix(BHLD(make([]float32, 9*20), 1, 1, 9, 20))
+	must(t, err)
+	mustNotAllocate(t, "MatMul", func() {
+		var a [7 * 9]float32
+		var b [9 * 20]float32
+		var dst [7 * 20]float32
+		var bias [20]float32
+		if MatMul(BHLD(dst[:], 1, 1, 7, 20), BHLD(a[:], 1, 1, 7, 9), BHLD(b[:], 1, 1, 9, 20)) != nil ||
+			m.MatMul(BHLD(dst[:], 1, 1, 7, 20), BHLD(a[:], 1, 1, 7, 9), bias[:]) != nil {
+			t.Error("MatMul failed")
+		}
+	})
+	pool := NewPool(2)
+	defer pool.Close()
+	large, err := PackMatrix(BHLD(make([]float32, 300*300), 1, 1, 300, 300))
+	must(t, err)
+	dst, a := BHLD(make([]float32, 300*300), 1, 1, 300, 300), BHLD(make([]float32, 300*300), 1, 1, 300, 300)
+	mustNotAllocate(t, "Pool.MatMul", func() {
+		if pool.MatMul(dst, a, large, nil) != nil {
+			t.Error("MatMul failed")
+		}
+	})
+}
+
+func BenchmarkMatMul(b *testing.B) {
+	for _, s := range [][3]int{{512, 512, 512}, {1024, 1024, 1024}, {128, 768, 768}, {1, 4096, 4096}} {
+		l, k, n := s[0], s[1], s[2]
+		r := newRand(34)
+		dst, x, w := BHLD(make([]float32, l*n), 1, 1, l, n), BHLD(normals(r, l*k), 1, 1, l, k), BHLD(normals(r, k*n), 1, 1, k, n)
+		m, err := PackMatrix(w)
+		must(b, err)
+		bias := normals(r, n)
+		pool := NewPool(2)
+		defer pool.Close()
+		for _, f := range []struct {
+			name string
+			call func() error
+		}{
+			{"views", func() error { return MatMul(dst, x, w) }},
+			{"matrix", func() error { return m.MatMul(dst, x, nil) }},
+			{"matrix_bias", func() error { return m.MatMul(dst, x, bias) }},
+			{"pool", func() error { return pool.MatMul(dst, x, m, nil) }},
+		} {
+			b.Run(fmt.Sprintf("%dx%dx%d/%s", l, k, n, f.name), func(b *testing.B) {
+				for b.Loop() {
+					must(b, f.call())
+				}
+				flops := 2 * float64(l) * float64(k) * float64(n) * float64(b.N)
+				b.ReportMetric(flops/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
+			})
+		}
+	}
+}
