@@ -108,7 +108,7 @@ score_tail2:
 	ADDQ $0x04, CX
 	JE   score_end3
 
-score_one4:
+score_one5:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -122,7 +122,7 @@ score_one4:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one4
+	JNE          score_one5
 
 score_end3:
 	MOVQ    32(SP), DI
@@ -134,6 +134,8 @@ score_end3:
 	VMOVUPS Y5, 160(DI)
 	VMOVUPS Y6, 192(DI)
 	VMOVUPS Y7, 224(DI)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
 	ADDQ    $0x00000100, 32(SP)
 	MOVQ    24(SP), AX
 	IMUL3Q  $0x00000004, AX, AX
@@ -167,9 +169,9 @@ score_group2:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail6
+	JL     score_tail7
 
-score_loop5:
+score_loop6:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -216,13 +218,13 @@ score_loop5:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop5
+	JGE          score_loop6
 
-score_tail6:
+score_tail7:
 	ADDQ $0x04, CX
-	JE   score_end7
+	JE   score_end8
 
-score_one8:
+score_one10:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -236,9 +238,9 @@ score_one8:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one8
+	JNE          score_one10
 
-score_end7:
+score_end8:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -248,6 +250,10 @@ score_end7:
 	VMOVUPS Y5, 32(DI)(R8*1)
 	VMOVUPS Y6, 64(DI)(R8*1)
 	VMOVUPS Y7, 96(DI)(R8*1)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    R8, DI
+	ADDQ    R9, SI
 	ADDQ    $0x00000080, 32(SP)
 	MOVQ    24(SP), AX
 	IMUL3Q  $0x00000002, AX, AX
@@ -285,9 +291,9 @@ score_group3:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail10
+	JL     score_tail12
 
-score_loop9:
+score_loop11:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -354,13 +360,13 @@ score_loop9:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop9
+	JGE          score_loop11
 
-score_tail10:
+score_tail12:
 	ADDQ $0x04, CX
-	JE   score_end11
+	JE   score_end13
 
-score_one12:
+score_one15:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -379,9 +385,9 @@ score_one12:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one12
+	JNE          score_one15
 
-score_end11:
+score_end13:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -395,6 +401,12 @@ score_end11:
 	VMOVUPS Y9, 32(DI)(R8*2)
 	VMOVUPS Y10, 64(DI)(R8*2)
 	VMOVUPS Y11, 96(DI)(R8*2)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    R8, DI
+	ADDQ    R9, SI
 	ADDQ    $0x00000080, 32(SP)
 	MOVQ    24(SP), AX
 	IMUL3Q  $0x00000002, AX, AX
@@ -456,10 +468,13 @@ score_panel6:
 	LEAQ   (SI)(R9*2), R13
 	ADDQ   R9, R13
 	MOVQ   R11, CX
+	CMPQ   CX, $0x04
+	JL     score_short19
 	SUBQ   $0x04, CX
-	JL     score_tail14
+	SUBQ   $0x04, CX
+	JL     score_tail17
 
-score_loop13:
+score_loop16:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -547,13 +562,13 @@ score_loop13:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop13
+	JGE          score_loop16
 
-score_tail14:
+score_tail17:
 	ADDQ $0x04, CX
-	JE   score_end15
+	JE   score_end18
 
-score_one16:
+score_one20:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -578,36 +593,181 @@ score_one16:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one16
+	JNE          score_one20
 
-score_end15:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, (DI)(R8*1)
-	VMOVUPS Y3, 32(DI)(R8*1)
-	VMOVUPS Y4, (DI)(R8*2)
-	VMOVUPS Y5, 32(DI)(R8*2)
-	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, 32(AX)
-	VMOVUPS Y8, (AX)(R8*1)
-	VMOVUPS Y9, 32(AX)(R8*1)
-	VMOVUPS Y10, (AX)(R8*2)
-	VMOVUPS Y11, 32(AX)(R8*2)
+score_end18:
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 4(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 8(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 12(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y10, (DI)
+	VMOVUPS      Y11, 32(DI)
+	ADDQ         R8, DI
+	JMP          score_done21
 
-	// Next rows.
-	ADDQ R8, DI
+score_short19:
+score_one22:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          score_one22
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, (DI)(R8*1)
+	VMOVUPS      Y3, 32(DI)(R8*1)
+	VMOVUPS      Y4, (DI)(R8*2)
+	VMOVUPS      Y5, 32(DI)(R8*2)
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	VMOVUPS      Y8, (AX)(R8*1)
+	VMOVUPS      Y9, 32(AX)(R8*1)
+	VMOVUPS      Y10, (AX)(R8*2)
+	VMOVUPS      Y11, 32(AX)(R8*2)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+score_done21:
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
 	SUBQ $0x06, R12
 	JMP  score_panelRows
@@ -629,10 +789,13 @@ score_panel5:
 	LEAQ   (SI)(R9*2), R13
 	ADDQ   R9, R13
 	MOVQ   R11, CX
+	CMPQ   CX, $0x04
+	JL     score_short26
 	SUBQ   $0x04, CX
-	JL     score_tail18
+	SUBQ   $0x04, CX
+	JL     score_tail24
 
-score_loop17:
+score_loop23:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -708,13 +871,13 @@ score_loop17:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop17
+	JGE          score_loop23
 
-score_tail18:
+score_tail24:
 	ADDQ $0x04, CX
-	JE   score_end19
+	JE   score_end25
 
-score_one20:
+score_one27:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -736,32 +899,159 @@ score_one20:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one20
+	JNE          score_one27
 
-score_end19:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, (DI)(R8*1)
-	VMOVUPS Y3, 32(DI)(R8*1)
-	VMOVUPS Y4, (DI)(R8*2)
-	VMOVUPS Y5, 32(DI)(R8*2)
-	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, 32(AX)
-	VMOVUPS Y8, (AX)(R8*1)
-	VMOVUPS Y9, 32(AX)(R8*1)
+score_end25:
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	ADDQ         R8, DI
+	JMP          score_done28
 
-	// Next rows.
-	ADDQ R8, DI
+score_short26:
+score_one29:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          score_one29
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, (DI)(R8*1)
+	VMOVUPS      Y3, 32(DI)(R8*1)
+	VMOVUPS      Y4, (DI)(R8*2)
+	VMOVUPS      Y5, 32(DI)(R8*2)
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	VMOVUPS      Y8, (AX)(R8*1)
+	VMOVUPS      Y9, 32(AX)(R8*1)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+score_done28:
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
 	SUBQ $0x05, R12
 	JMP  score_panelRows
@@ -781,10 +1071,13 @@ score_panel4:
 	LEAQ   (SI)(R9*2), R13
 	ADDQ   R9, R13
 	MOVQ   R11, CX
+	CMPQ   CX, $0x04
+	JL     score_short33
 	SUBQ   $0x04, CX
-	JL     score_tail22
+	SUBQ   $0x04, CX
+	JL     score_tail31
 
-score_loop21:
+score_loop30:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -848,13 +1141,13 @@ score_loop21:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop21
+	JGE          score_loop30
 
-score_tail22:
+score_tail31:
 	ADDQ $0x04, CX
-	JE   score_end23
+	JE   score_end32
 
-score_one24:
+score_one34:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -873,28 +1166,129 @@ score_one24:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one24
+	JNE          score_one34
 
-score_end23:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, (DI)(R8*1)
-	VMOVUPS Y3, 32(DI)(R8*1)
-	VMOVUPS Y4, (DI)(R8*2)
-	VMOVUPS Y5, 32(DI)(R8*2)
-	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, 32(AX)
+score_end32:
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	JMP          score_done35
 
-	// Next rows.
-	ADDQ R8, DI
+score_short33:
+score_one36:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          score_one36
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, (DI)(R8*1)
+	VMOVUPS      Y3, 32(DI)(R8*1)
+	VMOVUPS      Y4, (DI)(R8*2)
+	VMOVUPS      Y5, 32(DI)(R8*2)
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+score_done35:
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
 	SUBQ $0x04, R12
 	JMP  score_panelRows
@@ -910,10 +1304,13 @@ score_panel3:
 	VXORPS Y5, Y5, Y5
 	MOVQ   SI, AX
 	MOVQ   R11, CX
+	CMPQ   CX, $0x04
+	JL     score_short40
 	SUBQ   $0x04, CX
-	JL     score_tail26
+	SUBQ   $0x04, CX
+	JL     score_tail38
 
-score_loop25:
+score_loop37:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -964,13 +1361,13 @@ score_loop25:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop25
+	JGE          score_loop37
 
-score_tail26:
+score_tail38:
 	ADDQ $0x04, CX
-	JE   score_end27
+	JE   score_end39
 
-score_one28:
+score_one41:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -985,22 +1382,104 @@ score_one28:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one28
+	JNE          score_one41
 
-score_end27:
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, (DI)(R8*1)
-	VMOVUPS Y3, 32(DI)(R8*1)
-	VMOVUPS Y4, (DI)(R8*2)
-	VMOVUPS Y5, 32(DI)(R8*2)
+score_end39:
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	JMP          score_done42
 
-	// Next rows.
-	ADDQ R8, DI
+score_short40:
+score_one43:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          score_one43
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, (DI)(R8*1)
+	VMOVUPS      Y3, 32(DI)(R8*1)
+	VMOVUPS      Y4, (DI)(R8*2)
+	VMOVUPS      Y5, 32(DI)(R8*2)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+score_done42:
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
 	SUBQ $0x03, R12
 	JMP  score_panelRows
@@ -1015,9 +1494,9 @@ score_panel2:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail30
+	JL     score_tail45
 
-score_loop29:
+score_loop44:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1056,13 +1535,13 @@ score_loop29:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop29
+	JGE          score_loop44
 
-score_tail30:
+score_tail45:
 	ADDQ $0x04, CX
-	JE   score_end31
+	JE   score_end46
 
-score_one32:
+score_one48:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1074,21 +1553,19 @@ score_one32:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one32
+	JNE          score_one48
 
-score_end31:
+score_end46:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
 	VMOVUPS Y3, 32(DI)(R8*1)
-
-	// Next rows.
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	SUBQ $0x02, R12
-	JMP  score_panelRows
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	SUBQ    $0x02, R12
+	JMP     score_panelRows
 
 score_panel1:
 	// 1 rows × 16 columns.
@@ -1098,9 +1575,9 @@ score_panel1:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail34
+	JL     score_tail50
 
-score_loop33:
+score_loop49:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1127,13 +1604,13 @@ score_loop33:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop33
+	JGE          score_loop49
 
-score_tail34:
+score_tail50:
 	ADDQ $0x04, CX
-	JE   score_end35
+	JE   score_end51
 
-score_one36:
+score_one53:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1142,17 +1619,15 @@ score_one36:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one36
+	JNE          score_one53
 
-score_end35:
+score_end51:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
-
-	// Next rows.
-	ADDQ R8, DI
-	ADDQ R9, SI
-	SUBQ $0x01, R12
-	JMP  score_panelRows
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	SUBQ    $0x01, R12
+	JMP     score_panelRows
 
 score_panelNext:
 	ADDQ $0x40, 32(SP)
@@ -1214,10 +1689,13 @@ score_half6:
 	LEAQ   (SI)(R9*2), R13
 	ADDQ   R9, R13
 	MOVQ   R11, CX
+	CMPQ   CX, $0x04
+	JL     score_short57
 	SUBQ   $0x04, CX
-	JL     score_tail38
+	SUBQ   $0x04, CX
+	JL     score_tail55
 
-score_loop37:
+score_loop54:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -1277,13 +1755,13 @@ score_loop37:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop37
+	JGE          score_loop54
 
-score_tail38:
+score_tail55:
 	ADDQ $0x04, CX
-	JE   score_end39
+	JE   score_end56
 
-score_one40:
+score_one58:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -1301,30 +1779,126 @@ score_one40:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one40
+	JNE          score_one58
 
-score_end39:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, (DI)(R8*1)
-	VMOVUPS Y2, (DI)(R8*2)
-	VMOVUPS Y3, (AX)
-	VMOVUPS Y4, (AX)(R8*1)
-	VMOVUPS Y5, (AX)(R8*2)
+score_end56:
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      (CX), Y12
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      (BX)(R10*2), Y12
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      (CX)(R10*2), Y12
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      Y0, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y1, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VMOVUPS      Y2, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y3, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y5
+	VMOVUPS      (CX), Y12
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VBROADCASTSS 4(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y5
+	VMOVUPS      (BX)(R10*2), Y12
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VBROADCASTSS 8(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y5
+	VMOVUPS      (CX)(R10*2), Y12
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VBROADCASTSS 12(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y5
+	VMOVUPS      Y4, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y5, (DI)
+	ADDQ         R8, DI
+	JMP          score_done59
 
-	// Next rows.
-	ADDQ R8, DI
+score_short57:
+score_one60:
+	VMOVUPS      (BX), Y12
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y5
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          score_one60
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, (DI)(R8*1)
+	VMOVUPS      Y2, (DI)(R8*2)
+	VMOVUPS      Y3, (AX)
+	VMOVUPS      Y4, (AX)(R8*1)
+	VMOVUPS      Y5, (AX)(R8*2)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+score_done59:
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
 	SUBQ $0x06, R12
 	JMP  score_halfRows
@@ -1341,10 +1915,13 @@ score_half5:
 	LEAQ   (SI)(R9*2), R13
 	ADDQ   R9, R13
 	MOVQ   R11, CX
+	CMPQ   CX, $0x04
+	JL     score_short64
 	SUBQ   $0x04, CX
-	JL     score_tail42
+	SUBQ   $0x04, CX
+	JL     score_tail62
 
-score_loop41:
+score_loop61:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -1396,13 +1973,13 @@ score_loop41:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop41
+	JGE          score_loop61
 
-score_tail42:
+score_tail62:
 	ADDQ $0x04, CX
-	JE   score_end43
+	JE   score_end63
 
-score_one44:
+score_one65:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -1418,27 +1995,111 @@ score_one44:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one44
+	JNE          score_one65
 
-score_end43:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, (DI)(R8*1)
-	VMOVUPS Y2, (DI)(R8*2)
-	VMOVUPS Y3, (AX)
-	VMOVUPS Y4, (AX)(R8*1)
+score_end63:
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      (CX), Y12
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      (BX)(R10*2), Y12
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      (CX)(R10*2), Y12
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      Y0, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y1, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VMOVUPS      Y2, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y3, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VMOVUPS      (CX), Y12
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VMOVUPS      (BX)(R10*2), Y12
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VMOVUPS      (CX)(R10*2), Y12
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VMOVUPS      Y4, (DI)
+	ADDQ         R8, DI
+	JMP          score_done66
 
-	// Next rows.
-	ADDQ R8, DI
+score_short64:
+score_one67:
+	VMOVUPS      (BX), Y12
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          score_one67
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, (DI)(R8*1)
+	VMOVUPS      Y2, (DI)(R8*2)
+	VMOVUPS      Y3, (AX)
+	VMOVUPS      Y4, (AX)(R8*1)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+score_done66:
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
 	SUBQ $0x05, R12
 	JMP  score_halfRows
@@ -1454,10 +2115,13 @@ score_half4:
 	LEAQ   (SI)(R9*2), R13
 	ADDQ   R9, R13
 	MOVQ   R11, CX
+	CMPQ   CX, $0x04
+	JL     score_short71
 	SUBQ   $0x04, CX
-	JL     score_tail46
+	SUBQ   $0x04, CX
+	JL     score_tail69
 
-score_loop45:
+score_loop68:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -1501,13 +2165,13 @@ score_loop45:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop45
+	JGE          score_loop68
 
-score_tail46:
+score_tail69:
 	ADDQ $0x04, CX
-	JE   score_end47
+	JE   score_end70
 
-score_one48:
+score_one72:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -1521,24 +2185,92 @@ score_one48:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one48
+	JNE          score_one72
 
-score_end47:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, (DI)(R8*1)
-	VMOVUPS Y2, (DI)(R8*2)
-	VMOVUPS Y3, (AX)
+score_end70:
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      (CX), Y12
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      (BX)(R10*2), Y12
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      (CX)(R10*2), Y12
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      Y0, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y1, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VMOVUPS      Y2, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y3, (DI)
+	ADDQ         R8, DI
+	JMP          score_done73
 
-	// Next rows.
-	ADDQ R8, DI
+score_short71:
+score_one74:
+	VMOVUPS      (BX), Y12
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          score_one74
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, (DI)(R8*1)
+	VMOVUPS      Y2, (DI)(R8*2)
+	VMOVUPS      Y3, (AX)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+score_done73:
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
 	SUBQ $0x04, R12
 	JMP  score_halfRows
@@ -1551,10 +2283,13 @@ score_half3:
 	VXORPS Y2, Y2, Y2
 	MOVQ   SI, AX
 	MOVQ   R11, CX
+	CMPQ   CX, $0x04
+	JL     score_short78
 	SUBQ   $0x04, CX
-	JL     score_tail50
+	SUBQ   $0x04, CX
+	JL     score_tail76
 
-score_loop49:
+score_loop75:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -1589,13 +2324,13 @@ score_loop49:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop49
+	JGE          score_loop75
 
-score_tail50:
+score_tail76:
 	ADDQ $0x04, CX
-	JE   score_end51
+	JE   score_end77
 
-score_one52:
+score_one79:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -1606,19 +2341,74 @@ score_one52:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one52
+	JNE          score_one79
 
-score_end51:
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, (DI)(R8*1)
-	VMOVUPS Y2, (DI)(R8*2)
+score_end77:
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      (CX), Y12
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      (BX)(R10*2), Y12
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      (CX)(R10*2), Y12
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      Y0, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y1, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VMOVUPS      (CX), Y12
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VMOVUPS      (BX)(R10*2), Y12
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VMOVUPS      (CX)(R10*2), Y12
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VMOVUPS      Y2, (DI)
+	ADDQ         R8, DI
+	JMP          score_done80
 
-	// Next rows.
-	ADDQ R8, DI
+score_short78:
+score_one81:
+	VMOVUPS      (BX), Y12
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          score_one81
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, (DI)(R8*1)
+	VMOVUPS      Y2, (DI)(R8*2)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+score_done80:
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
 	SUBQ $0x03, R12
 	JMP  score_halfRows
@@ -1631,9 +2421,9 @@ score_half2:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail54
+	JL     score_tail83
 
-score_loop53:
+score_loop82:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -1660,13 +2450,13 @@ score_loop53:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop53
+	JGE          score_loop82
 
-score_tail54:
+score_tail83:
 	ADDQ $0x04, CX
-	JE   score_end55
+	JE   score_end84
 
-score_one56:
+score_one86:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -1675,19 +2465,17 @@ score_one56:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one56
+	JNE          score_one86
 
-score_end55:
+score_end84:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
-
-	// Next rows.
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	SUBQ $0x02, R12
-	JMP  score_halfRows
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	SUBQ    $0x02, R12
+	JMP     score_halfRows
 
 score_half1:
 	// 1 rows × 8 columns.
@@ -1696,9 +2484,9 @@ score_half1:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail58
+	JL     score_tail88
 
-score_loop57:
+score_loop87:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -1717,29 +2505,27 @@ score_loop57:
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop57
+	JGE          score_loop87
 
-score_tail58:
+score_tail88:
 	ADDQ $0x04, CX
-	JE   score_end59
+	JE   score_end89
 
-score_one60:
+score_one91:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one60
+	JNE          score_one91
 
-score_end59:
+score_end89:
 	VMOVUPS Y0, (DI)
-
-	// Next rows.
-	ADDQ R8, DI
-	ADDQ R9, SI
-	SUBQ $0x01, R12
-	JMP  score_halfRows
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	SUBQ    $0x01, R12
+	JMP     score_halfRows
 
 score_halfNext:
 	ADDQ $0x40, 32(SP)
@@ -1798,7 +2584,7 @@ accumulate_group1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain61
+	JE    accumulate_plain92
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
@@ -1810,9 +2596,9 @@ accumulate_group1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready62
+	JMP          accumulate_ready93
 
-accumulate_plain61:
+accumulate_plain92:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -1822,14 +2608,14 @@ accumulate_plain61:
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
 
-accumulate_ready62:
+accumulate_ready93:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail64
+	JL   accumulate_tail95
 
-accumulate_loop63:
+accumulate_loop94:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -1876,13 +2662,13 @@ accumulate_loop63:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop63
+	JGE          accumulate_loop94
 
-accumulate_tail64:
+accumulate_tail95:
 	ADDQ $0x04, CX
-	JE   accumulate_end65
+	JE   accumulate_end96
 
-accumulate_one66:
+accumulate_one98:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -1896,9 +2682,9 @@ accumulate_one66:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one66
+	JNE          accumulate_one98
 
-accumulate_end65:
+accumulate_end96:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -1908,6 +2694,8 @@ accumulate_end65:
 	VMOVUPS Y5, 160(DI)
 	VMOVUPS Y6, 192(DI)
 	VMOVUPS Y7, 224(DI)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
 	ADDQ    $0x00000100, 32(SP)
 	MOVQ    24(SP), AX
 	IMUL3Q  $0x00000004, AX, AX
@@ -1931,7 +2719,7 @@ accumulate_group2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain67
+	JE    accumulate_plain99
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
@@ -1944,9 +2732,9 @@ accumulate_group2:
 	VMULPS       32(DI)(R8*1), Y14, Y5
 	VMULPS       64(DI)(R8*1), Y14, Y6
 	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready68
+	JMP          accumulate_ready100
 
-accumulate_plain67:
+accumulate_plain99:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -1956,14 +2744,14 @@ accumulate_plain67:
 	VMOVUPS 64(DI)(R8*1), Y6
 	VMOVUPS 96(DI)(R8*1), Y7
 
-accumulate_ready68:
+accumulate_ready100:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail70
+	JL   accumulate_tail102
 
-accumulate_loop69:
+accumulate_loop101:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -2010,13 +2798,13 @@ accumulate_loop69:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop69
+	JGE          accumulate_loop101
 
-accumulate_tail70:
+accumulate_tail102:
 	ADDQ $0x04, CX
-	JE   accumulate_end71
+	JE   accumulate_end103
 
-accumulate_one72:
+accumulate_one105:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -2030,9 +2818,9 @@ accumulate_one72:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one72
+	JNE          accumulate_one105
 
-accumulate_end71:
+accumulate_end103:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -2042,6 +2830,10 @@ accumulate_end71:
 	VMOVUPS Y5, 32(DI)(R8*1)
 	VMOVUPS Y6, 64(DI)(R8*1)
 	VMOVUPS Y7, 96(DI)(R8*1)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    R8, DI
+	ADDQ    R9, SI
 	ADDQ    $0x00000080, 32(SP)
 	MOVQ    24(SP), AX
 	IMUL3Q  $0x00000002, AX, AX
@@ -2065,7 +2857,7 @@ accumulate_group3:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain73
+	JE    accumulate_plain106
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
@@ -2083,9 +2875,9 @@ accumulate_group3:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready74
+	JMP          accumulate_ready107
 
-accumulate_plain73:
+accumulate_plain106:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -2099,14 +2891,14 @@ accumulate_plain73:
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
 
-accumulate_ready74:
+accumulate_ready107:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail76
+	JL   accumulate_tail109
 
-accumulate_loop75:
+accumulate_loop108:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -2173,13 +2965,13 @@ accumulate_loop75:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop75
+	JGE          accumulate_loop108
 
-accumulate_tail76:
+accumulate_tail109:
 	ADDQ $0x04, CX
-	JE   accumulate_end77
+	JE   accumulate_end110
 
-accumulate_one78:
+accumulate_one112:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -2198,9 +2990,9 @@ accumulate_one78:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one78
+	JNE          accumulate_one112
 
-accumulate_end77:
+accumulate_end110:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -2214,6 +3006,12 @@ accumulate_end77:
 	VMOVUPS Y9, 32(DI)(R8*2)
 	VMOVUPS Y10, 64(DI)(R8*2)
 	VMOVUPS Y11, 96(DI)(R8*2)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    R8, DI
+	ADDQ    R9, SI
 	ADDQ    $0x00000080, 32(SP)
 	MOVQ    24(SP), AX
 	IMUL3Q  $0x00000002, AX, AX
@@ -2263,7 +3061,7 @@ accumulate_panel6:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain79
+	JE    accumulate_plain113
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
@@ -2284,9 +3082,9 @@ accumulate_panel6:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready80
+	JMP          accumulate_ready114
 
-accumulate_plain79:
+accumulate_plain113:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -2300,15 +3098,18 @@ accumulate_plain79:
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
 
-accumulate_ready80:
+accumulate_ready114:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
+	CMPQ CX, $0x04
+	JL   accumulate_short118
 	SUBQ $0x04, CX
-	JL   accumulate_tail82
+	SUBQ $0x04, CX
+	JL   accumulate_tail116
 
-accumulate_loop81:
+accumulate_loop115:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2396,13 +3197,13 @@ accumulate_loop81:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop81
+	JGE          accumulate_loop115
 
-accumulate_tail82:
+accumulate_tail116:
 	ADDQ $0x04, CX
-	JE   accumulate_end83
+	JE   accumulate_end117
 
-accumulate_one84:
+accumulate_one119:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2427,42 +3228,187 @@ accumulate_one84:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one84
+	JNE          accumulate_one119
 
-accumulate_end83:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, (DI)(R8*1)
-	VMOVUPS Y3, 32(DI)(R8*1)
-	VMOVUPS Y4, (DI)(R8*2)
-	VMOVUPS Y5, 32(DI)(R8*2)
-	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, 32(AX)
-	VMOVUPS Y8, (AX)(R8*1)
-	VMOVUPS Y9, 32(AX)(R8*1)
-	VMOVUPS Y10, (AX)(R8*2)
-	VMOVUPS Y11, 32(AX)(R8*2)
+accumulate_end117:
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 4(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 8(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 12(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y10, (DI)
+	VMOVUPS      Y11, 32(DI)
+	ADDQ         R8, DI
+	JMP          accumulate_done120
 
-	// Next rows.
-	ADDQ R8, DI
+accumulate_short118:
+accumulate_one121:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one121
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, (DI)(R8*1)
+	VMOVUPS      Y3, 32(DI)(R8*1)
+	VMOVUPS      Y4, (DI)(R8*2)
+	VMOVUPS      Y5, 32(DI)(R8*2)
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	VMOVUPS      Y8, (AX)(R8*1)
+	VMOVUPS      Y9, 32(AX)(R8*1)
+	VMOVUPS      Y10, (AX)(R8*2)
+	VMOVUPS      Y11, 32(AX)(R8*2)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+accumulate_done120:
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha85
+	JE   accumulate_noAlpha122
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha85:
+accumulate_noAlpha122:
 	SUBQ $0x06, R12
 	JMP  accumulate_panelRows
 
@@ -2473,7 +3419,7 @@ accumulate_panel5:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain86
+	JE    accumulate_plain123
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
@@ -2491,9 +3437,9 @@ accumulate_panel5:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready87
+	JMP          accumulate_ready124
 
-accumulate_plain86:
+accumulate_plain123:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -2505,15 +3451,18 @@ accumulate_plain86:
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
 
-accumulate_ready87:
+accumulate_ready124:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
+	CMPQ CX, $0x04
+	JL   accumulate_short128
 	SUBQ $0x04, CX
-	JL   accumulate_tail89
+	SUBQ $0x04, CX
+	JL   accumulate_tail126
 
-accumulate_loop88:
+accumulate_loop125:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2589,13 +3538,13 @@ accumulate_loop88:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop88
+	JGE          accumulate_loop125
 
-accumulate_tail89:
+accumulate_tail126:
 	ADDQ $0x04, CX
-	JE   accumulate_end90
+	JE   accumulate_end127
 
-accumulate_one91:
+accumulate_one129:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2617,38 +3566,165 @@ accumulate_one91:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one91
+	JNE          accumulate_one129
 
-accumulate_end90:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, (DI)(R8*1)
-	VMOVUPS Y3, 32(DI)(R8*1)
-	VMOVUPS Y4, (DI)(R8*2)
-	VMOVUPS Y5, 32(DI)(R8*2)
-	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, 32(AX)
-	VMOVUPS Y8, (AX)(R8*1)
-	VMOVUPS Y9, 32(AX)(R8*1)
+accumulate_end127:
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	ADDQ         R8, DI
+	JMP          accumulate_done130
 
-	// Next rows.
-	ADDQ R8, DI
+accumulate_short128:
+accumulate_one131:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one131
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, (DI)(R8*1)
+	VMOVUPS      Y3, 32(DI)(R8*1)
+	VMOVUPS      Y4, (DI)(R8*2)
+	VMOVUPS      Y5, 32(DI)(R8*2)
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	VMOVUPS      Y8, (AX)(R8*1)
+	VMOVUPS      Y9, 32(AX)(R8*1)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+accumulate_done130:
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha92
+	JE   accumulate_noAlpha132
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha92:
+accumulate_noAlpha132:
 	SUBQ $0x05, R12
 	JMP  accumulate_panelRows
 
@@ -2659,7 +3735,7 @@ accumulate_panel4:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain93
+	JE    accumulate_plain133
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
@@ -2674,9 +3750,9 @@ accumulate_panel4:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready94
+	JMP          accumulate_ready134
 
-accumulate_plain93:
+accumulate_plain133:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -2686,15 +3762,18 @@ accumulate_plain93:
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
 
-accumulate_ready94:
+accumulate_ready134:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
+	CMPQ CX, $0x04
+	JL   accumulate_short138
 	SUBQ $0x04, CX
-	JL   accumulate_tail96
+	SUBQ $0x04, CX
+	JL   accumulate_tail136
 
-accumulate_loop95:
+accumulate_loop135:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2758,13 +3837,13 @@ accumulate_loop95:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop95
+	JGE          accumulate_loop135
 
-accumulate_tail96:
+accumulate_tail136:
 	ADDQ $0x04, CX
-	JE   accumulate_end97
+	JE   accumulate_end137
 
-accumulate_one98:
+accumulate_one139:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2783,34 +3862,135 @@ accumulate_one98:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one98
+	JNE          accumulate_one139
 
-accumulate_end97:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, (DI)(R8*1)
-	VMOVUPS Y3, 32(DI)(R8*1)
-	VMOVUPS Y4, (DI)(R8*2)
-	VMOVUPS Y5, 32(DI)(R8*2)
-	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, 32(AX)
+accumulate_end137:
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	JMP          accumulate_done140
 
-	// Next rows.
-	ADDQ R8, DI
+accumulate_short138:
+accumulate_one141:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one141
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, (DI)(R8*1)
+	VMOVUPS      Y3, 32(DI)(R8*1)
+	VMOVUPS      Y4, (DI)(R8*2)
+	VMOVUPS      Y5, 32(DI)(R8*2)
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+accumulate_done140:
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha99
+	JE   accumulate_noAlpha142
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha99:
+accumulate_noAlpha142:
 	SUBQ $0x04, R12
 	JMP  accumulate_panelRows
 
@@ -2819,7 +3999,7 @@ accumulate_panel3:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain100
+	JE    accumulate_plain143
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
@@ -2831,9 +4011,9 @@ accumulate_panel3:
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y4
 	VMULPS       32(DI)(R8*2), Y14, Y5
-	JMP          accumulate_ready101
+	JMP          accumulate_ready144
 
-accumulate_plain100:
+accumulate_plain143:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -2841,13 +4021,16 @@ accumulate_plain100:
 	VMOVUPS (DI)(R8*2), Y4
 	VMOVUPS 32(DI)(R8*2), Y5
 
-accumulate_ready101:
+accumulate_ready144:
 	MOVQ SI, AX
 	MOVQ R11, CX
+	CMPQ CX, $0x04
+	JL   accumulate_short148
 	SUBQ $0x04, CX
-	JL   accumulate_tail103
+	SUBQ $0x04, CX
+	JL   accumulate_tail146
 
-accumulate_loop102:
+accumulate_loop145:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2898,13 +4081,13 @@ accumulate_loop102:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop102
+	JGE          accumulate_loop145
 
-accumulate_tail103:
+accumulate_tail146:
 	ADDQ $0x04, CX
-	JE   accumulate_end104
+	JE   accumulate_end147
 
-accumulate_one105:
+accumulate_one149:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2919,28 +4102,110 @@ accumulate_one105:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one105
+	JNE          accumulate_one149
 
-accumulate_end104:
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, (DI)(R8*1)
-	VMOVUPS Y3, 32(DI)(R8*1)
-	VMOVUPS Y4, (DI)(R8*2)
-	VMOVUPS Y5, 32(DI)(R8*2)
+accumulate_end147:
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	JMP          accumulate_done150
 
-	// Next rows.
-	ADDQ R8, DI
+accumulate_short148:
+accumulate_one151:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_one151
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, (DI)(R8*1)
+	VMOVUPS      Y3, 32(DI)(R8*1)
+	VMOVUPS      Y4, (DI)(R8*2)
+	VMOVUPS      Y5, 32(DI)(R8*2)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+accumulate_done150:
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha106
+	JE   accumulate_noAlpha152
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha106:
+accumulate_noAlpha152:
 	SUBQ $0x03, R12
 	JMP  accumulate_panelRows
 
@@ -2949,7 +4214,7 @@ accumulate_panel2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain107
+	JE    accumulate_plain153
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
@@ -2958,21 +4223,21 @@ accumulate_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulate_ready108
+	JMP          accumulate_ready154
 
-accumulate_plain107:
+accumulate_plain153:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 
-accumulate_ready108:
+accumulate_ready154:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail110
+	JL   accumulate_tail156
 
-accumulate_loop109:
+accumulate_loop155:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -3011,13 +4276,13 @@ accumulate_loop109:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop109
+	JGE          accumulate_loop155
 
-accumulate_tail110:
+accumulate_tail156:
 	ADDQ $0x04, CX
-	JE   accumulate_end111
+	JE   accumulate_end157
 
-accumulate_one112:
+accumulate_one159:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -3029,24 +4294,22 @@ accumulate_one112:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one112
+	JNE          accumulate_one159
 
-accumulate_end111:
+accumulate_end157:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
 	VMOVUPS Y3, 32(DI)(R8*1)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	CMPQ    56(SP), $0x00
+	JE      accumulate_noAlpha160
+	ADDQ    $0x08, (SP)
 
-	// Next rows.
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha113
-	ADDQ $0x08, (SP)
-
-accumulate_noAlpha113:
+accumulate_noAlpha160:
 	SUBQ $0x02, R12
 	JMP  accumulate_panelRows
 
@@ -3055,25 +4318,25 @@ accumulate_panel1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain114
+	JE    accumulate_plain161
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulate_ready115
+	JMP          accumulate_ready162
 
-accumulate_plain114:
+accumulate_plain161:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-accumulate_ready115:
+accumulate_ready162:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail117
+	JL   accumulate_tail164
 
-accumulate_loop116:
+accumulate_loop163:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -3100,13 +4363,13 @@ accumulate_loop116:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop116
+	JGE          accumulate_loop163
 
-accumulate_tail117:
+accumulate_tail164:
 	ADDQ $0x04, CX
-	JE   accumulate_end118
+	JE   accumulate_end165
 
-accumulate_one119:
+accumulate_one167:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -3115,20 +4378,18 @@ accumulate_one119:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one119
+	JNE          accumulate_one167
 
-accumulate_end118:
+accumulate_end165:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	CMPQ    56(SP), $0x00
+	JE      accumulate_noAlpha168
+	ADDQ    $0x04, (SP)
 
-	// Next rows.
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha120
-	ADDQ $0x04, (SP)
-
-accumulate_noAlpha120:
+accumulate_noAlpha168:
 	SUBQ $0x01, R12
 	JMP  accumulate_panelRows
 
@@ -3186,7 +4447,7 @@ accumulate_half6:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain121
+	JE    accumulate_plain169
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
@@ -3201,9 +4462,9 @@ accumulate_half6:
 	VMULPS       (AX)(R8*1), Y14, Y4
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y5
-	JMP          accumulate_ready122
+	JMP          accumulate_ready170
 
-accumulate_plain121:
+accumulate_plain169:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
@@ -3211,15 +4472,18 @@ accumulate_plain121:
 	VMOVUPS (AX)(R8*1), Y4
 	VMOVUPS (AX)(R8*2), Y5
 
-accumulate_ready122:
+accumulate_ready170:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
+	CMPQ CX, $0x04
+	JL   accumulate_short174
 	SUBQ $0x04, CX
-	JL   accumulate_tail124
+	SUBQ $0x04, CX
+	JL   accumulate_tail172
 
-accumulate_loop123:
+accumulate_loop171:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3279,13 +4543,13 @@ accumulate_loop123:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop123
+	JGE          accumulate_loop171
 
-accumulate_tail124:
+accumulate_tail172:
 	ADDQ $0x04, CX
-	JE   accumulate_end125
+	JE   accumulate_end173
 
-accumulate_one126:
+accumulate_one175:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3303,36 +4567,132 @@ accumulate_one126:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one126
+	JNE          accumulate_one175
 
-accumulate_end125:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, (DI)(R8*1)
-	VMOVUPS Y2, (DI)(R8*2)
-	VMOVUPS Y3, (AX)
-	VMOVUPS Y4, (AX)(R8*1)
-	VMOVUPS Y5, (AX)(R8*2)
+accumulate_end173:
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      (CX), Y12
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      (BX)(R10*2), Y12
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      (CX)(R10*2), Y12
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      Y0, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y1, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VMOVUPS      Y2, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y3, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y5
+	VMOVUPS      (CX), Y12
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VBROADCASTSS 4(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y5
+	VMOVUPS      (BX)(R10*2), Y12
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VBROADCASTSS 8(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y5
+	VMOVUPS      (CX)(R10*2), Y12
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VBROADCASTSS 12(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y5
+	VMOVUPS      Y4, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y5, (DI)
+	ADDQ         R8, DI
+	JMP          accumulate_done176
 
-	// Next rows.
-	ADDQ R8, DI
+accumulate_short174:
+accumulate_one177:
+	VMOVUPS      (BX), Y12
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y5
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one177
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, (DI)(R8*1)
+	VMOVUPS      Y2, (DI)(R8*2)
+	VMOVUPS      Y3, (AX)
+	VMOVUPS      Y4, (AX)(R8*1)
+	VMOVUPS      Y5, (AX)(R8*2)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+accumulate_done176:
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha127
+	JE   accumulate_noAlpha178
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha127:
+accumulate_noAlpha178:
 	SUBQ $0x06, R12
 	JMP  accumulate_halfRows
 
@@ -3343,7 +4703,7 @@ accumulate_half5:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain128
+	JE    accumulate_plain179
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
@@ -3356,24 +4716,27 @@ accumulate_half5:
 	VMULPS       (AX), Y14, Y3
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y4
-	JMP          accumulate_ready129
+	JMP          accumulate_ready180
 
-accumulate_plain128:
+accumulate_plain179:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
 
-accumulate_ready129:
+accumulate_ready180:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
+	CMPQ CX, $0x04
+	JL   accumulate_short184
 	SUBQ $0x04, CX
-	JL   accumulate_tail131
+	SUBQ $0x04, CX
+	JL   accumulate_tail182
 
-accumulate_loop130:
+accumulate_loop181:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3425,13 +4788,13 @@ accumulate_loop130:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop130
+	JGE          accumulate_loop181
 
-accumulate_tail131:
+accumulate_tail182:
 	ADDQ $0x04, CX
-	JE   accumulate_end132
+	JE   accumulate_end183
 
-accumulate_one133:
+accumulate_one185:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3447,33 +4810,117 @@ accumulate_one133:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one133
+	JNE          accumulate_one185
 
-accumulate_end132:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, (DI)(R8*1)
-	VMOVUPS Y2, (DI)(R8*2)
-	VMOVUPS Y3, (AX)
-	VMOVUPS Y4, (AX)(R8*1)
+accumulate_end183:
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      (CX), Y12
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      (BX)(R10*2), Y12
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      (CX)(R10*2), Y12
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      Y0, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y1, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VMOVUPS      Y2, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y3, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VMOVUPS      (CX), Y12
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VMOVUPS      (BX)(R10*2), Y12
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VMOVUPS      (CX)(R10*2), Y12
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VMOVUPS      Y4, (DI)
+	ADDQ         R8, DI
+	JMP          accumulate_done186
 
-	// Next rows.
-	ADDQ R8, DI
+accumulate_short184:
+accumulate_one187:
+	VMOVUPS      (BX), Y12
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one187
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, (DI)(R8*1)
+	VMOVUPS      Y2, (DI)(R8*2)
+	VMOVUPS      Y3, (AX)
+	VMOVUPS      Y4, (AX)(R8*1)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+accumulate_done186:
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha134
+	JE   accumulate_noAlpha188
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha134:
+accumulate_noAlpha188:
 	SUBQ $0x05, R12
 	JMP  accumulate_halfRows
 
@@ -3484,7 +4931,7 @@ accumulate_half4:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain135
+	JE    accumulate_plain189
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
@@ -3495,23 +4942,26 @@ accumulate_half4:
 	VMULPS       (DI)(R8*2), Y14, Y2
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y3
-	JMP          accumulate_ready136
+	JMP          accumulate_ready190
 
-accumulate_plain135:
+accumulate_plain189:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 
-accumulate_ready136:
+accumulate_ready190:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
+	CMPQ CX, $0x04
+	JL   accumulate_short194
 	SUBQ $0x04, CX
-	JL   accumulate_tail138
+	SUBQ $0x04, CX
+	JL   accumulate_tail192
 
-accumulate_loop137:
+accumulate_loop191:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3555,13 +5005,13 @@ accumulate_loop137:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop137
+	JGE          accumulate_loop191
 
-accumulate_tail138:
+accumulate_tail192:
 	ADDQ $0x04, CX
-	JE   accumulate_end139
+	JE   accumulate_end193
 
-accumulate_one140:
+accumulate_one195:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3575,30 +5025,98 @@ accumulate_one140:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one140
+	JNE          accumulate_one195
 
-accumulate_end139:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, (DI)(R8*1)
-	VMOVUPS Y2, (DI)(R8*2)
-	VMOVUPS Y3, (AX)
+accumulate_end193:
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      (CX), Y12
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      (BX)(R10*2), Y12
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      (CX)(R10*2), Y12
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      Y0, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y1, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	VMOVUPS      Y2, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y3, (DI)
+	ADDQ         R8, DI
+	JMP          accumulate_done196
 
-	// Next rows.
-	ADDQ R8, DI
+accumulate_short194:
+accumulate_one197:
+	VMOVUPS      (BX), Y12
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y3
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one197
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, (DI)(R8*1)
+	VMOVUPS      Y2, (DI)(R8*2)
+	VMOVUPS      Y3, (AX)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+accumulate_done196:
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha141
+	JE   accumulate_noAlpha198
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha141:
+accumulate_noAlpha198:
 	SUBQ $0x04, R12
 	JMP  accumulate_halfRows
 
@@ -3607,7 +5125,7 @@ accumulate_half3:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain142
+	JE    accumulate_plain199
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
@@ -3616,20 +5134,23 @@ accumulate_half3:
 	VMULPS       (DI)(R8*1), Y14, Y1
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y2
-	JMP          accumulate_ready143
+	JMP          accumulate_ready200
 
-accumulate_plain142:
+accumulate_plain199:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 
-accumulate_ready143:
+accumulate_ready200:
 	MOVQ SI, AX
 	MOVQ R11, CX
+	CMPQ CX, $0x04
+	JL   accumulate_short204
 	SUBQ $0x04, CX
-	JL   accumulate_tail145
+	SUBQ $0x04, CX
+	JL   accumulate_tail202
 
-accumulate_loop144:
+accumulate_loop201:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3664,13 +5185,13 @@ accumulate_loop144:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop144
+	JGE          accumulate_loop201
 
-accumulate_tail145:
+accumulate_tail202:
 	ADDQ $0x04, CX
-	JE   accumulate_end146
+	JE   accumulate_end203
 
-accumulate_one147:
+accumulate_one205:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3681,25 +5202,80 @@ accumulate_one147:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one147
+	JNE          accumulate_one205
 
-accumulate_end146:
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, (DI)(R8*1)
-	VMOVUPS Y2, (DI)(R8*2)
+accumulate_end203:
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      (CX), Y12
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      (BX)(R10*2), Y12
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      (CX)(R10*2), Y12
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VMOVUPS      Y0, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y1, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VMOVUPS      (CX), Y12
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VMOVUPS      (BX)(R10*2), Y12
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VMOVUPS      (CX)(R10*2), Y12
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VMOVUPS      Y2, (DI)
+	ADDQ         R8, DI
+	JMP          accumulate_done206
 
-	// Next rows.
-	ADDQ R8, DI
+accumulate_short204:
+accumulate_one207:
+	VMOVUPS      (BX), Y12
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y1
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_one207
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, (DI)(R8*1)
+	VMOVUPS      Y2, (DI)(R8*2)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+accumulate_done206:
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
-	ADDQ R8, DI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha148
+	JE   accumulate_noAlpha208
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha148:
+accumulate_noAlpha208:
 	SUBQ $0x03, R12
 	JMP  accumulate_halfRows
 
@@ -3708,26 +5284,26 @@ accumulate_half2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain149
+	JE    accumulate_plain209
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulate_ready150
+	JMP          accumulate_ready210
 
-accumulate_plain149:
+accumulate_plain209:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 
-accumulate_ready150:
+accumulate_ready210:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail152
+	JL   accumulate_tail212
 
-accumulate_loop151:
+accumulate_loop211:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3754,13 +5330,13 @@ accumulate_loop151:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop151
+	JGE          accumulate_loop211
 
-accumulate_tail152:
+accumulate_tail212:
 	ADDQ $0x04, CX
-	JE   accumulate_end153
+	JE   accumulate_end213
 
-accumulate_one154:
+accumulate_one215:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3769,22 +5345,20 @@ accumulate_one154:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one154
+	JNE          accumulate_one215
 
-accumulate_end153:
+accumulate_end213:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	CMPQ    56(SP), $0x00
+	JE      accumulate_noAlpha216
+	ADDQ    $0x08, (SP)
 
-	// Next rows.
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha155
-	ADDQ $0x08, (SP)
-
-accumulate_noAlpha155:
+accumulate_noAlpha216:
 	SUBQ $0x02, R12
 	JMP  accumulate_halfRows
 
@@ -3793,23 +5367,23 @@ accumulate_half1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain156
+	JE    accumulate_plain217
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulate_ready157
+	JMP          accumulate_ready218
 
-accumulate_plain156:
+accumulate_plain217:
 	VMOVUPS (DI), Y0
 
-accumulate_ready157:
+accumulate_ready218:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail159
+	JL   accumulate_tail220
 
-accumulate_loop158:
+accumulate_loop219:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3828,32 +5402,30 @@ accumulate_loop158:
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop158
+	JGE          accumulate_loop219
 
-accumulate_tail159:
+accumulate_tail220:
 	ADDQ $0x04, CX
-	JE   accumulate_end160
+	JE   accumulate_end221
 
-accumulate_one161:
+accumulate_one223:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one161
+	JNE          accumulate_one223
 
-accumulate_end160:
+accumulate_end221:
 	VMOVUPS Y0, (DI)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	CMPQ    56(SP), $0x00
+	JE      accumulate_noAlpha224
+	ADDQ    $0x04, (SP)
 
-	// Next rows.
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha162
-	ADDQ $0x04, (SP)
-
-accumulate_noAlpha162:
+accumulate_noAlpha224:
 	SUBQ $0x01, R12
 	JMP  accumulate_halfRows
 
@@ -3920,7 +5492,7 @@ accumulateMasked_panel2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain163
+	JE    accumulateMasked_plain225
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
@@ -3929,21 +5501,21 @@ accumulateMasked_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulateMasked_ready164
+	JMP          accumulateMasked_ready226
 
-accumulateMasked_plain163:
+accumulateMasked_plain225:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 
-accumulateMasked_ready164:
+accumulateMasked_ready226:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail166
+	JL   accumulateMasked_tail228
 
-accumulateMasked_loop165:
+accumulateMasked_loop227:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -3960,13 +5532,13 @@ accumulateMasked_loop165:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop165
+	JGE          accumulateMasked_loop227
 
-accumulateMasked_tail166:
+accumulateMasked_tail228:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end167
+	JE   accumulateMasked_end229
 
-accumulateMasked_one168:
+accumulateMasked_one231:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -3983,24 +5555,22 @@ accumulateMasked_one168:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one168
+	JNE          accumulateMasked_one231
 
-accumulateMasked_end167:
+accumulateMasked_end229:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
 	VMOVUPS Y3, 32(DI)(R8*1)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	CMPQ    56(SP), $0x00
+	JE      accumulateMasked_noAlpha232
+	ADDQ    $0x08, (SP)
 
-	// Next rows.
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 56(SP), $0x00
-	JE   accumulateMasked_noAlpha169
-	ADDQ $0x08, (SP)
-
-accumulateMasked_noAlpha169:
+accumulateMasked_noAlpha232:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_panelRows
 
@@ -4009,25 +5579,25 @@ accumulateMasked_panel1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain170
+	JE    accumulateMasked_plain233
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulateMasked_ready171
+	JMP          accumulateMasked_ready234
 
-accumulateMasked_plain170:
+accumulateMasked_plain233:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-accumulateMasked_ready171:
+accumulateMasked_ready234:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail173
+	JL   accumulateMasked_tail236
 
-accumulateMasked_loop172:
+accumulateMasked_loop235:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -4039,13 +5609,13 @@ accumulateMasked_loop172:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop172
+	JGE          accumulateMasked_loop235
 
-accumulateMasked_tail173:
+accumulateMasked_tail236:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end174
+	JE   accumulateMasked_end237
 
-accumulateMasked_one175:
+accumulateMasked_one239:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -4057,20 +5627,18 @@ accumulateMasked_one175:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one175
+	JNE          accumulateMasked_one239
 
-accumulateMasked_end174:
+accumulateMasked_end237:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	CMPQ    56(SP), $0x00
+	JE      accumulateMasked_noAlpha240
+	ADDQ    $0x04, (SP)
 
-	// Next rows.
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 56(SP), $0x00
-	JE   accumulateMasked_noAlpha176
-	ADDQ $0x04, (SP)
-
-accumulateMasked_noAlpha176:
+accumulateMasked_noAlpha240:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_panelRows
 
@@ -4108,26 +5676,26 @@ accumulateMasked_half2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain177
+	JE    accumulateMasked_plain241
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulateMasked_ready178
+	JMP          accumulateMasked_ready242
 
-accumulateMasked_plain177:
+accumulateMasked_plain241:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 
-accumulateMasked_ready178:
+accumulateMasked_ready242:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail180
+	JL   accumulateMasked_tail244
 
-accumulateMasked_loop179:
+accumulateMasked_loop243:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -4139,13 +5707,13 @@ accumulateMasked_loop179:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop179
+	JGE          accumulateMasked_loop243
 
-accumulateMasked_tail180:
+accumulateMasked_tail244:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end181
+	JE   accumulateMasked_end245
 
-accumulateMasked_one182:
+accumulateMasked_one247:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -4157,22 +5725,20 @@ accumulateMasked_one182:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one182
+	JNE          accumulateMasked_one247
 
-accumulateMasked_end181:
+accumulateMasked_end245:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	CMPQ    56(SP), $0x00
+	JE      accumulateMasked_noAlpha248
+	ADDQ    $0x08, (SP)
 
-	// Next rows.
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 56(SP), $0x00
-	JE   accumulateMasked_noAlpha183
-	ADDQ $0x08, (SP)
-
-accumulateMasked_noAlpha183:
+accumulateMasked_noAlpha248:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_halfRows
 
@@ -4181,23 +5747,23 @@ accumulateMasked_half1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain184
+	JE    accumulateMasked_plain249
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulateMasked_ready185
+	JMP          accumulateMasked_ready250
 
-accumulateMasked_plain184:
+accumulateMasked_plain249:
 	VMOVUPS (DI), Y0
 
-accumulateMasked_ready185:
+accumulateMasked_ready250:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail187
+	JL   accumulateMasked_tail252
 
-accumulateMasked_loop186:
+accumulateMasked_loop251:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -4206,13 +5772,13 @@ accumulateMasked_loop186:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop186
+	JGE          accumulateMasked_loop251
 
-accumulateMasked_tail187:
+accumulateMasked_tail252:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end188
+	JE   accumulateMasked_end253
 
-accumulateMasked_one189:
+accumulateMasked_one255:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -4221,19 +5787,17 @@ accumulateMasked_one189:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one189
+	JNE          accumulateMasked_one255
 
-accumulateMasked_end188:
+accumulateMasked_end253:
 	VMOVUPS Y0, (DI)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	CMPQ    56(SP), $0x00
+	JE      accumulateMasked_noAlpha256
+	ADDQ    $0x04, (SP)
 
-	// Next rows.
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 56(SP), $0x00
-	JE   accumulateMasked_noAlpha190
-	ADDQ $0x04, (SP)
-
-accumulateMasked_noAlpha190:
+accumulateMasked_noAlpha256:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_halfRows
 
