@@ -135,12 +135,17 @@ func packedLayout(inner, cols int) values {
 	return values{keys: inner, cols: cols, stride: panel, panelStride: inner * panel}
 }
 
-// packPanels copies rows of b into panels, as packValues does for a block.
+// packPanels copies rows of b into panels. Columns behind the last one become +0.
 func packPanels(dst, b []float32, stride int, layout *values) {
-	for c := 0; c < layout.cols; c += panel {
-		for k := 0; k < layout.keys; k += Block {
-			packValues(dst[c/panel*layout.panelStride+k*panel:], b[k*stride+c:], stride,
-				min(Block, layout.keys-k), min(panel, layout.cols-c))
+	whole := layout.cols / panel
+	for k := range layout.keys {
+		row, to := b[k*stride:][:layout.cols], dst[k*panel:]
+		for c := range whole {
+			*(*[panel]float32)(to[c*layout.panelStride:]) = [panel]float32(row[c*panel:])
+		}
+		if rest := row[whole*panel:]; len(rest) > 0 {
+			last := to[whole*layout.panelStride:][:panel]
+			clear(last[copy(last, rest):])
 		}
 	}
 }
