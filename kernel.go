@@ -63,6 +63,15 @@ func packValues(dst, v []float32, stride, n, d int) {
 	packValuesSIMD(&dst[0], &v[0], stride, n, d)
 }
 
+// prefetch asks the processor for n rows of d elements that will be packed
+// soon. It has no result, so the generic code does nothing.
+func prefetch(x []float32, stride, n, d int) {
+	if active != generic && n > 0 {
+		need(x, (n-1)*stride+d)
+		prefetchSIMD(&x[0], stride, n, d)
+	}
+}
+
 func score(s, q, k []float32, rows, d, panels int) {
 	need(s, (rows-1)*Block+panels*panel)
 	need(q, rows*d)

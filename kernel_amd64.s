@@ -7901,6 +7901,29 @@ end:
 	VZEROUPPER
 	RET
 
+// func prefetchSIMD(x *float32, stride int, n int, d int)
+// Requires: MMX+
+TEXT ·prefetchSIMD(SB), NOSPLIT, $0-32
+	MOVQ x+0(FP), AX
+	MOVQ stride+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ d+24(FP), BX
+	SHLQ $0x02, CX
+	SHLQ $0x02, BX
+
+row:
+	XORQ SI, SI
+
+line:
+	PREFETCHT1 (AX)(SI*1)
+	ADDQ       $0x40, SI
+	CMPQ       SI, BX
+	JL         line
+	ADDQ       CX, AX
+	DECQ       DX
+	JNE        row
+	RET
+
 // func scaleSIMD(dst *float32, x *float32, n int, f float32)
 // Requires: AVX
 TEXT ·scaleSIMD(SB), NOSPLIT, $0-28

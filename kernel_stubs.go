@@ -15,6 +15,11 @@ func packKeysSIMD(dst, k *float32, stride, n, d int)
 //go:noescape
 func packValuesSIMD(dst, v *float32, stride, n, d int)
 
+// prefetchSIMD asks for n rows of d elements, which will be packed next.
+//
+//go:noescape
+func prefetchSIMD(x *float32, stride, n, d int)
+
 // scoreSIMD multiplies queries by packed keys. It works like scoreGeneric.
 //
 //go:noescape

@@ -7,7 +7,7 @@ import "sync"
 const (
 	// tileRows rows go through score, softmax and accumulate together: few
 	// enough that their scores and outputs stay in the L1 cache.
-	tileRows = 24
+	tileRows = 48
 
 	// diagonalRows rows go together where the rows of a block see different keys.
 	diagonalRows = 6
@@ -15,7 +15,7 @@ const (
 	// chunkBytes bounds the scaled queries and outputs of a chunk of rows. All
 	// of them meet each packed block of keys, so more rows pack less often, but
 	// they have to stay in the L2 cache.
-	chunkBytes = 208 << 10
+	chunkBytes = 320 << 10
 
 	// rawRows is the number of rows up to which keys and values are read where
 	// the caller has them instead of being packed first.
@@ -74,7 +74,7 @@ func (p *plan) oStride() int { return roundUp(p.dv, panel) }
 // fitRows chooses the rows of a chunk: a multiple of tileRows that fits the
 // cache, at most what the call has.
 func (p *plan) fitRows() {
-	perRow := 4 * (p.d + 2*p.oStride() + 5)
+	perRow := 4 * (p.d + p.oStride() + 5)
 	rows := max(tileRows, chunkBytes/perRow/tileRows*tileRows)
 	p.chunkRows = max(1, min(rows, p.lq*p.group))
 }

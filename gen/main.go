@@ -22,6 +22,7 @@ func main() {
 	softmaxKernel(true)
 	packKeysKernel()
 	packValuesKernel()
+	prefetchKernel()
 	scaleKernel()
 	mergeKernel()
 	mergeSumsKernel()

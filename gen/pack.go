@@ -213,3 +213,23 @@ func packValuesKernel() {
 	Label("end")
 	finish()
 }
+
+// prefetchKernel asks for n rows of d elements to be brought to the L2 cache.
+func prefetchKernel() {
+	TEXT("prefetchSIMD", 4, "func(x *float32, stride, n, d int)")
+	x, stride, n, d := param("x"), param("stride"), param("n"), param("d")
+	SHLQ(Imm(2), stride)
+	SHLQ(Imm(2), d)
+	Label("row")
+	at := GP64()
+	XORQ(at, at)
+	Label("line")
+	PREFETCHT1(Mem{Base: x, Index: at, Scale: 1})
+	ADDQ(Imm(64), at)
+	CMPQ(at, d)
+	JL(LabelRef("line"))
+	ADDQ(stride, x)
+	DECQ(n)
+	JNE(LabelRef("row"))
+	RET()
+}
