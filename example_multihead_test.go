@@ -2,7 +2,6 @@ package attn_test
 
 import (
 	"fmt"
-	"testing"
 
 	"github.com/seed-1415985d/attn"
 )
@@ -35,22 +34,17 @@ func (m *MultiHead) Forward(dst, x []float32, n int) error {
 	return m.out.MatMul(attn.BHLD(dst, 1, 1, n, m.model), attn.BHLD(joined, 1, 1, n, width), nil)
 }
 
-// From token embeddings to the output of a multi-head attention layer. Both heads
-// have the same weights here and the output projection takes their mean, so that the result can be compared
-// with the published walk-through of one head.
-func Example_multiHead() {
-	x := []float32{
-		1, 0, 1, 0,
-		0, 2, 0, 2,
-		1, 1, 1, 1,
-	}
+// newMultiHead returns a layer whose two heads have the same weights and whose output
+// projection takes their mean: the result can be compared with the published
+// walk-through of one head.
+func newMultiHead(tokens int) (*MultiHead, error) {
 	qkv := []float32{ // Wq twice, Wk twice, Wv twice
 		1, 0, 1, 1, 0, 1 /**/, 0, 0, 1, 0, 0, 1 /**/, 0, 2, 0, 0, 2, 0,
 		1, 0, 0, 1, 0, 0 /**/, 1, 1, 0, 1, 1, 0 /**/, 0, 3, 0, 0, 3, 0,
 		0, 0, 1, 0, 0, 1 /**/, 0, 1, 0, 0, 1, 0 /**/, 1, 0, 3, 1, 0, 3,
 		0, 1, 1, 0, 1, 1 /**/, 1, 1, 0, 1, 1, 0 /**/, 1, 1, 0, 1, 1, 0,
 	}
-	out := []float32{ // the mean of two heads, and a column of zeros
+	out := []float32{
 		.5, 0, 0, 0,
 		0, .5, 0, 0,
 		0, 0, .5, 0,
@@ -58,26 +52,37 @@ func Example_multiHead() {
 		0, .5, 0, 0,
 		0, 0, .5, 0,
 	}
-	m := MultiHead{
-		model: 4, heads: 2, dim: 3,
-		options: attn.Options{Scale: 1},
-		rows:    make([]float32, 3*3*6), joined: make([]float32, 3*6),
-	}
+	m := &MultiHead{model: 4, heads: 2, dim: 3, options: attn.Options{Scale: 1}}
+	m.rows, m.joined = make([]float32, tokens*3*6), make([]float32, tokens*6)
 	var err error
 	if m.qkv, err = attn.PackMatrix(attn.BHLD(qkv, 1, 1, 4, 18)); err != nil {
-		fmt.Println(err)
+		return nil, err
 	}
-	if m.out, err = attn.PackMatrix(attn.BHLD(out, 1, 1, 6, 4)); err != nil {
+	m.out, err = attn.PackMatrix(attn.BHLD(out, 1, 1, 6, 4))
+	return m, err
+}
+
+// From token embeddings to the output of a multi-head attention layer, without
+// allocating in Forward.
+func Example_multiHead() {
+	m, err := newMultiHead(3)
+	if err != nil {
 		fmt.Println(err)
+		return
+	}
+	x := []float32{
+		1, 0, 1, 0,
+		0, 2, 0, 2,
+		1, 1, 1, 1,
 	}
 	dst := make([]float32, 3*4)
-	allocations := testing.AllocsPerRun(10, func() { err = m.Forward(dst, x, 3) })
-	fmt.Println(allocations, "allocations, error:", err)
+	if err := m.Forward(dst, x, 3); err != nil {
+		fmt.Println(err)
+	}
 	for i := range 3 {
 		fmt.Printf("%.4f\n", dst[i*4:][:4])
 	}
 	// Output:
-	// 0 allocations, error: <nil>
 	// [1.9366 6.6831 1.5951 0.0000]
 	// [2.0000 7.9640 0.0540 0.0000]
 	// [1.9997 7.7599 0.3584 0.0000]

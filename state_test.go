@@ -295,33 +295,6 @@ func TestStateErrors(t *testing.T) {
 	}
 }
 
-// After Reset a state works in the memory that it has.
-func TestStateDoesNotAllocate(t *testing.T) {
-	s, err := NewState(1, 2, 1, 8)
-	must(t, err)
-	part, err := NewState(1, 2, 1, 8)
-	must(t, err)
-	var kData [(Segment + Block) * 8]float32
-	mustNotAllocate(t, "State", func() {
-		var q, dst [2 * 8]float32
-		var k [Block * 8]float32
-		var lse, sinks [2]float32
-		opt := Options{Causal: TopLeft, Offset: 3 * Segment, Sinks: sinks[:]}
-		s.Reset()
-		part.Reset()
-		keys, more := BHLD(kData[:], 1, 1, Segment+Block, 8), BHLD(k[:], 1, 1, Block, 8)
-		if s.Update(BHLD(q[:], 1, 2, 1, 8), keys, keys, &opt) != nil || s.Update(BHLD(q[:], 1, 2, 1, 8), more, more, &opt) != nil {
-			t.Error("Update failed")
-		}
-		if part.Update(BHLD(q[:], 1, 2, 1, 8), more, more, &opt) != nil || s.Merge(part) != nil {
-			t.Error("Merge failed")
-		}
-		if s.Finish(BHLD(dst[:], 1, 2, 1, 8), lse[:]) != nil {
-			t.Error("Finish failed")
-		}
-	})
-}
-
 // stateBytes is the binary form of a state with two segments and sinks.
 func stateBytes(t testing.TB) []byte {
 	c := newStateCase(t, newRand(26), 1, 2, 1, 1, Segment+5, 3, 2, Options{Sinks: []float32{1, nan32()}})
