@@ -10,8 +10,9 @@ import (
 )
 
 // Context parallelism: four workers each hold a quarter of the keys and values
-// of one sequence, as four machines would. Each runs the queries over its own quarter
-// and sends its state; the states merge to exactly what one machine with all keys computes.
+// of one sequence, as four machines would. Each runs the queries over its own
+// quarter and sends its state; the states merge to exactly what one machine
+// with all keys computes.
 func Example_contextParallel() {
 	const (
 		heads, queries, dim = 2, 5, 16

@@ -18,7 +18,8 @@ type MultiHead struct {
 func (m *MultiHead) Forward(dst, x []float32, n int) error {
 	width := m.heads * m.dim
 	rows, joined := m.rows[:n*3*width], m.joined[:n*width]
-	// One product yields the rows [Q K V]; Q, K and V are columns of them, head beside head.
+	// One product yields the rows [Q K V]; Q, K and V are columns of them, head
+	// beside head.
 	err := m.qkv.MatMul(attn.BHLD(rows, 1, 1, n, 3*width), attn.BHLD(x, 1, 1, n, m.model), nil)
 	if err != nil {
 		return err
@@ -34,9 +35,9 @@ func (m *MultiHead) Forward(dst, x []float32, n int) error {
 	return m.out.MatMul(attn.BHLD(dst, 1, 1, n, m.model), attn.BHLD(joined, 1, 1, n, width), nil)
 }
 
-// newMultiHead returns a layer whose two heads have the same weights and whose output
-// projection takes their mean: the result can be compared with the published
-// walk-through of one head.
+// newMultiHead returns a layer whose two heads have the same weights and whose
+// output projection takes their mean: the result can be compared with the
+// published walk-through of one head.
 func newMultiHead(tokens int) (*MultiHead, error) {
 	qkv := []float32{ // Wq twice, Wk twice, Wv twice
 		1, 0, 1, 1, 0, 1 /**/, 0, 0, 1, 0, 0, 1 /**/, 0, 2, 0, 0, 2, 0,

@@ -30,7 +30,8 @@ var productShapes = []productShape{
 	{1, 1, 0, 3, 4, 1, 1},
 }
 
-// productOperands are strided views with NaN around the elements, and the product by definition.
+// productOperands are strided views with NaN around the elements, and the
+// product by definition.
 func productOperands(s productShape) (dst, a, b Tensor, bias, want []float32) {
 	r := newRand(31)
 	strided := func(b, h, l, d int) Tensor {
@@ -64,7 +65,8 @@ func productOperands(s productShape) (dst, a, b Tensor, bias, want []float32) {
 	return dst, a, b, bias, want
 }
 
-// checkProductResult compares dst with want + bias and makes sure that nothing around it was written.
+// checkProductResult compares dst with want + bias and makes sure that nothing
+// around it was written.
 func checkProductResult(t *testing.T, what string, dst Tensor, bias, want []float32) {
 	t.Helper()
 	var got, sum []float32

@@ -92,7 +92,8 @@ func TestPoolEqualsAttend(t *testing.T) {
 	})
 }
 
-// Every way to cut is taken: without this, the test above might compare the same path twice.
+// Every way to cut is taken: without this, the test above might compare the
+// same path twice.
 func TestPoolCuts(t *testing.T) {
 	for _, c := range []struct {
 		name               string

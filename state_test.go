@@ -55,7 +55,8 @@ func (c *stateCase) chunk(lo, hi, origin int) (k, v Tensor, opt *Options) {
 	return rows(c.k), rows(c.v), &o
 }
 
-// update gives keys [lo, hi) to a state, in chunks of the given sizes over and over.
+// update gives keys [lo, hi) to a state, in chunks of the given sizes over and
+// over.
 func (c *stateCase) update(t testing.TB, s *State, lo, hi int, sizes ...int) {
 	t.Helper()
 	origin := lo - s.Keys()
@@ -126,7 +127,8 @@ func TestStateChunks(t *testing.T) {
 	})
 }
 
-// States that hold whole segments merge to the bits of one call, also after a journey.
+// States that hold whole segments merge to the bits of one call, also after a
+// journey.
 func TestStateMerge(t *testing.T) {
 	r := newRand(22)
 	const quarter = Segment
@@ -333,7 +335,8 @@ func TestStateBinaryForm(t *testing.T) {
 	}
 }
 
-// Every prefix, every extension and every change of the header is an error or a valid state, never a panic.
+// Every prefix, every extension and every change of the header is an error or a
+// valid state, never a panic.
 func TestStateHostileBytes(t *testing.T) {
 	good := stateBytes(t)
 	var s State
@@ -368,7 +371,8 @@ func TestStateHostileBytes(t *testing.T) {
 	}
 }
 
-// hostile reads data and, if it is accepted, makes sure that the state can be used and written again.
+// hostile reads data and, if it is accepted, makes sure that the state can be
+// used and written again.
 func hostile(t testing.TB, data []byte) {
 	var s State
 	if err := s.UnmarshalBinary(data); err != nil {
