@@ -99,9 +99,14 @@ func TestMatMulDoesNotAllocate(t *testing.T) {
 	})
 	pool := NewPool(2)
 	defer pool.Close()
-	large, err := PackMatrix(BHLD(make([]float32, 300*300), 1, 1, 300, 300))
+	size := 300
+	if testing.Short() {
+		size = 150
+	}
+	square := func() Tensor { return BHLD(make([]float32, size*size), 1, 1, size, size) }
+	large, err := PackMatrix(square())
 	must(t, err)
-	dst, a := BHLD(make([]float32, 300*300), 1, 1, 300, 300), BHLD(make([]float32, 300*300), 1, 1, 300, 300)
+	dst, a := square(), square()
 	mustNotAllocate(t, "Pool.MatMul", func() {
 		if pool.MatMul(dst, a, large, nil) != nil {
 			t.Error("MatMul failed")
