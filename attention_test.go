@@ -83,7 +83,7 @@ func TestAccuracy(t *testing.T) {
 func testAccuracy(t *testing.T, s shape, causal Causal) {
 	r := random(t.Name())
 	var d deviations
-	for rows := 0; rows < 150; rows += s.b * s.kvh * s.group * s.lq {
+	for rows := 0; rows < 20+budget(130); rows += s.b * s.kvh * s.group * s.lq {
 		p := newProblem(r, normal, s)
 		p.opt.Causal = causal
 		d.add(p.reference(), p.solve(t, Attend))

@@ -45,17 +45,18 @@ type CacheConfig struct {
 // the same tokens.
 //
 // All memory, 4·Batch·KVHeads·Capacity·(HeadDim+ValueDim) bytes with Capacity
-// rounded up to a multiple of Block and ValueDim to a multiple of 16, is allocated by
-// NewCache; no other method allocates.
+// rounded up to a multiple of Block and ValueDim to a multiple of 16, is
+// allocated by NewCache; no other method allocates.
 //
-// Any number of goroutines may attend over a cache at the same time. Append, Truncate and Reset need
-// it for themselves.
+// Any number of goroutines may attend over a cache at the same time. Append,
+// Truncate and Reset need it for themselves.
 type Cache struct {
 	config CacheConfig
 	length int
 
 	// Blocks of a head follow each other, so that a head is one stream:
-	// [Batch][KVHeads][block] × (keys [Block/panel][HeadDim][panel], values [ValueDim/panel][Block][panel]).
+	// [Batch][KVHeads][block] × (keys [Block/panel][HeadDim][panel], values
+	// [ValueDim/panel][Block][panel]).
 	data       []float32
 	keyBlock   int // elements of the keys of a block
 	block      int // elements of a block
@@ -139,8 +140,9 @@ func (c *Cache) Truncate(n int) error {
 //	v [Batch, KVHeads, n, ValueDim]
 //
 // Sequences of different lengths are padded by the caller, who says in
-// Options.KeyLens how many of the tokens exist; what the others hold has no influence.
-// If the cache has no room for n tokens, Append returns [ErrCapacity] and changes nothing.
+// Options.KeyLens how many of the tokens exist; what the others hold has no
+// influence. If the cache has no room for n tokens, Append returns
+// [ErrCapacity] and changes nothing.
 func (c *Cache) Append(k, v Tensor) error {
 	if err := c.checkAppend(&k, &v); err != nil {
 		return err
@@ -181,8 +183,9 @@ func (c *Cache) checkAppend(k, v *Tensor) error {
 	return nil
 }
 
-// writeKeys packs n keys of one block. packKeys writes whole panels, so it takes only
-// those that begin with these keys and are full enough to be worth it.
+// writeKeys packs n keys of one block. packKeys writes whole panels, so it
+// takes only those that begin with these keys and are full enough to be worth
+// it.
 func (c *Cache) writeKeys(b, h, at int, k []float32, stride, n int) {
 	const few = 4 // keys that are faster to store one by one
 	d := c.config.HeadDim
@@ -235,8 +238,9 @@ func (c *Cache) blockValues(b, kv, j int) []float32 {
 //	q   [Batch, H, Lq, HeadDim]     KVHeads divides H
 //	dst [Batch, H, Lq, ValueDim]
 //
-// The keys' number is Len, or for each sequence Options.KeyLens. To decode, append the new
-// token and attend with BottomRight (or Full, for a single query).
+// The keys' number is Len, or for each sequence Options.KeyLens. To decode,
+// append the new token and attend with BottomRight (or Full, for a single
+// query).
 func (c *Cache) Attend(dst, q Tensor, opt *Options) error {
 	p := newPlan(dst, q, Tensor{}, Tensor{}, opt)
 	if err := p.initCache(c, opt); err != nil {

@@ -61,15 +61,6 @@ func mustFail(t testing.TB, what string, err, kind error) {
 	}
 }
 
-// mustNotAllocate runs f until its memory is there and then checks that it needs no more.
-func mustNotAllocate(t *testing.T, what string, f func()) {
-	t.Helper()
-	f()
-	if n := testing.AllocsPerRun(20, f); n != 0 {
-		t.Errorf("%s: %v allocations per call, want 0", what, n)
-	}
-}
-
 // tokens is the model of a cache: the same keys and values as plain tensors.
 type tokens struct {
 	config CacheConfig
@@ -335,28 +326,6 @@ func TestCacheIsAligned(t *testing.T) {
 	}
 }
 
-// The buffers are on the stack: a cache call must not move them to the heap.
-func TestCacheDoesNotAllocate(t *testing.T) {
-	c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 2, HeadDim: 8, ValueDim: 8, Capacity: 300})
-	must(t, err)
-	mustNotAllocate(t, "Append and Attend", func() {
-		var q, dst [4 * 8]float32
-		var k, v [2 * 8]float32
-		var lse [4]float32
-		for range 3 {
-			if c.Append(BHLD(k[:], 1, 2, 1, 8), BHLD(v[:], 1, 2, 1, 8)) != nil {
-				t.Error("Append failed")
-			}
-		}
-		if c.Attend(BHLD(dst[:], 1, 4, 1, 8), BHLD(q[:], 1, 4, 1, 8), &Options{LSE: lse[:]}) != nil {
-			t.Error("Attend failed")
-		}
-		if c.Truncate(c.Len()-2) != nil {
-			t.Error("Truncate failed")
-		}
-	})
-}
-
 // A window may lie behind the last key.
 func TestWindowBehindTheKeys(t *testing.T) {
 	dst := nans(100 * 8)
@@ -382,5 +351,76 @@ func BenchmarkCacheAppend(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// A key that one row sees is poison for that row alone, and a key that no row
+// sees is poison for none: over a cache, a pool and a state as in Attend.
+func TestPoisonedKeys(t *testing.T) { forEach(t, testPoisonedKeys) }
+
+func testPoisonedKeys(t *testing.T) {
+	const heads, lq, lk, d = 2, 9, Segment + 3*Block + 5, 8
+	r := newRand(9)
+	q := BHLD(normals(r, heads*lq*d), 1, heads, lq, d)
+	bits := make([]bool, lq*lk)
+	for i := range bits {
+		bits[i] = i%lk%7 != 3 && r.IntN(5) > 0
+	}
+	mask := BHLD(bits, 1, 1, lq, lk)
+	// Row 2 alone sees the key seen; nobody sees every seventh.
+	const seen, row = 300, 2
+	for i := range lq {
+		mask.row(0, 0, i)[seen] = i == row
+	}
+	k, v := BHLD(normals(r, lk*d), 1, 1, lk, d), BHLD(normals(r, lk*d), 1, 1, lk, d)
+	opt := &Options{Mask: &mask}
+	want := BHLD(nans(heads*lq*d), 1, heads, lq, d)
+	must(t, Attend(want, q, k, v, opt))
+
+	poison := []float32{nan32(), float32(math.Inf(1)), negInf}
+	for j := range lk {
+		if j%7 == 3 || j == seen {
+			for x := range d {
+				k.row(0, 0, j)[x], v.row(0, 0, j)[x] = poison[(j+x)%3], poison[(j+x+1)%3]
+			}
+		}
+	}
+	pool := NewPool(3)
+	defer pool.Close()
+	for _, way := range []struct {
+		name   string
+		attend func(dst Tensor) error
+	}{
+		{"Attend", func(dst Tensor) error { return Attend(dst, q, k, v, opt) }},
+		{"Pool", func(dst Tensor) error { return pool.Attend(dst, q, k, v, opt) }},
+		{"Cache", func(dst Tensor) error {
+			c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: d, ValueDim: d, Capacity: lk})
+			must(t, err)
+			must(t, c.Append(k, v))
+			return c.Attend(dst, q, opt)
+		}},
+		{"State", func(dst Tensor) error {
+			s, err := NewState(1, heads, lq, d)
+			must(t, err)
+			c := &stateCase{b: 1, h: heads, kv: 1, lq: lq, lk: lk, d: d, dv: d, q: q, k: k, v: v, opt: *opt}
+			c.update(t, s, 0, lk, 3*Block)
+			return s.Finish(dst, nil)
+		}},
+	} {
+		got := BHLD(nans(heads*lq*d), 1, heads, lq, d)
+		must(t, way.attend(got))
+		for h := range heads {
+			for i := range lq {
+				if i != row {
+					mustEqualBits(t, way.name, got.row(0, h, i), want.row(0, h, i))
+					continue
+				}
+				for _, e := range got.row(0, h, i) {
+					if e == e {
+						t.Errorf("%s: the row that sees the poison is %v, want NaN", way.name, e)
+					}
+				}
+			}
+		}
 	}
 }

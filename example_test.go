@@ -89,12 +89,8 @@ func ExampleAttend_bias() {
 // product returns a·b.
 func product(a, b attn.Tensor) attn.Tensor {
 	out := matrix(a.L, make([]float32, a.L*b.D)...)
-	for i := range a.L {
-		for j := range b.D {
-			for x := range a.D {
-				out.Data[i*b.D+j] += a.Data[i*a.D+x] * b.Data[x*b.D+j]
-			}
-		}
+	if err := attn.MatMul(out, a, b); err != nil {
+		panic(err)
 	}
 	return out
 }

@@ -7202,6 +7202,28 @@ nextQuad:
 done:
 	RET
 
+// prefetchSIMD works like prefetchGeneric.
+TEXT ·prefetchSIMD(SB), NOSPLIT, $0-32
+	MOVD x+0(FP), R0
+	MOVD stride+8(FP), R1
+	MOVD n+16(FP), R2
+	MOVD d+24(FP), R3
+	LSL $2, R1, R1
+	LSL $2, R3, R3
+row:
+	MOVD R0, R4
+	MOVD R3, R5
+line:
+	PRFM (R4), PLDL2KEEP
+	ADD $64, R4, R4
+	SUB $64, R5, R5
+	CMP $0, R5
+	BGT line
+	ADD R1, R0, R0
+	SUB $1, R2, R2
+	CBNZ R2, row
+	RET
+
 // scaleSIMD works like scaleGeneric.
 TEXT ·scaleSIMD(SB), NOSPLIT, $0-28
 	MOVD dst+0(FP), R0

@@ -6,8 +6,8 @@ const (
 	// that many rows is 16 KiB and stays in the L1 cache for all rows of a.
 	productInner = 256
 
-	// productRows rows of a are multiplied at a time: whole tiles of the kernel, and with
-	// productInner columns 96 KiB, which stay in the L2 cache.
+	// productRows rows of a are multiplied at a time: whole tiles of the
+	// kernel, and with productInner columns 96 KiB, which stay in the L2 cache.
 	productRows = 96
 
 	// productCols columns of b are done at a time.
@@ -24,12 +24,13 @@ const (
 //	b   [B or 1, H or 1, K, N]     1, like a stride of 0, uses one matrix for all
 //	dst [B, H, L, N]
 //
-// Each element is one chain of fused multiply-adds in ascending order of the inner
-// index, from +0: the same bits on every CPU and for any shape around it. dst must not
-// share elements with a or b. If the arguments are invalid, MatMul returns an error that names the
-// argument and has written nothing.
+// Each element is one chain of fused multiply-adds in ascending order of the
+// inner index, from +0: the same bits on every CPU and for any shape around it.
+// dst must not share elements with a or b. If the arguments are invalid, MatMul
+// returns an error that names the argument and has written nothing.
 //
-// MatMul packs b each time. Weights that are used more than once are better kept in a [Matrix].
+// MatMul packs b each time. Weights that are used more than once are better
+// kept in a [Matrix].
 func MatMul(dst, a, b Tensor) error {
 	extent, err := checkView("b", &b)
 	if err != nil {
@@ -92,8 +93,8 @@ func clearRowsOf(dst *Tensor, b, h int) {
 	}
 }
 
-// multiplyRaw adds columns [0, cols) of the product for few rows of a: packing would take longer
-// than multiplying.
+// multiplyRaw adds columns [0, cols) of the product for few rows of a: packing
+// would take longer than multiplying.
 func multiplyRaw(dst, a, b *Tensor, cols int) {
 	if cols == 0 {
 		return
@@ -110,8 +111,8 @@ func multiplyRaw(dst, a, b *Tensor, cols int) {
 	}
 }
 
-// multiplyCols adds columns [first, first+cols) of the product. Each part of b is packed
-// once for all batches and heads that use it.
+// multiplyCols adds columns [first, first+cols) of the product. Each part of b
+// is packed once for all batches and heads that use it.
 func multiplyCols(dst, a, b *Tensor, first, cols int, packed []float32) {
 	for k := 0; k < a.D; k += productInner {
 		layout := packedLayout(min(productInner, a.D-k), cols)
@@ -185,14 +186,15 @@ func addRows(dst, a, b []float32, rows, dstStride, aStride int, b0 *values) {
 }
 
 // Matrix is the right side of matrix products, packed once in the order that
-// the kernels read: the weights of a projection. It does not change, so any number of
-// goroutines may multiply by it.
+// the kernels read: the weights of a projection. It does not change, so any
+// number of goroutines may multiply by it.
 type Matrix struct {
 	b, h, inner, cols int
 	data              []float32 // [b][h][inner/productInner] × panels
 }
 
-// PackMatrix packs the matrices b [B or 1, H or 1, K, N]. It copies them: b may change afterwards.
+// PackMatrix packs the matrices b [B or 1, H or 1, K, N]. It copies them: b may
+// change afterwards.
 func PackMatrix(b Tensor) (*Matrix, error) {
 	if _, err := checkView("b", &b); err != nil {
 		return nil, err
@@ -213,16 +215,16 @@ func PackMatrix(b Tensor) (*Matrix, error) {
 	return m, nil
 }
 
-// part returns the panels of columns [first, first+cols) for the inner steps that begin with
-// k. k is a multiple of productInner and first one of panel.
+// part returns the panels of columns [first, first+cols) for the inner steps
+// that begin with k. k is a multiple of productInner and first one of panel.
 func (m *Matrix) part(b, h, k, first, cols int) ([]float32, values) {
 	layout := packedLayout(min(productInner, m.inner-k), cols)
 	at := ((min(b, m.b-1)*m.h+min(h, m.h-1))*m.inner+k)*roundUp(m.cols, panel) + first*layout.keys
 	return m.data[at : at+roundUp(cols, panel)*layout.keys], layout
 }
 
-// MatMul computes dst = a·m + bias like the function [MatMul], on the calling goroutine. bias, which is added last, has
-// N elements or is nil.
+// MatMul computes dst = a·m + bias like the function [MatMul], on the calling
+// goroutine. bias, which is added last, has N elements or is nil.
 //
 //	a   [B, H, L, K]
 //	dst [B, H, L, N]
@@ -287,8 +289,8 @@ func (p *projection) units() int {
 func (p *projection) rowBlocks() int { return (p.dst.L + p.rows - 1) / p.rows }
 func (p *projection) colBlocks() int { return (p.dst.D + p.cols - 1) / p.cols }
 
-// unit computes one block of dst. Blocks of rows follow each other, so that the columns of
-// the matrix stay in the cache.
+// unit computes one block of dst. Blocks of rows follow each other, so that the
+// columns of the matrix stay in the cache.
 func (p *projection) unit(i int) {
 	i, row := i/p.rowBlocks(), i%p.rowBlocks()*p.rows
 	i, first := i/p.colBlocks(), i%p.colBlocks()*p.cols

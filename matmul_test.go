@@ -30,7 +30,8 @@ var productShapes = []productShape{
 	{1, 1, 0, 3, 4, 1, 1},
 }
 
-// productOperands are strided views with NaN around the elements, and the product by definition.
+// productOperands are strided views with NaN around the elements, and the
+// product by definition.
 func productOperands(s productShape) (dst, a, b Tensor, bias, want []float32) {
 	r := newRand(31)
 	strided := func(b, h, l, d int) Tensor {
@@ -64,7 +65,8 @@ func productOperands(s productShape) (dst, a, b Tensor, bias, want []float32) {
 	return dst, a, b, bias, want
 }
 
-// checkProductResult compares dst with want + bias and makes sure that nothing around it was written.
+// checkProductResult compares dst with want + bias and makes sure that nothing
+// around it was written.
 func checkProductResult(t *testing.T, what string, dst Tensor, bias, want []float32) {
 	t.Helper()
 	var got, sum []float32
@@ -222,31 +224,6 @@ func TestMatMulErrors(t *testing.T) {
 			t.Fatalf("dst[%d] was written by a failed call", i)
 		}
 	}
-}
-
-func TestMatMulDoesNotAllocate(t *testing.T) {
-	m, err := PackMatrix(BHLD(make([]float32, 9*20), 1, 1, 9, 20))
-	must(t, err)
-	mustNotAllocate(t, "MatMul", func() {
-		var a [7 * 9]float32
-		var b [9 * 20]float32
-		var dst [7 * 20]float32
-		var bias [20]float32
-		if MatMul(BHLD(dst[:], 1, 1, 7, 20), BHLD(a[:], 1, 1, 7, 9), BHLD(b[:], 1, 1, 9, 20)) != nil ||
-			m.MatMul(BHLD(dst[:], 1, 1, 7, 20), BHLD(a[:], 1, 1, 7, 9), bias[:]) != nil {
-			t.Error("MatMul failed")
-		}
-	})
-	pool := NewPool(2)
-	defer pool.Close()
-	large, err := PackMatrix(BHLD(make([]float32, 300*300), 1, 1, 300, 300))
-	must(t, err)
-	dst, a := BHLD(make([]float32, 300*300), 1, 1, 300, 300), BHLD(make([]float32, 300*300), 1, 1, 300, 300)
-	mustNotAllocate(t, "Pool.MatMul", func() {
-		if pool.MatMul(dst, a, large, nil) != nil {
-			t.Error("MatMul failed")
-		}
-	})
 }
 
 func BenchmarkMatMul(b *testing.B) {

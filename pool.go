@@ -17,7 +17,8 @@ const (
 	// longer than it saves.
 	smallCall = 50e3
 
-	// splitBytes bounds the memory for the states of segments that wait to be merged.
+	// splitBytes bounds the memory for the states of segments that wait to be
+	// merged.
 	splitBytes = 64 << 20
 )
 
@@ -30,8 +31,9 @@ const (
 // stays on the caller's goroutine.
 //
 // In the steady state a call does not allocate. Since other goroutines see the
-// caller's buffers, these cannot live on the caller's stack: a local array that is passed to a
-// Pool is allocated on the heap by the function that declares it.
+// caller's buffers, these cannot live on the caller's stack: a local array that
+// is passed to a Pool is allocated on the heap by the function that declares
+// it.
 type Pool struct {
 	size    int // workers, counting one caller
 	workers sync.WaitGroup
@@ -150,7 +152,8 @@ func (p *Pool) end(j *job) {
 	}
 }
 
-// run computes all units of a job, the caller's goroutine taking part, and returns when all are done.
+// run computes all units of a job, the caller's goroutine taking part, and
+// returns when all are done.
 func (p *Pool) run(j *job) {
 	helpers := min(p.size, j.units, j.workers) - 1
 	if helpers <= 0 {
@@ -230,7 +233,8 @@ type job struct {
 }
 
 // cut divides the call between workers. Prefill has many rows and is cut into
-// smaller chunks of rows; decode has few and is cut into segments of keys. All of that keeps the bits.
+// smaller chunks of rows; decode has few and is cut into segments of keys. All
+// of that keeps the bits.
 func (j *job) cut(workers int) {
 	p := &j.plan
 	p.fitRows()
@@ -283,7 +287,8 @@ func (j *job) work(w *scratch) {
 }
 
 // order puts chunks with many keys first: the last rows under a causal mask.
-// Otherwise the chunks of a head follow each other, which leaves its keys in the cache.
+// Otherwise the chunks of a head follow each other, which leaves its keys in
+// the cache.
 func (j *job) order(i int) (item int) {
 	p := &j.plan
 	if p.causal == Full {
@@ -318,7 +323,8 @@ func (j *job) segment(w *scratch, item, segment int) {
 	}
 }
 
-// finish merges the segments of a chunk whose keys are [lo, hi) and writes the results.
+// finish merges the segments of a chunk whose keys are [lo, hi) and writes the
+// results.
 func (j *job) finish(w *scratch, c *chunk, item, lo, hi int) {
 	p := &j.plan
 	w.total.reset(c.rows, p.oStride())
@@ -332,7 +338,8 @@ func (j *job) finish(w *scratch, c *chunk, item, lo, hi int) {
 	w.finish(p, c, lo, hi)
 }
 
-// stateSize is the number of elements of the state of a chunk: m, l and o, in whole cache lines.
+// stateSize is the number of elements of the state of a chunk: m, l and o, in
+// whole cache lines.
 func (j *job) stateSize() int {
 	return roundUp(j.plan.chunkRows*(j.plan.oStride()+2), panel)
 }
@@ -359,7 +366,8 @@ func (p *plan) cost() float64 {
 	return callCost(flops, bytes)
 }
 
-// callCost is the time of the arithmetic or of reading the operands, whichever is longer.
+// callCost is the time of the arithmetic or of reading the operands, whichever
+// is longer.
 func callCost(flops, bytes float64) float64 {
 	flopsPerNs, bytesPerNs := 60.0, 20.0
 	if active == generic {

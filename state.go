@@ -10,13 +10,13 @@ import (
 // sequence may be spread over goroutines or machines, each with a State for
 // its part; Merge puts the parts together and Finish writes the result.
 //
-// If every chunk but the last ends at a multiple of [Block] keys, and every merged
-// state but the last holds a multiple of [Segment] keys, the result has the bits of one call
-// of [Attend] over all keys. Otherwise it is the same sum in another order, with rounding errors
-// of the same size.
+// If every chunk but the last ends at a multiple of [Block] keys, and every
+// merged state but the last holds a multiple of [Segment] keys, the result has
+// the bits of one call of [Attend] over all keys. Otherwise it is the same sum
+// in another order, with rounding errors of the same size.
 //
-// To be exact a State keeps the segments apart until Finish: its memory is 4·(d+2) bytes
-// for each row of each batch and head, for every Segment keys.
+// To be exact a State keeps the segments apart until Finish: its memory is
+// 4·(d+2) bytes for each row of each batch and head, for every Segment keys.
 //
 // A State is not safe for concurrent use.
 type State struct {
@@ -31,7 +31,8 @@ type State struct {
 	sinks []float32 // one per head, empty if there are none
 }
 
-// NewState returns an empty state for queries [b, h, l, …] and values of dimension d.
+// NewState returns an empty state for queries [b, h, l, …] and values of
+// dimension d.
 func NewState(b, h, l, d int) (*State, error) {
 	for i, n := range [...]int{b, h, l, d} {
 		if n < 0 || n > maxLength || i == 3 && n == 0 {
@@ -50,19 +51,22 @@ func (s *State) Keys() int { return s.keys }
 // Reset empties the state and keeps its memory.
 func (s *State) Reset() { s.keys, s.n, s.sinks = 0, 0, s.sinks[:0] }
 
-// Update adds a chunk of any number of keys, which follow those of the Updates before:
+// Update adds a chunk of any number of keys, which follow those of the Updates
+// before:
 //
 //	q [B, H, L, D]      the same queries each time
 //	k [B, KVH, n, D]    the keys at positions Keys() to Keys()+n−1
 //	v [B, KVH, n, Dv]
 //
 // Options mean what they mean to [Attend], with these differences. Mask and
-// Bias [B or 1, H or 1, L, n] cover the chunk, and KeyLens says how many keys of the
-// chunk exist. Offset, and with it TopLeft, Window and Slopes, counts from the first key of the state; a
-// state that begins with key j of a longer sequence takes Offset = position of query 0 − j.
-// BottomRight is an error because the number of keys is not known yet: use TopLeft and Offset. Sinks are
-// remembered until Finish counts them once; they must be the same in every Update that has them.
-// LSE belongs to Finish. Weights are not supported: they need the final maximum.
+// Bias [B or 1, H or 1, L, n] cover the chunk, and KeyLens says how many keys
+// of the chunk exist. Offset, and with it TopLeft, Window and Slopes, counts
+// from the first key of the state; a state that begins with key j of a longer
+// sequence takes Offset = position of query 0 − j. BottomRight is an error
+// because the number of keys is not known yet: use TopLeft and Offset. Sinks
+// are remembered until Finish counts them once; they must be the same in every
+// Update that has them. LSE belongs to Finish. Weights are not supported: they
+// need the final maximum.
 //
 // If Update returns an error, the state has not changed.
 func (s *State) Update(q, k, v Tensor, opt *Options) error {
@@ -213,9 +217,10 @@ func (p *plan) rowIndex(c *chunk, r int) int {
 	return (c.b*p.heads+h)*p.lq + i
 }
 
-// Merge adds the keys of t, which follow those of s. It does not change t. If Keys is a multiple of
-// [Segment] the merged state is what s would be had it seen the keys of t
-// itself; otherwise it differs by rounding. The states must be of the same shape.
+// Merge adds the keys of t, which follow those of s. It does not change t. If
+// Keys is a multiple of [Segment] the merged state is what s would be had it
+// seen the keys of t itself; otherwise it differs by rounding. The states must
+// be of the same shape.
 func (s *State) Merge(t *State) error {
 	switch {
 	case s.b != t.b || s.h != t.h || s.l != t.l || s.d != t.d:
@@ -239,9 +244,9 @@ func (s *State) Merge(t *State) error {
 	return nil
 }
 
-// Finish writes the attention over all keys so far to dst [B, H, L, d] and, if lse is not
-// nil, the B×H×L natural logarithms of the sums of exp(score). The state stays
-// as it is and can take more keys.
+// Finish writes the attention over all keys so far to dst [B, H, L, d] and, if
+// lse is not nil, the B×H×L natural logarithms of the sums of exp(score). The
+// state stays as it is and can take more keys.
 func (s *State) Finish(dst Tensor, lse []float32) error {
 	opt := Options{LSE: lse}
 	if len(s.sinks) > 0 {
@@ -291,14 +296,15 @@ func (s *State) finish(p *plan) {
 //	f32       sinks, h of them
 //	f32       for each segment: m and l of all rows, then o of all rows
 //
-// Version 1 belongs to version 1 of the numeric contract, which fixes Block and Segment.
+// Version 1 belongs to version 1 of the numeric contract, which fixes Block and
+// Segment.
 const (
 	stateMagic  = "attnSta\x01"
 	stateHeader = len(stateMagic) + 7*4
 )
 
-// MarshalBinary returns the state in a form that any machine can read with UnmarshalBinary.
-// A state that travels gives the same bits as one that stays.
+// MarshalBinary returns the state in a form that any machine can read with
+// UnmarshalBinary. A state that travels gives the same bits as one that stays.
 func (s *State) MarshalBinary() ([]byte, error) {
 	size := stateHeader + 4*len(s.sinks) + 4*s.n*s.b*s.h*s.l*(s.d+2)
 	return s.AppendBinary(make([]byte, 0, size))
@@ -319,7 +325,8 @@ func (s *State) AppendBinary(data []byte) ([]byte, error) {
 	return data, nil
 }
 
-// appendFloats writes −0 as +0: the sign of a zero depends on how the rows were cut, and no result on it.
+// appendFloats writes −0 as +0: the sign of a zero depends on how the rows were
+// cut, and no result on it.
 func appendFloats(data []byte, x []float32) []byte {
 	for _, e := range x {
 		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(e+0))
@@ -327,8 +334,9 @@ func appendFloats(data []byte, x []float32) []byte {
 	return data
 }
 
-// UnmarshalBinary replaces the state by one that MarshalBinary wrote. Data
-// that it cannot have written is an error that wraps [ErrFormat], and leaves the state as it is.
+// UnmarshalBinary replaces the state by one that MarshalBinary wrote. Data that
+// it cannot have written is an error that wraps [ErrFormat], and leaves the
+// state as it is.
 func (s *State) UnmarshalBinary(data []byte) error {
 	if len(data) < stateHeader || string(data[:len(stateMagic)]) != stateMagic {
 		return fail(ErrFormat, "data does not begin with the %d-byte header %q…", stateHeader, stateMagic)
@@ -366,7 +374,8 @@ func (s *State) UnmarshalBinary(data []byte) error {
 	return nil
 }
 
-// checkBody compares the numbers in a header with each other and with the length of what follows.
+// checkBody compares the numbers in a header with each other and with the
+// length of what follows.
 func (s *State) checkBody(keys, segments, sinks, length int) error {
 	least, most := (keys+Segment-1)/Segment, keys
 	if s.b == 0 || s.h == 0 || s.l == 0 {

@@ -18,15 +18,11 @@ func rows(r ...[]float32) (flat []float32) {
 // matrix is a single [l, d] matrix: one batch entry, one head.
 func matrix(data []float32, l int) Tensor { return BHLD(data, 1, 1, l, len(data)/l) }
 
-// projected is a·b by its definition, for projections.
+// projected is a·b, for projections.
 func projected(a, b Tensor) Tensor {
 	out := BHLD(make([]float32, a.L*b.D), 1, 1, a.L, b.D)
-	for i := range a.L {
-		for j := range b.D {
-			for x := range a.D {
-				out.Data[i*b.D+j] += a.Data[i*a.D+x] * b.Data[x*b.D+j]
-			}
-		}
+	if err := MatMul(out, a, b); err != nil {
+		panic(err)
 	}
 	return out
 }

@@ -27,7 +27,6 @@ const (
 const (
 	bitsNegInf = 0xff800000
 	bitsSign   = 0x80000000
-	bitsNaN    = 0x7fc00000
 )
 
 // elementary names the constants of elementary.go that the kernels use.

@@ -36,6 +36,7 @@ func generate(folder string) ([]byte, error) {
 	p.softmaxMasked()
 	p.packKeys()
 	p.packValues()
+	p.prefetch()
 	p.scale()
 	p.merge()
 	p.mergeSums()

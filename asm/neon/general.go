@@ -115,3 +115,6 @@ func (a *Asm) LdrPost(d, base Reg) { a.op("MOVD.P", "8(%v), %v", base, d) }
 
 // LdrbPost is d = the byte at base, then base += 1.
 func (a *Asm) LdrbPost(d, base Reg) { a.op("MOVBU.P", "1(%v), %v", base, d) }
+
+// PrefetchL2 asks for the cache line at n to be brought to the L2 cache.
+func (a *Asm) PrefetchL2(n Reg) { a.op("PRFM", "(%v), PLDL2KEEP", n) }

@@ -6,7 +6,7 @@
 // and writes it with the decoded text in a comment, which a test compares with
 // an independent disassembler. To add an instruction of the second kind, find
 // its encoding with all registers 0, add a method to words.go and a line to the
-// table of words_test.go.
+// table of neon_test.go.
 //
 // An operand out of range is a mistake in a program, so methods panic.
 package neon

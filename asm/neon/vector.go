@@ -50,11 +50,8 @@ func (a *Asm) And(d, n, m Vec) { a.b16("VAND", d, n, m) }
 // OrrV is d = n | m.
 func (a *Asm) OrrV(d, n, m Vec) { a.b16("VORR", d, n, m) }
 
-// Eor is d = n ^ m.
-func (a *Asm) Eor(d, n, m Vec) { a.b16("VEOR", d, n, m) }
-
 // Zero is d = 0.
-func (a *Asm) Zero(d Vec) { a.Eor(d, d, d) }
+func (a *Asm) Zero(d Vec) { a.b16("VEOR", d, d, d) }
 
 // MovV is d = n.
 func (a *Asm) MovV(d, n Vec) { a.op("VMOV", "%v.B16, %v.B16", n, d) }
@@ -125,12 +122,6 @@ func (a *Asm) LdrS(d Vec, base Reg, offset int) {
 // LdrSPost loads lane 0, the other lanes become 0; then base += 4.
 func (a *Asm) LdrSPost(d Vec, base Reg) { a.op("FMOVS.P", "4(%v), %s", base, d.f()) }
 
-// StrS stores lane 0.
-func (a *Asm) StrS(d Vec, base Reg, offset int) {
-	between("StrS's offset", offset, 0, 16380, 4)
-	a.op("FMOVS", "%s, %d(%v)", d.f(), offset, base)
-}
-
 // StrSPost stores lane 0, then base += 4.
 func (a *Asm) StrSPost(d Vec, base Reg) { a.op("FMOVS.P", "%s, 4(%v)", d.f(), base) }
 
@@ -157,9 +148,6 @@ func (a *Asm) St1LanePost(d Vec, t int, base Reg) {
 	between("St1LanePost's lane", t, 0, 3, 1)
 	a.op("VST1.P", "%v.S[%d], 4(%v)", d, t, base)
 }
-
-// Ld1r loads one float into all four lanes.
-func (a *Asm) Ld1r(d Vec, base Reg) { a.op("VLD1R", "(%v), [%v.S4]", base, d) }
 
 // Ld1rPost loads one float into all four lanes, then base += 4.
 func (a *Asm) Ld1rPost(d Vec, base Reg) { a.op("VLD1R.P", "4(%v), [%v.S4]", base, d) }

@@ -33,9 +33,11 @@ type command func(args []string, stdout, stderr io.Writer) error
 
 func commands() map[string]command {
 	return map[string]command{
-		"run":  runCommand,
-		"info": infoCommand,
-		"demo": demoCommand,
+		"run":     runCommand,
+		"info":    infoCommand,
+		"demo":    demoCommand,
+		"bench":   benchCommand,
+		"measure": measureCommand, // part of bench
 	}
 }
 

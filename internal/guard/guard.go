@@ -3,6 +3,8 @@
 // is a write to the view of it that is given to a function as its input.
 package guard
 
+import "os"
+
 // Elem is what buffers hold.
 type Elem interface {
 	~float32 | ~uint64 | ~bool
@@ -13,6 +15,21 @@ type Elem interface {
 type Buffer[T Elem] struct {
 	write, read []T
 	release     func()
+}
+
+// Protects reports that accesses outside a buffer fault. They do not on systems
+// where this package cannot map memory, and with ATTN_TEST_GUARD=off, which is
+// for emulators: QEMU 7.2 reads the lanes of VMASKMOV that the mask leaves out, as
+// no CPU does.
+func Protects() bool { return canProtect && os.Getenv("ATTN_TEST_GUARD") != "off" }
+
+// New allocates a buffer for at least n elements.
+func New[T Elem](n int) (*Buffer[T], error) {
+	if Protects() {
+		return protected[T](n)
+	}
+	s := make([]T, n+64)
+	return &Buffer[T]{write: s[:n:n], read: s[:n:n]}, nil
 }
 
 // Cap returns the number of elements that fit.

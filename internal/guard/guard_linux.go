@@ -7,13 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Protects reports that accesses outside a buffer fault on this system.
-const Protects = true
+const canProtect = true
 
-// New allocates a buffer for at least n elements. One anonymous file is mapped
+// protected allocates a buffer between inaccessible pages. One anonymous file is mapped
 // twice, writable and read-only, so that no call into the kernel is needed
 // between filling a buffer and reading it.
-func New[T Elem](n int) (*Buffer[T], error) {
+func protected[T Elem](n int) (*Buffer[T], error) {
 	var e T
 	page := unix.Getpagesize()
 	inside := max(1, (n*int(unsafe.Sizeof(e))+page-1)/page) * page

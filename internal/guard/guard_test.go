@@ -17,7 +17,7 @@ func faults(f func()) (yes bool) {
 func next(p *float32, n int) *float32 { return (*float32)(unsafe.Add(unsafe.Pointer(p), 4*n)) }
 
 func TestEdgesFault(t *testing.T) {
-	if !Protects {
+	if !Protects() {
 		return
 	}
 	for _, n := range []int{1, 7, 1024, 5000} {

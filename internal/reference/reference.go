@@ -87,38 +87,45 @@ func attend[F float](c *Call) *Result {
 	p := make([]F, c.Lk)
 	for row := range c.B * c.H * c.Lq {
 		b, h, i := row/c.Lq/c.H, row/c.Lq%c.H, row%c.Lq
-		r.LSE[row] = float64(weigh(c, p, b, h, i))
+		live := c.liveKeys(b, h, i)
+		r.LSE[row] = float64(weigh(c, p, live, b, h, i))
 		o, w := r.O[row*c.Dv:], r.Weights[row*c.Lk:]
-		for j := range p {
+		for _, j := range live {
 			w[j] = float64(p[j])
 		}
 		for x := range c.Dv {
-			o[x] = float64(combine(c, p, b, h, i, x))
+			o[x] = float64(combine(c, p, live, b, h, x))
 		}
 	}
 	return r
 }
 
-// weigh fills p with the softmax of row (b, h, i), 0 for keys that are not
-// live, and returns the row's log-sum-exp.
-func weigh[F float](c *Call, p []F, b, h, i int) (lse F) {
+func (c *Call) liveKeys(b, h, i int) (live []int) {
+	for j := range c.Lk {
+		if c.Live(b, h, i, j) {
+			live = append(live, j)
+		}
+	}
+	return live
+}
+
+// weigh sets p to the softmax of row (b, h, i) over its live keys and returns
+// the row's log-sum-exp.
+func weigh[F float](c *Call, p []F, live []int, b, h, i int) (lse F) {
 	top := F(math.Inf(-1))
 	if c.Sinks != nil {
 		top = F(c.Sinks[h])
 	}
-	for j := range p {
-		p[j] = F(math.Inf(-1))
-		if c.Live(b, h, i, j) {
-			p[j] = score[F](c, b, h, i, j)
-			top = max(top, p[j])
-		}
+	for _, j := range live {
+		p[j] = score[F](c, b, h, i, j)
+		top = max(top, p[j])
 	}
-	if math.IsInf(float64(top), -1) {
+	if len(live) == 0 || math.IsInf(float64(top), -1) {
 		clear(p)
-		return top
+		return F(math.Inf(-1))
 	}
 	var sum F
-	for j := range p {
+	for _, j := range live {
 		p[j] = F(math.Exp(float64(p[j] - top)))
 		sum += p[j]
 	}
@@ -126,7 +133,7 @@ func weigh[F float](c *Call, p []F, b, h, i int) (lse F) {
 	if c.Sinks != nil {
 		sum += F(math.Exp(float64(F(c.Sinks[h]) - top)))
 	}
-	for j := range p {
+	for _, j := range live {
 		p[j] /= sum
 	}
 	return lse
@@ -156,13 +163,12 @@ func score[F float](c *Call, b, h, i, j int) F {
 	return s
 }
 
-// combine is column x of the weighted values. A key that is not live is not read.
-func combine[F float](c *Call, p []F, b, h, i, x int) F {
+// combine is column x of the weighted values. Only live keys are read.
+func combine[F float](c *Call, p []F, live []int, b, h, x int) F {
+	v := c.V[(b*c.KVH+h*c.KVH/c.H)*c.Lk*c.Dv:]
 	var o F
-	for j := range p {
-		if c.Live(b, h, i, j) {
-			o += p[j] * F(c.V[((b*c.KVH+h*c.KVH/c.H)*c.Lk+j)*c.Dv+x])
-		}
+	for _, j := range live {
+		o += p[j] * F(v[j*c.Dv+x])
 	}
 	return o
 }

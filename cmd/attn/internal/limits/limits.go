@@ -63,11 +63,19 @@ type Memory struct {
 	rounds  int
 }
 
+// Sizes of what the reading loops take at once, in floats.
+const (
+	chunk      = 128 // in order
+	streams    = 8   // or from so many places
+	streamStep = 32  // so much of each
+	granule    = streams * chunk
+)
+
 // NewMemory returns buffers of bytes bytes in total for reads by threads threads.
 func NewMemory(v Vectors, threads, bytes int) *Memory {
 	m := &Memory{vectors: v, rounds: max(1, (1<<21)/bytes)}
 	for range threads {
-		b := make([]float32, bytes/threads/4/chunk*chunk)
+		b := make([]float32, bytes/threads/4/granule*granule)
 		for i := range b {
 			b[i] = 1
 		}
@@ -76,15 +84,20 @@ func NewMemory(v Vectors, threads, bytes int) *Memory {
 	return m
 }
 
-// chunk is the number of floats that the reading loop takes at once.
-const chunk = 128
+// Threads is the number of threads that read.
+func (m *Memory) Threads() int { return len(m.buffers) }
 
-// Read reads all buffers, several times if they are small, and returns bytes per second.
-func (m *Memory) Read() float64 {
+// Read reads all buffers in order, several times if they are small, and returns bytes per second.
+func (m *Memory) Read() float64 { return m.read(read) }
+
+// ReadStreams is Read from 8 places of each buffer at once.
+func (m *Memory) ReadStreams() float64 { return m.read(readStreams) }
+
+func (m *Memory) read(loop func(Vectors, []float32)) float64 {
 	bytes := 4 * len(m.buffers) * len(m.buffers[0]) * m.rounds
 	return float64(bytes) / parallel(len(m.buffers), func(t int) {
 		for range m.rounds {
-			read(m.vectors, m.buffers[t])
+			loop(m.vectors, m.buffers[t])
 		}
 	}).Seconds()
 }
@@ -129,8 +142,8 @@ func Levels() []Level {
 	}
 }
 
-// DRAM is the size of a buffer of which a cache holds next to nothing.
-func DRAM() int { return min(max(128<<20, 4*cpuid.CPU.Cache.L3), 512<<20) }
+// DRAM is the size of a buffer of which a cache holds little.
+func DRAM() int { return min(max(256<<20, 8*cpuid.CPU.Cache.L3), 1<<30) }
 
 func known(size, typical int) int {
 	if size <= 0 {

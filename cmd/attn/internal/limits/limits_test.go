@@ -52,8 +52,9 @@ func TestRead(t *testing.T) {
 				t.Errorf("%v: %g bytes per second from %s", v, got, l.Name)
 			}
 		}
-		if got := NewMemory(v, 2, 1<<20).Read(); got <= 0 {
-			t.Errorf("%v: %g bytes per second on two threads", v, got)
+		m := NewMemory(v, 2, 1<<20)
+		if inOrder, streams := m.Read(), m.ReadStreams(); inOrder <= 0 || streams <= 0 {
+			t.Errorf("%v: %g and %g bytes per second on two threads", v, inOrder, streams)
 		}
 	}
 }
@@ -63,11 +64,17 @@ func TestReadSeesEverything(t *testing.T) {
 	if !has256 {
 		return // the Go loop does not look at what it reads
 	}
-	for _, at := range []int{0, 1, 127, 128, 4095, chunk*2048 + 5} {
-		x := NewMemory(AVX2, 1, chunk*4*2050).buffers[0]
-		x[at] = -1
-		if !panics(func() { read(AVX2, x) }) {
-			t.Errorf("element %d was not read", at)
+	for _, size := range []int{granule, 9 * granule, 260 * granule, 300 * granule} {
+		x := NewMemory(AVX2, 1, 4*size).buffers[0]
+		for _, at := range []int{0, 1, 127, 128, granule - 1, size / 2, size - 129, size - 1} {
+			x[at] = -1
+			if !panics(func() { read(AVX2, x) }) {
+				t.Errorf("element %d of %d was not read in order", at, size)
+			}
+			if !panics(func() { readStreams(AVX2, x) }) {
+				t.Errorf("element %d of %d was not read in streams", at, size)
+			}
+			x[at] = 1
 		}
 	}
 }

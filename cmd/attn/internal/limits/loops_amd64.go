@@ -44,18 +44,43 @@ func fma(v Vectors, steps int) {
 	}
 }
 
-// read loads all elements. Wider vectors do not read faster from the levels that matter.
+// readStreamsAVX2 loads 32 floats at a time from each of 8 places that are stride floats apart,
+// steps times. Like readAVX2 it returns the bitwise or of all.
+//
+//go:noescape
+func readStreamsAVX2(p *float32, stride, steps int) uint32
+
+// read loads all elements in order. Wider vectors do not read faster from
+// where it matters. Assembly cannot be preempted, so a call reads 1 MiB at most.
 func read(v Vectors, x []float32) {
 	if v == Scalar {
 		readGo(x)
 		return
 	}
-	const chunksPerCall = 2048 // 1 MiB: assembly cannot be preempted
 	for len(x) > 0 {
-		n := min(len(x)/chunk, chunksPerCall)
-		if readAVX2(&x[0], n) != math.Float32bits(1) {
-			panic("limits: the buffer does not hold ones")
-		}
+		n := min(len(x)/chunk, 1<<18/chunk)
+		checkOnes(readAVX2(&x[0], n))
 		x = x[n*chunk:]
+	}
+}
+
+// readStreams loads all elements from 8 places at once. A core can wait
+// for more lines of memory that way than its prefetcher asks for in order.
+func readStreams(v Vectors, x []float32) {
+	if v == Scalar {
+		readGo(x)
+		return
+	}
+	stride := len(x) / streams
+	for at := 0; at < stride; {
+		n := min((stride-at)/streamStep, 1<<18/streams/streamStep)
+		checkOnes(readStreamsAVX2(&x[at], stride, n))
+		at += n * streamStep
+	}
+}
+
+func checkOnes(bits uint32) {
+	if bits != math.Float32bits(1) {
+		panic("limits: the buffer does not hold ones")
 	}
 }

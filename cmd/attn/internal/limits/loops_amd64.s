@@ -137,3 +137,89 @@ loop:
 	MOVL         AX, ret+16(FP)
 	VZEROUPPER
 	RET
+
+// func readStreamsAVX2(p *float32, stride, steps int) uint32
+TEXT ·readStreamsAVX2(SB), NOSPLIT, $0-28
+	MOVQ p+0(FP), SI
+	MOVQ stride+8(FP), DX
+	MOVQ steps+16(FP), CX
+	SHLQ $2, DX           // in bytes
+	LEAQ (SI)(DX*1), DI
+	LEAQ (DI)(DX*1), R8
+	LEAQ (R8)(DX*1), R9
+	LEAQ (R9)(DX*1), R10
+	LEAQ (R10)(DX*1), R11
+	LEAQ (R11)(DX*1), R12
+	LEAQ (R12)(DX*1), R13
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+	// two cache lines of each stream
+loop:
+	VORPS 0(SI), Y0, Y0
+	VORPS 32(SI), Y1, Y1
+	VORPS 64(SI), Y2, Y2
+	VORPS 96(SI), Y3, Y3
+	VORPS 0(DI), Y4, Y4
+	VORPS 32(DI), Y5, Y5
+	VORPS 64(DI), Y6, Y6
+	VORPS 96(DI), Y7, Y7
+	VORPS 0(R8), Y0, Y0
+	VORPS 32(R8), Y1, Y1
+	VORPS 64(R8), Y2, Y2
+	VORPS 96(R8), Y3, Y3
+	VORPS 0(R9), Y4, Y4
+	VORPS 32(R9), Y5, Y5
+	VORPS 64(R9), Y6, Y6
+	VORPS 96(R9), Y7, Y7
+	VORPS 0(R10), Y0, Y0
+	VORPS 32(R10), Y1, Y1
+	VORPS 64(R10), Y2, Y2
+	VORPS 96(R10), Y3, Y3
+	VORPS 0(R11), Y4, Y4
+	VORPS 32(R11), Y5, Y5
+	VORPS 64(R11), Y6, Y6
+	VORPS 96(R11), Y7, Y7
+	VORPS 0(R12), Y0, Y0
+	VORPS 32(R12), Y1, Y1
+	VORPS 64(R12), Y2, Y2
+	VORPS 96(R12), Y3, Y3
+	VORPS 0(R13), Y4, Y4
+	VORPS 32(R13), Y5, Y5
+	VORPS 64(R13), Y6, Y6
+	VORPS 96(R13), Y7, Y7
+	ADDQ $128, SI
+	ADDQ $128, DI
+	ADDQ $128, R8
+	ADDQ $128, R9
+	ADDQ $128, R10
+	ADDQ $128, R11
+	ADDQ $128, R12
+	ADDQ $128, R13
+	DECQ CX
+	JNE  loop
+
+	// the or of all accumulators' lanes
+	VORPS Y4, Y0, Y0
+	VORPS Y5, Y1, Y1
+	VORPS Y6, Y2, Y2
+	VORPS Y7, Y3, Y3
+	VORPS Y2, Y0, Y0
+	VORPS Y3, Y1, Y1
+	VORPS Y1, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VORPS        X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VORPS        X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VORPS        X1, X0, X0
+	VMOVD        X0, AX
+	MOVL         AX, ret+24(FP)
+	VZEROUPPER
+	RET

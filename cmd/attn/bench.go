@@ -1,0 +1,252 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/seed-1415985d/attn/cmd/attn/internal/chart"
+)
+
+const benchAbout = `attn bench [flags]
+
+Measures attention in cases that are typical of inference, and beside each what
+this machine can do at best: fused multiply-adds per second, or bytes read per
+second from memory for decode. The limit is measured again with each case, in
+turns with it; times are the least of all repetitions. Every implementation
+that the CPU has is measured, each in a process of its own.
+
+`
+
+// benchFlags is the command line of attn bench.
+type benchFlags struct {
+	json, goFormat, quick bool
+	pattern, png, isa     string
+	threads               int
+}
+
+func benchCommand(args []string, stdout, stderr io.Writer) error {
+	var f benchFlags
+	fs := newFlags("bench", benchAbout)
+	fs.BoolVar(&f.json, "json", false, "print JSON")
+	fs.BoolVar(&f.goFormat, "go", false, "print Go's benchmark format, for benchstat")
+	fs.BoolVar(&f.quick, "quick", false, "measure for a shorter time, and only the best implementation")
+	fs.StringVar(&f.pattern, "run", "", "only cases whose name matches this `regexp`")
+	fs.StringVar(&f.isa, "isa", "", "comma-separated `list` of implementations (default: all that this CPU has)")
+	fs.IntVar(&f.threads, "threads", min(2, runtime.NumCPU()), "measure on `n` threads too; 1: only on one")
+	fs.StringVar(&f.png, "png", "", "draw the per cents of the limits to `file`")
+	if err := parse(fs, args, stdout); err != nil {
+		return err
+	}
+	if err := f.check(); err != nil {
+		return err
+	}
+	b, err := f.measureAll(stderr)
+	if err != nil {
+		return err
+	}
+	return f.print(b, stdout)
+}
+
+// check finds mistakes before the minutes of measuring.
+func (f *benchFlags) check() error {
+	match, err := regexp.Compile(f.pattern)
+	if err != nil {
+		return usageError{err}
+	}
+	if !slices.ContainsFunc(benchCases, func(c benchCase) bool { return match.MatchString(c.Name) }) {
+		return usagef("no case matches -run %s", f.pattern)
+	}
+	if f.json && f.goFormat {
+		return usagef("-json and -go exclude each other")
+	}
+	if f.threads < 1 {
+		return usagef("-threads is %d, want at least 1", f.threads)
+	}
+	if f.png != "" {
+		return writable(f.png)
+	}
+	return nil
+}
+
+// benchmark is everything that was measured.
+type benchmark struct {
+	CPU      string   `json:"cpu"`
+	GOOS     string   `json:"goos"`
+	GOARCH   string   `json:"goarch"`
+	Go       string   `json:"go"`
+	NumCPU   int      `json:"num_cpu"`
+	Commands []string `json:"commands"`
+	Reports  []report `json:"reports"`
+}
+
+// known implementations, best first.
+var implementations = []string{"avx512", "avx2", "neon", "generic"}
+
+// measureAll measures the implementations, one after the other.
+func (f *benchFlags) measureAll(stderr io.Writer) (*benchmark, error) {
+	b := &benchmark{CPU: cpuName(), GOOS: runtime.GOOS, GOARCH: runtime.GOARCH, Go: runtime.Version(), NumCPU: runtime.NumCPU()}
+	names, err := f.implementations()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		args := []string{"-run", f.pattern, "-threads", fmt.Sprint(f.threads)}
+		if f.quick {
+			args = append(args, "-quick")
+		}
+		out, err := measureIn(name, stderr, args...)
+		if err != nil {
+			return nil, err
+		}
+		var r report
+		if err := json.Unmarshal(out, &r); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		b.Commands = append(b.Commands, "ATTN_ISA="+name+" attn measure "+strings.Join(args, " "))
+		b.Reports = append(b.Reports, r)
+	}
+	return b, nil
+}
+
+// implementations are those asked for, or those that this CPU and build have.
+func (f *benchFlags) implementations() ([]string, error) {
+	var have []string
+	for _, name := range implementations {
+		if out, err := measureIn(name, io.Discard, "-name"); err == nil && strings.TrimSpace(string(out)) == name {
+			have = append(have, name)
+		}
+	}
+	if len(have) == 0 {
+		return nil, errors.New("cannot run myself to measure")
+	}
+	if f.isa == "" && f.quick {
+		return have[:1], nil
+	}
+	if f.isa == "" {
+		return have, nil
+	}
+	var names []string
+	for _, name := range strings.Split(f.isa, ",") {
+		if !slices.Contains(have, name) {
+			return nil, usagef("-isa names %q, this CPU and build have %s", name, strings.Join(have, ", "))
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// measureIn runs attn measure with an implementation forced.
+func measureIn(implementation string, stderr io.Writer, args ...string) ([]byte, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	child := exec.Command(self, append([]string{"measure"}, args...)...)
+	child.Env = append(os.Environ(), "ATTN_ISA="+implementation)
+	child.Stdout, child.Stderr = &out, stderr
+	if err := child.Run(); err != nil {
+		return nil, fmt.Errorf("measuring %s: %w", implementation, err)
+	}
+	return out.Bytes(), nil
+}
+
+func (f *benchFlags) print(b *benchmark, stdout io.Writer) error {
+	if f.png != "" {
+		var files outputs
+		defer files.discard()
+		if err := files.add(f.png, b.draw); err != nil {
+			return err
+		}
+		if err := files.commit(); err != nil {
+			return err
+		}
+	}
+	switch {
+	case f.json:
+		e := json.NewEncoder(stdout)
+		e.SetIndent("", "  ")
+		return e.Encode(b)
+	case f.goFormat:
+		b.goFormat(stdout)
+	default:
+		b.table(stdout)
+	}
+	return nil
+}
+
+// table prints for people; it is Markdown, too.
+func (b *benchmark) table(w io.Writer) {
+	fmt.Fprintf(w, "%s, %d usable, %s/%s, %s\n", b.CPU, b.NumCPU, b.GOOS, b.GOARCH, b.Go)
+	for _, r := range b.Reports {
+		fmt.Fprintf(w, "\n%s. Limits of one thread (%s): %.1f GFLOP/s", r.Implementation, r.Machine.Vectors, r.Machine.FMA)
+		for _, level := range []string{"L1", "L2", "L3", "DRAM", "DRAM, 8 streams"} {
+			fmt.Fprintf(w, ", %s %.1f GB/s", level, r.Machine.Read[level])
+		}
+		fmt.Fprintf(w, "\n\n| %-19s | %-20s | %7s | %10s | %14s | %19s | %7s |\n", "case", "shape", "threads", "time", "rate", "limit", "percent")
+		fmt.Fprintln(w, "|---------------------|----------------------|--------:|-----------:|---------------:|--------------------:|--------:|")
+		for _, c := range r.Results {
+			fmt.Fprintf(w, "| %-19s | %-20s | %7d | %10s | %6.1f %-7s | %4s %6.1f %-7s | %5.1f %% |\n",
+				c.Case, c.Shape, c.Threads, duration(c.Nanoseconds), c.Rate, c.Unit, c.LimitOf, c.Limit, c.Unit, c.Percent)
+		}
+	}
+}
+
+// duration prints nanoseconds with three digits or more.
+func duration(ns float64) string {
+	switch {
+	case ns < 1e4:
+		return fmt.Sprintf("%.0f ns", ns)
+	case ns < 1e6:
+		return fmt.Sprintf("%.1f µs", ns/1e3)
+	case ns < 1e9:
+		return fmt.Sprintf("%.2f ms", ns/1e6)
+	}
+	return fmt.Sprintf("%.2f s", ns/1e9)
+}
+
+// goFormat prints what go test -bench would, for benchstat.
+func (b *benchmark) goFormat(w io.Writer) {
+	fmt.Fprintf(w, "goos: %s\ngoarch: %s\npkg: github.com/seed-1415985d/attn\ncpu: %s\n", b.GOOS, b.GOARCH, b.CPU)
+	for _, r := range b.Reports {
+		for _, c := range r.Results {
+			fmt.Fprintf(w, "%s\t%d\t%.1f ns/op\t%.2f %s\t%.2f %%-of-limit\t%.0f allocs/op\n",
+				c.Benchmark, c.Repetitions*c.Calls, c.Nanoseconds, c.Rate, c.Unit, c.Percent, c.AllocsPerCall)
+		}
+	}
+}
+
+// draw writes the bar chart.
+func (b *benchmark) draw(w io.Writer) error {
+	var groups []chart.Group
+	var names []string
+	for _, r := range b.Reports {
+		for _, c := range r.Results {
+			series := r.Implementation
+			if c.Threads > 1 {
+				series += fmt.Sprintf(", %d threads", c.Threads)
+			}
+			if !slices.Contains(names, series) {
+				names = append(names, series)
+				groups = append(groups, chart.Group{Name: series, Percent: map[string]float64{}})
+			}
+			groups[slices.Index(names, series)].Percent[c.Case] = c.Percent
+		}
+	}
+	var cases []string
+	for _, c := range benchCases {
+		if slices.ContainsFunc(groups, func(g chart.Group) bool { _, ok := g.Percent[c.Name]; return ok }) {
+			cases = append(cases, c.Name)
+		}
+	}
+	return chart.DrawBars(w, b.CPU, cases, groups)
+}
