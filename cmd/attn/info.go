@@ -32,6 +32,7 @@ func infoCommand(args []string, stdout, stderr io.Writer) error {
 	}
 	fmt.Fprintf(stdout, "implementation  %s\n", attn.Implementation())
 	fmt.Fprintf(stdout, "why             %s\n", why(attn.Implementation()))
+	fmt.Fprintf(stdout, "all features    %s\n", strings.Join(c.FeatureSet(), " "))
 	return nil
 }
 

@@ -58,7 +58,7 @@ func (f *runFlags) set(fs *flag.FlagSet) {
 	fs.StringVar(&f.bias, "bias", "", "`file` of numbers added to the scores, -inf masks; broadcasts like -mask")
 	fs.BoolVar(&f.alibi, "alibi", false, "add ALiBi: slope·(key position − query position), the usual slopes")
 	fs.StringVar(&f.sinks, "sinks", "", "`file` of one attention sink logit per head")
-	fs.IntVar(&f.threads, "threads", 1, "compute on `n` threads, 0 for all")
+	fs.IntVar(&f.threads, "threads", 0, "compute on `n` threads (default: all); the result does not depend on it")
 	fs.StringVar(&f.png, "png", "", "draw attention weights as a heat map to `file`")
 	fs.StringVar(&f.pngHeads, "png-heads", "0", "comma-separated `list` of the heads to draw")
 	fs.IntVar(&f.pngBatch, "png-batch", 0, "the batch entry `n` to draw")
@@ -320,14 +320,20 @@ func (r *run) allocate(l layout) (err error) {
 
 // compute does the work and shows progress if it is long.
 func (r *run) compute(stderr io.Writer) error {
-	total := r.q.B * r.q.H * r.q.L
+	whole := r.flags.out != "" || r.flags.lse != "" || r.flags.weights != ""
+	total := 0
+	if whole {
+		total += r.q.B * r.q.H * r.q.L
+	}
 	if r.heat != nil {
 		total += len(r.heat.heads) * r.q.L
 	}
 	p := newProgress(stderr, "attention", total)
 	defer p.finish()
-	if err := r.job.run(p); err != nil {
-		return err
+	if whole {
+		if err := r.job.run(p); err != nil {
+			return err
+		}
 	}
 	if r.heat != nil {
 		return r.heat.collect(&r.job, p)
@@ -365,8 +371,11 @@ func (r *run) report(stdout io.Writer, elapsed time.Duration) {
 			names = append(names, path)
 		}
 	}
-	fmt.Fprintf(stdout, "wrote %s: output %s, computed in %v (%s, threads %d)\n",
-		strings.Join(names, ", "), dims(r.out.Shape), elapsed.Round(10*time.Microsecond), attn.Implementation(), r.threads)
+	if r.flags.out != "" {
+		names[0] += " " + dims(r.out.Shape)
+	}
+	fmt.Fprintf(stdout, "wrote %s in %v (%s, threads %d)\n",
+		strings.Join(names, ", "), elapsed.Round(10*time.Microsecond), attn.Implementation(), r.threads)
 }
 
 // attendOn returns the call that computes on n threads, how many those are, and what releases them.

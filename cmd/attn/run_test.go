@@ -153,8 +153,10 @@ func TestRunRanks(t *testing.T) {
 			}
 			f.mustRun(append(c.flags, "-lse", "@lse.npy", "-weights", "@w.npy")...)
 			f.check("out.npy", c.out, dst.Data)
-			f.mustRun(append(c.flags, "-threads", "3")...)
-			f.check("out.npy", c.out, dst.Data)
+			for _, threads := range []string{"1", "3"} {
+				f.mustRun(append(c.flags, "-threads", threads)...)
+				f.check("out.npy", c.out, dst.Data)
+			}
 			f.check("lse.npy", c.lse, lse)
 			f.check("w.npy", append(slices.Clone(c.lse), lk), weights.Data)
 		})
@@ -442,6 +444,12 @@ func TestHeatmap(t *testing.T) {
 	one, three := f.picture("one.png"), f.picture("three.png")
 	if three.Dx() < 2*one.Dx() {
 		t.Errorf("three heads are %v, one is %v", three, one)
+	}
+	os.Remove(f.path("out.npy"))
+	f.mustRun("-o", "", "-png", "@alone.png")
+	f.picture("alone.png")
+	if slices.Contains(f.names(), "out.npy") {
+		t.Error("-o \"\" writes a file")
 	}
 	a, _ := os.ReadFile(f.path("one.png"))
 	b, _ := os.ReadFile(f.path("with.png"))
