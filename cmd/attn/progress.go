@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -44,8 +45,19 @@ func (p *progress) add(n int) {
 		p.bar = p.newBar()
 	}
 	if p.bar != nil {
+		p.bar.Describe(p.what + p.left())
 		p.bar.Set(p.done)
 	}
+}
+
+// left is the time that the rest will take at the rate since the start. The
+// bar cannot know it: it was not there from the start.
+func (p *progress) left() string {
+	if p.done == 0 || p.done >= p.total {
+		return ""
+	}
+	rest := time.Since(p.start).Seconds() * float64(p.total-p.done) / float64(p.done)
+	return fmt.Sprintf(", %v left", time.Duration(rest)*time.Second)
 }
 
 func (p *progress) newBar() *progressbar.ProgressBar {
@@ -53,9 +65,8 @@ func (p *progress) newBar() *progressbar.ProgressBar {
 		progressbar.OptionSetWriter(p.w),
 		progressbar.OptionSetDescription(p.what),
 		progressbar.OptionSetWidth(40),
-		progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionShowElapsedTimeOnFinish(),
-		progressbar.OptionSetPredictTime(true))
+		progressbar.OptionSetElapsedTime(false),
+		progressbar.OptionSetPredictTime(false))
 }
 
 // finish ends the line of the bar, if there is one.

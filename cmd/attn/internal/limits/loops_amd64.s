@@ -5,14 +5,13 @@
 // Loops that do nothing but what they measure. Only VEX and EVEX instructions; 12
 // accumulators in registers 0 to 11, factor in 12, summand in 13.
 
-
 // func fmaAVX2(steps int, factor, summand float32)
 TEXT ·fmaAVX2(SB), NOSPLIT, $0-16
 	MOVQ steps+0(FP), CX
 	VBROADCASTSS factor+8(FP), Y12
 	VBROADCASTSS summand+12(FP), Y13
 
-	// t_i = summand, the fixed point's neighbourhood
+	// t_i = summand
 	VMOVAPS Y13, Y0
 	VMOVAPS Y13, Y1
 	VMOVAPS Y13, Y2
@@ -51,7 +50,7 @@ TEXT ·fmaAVX512(SB), NOSPLIT, $0-16
 	VBROADCASTSS factor+8(FP), Z12
 	VBROADCASTSS summand+12(FP), Z13
 
-	// t_i = summand, the fixed point's neighbourhood
+	// t_i = summand
 	VMOVAPS Z13, Z0
 	VMOVAPS Z13, Z1
 	VMOVAPS Z13, Z2
