@@ -46,6 +46,8 @@ func (p *plan) attend() {
 type chunk struct {
 	b, kv     int
 	row, rows int
+	position  int // of query 0 of the batch entry among the keys
+	keys      int // length of the batch entry's keys
 }
 
 // items is the number of chunks of the call.
@@ -72,7 +74,10 @@ func (p *plan) chunk(i int) (c, dead chunk) {
 	end := min(c.row+p.chunkRows, p.lq*p.group)
 	liveEnd := max(c.row, min(end, p.queryLen(c.b)*p.group))
 	c.rows = liveEnd - c.row
-	return c, chunk{c.b, c.kv, liveEnd, end - liveEnd}
+	c.position, c.keys = p.position(c.b), p.keyLen(c.b)
+	dead = c
+	dead.row, dead.rows = liveEnd, end-liveEnd
+	return c, dead
 }
 
 // locate returns the query head and query index of a row.
@@ -124,8 +129,8 @@ func (w *scratch) loadQueries(p *plan, c *chunk) {
 
 // chunkKeys returns the keys that some row of the chunk sees by position.
 func (p *plan) chunkKeys(c *chunk) (lo, hi int) {
-	lo, _ = p.keyRange(c.b, c.row/p.group)
-	_, hi = p.keyRange(c.b, (c.row+c.rows-1)/p.group)
+	lo, _ = p.keyRange(c, c.row/p.group)
+	_, hi = p.keyRange(c, (c.row+c.rows-1)/p.group)
 	return lo, max(lo, hi)
 }
 

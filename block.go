@@ -42,7 +42,7 @@ func (p *plan) prefetch(c *chunk, first, from, to int) {
 		return
 	}
 	first += Block
-	n := min(Block, p.keyLen(c.b)-first)
+	n := min(Block, c.keys-first)
 	from, to = first+n*from/c.rows, first+n*to/c.rows
 	if n <= 0 || from == to {
 		return
@@ -90,13 +90,17 @@ func (b *block) allFinite() bool {
 }
 
 func (b *block) scan() bool {
-	step := min(b.values.panelStride, panel) // raw rows and panels are runs of panel columns
-	for c := 0; c < b.values.cols; c += step {
-		run := b.v[c/panel*b.values.panelStride:]
+	if b.values.panelStride == panel { // rows, as the caller has them
 		for j := b.lo; j < b.hi; j++ {
-			if !allFinite(run[j*b.values.stride:][:min(step, b.values.cols-c)]) {
+			if !allFinite(b.v[j*b.values.stride:][:b.values.cols]) {
 				return false
 			}
+		}
+		return true
+	}
+	for c := 0; c < b.values.cols; c += panel {
+		if !allFinite(b.v[c/panel*b.values.panelStride:][b.lo*panel : b.hi*panel]) {
+			return false
 		}
 	}
 	return true
@@ -127,7 +131,7 @@ func (b *block) tile(p *plan, c *chunk, row int) tile {
 
 // keyRange is the block's part of the keys that a row of the chunk sees by position.
 func (b *block) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
-	lo, hi = p.keyRange(c.b, (c.row+row)/p.group)
+	lo, hi = p.keyRange(c, (c.row+row)/p.group)
 	return min(max(lo-b.first, b.lo), b.hi), min(max(hi-b.first, b.lo), b.hi)
 }
 
@@ -181,7 +185,7 @@ func (w *scratch) scores(p *plan, c *chunk, b *block, t *tile) {
 			w.live[r] = addBias(s, p.bias.Data[at+t.lo:at+t.hi]) << t.lo
 		}
 		if p.slopes != nil {
-			alibi(s, p.slopes[h], b.first+t.lo-i-p.position(c.b))
+			alibi(s, p.slopes[h], b.first+t.lo-i-c.position)
 		}
 	}
 }

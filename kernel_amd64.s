@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func scoreSIMD(s *float32, q *float32, k *float32, rows int, d int, panels int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·scoreSIMD(SB), NOSPLIT, $64-48
 	MOVQ s+0(FP), AX
 	MOVQ AX, 32(SP)
@@ -798,6 +798,7 @@ score_panel5:
 score_loop23:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -816,6 +817,7 @@ score_loop23:
 	VFMADD231PS  Y13, Y14, Y9
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -834,6 +836,7 @@ score_loop23:
 	VFMADD231PS  Y13, Y14, Y9
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -852,6 +855,7 @@ score_loop23:
 	VFMADD231PS  Y13, Y14, Y9
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -880,6 +884,7 @@ score_tail24:
 score_one27:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1009,6 +1014,7 @@ score_short26:
 score_one29:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1080,6 +1086,7 @@ score_panel4:
 score_loop30:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1095,6 +1102,7 @@ score_loop30:
 	VFMADD231PS  Y13, Y14, Y7
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1110,6 +1118,7 @@ score_loop30:
 	VFMADD231PS  Y13, Y14, Y7
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1125,6 +1134,7 @@ score_loop30:
 	VFMADD231PS  Y13, Y14, Y7
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1150,6 +1160,7 @@ score_tail31:
 score_one34:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1253,6 +1264,7 @@ score_short33:
 score_one36:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1313,6 +1325,7 @@ score_panel3:
 score_loop37:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1325,6 +1338,7 @@ score_loop37:
 	VFMADD231PS  Y13, Y14, Y5
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1337,6 +1351,7 @@ score_loop37:
 	VFMADD231PS  Y13, Y14, Y5
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1349,6 +1364,7 @@ score_loop37:
 	VFMADD231PS  Y13, Y14, Y5
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1370,6 +1386,7 @@ score_tail38:
 score_one41:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1454,6 +1471,7 @@ score_short40:
 score_one43:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1499,6 +1517,7 @@ score_panel2:
 score_loop44:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1508,6 +1527,7 @@ score_loop44:
 	VFMADD231PS  Y13, Y14, Y3
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1517,6 +1537,7 @@ score_loop44:
 	VFMADD231PS  Y13, Y14, Y3
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1526,6 +1547,7 @@ score_loop44:
 	VFMADD231PS  Y13, Y14, Y3
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1544,6 +1566,7 @@ score_tail45:
 score_one48:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1580,24 +1603,28 @@ score_panel1:
 score_loop49:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1613,6 +1640,7 @@ score_tail50:
 score_one53:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -2539,7 +2567,7 @@ score_done:
 	RET
 
 // func accumulateSIMD(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·accumulateSIMD(SB), NOSPLIT, $64-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 32(SP)
@@ -3062,7 +3090,15 @@ accumulate_panel6:
 	MOVQ  (SP), CX
 	TESTQ CX, CX
 	JE    accumulate_plain113
+	MOVQ  $0x3f8000003f800000, R13
+	CMPQ  R13, (CX)
+	JNE   accumulate_changed115
+	CMPQ  R13, 8(CX)
+	JNE   accumulate_changed115
+	CMPQ  R13, 16(CX)
+	JE    accumulate_plain113
 
+accumulate_changed115:
 	// o·alpha
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
@@ -3104,12 +3140,12 @@ accumulate_ready114:
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short118
+	JL   accumulate_short119
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail116
+	JL   accumulate_tail117
 
-accumulate_loop115:
+accumulate_loop116:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -3197,13 +3233,13 @@ accumulate_loop115:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop115
+	JGE          accumulate_loop116
 
-accumulate_tail116:
+accumulate_tail117:
 	ADDQ $0x04, CX
-	JE   accumulate_end117
+	JE   accumulate_end118
 
-accumulate_one119:
+accumulate_one120:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -3228,9 +3264,9 @@ accumulate_one119:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one119
+	JNE          accumulate_one120
 
-accumulate_end117:
+accumulate_end118:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3347,10 +3383,10 @@ accumulate_end117:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done120
+	JMP          accumulate_done121
 
-accumulate_short118:
-accumulate_one121:
+accumulate_short119:
+accumulate_one122:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -3375,7 +3411,7 @@ accumulate_one121:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one121
+	JNE          accumulate_one122
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -3397,7 +3433,7 @@ accumulate_one121:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done120:
+accumulate_done121:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -3405,10 +3441,10 @@ accumulate_done120:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha122
+	JE   accumulate_noAlpha123
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha122:
+accumulate_noAlpha123:
 	SUBQ $0x06, R12
 	JMP  accumulate_panelRows
 
@@ -3419,7 +3455,7 @@ accumulate_panel5:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain123
+	JE    accumulate_plain124
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
@@ -3437,9 +3473,9 @@ accumulate_panel5:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready124
+	JMP          accumulate_ready125
 
-accumulate_plain123:
+accumulate_plain124:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -3451,20 +3487,21 @@ accumulate_plain123:
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
 
-accumulate_ready124:
+accumulate_ready125:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short128
+	JL   accumulate_short129
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail126
+	JL   accumulate_tail127
 
-accumulate_loop125:
+accumulate_loop126:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3483,6 +3520,7 @@ accumulate_loop125:
 	VFMADD231PS  Y13, Y14, Y9
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3501,6 +3539,7 @@ accumulate_loop125:
 	VFMADD231PS  Y13, Y14, Y9
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3519,6 +3558,7 @@ accumulate_loop125:
 	VFMADD231PS  Y13, Y14, Y9
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3538,15 +3578,16 @@ accumulate_loop125:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop125
+	JGE          accumulate_loop126
 
-accumulate_tail126:
+accumulate_tail127:
 	ADDQ $0x04, CX
-	JE   accumulate_end127
+	JE   accumulate_end128
 
-accumulate_one129:
+accumulate_one130:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3566,9 +3607,9 @@ accumulate_one129:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one129
+	JNE          accumulate_one130
 
-accumulate_end127:
+accumulate_end128:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3670,12 +3711,13 @@ accumulate_end127:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done130
+	JMP          accumulate_done131
 
-accumulate_short128:
-accumulate_one131:
+accumulate_short129:
+accumulate_one132:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3695,7 +3737,7 @@ accumulate_one131:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one131
+	JNE          accumulate_one132
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -3714,17 +3756,17 @@ accumulate_one131:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done130:
+accumulate_done131:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha132
+	JE   accumulate_noAlpha133
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha132:
+accumulate_noAlpha133:
 	SUBQ $0x05, R12
 	JMP  accumulate_panelRows
 
@@ -3735,7 +3777,7 @@ accumulate_panel4:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain133
+	JE    accumulate_plain134
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
@@ -3750,9 +3792,9 @@ accumulate_panel4:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready134
+	JMP          accumulate_ready135
 
-accumulate_plain133:
+accumulate_plain134:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -3762,20 +3804,21 @@ accumulate_plain133:
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
 
-accumulate_ready134:
+accumulate_ready135:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short138
+	JL   accumulate_short139
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail136
+	JL   accumulate_tail137
 
-accumulate_loop135:
+accumulate_loop136:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3791,6 +3834,7 @@ accumulate_loop135:
 	VFMADD231PS  Y13, Y14, Y7
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3806,6 +3850,7 @@ accumulate_loop135:
 	VFMADD231PS  Y13, Y14, Y7
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3821,6 +3866,7 @@ accumulate_loop135:
 	VFMADD231PS  Y13, Y14, Y7
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3837,15 +3883,16 @@ accumulate_loop135:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop135
+	JGE          accumulate_loop136
 
-accumulate_tail136:
+accumulate_tail137:
 	ADDQ $0x04, CX
-	JE   accumulate_end137
+	JE   accumulate_end138
 
-accumulate_one139:
+accumulate_one140:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3862,9 +3909,9 @@ accumulate_one139:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one139
+	JNE          accumulate_one140
 
-accumulate_end137:
+accumulate_end138:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3943,12 +3990,13 @@ accumulate_end137:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done140
+	JMP          accumulate_done141
 
-accumulate_short138:
-accumulate_one141:
+accumulate_short139:
+accumulate_one142:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3965,7 +4013,7 @@ accumulate_one141:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one141
+	JNE          accumulate_one142
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -3981,16 +4029,16 @@ accumulate_one141:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done140:
+accumulate_done141:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha142
+	JE   accumulate_noAlpha143
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha142:
+accumulate_noAlpha143:
 	SUBQ $0x04, R12
 	JMP  accumulate_panelRows
 
@@ -3999,7 +4047,7 @@ accumulate_panel3:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain143
+	JE    accumulate_plain144
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
@@ -4011,9 +4059,9 @@ accumulate_panel3:
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y4
 	VMULPS       32(DI)(R8*2), Y14, Y5
-	JMP          accumulate_ready144
+	JMP          accumulate_ready145
 
-accumulate_plain143:
+accumulate_plain144:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -4021,18 +4069,19 @@ accumulate_plain143:
 	VMOVUPS (DI)(R8*2), Y4
 	VMOVUPS 32(DI)(R8*2), Y5
 
-accumulate_ready144:
+accumulate_ready145:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short148
+	JL   accumulate_short149
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail146
+	JL   accumulate_tail147
 
-accumulate_loop145:
+accumulate_loop146:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -4045,6 +4094,7 @@ accumulate_loop145:
 	VFMADD231PS  Y13, Y14, Y5
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -4057,6 +4107,7 @@ accumulate_loop145:
 	VFMADD231PS  Y13, Y14, Y5
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -4069,6 +4120,7 @@ accumulate_loop145:
 	VFMADD231PS  Y13, Y14, Y5
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -4081,15 +4133,16 @@ accumulate_loop145:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop145
+	JGE          accumulate_loop146
 
-accumulate_tail146:
+accumulate_tail147:
 	ADDQ $0x04, CX
-	JE   accumulate_end147
+	JE   accumulate_end148
 
-accumulate_one149:
+accumulate_one150:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -4102,9 +4155,9 @@ accumulate_one149:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one149
+	JNE          accumulate_one150
 
-accumulate_end147:
+accumulate_end148:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4168,12 +4221,13 @@ accumulate_end147:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done150
+	JMP          accumulate_done151
 
-accumulate_short148:
-accumulate_one151:
+accumulate_short149:
+accumulate_one152:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -4186,7 +4240,7 @@ accumulate_one151:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one151
+	JNE          accumulate_one152
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -4197,15 +4251,15 @@ accumulate_one151:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done150:
+accumulate_done151:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha152
+	JE   accumulate_noAlpha153
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha152:
+accumulate_noAlpha153:
 	SUBQ $0x03, R12
 	JMP  accumulate_panelRows
 
@@ -4214,7 +4268,7 @@ accumulate_panel2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain153
+	JE    accumulate_plain154
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
@@ -4223,23 +4277,24 @@ accumulate_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulate_ready154
+	JMP          accumulate_ready155
 
-accumulate_plain153:
+accumulate_plain154:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 
-accumulate_ready154:
+accumulate_ready155:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail156
+	JL   accumulate_tail157
 
-accumulate_loop155:
+accumulate_loop156:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -4249,6 +4304,7 @@ accumulate_loop155:
 	VFMADD231PS  Y13, Y14, Y3
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -4258,6 +4314,7 @@ accumulate_loop155:
 	VFMADD231PS  Y13, Y14, Y3
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -4267,6 +4324,7 @@ accumulate_loop155:
 	VFMADD231PS  Y13, Y14, Y3
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -4276,15 +4334,16 @@ accumulate_loop155:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop155
+	JGE          accumulate_loop156
 
-accumulate_tail156:
+accumulate_tail157:
 	ADDQ $0x04, CX
-	JE   accumulate_end157
+	JE   accumulate_end158
 
-accumulate_one159:
+accumulate_one160:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -4294,9 +4353,9 @@ accumulate_one159:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one159
+	JNE          accumulate_one160
 
-accumulate_end157:
+accumulate_end158:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -4306,10 +4365,10 @@ accumulate_end157:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha160
+	JE      accumulate_noAlpha161
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha160:
+accumulate_noAlpha161:
 	SUBQ $0x02, R12
 	JMP  accumulate_panelRows
 
@@ -4318,78 +4377,83 @@ accumulate_panel1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain161
+	JE    accumulate_plain162
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulate_ready162
+	JMP          accumulate_ready163
 
-accumulate_plain161:
+accumulate_plain162:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-accumulate_ready162:
+accumulate_ready163:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail164
+	JL   accumulate_tail165
 
-accumulate_loop163:
+accumulate_loop164:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop163
+	JGE          accumulate_loop164
 
-accumulate_tail164:
+accumulate_tail165:
 	ADDQ $0x04, CX
-	JE   accumulate_end165
+	JE   accumulate_end166
 
-accumulate_one167:
+accumulate_one168:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   4096(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one167
+	JNE          accumulate_one168
 
-accumulate_end165:
+accumulate_end166:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha168
+	JE      accumulate_noAlpha169
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha168:
+accumulate_noAlpha169:
 	SUBQ $0x01, R12
 	JMP  accumulate_panelRows
 
@@ -4447,8 +4511,16 @@ accumulate_half6:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain169
+	JE    accumulate_plain170
+	MOVQ  $0x3f8000003f800000, R13
+	CMPQ  R13, (CX)
+	JNE   accumulate_changed172
+	CMPQ  R13, 8(CX)
+	JNE   accumulate_changed172
+	CMPQ  R13, 16(CX)
+	JE    accumulate_plain170
 
+accumulate_changed172:
 	// o·alpha
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
@@ -4462,9 +4534,9 @@ accumulate_half6:
 	VMULPS       (AX)(R8*1), Y14, Y4
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y5
-	JMP          accumulate_ready170
+	JMP          accumulate_ready171
 
-accumulate_plain169:
+accumulate_plain170:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
@@ -4472,18 +4544,18 @@ accumulate_plain169:
 	VMOVUPS (AX)(R8*1), Y4
 	VMOVUPS (AX)(R8*2), Y5
 
-accumulate_ready170:
+accumulate_ready171:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short174
+	JL   accumulate_short176
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail172
+	JL   accumulate_tail174
 
-accumulate_loop171:
+accumulate_loop173:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4543,13 +4615,13 @@ accumulate_loop171:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop171
+	JGE          accumulate_loop173
 
-accumulate_tail172:
+accumulate_tail174:
 	ADDQ $0x04, CX
-	JE   accumulate_end173
+	JE   accumulate_end175
 
-accumulate_one175:
+accumulate_one177:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4567,9 +4639,9 @@ accumulate_one175:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one175
+	JNE          accumulate_one177
 
-accumulate_end173:
+accumulate_end175:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4644,10 +4716,10 @@ accumulate_end173:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done176
+	JMP          accumulate_done178
 
-accumulate_short174:
-accumulate_one177:
+accumulate_short176:
+accumulate_one179:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4665,7 +4737,7 @@ accumulate_one177:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one177
+	JNE          accumulate_one179
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -4681,7 +4753,7 @@ accumulate_one177:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done176:
+accumulate_done178:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -4689,10 +4761,10 @@ accumulate_done176:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha178
+	JE   accumulate_noAlpha180
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha178:
+accumulate_noAlpha180:
 	SUBQ $0x06, R12
 	JMP  accumulate_halfRows
 
@@ -4703,7 +4775,7 @@ accumulate_half5:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain179
+	JE    accumulate_plain181
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
@@ -4716,27 +4788,27 @@ accumulate_half5:
 	VMULPS       (AX), Y14, Y3
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y4
-	JMP          accumulate_ready180
+	JMP          accumulate_ready182
 
-accumulate_plain179:
+accumulate_plain181:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
 
-accumulate_ready180:
+accumulate_ready182:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short184
+	JL   accumulate_short186
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail182
+	JL   accumulate_tail184
 
-accumulate_loop181:
+accumulate_loop183:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4788,13 +4860,13 @@ accumulate_loop181:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop181
+	JGE          accumulate_loop183
 
-accumulate_tail182:
+accumulate_tail184:
 	ADDQ $0x04, CX
-	JE   accumulate_end183
+	JE   accumulate_end185
 
-accumulate_one185:
+accumulate_one187:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4810,9 +4882,9 @@ accumulate_one185:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one185
+	JNE          accumulate_one187
 
-accumulate_end183:
+accumulate_end185:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4877,10 +4949,10 @@ accumulate_end183:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done186
+	JMP          accumulate_done188
 
-accumulate_short184:
-accumulate_one187:
+accumulate_short186:
+accumulate_one189:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4896,7 +4968,7 @@ accumulate_one187:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one187
+	JNE          accumulate_one189
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -4910,17 +4982,17 @@ accumulate_one187:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done186:
+accumulate_done188:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha188
+	JE   accumulate_noAlpha190
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha188:
+accumulate_noAlpha190:
 	SUBQ $0x05, R12
 	JMP  accumulate_halfRows
 
@@ -4931,7 +5003,7 @@ accumulate_half4:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain189
+	JE    accumulate_plain191
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
@@ -4942,26 +5014,26 @@ accumulate_half4:
 	VMULPS       (DI)(R8*2), Y14, Y2
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y3
-	JMP          accumulate_ready190
+	JMP          accumulate_ready192
 
-accumulate_plain189:
+accumulate_plain191:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 
-accumulate_ready190:
+accumulate_ready192:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short194
+	JL   accumulate_short196
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail192
+	JL   accumulate_tail194
 
-accumulate_loop191:
+accumulate_loop193:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5005,13 +5077,13 @@ accumulate_loop191:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop191
+	JGE          accumulate_loop193
 
-accumulate_tail192:
+accumulate_tail194:
 	ADDQ $0x04, CX
-	JE   accumulate_end193
+	JE   accumulate_end195
 
-accumulate_one195:
+accumulate_one197:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5025,9 +5097,9 @@ accumulate_one195:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one195
+	JNE          accumulate_one197
 
-accumulate_end193:
+accumulate_end195:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -5078,10 +5150,10 @@ accumulate_end193:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done196
+	JMP          accumulate_done198
 
-accumulate_short194:
-accumulate_one197:
+accumulate_short196:
+accumulate_one199:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5095,7 +5167,7 @@ accumulate_one197:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one197
+	JNE          accumulate_one199
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -5107,16 +5179,16 @@ accumulate_one197:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done196:
+accumulate_done198:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha198
+	JE   accumulate_noAlpha200
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha198:
+accumulate_noAlpha200:
 	SUBQ $0x04, R12
 	JMP  accumulate_halfRows
 
@@ -5125,7 +5197,7 @@ accumulate_half3:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain199
+	JE    accumulate_plain201
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
@@ -5134,23 +5206,23 @@ accumulate_half3:
 	VMULPS       (DI)(R8*1), Y14, Y1
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y2
-	JMP          accumulate_ready200
+	JMP          accumulate_ready202
 
-accumulate_plain199:
+accumulate_plain201:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 
-accumulate_ready200:
+accumulate_ready202:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short204
+	JL   accumulate_short206
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail202
+	JL   accumulate_tail204
 
-accumulate_loop201:
+accumulate_loop203:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5185,13 +5257,13 @@ accumulate_loop201:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop201
+	JGE          accumulate_loop203
 
-accumulate_tail202:
+accumulate_tail204:
 	ADDQ $0x04, CX
-	JE   accumulate_end203
+	JE   accumulate_end205
 
-accumulate_one205:
+accumulate_one207:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5202,9 +5274,9 @@ accumulate_one205:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one205
+	JNE          accumulate_one207
 
-accumulate_end203:
+accumulate_end205:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -5245,10 +5317,10 @@ accumulate_end203:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done206
+	JMP          accumulate_done208
 
-accumulate_short204:
-accumulate_one207:
+accumulate_short206:
+accumulate_one209:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5259,7 +5331,7 @@ accumulate_one207:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one207
+	JNE          accumulate_one209
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -5267,15 +5339,15 @@ accumulate_one207:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done206:
+accumulate_done208:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha208
+	JE   accumulate_noAlpha210
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha208:
+accumulate_noAlpha210:
 	SUBQ $0x03, R12
 	JMP  accumulate_halfRows
 
@@ -5284,26 +5356,26 @@ accumulate_half2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain209
+	JE    accumulate_plain211
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulate_ready210
+	JMP          accumulate_ready212
 
-accumulate_plain209:
+accumulate_plain211:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 
-accumulate_ready210:
+accumulate_ready212:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail212
+	JL   accumulate_tail214
 
-accumulate_loop211:
+accumulate_loop213:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5330,13 +5402,13 @@ accumulate_loop211:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop211
+	JGE          accumulate_loop213
 
-accumulate_tail212:
+accumulate_tail214:
 	ADDQ $0x04, CX
-	JE   accumulate_end213
+	JE   accumulate_end215
 
-accumulate_one215:
+accumulate_one217:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5345,9 +5417,9 @@ accumulate_one215:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one215
+	JNE          accumulate_one217
 
-accumulate_end213:
+accumulate_end215:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -5355,10 +5427,10 @@ accumulate_end213:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha216
+	JE      accumulate_noAlpha218
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha216:
+accumulate_noAlpha218:
 	SUBQ $0x02, R12
 	JMP  accumulate_halfRows
 
@@ -5367,23 +5439,23 @@ accumulate_half1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain217
+	JE    accumulate_plain219
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulate_ready218
+	JMP          accumulate_ready220
 
-accumulate_plain217:
+accumulate_plain219:
 	VMOVUPS (DI), Y0
 
-accumulate_ready218:
+accumulate_ready220:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail220
+	JL   accumulate_tail222
 
-accumulate_loop219:
+accumulate_loop221:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5402,30 +5474,30 @@ accumulate_loop219:
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop219
+	JGE          accumulate_loop221
 
-accumulate_tail220:
+accumulate_tail222:
 	ADDQ $0x04, CX
-	JE   accumulate_end221
+	JE   accumulate_end223
 
-accumulate_one223:
+accumulate_one225:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one223
+	JNE          accumulate_one225
 
-accumulate_end221:
+accumulate_end223:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha224
+	JE      accumulate_noAlpha226
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha224:
+accumulate_noAlpha226:
 	SUBQ $0x01, R12
 	JMP  accumulate_halfRows
 
@@ -5492,7 +5564,7 @@ accumulateMasked_panel2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain225
+	JE    accumulateMasked_plain227
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
@@ -5501,21 +5573,21 @@ accumulateMasked_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulateMasked_ready226
+	JMP          accumulateMasked_ready228
 
-accumulateMasked_plain225:
+accumulateMasked_plain227:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 
-accumulateMasked_ready226:
+accumulateMasked_ready228:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail228
+	JL   accumulateMasked_tail230
 
-accumulateMasked_loop227:
+accumulateMasked_loop229:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -5532,13 +5604,13 @@ accumulateMasked_loop227:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop227
+	JGE          accumulateMasked_loop229
 
-accumulateMasked_tail228:
+accumulateMasked_tail230:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end229
+	JE   accumulateMasked_end231
 
-accumulateMasked_one231:
+accumulateMasked_one233:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -5555,9 +5627,9 @@ accumulateMasked_one231:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one231
+	JNE          accumulateMasked_one233
 
-accumulateMasked_end229:
+accumulateMasked_end231:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -5567,10 +5639,10 @@ accumulateMasked_end229:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha232
+	JE      accumulateMasked_noAlpha234
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha232:
+accumulateMasked_noAlpha234:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_panelRows
 
@@ -5579,25 +5651,25 @@ accumulateMasked_panel1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain233
+	JE    accumulateMasked_plain235
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulateMasked_ready234
+	JMP          accumulateMasked_ready236
 
-accumulateMasked_plain233:
+accumulateMasked_plain235:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-accumulateMasked_ready234:
+accumulateMasked_ready236:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail236
+	JL   accumulateMasked_tail238
 
-accumulateMasked_loop235:
+accumulateMasked_loop237:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -5609,13 +5681,13 @@ accumulateMasked_loop235:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop235
+	JGE          accumulateMasked_loop237
 
-accumulateMasked_tail236:
+accumulateMasked_tail238:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end237
+	JE   accumulateMasked_end239
 
-accumulateMasked_one239:
+accumulateMasked_one241:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -5627,18 +5699,18 @@ accumulateMasked_one239:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one239
+	JNE          accumulateMasked_one241
 
-accumulateMasked_end237:
+accumulateMasked_end239:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha240
+	JE      accumulateMasked_noAlpha242
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha240:
+accumulateMasked_noAlpha242:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_panelRows
 
@@ -5676,26 +5748,26 @@ accumulateMasked_half2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain241
+	JE    accumulateMasked_plain243
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulateMasked_ready242
+	JMP          accumulateMasked_ready244
 
-accumulateMasked_plain241:
+accumulateMasked_plain243:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 
-accumulateMasked_ready242:
+accumulateMasked_ready244:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail244
+	JL   accumulateMasked_tail246
 
-accumulateMasked_loop243:
+accumulateMasked_loop245:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -5707,13 +5779,13 @@ accumulateMasked_loop243:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop243
+	JGE          accumulateMasked_loop245
 
-accumulateMasked_tail244:
+accumulateMasked_tail246:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end245
+	JE   accumulateMasked_end247
 
-accumulateMasked_one247:
+accumulateMasked_one249:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -5725,9 +5797,9 @@ accumulateMasked_one247:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one247
+	JNE          accumulateMasked_one249
 
-accumulateMasked_end245:
+accumulateMasked_end247:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -5735,10 +5807,10 @@ accumulateMasked_end245:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha248
+	JE      accumulateMasked_noAlpha250
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha248:
+accumulateMasked_noAlpha250:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_halfRows
 
@@ -5747,23 +5819,23 @@ accumulateMasked_half1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain249
+	JE    accumulateMasked_plain251
 
 	// o·alpha
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulateMasked_ready250
+	JMP          accumulateMasked_ready252
 
-accumulateMasked_plain249:
+accumulateMasked_plain251:
 	VMOVUPS (DI), Y0
 
-accumulateMasked_ready250:
+accumulateMasked_ready252:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail252
+	JL   accumulateMasked_tail254
 
-accumulateMasked_loop251:
+accumulateMasked_loop253:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -5772,13 +5844,13 @@ accumulateMasked_loop251:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop251
+	JGE          accumulateMasked_loop253
 
-accumulateMasked_tail252:
+accumulateMasked_tail254:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end253
+	JE   accumulateMasked_end255
 
-accumulateMasked_one255:
+accumulateMasked_one257:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -5787,17 +5859,17 @@ accumulateMasked_one255:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one255
+	JNE          accumulateMasked_one257
 
-accumulateMasked_end253:
+accumulateMasked_end255:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha256
+	JE      accumulateMasked_noAlpha258
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha256:
+accumulateMasked_noAlpha258:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_halfRows
 
@@ -5813,7 +5885,7 @@ accumulateMasked_done:
 	RET
 
 // func scoreRowsSIMD(s *float32, q *float32, k *float32, rows int, d int, stride int, n int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·scoreRowsSIMD(SB), NOSPLIT, $40-56
 	MOVQ k+16(FP), AX
 	MOVQ stride+40(FP), CX
@@ -6207,10 +6279,25 @@ keys16queries1:
 	ADDQ   AX, R9
 	MOVQ   8(SP), R10
 	MOVQ   24(SP), R11
+	MOVQ   CX, R12
+	SHLQ   $0x04, R12
+	ADDQ   AX, R12
+	XORQ   R13, R13
 	SUBQ   $0x04, R11
 	JL     keys16queries1Dims
 
 keys16queries1Four:
+	PREFETCHT0 (R12)(R13*4)
+	PREFETCHT0 64(R12)(R13*4)
+	PREFETCHT0 128(R12)(R13*4)
+	PREFETCHT0 192(R12)(R13*4)
+	ADDQ       $0x40, R13
+	CMPQ       R13, 24(SP)
+	JL         keys16queries1SameRow
+	XORQ       R13, R13
+	ADDQ       CX, R12
+
+keys16queries1SameRow:
 	VBROADCASTF128 (BX), Y2
 	VINSERTF128    $0x01, (BX)(CX*4), Y2, Y2
 	VBROADCASTF128 (BX)(CX*1), Y3
@@ -7422,54 +7509,74 @@ expRow:
 	VBROADCASTSS (DX), Y4
 	VCMPPS       $0x00, allff800000<>+0(SB), Y4, Y5
 	VANDNPS      Y4, Y5, Y4
-	VSUBPS       (CX), Y4, Y5
-	VSUBPS       32(CX), Y4, Y7
-	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y5, Y8
-	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y7, Y11
-	VMOVAPS      Y5, Y9
-	VFMADD213PS  Y0, Y1, Y9
-	VMOVAPS      Y7, Y12
-	VFMADD213PS  Y0, Y1, Y12
-	VSUBPS       Y0, Y9, Y10
-	VSUBPS       Y0, Y12, Y6
-	VFNMSUB231PS all3f317200<>+0(SB), Y10, Y5
-	VFNMSUB231PS all3f317200<>+0(SB), Y6, Y7
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y10, Y5
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y6, Y7
-	VMOVUPS      all3ab511e8<>+0(SB), Y10
-	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y10
-	VMOVUPS      all3ab511e8<>+0(SB), Y6
-	VFMADD213PS  all3c091d10<>+0(SB), Y7, Y6
-	VPSLLD       $0x17, Y9, Y9
-	VPSLLD       $0x17, Y12, Y12
-	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y10
-	VFMADD213PS  all3d2aac79<>+0(SB), Y7, Y6
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y10
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y7, Y6
-	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y10
-	VFMADD213PS  all3efffffe<>+0(SB), Y7, Y6
-	VFMADD213PS  Y2, Y5, Y10
-	VFMADD213PS  Y2, Y7, Y6
-	VFMADD213PS  Y2, Y5, Y10
-	VFMADD213PS  Y2, Y7, Y6
-	VMULPS       Y9, Y10, Y10
-	VMULPS       Y12, Y6, Y6
-	VANDPS       Y8, Y10, Y10
-	VANDPS       Y11, Y6, Y6
-	VMOVUPS      all80000000<>+0(SB), Y5
-	VPBROADCASTB (R8), Y7
-	VPAND        bitOfLane<>+0(SB), Y7, Y7
-	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VBLENDVPS    Y7, Y10, Y5, Y10
-	VMOVUPS      Y10, (CX)
-	VMOVAPS      Y10, Y5
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	CMPW         (R8), $0x00
+	JNE          someLive0
+	VMOVUPS      all80000000<>+0(SB), Y7
+	VMOVUPS      Y7, (CX)
+	VMOVUPS      Y7, 32(CX)
+	JMP          noneLive0
+
+someLive0:
+	VSUBPS       (CX), Y4, Y7
+	VSUBPS       32(CX), Y4, Y8
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y7, Y9
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y8, Y12
+	VMOVAPS      Y7, Y10
+	VFMADD213PS  Y0, Y1, Y10
+	VMOVAPS      Y8, Y13
+	VFMADD213PS  Y0, Y1, Y13
+	VSUBPS       Y0, Y10, Y11
+	VSUBPS       Y0, Y13, Y14
+	VFNMSUB231PS all3f317200<>+0(SB), Y11, Y7
+	VFNMSUB231PS all3f317200<>+0(SB), Y14, Y8
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y11, Y7
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y14, Y8
+	VMOVUPS      all3ab511e8<>+0(SB), Y11
+	VFMADD213PS  all3c091d10<>+0(SB), Y7, Y11
+	VMOVUPS      all3ab511e8<>+0(SB), Y14
+	VFMADD213PS  all3c091d10<>+0(SB), Y8, Y14
+	VPSLLD       $0x17, Y10, Y10
+	VPSLLD       $0x17, Y13, Y13
+	VFMADD213PS  all3d2aac79<>+0(SB), Y7, Y11
+	VFMADD213PS  all3d2aac79<>+0(SB), Y8, Y14
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y7, Y11
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y8, Y14
+	VFMADD213PS  all3efffffe<>+0(SB), Y7, Y11
+	VFMADD213PS  all3efffffe<>+0(SB), Y8, Y14
+	VFMADD213PS  Y2, Y7, Y11
+	VFMADD213PS  Y2, Y8, Y14
+	VFMADD213PS  Y2, Y7, Y11
+	VFMADD213PS  Y2, Y8, Y14
+	VMULPS       Y10, Y11, Y11
+	VMULPS       Y13, Y14, Y14
+	VANDPS       Y9, Y11, Y11
+	VANDPS       Y12, Y14, Y14
+	VMOVUPS      all80000000<>+0(SB), Y7
+	VPBROADCASTB (R8), Y8
+	VPAND        bitOfLane<>+0(SB), Y8, Y8
+	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
+	VBLENDVPS    Y8, Y11, Y7, Y11
+	VMOVUPS      Y11, (CX)
+	VADDPS       Y11, Y5, Y5
 	VMOVUPS      all80000000<>+0(SB), Y7
 	VPBROADCASTB 1(R8), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
-	VBLENDVPS    Y8, Y6, Y7, Y6
-	VMOVUPS      Y6, 32(CX)
-	VMOVAPS      Y6, Y6
+	VBLENDVPS    Y8, Y14, Y7, Y14
+	VMOVUPS      Y14, 32(CX)
+	VADDPS       Y14, Y6, Y6
+
+noneLive0:
+	CMPW    2(R8), $0x00
+	JNE     someLive2
+	VMOVUPS all80000000<>+0(SB), Y7
+	VMOVUPS Y7, 64(CX)
+	VMOVUPS Y7, 96(CX)
+	JMP     noneLive2
+
+someLive2:
 	VSUBPS       64(CX), Y4, Y7
 	VSUBPS       96(CX), Y4, Y8
 	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y7, Y9
@@ -7518,6 +7625,8 @@ expRow:
 	VBLENDVPS    Y8, Y14, Y7, Y14
 	VMOVUPS      Y14, 96(CX)
 	VADDPS       Y14, Y6, Y6
+
+noneLive2:
 	TESTQ        R9, R9
 	JE           expFirst
 	VEXTRACTF128 $0x01, Y3, X7
@@ -7526,8 +7635,6 @@ expRow:
 	VADDPS       X7, X3, X3
 	VMOVSHDUP    X3, X7
 	VADDSS       X7, X3, X3
-	VXORPS       X7, X7, X7
-	VADDSS       X7, X3, X3
 	VMOVSS       (BX), X7
 	VFMADD132SS  (SI), X3, X7
 	VMOVSS       X7, (BX)
@@ -7535,6 +7642,14 @@ expRow:
 	ADDQ         $0x04, SI
 
 expFirst:
+	CMPW    4(R8), $0x00
+	JNE     someLive4
+	VMOVUPS all80000000<>+0(SB), Y3
+	VMOVUPS Y3, 128(CX)
+	VMOVUPS Y3, 160(CX)
+	JMP     noneLive4
+
+someLive4:
 	VSUBPS       128(CX), Y4, Y3
 	VSUBPS       160(CX), Y4, Y7
 	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y3, Y8
@@ -7583,6 +7698,16 @@ expFirst:
 	VBLENDVPS    Y7, Y13, Y3, Y13
 	VMOVUPS      Y13, 160(CX)
 	VADDPS       Y13, Y6, Y6
+
+noneLive4:
+	CMPW    6(R8), $0x00
+	JNE     someLive6
+	VMOVUPS all80000000<>+0(SB), Y3
+	VMOVUPS Y3, 192(CX)
+	VMOVUPS Y3, 224(CX)
+	JMP     noneLive6
+
+someLive6:
 	VSUBPS       192(CX), Y4, Y3
 	VSUBPS       224(CX), Y4, Y4
 	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y3, Y7
@@ -7631,6 +7756,8 @@ expFirst:
 	VBLENDVPS    Y4, Y12, Y3, Y12
 	VMOVUPS      Y12, 224(CX)
 	VADDPS       Y12, Y6, Y6
+
+noneLive6:
 	VADDPS       Y6, Y5, Y3
 	MOVQ         $0x00000001, R9
 	ADDQ         $0x00000100, CX
@@ -7643,8 +7770,6 @@ expFirst:
 	VPERMILPD    $0x01, X3, X0
 	VADDPS       X0, X3, X3
 	VMOVSHDUP    X3, X0
-	VADDSS       X0, X3, X3
-	VXORPS       X0, X0, X0
 	VADDSS       X0, X3, X3
 	VMOVSS       (BX), X0
 	VFMADD132SS  (SI), X3, X0

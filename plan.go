@@ -299,11 +299,11 @@ func (p *plan) position(b int) int {
 	return p.offset
 }
 
-// keyRange returns the keys [lo, hi) that are live for query i of batch entry b
+// keyRange returns the keys [lo, hi) that are live for query i of the chunk's batch entry
 // by position. Neither bound decreases with i. Empty ranges have hi = lo.
-func (p *plan) keyRange(b, i int) (lo, hi int) {
-	at := p.position(b) + i
-	hi = p.keyLen(b)
+func (p *plan) keyRange(c *chunk, i int) (lo, hi int) {
+	at := c.position + i
+	hi = c.keys
 	if p.causal != Full {
 		hi = min(hi, at+1)
 	}
@@ -311,7 +311,7 @@ func (p *plan) keyRange(b, i int) (lo, hi int) {
 		hi = min(hi, at+p.right+1)
 	}
 	if p.left >= 0 {
-		lo = min(max(0, at-p.left), p.keyLen(b)) // the window may begin behind the last key
+		lo = min(max(0, at-p.left), c.keys) // the window may begin behind the last key
 	}
 	return lo, max(lo, hi)
 }

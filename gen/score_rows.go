@@ -100,10 +100,15 @@ func (r *rowsProgram) dot(label string) {
 	query, advanceQueries := r.queryPointers()
 	left := GP64()
 	MOVQ(r.dims, left)
+	ahead := func() {}
+	if r.keys == 16 && r.queries == 1 {
+		ahead = r.prefetchAhead(label)
+	}
 	if r.keys > 1 {
 		SUBQ(Imm(4), left)
 		JL(LabelRef(label + "Dims"))
 		Label(label + "Four")
+		ahead()
 		for g := range groups {
 			columns := transpose4(func(i int) Mem { return key(8*g + i) })
 			for x, column := range columns {
@@ -143,6 +148,31 @@ func (r *rowsProgram) dot(label string) {
 				VMOVUPS(acc[g*r.queries+i], out)
 			}
 		}
+	}
+}
+
+// prefetchAhead returns what to emit in each round of 4 dimensions: it asks for
+// 4 cache lines of the next keys. A single query waits for memory more than it
+// computes, and 16 rows at a time are too many streams for the processor to
+// foresee. The lines of the next 16 keys come in order, a row every d/64 rounds.
+func (r *rowsProgram) prefetchAhead(label string) func() {
+	const lines = 4
+	at, row := GP64(), GP64()
+	MOVQ(r.stride, at)
+	SHLQ(Imm(4), at)
+	ADDQ(r.k, at)
+	XORQ(row, row)
+	return func() {
+		for i := range lines {
+			PREFETCHT0(Mem{Base: at, Index: row, Scale: 4, Disp: 64 * i})
+		}
+		same := label + "SameRow"
+		ADDQ(imm(lines*64/4), row) // in elements, to compare with d
+		CMPQ(row, r.dims)
+		JL(LabelRef(same))
+		XORQ(row, row)
+		ADDQ(r.stride, at)
+		Label(same)
 	}
 }
 

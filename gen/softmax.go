@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -139,6 +141,10 @@ func (k *softmaxProgram) weights() {
 	VCMPPS(Imm(equal), u32(bitsNegInf), base, dead)
 	VANDNPS(base, dead, base)
 	sum := [2]reg.VecVirtual{YMM(), YMM()}
+	if k.masked {
+		VXORPS(sum[0], sum[0], sum[0])
+		VXORPS(sum[1], sum[1], sum[1])
+	}
 	for v := 0; v < block/lanes; v += expWidth {
 		k.weightGroup(e, v, base, sum)
 		if v == expWidth {
@@ -163,11 +169,6 @@ func (k *softmaxProgram) weights() {
 // sumRow is l = FMA(l, alpha, Σp), on to the next row.
 func (k *softmaxProgram) sumRow(sums reg.VecVirtual) {
 	total := foldAdd(sums).AsX()
-	if k.masked { // the sum of nothing but −0 is +0
-		zero := XMM()
-		VXORPS(zero, zero, zero)
-		VADDSS(zero, total, total)
-	}
 	l := XMM()
 	VMOVSS(Mem{Base: k.l}, l)
 	VFMADD132SS(Mem{Base: k.alpha}, total, l)
@@ -179,6 +180,18 @@ func (k *softmaxProgram) sumRow(sums reg.VecVirtual) {
 // weightGroup computes expWidth vectors of weights from vector v on, −0 for
 // keys that are not live, and adds them to the row's sums.
 func (k *softmaxProgram) weightGroup(e *expGroup, v int, base reg.VecVirtual, sum [2]reg.VecVirtual) {
+	some, done := fmt.Sprintf("someLive%d", v), fmt.Sprintf("noneLive%d", v)
+	if k.masked {
+		CMPW(Mem{Base: k.live, Disp: v}, Imm(0)) // the bits of two vectors
+		JNE(LabelRef(some))
+		gone := YMM()
+		VMOVUPS(u32(bitsSign), gone)
+		for i := range expWidth {
+			VMOVUPS(gone, Mem{Base: k.s, Disp: (v + i) * vector})
+		}
+		JMP(LabelRef(done))
+		Label(some)
+	}
 	var y [expWidth]reg.VecVirtual
 	for i := range y {
 		y[i] = YMM()
@@ -192,10 +205,13 @@ func (k *softmaxProgram) weightGroup(e *expGroup, v int, base reg.VecVirtual, su
 			VBLENDVPS(k.keep(v+i), p, gone, p)
 		}
 		VMOVUPS(p, Mem{Base: k.s, Disp: (v + i) * vector})
-		if v == 0 {
+		if v == 0 && !k.masked {
 			VMOVAPS(p, sum[i])
 		} else {
 			VADDPS(p, sum[i], sum[i])
 		}
+	}
+	if k.masked {
+		Label(done)
 	}
 }

@@ -313,6 +313,9 @@ func (t *tileProgram) begin(r, vecs int) {
 	MOVQ(t.alpha, count)
 	TESTQ(count, count)
 	JE(LabelRef(plain))
+	if r == 6 {
+		t.skipOnes(plain)
+	}
 	Comment("o·alpha")
 	for i := range r {
 		VBROADCASTSS(Mem{Base: count, Disp: 4 * i}, ymm[14])
@@ -328,6 +331,20 @@ func (t *tileProgram) begin(r, vecs int) {
 		}
 	}
 	Label(ready)
+}
+
+// skipOnes jumps if all six alphas are 1: the later the block, the likelier.
+func (t *tileProgram) skipOnes(plain string) {
+	changed, one := t.unique("changed"), uint64(0x3f800000_3f800000)
+	MOVQ(U64(one), a3)
+	for i := range 3 {
+		CMPQ(a3, Mem{Base: count, Disp: 8 * i})
+		if i < 2 {
+			JNE(LabelRef(changed))
+		}
+	}
+	JE(LabelRef(plain))
+	Label(changed)
 }
 
 // rowPointers points a0 to row 3 of c.
@@ -351,6 +368,9 @@ func (t *tileProgram) step(r, n, vecs, disp int) {
 	for v := range vecs {
 		VMOVUPS(Mem{Base: b0, Disp: v * vector}, ymm[12+v])
 	}
+	if r <= fewRows && vecs == 2 {
+		PREFETCHT0(Mem{Base: b0, Disp: aheadBytes})
+	}
 	ADDQ(bStride, b0)
 	for i := range r {
 		VBROADCASTSS(at3(a0, a3, aStride, i, disp), ymm[14])
@@ -359,6 +379,13 @@ func (t *tileProgram) step(r, n, vecs, disp int) {
 		}
 	}
 }
+
+// Tiles of few rows serve decoding, which waits for memory: they ask for packed
+// keys and values some way ahead.
+const (
+	fewRows    = 5
+	aheadBytes = 4096
+)
 
 // groupStep reads b in place: with several panels there is no register left for it.
 func (t *tileProgram) groupStep(r, n, vecs, disp int) {
