@@ -13,6 +13,11 @@ const (
 	// so that the others do not wait long for the last one.
 	unitsPerWorker = 4
 
+	// leastRows is the size of the smallest chunks into which the rows of a
+	// head are cut: whole tiles of the kernel, and enough of them to pay for
+	// packing the keys once more.
+	leastRows = 24
+
 	// smallCall is the work in nanoseconds below which waking a worker takes
 	// longer than it saves.
 	smallCall = 50e3
@@ -242,13 +247,13 @@ func (j *job) cut(workers int) {
 	segments := (p.lk + Segment - 1) / Segment
 	want := workers * unitsPerWorker
 	if workers > 1 && p.items() < want {
-		least := tileRows
+		least := leastRows
 		if segments > 1 {
-			least = 4 * tileRows // keys are packed for each chunk: prefer segments
+			least = 4 * leastRows // keys are packed for each chunk: prefer segments
 		}
 		heads := p.batch * p.kvHeads
 		perHead := (want + heads - 1) / heads
-		rows := roundUp((p.lq*p.group+perHead-1)/perHead, tileRows)
+		rows := roundUp((p.lq*p.group+perHead-1)/perHead, leastRows)
 		p.chunkRows = min(p.chunkRows, max(rows, least))
 		if n := p.items() * segments; p.items() < want && segments > 1 && n <= splitBytes/4/j.stateSize() {
 			j.segments = segments

@@ -102,10 +102,10 @@ func TestPoolCuts(t *testing.T) {
 		chunkRows, segment int
 	}{
 		{"enough chunks", 2, 1, 16, 64, 64, 64, 1},
-		{"smaller chunks", 2, 1, 1, 512, 512, 72, 1},
-		{"smallest chunks", 64, 1, 1, 512, 512, tileRows, 1},
+		{"smaller chunks", 2, 1, 1, 16 * leastRows, 512, 2 * leastRows, 1},
+		{"smallest chunks", 64, 1, 1, 512, 512, leastRows, 1},
 		{"segments", 2, 1, 1, 1, 3 * Segment, 1, 3},
-		{"chunks, then segments", 8, 1, 1, 960, 3*Segment - 1, 4 * tileRows, 3},
+		{"chunks, then segments", 8, 1, 1, 960, 3*Segment - 1, 4 * leastRows, 3},
 		{"one worker", 1, 1, 1, 1, 3 * Segment, 1, 1},
 	} {
 		x := func(b, h, l int) Tensor { return BHLD(make([]float32, b*h*l*8), b, h, l, 8) }
