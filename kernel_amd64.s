@@ -8725,7 +8725,7 @@ end10:
 	RET
 
 // func dotSIMD(a *float32, b *float32, n int) float32
-// Requires: AVX, FMA3, SSE
+// Requires: AVX, FMA3
 TEXT ·dotSIMD(SB), NOSPLIT, $0-28
 	MOVQ   a+0(FP), AX
 	MOVQ   b+8(FP), CX
@@ -8939,12 +8939,12 @@ fold:
 	VADDSS       X1, X0, X0
 	VXORPS       X1, X1, X1
 	VADDSS       X1, X0, X0
-	MOVSS        X0, ret+24(FP)
+	VMOVSS       X0, ret+24(FP)
 	VZEROUPPER
 	RET
 
 // func maxOfSIMD(x *float32, n int) float32
-// Requires: AVX, SSE
+// Requires: AVX
 TEXT ·maxOfSIMD(SB), NOSPLIT, $0-20
 	MOVQ    x+0(FP), AX
 	MOVQ    n+8(FP), CX
@@ -8991,7 +8991,7 @@ end11:
 	VMOVSS       all7fc00000<>+0(SB), X0
 
 ordered:
-	MOVSS X0, ret+16(FP)
+	VMOVSS X0, ret+16(FP)
 	VZEROUPPER
 	RET
 
@@ -9117,7 +9117,7 @@ DATA all0000007f<>+28(SB)/4, $0x0000007f
 GLOBL all0000007f<>(SB), RODATA|NOPTR, $32
 
 // func expSumSIMD(dst *float32, x *float32, n int, top float32) float32
-// Requires: AVX, AVX2, FMA3, SSE
+// Requires: AVX, AVX2, FMA3
 TEXT ·expSumSIMD(SB), NOSPLIT, $0-36
 	MOVQ         x+8(FP), AX
 	MOVQ         n+16(FP), CX
@@ -9258,12 +9258,12 @@ fold:
 	VADDPS       X0, X1, X1
 	VMOVSHDUP    X1, X0
 	VADDSS       X0, X1, X1
-	MOVSS        X1, ret+32(FP)
+	VMOVSS       X1, ret+32(FP)
 	VZEROUPPER
 	RET
 
 // func sumExpSIMD(x *float32, n int, top float32) float32
-// Requires: AVX, AVX2, FMA3, SSE
+// Requires: AVX, AVX2, FMA3
 TEXT ·sumExpSIMD(SB), NOSPLIT, $0-28
 	MOVQ         x+0(FP), AX
 	MOVQ         n+8(FP), CX
@@ -9395,6 +9395,6 @@ fold:
 	VADDPS       X0, X1, X1
 	VMOVSHDUP    X1, X0
 	VADDSS       X0, X1, X1
-	MOVSS        X1, ret+24(FP)
+	VMOVSS       X1, ret+24(FP)
 	VZEROUPPER
 	RET

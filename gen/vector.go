@@ -85,7 +85,7 @@ func dotKernel() {
 	zero := XMM()
 	VXORPS(zero, zero, zero)
 	VADDSS(zero, total.AsX(), total.AsX())
-	Store(total.AsX(), ReturnIndex(0))
+	returnFloat(total)
 	finish()
 }
 
@@ -129,7 +129,7 @@ func maxOfKernel() {
 	JE(LabelRef("ordered"))
 	VMOVSS(u32(0x7fc00000), top.AsX())
 	Label("ordered")
-	Store(top.AsX(), ReturnIndex(0))
+	returnFloat(top)
 	finish()
 }
 
@@ -191,6 +191,16 @@ func expSumKernel(name string, keep bool) {
 	rest(odd)
 	Label("fold")
 	VADDPS(odd, even, even)
-	Store(foldAdd(even).AsX(), ReturnIndex(0))
+	returnFloat(foldAdd(even))
 	finish()
+}
+
+// returnFloat stores lane 0 as the result. Avo's Store would take MOVSS, a
+// legacy SSE instruction, while the upper halves of registers are in use.
+func returnFloat(x reg.VecVirtual) {
+	result, err := ReturnIndex(0).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	VMOVSS(x.AsX(), result.Addr)
 }

@@ -1,0 +1,129 @@
+package attn
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The instructions that kernels may use, by the feature that possible checks.
+// What is not here needs a gate first.
+var gatedInstructions = map[string]string{
+	"x86-64": `ADDQ ANDQ ANDL CMOVQ[A-Z]+ CMPQ CMPL CMPW DECQ INCQ IMULQ IMUL3Q J[A-Z]+ LEAQ MOVB MOVBLZX MOVBQZX MOVL MOVQ CMPW
+		NEGQ NOTQ ORQ ORL PREFETCH(T0|T1|T2|NTA) RET SARQ SET[A-Z]+ SHLQ SHRQ SUBQ TESTL TESTQ XORQ XORL`,
+	"avx": `VADD[PS]S VAND(N)?PS VBLENDVPS VBROADCAST(SS|F128) VCMP[PS]S VCVTDQ2PS VDIV[PS]S VEXTRACTF128 VINSERTF128
+		VINSERTPS VMASKMOVPS VMAX[PS]S VMIN[PS]S VMOV(APS|UPS|SS|D|Q|DQU|MSKPS|SHDUP|HLPS|LHPS) VMUL[PS]S VORPS VPERM2F128
+		VPERMILP[SD] VSHUFPS VSUB[PS]S VUCOMISS VUNPCK[HL]P[SD] VXORPS VZEROUPPER`,
+	"avx2": `VPADD[DQ] VPAND(N)? VPBROADCAST[BDQ] VPCMPEQ[BD] VPCMPGTD VPERM(D|PS|Q|PD) VPMOVMSKB VPMOVZXBD VPOR VPSHUFB
+		VPSHUFD VPSLL[DW] VPSLLVD VPSRAD VPSRLD VPSUBD VPXOR VPUNPCK[HL](DQ|QDQ)`,
+	"fma3": `VFN?M(ADD|SUB)(132|213|231)[PS]S`,
+}
+
+func allowedInstructions() *regexp.Regexp {
+	var all []string
+	for _, list := range gatedInstructions {
+		all = append(all, strings.Fields(list)...)
+	}
+	return regexp.MustCompile(`^(` + strings.Join(all, "|") + `)$`)
+}
+
+var (
+	vectorRegister    = regexp.MustCompile(`\b[XYZ]\d+\b`)
+	wideRegister      = regexp.MustCompile(`\b([ZK]\d+|[XY](1[6-9]|2\d|3[01]))\b`)
+	forbiddenRegister = regexp.MustCompile(`\b(R14|R15|[XYZ]15)\b`) // the runtime's: g, GOT, zero
+)
+
+// asmFunction is the instructions of one TEXT.
+type asmFunction struct {
+	name  string
+	lines []asmLine
+}
+
+type asmLine struct {
+	number       int
+	op, operands string
+}
+
+func readAssembly(t *testing.T, file string) (functions []asmFunction) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range strings.Split(string(text), "\n") {
+		line, _, _ = strings.Cut(line, "//")
+		op, operands, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch {
+		case op == "TEXT":
+			functions = append(functions, asmFunction{name: operands})
+		case op == "" || op == "DATA" || op == "GLOBL" || strings.HasPrefix(op, "#") || strings.HasSuffix(op, ":"):
+		default:
+			f := &functions[len(functions)-1]
+			f.lines = append(f.lines, asmLine{i + 1, op, operands})
+		}
+	}
+	return functions
+}
+
+// What the assembler accepts and the CPU or the runtime would not forgive.
+func TestAssemblyIsGated(t *testing.T) {
+	allowed := allowedInstructions()
+	functions := readAssembly(t, "kernel_amd64.s")
+	if len(functions) < len(kernels) {
+		t.Fatalf("%d functions, want at least the %d kernels", len(functions), len(kernels))
+	}
+	for _, f := range functions {
+		for _, l := range f.lines {
+			fault := func(what string) { t.Errorf("line %d, %s: %s %s: %s", l.number, f.name, l.op, l.operands, what) }
+			if vectorRegister.MatchString(l.operands) && !strings.HasPrefix(l.op, "V") {
+				fault("legacy SSE, which stalls while the upper halves of YMM registers are in use")
+			} else if !allowed.MatchString(l.op) {
+				fault("an instruction that no gate covers")
+			}
+			if wideRegister.MatchString(l.operands) {
+				fault("a register of AVX-512")
+			}
+			if forbiddenRegister.MatchString(l.operands) {
+				fault("a register that belongs to the runtime")
+			}
+		}
+		f.checkReturns(t)
+	}
+}
+
+// checkReturns makes sure that YMM registers are clean when Go code goes on.
+func (f *asmFunction) checkReturns(t *testing.T) {
+	usesYMM := false
+	for _, l := range f.lines {
+		usesYMM = usesYMM || strings.Contains(l.operands, "Y") && vectorRegister.MatchString(l.operands)
+	}
+	if last := f.lines[len(f.lines)-1]; last.op != "RET" && last.op != "JMP" {
+		t.Errorf("line %d, %s: falls off its end", last.number, f.name)
+	}
+	for i, l := range f.lines {
+		if usesYMM && l.op == "RET" && (i == 0 || f.lines[i-1].op != "VZEROUPPER") {
+			t.Errorf("line %d, %s: RET without VZEROUPPER", l.number, f.name)
+		}
+	}
+}
+
+// The test above must see what it looks for.
+func TestAssemblyCheckSees(t *testing.T) {
+	allowed := allowedInstructions()
+	for _, op := range []string{"VFMADD231PS", "VMOVUPS", "JNE", "VPBROADCASTD"} {
+		if !allowed.MatchString(op) {
+			t.Errorf("%s is not allowed, but its gate is checked", op)
+		}
+	}
+	for _, op := range []string{"VPTERNLOGD", "VCVTPH2PS", "TZCNTQ", "SHLXQ", "VRNDSCALEPS", "POPCNTQ", "CALL", "MOVUPS"} {
+		if allowed.MatchString(op) {
+			t.Errorf("%s is allowed, but no gate covers it", op)
+		}
+	}
+	for operands, re := range map[string]*regexp.Regexp{"Z3, Z4": wideRegister, "Y1, Y16, Y2": wideRegister, "K1, (AX)": wideRegister,
+		"(R14), AX": forbiddenRegister, "X15, Y1, Y2": forbiddenRegister, "X0, ret+24(FP)": vectorRegister} {
+		if !re.MatchString(operands) {
+			t.Errorf("%q passes", operands)
+		}
+	}
+}
