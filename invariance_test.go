@@ -19,6 +19,7 @@ var ways = []struct {
 	{"Attend", Attend},
 	{"Cache", attendCached},
 	{"Pool", attendPooled},
+	{"State", attendStreamed},
 }
 
 var threeWorkers = sync.OnceValue(func() *Pool { return NewPool(3) })
@@ -59,6 +60,71 @@ func attendCached(dst, q, k, v Tensor, opt *Options) error {
 		i += n
 	}
 	return c.Attend(dst, q, opt)
+}
+
+// attendStreamed gives the keys to two states in chunks of whole blocks, and
+// merges them. What a state cannot know, the weights and where the last of
+// several sequences of different lengths end, it leaves to Attend.
+func attendStreamed(dst, q, k, v Tensor, opt *Options) error {
+	err := Attend(dst, q, k, v, opt)
+	o := *opt
+	if err != nil || dst.empty() || o.Causal == BottomRight && (o.KeyLens != nil || o.QueryLens != nil) {
+		return err
+	}
+	for at := range dst.B * dst.H * dst.L {
+		fillWith(dst.row(at/dst.L/dst.H, at/dst.L%dst.H, at%dst.L), float32(math.NaN()))
+	}
+	if o.Causal == BottomRight {
+		o.Causal, o.Offset = TopLeft, k.L-q.L
+	}
+	cut := min(k.L, Segment)
+	first, err := streamed(q, k, v, o, 0, cut)
+	if err != nil {
+		return err
+	}
+	second, err := streamed(q, k, v, o, cut, k.L)
+	if err != nil {
+		return err
+	}
+	if err := first.Merge(second); err != nil {
+		return err
+	}
+	return first.Finish(dst, opt.LSE)
+}
+
+// streamed is a state that has seen keys [lo, hi).
+func streamed(q, k, v Tensor, o Options, lo, hi int) (*State, error) {
+	s, err := NewState(q.B, q.H, q.L, v.D)
+	if err != nil {
+		return nil, err
+	}
+	r := random("chunks")
+	origin, chunk := lo, o
+	chunk.Offset, chunk.LSE, chunk.Weights = o.Offset-origin, nil, nil
+	for lo < hi {
+		n := min(Block*(1+r.IntN(3)), hi-lo)
+		if o.Mask != nil {
+			mask := *o.Mask
+			mask.Data, mask.D = mask.Data[lo:], n
+			chunk.Mask = &mask
+		}
+		if o.Bias != nil {
+			bias := *o.Bias
+			bias.Data, bias.D = bias.Data[lo:], n
+			chunk.Bias = &bias
+		}
+		if o.KeyLens != nil {
+			chunk.KeyLens = make([]int, len(o.KeyLens))
+			for b, m := range o.KeyLens {
+				chunk.KeyLens[b] = min(max(0, m-lo), n)
+			}
+		}
+		if err := s.Update(q, rowsOf(k, lo, n), rowsOf(v, lo, n), &chunk); err != nil {
+			return nil, err
+		}
+		lo += n
+	}
+	return s, nil
 }
 
 // rowsOf is rows [i, i+n) of a view.
