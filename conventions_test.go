@@ -1,0 +1,327 @@
+package attn
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Conventions in which attention libraries differ, in numbers small enough to
+// check by hand. docs/semantics.md names these tests.
+
+var nan = float32(math.NaN())
+
+// scores is a call of one head in which query i has score s[i][j] with key j
+// before any option: queries are unit vectors, keys hold the scores, scale 1.
+// Value j is the unit vector j, so the output is the weights.
+func scores(s ...[]float32) (q, k, v Tensor) {
+	lq, lk := len(s), len(s[0])
+	q, k, v = zeros(1, 1, lq, lq), zeros(1, 1, lk, lq), zeros(1, 1, lk, lk)
+	for i := range lq {
+		q.row(0, 0, i)[i] = 1
+	}
+	for j := range lk {
+		v.row(0, 0, j)[j] = 1
+		for i := range lq {
+			k.row(0, 0, j)[i] = s[i][j]
+		}
+	}
+	return q, k, v
+}
+
+func zeros(b, h, l, d int) Tensor { return BHLD(make([]float32, b*h*l*d), b, h, l, d) }
+
+// attend returns the output and LSE of a call; Scale is 1 unless given.
+func attend(t *testing.T, q, k, v Tensor, opt Options) (o Tensor, lse []float32) {
+	t.Helper()
+	if opt.Scale == 0 {
+		opt.Scale = 1
+	}
+	o = zeros(q.B, q.H, q.L, v.D)
+	opt.LSE = make([]float32, q.B*q.H*q.L)
+	fillWith(o.Data, nan)
+	fillWith(opt.LSE, nan)
+	if err := Attend(o, q, k, v, &opt); err != nil {
+		t.Fatal(err)
+	}
+	return o, opt.LSE
+}
+
+// closeTo fails the test unless got is want to seven digits, and NaN or infinite
+// where want is.
+func closeTo(t *testing.T, what string, got, want []float32) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s has %d elements, want %d", what, len(got), len(want))
+	}
+	for i, e := range want {
+		same := got[i] == e || got[i] != got[i] && e != e
+		if e-e == 0 {
+			same = math.Abs(float64(got[i]-e)) <= 5e-7*max(1, math.Abs(float64(e)))
+		}
+		if !same {
+			t.Errorf("%s is %v, want %v", what, got, want)
+			return
+		}
+	}
+}
+
+// visible fails the test unless queries see the keys that are marked by 1.
+func visible(t *testing.T, opt Options, want ...string) {
+	t.Helper()
+	rows := make([][]float32, len(want))
+	for i := range rows {
+		rows[i] = make([]float32, len(want[0]))
+	}
+	q, k, v := scores(rows...)
+	o, _ := attend(t, q, k, v, opt)
+	for i, w := range want {
+		var got strings.Builder
+		for _, e := range o.row(0, 0, i) {
+			switch {
+			case e == 0:
+				got.WriteByte('0')
+			case e > 0:
+				got.WriteByte('1')
+			default:
+				fmt.Fprintf(&got, "(%v)", e)
+			}
+		}
+		if got.String() != w {
+			t.Errorf("Causal %d, Offset %d, Window %v, QueryLens %v, KeyLens %v: query %d sees %s, want %s",
+				opt.Causal, opt.Offset, opt.Window, opt.QueryLens, opt.KeyLens, i, &got, w)
+		}
+	}
+}
+
+// With fewer queries than keys, or more, the three alignments differ.
+func TestConventionCausalAlignment(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		visible(t, Options{}, "1111", "1111")
+		visible(t, Options{Causal: TopLeft}, "1000", "1100")
+		visible(t, Options{Causal: TopLeft, Offset: 1}, "1100", "1110")
+		visible(t, Options{Causal: BottomRight}, "1110", "1111")
+		visible(t, Options{Causal: TopLeft}, "10", "11", "11", "11")
+		visible(t, Options{Causal: BottomRight}, "00", "00", "10", "11")
+		visible(t, Options{Causal: BottomRight, QueryLens: []int{2}, KeyLens: []int{2}}, "1000", "1100", "0000")
+		visible(t, Options{Causal: TopLeft, Offset: -1}, "0000", "1000")
+	})
+}
+
+// Left and Right count the keys beside the query's own; both ends are included.
+func TestConventionWindowWidth(t *testing.T) {
+	window := func(left, right int) *Window { return &Window{Left: left, Right: right} }
+	forEach(t, func(t *testing.T) {
+		visible(t, Options{Window: window(0, 0)}, "1000", "0100", "0010", "0001")
+		visible(t, Options{Window: window(1, 0)}, "1000", "1100", "0110", "0011")
+		visible(t, Options{Window: window(1, 1)}, "1100", "1110", "0111", "0011")
+		visible(t, Options{Window: window(-1, 1)}, "1100", "1110", "1111", "1111")
+		visible(t, Options{Window: window(1, -1)}, "1111", "1111", "0111", "0011")
+		// The window is about positions, so it moves with the alignment, also without a causal mask.
+		visible(t, Options{Window: window(1, 0), Causal: BottomRight}, "0110", "0011")
+		visible(t, Options{Window: window(1, 1), Offset: 2}, "0111", "0011")
+		visible(t, Options{Window: window(1, 1), Causal: TopLeft}, "1000", "1100")
+	})
+}
+
+// A row that sees no key is zero, with LSE −Inf; a sink does not change that.
+func TestConventionFullyMaskedRows(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		for _, sinks := range [][]float32{nil, {2}} {
+			q, k, v := scores([]float32{3, 4}, []float32{0, 0})
+			mask := BHLD([]bool{false, false, true, true}, 1, 1, 2, 2)
+			o, lse := attend(t, q, k, v, Options{Mask: &mask, Sinks: sinks})
+			closeTo(t, "masked row", o.row(0, 0, 0), []float32{0, 0})
+			closeTo(t, "LSE", lse, []float32{negInf, 0.6931472})
+		}
+	})
+}
+
+// 0 means 1/√D, with D the dimension of queries and keys, not of values.
+func TestConventionDefaultScale(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		q, k := BHLD([]float32{2, 1, 1, 2}, 1, 1, 1, 4), BHLD([]float32{1, 1, 1, 1}, 1, 1, 1, 4)
+		for scale, want := range map[float32]float32{0: 3, 1: 6, -1: -6} {
+			lse := make([]float32, 1)
+			if err := Attend(zeros(1, 1, 1, 9), q, k, zeros(1, 1, 1, 9), &Options{Scale: scale, LSE: lse}); err != nil {
+				t.Fatal(err)
+			}
+			closeTo(t, fmt.Sprintf("score with Scale %v", scale), lse, []float32{want})
+		}
+	})
+}
+
+// The softcap takes the scaled score; bias and ALiBi are added to what it returns.
+func TestConventionSoftcapBeforeBias(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		q, k, v := scores([]float32{4})
+		bias := BHLD([]float32{5}, 1, 1, 1, 1)
+		_, lse := attend(t, q, k, v, Options{Scale: 0.5, Softcap: 1})
+		closeTo(t, "tanh(0.5·4)", lse, []float32{0.9640276})
+		_, lse = attend(t, q, k, v, Options{Scale: 0.5, Softcap: 4})
+		closeTo(t, "4·tanh(2/4)", lse, []float32{1.8484686})
+		_, lse = attend(t, q, k, v, Options{Scale: 0.5, Softcap: 1, Bias: &bias})
+		closeTo(t, "tanh(2) + 5", lse, []float32{5.9640276})
+		_, lse = attend(t, q, k, v, Options{Scale: 0.5, Softcap: 1, Slopes: []float32{5}, Offset: -1})
+		closeTo(t, "tanh(2) + 5·1", lse, []float32{5.9640276})
+	})
+}
+
+// A sink is not capped, takes its share of the weights, and is not in the LSE.
+func TestConventionSinkOutsideSoftcapAndLSE(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		q, k, v := scores([]float32{0, 0})
+		weights := zeros(1, 1, 1, 2)
+		o, lse := attend(t, q, k, v, Options{Softcap: 1, Sinks: []float32{3}, Weights: &weights})
+		share := float32(1 / (2 + math.Exp(3)))
+		closeTo(t, "output", o.Data, []float32{share, share})
+		closeTo(t, "Weights", weights.Data, []float32{share, share})
+		closeTo(t, "LSE", lse, []float32{0.6931472})
+	})
+}
+
+// LSE is the natural logarithm, of scores after scale, softcap, bias and ALiBi.
+func TestConventionLSEIsNaturalLog(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		q, k, v := scores([]float32{0, 0, 0}, []float32{1, 2, 3})
+		_, lse := attend(t, q, k, v, Options{})
+		closeTo(t, "LSE", lse, []float32{1.0986123, 3.4076059})
+		_, lse = attend(t, q, k, v, Options{Scale: 2})
+		closeTo(t, "LSE with Scale 2", lse, []float32{1.0986123, 6.1429317})
+	})
+}
+
+// A bias of −Inf masks: the key does not exist. A large negative number does
+// not: a row of nothing else attends to all of it.
+func TestConventionMinusInfBiasMasks(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		q, k, v := scores([]float32{0, 0}, []float32{0, 0})
+		bias := BHLD([]float32{0, negInf, -1e9, -1e9}, 1, 1, 2, 2)
+		o, lse := attend(t, q, k, v, Options{Bias: &bias})
+		closeTo(t, "output", o.Data, []float32{1, 0, 0.5, 0.5})
+		closeTo(t, "LSE", lse, []float32{0, -1e9})
+
+		k.row(0, 0, 1)[0], v.row(0, 0, 1)[1] = nan, nan
+		o, _ = attend(t, q, k, v, Options{Bias: &bias})
+		closeTo(t, "output, the masked key being NaN", o.row(0, 0, 0), []float32{1, 0})
+	})
+}
+
+// A NaN, or a score of +Inf, that a row sees makes the row NaN. It touches no
+// other row, and nothing that a mask, the position or the lengths hide.
+func TestConventionNaNStaysInItsRow(t *testing.T) {
+	inf := float32(math.Inf(1))
+	forEach(t, func(t *testing.T) {
+		for _, poison := range []float32{nan, inf} {
+			q, k, v := scores([]float32{0, 0}, []float32{0, 0})
+			k.row(0, 0, 1)[1] = poison // only query 1 multiplies it by 1, and query 0 does not see it
+			o, lse := attend(t, q, k, v, Options{Causal: TopLeft})
+			closeTo(t, "output", o.Data, []float32{1, 0, nan, nan})
+			closeTo(t, "LSE of query 0", lse[:1], []float32{0})
+			if lse[1] == lse[1] && lse[1] != inf {
+				t.Errorf("LSE of a row that sees %v is %v, want NaN or +Inf", poison, lse[1])
+			}
+			o, _ = attend(t, q, k, v, Options{KeyLens: []int{1}})
+			closeTo(t, "output with KeyLens 1", o.Data, []float32{1, 0, 1, 0})
+		}
+	})
+}
+
+// Queries at and behind QueryLens are zero rows with LSE −Inf. Keys at and
+// behind KeyLens do not exist. Each batch entry has its own.
+func TestConventionPaddingRows(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		q, k := zeros(2, 1, 2, 1), zeros(2, 1, 2, 1)
+		v := BHLD([]float32{1, 3, 5, nan}, 2, 1, 2, 1)
+		o, lse := attend(t, q, k, v, Options{QueryLens: []int{1, 2}, KeyLens: []int{2, 1}})
+		closeTo(t, "output", o.Data, []float32{2, 0, 5, 5})
+		closeTo(t, "LSE", lse, []float32{0.6931472, negInf, 0, 0})
+	})
+}
+
+// Neighbouring query heads share a key/value head: 0 0 1 1, not 0 1 0 1.
+func TestConventionHeadOrder(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		o, _ := attend(t, zeros(1, 4, 1, 1), zeros(1, 2, 1, 1), BHLD([]float32{7, 9}, 1, 2, 1, 1), Options{})
+		closeTo(t, "output by head", o.Data, []float32{7, 7, 9, 9})
+	})
+}
+
+// True means may attend. A batch or head dimension of 1 stands for all; for
+// queries a stride of 0 says so, because a length of 1 could be a mistake.
+func TestConventionMaskBroadcast(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		q, k := zeros(2, 2, 2, 1), zeros(2, 2, 2, 1)
+		v := BHLD([]float32{1, 3, 1, 3, 1, 3, 1, 3}, 2, 2, 2, 1)
+		for name, c := range map[string]struct {
+			mask Mask
+			want []float32 // by batch, head, query
+		}{
+			"all":   {BHLD([]bool{true, false, true, true}, 1, 1, 2, 2), []float32{1, 2, 1, 2, 1, 2, 1, 2}},
+			"batch": {BHLD([]bool{true, false, true, true, false, true, false, true}, 1, 2, 2, 2), []float32{1, 2, 3, 3, 1, 2, 3, 3}},
+			"heads": {BHLD([]bool{true, false, true, true, false, true, false, true}, 2, 1, 2, 2), []float32{1, 2, 1, 2, 3, 3, 3, 3}},
+			"queries": {Mask{Data: []bool{true, false, false, true}, B: 2, H: 1, L: 2, D: 2, SB: 2, SL: 0},
+				[]float32{1, 1, 1, 1, 3, 3, 3, 3}},
+		} {
+			o, _ := attend(t, q, k, v, Options{Mask: &c.mask})
+			closeTo(t, "output with a mask for "+name, o.Data, c.want)
+		}
+		one := BHLD([]bool{true, false}, 1, 1, 1, 2)
+		if err := Attend(zeros(2, 2, 2, 1), q, k, v, &Options{Mask: &one}); !errors.Is(err, ErrShape) {
+			t.Errorf("a mask of one query for two: %v, want ErrShape", err)
+		}
+	})
+}
+
+// ALiBi adds slope·(j − i − offset): 0 for the own position, negative before
+// it, and positive behind it where that is seen.
+func TestConventionAlibiSign(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		q, k, v := scores([]float32{0, 0, 0})
+		for offset, want := range map[int][]float32{
+			2: {-1, -0.5, 0},
+			1: {-0.5, 0, 0.5},
+			0: {0, 0.5, 1},
+		} {
+			bias := BHLD(slices.Clone(want), 1, 1, 1, 3)
+			o, lse := attend(t, q, k, v, Options{Slopes: []float32{0.5}, Offset: offset})
+			same, sameLSE := attend(t, q, k, v, Options{Bias: &bias})
+			closeTo(t, fmt.Sprintf("output at Offset %d", offset), o.Data, same.Data)
+			closeTo(t, fmt.Sprintf("LSE at Offset %d", offset), lse, sameLSE)
+		}
+		_, lse := attend(t, q, k, v, Options{Slopes: []float32{0.5}, Offset: 2})
+		_, same := attend(t, q, k, v, Options{Slopes: []float32{0.5}, Causal: BottomRight})
+		closeTo(t, "LSE with BottomRight", same, lse)
+	})
+}
+
+// dst must be apart from the inputs; inputs may coincide; columns of the same
+// rows are apart.
+func TestConventionDstAliasing(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		x := BHLD([]float32{1, 2, 3, 4}, 1, 1, 2, 2)
+		other := zeros(1, 1, 2, 2)
+		for name, c := range map[string][4]Tensor{
+			"q": {x, x, other, other}, "k": {x, other, x, other}, "v": {x, other, other, x},
+		} {
+			err := Attend(c[0], c[1], c[2], c[3], nil)
+			if !errors.Is(err, ErrOverlap) || !strings.Contains(err.Error(), "dst overlaps "+name) {
+				t.Errorf("dst is %s: %v, want ErrOverlap that says so", name, err)
+			}
+		}
+		if !slices.Equal(x.Data, []float32{1, 2, 3, 4}) {
+			t.Errorf("dst is %v after an error, want it untouched", x.Data)
+		}
+		if err := Attend(other, x, x, x, nil); err != nil {
+			t.Errorf("q, k and v are one view: %v", err)
+		}
+		rows := make([]float32, 2*4) // q, k, v and dst are a column each
+		column := func(x int) Tensor { return View[float32]{Data: rows[x:], B: 1, H: 1, L: 2, D: 1, SL: 4} }
+		if err := Attend(column(3), column(0), column(1), column(2), nil); err != nil {
+			t.Errorf("dst is a column beside the inputs: %v", err)
+		}
+	})
+}
