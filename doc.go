@@ -1,0 +1,73 @@
+// Package attn computes exact scaled dot-product attention,
+// softmax(scale·QKᵀ)·V, on CPUs: the core of transformers for language
+// models, embeddings and reranking. It is pure Go with Go assembly for AVX2
+// (amd64) and NEON (arm64), uses no cgo, and does not allocate on the hot path.
+//
+// # Tensors
+//
+// A [Tensor] is a [View] of a caller's []float32: four dimensions (batch,
+// heads, length, dimension) and a stride for each but the last. [BHLD] and
+// [BLHD] make the two usual contiguous layouts; other layouts, such as Q, K and
+// V side by side in one row or rows with gaps, are View literals. Nothing is
+// copied to change a layout, and an output in BLHD concatenates the heads. A
+// stride of 0 repeats an input without copies. Queries may have more heads than
+// keys and values (grouped-query attention), and values another dimension than
+// keys.
+//
+// # Which call
+//
+//   - [Attend] computes one call on the calling goroutine.
+//   - [Pool.Attend] is Attend on persistent workers, for calls that take longer
+//     than about 50 µs. One Pool serves any number of goroutines.
+//   - [Cache] keeps the keys and values of a growing sequence in the kernels'
+//     own order, for decoding token by token: [Cache.Append], then
+//     [Cache.Attend] or [Pool.AttendCache].
+//   - [State] takes keys and values in chunks, so that they need not be in
+//     memory at the same time or on the same machine. [State.Merge] puts parts
+//     together.
+//   - [MatMul], and [Matrix] for weights that are used again, are for the
+//     projections around attention.
+//   - [Dot], [Max], [Exp], [ExpSum], [Softmax] and [LogSumExp] work on plain
+//     slices.
+//
+// [Options] selects variants: causal alignment, sliding window, mask, additive
+// bias, ALiBi slopes, softcap, sinks, lengths per batch entry, and the log-sum-exp
+// and weights as further outputs. All compose. What each means exactly, and
+// which options reproduce a call of another library, is in docs/semantics.md.
+//
+// # The numeric contract
+//
+// The result of a row depends on nothing but its query, its live keys and
+// values, their absolute positions, and the options. It has the same bits
+//
+//   - on every CPU and architecture, with assembly and without,
+//   - for any number of workers, in any batch, for any strides,
+//   - as part of a prefill, of a chunk of it, or decoded alone,
+//   - from Attend, from a Cache, and from a State whose chunks end at multiples
+//     of [Block] keys and whose merged parts hold multiples of [Segment].
+//
+// Keys that a mask, a bias of −Inf, the position or the lengths hide do not
+// exist: whatever they hold, NaN and ±Inf included, changes no bit. A row
+// without a live key is zero and its log-sum-exp −Inf. A NaN in what a row sees
+// makes that row NaN and touches no other row; which NaN is left open.
+//
+// This is version 1 of the contract; the generic code, kernel_generic.go, is its
+// text. The root-mean-square error is at most twice that of the textbook
+// float32 algorithm.
+//
+// # Errors
+//
+// Bad shapes, strides, lengths, options, and outputs that overlap other
+// arguments are errors that wrap [ErrShape], [ErrStride], [ErrLength],
+// [ErrOption] or [ErrOverlap]. The text names the argument, what came and what
+// was wanted, and nothing has been written. Functions on plain slices panic if
+// lengths differ, as indexing does; the others panic on nil pointers only.
+//
+// # Implementations
+//
+// [Implementation] names the kernels in use, chosen when the program starts by
+// what the CPU and the operating system support. The environment variable
+// ATTN_ISA=generic, avx2 or neon forces one, and the program panics at start if
+// it is not available. The build tag purego leaves all assembly out. The
+// generic Go code runs everywhere.
+package attn
