@@ -2614,7 +2614,7 @@ accumulate_group1:
 	TESTQ CX, CX
 	JE    accumulate_plain92
 
-	// o·alpha
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
@@ -2749,7 +2749,7 @@ accumulate_group2:
 	TESTQ CX, CX
 	JE    accumulate_plain99
 
-	// o·alpha
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
@@ -2887,7 +2887,7 @@ accumulate_group3:
 	TESTQ CX, CX
 	JE    accumulate_plain106
 
-	// o·alpha
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
@@ -3090,16 +3090,8 @@ accumulate_panel6:
 	MOVQ  (SP), CX
 	TESTQ CX, CX
 	JE    accumulate_plain113
-	MOVQ  $0x3f8000003f800000, R13
-	CMPQ  R13, (CX)
-	JNE   accumulate_changed115
-	CMPQ  R13, 8(CX)
-	JNE   accumulate_changed115
-	CMPQ  R13, 16(CX)
-	JE    accumulate_plain113
 
-accumulate_changed115:
-	// o·alpha
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
@@ -3140,12 +3132,12 @@ accumulate_ready114:
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short119
+	JL   accumulate_short118
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail117
+	JL   accumulate_tail116
 
-accumulate_loop116:
+accumulate_loop115:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -3233,13 +3225,13 @@ accumulate_loop116:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop116
+	JGE          accumulate_loop115
 
-accumulate_tail117:
+accumulate_tail116:
 	ADDQ $0x04, CX
-	JE   accumulate_end118
+	JE   accumulate_end117
 
-accumulate_one120:
+accumulate_one119:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -3264,9 +3256,9 @@ accumulate_one120:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one120
+	JNE          accumulate_one119
 
-accumulate_end118:
+accumulate_end117:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3383,10 +3375,10 @@ accumulate_end118:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done121
+	JMP          accumulate_done120
 
-accumulate_short119:
-accumulate_one122:
+accumulate_short118:
+accumulate_one121:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -3411,7 +3403,7 @@ accumulate_one122:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one122
+	JNE          accumulate_one121
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -3433,7 +3425,7 @@ accumulate_one122:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done121:
+accumulate_done120:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -3441,10 +3433,10 @@ accumulate_done121:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha123
+	JE   accumulate_noAlpha122
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha123:
+accumulate_noAlpha122:
 	SUBQ $0x06, R12
 	JMP  accumulate_panelRows
 
@@ -3455,9 +3447,9 @@ accumulate_panel5:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain124
+	JE    accumulate_plain123
 
-	// o·alpha
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
@@ -3473,9 +3465,9 @@ accumulate_panel5:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready125
+	JMP          accumulate_ready124
 
-accumulate_plain124:
+accumulate_plain123:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -3487,18 +3479,18 @@ accumulate_plain124:
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
 
-accumulate_ready125:
+accumulate_ready124:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short129
+	JL   accumulate_short128
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail127
+	JL   accumulate_tail126
 
-accumulate_loop126:
+accumulate_loop125:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -3578,13 +3570,13 @@ accumulate_loop126:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop126
+	JGE          accumulate_loop125
 
-accumulate_tail127:
+accumulate_tail126:
 	ADDQ $0x04, CX
-	JE   accumulate_end128
+	JE   accumulate_end127
 
-accumulate_one130:
+accumulate_one129:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -3607,9 +3599,9 @@ accumulate_one130:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one130
+	JNE          accumulate_one129
 
-accumulate_end128:
+accumulate_end127:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3711,10 +3703,10 @@ accumulate_end128:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done131
+	JMP          accumulate_done130
 
-accumulate_short129:
-accumulate_one132:
+accumulate_short128:
+accumulate_one131:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -3737,7 +3729,7 @@ accumulate_one132:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one132
+	JNE          accumulate_one131
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -3756,17 +3748,17 @@ accumulate_one132:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done131:
+accumulate_done130:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha133
+	JE   accumulate_noAlpha132
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha133:
+accumulate_noAlpha132:
 	SUBQ $0x05, R12
 	JMP  accumulate_panelRows
 
@@ -3777,9 +3769,9 @@ accumulate_panel4:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain134
+	JE    accumulate_plain133
 
-	// o·alpha
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
@@ -3792,9 +3784,9 @@ accumulate_panel4:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready135
+	JMP          accumulate_ready134
 
-accumulate_plain134:
+accumulate_plain133:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -3804,18 +3796,18 @@ accumulate_plain134:
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
 
-accumulate_ready135:
+accumulate_ready134:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short139
+	JL   accumulate_short138
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail137
+	JL   accumulate_tail136
 
-accumulate_loop136:
+accumulate_loop135:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -3883,13 +3875,13 @@ accumulate_loop136:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop136
+	JGE          accumulate_loop135
 
-accumulate_tail137:
+accumulate_tail136:
 	ADDQ $0x04, CX
-	JE   accumulate_end138
+	JE   accumulate_end137
 
-accumulate_one140:
+accumulate_one139:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -3909,9 +3901,9 @@ accumulate_one140:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one140
+	JNE          accumulate_one139
 
-accumulate_end138:
+accumulate_end137:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3990,10 +3982,10 @@ accumulate_end138:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done141
+	JMP          accumulate_done140
 
-accumulate_short139:
-accumulate_one142:
+accumulate_short138:
+accumulate_one141:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4013,7 +4005,7 @@ accumulate_one142:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one142
+	JNE          accumulate_one141
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -4029,16 +4021,16 @@ accumulate_one142:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done141:
+accumulate_done140:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha143
+	JE   accumulate_noAlpha142
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha143:
+accumulate_noAlpha142:
 	SUBQ $0x04, R12
 	JMP  accumulate_panelRows
 
@@ -4047,9 +4039,9 @@ accumulate_panel3:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain144
+	JE    accumulate_plain143
 
-	// o·alpha
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
@@ -4059,9 +4051,9 @@ accumulate_panel3:
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y4
 	VMULPS       32(DI)(R8*2), Y14, Y5
-	JMP          accumulate_ready145
+	JMP          accumulate_ready144
 
-accumulate_plain144:
+accumulate_plain143:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -4069,16 +4061,16 @@ accumulate_plain144:
 	VMOVUPS (DI)(R8*2), Y4
 	VMOVUPS 32(DI)(R8*2), Y5
 
-accumulate_ready145:
+accumulate_ready144:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short149
+	JL   accumulate_short148
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail147
+	JL   accumulate_tail146
 
-accumulate_loop146:
+accumulate_loop145:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4133,13 +4125,13 @@ accumulate_loop146:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop146
+	JGE          accumulate_loop145
 
-accumulate_tail147:
+accumulate_tail146:
 	ADDQ $0x04, CX
-	JE   accumulate_end148
+	JE   accumulate_end147
 
-accumulate_one150:
+accumulate_one149:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4155,9 +4147,9 @@ accumulate_one150:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one150
+	JNE          accumulate_one149
 
-accumulate_end148:
+accumulate_end147:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4221,10 +4213,10 @@ accumulate_end148:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done151
+	JMP          accumulate_done150
 
-accumulate_short149:
-accumulate_one152:
+accumulate_short148:
+accumulate_one151:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4240,7 +4232,7 @@ accumulate_one152:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one152
+	JNE          accumulate_one151
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -4251,15 +4243,15 @@ accumulate_one152:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done151:
+accumulate_done150:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha153
+	JE   accumulate_noAlpha152
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha153:
+accumulate_noAlpha152:
 	SUBQ $0x03, R12
 	JMP  accumulate_panelRows
 
@@ -4268,30 +4260,30 @@ accumulate_panel2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain154
+	JE    accumulate_plain153
 
-	// o·alpha
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulate_ready155
+	JMP          accumulate_ready154
 
-accumulate_plain154:
+accumulate_plain153:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 
-accumulate_ready155:
+accumulate_ready154:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail157
+	JL   accumulate_tail156
 
-accumulate_loop156:
+accumulate_loop155:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4334,13 +4326,13 @@ accumulate_loop156:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop156
+	JGE          accumulate_loop155
 
-accumulate_tail157:
+accumulate_tail156:
 	ADDQ $0x04, CX
-	JE   accumulate_end158
+	JE   accumulate_end157
 
-accumulate_one160:
+accumulate_one159:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4353,9 +4345,9 @@ accumulate_one160:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one160
+	JNE          accumulate_one159
 
-accumulate_end158:
+accumulate_end157:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -4365,10 +4357,10 @@ accumulate_end158:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha161
+	JE      accumulate_noAlpha160
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha161:
+accumulate_noAlpha160:
 	SUBQ $0x02, R12
 	JMP  accumulate_panelRows
 
@@ -4377,25 +4369,25 @@ accumulate_panel1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain162
+	JE    accumulate_plain161
 
-	// o·alpha
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulate_ready163
+	JMP          accumulate_ready162
 
-accumulate_plain162:
+accumulate_plain161:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-accumulate_ready163:
+accumulate_ready162:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail165
+	JL   accumulate_tail164
 
-accumulate_loop164:
+accumulate_loop163:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4426,13 +4418,13 @@ accumulate_loop164:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop164
+	JGE          accumulate_loop163
 
-accumulate_tail165:
+accumulate_tail164:
 	ADDQ $0x04, CX
-	JE   accumulate_end166
+	JE   accumulate_end165
 
-accumulate_one168:
+accumulate_one167:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4442,18 +4434,18 @@ accumulate_one168:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one168
+	JNE          accumulate_one167
 
-accumulate_end166:
+accumulate_end165:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha169
+	JE      accumulate_noAlpha168
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha169:
+accumulate_noAlpha168:
 	SUBQ $0x01, R12
 	JMP  accumulate_panelRows
 
@@ -4511,17 +4503,9 @@ accumulate_half6:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain170
-	MOVQ  $0x3f8000003f800000, R13
-	CMPQ  R13, (CX)
-	JNE   accumulate_changed172
-	CMPQ  R13, 8(CX)
-	JNE   accumulate_changed172
-	CMPQ  R13, 16(CX)
-	JE    accumulate_plain170
+	JE    accumulate_plain169
 
-accumulate_changed172:
-	// o·alpha
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
@@ -4534,9 +4518,9 @@ accumulate_changed172:
 	VMULPS       (AX)(R8*1), Y14, Y4
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y5
-	JMP          accumulate_ready171
+	JMP          accumulate_ready170
 
-accumulate_plain170:
+accumulate_plain169:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
@@ -4544,18 +4528,18 @@ accumulate_plain170:
 	VMOVUPS (AX)(R8*1), Y4
 	VMOVUPS (AX)(R8*2), Y5
 
-accumulate_ready171:
+accumulate_ready170:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short176
+	JL   accumulate_short174
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail174
+	JL   accumulate_tail172
 
-accumulate_loop173:
+accumulate_loop171:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4615,13 +4599,13 @@ accumulate_loop173:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop173
+	JGE          accumulate_loop171
 
-accumulate_tail174:
+accumulate_tail172:
 	ADDQ $0x04, CX
-	JE   accumulate_end175
+	JE   accumulate_end173
 
-accumulate_one177:
+accumulate_one175:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4639,9 +4623,9 @@ accumulate_one177:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one177
+	JNE          accumulate_one175
 
-accumulate_end175:
+accumulate_end173:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4716,10 +4700,10 @@ accumulate_end175:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done178
+	JMP          accumulate_done176
 
-accumulate_short176:
-accumulate_one179:
+accumulate_short174:
+accumulate_one177:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4737,7 +4721,7 @@ accumulate_one179:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one179
+	JNE          accumulate_one177
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -4753,7 +4737,7 @@ accumulate_one179:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done178:
+accumulate_done176:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -4761,10 +4745,10 @@ accumulate_done178:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha180
+	JE   accumulate_noAlpha178
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha180:
+accumulate_noAlpha178:
 	SUBQ $0x06, R12
 	JMP  accumulate_halfRows
 
@@ -4775,9 +4759,9 @@ accumulate_half5:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain181
+	JE    accumulate_plain179
 
-	// o·alpha
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
@@ -4788,27 +4772,27 @@ accumulate_half5:
 	VMULPS       (AX), Y14, Y3
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y4
-	JMP          accumulate_ready182
+	JMP          accumulate_ready180
 
-accumulate_plain181:
+accumulate_plain179:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
 
-accumulate_ready182:
+accumulate_ready180:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short186
+	JL   accumulate_short184
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail184
+	JL   accumulate_tail182
 
-accumulate_loop183:
+accumulate_loop181:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4860,13 +4844,13 @@ accumulate_loop183:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop183
+	JGE          accumulate_loop181
 
-accumulate_tail184:
+accumulate_tail182:
 	ADDQ $0x04, CX
-	JE   accumulate_end185
+	JE   accumulate_end183
 
-accumulate_one187:
+accumulate_one185:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4882,9 +4866,9 @@ accumulate_one187:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one187
+	JNE          accumulate_one185
 
-accumulate_end185:
+accumulate_end183:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4949,10 +4933,10 @@ accumulate_end185:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done188
+	JMP          accumulate_done186
 
-accumulate_short186:
-accumulate_one189:
+accumulate_short184:
+accumulate_one187:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4968,7 +4952,7 @@ accumulate_one189:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one189
+	JNE          accumulate_one187
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -4982,17 +4966,17 @@ accumulate_one189:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done188:
+accumulate_done186:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha190
+	JE   accumulate_noAlpha188
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha190:
+accumulate_noAlpha188:
 	SUBQ $0x05, R12
 	JMP  accumulate_halfRows
 
@@ -5003,9 +4987,9 @@ accumulate_half4:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain191
+	JE    accumulate_plain189
 
-	// o·alpha
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
@@ -5014,26 +4998,26 @@ accumulate_half4:
 	VMULPS       (DI)(R8*2), Y14, Y2
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y3
-	JMP          accumulate_ready192
+	JMP          accumulate_ready190
 
-accumulate_plain191:
+accumulate_plain189:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 
-accumulate_ready192:
+accumulate_ready190:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short196
+	JL   accumulate_short194
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail194
+	JL   accumulate_tail192
 
-accumulate_loop193:
+accumulate_loop191:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5077,13 +5061,13 @@ accumulate_loop193:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop193
+	JGE          accumulate_loop191
 
-accumulate_tail194:
+accumulate_tail192:
 	ADDQ $0x04, CX
-	JE   accumulate_end195
+	JE   accumulate_end193
 
-accumulate_one197:
+accumulate_one195:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5097,9 +5081,9 @@ accumulate_one197:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one197
+	JNE          accumulate_one195
 
-accumulate_end195:
+accumulate_end193:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -5150,10 +5134,10 @@ accumulate_end195:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done198
+	JMP          accumulate_done196
 
-accumulate_short196:
-accumulate_one199:
+accumulate_short194:
+accumulate_one197:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5167,7 +5151,7 @@ accumulate_one199:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one199
+	JNE          accumulate_one197
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -5179,16 +5163,16 @@ accumulate_one199:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done198:
+accumulate_done196:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha200
+	JE   accumulate_noAlpha198
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha200:
+accumulate_noAlpha198:
 	SUBQ $0x04, R12
 	JMP  accumulate_halfRows
 
@@ -5197,32 +5181,32 @@ accumulate_half3:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain201
+	JE    accumulate_plain199
 
-	// o·alpha
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y2
-	JMP          accumulate_ready202
+	JMP          accumulate_ready200
 
-accumulate_plain201:
+accumulate_plain199:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 
-accumulate_ready202:
+accumulate_ready200:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short206
+	JL   accumulate_short204
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail204
+	JL   accumulate_tail202
 
-accumulate_loop203:
+accumulate_loop201:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5257,13 +5241,13 @@ accumulate_loop203:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop203
+	JGE          accumulate_loop201
 
-accumulate_tail204:
+accumulate_tail202:
 	ADDQ $0x04, CX
-	JE   accumulate_end205
+	JE   accumulate_end203
 
-accumulate_one207:
+accumulate_one205:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5274,9 +5258,9 @@ accumulate_one207:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one207
+	JNE          accumulate_one205
 
-accumulate_end205:
+accumulate_end203:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -5317,10 +5301,10 @@ accumulate_end205:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done208
+	JMP          accumulate_done206
 
-accumulate_short206:
-accumulate_one209:
+accumulate_short204:
+accumulate_one207:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5331,7 +5315,7 @@ accumulate_one209:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one209
+	JNE          accumulate_one207
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -5339,15 +5323,15 @@ accumulate_one209:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done208:
+accumulate_done206:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha210
+	JE   accumulate_noAlpha208
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha210:
+accumulate_noAlpha208:
 	SUBQ $0x03, R12
 	JMP  accumulate_halfRows
 
@@ -5356,26 +5340,26 @@ accumulate_half2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain211
+	JE    accumulate_plain209
 
-	// o·alpha
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulate_ready212
+	JMP          accumulate_ready210
 
-accumulate_plain211:
+accumulate_plain209:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 
-accumulate_ready212:
+accumulate_ready210:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail214
+	JL   accumulate_tail212
 
-accumulate_loop213:
+accumulate_loop211:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5402,13 +5386,13 @@ accumulate_loop213:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop213
+	JGE          accumulate_loop211
 
-accumulate_tail214:
+accumulate_tail212:
 	ADDQ $0x04, CX
-	JE   accumulate_end215
+	JE   accumulate_end213
 
-accumulate_one217:
+accumulate_one215:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5417,9 +5401,9 @@ accumulate_one217:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one217
+	JNE          accumulate_one215
 
-accumulate_end215:
+accumulate_end213:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -5427,10 +5411,10 @@ accumulate_end215:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha218
+	JE      accumulate_noAlpha216
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha218:
+accumulate_noAlpha216:
 	SUBQ $0x02, R12
 	JMP  accumulate_halfRows
 
@@ -5439,23 +5423,23 @@ accumulate_half1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain219
+	JE    accumulate_plain217
 
-	// o·alpha
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulate_ready220
+	JMP          accumulate_ready218
 
-accumulate_plain219:
+accumulate_plain217:
 	VMOVUPS (DI), Y0
 
-accumulate_ready220:
+accumulate_ready218:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail222
+	JL   accumulate_tail220
 
-accumulate_loop221:
+accumulate_loop219:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5474,30 +5458,30 @@ accumulate_loop221:
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop221
+	JGE          accumulate_loop219
 
-accumulate_tail222:
+accumulate_tail220:
 	ADDQ $0x04, CX
-	JE   accumulate_end223
+	JE   accumulate_end221
 
-accumulate_one225:
+accumulate_one223:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one225
+	JNE          accumulate_one223
 
-accumulate_end223:
+accumulate_end221:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha226
+	JE      accumulate_noAlpha224
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha226:
+accumulate_noAlpha224:
 	SUBQ $0x01, R12
 	JMP  accumulate_halfRows
 
@@ -5564,30 +5548,30 @@ accumulateMasked_panel2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain227
+	JE    accumulateMasked_plain225
 
-	// o·alpha
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulateMasked_ready228
+	JMP          accumulateMasked_ready226
 
-accumulateMasked_plain227:
+accumulateMasked_plain225:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 
-accumulateMasked_ready228:
+accumulateMasked_ready226:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail230
+	JL   accumulateMasked_tail228
 
-accumulateMasked_loop229:
+accumulateMasked_loop227:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -5604,13 +5588,13 @@ accumulateMasked_loop229:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop229
+	JGE          accumulateMasked_loop227
 
-accumulateMasked_tail230:
+accumulateMasked_tail228:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end231
+	JE   accumulateMasked_end229
 
-accumulateMasked_one233:
+accumulateMasked_one231:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -5627,9 +5611,9 @@ accumulateMasked_one233:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one233
+	JNE          accumulateMasked_one231
 
-accumulateMasked_end231:
+accumulateMasked_end229:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -5639,10 +5623,10 @@ accumulateMasked_end231:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha234
+	JE      accumulateMasked_noAlpha232
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha234:
+accumulateMasked_noAlpha232:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_panelRows
 
@@ -5651,25 +5635,25 @@ accumulateMasked_panel1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain235
+	JE    accumulateMasked_plain233
 
-	// o·alpha
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulateMasked_ready236
+	JMP          accumulateMasked_ready234
 
-accumulateMasked_plain235:
+accumulateMasked_plain233:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-accumulateMasked_ready236:
+accumulateMasked_ready234:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail238
+	JL   accumulateMasked_tail236
 
-accumulateMasked_loop237:
+accumulateMasked_loop235:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -5681,13 +5665,13 @@ accumulateMasked_loop237:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop237
+	JGE          accumulateMasked_loop235
 
-accumulateMasked_tail238:
+accumulateMasked_tail236:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end239
+	JE   accumulateMasked_end237
 
-accumulateMasked_one241:
+accumulateMasked_one239:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -5699,18 +5683,18 @@ accumulateMasked_one241:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one241
+	JNE          accumulateMasked_one239
 
-accumulateMasked_end239:
+accumulateMasked_end237:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha242
+	JE      accumulateMasked_noAlpha240
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha242:
+accumulateMasked_noAlpha240:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_panelRows
 
@@ -5748,26 +5732,26 @@ accumulateMasked_half2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain243
+	JE    accumulateMasked_plain241
 
-	// o·alpha
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulateMasked_ready244
+	JMP          accumulateMasked_ready242
 
-accumulateMasked_plain243:
+accumulateMasked_plain241:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 
-accumulateMasked_ready244:
+accumulateMasked_ready242:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail246
+	JL   accumulateMasked_tail244
 
-accumulateMasked_loop245:
+accumulateMasked_loop243:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -5779,13 +5763,13 @@ accumulateMasked_loop245:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop245
+	JGE          accumulateMasked_loop243
 
-accumulateMasked_tail246:
+accumulateMasked_tail244:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end247
+	JE   accumulateMasked_end245
 
-accumulateMasked_one249:
+accumulateMasked_one247:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -5797,9 +5781,9 @@ accumulateMasked_one249:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one249
+	JNE          accumulateMasked_one247
 
-accumulateMasked_end247:
+accumulateMasked_end245:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -5807,10 +5791,10 @@ accumulateMasked_end247:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha250
+	JE      accumulateMasked_noAlpha248
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha250:
+accumulateMasked_noAlpha248:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_halfRows
 
@@ -5819,23 +5803,23 @@ accumulateMasked_half1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain251
+	JE    accumulateMasked_plain249
 
-	// o·alpha
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulateMasked_ready252
+	JMP          accumulateMasked_ready250
 
-accumulateMasked_plain251:
+accumulateMasked_plain249:
 	VMOVUPS (DI), Y0
 
-accumulateMasked_ready252:
+accumulateMasked_ready250:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail254
+	JL   accumulateMasked_tail252
 
-accumulateMasked_loop253:
+accumulateMasked_loop251:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -5844,13 +5828,13 @@ accumulateMasked_loop253:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop253
+	JGE          accumulateMasked_loop251
 
-accumulateMasked_tail254:
+accumulateMasked_tail252:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end255
+	JE   accumulateMasked_end253
 
-accumulateMasked_one257:
+accumulateMasked_one255:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -5859,17 +5843,17 @@ accumulateMasked_one257:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one257
+	JNE          accumulateMasked_one255
 
-accumulateMasked_end255:
+accumulateMasked_end253:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha258
+	JE      accumulateMasked_noAlpha256
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha258:
+accumulateMasked_noAlpha256:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_halfRows
 

@@ -313,10 +313,7 @@ func (t *tileProgram) begin(r, vecs int) {
 	MOVQ(t.alpha, count)
 	TESTQ(count, count)
 	JE(LabelRef(plain))
-	if r == 6 {
-		t.skipOnes(plain)
-	}
-	Comment("o·alpha")
+	Comment("o·alpha. To look first whether alpha is 1 costs more than it saves.")
 	for i := range r {
 		VBROADCASTSS(Mem{Base: count, Disp: 4 * i}, ymm[14])
 		for v := range vecs {
@@ -331,20 +328,6 @@ func (t *tileProgram) begin(r, vecs int) {
 		}
 	}
 	Label(ready)
-}
-
-// skipOnes jumps if all six alphas are 1: the later the block, the likelier.
-func (t *tileProgram) skipOnes(plain string) {
-	changed, one := t.unique("changed"), uint64(0x3f800000_3f800000)
-	MOVQ(U64(one), a3)
-	for i := range 3 {
-		CMPQ(a3, Mem{Base: count, Disp: 8 * i})
-		if i < 2 {
-			JNE(LabelRef(changed))
-		}
-	}
-	JE(LabelRef(plain))
-	Label(changed)
 }
 
 // rowPointers points a0 to row 3 of c.
