@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -324,4 +327,38 @@ func TestConventionDstAliasing(t *testing.T) {
 			t.Errorf("dst is a column beside the inputs: %v", err)
 		}
 	})
+}
+
+// docs/semantics.md promises tests by name.
+func TestSemanticsNamesTests(t *testing.T) {
+	text, err := os.ReadFile("docs/semantics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code strings.Builder
+	for _, file := range files {
+		part, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code.Write(part)
+	}
+	names := regexp.MustCompile("`((?:Test|Example)\\w+)`").FindAllStringSubmatch(string(text), -1)
+	if len(names) < 15 {
+		t.Fatalf("docs/semantics.md names %d tests, want at least 15", len(names))
+	}
+	for _, name := range names {
+		if !strings.Contains(code.String(), "\nfunc "+name[1]+"(") {
+			t.Errorf("docs/semantics.md names %s, which does not exist", name[1])
+		}
+	}
+	for _, test := range regexp.MustCompile(`\nfunc (TestConvention\w+)\(`).FindAllStringSubmatch(code.String(), -1) {
+		if !strings.Contains(string(text), "`"+test[1]+"`") {
+			t.Errorf("docs/semantics.md does not name %s", test[1])
+		}
+	}
 }
