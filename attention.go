@@ -82,6 +82,9 @@ func (p *plan) chunk(i int) (c, dead chunk) {
 
 // locate returns the query head and query index of a row.
 func (p *plan) locate(kv, row int) (h, i int) {
+	if p.group == 1 {
+		return kv, row // a division a row is felt in small calls
+	}
 	return kv*p.group + row%p.group, row / p.group
 }
 
@@ -121,6 +124,11 @@ func (w *scratch) attend(p *plan, c *chunk) {
 
 // loadQueries scales the queries of the chunk once for all keys.
 func (w *scratch) loadQueries(p *plan, c *chunk) {
+	if p.group == 1 && p.q.SL == p.d { // one run of memory
+		at := p.q.offset(c.b, c.kv, c.row)
+		scale(w.q, p.q.Data[at:at+c.rows*p.d], p.scale)
+		return
+	}
 	for r := range c.rows {
 		h, i := p.locate(c.kv, c.row+r)
 		scale(w.q[r*p.d:], p.q.row(c.b, h, i), p.scale)

@@ -140,11 +140,12 @@ func (w *scratch) tile(p *plan, c *chunk, st *state, b *block, t *tile) {
 	w.scores(p, c, b, t)
 	m, l := st.m[t.row:], st.l[t.row:]
 	pairwise := p.mask.Data != nil || p.bias.Data != nil
+	all := t.uniform && !pairwise // every row sees every key of [lo, hi)
 	var dead bool
-	if t.uniform && !pairwise && t.lo == 0 && t.hi == Block {
+	if all && t.lo == 0 && t.hi == Block || w.liveKeys(p, c, b, t) {
+		all = true
 		dead = softmax(w.s, m, l, w.alpha, t.rows)
 	} else {
-		w.liveKeys(p, c, b, t)
 		dead = softmaxMasked(w.s, m, l, w.alpha, w.live, t.rows)
 	}
 	if dead {
@@ -154,10 +155,27 @@ func (w *scratch) tile(p *plan, c *chunk, st *state, b *block, t *tile) {
 	values := b.values
 	values.keys = t.hi - t.lo
 	v := b.v[t.lo*values.stride:]
-	if (dead || pairwise || !t.uniform) && !b.allFinite() {
+	if (dead || !all) && !b.allFinite() {
 		accumulateMasked(o, w.s[t.lo:], v, w.alpha, t.rows, stride, Block, &values)
 	} else {
 		accumulate(o, w.s[t.lo:], v, w.alpha, t.rows, stride, Block, &values)
+	}
+}
+
+// scorePanels is score with requests for the bias and the mask in between:
+// short runs of rows that lie far apart, which the processor does not foresee.
+// All at once would be more than it can have under way.
+func (w *scratch) scorePanels(p *plan, c *chunk, b *block, t *tile, q []float32) {
+	i := c.row + t.row
+	for from := t.lo / panel * panel; from < t.hi; from += panel {
+		first, n := max(from, t.lo), min(from+panel, t.hi)-max(from, t.lo)
+		if p.bias.Data != nil {
+			prefetch(p.bias.Data[p.bias.offset(c.b, c.kv, i)+b.first+first:], p.bias.SL, t.rows, n)
+		}
+		if p.mask.Data != nil && from <= t.lo { // 64 of them are one cache line
+			prefetch(p.mask.Data[p.mask.offset(c.b, c.kv, i)+b.first+t.lo:], p.mask.SL, t.rows, t.hi-t.lo)
+		}
+		score(w.s[from:], q, b.k[from*p.d:], t.rows, p.d, 1)
 	}
 }
 
@@ -165,7 +183,10 @@ func (w *scratch) tile(p *plan, c *chunk, st *state, b *block, t *tile) {
 // where asked for. It leaves in w.live which keys the bias does not mask.
 func (w *scratch) scores(p *plan, c *chunk, b *block, t *tile) {
 	q := w.q[t.row*p.d:]
-	if b.kStride == 0 {
+	pairwise := p.bias.Data != nil || p.mask.Data != nil
+	if b.kStride == 0 && pairwise && p.group == 1 {
+		w.scorePanels(p, c, b, t, q)
+	} else if b.kStride == 0 {
 		from := t.lo / panel * panel
 		score(w.s[from:], q, b.k[from*p.d:], t.rows, p.d, (t.hi-from+panel-1)/panel)
 	} else {
@@ -190,10 +211,11 @@ func (w *scratch) scores(p *plan, c *chunk, b *block, t *tile) {
 	}
 }
 
-// liveKeys leaves a bit in w.live for each key of the block that a row sees. If there is a bias,
-// scores has left its part there.
-func (w *scratch) liveKeys(p *plan, c *chunk, b *block, t *tile) {
+// liveKeys leaves a bit in w.live for each key of the block that a row sees, and reports
+// whether all rows see all. If there is a bias, scores has left its part there.
+func (w *scratch) liveKeys(p *plan, c *chunk, b *block, t *tile) (all bool) {
 	lo, hi := t.lo, t.hi
+	every := ^uint64(0)
 	for r := range t.rows {
 		if !t.uniform {
 			lo, hi = b.keyRange(p, c, t.row+r)
@@ -208,7 +230,9 @@ func (w *scratch) liveKeys(p *plan, c *chunk, b *block, t *tile) {
 			live &= maskBits(p.mask.Data[at+t.lo:at+t.hi]) << t.lo
 		}
 		w.live[r] = live
+		every &= live
 	}
+	return every == ^uint64(0)
 }
 
 // lowBits has bits 0 to n−1 set.

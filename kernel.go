@@ -1,5 +1,7 @@
 package attn
 
+import "unsafe"
+
 // The kernels: their names, argument order and dispatch. Every kernel has a
 // generic twin in kernel_generic.go that defines what it computes; the
 // functions here check that the slices are long enough, because assembly does
@@ -63,12 +65,13 @@ func packValues(dst, v []float32, stride, n, d int) {
 	packValuesSIMD(&dst[0], &v[0], stride, n, d)
 }
 
-// prefetch asks the processor for n rows of d elements that will be packed
+// prefetch asks the processor for n rows of d elements that will be used
 // soon. It has no result, so the generic code does nothing.
-func prefetch(x []float32, stride, n, d int) {
-	if active != generic && n > 0 {
+func prefetch[T any](x []T, stride, n, d int) {
+	if active != generic && n > 0 && d > 0 {
 		need(x, (n-1)*stride+d)
-		prefetchSIMD(&x[0], stride, n, d)
+		size := int(unsafe.Sizeof(x[0]))
+		prefetchSIMD(unsafe.Pointer(&x[0]), stride*size, n, d*size)
 	}
 }
 

@@ -8010,15 +8010,13 @@ end:
 	VZEROUPPER
 	RET
 
-// func prefetchSIMD(x *float32, stride int, n int, d int)
+// func prefetchSIMD(x *byte, stride int, n int, d int)
 // Requires: MMX+
 TEXT ·prefetchSIMD(SB), NOSPLIT, $0-32
 	MOVQ x+0(FP), AX
 	MOVQ stride+8(FP), CX
 	MOVQ n+16(FP), DX
 	MOVQ d+24(FP), BX
-	SHLQ $0x02, CX
-	SHLQ $0x02, BX
 
 row:
 	XORQ SI, SI
@@ -8494,48 +8492,137 @@ GLOBL all00000008<>(SB), RODATA|NOPTR, $32
 // func addBiasSIMD(s *float32, bias *float32, n int) (live uint64)
 // Requires: AVX
 TEXT ·addBiasSIMD(SB), NOSPLIT, $0-32
-	MOVQ s+0(FP), AX
-	MOVQ bias+8(FP), DX
-	MOVQ n+16(FP), BX
-	XORQ SI, SI
-	XORQ CX, CX
-	SUBQ $0x08, BX
+	MOVQ    s+0(FP), CX
+	MOVQ    bias+8(FP), AX
+	MOVQ    n+16(FP), DX
+	VXORPS  Y0, Y0, Y0
+	CMPQ    DX, $0x40
+	JNE     ragged
+	VMOVUPS (AX), Y1
+	VMOVUPS (CX), Y2
+	VADDPS  Y1, Y2, Y2
+	VMOVUPS Y2, (CX)
+	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
+	VORPS   Y1, Y0, Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 32(CX), Y2
+	VADDPS  Y1, Y2, Y2
+	VMOVUPS Y2, 32(CX)
+	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
+	VORPS   Y1, Y0, Y0
+	VMOVUPS 64(AX), Y1
+	VMOVUPS 64(CX), Y2
+	VADDPS  Y1, Y2, Y2
+	VMOVUPS Y2, 64(CX)
+	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
+	VORPS   Y1, Y0, Y0
+	VMOVUPS 96(AX), Y1
+	VMOVUPS 96(CX), Y2
+	VADDPS  Y1, Y2, Y2
+	VMOVUPS Y2, 96(CX)
+	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
+	VORPS   Y1, Y0, Y0
+	VMOVUPS 128(AX), Y1
+	VMOVUPS 128(CX), Y2
+	VADDPS  Y1, Y2, Y2
+	VMOVUPS Y2, 128(CX)
+	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
+	VORPS   Y1, Y0, Y0
+	VMOVUPS 160(AX), Y1
+	VMOVUPS 160(CX), Y2
+	VADDPS  Y1, Y2, Y2
+	VMOVUPS Y2, 160(CX)
+	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
+	VORPS   Y1, Y0, Y0
+	VMOVUPS 192(AX), Y1
+	VMOVUPS 192(CX), Y2
+	VADDPS  Y1, Y2, Y2
+	VMOVUPS Y2, 192(CX)
+	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
+	VORPS   Y1, Y0, Y0
+	VMOVUPS 224(AX), Y1
+	VMOVUPS 224(CX), Y2
+	VADDPS  Y1, Y2, Y2
+	VMOVUPS Y2, 224(CX)
+	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
+	VORPS   Y1, Y0, Y0
+	JMP     added
+
+ragged:
+	SUBQ $0x08, DX
 	JL   tail8
 
 loop8:
-	VMOVUPS   (DX), Y1
-	VMOVUPS   (AX), Y0
-	VCMPPS    $0x04, allff800000<>+0(SB), Y1, Y2
-	VADDPS    Y1, Y0, Y0
-	VMOVUPS   Y0, (AX)
-	VMOVMSKPS Y2, DI
-	SHLQ      CL, DI
-	ORQ       DI, SI
-	ADDQ      $0x20, AX
-	ADDQ      $0x20, DX
-	ADDQ      $0x08, CX
-	SUBQ      $0x08, BX
-	JGE       loop8
+	VMOVUPS (AX), Y1
+	VMOVUPS (CX), Y2
+	VADDPS  Y1, Y2, Y2
+	VMOVUPS Y2, (CX)
+	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
+	VORPS   Y1, Y0, Y0
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, AX
+	SUBQ    $0x08, DX
+	JGE     loop8
 
 tail8:
-	ADDQ       $0x08, BX
+	ADDQ       $0x08, DX
 	JE         end8
-	LEAQ       tailMasks<>+32(SB), DI
-	SHLQ       $0x02, BX
-	SUBQ       BX, DI
-	VMOVUPS    (DI), Y0
-	VMASKMOVPS (DX), Y0, Y2
-	VMASKMOVPS (AX), Y0, Y1
-	VCMPPS     $0x04, allff800000<>+0(SB), Y2, Y3
-	VANDPS     Y0, Y3, Y3
-	VADDPS     Y2, Y1, Y1
-	VMASKMOVPS Y1, Y0, (AX)
-	VMOVMSKPS  Y3, DI
-	SHLQ       CL, DI
-	ORQ        DI, SI
+	LEAQ       tailMasks<>+32(SB), BX
+	SHLQ       $0x02, DX
+	SUBQ       DX, BX
+	VMOVUPS    (BX), Y1
+	VMASKMOVPS (AX), Y1, Y2
+	VMASKMOVPS (CX), Y1, Y3
+	VADDPS     Y2, Y3, Y3
+	VMASKMOVPS Y3, Y1, (CX)
+	VCMPPS     $0x00, allff800000<>+0(SB), Y2, Y1
+	VORPS      Y1, Y0, Y0
 
 end8:
-	MOVQ SI, live+24(FP)
+added:
+	// All n bits, less those where the bias is −Inf.
+	MOVQ      n+16(FP), DX
+	MOVQ      bias+8(FP), AX
+	MOVQ      $0x00000040, CX
+	SUBQ      DX, CX
+	MOVQ      $-1, BX
+	SHRQ      CL, BX
+	VMOVMSKPS Y0, CX
+	TESTL     CX, CX
+	JE        found
+	XORQ      CX, CX
+	SUBQ      $0x08, DX
+	JL        tail9
+
+loop9:
+	VMOVUPS   (AX), Y0
+	VCMPPS    $0x00, allff800000<>+0(SB), Y0, Y0
+	VMOVMSKPS Y0, SI
+	SHLQ      CL, SI
+	NOTQ      SI
+	ANDQ      SI, BX
+	ADDQ      $0x20, AX
+	ADDQ      $0x08, CX
+	SUBQ      $0x08, DX
+	JGE       loop9
+
+tail9:
+	ADDQ       $0x08, DX
+	JE         end9
+	LEAQ       tailMasks<>+32(SB), SI
+	SHLQ       $0x02, DX
+	SUBQ       DX, SI
+	VMOVUPS    (SI), Y0
+	VMASKMOVPS (AX), Y0, Y0
+	VCMPPS     $0x00, allff800000<>+0(SB), Y0, Y0
+	VMOVMSKPS  Y0, SI
+	SHLQ       CL, SI
+	NOTQ       SI
+	ANDQ       SI, BX
+
+end9:
+found:
+	MOVQ BX, live+24(FP)
 	VZEROUPPER
 	RET
 
@@ -8601,9 +8688,9 @@ TEXT ·weightsSIMD(SB), NOSPLIT, $0-40
 	VBROADCASTSS r+28(FP), Y1
 	MOVQ         live+32(FP), BX
 	SUBQ         $0x08, DX
-	JL           tail9
+	JL           tail10
 
-loop9:
+loop10:
 	VMOVD        BX, X2
 	VPBROADCASTD X2, Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -8633,11 +8720,11 @@ loop9:
 	ADDQ         $0x20, CX
 	SHRQ         $0x08, BX
 	SUBQ         $0x08, DX
-	JGE          loop9
+	JGE          loop10
 
-tail9:
+tail10:
 	ADDQ         $0x08, DX
-	JE           end9
+	JE           end10
 	LEAQ         tailMasks<>+32(SB), SI
 	SHLQ         $0x02, DX
 	SUBQ         DX, SI
@@ -8668,7 +8755,7 @@ tail9:
 	VANDPS       Y4, Y5, Y5
 	VMASKMOVPS   Y5, Y2, (AX)
 
-end9:
+end10:
 	VZEROUPPER
 	RET
 
@@ -8680,18 +8767,18 @@ TEXT ·allFiniteSIMD(SB), NOSPLIT, $0-17
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	SUBQ   $0x08, CX
-	JL     tail10
+	JL     tail11
 
-loop10:
+loop11:
 	VMOVUPS     (AX), Y2
 	VFMADD231PS Y0, Y2, Y1
 	ADDQ        $0x20, AX
 	SUBQ        $0x08, CX
-	JGE         loop10
+	JGE         loop11
 
-tail10:
+tail11:
 	ADDQ        $0x08, CX
-	JE          end10
+	JE          end11
 	LEAQ        tailMasks<>+32(SB), DX
 	SHLQ        $0x02, CX
 	SUBQ        CX, DX
@@ -8699,7 +8786,7 @@ tail10:
 	VMASKMOVPS  (AX), Y2, Y2
 	VFMADD231PS Y0, Y2, Y1
 
-end10:
+end11:
 	VCMPPS    $0x03, Y1, Y1, Y1
 	VMOVMSKPS Y1, AX
 	TESTL     AX, AX
@@ -8935,20 +9022,20 @@ TEXT ·maxOfSIMD(SB), NOSPLIT, $0-20
 	VMOVUPS allff800000<>+0(SB), Y0
 	VXORPS  Y1, Y1, Y1
 	SUBQ    $0x08, CX
-	JL      tail11
+	JL      tail12
 
-loop11:
+loop12:
 	VMOVUPS (AX), Y2
 	VMAXPS  Y0, Y2, Y0
 	VCMPPS  $0x03, Y2, Y2, Y2
 	VORPS   Y2, Y1, Y1
 	ADDQ    $0x20, AX
 	SUBQ    $0x08, CX
-	JGE     loop11
+	JGE     loop12
 
-tail11:
+tail12:
 	ADDQ       $0x08, CX
-	JE         end11
+	JE         end12
 	LEAQ       tailMasks<>+32(SB), DX
 	SHLQ       $0x02, CX
 	SUBQ       CX, DX
@@ -8960,7 +9047,7 @@ tail11:
 	VCMPPS     $0x03, Y3, Y3, Y2
 	VORPS      Y2, Y1, Y1
 
-end11:
+end12:
 	VEXTRACTF128 $0x01, Y0, X2
 	VMAXPS       X2, X0, X0
 	VPERMILPD    $0x01, X0, X2
@@ -8996,9 +9083,9 @@ TEXT ·expSIMD(SB), NOSPLIT, $0-24
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
 	SUBQ $0x08, DX
-	JL   tail12
+	JL   tail13
 
-loop12:
+loop13:
 	VMOVUPS      (CX), Y0
 	VMOVUPS      allc2d00000<>+0(SB), Y1
 	VMAXPS       Y0, Y1, Y0
@@ -9029,11 +9116,11 @@ loop12:
 	ADDQ         $0x20, CX
 	ADDQ         $0x20, AX
 	SUBQ         $0x08, DX
-	JGE          loop12
+	JGE          loop13
 
-tail12:
+tail13:
 	ADDQ         $0x08, DX
-	JE           end12
+	JE           end13
 	LEAQ         tailMasks<>+32(SB), BX
 	SHLQ         $0x02, DX
 	SUBQ         DX, BX
@@ -9066,7 +9153,7 @@ tail12:
 	VMULPS       Y2, Y3, Y3
 	VMASKMOVPS   Y3, Y0, (AX)
 
-end12:
+end13:
 	VZEROUPPER
 	RET
 

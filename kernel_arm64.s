@@ -7208,8 +7208,6 @@ TEXT ·prefetchSIMD(SB), NOSPLIT, $0-32
 	MOVD stride+8(FP), R1
 	MOVD n+16(FP), R2
 	MOVD d+24(FP), R3
-	LSL $2, R1, R1
-	LSL $2, R3, R3
 row:
 	MOVD R0, R4
 	MOVD R3, R5

@@ -193,7 +193,7 @@ func (p *program) packValues() {
 	p.Ret()
 }
 
-// prefetch asks for n rows of d elements, line by line.
+// prefetch asks for n rows of d bytes, line by line.
 func (p *program) prefetch() {
 	const (
 		x, stride, n, d = R0, R1, R2, R3
@@ -205,8 +205,6 @@ func (p *program) prefetch() {
 	p.arg("stride", stride)
 	p.arg("n", n)
 	p.arg("d", d)
-	p.LslImm(stride, stride, 2)
-	p.LslImm(d, d, 2)
 	p.Label("row")
 	p.Mov(at, x)
 	p.Mov(left, d)

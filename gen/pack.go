@@ -214,12 +214,10 @@ func packValuesKernel() {
 	finish()
 }
 
-// prefetchKernel asks for n rows of d elements to be brought to the L2 cache.
+// prefetchKernel asks for n rows of d bytes to be brought to the L2 cache.
 func prefetchKernel() {
-	TEXT("prefetchSIMD", 4, "func(x *float32, stride, n, d int)")
+	TEXT("prefetchSIMD", 4, "func(x *byte, stride, n, d int)")
 	x, stride, n, d := param("x"), param("stride"), param("n"), param("d")
-	SHLQ(Imm(2), stride)
-	SHLQ(Imm(2), d)
 	Label("row")
 	at := GP64()
 	XORQ(at, at)

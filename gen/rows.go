@@ -211,30 +211,61 @@ func alibiKernel() {
 	finish()
 }
 
+// addBiasKernel adds first and notes only whether there is a −Inf. Where there
+// is one, a second pass finds out where.
 func addBiasKernel() {
 	TEXT("addBiasSIMD", 4, "func(s, bias *float32, n int) (live uint64)")
 	s, bias, n := param("s"), param("bias"), param("n")
-	live, bits, shift := GP64(), GP64(), reg.RCX
-	XORQ(live, live)
-	XORQ(shift, shift)
-	eachVector(n, func(mask reg.VecVirtual) {
-		v, b, keep := YMM(), YMM(), YMM()
-		load(Mem{Base: bias}, mask, b)
-		load(Mem{Base: s}, mask, v)
-		VCMPPS(Imm(notEqual), u32(bitsNegInf), b, keep)
-		if mask != nil {
-			VANDPS(mask, keep, keep)
-		}
-		VADDPS(b, v, v)
-		store(v, mask, Mem{Base: s})
-		VMOVMSKPS(keep, bits.As32())
-		SHLQ(reg.CL, bits)
-		ORQ(bits, live)
-	}, func() {
+	some := YMM()
+	VXORPS(some, some, some)
+	add := func(disp int, mask reg.VecVirtual) {
+		b, sum, gone := YMM(), YMM(), YMM()
+		load(Mem{Base: bias, Disp: disp}, mask, b)
+		load(Mem{Base: s, Disp: disp}, mask, sum)
+		VADDPS(b, sum, sum)
+		store(sum, mask, Mem{Base: s, Disp: disp})
+		VCMPPS(Imm(equal), u32(bitsNegInf), b, gone)
+		VORPS(gone, some, some) // lanes behind the mask are 0
+	}
+	CMPQ(n, imm(block))
+	JNE(LabelRef("ragged"))
+	for v := range block / lanes {
+		add(v*vector, nil)
+	}
+	JMP(LabelRef("added"))
+	Label("ragged")
+	eachVector(n, func(mask reg.VecVirtual) { add(0, mask) }, func() {
 		ADDQ(imm(vector), s)
 		ADDQ(imm(vector), bias)
-		ADDQ(imm(lanes), shift)
 	})
+	Label("added")
+	live, any := GP64(), GP32()
+	shift := reg.RCX
+	Comment("All n bits, less those where the bias is −Inf.")
+	Load(Param("n"), n)
+	Load(Param("bias"), bias)
+	MOVQ(U32(block), shift)
+	SUBQ(n, shift)
+	MOVQ(I32(-1), live)
+	SHRQ(reg.CL, live)
+	VMOVMSKPS(some, any)
+	TESTL(any, any)
+	JE(LabelRef("found"))
+	XORQ(shift, shift)
+	bits := GP64()
+	eachVector(n, func(mask reg.VecVirtual) {
+		b, gone := YMM(), YMM()
+		load(Mem{Base: bias}, mask, b)
+		VCMPPS(Imm(equal), u32(bitsNegInf), b, gone)
+		VMOVMSKPS(gone, bits.As32())
+		SHLQ(reg.CL, bits)
+		NOTQ(bits)
+		ANDQ(bits, live)
+	}, func() {
+		ADDQ(imm(vector), bias)
+		ADDQ(Imm(lanes), shift)
+	})
+	Label("found")
 	Store(live, ReturnIndex(0))
 	finish()
 }
