@@ -6,8 +6,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 )
 
-// The constants of exp, written once: the generic code uses them as they are
-// and the assembly generators read them from this file's tests.
+// The constants of exp. The generator of the arm64 kernels reads them from this
+// file; that of the amd64 kernels has a copy.
 //
 // exp(x) = 2ⁿ·exp(r), n = round(x/ln 2), r = x − n·ln 2. Adding expBias to
 // x/ln 2 rounds it to an integer and leaves n+127, the biased exponent of 2ⁿ,

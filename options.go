@@ -14,7 +14,8 @@ const (
 )
 
 // Window limits attention to keys near the query: query i sees key j when
-// p−Left ≤ j ≤ p+Right, where p = i + offset is the query's absolute position.
+// p−Left ≤ j ≤ p+Right, where p is the query's absolute position: i + Offset,
+// or with BottomRight i + keyLen − queryLen.
 // −1 is unbounded and 0 is "self only", so Left = W shows W+1 keys.
 type Window struct{ Left, Right int }
 
@@ -23,12 +24,13 @@ type Window struct{ Left, Right int }
 //
 // H is the number of query heads, Lq the number of queries, Lk of keys.
 type Options struct {
-	// Scale multiplies q·k. 0 means 1/√D.
+	// Scale multiplies q·k. 0 means 1/√D, D being the dimension of q and k.
 	Scale float32
 	// Causal selects the causal alignment.
 	Causal Causal
-	// Offset is the absolute position of query 0 among the keys; chunked
-	// prefill sets it. With BottomRight it must be 0.
+	// Offset is the absolute position of query 0 among the keys, for Causal,
+	// Window and Slopes; chunked prefill sets it. With BottomRight, which
+	// derives the position from the lengths, it must be 0.
 	Offset int
 	// Window is nil for an unbounded window.
 	Window *Window
@@ -38,7 +40,9 @@ type Options struct {
 	Mask *Mask
 	// Bias [B or 1, H or 1, Lq, Lk] is added to the scaled scores. −Inf masks the key.
 	Bias *Tensor
-	// Slopes holds H ALiBi slopes: slope·(j − i − offset) is added to the score.
+	// Slopes holds H ALiBi slopes: slope·(j − p) is added to the score of key j
+	// and the query at absolute position p, so a positive slope prefers near
+	// keys among those before the query.
 	Slopes []float32
 	// Sinks holds H logits that take part in the softmax's denominator only.
 	Sinks []float32
@@ -50,5 +54,6 @@ type Options struct {
 	// exp(score) over the live keys, without the sink; −Inf where no key is live.
 	LSE []float32
 	// Weights, if not nil, receives the softmax probabilities [B, H, Lq, Lk].
+	// A sink's share is missing from a row's sum.
 	Weights *Tensor
 }

@@ -6,7 +6,8 @@ package attn
 // may repeat elements: a stride of 0 broadcasts one batch, head or position
 // over the whole dimension. The elements of an output must be distinct.
 //
-// A dimension B, H or L of 0 is an empty view; D must be at least 1.
+// A dimension B, H or L of 0 is an empty view; D must be at least 1. None may
+// be above 2²⁸.
 type View[T any] struct {
 	Data       []T
 	B, H, L, D int // batch, heads, length, dimension
