@@ -3,10 +3,11 @@ package attn
 import "unsafe"
 
 // The kernels: their names, argument order and dispatch. Every kernel has a
-// generic twin in kernel_generic.go that defines what it computes; the
-// functions here check that the slices are long enough, because assembly does
-// not, and choose. The choice is a switch on one variable: calls through
-// func-typed variables would make the arguments escape to the heap.
+// generic twin in kernel_generic.go that defines what it computes. The functions
+// here say of each operand what is read and written, which checks that the
+// slice is long enough, because assembly does not; then they choose. The choice
+// is a switch on one variable: calls through func-typed variables would make
+// the arguments escape to the heap.
 
 const (
 	// Block is the number of keys of one online-softmax step. Blocks start at
@@ -38,16 +39,9 @@ func (i isa) String() string { return [...]string{"generic", "avx2", "neon"}[i] 
 // variable ATTN_ISA forces one.
 func Implementation() string { return active.String() }
 
-// need panics if x has fewer than n elements: a bug in this package.
-func need[T any](x []T, n int) {
-	if n > 0 {
-		_ = x[n-1]
-	}
-}
-
 func packKeys(dst, k []float32, stride, n, d int) {
-	need(dst, roundUp(n, panel)*d)
-	need(k, (n-1)*stride+d)
+	writes(dst, roundUp(n, panel)*d)
+	readsRows(k, n, stride, d)
 	if active == generic {
 		packKeysGeneric(dst, k, stride, n, d)
 		return
@@ -56,8 +50,8 @@ func packKeys(dst, k []float32, stride, n, d int) {
 }
 
 func packValues(dst, v []float32, stride, n, d int) {
-	need(dst, (roundUp(d, panel)/panel-1)*Block*panel+n*panel)
-	need(v, (n-1)*stride+d)
+	writesRows(dst, roundUp(d, panel)/panel, Block*panel, n*panel)
+	readsRows(v, n, stride, d)
 	if active == generic {
 		packValuesGeneric(dst, v, stride, n, d)
 		return
@@ -76,9 +70,9 @@ func prefetch[T any](x []T, stride, n, d int) {
 }
 
 func score(s, q, k []float32, rows, d, panels int) {
-	need(s, (rows-1)*Block+panels*panel)
-	need(q, rows*d)
-	need(k, panels*d*panel)
+	writesRows(s, rows, Block, panels*panel)
+	reads(q, rows*d)
+	reads(k, panels*d*panel)
 	if active == generic {
 		scoreGeneric(s, q, k, rows, d, panels)
 		return
@@ -87,9 +81,9 @@ func score(s, q, k []float32, rows, d, panels int) {
 }
 
 func scoreRows(s, q, k []float32, rows, d, stride, n int) {
-	need(s, (rows-1)*Block+n)
-	need(q, rows*d)
-	need(k, (n-1)*stride+d)
+	writesRows(s, rows, Block, n)
+	reads(q, rows*d)
+	readsRows(k, n, stride, d)
 	if active == generic {
 		scoreRowsGeneric(s, q, k, rows, d, stride, n)
 		return
@@ -98,10 +92,10 @@ func scoreRows(s, q, k []float32, rows, d, stride, n int) {
 }
 
 func softmax(s, m, l, alpha []float32, rows int) (dead bool) {
-	need(s, rows*Block)
-	need(m, rows)
-	need(l, rows)
-	need(alpha, rows)
+	updates(s, rows*Block)
+	updates(m, rows)
+	updates(l, rows)
+	writes(alpha, rows)
 	if active == generic {
 		return softmaxGeneric(s, m, l, alpha, rows)
 	}
@@ -109,42 +103,38 @@ func softmax(s, m, l, alpha []float32, rows int) (dead bool) {
 }
 
 func softmaxMasked(s, m, l, alpha []float32, live []uint64, rows int) (dead bool) {
-	need(s, rows*Block)
-	need(m, rows)
-	need(l, rows)
-	need(alpha, rows)
-	need(live, rows)
+	updates(s, rows*Block)
+	updates(m, rows)
+	updates(l, rows)
+	writes(alpha, rows)
+	reads(live, rows)
 	if active == generic {
 		return softmaxMaskedGeneric(s, m, l, alpha, live, rows)
 	}
 	return softmaxMaskedSIMD(&s[0], &m[0], &l[0], &alpha[0], &live[0], rows)
 }
 
-// needBlock checks the operands of accumulate.
-func needBlock(o, p, v []float32, rows, oStride, pStride int, b *values) {
-	need(o, (rows-1)*oStride+b.cols)
-	need(p, (rows-1)*pStride+b.keys)
-	last := (b.cols - 1) / panel
-	need(v, last*b.panelStride+(b.keys-1)*b.stride+b.cols-last*panel)
-}
-
 func accumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *values) {
-	needBlock(o, p, v, rows, oStride, pStride, b)
+	updatesRows(o, rows, oStride, b.cols)
+	readsRows(p, rows, pStride, b.keys)
+	readsValues(v, b)
 	if active == generic {
 		accumulateGeneric(o, p, v, alpha, rows, oStride, pStride, b)
 		return
 	}
 	var a *float32
 	if alpha != nil {
-		need(alpha, rows)
+		reads(alpha, rows)
 		a = &alpha[0]
 	}
 	accumulateSIMD(&o[0], &p[0], &v[0], a, rows, oStride, pStride, b)
 }
 
 func accumulateMasked(o, p, v, alpha []float32, rows, oStride, pStride int, b *values) {
-	needBlock(o, p, v, rows, oStride, pStride, b)
-	need(alpha, rows)
+	updatesRows(o, rows, oStride, b.cols)
+	readsRows(p, rows, pStride, b.keys)
+	readsValues(v, b)
+	reads(alpha, rows)
 	if active == generic {
 		accumulateMaskedGeneric(o, p, v, alpha, rows, oStride, pStride, b)
 		return
@@ -153,7 +143,8 @@ func accumulateMasked(o, p, v, alpha []float32, rows, oStride, pStride int, b *v
 }
 
 func scale(dst, x []float32, f float32) {
-	need(dst, len(x))
+	reads(x, len(x))
+	writes(dst, len(x))
 	if active == generic || len(x) == 0 {
 		scaleGeneric(dst, x, f)
 		return
@@ -162,7 +153,8 @@ func scale(dst, x []float32, f float32) {
 }
 
 func merge(o, b []float32, x, y float32) {
-	need(o, len(b))
+	updates(o, len(b))
+	reads(b, len(b))
 	if active == generic || len(b) == 0 {
 		mergeGeneric(o, b, x, y)
 		return
@@ -172,11 +164,12 @@ func merge(o, b []float32, x, y float32) {
 
 func mergeSums(m, l, m2, l2, x, y []float32) {
 	n := len(m)
-	need(l, n)
-	need(m2, n)
-	need(l2, n)
-	need(x, n)
-	need(y, n)
+	updates(m, n)
+	updates(l, n)
+	reads(m2, n)
+	reads(l2, n)
+	writes(x, n)
+	writes(y, n)
 	if active == generic || n == 0 {
 		mergeSumsGeneric(m, l, m2, l2, x, y)
 		return
@@ -185,6 +178,7 @@ func mergeSums(m, l, m2, l2, x, y []float32) {
 }
 
 func softcap(s []float32, c float32) {
+	updates(s, len(s))
 	if active == generic || len(s) == 0 {
 		softcapGeneric(s, c)
 		return
@@ -193,6 +187,7 @@ func softcap(s []float32, c float32) {
 }
 
 func alibi(s []float32, slope float32, first int) {
+	updates(s, len(s))
 	if active == generic || len(s) == 0 {
 		alibiGeneric(s, slope, first)
 		return
@@ -201,7 +196,8 @@ func alibi(s []float32, slope float32, first int) {
 }
 
 func addBias(s, bias []float32) (live uint64) {
-	need(s, len(bias))
+	updates(s, len(bias))
+	reads(bias, len(bias))
 	if active == generic || len(bias) == 0 {
 		return addBiasGeneric(s, bias)
 	}
@@ -209,6 +205,7 @@ func addBias(s, bias []float32) (live uint64) {
 }
 
 func maskBits(mask []bool) (live uint64) {
+	reads(mask, len(mask))
 	if active == generic || len(mask) == 0 {
 		return maskBitsGeneric(mask)
 	}
@@ -216,7 +213,8 @@ func maskBits(mask []bool) (live uint64) {
 }
 
 func weights(dst, s []float32, m, r float32, live uint64) {
-	need(s, len(dst))
+	reads(s, len(dst))
+	writes(dst, len(dst))
 	if active == generic || len(dst) == 0 {
 		weightsGeneric(dst, s, m, r, live)
 		return
@@ -225,6 +223,7 @@ func weights(dst, s []float32, m, r float32, live uint64) {
 }
 
 func allFinite(x []float32) bool {
+	reads(x, len(x))
 	if active == generic || len(x) == 0 {
 		return allFiniteGeneric(x)
 	}
@@ -232,7 +231,8 @@ func allFinite(x []float32) bool {
 }
 
 func dot(a, b []float32) float32 {
-	need(b, len(a))
+	reads(a, len(a))
+	reads(b, len(a))
 	if active == generic || len(a) == 0 {
 		return dotGeneric(a, b)
 	}
@@ -240,6 +240,7 @@ func dot(a, b []float32) float32 {
 }
 
 func maxOf(x []float32) float32 {
+	reads(x, len(x))
 	if active == generic || len(x) == 0 {
 		return maxOfGeneric(x)
 	}
@@ -247,7 +248,8 @@ func maxOf(x []float32) float32 {
 }
 
 func exp(dst, x []float32) {
-	need(dst, len(x))
+	reads(x, len(x))
+	writes(dst, len(x))
 	if active == generic || len(x) == 0 {
 		expGeneric(dst, x)
 		return
@@ -256,7 +258,8 @@ func exp(dst, x []float32) {
 }
 
 func expSum(dst, x []float32, top float32) float32 {
-	need(dst, len(x))
+	reads(x, len(x))
+	writes(dst, len(x))
 	if active == generic || len(x) == 0 {
 		return expSumGeneric(dst, x, top)
 	}
@@ -264,6 +267,7 @@ func expSum(dst, x []float32, top float32) float32 {
 }
 
 func sumExp(x []float32, top float32) float32 {
+	reads(x, len(x))
 	if active == generic || len(x) == 0 {
 		return sumExpGeneric(x, top)
 	}
