@@ -137,13 +137,10 @@ func (b *block) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
 
 // tile takes one tile through score, softmax and accumulate.
 func (w *scratch) tile(p *plan, c *chunk, st *state, b *block, t *tile) {
-	w.scores(p, c, b, t)
+	full := w.scores(p, c, b, t)
 	m, l := st.m[t.row:], st.l[t.row:]
-	pairwise := p.mask.Data != nil || p.bias.Data != nil
-	all := t.uniform && !pairwise // every row sees every key of [lo, hi)
 	var dead bool
-	if all && t.lo == 0 && t.hi == Block || w.liveKeys(p, c, b, t) {
-		all = true
+	if full {
 		dead = softmax(w.s, m, l, w.alpha, t.rows)
 	} else {
 		dead = softmaxMasked(w.s, m, l, w.alpha, w.live, t.rows)
@@ -155,12 +152,16 @@ func (w *scratch) tile(p *plan, c *chunk, st *state, b *block, t *tile) {
 	values := b.values
 	values.keys = t.hi - t.lo
 	v := b.v[t.lo*values.stride:]
+	all := full || t.uniform && !p.pairwise() // every row sees every key of [lo, hi)
 	if (dead || !all) && !b.allFinite() {
 		accumulateMasked(o, w.s[t.lo:], v, w.alpha, t.rows, stride, Block, &values)
 	} else {
 		accumulate(o, w.s[t.lo:], v, w.alpha, t.rows, stride, Block, &values)
 	}
 }
+
+// pairwise reports whether single pairs of query and key may be masked.
+func (p *plan) pairwise() bool { return p.mask.Data != nil || p.bias.Data != nil }
 
 // scorePanels is score with requests for the bias and the mask in between:
 // short runs of rows that lie far apart, which the processor does not foresee.
@@ -180,56 +181,94 @@ func (w *scratch) scorePanels(p *plan, c *chunk, b *block, t *tile, q []float32)
 }
 
 // scores leaves the tile's scores in w.s: q·k, then softcap, bias and ALiBi
-// where asked for. It leaves in w.live which keys the bias does not mask.
-func (w *scratch) scores(p *plan, c *chunk, b *block, t *tile) {
+// where asked for. It reports whether every row sees every key of the block; if
+// not, the keys that a row sees have their bits set in w.live.
+func (w *scratch) scores(p *plan, c *chunk, b *block, t *tile) (full bool) {
+	full = t.uniform && t.lo == 0 && t.hi == Block
+	if !full || p.pairwise() {
+		w.liveByPosition(p, c, b, t)
+	}
+	w.products(p, c, b, t)
+	if p.softcap > 0 {
+		for r := range t.rows {
+			softcap(w.s[r*Block+t.lo:r*Block+t.hi], p.softcap)
+		}
+	}
+	if p.bias.Data != nil {
+		w.addBias(p, c, b, t)
+	}
+	if p.slopes != nil {
+		for r := range t.rows {
+			h, i := p.locate(c.kv, c.row+t.row+r)
+			alibi(w.s[r*Block+t.lo:r*Block+t.hi], p.slopes[h], b.first+t.lo-i-c.position)
+		}
+	}
+	if p.mask.Data != nil {
+		w.maskKeys(p, c, b, t)
+	}
+	return full && (!p.pairwise() || w.allLive(t))
+}
+
+// products leaves q·k in w.s.
+func (w *scratch) products(p *plan, c *chunk, b *block, t *tile) {
 	q := w.q[t.row*p.d:]
-	pairwise := p.bias.Data != nil || p.mask.Data != nil
-	if b.kStride == 0 && pairwise && p.group == 1 {
+	switch {
+	case b.kStride > 0:
+		scoreRows(w.s[t.lo:], q, b.k[t.lo*b.kStride:], t.rows, p.d, b.kStride, t.hi-t.lo)
+	case p.pairwise() && p.group == 1:
 		w.scorePanels(p, c, b, t, q)
-	} else if b.kStride == 0 {
+	default:
 		from := t.lo / panel * panel
 		score(w.s[from:], q, b.k[from*p.d:], t.rows, p.d, (t.hi-from+panel-1)/panel)
-	} else {
-		scoreRows(w.s[t.lo:], q, b.k[t.lo*b.kStride:], t.rows, p.d, b.kStride, t.hi-t.lo)
-	}
-	if p.softcap == 0 && p.bias.Data == nil && p.slopes == nil {
-		return
-	}
-	for r := range t.rows {
-		h, i := p.locate(c.kv, c.row+t.row+r)
-		s := w.s[r*Block+t.lo : r*Block+t.hi]
-		if p.softcap > 0 {
-			softcap(s, p.softcap)
-		}
-		if p.bias.Data != nil {
-			at := p.bias.offset(c.b, h, i) + b.first
-			w.live[r] = addBias(s, p.bias.Data[at+t.lo:at+t.hi]) << t.lo
-		}
-		if p.slopes != nil {
-			alibi(s, p.slopes[h], b.first+t.lo-i-c.position)
-		}
 	}
 }
 
-// liveKeys leaves a bit in w.live for each key of the block that a row sees, and reports
-// whether all rows see all. If there is a bias, scores has left its part there.
-func (w *scratch) liveKeys(p *plan, c *chunk, b *block, t *tile) (all bool) {
+// addBias adds the bias to the tile's scores and takes the keys that it masks out of w.live.
+func (w *scratch) addBias(p *plan, c *chunk, b *block, t *tile) {
+	stride := p.bias.SL
+	p.eachRun(c, t, func(r, rows, h, i int) {
+		at := p.bias.offset(c.b, h, i) + b.first + t.lo
+		addBias(w.s[r*Block+t.lo:], p.bias.Data[at:], w.live[r:], rows, stride, t.lo, t.hi-t.lo)
+	})
+}
+
+// maskKeys takes the keys that the mask does not allow out of w.live.
+func (w *scratch) maskKeys(p *plan, c *chunk, b *block, t *tile) {
+	stride := p.mask.SL
+	p.eachRun(c, t, func(r, rows, h, i int) {
+		at := p.mask.offset(c.b, h, i) + b.first + t.lo
+		maskKeys(p.mask.Data[at:], w.live[r:], rows, stride, t.lo, t.hi-t.lo)
+	})
+}
+
+// eachRun calls f for runs of the tile's rows that belong to one head and
+// therefore follow each other in a mask or bias: all of them, or single ones where several heads share keys.
+func (p *plan) eachRun(c *chunk, t *tile, f func(r, rows, h, i int)) {
+	step := t.rows
+	if p.group > 1 {
+		step = 1
+	}
+	for r := 0; r < t.rows; r += step {
+		h, i := p.locate(c.kv, c.row+t.row+r)
+		f(r, step, h, i)
+	}
+}
+
+// liveByPosition leaves a bit in w.live for each key of the block that a row sees by its position.
+func (w *scratch) liveByPosition(p *plan, c *chunk, b *block, t *tile) {
 	lo, hi := t.lo, t.hi
-	every := ^uint64(0)
 	for r := range t.rows {
 		if !t.uniform {
 			lo, hi = b.keyRange(p, c, t.row+r)
 		}
-		live := lowBits(hi) &^ lowBits(lo)
-		if p.bias.Data != nil {
-			live &= w.live[r]
-		}
-		if p.mask.Data != nil {
-			h, i := p.locate(c.kv, c.row+t.row+r)
-			at := p.mask.offset(c.b, h, i) + b.first
-			live &= maskBits(p.mask.Data[at+t.lo:at+t.hi]) << t.lo
-		}
-		w.live[r] = live
+		w.live[r] = lowBits(hi) &^ lowBits(lo)
+	}
+}
+
+// allLive reports whether every row of the tile sees every key of the block.
+func (w *scratch) allLive(t *tile) bool {
+	every := ^uint64(0)
+	for _, live := range w.live[:t.rows] {
 		every &= live
 	}
 	return every == ^uint64(0)
@@ -257,8 +296,9 @@ func (w *scratch) weightsBlock(p *plan, c *chunk, first, lo, hi int) {
 	for r := 0; r < c.rows; {
 		t := b.tile(p, c, r)
 		if t.lo < t.hi {
-			w.scores(p, c, &b, &t)
-			w.liveKeys(p, c, &b, &t)
+			if full := w.scores(p, c, &b, &t); full {
+				w.liveByPosition(p, c, &b, &t) // writing weights asks for each key
+			}
 			w.writeTileWeights(p, c, &b, &t)
 		}
 		r += t.rows

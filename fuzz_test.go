@@ -57,7 +57,7 @@ func FuzzMergeSums(f *testing.F)        { fuzzKernel(f, "mergeSums") }
 func FuzzSoftcap(f *testing.F)          { fuzzKernel(f, "softcap") }
 func FuzzAlibi(f *testing.F)            { fuzzKernel(f, "alibi") }
 func FuzzAddBias(f *testing.F)          { fuzzKernel(f, "addBias") }
-func FuzzMaskBits(f *testing.F)         { fuzzKernel(f, "maskBits") }
+func FuzzMaskKeys(f *testing.F)         { fuzzKernel(f, "maskKeys") }
 func FuzzWeights(f *testing.F)          { fuzzKernel(f, "weights") }
 func FuzzAllFinite(f *testing.F)        { fuzzKernel(f, "allFinite") }
 func FuzzDot(f *testing.F)              { fuzzKernel(f, "dot") }

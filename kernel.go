@@ -195,21 +195,31 @@ func alibi(s []float32, slope float32, first int) {
 	alibiSIMD(&s[0], len(s), slope, first)
 }
 
-func addBias(s, bias []float32) (live uint64) {
-	updates(s, len(bias))
-	reads(bias, len(bias))
-	if active == generic || len(bias) == 0 {
-		return addBiasGeneric(s, bias)
+func addBias(s, bias []float32, live []uint64, rows, stride, lo, n int) {
+	if rows == 0 || n == 0 {
+		return
 	}
-	return addBiasSIMD(&s[0], &bias[0], len(bias))
+	updatesRows(s, rows, Block, n)
+	readsRows(bias, rows, stride, n)
+	updates(live, rows)
+	if active == generic {
+		addBiasGeneric(s, bias, live, rows, stride, lo, n)
+		return
+	}
+	addBiasSIMD(&s[0], &bias[0], &live[0], rows, stride, lo, n)
 }
 
-func maskBits(mask []bool) (live uint64) {
-	reads(mask, len(mask))
-	if active == generic || len(mask) == 0 {
-		return maskBitsGeneric(mask)
+func maskKeys(mask []bool, live []uint64, rows, stride, lo, n int) {
+	if rows == 0 || n == 0 {
+		return
 	}
-	return maskBitsSIMD(&mask[0], len(mask))
+	readsRows(mask, rows, stride, n)
+	updates(live, rows)
+	if active == generic {
+		maskKeysGeneric(mask, live, rows, stride, lo, n)
+		return
+	}
+	maskKeysSIMD(&mask[0], &live[0], rows, stride, lo, n)
 }
 
 func weights(dst, s []float32, m, r float32, live uint64) {

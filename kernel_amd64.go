@@ -14,3 +14,13 @@ func possible() []isa {
 	}
 	return []isa{generic}
 }
+
+// addBiasSIMD adds biases and finds masked keys. It works like addBiasGeneric.
+//
+//go:noescape
+func addBiasSIMD(s, bias *float32, live *uint64, rows, stride, lo, n int)
+
+// maskKeysSIMD packs booleans into bits. It works like maskKeysGeneric.
+//
+//go:noescape
+func maskKeysSIMD(mask *bool, live *uint64, rows, stride, lo, n int)

@@ -8489,89 +8489,97 @@ DATA all00000008<>+24(SB)/4, $0x00000008
 DATA all00000008<>+28(SB)/4, $0x00000008
 GLOBL all00000008<>(SB), RODATA|NOPTR, $32
 
-// func addBiasSIMD(s *float32, bias *float32, n int) (live uint64)
+// func addBiasSIMD(s *float32, bias *float32, live *uint64, rows int, stride int, lo int, n int)
 // Requires: AVX
-TEXT ·addBiasSIMD(SB), NOSPLIT, $0-32
-	MOVQ    s+0(FP), CX
-	MOVQ    bias+8(FP), AX
-	MOVQ    n+16(FP), DX
+TEXT ·addBiasSIMD(SB), NOSPLIT, $0-56
+	MOVQ s+0(FP), AX
+	MOVQ bias+8(FP), DX
+	MOVQ live+16(FP), BX
+	MOVQ rows+24(FP), SI
+	MOVQ stride+32(FP), DI
+	SHLQ $0x02, DI
+
+row:
 	VXORPS  Y0, Y0, Y0
-	CMPQ    DX, $0x40
+	MOVQ    n+48(FP), R8
+	CMPQ    R8, $0x40
 	JNE     ragged
-	VMOVUPS (AX), Y1
-	VMOVUPS (CX), Y2
+	VMOVUPS (DX), Y1
+	VMOVUPS (AX), Y2
 	VADDPS  Y1, Y2, Y2
-	VMOVUPS Y2, (CX)
+	VMOVUPS Y2, (AX)
 	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
 	VORPS   Y1, Y0, Y0
-	VMOVUPS 32(AX), Y1
-	VMOVUPS 32(CX), Y2
+	VMOVUPS 32(DX), Y1
+	VMOVUPS 32(AX), Y2
 	VADDPS  Y1, Y2, Y2
-	VMOVUPS Y2, 32(CX)
+	VMOVUPS Y2, 32(AX)
 	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
 	VORPS   Y1, Y0, Y0
-	VMOVUPS 64(AX), Y1
-	VMOVUPS 64(CX), Y2
+	VMOVUPS 64(DX), Y1
+	VMOVUPS 64(AX), Y2
 	VADDPS  Y1, Y2, Y2
-	VMOVUPS Y2, 64(CX)
+	VMOVUPS Y2, 64(AX)
 	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
 	VORPS   Y1, Y0, Y0
-	VMOVUPS 96(AX), Y1
-	VMOVUPS 96(CX), Y2
+	VMOVUPS 96(DX), Y1
+	VMOVUPS 96(AX), Y2
 	VADDPS  Y1, Y2, Y2
-	VMOVUPS Y2, 96(CX)
+	VMOVUPS Y2, 96(AX)
 	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
 	VORPS   Y1, Y0, Y0
-	VMOVUPS 128(AX), Y1
-	VMOVUPS 128(CX), Y2
+	VMOVUPS 128(DX), Y1
+	VMOVUPS 128(AX), Y2
 	VADDPS  Y1, Y2, Y2
-	VMOVUPS Y2, 128(CX)
+	VMOVUPS Y2, 128(AX)
 	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
 	VORPS   Y1, Y0, Y0
-	VMOVUPS 160(AX), Y1
-	VMOVUPS 160(CX), Y2
+	VMOVUPS 160(DX), Y1
+	VMOVUPS 160(AX), Y2
 	VADDPS  Y1, Y2, Y2
-	VMOVUPS Y2, 160(CX)
+	VMOVUPS Y2, 160(AX)
 	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
 	VORPS   Y1, Y0, Y0
-	VMOVUPS 192(AX), Y1
-	VMOVUPS 192(CX), Y2
+	VMOVUPS 192(DX), Y1
+	VMOVUPS 192(AX), Y2
 	VADDPS  Y1, Y2, Y2
-	VMOVUPS Y2, 192(CX)
+	VMOVUPS Y2, 192(AX)
 	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
 	VORPS   Y1, Y0, Y0
-	VMOVUPS 224(AX), Y1
-	VMOVUPS 224(CX), Y2
+	VMOVUPS 224(DX), Y1
+	VMOVUPS 224(AX), Y2
 	VADDPS  Y1, Y2, Y2
-	VMOVUPS Y2, 224(CX)
+	VMOVUPS Y2, 224(AX)
 	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
 	VORPS   Y1, Y0, Y0
 	JMP     added
 
 ragged:
-	SUBQ $0x08, DX
+	MOVQ AX, CX
+	MOVQ DX, R9
+	SUBQ $0x08, R8
 	JL   tail8
 
 loop8:
-	VMOVUPS (AX), Y1
+	VMOVUPS (R9), Y1
 	VMOVUPS (CX), Y2
 	VADDPS  Y1, Y2, Y2
 	VMOVUPS Y2, (CX)
 	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
 	VORPS   Y1, Y0, Y0
 	ADDQ    $0x20, CX
-	ADDQ    $0x20, AX
-	SUBQ    $0x08, DX
+	ADDQ    $0x20, R9
+	SUBQ    $0x08, R8
 	JGE     loop8
 
 tail8:
-	ADDQ       $0x08, DX
+	ADDQ       $0x08, R8
 	JE         end8
-	LEAQ       tailMasks<>+32(SB), BX
-	SHLQ       $0x02, DX
-	SUBQ       DX, BX
-	VMOVUPS    (BX), Y1
-	VMASKMOVPS (AX), Y1, Y2
+	LEAQ       tailMasks<>+32(SB), R10
+	SHLQ       $0x02, R8
+	SUBQ       R8, R10
+	VMOVUPS    (R10), Y1
+	VMASKMOVPS (R9), Y1, Y2
 	VMASKMOVPS (CX), Y1, Y3
 	VADDPS     Y2, Y3, Y3
 	VMASKMOVPS Y3, Y1, (CX)
@@ -8580,101 +8588,115 @@ tail8:
 
 end8:
 added:
-	// All n bits, less those where the bias is −Inf.
-	MOVQ      n+16(FP), DX
-	MOVQ      bias+8(FP), AX
-	MOVQ      $0x00000040, CX
-	SUBQ      DX, CX
-	MOVQ      $-1, BX
-	SHRQ      CL, BX
 	VMOVMSKPS Y0, CX
 	TESTL     CX, CX
-	JE        found
-	XORQ      CX, CX
-	SUBQ      $0x08, DX
-	JL        tail9
+	JE        next
+
+	// Take the keys with a bias of −Inf out of live.
+	MOVQ lo+40(FP), CX
+	MOVQ n+48(FP), R8
+	MOVQ DX, R9
+	SUBQ $0x08, R8
+	JL   tail9
 
 loop9:
-	VMOVUPS   (AX), Y0
+	VMOVUPS   (R9), Y0
 	VCMPPS    $0x00, allff800000<>+0(SB), Y0, Y0
-	VMOVMSKPS Y0, SI
-	SHLQ      CL, SI
-	NOTQ      SI
-	ANDQ      SI, BX
-	ADDQ      $0x20, AX
+	VMOVMSKPS Y0, R10
+	SHLQ      CL, R10
+	NOTQ      R10
+	ANDQ      R10, (BX)
+	ADDQ      $0x20, R9
 	ADDQ      $0x08, CX
-	SUBQ      $0x08, DX
+	SUBQ      $0x08, R8
 	JGE       loop9
 
 tail9:
-	ADDQ       $0x08, DX
+	ADDQ       $0x08, R8
 	JE         end9
-	LEAQ       tailMasks<>+32(SB), SI
-	SHLQ       $0x02, DX
-	SUBQ       DX, SI
-	VMOVUPS    (SI), Y0
-	VMASKMOVPS (AX), Y0, Y0
+	LEAQ       tailMasks<>+32(SB), R10
+	SHLQ       $0x02, R8
+	SUBQ       R8, R10
+	VMOVUPS    (R10), Y0
+	VMASKMOVPS (R9), Y0, Y0
 	VCMPPS     $0x00, allff800000<>+0(SB), Y0, Y0
-	VMOVMSKPS  Y0, SI
-	SHLQ       CL, SI
-	NOTQ       SI
-	ANDQ       SI, BX
+	VMOVMSKPS  Y0, R10
+	SHLQ       CL, R10
+	NOTQ       R10
+	ANDQ       R10, (BX)
 
 end9:
-found:
-	MOVQ BX, live+24(FP)
+next:
+	ADDQ $0x00000100, AX
+	ADDQ DI, DX
+	ADDQ $0x08, BX
+	DECQ SI
+	JNE  row
 	VZEROUPPER
 	RET
 
-// func maskBitsSIMD(mask *bool, n int) (live uint64)
+// func maskKeysSIMD(mask *bool, live *uint64, rows int, stride int, lo int, n int)
 // Requires: AVX, AVX2
-TEXT ·maskBitsSIMD(SB), NOSPLIT, $0-24
+TEXT ·maskKeysSIMD(SB), NOSPLIT, $0-48
 	MOVQ mask+0(FP), AX
-	MOVQ n+8(FP), DX
-	XORQ BX, BX
-	XORQ CX, CX
+	MOVQ live+8(FP), DX
+	MOVQ rows+16(FP), BX
+	MOVQ stride+24(FP), SI
+
+row:
+	MOVQ  AX, DI
+	MOVQ  n+40(FP), R8
+	MOVQ  lo+32(FP), CX
+	VPXOR Y0, Y0, Y0
 
 by32:
-	CMPQ      DX, $0x20
+	CMPQ      R8, $0x20
 	JL        by32End
-	VMOVDQU   (AX), Y0
-	VPSLLW    $0x07, Y0, Y0
-	VPMOVMSKB Y0, SI
-	SHLQ      CL, SI
-	ORQ       SI, BX
-	ADDQ      $0x20, AX
+	VPCMPEQB  (DI), Y0, Y1
+	VPMOVMSKB Y1, R9
+	SHLQ      CL, R9
+	NOTQ      R9
+	ANDQ      R9, (DX)
+	ADDQ      $0x20, DI
 	ADDQ      $0x20, CX
-	SUBQ      $0x20, DX
+	SUBQ      $0x20, R8
 	JMP       by32
 
 by32End:
 by8:
-	CMPQ      DX, $0x08
+	CMPQ      R8, $0x08
 	JL        by8End
-	VMOVQ     (AX), X0
-	VPSLLW    $0x07, X0, X0
-	VPMOVMSKB X0, SI
-	SHLQ      CL, SI
-	ORQ       SI, BX
-	ADDQ      $0x08, AX
+	VMOVQ     (DI), X1
+	VPCMPEQB  X0, X1, X1
+	VPMOVMSKB X1, R9
+	ANDQ      $0x000000ff, R9
+	SHLQ      CL, R9
+	NOTQ      R9
+	ANDQ      R9, (DX)
+	ADDQ      $0x08, DI
 	ADDQ      $0x08, CX
-	SUBQ      $0x08, DX
+	SUBQ      $0x08, R8
 	JMP       by8
 
 by8End:
 by1:
-	CMPQ    DX, $0x01
+	CMPQ    R8, $0x01
 	JL      by1End
-	MOVBQZX (AX), SI
-	SHLQ    CL, SI
-	ORQ     SI, BX
-	ADDQ    $0x01, AX
+	MOVBQZX (DI), R9
+	XORQ    $0x01, R9
+	SHLQ    CL, R9
+	NOTQ    R9
+	ANDQ    R9, (DX)
+	ADDQ    $0x01, DI
 	ADDQ    $0x01, CX
-	SUBQ    $0x01, DX
+	SUBQ    $0x01, R8
 	JMP     by1
 
 by1End:
-	MOVQ BX, live+16(FP)
+	ADDQ SI, AX
+	ADDQ $0x08, DX
+	DECQ BX
+	JNE  row
 	VZEROUPPER
 	RET
 

@@ -2,5 +2,37 @@
 
 package attn
 
+import "unsafe"
+
 // Advanced SIMD is part of the base architecture of arm64.
 var active = choose(neon, generic)
+
+// addBiasRowSIMD adds a bias to one row of n ≤ Block scores and returns a bit for
+// each key that it does not mask.
+//
+//go:noescape
+func addBiasRowSIMD(s, bias *float32, n int) (live uint64)
+
+// maskRowSIMD returns a bit for each true element of n ≤ Block.
+//
+//go:noescape
+func maskRowSIMD(mask *bool, n int) (live uint64)
+
+// addBiasSIMD goes row by row. It works like addBiasGeneric.
+func addBiasSIMD(s, bias *float32, live *uint64, rows, stride, lo, n int) {
+	for r := range rows {
+		bits := addBiasRowSIMD(at(s, r*Block), at(bias, r*stride), n)
+		*at(live, r) &^= (lowBits(n) &^ bits) << lo
+	}
+}
+
+// maskKeysSIMD goes row by row. It works like maskKeysGeneric.
+func maskKeysSIMD(mask *bool, live *uint64, rows, stride, lo, n int) {
+	for r := range rows {
+		bits := maskRowSIMD(at(mask, r*stride), n)
+		*at(live, r) &^= (lowBits(n) &^ bits) << lo
+	}
+}
+
+// at is the address of element i behind p.
+func at[T any](p *T, i int) *T { return (*T)(unsafe.Add(unsafe.Pointer(p), i*int(unsafe.Sizeof(*p)))) }

@@ -7852,8 +7852,8 @@ end250:
 	ADD $1, R1, R1
 	RET
 
-// addBiasSIMD works like addBiasGeneric.
-TEXT ·addBiasSIMD(SB), NOSPLIT, $0-32
+// addBiasRowSIMD works like addBiasRowGeneric.
+TEXT ·addBiasRowSIMD(SB), NOSPLIT, $0-32
 	MOVD s+0(FP), R0
 	MOVD bias+8(FP), R1
 	MOVD n+16(FP), R2
@@ -7942,8 +7942,8 @@ end256:
 	MOVD R3, live+24(FP)
 	RET
 
-// maskBitsSIMD works like maskBitsGeneric.
-TEXT ·maskBitsSIMD(SB), NOSPLIT, $0-24
+// maskRowSIMD works like maskRowGeneric.
+TEXT ·maskRowSIMD(SB), NOSPLIT, $0-24
 	MOVD mask+0(FP), R0
 	MOVD n+8(FP), R1
 	MOVD $0, R2

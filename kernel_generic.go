@@ -231,26 +231,29 @@ func alibiGeneric(s []float32, slope float32, first int) {
 	}
 }
 
-// addBias is s = s + bias for at most Block keys. It returns a set bit for each key that is
-// not masked by a bias of −Inf.
-func addBiasGeneric(s, bias []float32) (live uint64) {
-	for j, e := range bias {
-		s[j] += e
-		if e != negInf {
-			live |= 1 << j
+// addBias is s = s + bias for n keys of each row; rows of bias are stride apart.
+// It clears bit lo+j of live[r] where a bias of −Inf masks key j.
+func addBiasGeneric(s, bias []float32, live []uint64, rows, stride, lo, n int) {
+	for r := range rows {
+		for j, e := range bias[r*stride:][:n] {
+			s[r*Block+j] += e
+			if e == negInf {
+				live[r] &^= 1 << (lo + j)
+			}
 		}
 	}
-	return live
 }
 
-// maskBits returns a set bit for each true element of at most Block.
-func maskBitsGeneric(mask []bool) (live uint64) {
-	for j, ok := range mask {
-		if ok {
-			live |= 1 << j
+// maskKeys clears bit lo+j of live[r] where element j of row r is false; rows
+// of n elements are stride apart.
+func maskKeysGeneric(mask []bool, live []uint64, rows, stride, lo, n int) {
+	for r := range rows {
+		for j, ok := range mask[r*stride:][:n] {
+			if !ok {
+				live[r] &^= 1 << (lo + j)
+			}
 		}
 	}
-	return live
 }
 
 // weights is dst_j = exp(s_j − m)·r, +0 for keys without a bit in live. A key

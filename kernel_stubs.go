@@ -77,16 +77,6 @@ func softcapSIMD(s *float32, n int, c float32)
 //go:noescape
 func alibiSIMD(s *float32, n int, slope float32, first int)
 
-// addBiasSIMD adds a bias and finds masked keys. It works like addBiasGeneric.
-//
-//go:noescape
-func addBiasSIMD(s, bias *float32, n int) (live uint64)
-
-// maskBitsSIMD packs booleans into bits. It works like maskBitsGeneric.
-//
-//go:noescape
-func maskBitsSIMD(mask *bool, n int) (live uint64)
-
 // weightsSIMD writes softmax probabilities. It works like weightsGeneric.
 //
 //go:noescape

@@ -2,6 +2,7 @@ package attn
 
 import (
 	"runtime/debug"
+	"slices"
 	"testing"
 )
 
@@ -127,15 +128,32 @@ var kernels = []kernelTest{
 		alibi(got, slope, first)
 		alibiGeneric(want, slope, first)
 	}},
-	{"addBias", []dim{size("keys", 0, Block, Block)}, func(c *trial, n []int) {
-		bias := c.input(n[0])
-		got, want := c.output(n[0] + c.IntN(9))
-		live := addBias(got, bias)
-		c.equal("live", live, addBiasGeneric(want, bias))
+	{"addBias", pairDims, func(c *trial, n []int) {
+		rows, keys := n[0], n[1]
+		stride := keys + c.IntN(9)
+		bias := c.input((rows-1)*stride + keys)
+		s, sWant := c.output((rows-1)*Block + keys)
+		live := c.liveBits(rows)
+		got, want := slices.Clone(live), slices.Clone(live)
+		lo := c.IntN(Block - keys + 1)
+		addBias(s, bias, got, rows, stride, lo, keys)
+		addBiasGeneric(sWant, bias, want, rows, stride, lo, keys)
+		for r := range rows {
+			c.equal("live", got[r], want[r])
+		}
 	}},
-	{"maskBits", []dim{size("keys", 0, Block, Block)}, func(c *trial, n []int) {
-		mask := c.inputBools(n[0])
-		c.equal("live", maskBits(mask), maskBitsGeneric(mask))
+	{"maskKeys", pairDims, func(c *trial, n []int) {
+		rows, keys := n[0], n[1]
+		stride := keys + c.IntN(9)
+		mask := c.inputBools((rows-1)*stride + keys)
+		live := c.liveBits(rows)
+		got, want := slices.Clone(live), slices.Clone(live)
+		lo := c.IntN(Block - keys + 1)
+		maskKeys(mask, got, rows, stride, lo, keys)
+		maskKeysGeneric(mask, want, rows, stride, lo, keys)
+		for r := range rows {
+			c.equal("live", got[r], want[r])
+		}
 	}},
 	{"weights", vectorDims, func(c *trial, n []int) {
 		s := c.input(n[0])
@@ -198,6 +216,8 @@ var kernels = []kernelTest{
 }
 
 var vectorDims = []dim{size("n", 0, 99, 3000)}
+
+var pairDims = []dim{size("rows", 1, 20, 50), size("keys", 1, Block, Block)}
 
 var accumulateDims = []dim{
 	size("rows", 1, 99, 99), size("keys", 1, 99, 300), {"cols", 8, 96, 600, 8}, size("gap", 0, 20, 100),

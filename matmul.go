@@ -307,10 +307,11 @@ func (p *projection) unit(i int) {
 	if p.bias == nil {
 		return
 	}
+	var live [1]uint64 // of no use here
 	for r := range rows {
 		for c := 0; c < cols; c += Block {
 			n := min(Block, cols-c)
-			addBias(p.dst.row(b, h, row+r)[first+c:][:n], p.bias[first+c:][:n])
+			addBias(p.dst.row(b, h, row+r)[first+c:][:n], p.bias[first+c:][:n], live[:], 1, 0, 0, n)
 		}
 	}
 }

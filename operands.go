@@ -39,7 +39,7 @@ func updates[T any](x []T, n int) {
 }
 
 // readsRows: n elements of each of some rows. What is between them is not touched.
-func readsRows(x []float32, rows, stride, n int) {
+func readsRows[T any](x []T, rows, stride, n int) {
 	need(x, (rows-1)*stride+n)
 	if sanitizing {
 		for r := range rows {

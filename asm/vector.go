@@ -133,7 +133,7 @@ func (p *program) alibi() {
 func (p *program) addBias() {
 	const at, bias, n, live, shift, bits = R0, R1, R2, R3, R4, R5
 	const negInf, low = Vec(16), Vec(20)
-	p.kernel("addBiasSIMD", 0, "s bias n", "live")
+	p.kernel("addBiasRowSIMD", 0, "s bias n", "live")
 	p.arg("s", at)
 	p.arg("bias", bias)
 	p.arg("n", n)
@@ -176,7 +176,7 @@ func (p *program) addBias() {
 // meet in a bit, so nothing is carried.
 func (p *program) maskBits() {
 	const mask, n, live, shift, bits, gather = R0, R1, R2, R3, R4, R5
-	p.kernel("maskBitsSIMD", 0, "mask n", "live")
+	p.kernel("maskRowSIMD", 0, "mask n", "live")
 	p.arg("mask", mask)
 	p.arg("n", n)
 	p.MovImm(live, 0)

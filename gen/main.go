@@ -29,7 +29,7 @@ func main() {
 	softcapKernel()
 	alibiKernel()
 	addBiasKernel()
-	maskBitsKernel()
+	maskKeysKernel()
 	weightsKernel()
 	allFiniteKernel()
 	dotKernel()

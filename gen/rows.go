@@ -211,14 +211,15 @@ func alibiKernel() {
 	finish()
 }
 
-// addBiasKernel adds first and notes only whether there is a −Inf. Where there
-// is one, a second pass finds out where.
+// addBiasKernel adds first and notes only whether there is a −Inf in the row.
+// Where there is one, a second pass finds out where.
 func addBiasKernel() {
-	TEXT("addBiasSIMD", 4, "func(s, bias *float32, n int) (live uint64)")
-	s, bias, n := param("s"), param("bias"), param("n")
-	some := YMM()
-	VXORPS(some, some, some)
-	add := func(disp int, mask reg.VecVirtual) {
+	TEXT("addBiasSIMD", 4, "func(s, bias *float32, live *uint64, rows, stride, lo, n int)")
+	s, bias, live, rows := param("s"), param("bias"), param("live"), param("rows")
+	stride := param("stride")
+	SHLQ(Imm(2), stride)
+	n, some := GP64(), YMM()
+	add := func(s, bias reg.GPVirtual, disp int, mask reg.VecVirtual) {
 		b, sum, gone := YMM(), YMM(), YMM()
 		load(Mem{Base: bias, Disp: disp}, mask, b)
 		load(Mem{Base: s, Disp: disp}, mask, sum)
@@ -227,84 +228,103 @@ func addBiasKernel() {
 		VCMPPS(Imm(equal), u32(bitsNegInf), b, gone)
 		VORPS(gone, some, some) // lanes behind the mask are 0
 	}
+	Label("row")
+	VXORPS(some, some, some)
+	Load(Param("n"), n)
 	CMPQ(n, imm(block))
 	JNE(LabelRef("ragged"))
 	for v := range block / lanes {
-		add(v*vector, nil)
+		add(s, bias, v*vector, nil)
 	}
 	JMP(LabelRef("added"))
 	Label("ragged")
-	eachVector(n, func(mask reg.VecVirtual) { add(0, mask) }, func() {
-		ADDQ(imm(vector), s)
-		ADDQ(imm(vector), bias)
+	at, from := GP64(), GP64()
+	MOVQ(s, at)
+	MOVQ(bias, from)
+	eachVector(n, func(mask reg.VecVirtual) { add(at, from, 0, mask) }, func() {
+		ADDQ(imm(vector), at)
+		ADDQ(imm(vector), from)
 	})
 	Label("added")
-	live, any := GP64(), GP32()
-	shift := reg.RCX
-	Comment("All n bits, less those where the bias is −Inf.")
-	Load(Param("n"), n)
-	Load(Param("bias"), bias)
-	MOVQ(U32(block), shift)
-	SUBQ(n, shift)
-	MOVQ(I32(-1), live)
-	SHRQ(reg.CL, live)
+	any := GP32()
 	VMOVMSKPS(some, any)
 	TESTL(any, any)
-	JE(LabelRef("found"))
-	XORQ(shift, shift)
-	bits := GP64()
+	JE(LabelRef("next"))
+	Comment("Take the keys with a bias of −Inf out of live.")
+	shift, bits := reg.RCX, GP64()
+	Load(Param("lo"), shift)
+	Load(Param("n"), n)
+	MOVQ(bias, from)
 	eachVector(n, func(mask reg.VecVirtual) {
 		b, gone := YMM(), YMM()
-		load(Mem{Base: bias}, mask, b)
+		load(Mem{Base: from}, mask, b)
 		VCMPPS(Imm(equal), u32(bitsNegInf), b, gone)
 		VMOVMSKPS(gone, bits.As32())
-		SHLQ(reg.CL, bits)
-		NOTQ(bits)
-		ANDQ(bits, live)
+		takeOut(bits, live)
 	}, func() {
-		ADDQ(imm(vector), bias)
+		ADDQ(imm(vector), from)
 		ADDQ(Imm(lanes), shift)
 	})
-	Label("found")
-	Store(live, ReturnIndex(0))
+	Label("next")
+	ADDQ(imm(blockBytes), s)
+	ADDQ(stride, bias)
+	ADDQ(Imm(8), live)
+	DECQ(rows)
+	JNE(LabelRef("row"))
 	finish()
 }
 
-// maskBitsKernel takes 32 booleans at once, then 8, then single ones. A Go bool is a byte of 0 or 1.
-func maskBitsKernel() {
-	TEXT("maskBitsSIMD", 4, "func(mask *bool, n int) (live uint64)")
-	at, n := param("mask"), param("n")
-	live, bits, shift := GP64(), GP64(), reg.RCX
-	XORQ(live, live)
-	XORQ(shift, shift)
+// takeOut clears bits, shifted by CL, in the row's live keys.
+func takeOut(bits, live reg.GPVirtual) {
+	SHLQ(reg.CL, bits)
+	NOTQ(bits)
+	ANDQ(bits, Mem{Base: live})
+}
+
+// maskKeysKernel takes 32 booleans at once, then 8, then single ones. A Go bool is a byte of 0 or 1.
+func maskKeysKernel() {
+	TEXT("maskKeysSIMD", 4, "func(mask *bool, live *uint64, rows, stride, lo, n int)")
+	mask, live, rows, stride := param("mask"), param("live"), param("rows"), param("stride")
+	at, n, bits, shift := GP64(), GP64(), GP64(), reg.RCX
+	Label("row")
+	MOVQ(mask, at)
+	Load(Param("n"), n)
+	Load(Param("lo"), shift)
 	step := func(size int, load func()) {
 		loop, end := fmt.Sprintf("by%d", size), fmt.Sprintf("by%dEnd", size)
 		Label(loop)
 		CMPQ(n, imm(size))
 		JL(LabelRef(end))
-		load()
-		SHLQ(reg.CL, bits)
-		ORQ(bits, live)
+		load() // a bit for each key that is masked
+		takeOut(bits, live)
 		ADDQ(imm(size), at)
 		ADDQ(imm(size), shift)
 		SUBQ(imm(size), n)
 		JMP(LabelRef(loop))
 		Label(end)
 	}
+	zero := YMM()
+	VPXOR(zero, zero, zero)
 	step(32, func() {
 		v := YMM()
-		VMOVDQU(Mem{Base: at}, v)
-		VPSLLW(Imm(7), v, v)
+		VPCMPEQB(Mem{Base: at}, zero, v)
 		VPMOVMSKB(v, bits.As32())
 	})
 	step(8, func() {
 		v := XMM()
 		VMOVQ(Mem{Base: at}, v)
-		VPSLLW(Imm(7), v, v)
+		VPCMPEQB(zero.AsX(), v, v)
 		VPMOVMSKB(v, bits.As32())
+		ANDQ(U32(0xff), bits)
 	})
-	step(1, func() { MOVBQZX(Mem{Base: at}, bits) })
-	Store(live, ReturnIndex(0))
+	step(1, func() {
+		MOVBQZX(Mem{Base: at}, bits)
+		XORQ(Imm(1), bits)
+	})
+	ADDQ(stride, mask)
+	ADDQ(Imm(8), live)
+	DECQ(rows)
+	JNE(LabelRef("row"))
 	finish()
 }
 
