@@ -1,6 +1,7 @@
-//go:build !race
+//go:build !race && !asan && !msan
 
-// With the race detector sync.Pool drops memory at random, on purpose.
+// With the race detector sync.Pool drops memory at random, on purpose; for the
+// other sanitizers the compiler moves local variables to the heap.
 
 package attn
 

@@ -57,7 +57,7 @@ func (w *scratch) loadKeys(p *plan, c *chunk, b *block) (k []float32, stride int
 	if p.cache != nil {
 		return p.cache.blockKeys(c.b, c.kv, b.first), 0
 	}
-	if c.rows <= rawRows && p.k.SL > 0 {
+	if c.rows <= rawRows && p.k.SL > 0 && p.d <= rawInner {
 		return p.k.Data[p.k.offset(c.b, c.kv, b.first):], p.k.SL
 	}
 	from := b.lo / panel * panel // panels begin at multiples of panel

@@ -6,8 +6,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 )
 
-// The constants of exp. The generator of the arm64 kernels reads them from this
-// file; that of the amd64 kernels has a copy.
+// The constants of exp. The generators of assembly read them, and those of
+// tanh32, from this file.
 //
 // exp(x) = 2ⁿ·exp(r), n = round(x/ln 2), r = x − n·ln 2. Adding expBias to
 // x/ln 2 rounds it to an integer and leaves n+127, the biased exponent of 2ⁿ,
@@ -29,6 +29,10 @@ const (
 
 	// expMin is the least x for which exp(x) ≥ 2⁻¹²⁶, the least normal number.
 	expMin = -0x1.5d589ep+6
+
+	// exp(x) is +Inf from expInf on, and +0 up to expZero.
+	expInf  = 89
+	expZero = -104
 )
 
 // expReduced returns the polynomial's exp(r) and the rounded t = n + expBias.
@@ -58,11 +62,11 @@ func expFlush(x float32) float32 {
 // exp32 is exp over all of float32, with gradual underflow. The factor 2ⁿ is
 // applied in two halves because n+127 may lie outside the exponent's range.
 func exp32(x float32) float32 {
-	if x > 89 {
-		x = 89 // overflows to +Inf below
+	if x > expInf {
+		x = expInf
 	}
-	if x < -104 {
-		x = -104 // underflows to +0 below
+	if x < expZero {
+		x = expZero
 	}
 	p, t := expReduced(x)
 	n := int32(math.Float32bits(t)) - int32(math.Float32bits(expBias))
@@ -71,10 +75,12 @@ func exp32(x float32) float32 {
 	return float32(p * math.Float32frombits(uint32(n-h+127)<<23))
 }
 
-// tanh32 is odd; for |x| < 0.625 a polynomial x + x³·P(x²), beyond it
+// tanh32 is odd; for |x| < tanhCut a polynomial x + x³·P(x²), beyond it
 // 1 − 2e/(1+e) with e = exp(−2|x|), where nothing cancels.
 func tanh32(x float32) float32 {
 	const (
+		tanhCut = 0.625
+
 		c0 = -0x1.555532p-2
 		c1 = 0x1.110726p-3
 		c2 = -0x1.b83c5ap-5
@@ -83,7 +89,7 @@ func tanh32(x float32) float32 {
 	)
 	a := math.Float32frombits(math.Float32bits(x) &^ (1 << 31))
 	var y float32
-	if a < 0.625 {
+	if a < tanhCut {
 		z := float32(a * a)
 		p := f32.FMA(c4, z, c3)
 		p = f32.FMA(p, z, c2)

@@ -46,6 +46,10 @@ func packKeys(dst, k []float32, stride, n, d int) {
 		packKeysGeneric(dst, k, stride, n, d)
 		return
 	}
+	if n*d > callCopies {
+		cutPackKeys(dst, k, stride, n, d)
+		return
+	}
 	packKeysSIMD(&dst[0], &k[0], stride, n, d)
 }
 
@@ -54,6 +58,10 @@ func packValues(dst, v []float32, stride, n, d int) {
 	readsRows(v, n, stride, d)
 	if active == generic {
 		packValuesGeneric(dst, v, stride, n, d)
+		return
+	}
+	if n*d > callCopies {
+		cutPackValues(dst, v, stride, n, d)
 		return
 	}
 	packValuesSIMD(&dst[0], &v[0], stride, n, d)
@@ -77,6 +85,10 @@ func score(s, q, k []float32, rows, d, panels int) {
 		scoreGeneric(s, q, k, rows, d, panels)
 		return
 	}
+	if rows*d*panels*panel > callProducts || d > callInner {
+		cutScore(s, q, k, rows, d, panels)
+		return
+	}
 	scoreSIMD(&s[0], &q[0], &k[0], rows, d, panels)
 }
 
@@ -86,6 +98,10 @@ func scoreRows(s, q, k []float32, rows, d, stride, n int) {
 	readsRows(k, n, stride, d)
 	if active == generic {
 		scoreRowsGeneric(s, q, k, rows, d, stride, n)
+		return
+	}
+	if rows*d*n > callRawProducts && d <= rawInner {
+		cutScoreRows(s, q, k, rows, d, stride, n)
 		return
 	}
 	scoreRowsSIMD(&s[0], &q[0], &k[0], rows, d, stride, n)
@@ -122,6 +138,10 @@ func accumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *values)
 		accumulateGeneric(o, p, v, alpha, rows, oStride, pStride, b)
 		return
 	}
+	if rows*b.keys*b.cols > callProducts {
+		cutAccumulate(o, p, v, alpha, rows, oStride, pStride, b, plain)
+		return
+	}
 	var a *float32
 	if alpha != nil {
 		reads(alpha, rows)
@@ -139,6 +159,10 @@ func accumulateMasked(o, p, v, alpha []float32, rows, oStride, pStride int, b *v
 		accumulateMaskedGeneric(o, p, v, alpha, rows, oStride, pStride, b)
 		return
 	}
+	if rows*b.keys*b.cols > callProducts {
+		cutAccumulate(o, p, v, alpha, rows, oStride, pStride, b, masked)
+		return
+	}
 	accumulateMaskedSIMD(&o[0], &p[0], &v[0], &alpha[0], rows, oStride, pStride, b)
 }
 
@@ -149,6 +173,10 @@ func scale(dst, x []float32, f float32) {
 		scaleGeneric(dst, x, f)
 		return
 	}
+	if len(x) > callElements {
+		cutScale(dst, x, f)
+		return
+	}
 	scaleSIMD(&dst[0], &x[0], len(x), f)
 }
 
@@ -157,6 +185,10 @@ func merge(o, b []float32, x, y float32) {
 	reads(b, len(b))
 	if active == generic || len(b) == 0 {
 		mergeGeneric(o, b, x, y)
+		return
+	}
+	if len(b) > callElements {
+		cutMerge(o, b, x, y)
 		return
 	}
 	mergeSIMD(&o[0], &b[0], len(b), x, y)
@@ -237,6 +269,9 @@ func allFinite(x []float32) bool {
 	if active == generic || len(x) == 0 {
 		return allFiniteGeneric(x)
 	}
+	if len(x) > callElements {
+		return cutAllFinite(x)
+	}
 	return allFiniteSIMD(&x[0], len(x))
 }
 
@@ -254,6 +289,9 @@ func maxOf(x []float32) float32 {
 	if active == generic || len(x) == 0 {
 		return maxOfGeneric(x)
 	}
+	if len(x) > callElements {
+		return cutMaxOf(x)
+	}
 	return maxOfSIMD(&x[0], len(x))
 }
 
@@ -262,6 +300,10 @@ func exp(dst, x []float32) {
 	writes(dst, len(x))
 	if active == generic || len(x) == 0 {
 		expGeneric(dst, x)
+		return
+	}
+	if len(x) > callElements {
+		cutExp(dst, x)
 		return
 	}
 	expSIMD(&dst[0], &x[0], len(x))
@@ -273,6 +315,9 @@ func expSum(dst, x []float32, top float32) float32 {
 	if active == generic || len(x) == 0 {
 		return expSumGeneric(dst, x, top)
 	}
+	if len(x) > callElements {
+		return cutExpSum(dst, x, top)
+	}
 	return expSumSIMD(&dst[0], &x[0], len(x), top)
 }
 
@@ -280,6 +325,9 @@ func sumExp(x []float32, top float32) float32 {
 	reads(x, len(x))
 	if active == generic || len(x) == 0 {
 		return sumExpGeneric(x, top)
+	}
+	if len(x) > callElements {
+		return cutSumExp(x, top)
 	}
 	return sumExpSIMD(&x[0], len(x), top)
 }

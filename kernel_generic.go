@@ -312,15 +312,15 @@ func expGeneric(dst, x []float32) {
 func expSumGeneric(dst, x []float32, top float32) float32 {
 	var sum [16]float32
 	for i, e := range x {
-		dst[i] = expFlush(atMost89(e - top))
+		dst[i] = expFlush(atMostExpInf(e - top))
 		sum[i%16] += dst[i]
 	}
 	return fold(sum[:])
 }
 
-func atMost89(x float32) float32 {
-	if x > 89 {
-		return 89
+func atMostExpInf(x float32) float32 {
+	if x > expInf {
+		return expInf
 	}
 	return x
 }
@@ -329,7 +329,7 @@ func atMost89(x float32) float32 {
 func sumExpGeneric(x []float32, top float32) float32 {
 	var sum [16]float32
 	for i, e := range x {
-		sum[i%16] += expFlush(atMost89(e - top))
+		sum[i%16] += expFlush(atMostExpInf(e - top))
 	}
 	return fold(sum[:])
 }

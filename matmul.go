@@ -12,9 +12,6 @@ const (
 
 	// productCols columns of b are done at a time.
 	productCols = 128
-
-	// productCall bounds the FMAs of one kernel call, which cannot be preempted.
-	productCall = 1 << 19
 )
 
 // MatMul computes the matrix products dst = a·b of each batch and head, as in
@@ -162,12 +159,10 @@ func addProduct(dst, a, b []float32, rows, dstStride, aStride int, b0 *values) {
 
 // addRows is addProduct for at most productRows rows.
 func addRows(dst, a, b []float32, rows, dstStride, aStride int, b0 *values) {
-	step := max(1, productCall/(rows*b0.keys*panel)) * panel
 	whole := b0.cols / 8 * 8
 	part := *b0
-	for c := 0; c < whole; c += step {
-		part.cols = min(step, whole-c)
-		accumulate(dst[c:], a, b[c/panel*b0.panelStride:], nil, rows, dstStride, aStride, &part)
+	if part.cols = whole; whole > 0 {
+		accumulate(dst, a, b, nil, rows, dstStride, aStride, &part)
 	}
 	if whole == b0.cols {
 		return

@@ -2,13 +2,7 @@ package main
 
 import (
 	"fmt"
-	"go/ast"
-	"go/constant"
-	"go/parser"
-	"go/token"
-	"go/types"
 	"math"
-	"path/filepath"
 
 	"github.com/seed-1415985d/attn/asm/neon"
 )
@@ -29,44 +23,6 @@ const (
 	bitsSign   = 0x80000000
 )
 
-// elementary names the constants of elementary.go that the kernels use.
-var elementary = []string{"log2E", "ln2Hi", "ln2Lo", "expBias", "expC2", "expC3", "expC4", "expC5", "expC6", "expMin",
-	"c0", "c1", "c2", "c3", "c4"} // those of tanh32
-
-// readConstants evaluates the constants of elementary.go, so that they are
-// written once. The file alone does not type-check; its constants do.
-func readConstants(folder string) (map[string]float32, error) {
-	files := token.NewFileSet()
-	file, err := parser.ParseFile(files, filepath.Join(folder, "elementary.go"), nil, 0)
-	if err != nil {
-		return nil, err
-	}
-	info := types.Info{Defs: map[*ast.Ident]types.Object{}}
-	lenient := types.Config{Error: func(error) {}, Importer: nothing{}}
-	lenient.Check("attn", files, []*ast.File{file}, &info)
-	values := map[string]float32{}
-	for _, object := range info.Defs {
-		if c, ok := object.(*types.Const); ok {
-			if c.Val().Kind() == constant.Float || c.Val().Kind() == constant.Int {
-				values[c.Name()], _ = constant.Float32Val(c.Val())
-			}
-		}
-	}
-	for _, name := range elementary {
-		if _, ok := values[name]; !ok {
-			return nil, fmt.Errorf("elementary.go has no constant %s", name)
-		}
-	}
-	return values, nil
-}
-
-// nothing imports no package.
-type nothing struct{}
-
-func (nothing) Import(path string) (*types.Package, error) {
-	return nil, fmt.Errorf("%s is not needed", path)
-}
-
 // row is a vector of the constant table.
 type row struct {
 	words  [lanes]uint32
@@ -85,7 +41,7 @@ func (p *program) float(x float32) int {
 
 // value is the offset of a constant of elementary.go, in all lanes.
 func (p *program) value(name string) int {
-	return p.tableRow(name, repeat(math.Float32bits(p.values[name])))
+	return p.tableRow(name, repeat(math.Float32bits(p.values.Get(name))))
 }
 
 // words is the offset of four words.
@@ -110,7 +66,7 @@ func (p *program) bitsOfLanes(v int) int {
 
 // reduction holds log2E, ln2Hi and ln2Lo in lanes 0, 1 and 2, for instructions by element.
 func (p *program) reduction() int {
-	bits := func(name string) uint32 { return math.Float32bits(p.values[name]) }
+	bits := func(name string) uint32 { return math.Float32bits(p.values.Get(name)) }
 	return p.words("log2E ln2Hi ln2Lo", bits("log2E"), bits("ln2Hi"), bits("ln2Lo"), 0)
 }
 

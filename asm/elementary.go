@@ -97,7 +97,7 @@ func (p *program) expFlush(e expRegs) {
 }
 
 // expFull leaves exp(x) in e.p with gradual underflow: 2ⁿ in two factors. hi,
-// lo and one27 hold 89, −104 and the integer 127.
+// lo and one27 hold expInf, expZero and the integer 127.
 func (p *program) expFull(e expRegs, hi, lo, one27 neon.Vec) {
 	for _, x := range e.x {
 		p.Fmin(x, x, hi) // NaN stays NaN
@@ -131,7 +131,7 @@ type tanhRegs struct {
 	e    expRegs // e.x is a work register
 	one  neon.Vec
 	two  neon.Vec
-	cut  neon.Vec // 0.625
+	cut  neon.Vec // tanhCut
 	sign neon.Vec
 }
 

@@ -10,6 +10,9 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+
+	"github.com/seed-1415985d/attn/internal/constants"
 )
 
 func main() {
@@ -23,7 +26,7 @@ func main() {
 
 // generate returns the text of kernel_arm64.s for the package in a folder.
 func generate(folder string) ([]byte, error) {
-	values, err := readConstants(folder)
+	values, err := constants.Read(filepath.Join(folder, "elementary.go"))
 	if err != nil {
 		return nil, err
 	}

@@ -144,7 +144,7 @@ func (p *program) sumExponentials(keep bool) {
 	}
 	p.loadTable()
 	p.expConstants(e)
-	p.constant(most, p.float(89))
+	p.constant(most, p.float(p.values.Get("expInf")))
 	for _, s := range sum {
 		p.Zero(s)
 	}

@@ -89,7 +89,7 @@ func (p *program) softcap() {
 	p.expConstants(r.e)
 	p.constant(r.one, p.float(1))
 	p.constant(r.two, p.float(2))
-	p.constant(r.cut, p.float(0.625))
+	p.constant(r.cut, p.float(p.values.Get("tanhCut")))
 	p.constant(r.sign, p.words("−0", bitsSign, bitsSign, bitsSign, bitsSign))
 	p.each(n, 2, func(s span) {
 		p.load(s, r.x, at)
@@ -249,8 +249,8 @@ func (p *program) exp() {
 	p.arg("n", n)
 	p.loadTable()
 	p.expConstants(e)
-	p.constant(hi, p.float(89))
-	p.constant(lo, p.float(-104))
+	p.constant(hi, p.float(p.values.Get("expInf")))
+	p.constant(lo, p.float(p.values.Get("expZero")))
 	p.constant(one27, p.words("127", 127, 127, 127, 127))
 	p.each(n, 4, func(s span) {
 		e := e.of(s)

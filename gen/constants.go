@@ -5,6 +5,8 @@ import (
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
+
+	"github.com/seed-1415985d/attn/internal/constants"
 )
 
 // Layout shared with package attn.
@@ -18,32 +20,22 @@ const (
 	blockBytes = 4 * block
 )
 
-// The constants of elementary.go. A test of package attn holds the two equal,
-// through the bits that the kernels return.
-const (
-	log2E = 0x1.715476p+0
-	ln2Hi = 0x1.62e4p-1
-	ln2Lo = 0x1.7f7d1cp-20
+// elementary is the constants of elementary.go. The program runs in gen/.
+var elementary = func() constants.Values {
+	values, err := constants.Read("../elementary.go")
+	if err != nil {
+		panic(err)
+	}
+	return values
+}()
 
-	expBias = 0x1.8p+23 + 127
-	expC2   = 0x1.fffffcp-2
-	expC3   = 0x1.555492p-3
-	expC4   = 0x1.5558f2p-5
-	expC5   = 0x1.123a20p-7
-	expC6   = 0x1.6a23d0p-10
-	expMin  = -0x1.5d589ep+6
-
-	tanhC0 = -0x1.555532p-2
-	tanhC1 = 0x1.110726p-3
-	tanhC2 = -0x1.b83c5ap-5
-	tanhC3 = 0x1.52269cp-6
-	tanhC4 = -0x1.75e1cep-8
-)
+// value is a vector constant in memory: all lanes a constant of elementary.go.
+func value(name string) Mem { return f32(elementary.Get(name)) }
 
 var broadcasts = map[uint32]Mem{}
 
 // f32 is a vector constant in memory: all lanes x.
-func f32(x float64) Mem { return u32(math.Float32bits(float32(x))) }
+func f32(x float32) Mem { return u32(math.Float32bits(x)) }
 
 // u32 is a vector constant in memory: all lanes the bits x.
 func u32(x uint32) Mem {

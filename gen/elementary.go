@@ -10,21 +10,21 @@ import (
 // polynomial and t = n + expBias.
 func expReduced(x, t, p reg.VecVirtual) {
 	n := YMM()
-	VMOVUPS(f32(log2E), t)
-	VFMADD213PS(f32(expBias), x, t) // t = x·log₂e + bias
-	VSUBPS(f32(expBias), t, n)
-	VFNMADD231PS(f32(ln2Hi), n, x)
-	VFNMADD231PS(f32(ln2Lo), n, x)
-	VMOVUPS(f32(expC6), p)
-	for _, c := range []float64{expC5, expC4, expC3, expC2, 1, 1} {
-		VFMADD213PS(f32(c), x, p)
+	VMOVUPS(value("log2E"), t)
+	VFMADD213PS(value("expBias"), x, t) // t = x·log₂e + bias
+	VSUBPS(value("expBias"), t, n)
+	VFNMADD231PS(value("ln2Hi"), n, x)
+	VFNMADD231PS(value("ln2Lo"), n, x)
+	VMOVUPS(value("expC6"), p)
+	for _, c := range []Mem{value("expC5"), value("expC4"), value("expC3"), value("expC2"), f32(1), f32(1)} {
+		VFMADD213PS(c, x, p)
 	}
 }
 
 // expFlush returns exp(x), +0 below expMin, for x ≤ 0 or NaN. x is used up.
 func expFlush(x reg.VecVirtual) reg.VecVirtual {
 	t, p, keep := YMM(), YMM(), YMM()
-	VCMPPS(Imm(notLess), f32(expMin), x, keep)
+	VCMPPS(Imm(notLess), value("expMin"), x, keep)
 	expReduced(x, t, p)
 	VPSLLD(Imm(23), t, t) // 2ⁿ
 	VMULPS(t, p, p)
@@ -38,8 +38,8 @@ type expGroup struct{ bias, log2E, one reg.VecVirtual }
 
 func newExpGroup() *expGroup {
 	e := &expGroup{bias: YMM(), log2E: YMM(), one: YMM()}
-	VMOVUPS(f32(expBias), e.bias)
-	VMOVUPS(f32(-log2E), e.log2E)
+	VMOVUPS(value("expBias"), e.bias)
+	VMOVUPS(f32(-elementary.Get("log2E")), e.log2E)
 	VMOVUPS(f32(1), e.one)
 	return e
 }
@@ -54,22 +54,22 @@ func (e *expGroup) emit(y [expWidth]reg.VecVirtual) (p [expWidth]reg.VecVirtual)
 	}
 	each(func(i int) {
 		keep[i], t[i], p[i] = YMM(), YMM(), YMM()
-		VCMPPS(Imm(notGreater), f32(-expMin), y[i], keep[i])
+		VCMPPS(Imm(notGreater), f32(-elementary.Get("expMin")), y[i], keep[i])
 	})
 	each(func(i int) {
 		VMOVAPS(y[i], t[i])
 		VFMADD213PS(e.bias, e.log2E, t[i]) // t = −y·log₂e + bias
 	})
-	each(func(i int) { VSUBPS(e.bias, t[i], p[i]) })           // n
-	each(func(i int) { VFNMSUB231PS(f32(ln2Hi), p[i], y[i]) }) // r = −n·ln2Hi − y
-	each(func(i int) { VFNMADD231PS(f32(ln2Lo), p[i], y[i]) }) // r = r − n·ln2Lo
+	each(func(i int) { VSUBPS(e.bias, t[i], p[i]) })               // n
+	each(func(i int) { VFNMSUB231PS(value("ln2Hi"), p[i], y[i]) }) // r = −n·ln2Hi − y
+	each(func(i int) { VFNMADD231PS(value("ln2Lo"), p[i], y[i]) }) // r = r − n·ln2Lo
 	each(func(i int) {
-		VMOVUPS(f32(expC6), p[i])
-		VFMADD213PS(f32(expC5), y[i], p[i])
+		VMOVUPS(value("expC6"), p[i])
+		VFMADD213PS(value("expC5"), y[i], p[i])
 	})
 	each(func(i int) { VPSLLD(Imm(23), t[i], t[i]) }) // 2ⁿ
-	for _, c := range []float64{expC4, expC3, expC2} {
-		each(func(i int) { VFMADD213PS(f32(c), y[i], p[i]) })
+	for _, c := range []Mem{value("expC4"), value("expC3"), value("expC2")} {
+		each(func(i int) { VFMADD213PS(c, y[i], p[i]) })
 	}
 	for range 2 {
 		each(func(i int) { VFMADD213PS(e.one, y[i], p[i]) })
@@ -83,12 +83,12 @@ func (e *expGroup) emit(y [expWidth]reg.VecVirtual) (p [expWidth]reg.VecVirtual)
 func expFull(x reg.VecVirtual) reg.VecVirtual {
 	t, p, h := YMM(), YMM(), YMM()
 	lo, hi := YMM(), YMM()
-	VMOVUPS(f32(-104), lo)
+	VMOVUPS(value("expZero"), lo)
 	VMAXPS(x, lo, x) // the second operand, here x, wins if it is NaN
-	VMOVUPS(f32(89), hi)
+	VMOVUPS(value("expInf"), hi)
 	VMINPS(x, hi, x)
 	expReduced(x, t, p)
-	VPSUBD(f32(expBias), t, t) // n
+	VPSUBD(value("expBias"), t, t) // n
 	VPSRAD(Imm(1), t, h)
 	VPSUBD(h, t, t)
 	for _, n := range []reg.VecVirtual{h, t} {
@@ -118,14 +118,14 @@ func tanh(x reg.VecVirtual) reg.VecVirtual {
 	Comment("|x| < 0.625: x + x³·P(x²)")
 	z, p := YMM(), YMM()
 	VMULPS(a, a, z)
-	VMOVUPS(f32(tanhC4), p)
-	for _, c := range []float64{tanhC3, tanhC2, tanhC1, tanhC0} {
-		VFMADD213PS(f32(c), z, p)
+	VMOVUPS(value("c4"), p)
+	for _, c := range []Mem{value("c3"), value("c2"), value("c1"), value("c0")} {
+		VFMADD213PS(c, z, p)
 	}
 	VMULPS(a, z, z)
 	VFMADD213PS(a, z, p)
 
-	VCMPPS(Imm(lessThan), f32(0.625), a, small)
+	VCMPPS(Imm(lessThan), value("tanhCut"), a, small)
 	VBLENDVPS(small, p, y, y)
 	VORPS(x, y, y)
 	return y

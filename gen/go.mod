@@ -2,7 +2,10 @@ module github.com/seed-1415985d/attn/gen
 
 go 1.25
 
-require github.com/mmcloughlin/avo v0.5.0
+require (
+	github.com/mmcloughlin/avo v0.5.0
+	github.com/seed-1415985d/attn v0.0.0
+)
 
 require (
 	golang.org/x/mod v0.23.0 // indirect

@@ -156,7 +156,7 @@ func expSumKernel(name string, keep bool) {
 		v, limit := YMM(), YMM()
 		load(Mem{Base: x}, mask, v)
 		VSUBPS(top, v, v)
-		VMOVUPS(f32(89), limit)
+		VMOVUPS(value("expInf"), limit)
 		VMINPS(v, limit, v) // v wins if it is NaN
 		p := expFlush(v)
 		if keep {

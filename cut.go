@@ -1,0 +1,211 @@
+package attn
+
+// Assembly cannot be preempted, and the garbage collector waits for it. So no
+// assembly call may last longer than 100 µs on the slowest CPU that the
+// assembly is for: one with a single 4-lane FMA a cycle at 1.5 GHz. The functions
+// in this file cut larger calls; where they cut does not change a bit.
+const (
+	// callProducts bounds the multiply-adds of one call: 87 µs on that CPU.
+	callProducts = 1 << 19
+
+	// callRawProducts bounds those of scoreRows, which goes through keys in rows and
+	// is slower by an order of magnitude.
+	callRawProducts = 1 << 15
+
+	// rawInner is the dimension up to which keys are read in rows: there, 8 of
+	// them times rawRows queries are one call.
+	rawInner = callRawProducts / 8 / rawRows
+
+	// callCopies bounds the elements that one call packs.
+	callCopies = 1 << 16
+
+	// callElements bounds the elements of a vector function, with up to five
+	// cycles for each.
+	callElements = 1 << 14
+
+	// callInner bounds the length of a chain of multiply-adds, each of which
+	// waits about four cycles for the one before.
+	callInner = 1 << 13
+
+	// cutRows: calls are cut at multiples of it where possible, so that all but
+	// the last have whole tiles of registers.
+	cutRows = 12
+)
+
+func cutPackKeys(dst, k []float32, stride, n, d int) {
+	const step = callCopies / panel
+	for j := 0; j < n; j += panel {
+		for x := 0; x < d; x += step {
+			packKeys(dst[j*d+x*panel:], k[j*stride+x:], stride, min(panel, n-j), min(step, d-x))
+		}
+	}
+}
+
+func cutPackValues(dst, v []float32, stride, n, d int) {
+	const step = callCopies / Block
+	for c := 0; c < d; c += step {
+		packValues(dst[c*Block:], v[c:], stride, n, min(step, d-c))
+	}
+}
+
+// cutScore takes fewer rows at a time.
+func cutScore(s, q, k []float32, rows, d, panels int) {
+	if d > callInner {
+		chainScore(s, q, k, rows, d, panels)
+		return
+	}
+	step := callProducts / (d * panels * panel)
+	if step > cutRows {
+		step -= step % cutRows
+	}
+	for r := 0; r < rows; r += step {
+		score(s[r*Block:], q[r*d:], k, min(step, rows-r), d, panels)
+	}
+}
+
+// chainScore takes a part of the dimension at a time. Packed keys have the form
+// of values, with the dimension in the place of keys, so accumulate can go on
+// with the chains where the part before has left them.
+func chainScore(s, q, k []float32, rows, d, panels int) {
+	for r := range rows {
+		clear(s[r*Block:][:panels*panel])
+	}
+	const step = 512
+	for x := 0; x < d; x += step {
+		part := values{keys: min(step, d-x), cols: panels * panel, stride: panel, panelStride: d * panel}
+		accumulate(s, q[x:], k[x*panel:], nil, rows, Block, d, &part)
+	}
+}
+
+// cutScoreRows takes fewer keys at a time, or if there are few, fewer rows. d is
+// at most rawInner.
+func cutScoreRows(s, q, k []float32, rows, d, stride, n int) {
+	if keys := max(8, callRawProducts/(rows*d)/8*8); keys < n {
+		for j := 0; j < n; j += keys {
+			scoreRows(s[j:], q, k[j*stride:], rows, d, stride, min(keys, n-j))
+		}
+		return
+	}
+	step := callRawProducts / (d * n)
+	for r := 0; r < rows; r += step {
+		scoreRows(s[r*Block:], q[r*d:], k, min(step, rows-r), d, stride, n)
+	}
+}
+
+// cutAccumulate takes fewer columns at a time, so that a panel of values stays
+// in the cache for all rows, or one panel and fewer rows.
+func cutAccumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *values, kernel accumulateKernel) {
+	cols := max(panel, callProducts/(rows*b.keys)/panel*panel)
+	step := max(1, min(rows, callProducts/(b.keys*min(cols, b.cols))))
+	part := *b
+	for c := 0; c < b.cols; c += cols {
+		part.cols = min(cols, b.cols-c)
+		values := v[c/panel*b.panelStride:]
+		for r := 0; r < rows; r += step {
+			n, factors := min(step, rows-r), alpha
+			if alpha != nil {
+				factors = alpha[r:]
+			}
+			if kernel == masked {
+				accumulateMasked(o[r*oStride+c:], p[r*pStride:], values, factors, n, oStride, pStride, &part)
+			} else {
+				accumulate(o[r*oStride+c:], p[r*pStride:], values, factors, n, oStride, pStride, &part)
+			}
+		}
+	}
+}
+
+type accumulateKernel int
+
+const (
+	plain accumulateKernel = iota
+	masked
+)
+
+func cutScale(dst, x []float32, f float32) {
+	for from := 0; from < len(x); from += callElements {
+		to := min(len(x), from+callElements)
+		scale(dst[from:], x[from:to], f)
+	}
+}
+
+func cutMerge(o, b []float32, x, y float32) {
+	for from := 0; from < len(b); from += callElements {
+		to := min(len(b), from+callElements)
+		merge(o[from:], b[from:to], x, y)
+	}
+}
+
+func cutExp(dst, x []float32) {
+	for from := 0; from < len(x); from += callElements {
+		to := min(len(x), from+callElements)
+		exp(dst[from:], x[from:to])
+	}
+}
+
+func cutAllFinite(x []float32) bool {
+	for from := 0; from < len(x); from += callElements {
+		to := min(len(x), from+callElements)
+		if !allFinite(x[from:to]) {
+			return false
+		}
+	}
+	return true
+}
+
+func cutMaxOf(x []float32) float32 {
+	top := negInf
+	for from := 0; from < len(x); from += callElements {
+		to := min(len(x), from+callElements)
+		e := maxOf(x[from:to])
+		if e != e {
+			return e
+		}
+		top = max(top, e)
+	}
+	return top
+}
+
+func cutExpSum(dst, x []float32, top float32) float32 {
+	var sum lanes
+	for from := 0; from < len(x); from += callElements {
+		to := min(len(x), from+callElements)
+		expSum(dst[from:], x[from:to], top)
+		sum.add(dst[from:to])
+	}
+	return fold(sum[:])
+}
+
+func cutSumExp(x []float32, top float32) float32 {
+	var sum lanes
+	var buffer [1024]float32
+	for len(x) > 0 {
+		n := min(len(x), len(buffer))
+		expSum(buffer[:n], x[:n], top)
+		sum.add(buffer[:n])
+		x = x[n:]
+	}
+	return fold(sum[:])
+}
+
+// lanes are partial sums by index mod 16.
+type lanes [16]float32
+
+// add adds numbers whose index begins with a multiple of 16. FMA(1, e, sum) is
+// e + sum, so accumulate adds rows of 16.
+func (l *lanes) add(x []float32) {
+	if rows := len(x) / len(l); rows > 0 {
+		layout := values{keys: rows, cols: len(l), stride: len(l), panelStride: panel}
+		accumulate(l[:], ones[:rows], x, nil, 1, len(l), rows, &layout)
+	}
+	for i, e := range x[len(x)/len(l)*len(l):] {
+		l[i] += e
+	}
+}
+
+var ones = func() (x [callElements / 16]float32) {
+	for i := range x {
+		x[i] = 1
+	}
+	return x
+}()

@@ -1,0 +1,187 @@
+package attn
+
+import (
+	"math"
+	"runtime"
+	"runtime/metrics"
+	"sync"
+	"testing"
+)
+
+// The slowest CPU that the assembly is for, see cut.go.
+const (
+	slowestHertz   = 1.5e9
+	slowestLanes   = 4
+	longestSeconds = 100e-6
+)
+
+// What a kernel call may do at most takes no longer than 100 µs on the slowest CPU.
+func TestAssemblyCallsAreShort(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		cycles float64
+	}{
+		{"products", callProducts / slowestLanes},
+		{"products with keys in rows", 16 * callRawProducts / slowestLanes},
+		{"one chain of products", 4 * callInner},
+		{"elements packed", 2 * callCopies},                 // 2 GB/s from memory at 1.5 GHz is 3 cycles for 4 bytes, and most come from the cache
+		{"elements of a vector function", 8 * callElements}, // exp of 4 lanes: 32 cycles
+		{"softmax of a tile", 16 * tileRows * Block},
+		{"softmax of rows", 16 * diagonalRows * Block},
+	} {
+		if s := c.cycles / slowestHertz; s > longestSeconds {
+			t.Errorf("%s: %.0f µs, want at most %.0f", c.name, s*1e6, longestSeconds*1e6)
+		}
+	}
+}
+
+// Where calls are cut does not change a bit.
+func TestCutCallsEqualGeneric(t *testing.T) {
+	r := random("cut")
+	c := newTrial(t, r)
+	for _, n := range [][3]int{{1, callInner + 1, 64}, {2, 3*callInner + 5, 17}, {99, 700, 64}, {48, callInner, 3}, {48, rawInner, 5}, {5, 600, 64}} {
+		c.reset()
+		rows, d, keys := n[0], n[1], n[2]
+		panels := roundUp(keys, panel) / panel
+		q, k := c.input(rows*d), c.input(keys*d)
+		packed, packedWant := c.output(panels * panel * d)
+		packKeys(packed, k, d, keys, d)
+		packKeysGeneric(packedWant, k, d, keys, d)
+		s, sWant := c.output(rows * Block)
+		score(s, q, packedWant, rows, d, panels)
+		scoreGeneric(sWant, q, packedWant, rows, d, panels)
+		if d <= rawInner {
+			raw, rawWant := c.output(rows * Block)
+			scoreRows(raw, q, k, rows, d, d, keys)
+			scoreRowsGeneric(rawWant, q, k, rows, d, d, keys)
+		}
+		cols := d / 8 * 8
+		v, vWant := c.output(roundUp(cols, panel) * Block)
+		packValues(v, k, d, keys, cols)
+		packValuesGeneric(vWant, k, d, keys, cols)
+		layout := values{keys: keys, cols: cols, stride: panel, panelStride: Block * panel}
+		alpha := c.factors(rows)
+		weights := c.weights(rows * Block)
+		o, oWant := c.output(rows * cols)
+		accumulate(o, weights, vWant, alpha, rows, cols, Block, &layout)
+		accumulateGeneric(oWant, weights, vWant, alpha, rows, cols, Block, &layout)
+		accumulateMasked(o, weights, vWant, alpha, rows, cols, Block, &layout)
+		accumulateMaskedGeneric(oWant, weights, vWant, alpha, rows, cols, Block, &layout)
+		if c.compare(); c.text != "" {
+			t.Fatalf("rows, d, keys %v, distribution %d: %s", n, c.kind, c.text)
+		}
+	}
+}
+
+func TestCutVectorsEqualGeneric(t *testing.T) {
+	c := newTrial(t, random("cut vectors"))
+	for _, n := range []int{callElements + 1, 2 * callElements, 3*callElements + 17, 5*callElements - 1} {
+		for kind := range distributions {
+			c.reset()
+			c.kind = kind
+			x := c.input(n)
+			top := c.kind.draw(c.Rand)
+			y, yWant := c.output(n)
+			exp(y, x)
+			expGeneric(yWant, x)
+			c.equal("expSum", expSum(y, x, top), expSumGeneric(yWant, x, top))
+			c.equal("expSum in place", expSum(y, y, 1), expSumGeneric(yWant, yWant, 1))
+			c.equal("sumExp", sumExp(x, top), sumExpGeneric(x, top))
+			c.equal("maxOf", maxOf(x), maxOfGeneric(x))
+			c.equal("allFinite", allFinite(x), allFiniteGeneric(x))
+			z, zWant := c.output(n)
+			scale(z, x, top)
+			scaleGeneric(zWant, x, top)
+			merge(z, x, 0.5, 0.25)
+			mergeGeneric(zWant, x, 0.5, 0.25)
+			if c.compare(); c.text != "" {
+				t.Fatalf("%d elements, distribution %d: %s", n, kind, c.text)
+			}
+		}
+	}
+}
+
+// Attention with a head dimension beyond what one call may take.
+func TestLongHeads(t *testing.T) {
+	p := newProblem(random("long heads"), normal, shape{1, 1, 1, 3, 5, callInner + 9, 2*callInner + 8})
+	forEach(t, func(t *testing.T) {
+		got := p.solve(t, Attend)
+		use(t, generic)
+		p.same(t, "generic", got, p.solve(t, Attend))
+	})
+}
+
+// BenchmarkLongestCall measures the largest calls that are not cut.
+func BenchmarkLongestCall(b *testing.B) {
+	const d = callProducts / Block / 12
+	x := make([]float32, callProducts)
+	y := make([]float32, callProducts)
+	layout := values{keys: Block, cols: callProducts / Block / tileRows / panel * panel, stride: panel, panelStride: Block * panel}
+	m := make([]float32, tileRows)
+	for _, c := range []struct {
+		name string
+		call func()
+	}{
+		{"score", func() { score(y, x, x, 12, d, Block/panel) }},
+		{"score_rows", func() {
+			scoreRows(y, x, x, rawRows, callRawProducts/rawRows/Block, callRawProducts/rawRows/Block, Block)
+		}},
+		{"accumulate", func() { accumulate(y, x, x, m, tileRows, layout.cols, Block, &layout) }},
+		{"softmax", func() { softmax(y, m, m, m, tileRows) }},
+		{"pack_keys", func() { packKeys(y, x, callCopies/Block, Block, callCopies/Block) }},
+		{"pack_values", func() { packValues(y, x, callCopies/Block, Block, callCopies/Block) }},
+		{"exp", func() { exp(y, x[:callElements]) }},
+		{"exp_sum", func() { used32 = expSum(y, x[:callElements], 0) }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				c.call()
+			}
+		})
+	}
+}
+
+// BenchmarkStopTheWorld measures how long the garbage collector waits for two
+// goroutines that attend over 32k keys.
+func BenchmarkStopTheWorld(b *testing.B) {
+	p := newProblem(random("stop"), normal, shape{1, 1, 1, 64, 32 << 10, 128, 128})
+	stop := make(chan struct{})
+	var wait sync.WaitGroup
+	for range 2 {
+		dst, _, _ := p.results()
+		wait.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					Attend(dst, p.q, p.k, p.v, nil)
+				}
+			}
+		})
+	}
+	before := pauses()
+	for b.Loop() {
+		runtime.GC()
+	}
+	after := pauses()
+	close(stop)
+	wait.Wait()
+	b.ReportMetric(longestPause(before, after)*1e6, "longest-µs")
+}
+
+func pauses() *metrics.Float64Histogram {
+	sample := []metrics.Sample{{Name: "/sched/pauses/total/gc:seconds"}}
+	metrics.Read(sample)
+	return sample[0].Value.Float64Histogram()
+}
+
+// longestPause is the upper end of the last bucket that grew.
+func longestPause(before, after *metrics.Float64Histogram) float64 {
+	for i := len(after.Counts) - 1; i >= 0; i-- {
+		if after.Counts[i] > before.Counts[i] {
+			return min(after.Buckets[i+1], math.MaxFloat64)
+		}
+	}
+	return 0
+}

@@ -1,0 +1,78 @@
+package constants
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func read(t *testing.T, source string) (Values, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file.go")
+	if err := os.WriteFile(path, []byte(source), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return Read(path)
+}
+
+// The file uses imports and names of other files, as real ones do.
+func TestRead(t *testing.T) {
+	got, err := read(t, `package p
+
+import "example.com/absent"
+
+const (
+	whole = 3
+	exact = -0x1.8p-2
+	sum   = 0x1.8p+23 + whole
+	tenth = 0.1
+	typed float64 = 2
+	text  = "no number"
+	other = absent.Number
+	alien = elsewhere
+)
+
+var variable = 1.5
+
+func f(x float32) float32 {
+	const local = 4
+	return absent.Call(x, elsewhere) + local
+}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Values{"whole": 3, "exact": -0.375, "sum": 12582915, "tenth": 0.1, "typed": 2, "local": 4}
+	if !maps.Equal(got, want) {
+		t.Errorf("Read = %v, want %v", got, want)
+	}
+}
+
+func TestReadErrors(t *testing.T) {
+	for _, c := range []struct{ name, source, want string }{
+		{"syntax", "package p\nconst x = = 1\n", "file.go:2:11"},
+		{"a name twice", "package p\nconst x = 1\nfunc f() { const x = 2 }\n", "a second constant x"},
+	} {
+		if _, err := read(t, c.source); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
+		}
+	}
+	if _, err := Read(filepath.Join(t.TempDir(), "absent.go")); !os.IsNotExist(err) {
+		t.Errorf("no file: error %v", err)
+	}
+}
+
+func TestGet(t *testing.T) {
+	v := Values{"zero": 0}
+	if x := v.Get("zero"); x != 0 {
+		t.Errorf("Get = %v, want 0", x)
+	}
+	defer func() {
+		if message, _ := recover().(string); !strings.Contains(message, "one") {
+			t.Errorf("a name that is not there: panic %q", message)
+		}
+	}()
+	v.Get("one")
+}
