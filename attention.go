@@ -107,13 +107,16 @@ func (w *scratch) attend(p *plan, c *chunk) {
 	w.loadQueries(p, c)
 	lo, hi := p.chunkKeys(c)
 	total := &w.total
-	total.reset(c.rows, p.oStride())
+	if lo == hi {
+		total.reset(c.rows, p.oStride())
+	}
 	for first := lo; first < hi; {
 		end := min(hi, (first/Segment+1)*Segment)
 		if first == lo { // the empty state is the identity: no need to merge
+			total.begin(c.rows)
 			w.segment(p, c, total, first, end)
 		} else {
-			w.part.reset(c.rows, p.oStride())
+			w.part.begin(c.rows)
 			w.segment(p, c, &w.part, first, end)
 			w.merge(total, &w.part, c.rows, p.oStride())
 		}
@@ -148,6 +151,7 @@ func (w *scratch) segment(p *plan, c *chunk, st *state, lo, hi int) {
 		first := lo / Block * Block
 		end := min(hi, first+Block)
 		w.block(p, c, st, first, lo, end)
+		st.fresh = false
 		lo = end
 	}
 }

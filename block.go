@@ -25,6 +25,9 @@ func (w *scratch) block(p *plan, c *chunk, st *state, first, lo, hi int) {
 	b.v, b.values = w.loadValues(p, c, &b)
 	for r := 0; r < c.rows; {
 		t := b.tile(p, c, r)
+		if st.fresh {
+			clear(st.o[t.row*p.oStride() : (t.row+t.rows)*p.oStride()])
+		}
 		if t.lo < t.hi {
 			w.tile(p, c, st, &b, &t)
 		}
@@ -156,7 +159,11 @@ func (w *scratch) tile(p *plan, c *chunk, st *state, b *block, t *tile) {
 	if (dead || !all) && !b.allFinite() {
 		accumulateMasked(o, w.s[t.lo:], v, w.alpha, t.rows, stride, Block, &values)
 	} else {
-		accumulate(o, w.s[t.lo:], v, w.alpha, t.rows, stride, Block, &values)
+		alpha := w.alpha
+		if st.fresh {
+			alpha = nil // there is nothing to shrink
+		}
+		accumulate(o, w.s[t.lo:], v, alpha, t.rows, stride, Block, &values)
 	}
 }
 

@@ -24,8 +24,9 @@ const (
 
 // state is the online softmax of some rows: running maximum, sum and output.
 type state struct {
-	m, l []float32 // one per row
-	o    []float32 // rows × oStride
+	m, l  []float32 // one per row
+	o     []float32 // rows × oStride
+	fresh bool      // no block has been added: what o holds means nothing
 }
 
 // scratch is the working memory of one worker. Its size does not depend on
@@ -81,9 +82,17 @@ func (p *plan) fitRows() {
 
 // reset makes the first rows rows of the state empty.
 func (s *state) reset(rows, oStride int) {
+	s.begin(rows)
+	s.fresh = false
+	clear(s.o[:rows*oStride])
+}
+
+// begin is reset but for the outputs, for a state that gets a block next: then
+// each tile clears its own, which also brings them to the cache.
+func (s *state) begin(rows int) {
 	for r := range s.m[:rows] {
 		s.m[r] = negInf
 	}
 	clear(s.l[:rows])
-	clear(s.o[:rows*oStride])
+	s.fresh = true
 }
