@@ -14,8 +14,9 @@ import (
 // many, because one chain a query would wait for itself.
 func scoreRowsKernel() {
 	TEXT("scoreRowsSIMD", 4, "func(s, q, k *float32, rows, d, stride, n int)")
-	f := AllocLocal(40)
-	r := rowsProgram{s: f.Offset(0), q: f.Offset(8), rows: f.Offset(16), dims: f.Offset(24), n: f.Offset(32)}
+	f := AllocLocal(72)
+	r := rowsProgram{s: f.Offset(0), q: f.Offset(8), rows: f.Offset(16), dims: f.Offset(24), n: f.Offset(32),
+		line: f.Offset(40), rowEnd: f.Offset(48), sRow: f.Offset(56), width: f.Offset(64)}
 	r.k, r.stride = param("k"), param("stride")
 	SHLQ(Imm(2), r.stride)
 	tmp := GP64()
@@ -23,6 +24,8 @@ func scoreRowsKernel() {
 	MOVQ(tmp, r.s)
 	Load(Param("d"), tmp)
 	MOVQ(tmp, r.dims)
+	SHLQ(Imm(2), tmp)
+	MOVQ(tmp, r.width)
 	Load(Param("n"), tmp)
 	MOVQ(tmp, r.n)
 	r.keyLoop(16)
@@ -37,7 +40,9 @@ type rowsProgram struct {
 	s             Mem           // scores of these keys, first query
 	dims          Mem           // d
 	q, rows       Mem           // queries that are left for these keys
-	sRow, qRow    reg.GPVirtual
+	sRow          Mem           // scores of the queries at hand
+	width         Mem           // d in bytes
+	line, rowEnd  Mem           // the next cache line to ask for, and the end of its row
 	keys, queries int
 }
 
@@ -53,8 +58,8 @@ func (r *rowsProgram) keyLoop(keys int) {
 	MOVQ(tmp, r.q)
 	Load(Param("rows"), tmp)
 	MOVQ(tmp, r.rows)
-	r.sRow = GP64()
-	MOVQ(r.s, r.sRow)
+	MOVQ(r.s, tmp)
+	MOVQ(tmp, r.sRow)
 	for _, queries := range []int{4, 2, 1} {
 		r.queries = queries
 		r.queryLoop()
@@ -76,9 +81,7 @@ func (r *rowsProgram) queryLoop() {
 	CMPQ(r.rows, imm(r.queries))
 	JL(LabelRef(end))
 	r.dot(begin)
-	for range r.queries {
-		ADDQ(imm(blockBytes), r.sRow)
-	}
+	ADDQ(imm(r.queries*blockBytes), r.sRow)
 	tmp := GP64()
 	MOVQ(r.dims, tmp)
 	IMUL3Q(U32(4*r.queries), tmp, tmp)
@@ -101,7 +104,7 @@ func (r *rowsProgram) dot(label string) {
 	left := GP64()
 	MOVQ(r.dims, left)
 	ahead := func() {}
-	if r.keys == 16 && r.queries == 1 {
+	if r.keys == 16 {
 		ahead = r.prefetchAhead(label)
 	}
 	if r.keys > 1 {
@@ -139,9 +142,11 @@ func (r *rowsProgram) dot(label string) {
 	DECQ(left)
 	JNE(LabelRef(label + "One"))
 	Label(label + "Store")
+	out := GP64()
+	MOVQ(r.sRow, out)
 	for i := range r.queries {
 		for g := range groups {
-			out := Mem{Base: r.sRow, Disp: i*blockBytes + g*vector}
+			out := Mem{Base: out, Disp: i*blockBytes + g*vector}
 			if r.keys == 1 {
 				VMOVSS(acc[i].AsX(), out)
 			} else {
@@ -152,26 +157,33 @@ func (r *rowsProgram) dot(label string) {
 }
 
 // prefetchAhead returns what to emit in each round of 4 dimensions: it asks for
-// 4 cache lines of the next keys. A single query waits for memory more than it
-// computes, and 16 rows at a time are too many streams for the processor to
-// foresee. The lines of the next 16 keys come in order, a row every d/64 rounds.
+// 4 cache lines of the next 16 keys, row by row. Few queries wait for memory more
+// than they compute, and 16 rows at a time are too many streams for the processor to
+// foresee. No register is left for it, so it keeps its place on the stack.
 func (r *rowsProgram) prefetchAhead(label string) func() {
 	const lines = 4
-	at, row := GP64(), GP64()
+	at := GP64()
 	MOVQ(r.stride, at)
 	SHLQ(Imm(4), at)
 	ADDQ(r.k, at)
-	XORQ(row, row)
+	MOVQ(at, r.line)
+	ADDQ(r.width, at)
+	MOVQ(at, r.rowEnd)
 	return func() {
+		at, same := GP64(), label+"SameRow"
+		MOVQ(r.line, at)
 		for i := range lines {
-			PREFETCHT0(Mem{Base: at, Index: row, Scale: 4, Disp: 64 * i})
+			PREFETCHT0(Mem{Base: at, Disp: 64 * i})
 		}
-		same := label + "SameRow"
-		ADDQ(imm(lines*64/4), row) // in elements, to compare with d
-		CMPQ(row, r.dims)
+		ADDQ(imm(lines*64), r.line)
+		MOVQ(r.rowEnd, at)
+		CMPQ(r.line, at)
 		JL(LabelRef(same))
-		XORQ(row, row)
+		Comment("The next row begins a stride behind this one.")
 		ADDQ(r.stride, at)
+		MOVQ(at, r.rowEnd)
+		SUBQ(r.width, at)
+		MOVQ(at, r.line)
 		Label(same)
 	}
 }
