@@ -32,53 +32,6 @@ func expFlush(x reg.VecVirtual) reg.VecVirtual {
 	return p
 }
 
-// expGroup computes exp(−y) for expWidth vectors at once, y ≥ 0 or NaN. It has the
-// bits of expFlush(−y): negation is exact, so it goes into the constants.
-type expGroup struct{ bias, log2E, one reg.VecVirtual }
-
-func newExpGroup() *expGroup {
-	e := &expGroup{bias: YMM(), log2E: YMM(), one: YMM()}
-	VMOVUPS(value("expBias"), e.bias)
-	VMOVUPS(f32(-elementary.Get("log2E")), e.log2E)
-	VMOVUPS(f32(1), e.one)
-	return e
-}
-
-// emit returns exp(−y) and uses up y.
-func (e *expGroup) emit(y [expWidth]reg.VecVirtual) (p [expWidth]reg.VecVirtual) {
-	var keep, t [expWidth]reg.VecVirtual
-	each := func(f func(i int)) {
-		for i := range y {
-			f(i)
-		}
-	}
-	each(func(i int) {
-		keep[i], t[i], p[i] = YMM(), YMM(), YMM()
-		VCMPPS(Imm(notGreater), f32(-elementary.Get("expMin")), y[i], keep[i])
-	})
-	each(func(i int) {
-		VMOVAPS(y[i], t[i])
-		VFMADD213PS(e.bias, e.log2E, t[i]) // t = −y·log₂e + bias
-	})
-	each(func(i int) { VSUBPS(e.bias, t[i], p[i]) })               // n
-	each(func(i int) { VFNMSUB231PS(value("ln2Hi"), p[i], y[i]) }) // r = −n·ln2Hi − y
-	each(func(i int) { VFNMADD231PS(value("ln2Lo"), p[i], y[i]) }) // r = r − n·ln2Lo
-	each(func(i int) {
-		VMOVUPS(value("expC6"), p[i])
-		VFMADD213PS(value("expC5"), y[i], p[i])
-	})
-	each(func(i int) { VPSLLD(Imm(23), t[i], t[i]) }) // 2ⁿ
-	for _, c := range []Mem{value("expC4"), value("expC3"), value("expC2")} {
-		each(func(i int) { VFMADD213PS(c, y[i], p[i]) })
-	}
-	for range 2 {
-		each(func(i int) { VFMADD213PS(e.one, y[i], p[i]) })
-	}
-	each(func(i int) { VMULPS(t[i], p[i], p[i]) })
-	each(func(i int) { VANDPS(keep[i], p[i], p[i]) })
-	return p
-}
-
 // expFull returns exp(x) with gradual underflow: 2ⁿ in two factors. x is used up.
 func expFull(x reg.VecVirtual) reg.VecVirtual {
 	t, p, h := YMM(), YMM(), YMM()
