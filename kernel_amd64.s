@@ -9220,107 +9220,475 @@ TEXT ·softcapSIMD(SB), NOSPLIT, $0-20
 	MOVQ         s+0(FP), AX
 	MOVQ         n+8(FP), CX
 	VBROADCASTSS c+16(FP), Y0
-	SUBQ         $0x08, CX
-	JL           tail8
+	SUBQ         $0x20, CX
+	JL           rest
+
+group:
+	VMOVUPS     (AX), Y1
+	VMULPS      Y1, Y1, Y1
+	VMOVUPS     32(AX), Y2
+	VMULPS      Y2, Y2, Y2
+	VMOVUPS     64(AX), Y3
+	VMULPS      Y3, Y3, Y3
+	VMOVUPS     96(AX), Y4
+	VMULPS      Y4, Y4, Y4
+	VPMAXSD     Y1, Y2, Y5
+	VPMAXSD     Y3, Y5, Y5
+	VPMAXSD     Y4, Y5, Y5
+	VPCMPGTD    all3f7fffff<>+0(SB), Y5, Y5
+	VMOVMSKPS   Y5, DX
+	TESTL       DX, DX
+	JNE         large
+	VMOVUPS     allb9bbf662<>+0(SB), Y8
+	VMOVUPS     Y8, Y5
+	VMOVUPS     Y8, Y6
+	VMOVUPS     Y8, Y7
+	VMOVUPS     Y8, Y8
+	VMOVUPS     all3b16d38b<>+0(SB), Y9
+	VFMADD213PS Y9, Y1, Y5
+	VFMADD213PS Y9, Y2, Y6
+	VFMADD213PS Y9, Y3, Y7
+	VFMADD213PS Y9, Y4, Y8
+	VMOVUPS     allbc02306c<>+0(SB), Y9
+	VFMADD213PS Y9, Y1, Y5
+	VFMADD213PS Y9, Y2, Y6
+	VFMADD213PS Y9, Y3, Y7
+	VFMADD213PS Y9, Y4, Y8
+	VMOVUPS     all3cb004db<>+0(SB), Y9
+	VFMADD213PS Y9, Y1, Y5
+	VFMADD213PS Y9, Y2, Y6
+	VFMADD213PS Y9, Y3, Y7
+	VFMADD213PS Y9, Y4, Y8
+	VMOVUPS     allbd5cb11d<>+0(SB), Y9
+	VFMADD213PS Y9, Y1, Y5
+	VFMADD213PS Y9, Y2, Y6
+	VFMADD213PS Y9, Y3, Y7
+	VFMADD213PS Y9, Y4, Y8
+	VMOVUPS     all3e0885f2<>+0(SB), Y9
+	VFMADD213PS Y9, Y1, Y5
+	VFMADD213PS Y9, Y2, Y6
+	VFMADD213PS Y9, Y3, Y7
+	VFMADD213PS Y9, Y4, Y8
+	VMOVUPS     allbeaaaa9e<>+0(SB), Y9
+	VFMADD213PS Y9, Y1, Y5
+	VFMADD213PS Y9, Y2, Y6
+	VFMADD213PS Y9, Y3, Y7
+	VFMADD213PS Y9, Y4, Y8
+	VMULPS      (AX), Y1, Y1
+	VMULPS      32(AX), Y2, Y2
+	VMULPS      64(AX), Y3, Y3
+	VMULPS      96(AX), Y4, Y4
+	VFMADD213PS (AX), Y1, Y5
+	VFMADD213PS 32(AX), Y2, Y6
+	VFMADD213PS 64(AX), Y3, Y7
+	VFMADD213PS 96(AX), Y4, Y8
+	VMOVUPS     all80000000<>+0(SB), Y1
+	VANDPS      (AX), Y1, Y1
+	VORPS       Y1, Y5, Y5
+	VMULPS      Y0, Y5, Y5
+	VMOVUPS     Y5, (AX)
+	VMOVUPS     all80000000<>+0(SB), Y1
+	VANDPS      32(AX), Y1, Y1
+	VORPS       Y1, Y6, Y6
+	VMULPS      Y0, Y6, Y6
+	VMOVUPS     Y6, 32(AX)
+	VMOVUPS     all80000000<>+0(SB), Y1
+	VANDPS      64(AX), Y1, Y1
+	VORPS       Y1, Y7, Y7
+	VMULPS      Y0, Y7, Y7
+	VMOVUPS     Y7, 64(AX)
+	VMOVUPS     all80000000<>+0(SB), Y1
+	VANDPS      96(AX), Y1, Y1
+	VORPS       Y1, Y8, Y8
+	VMULPS      Y0, Y8, Y8
+	VMOVUPS     Y8, 96(AX)
+
+next:
+	ADDQ $0x00000080, AX
+	SUBQ $0x20, CX
+	JGE  group
+	JMP  rest
+
+	// Some |x| ≥ 1.
+large:
+	VMOVUPS      (AX), Y1
+	VMOVUPS      32(AX), Y2
+	VMOVUPS      64(AX), Y3
+	VMOVUPS      96(AX), Y4
+	VMOVUPS      all7fffffff<>+0(SB), Y5
+	VANDPS       Y5, Y1, Y1
+	VANDPS       Y5, Y2, Y2
+	VANDPS       Y5, Y3, Y3
+	VANDPS       Y5, Y4, Y4
+	VMOVUPS      all41200000<>+0(SB), Y5
+	VMINPS       Y1, Y5, Y1
+	VADDPS       Y1, Y1, Y1
+	VMINPS       Y2, Y5, Y2
+	VADDPS       Y2, Y2, Y2
+	VMINPS       Y3, Y5, Y3
+	VADDPS       Y3, Y3, Y3
+	VMINPS       Y4, Y5, Y4
+	VADDPS       Y4, Y4, Y4
+	VMOVUPS      all3fb8aa3b<>+0(SB), Y8
+	VMOVUPS      Y8, Y5
+	VMOVUPS      Y8, Y6
+	VMOVUPS      Y8, Y7
+	VMOVUPS      Y8, Y8
+	VMOVUPS      all4b40007f<>+0(SB), Y9
+	VFMADD213PS  Y9, Y1, Y5
+	VFMADD213PS  Y9, Y2, Y6
+	VFMADD213PS  Y9, Y3, Y7
+	VFMADD213PS  Y9, Y4, Y8
+	VMOVUPS      all4b40007f<>+0(SB), Y12
+	VSUBPS       Y12, Y5, Y9
+	VSUBPS       Y12, Y6, Y10
+	VSUBPS       Y12, Y7, Y11
+	VSUBPS       Y12, Y8, Y12
+	VMOVUPS      all3f317200<>+0(SB), Y13
+	VFNMADD231PS Y13, Y9, Y1
+	VFNMADD231PS Y13, Y10, Y2
+	VFNMADD231PS Y13, Y11, Y3
+	VFNMADD231PS Y13, Y12, Y4
+	VMOVUPS      all35bfbe8e<>+0(SB), Y13
+	VFNMADD231PS Y13, Y9, Y1
+	VFNMADD231PS Y13, Y10, Y2
+	VFNMADD231PS Y13, Y11, Y3
+	VFNMADD231PS Y13, Y12, Y4
+	VMOVUPS      all3ab511e8<>+0(SB), Y12
+	VMOVUPS      Y12, Y9
+	VMOVUPS      Y12, Y10
+	VMOVUPS      Y12, Y11
+	VMOVUPS      Y12, Y12
+	VMOVUPS      all3c091d10<>+0(SB), Y13
+	VFMADD213PS  Y13, Y1, Y9
+	VFMADD213PS  Y13, Y2, Y10
+	VFMADD213PS  Y13, Y3, Y11
+	VFMADD213PS  Y13, Y4, Y12
+	VMOVUPS      all3d2aac79<>+0(SB), Y13
+	VFMADD213PS  Y13, Y1, Y9
+	VFMADD213PS  Y13, Y2, Y10
+	VFMADD213PS  Y13, Y3, Y11
+	VFMADD213PS  Y13, Y4, Y12
+	VMOVUPS      all3e2aaa49<>+0(SB), Y13
+	VFMADD213PS  Y13, Y1, Y9
+	VFMADD213PS  Y13, Y2, Y10
+	VFMADD213PS  Y13, Y3, Y11
+	VFMADD213PS  Y13, Y4, Y12
+	VMOVUPS      all3efffffe<>+0(SB), Y13
+	VFMADD213PS  Y13, Y1, Y9
+	VFMADD213PS  Y13, Y2, Y10
+	VFMADD213PS  Y13, Y3, Y11
+	VFMADD213PS  Y13, Y4, Y12
+	VMOVUPS      all3f800000<>+0(SB), Y13
+	VFMADD213PS  Y13, Y1, Y9
+	VFMADD213PS  Y13, Y2, Y10
+	VFMADD213PS  Y13, Y3, Y11
+	VFMADD213PS  Y13, Y4, Y12
+	VMOVUPS      all3f800000<>+0(SB), Y13
+	VFMADD213PS  Y13, Y1, Y9
+	VFMADD213PS  Y13, Y2, Y10
+	VFMADD213PS  Y13, Y3, Y11
+	VFMADD213PS  Y13, Y4, Y12
+	VPSLLD       $0x17, Y5, Y5
+	VPSLLD       $0x17, Y6, Y6
+	VPSLLD       $0x17, Y7, Y7
+	VPSLLD       $0x17, Y8, Y8
+	VMOVUPS      all3f800000<>+0(SB), Y1
+	VFMADD213PS  Y1, Y5, Y9
+	VFMADD213PS  Y1, Y6, Y10
+	VFMADD213PS  Y1, Y7, Y11
+	VFMADD213PS  Y1, Y8, Y12
+	VMOVUPS      all40000000<>+0(SB), Y1
+	VDIVPS       Y9, Y1, Y9
+	VDIVPS       Y10, Y1, Y10
+	VDIVPS       Y11, Y1, Y11
+	VDIVPS       Y12, Y1, Y12
+	VMOVUPS      all3f800000<>+0(SB), Y1
+	VSUBPS       Y9, Y1, Y9
+	VSUBPS       Y10, Y1, Y10
+	VSUBPS       Y11, Y1, Y11
+	VSUBPS       Y12, Y1, Y12
+	VMOVUPS      (AX), Y1
+	VMULPS       Y1, Y1, Y1
+	VMOVUPS      32(AX), Y2
+	VMULPS       Y2, Y2, Y2
+	VMOVUPS      64(AX), Y3
+	VMULPS       Y3, Y3, Y3
+	VMOVUPS      96(AX), Y4
+	VMULPS       Y4, Y4, Y4
+	VMOVUPS      allb9bbf662<>+0(SB), Y8
+	VMOVUPS      Y8, Y5
+	VMOVUPS      Y8, Y6
+	VMOVUPS      Y8, Y7
+	VMOVUPS      Y8, Y8
+	VMOVUPS      all3b16d38b<>+0(SB), Y13
+	VFMADD213PS  Y13, Y1, Y5
+	VFMADD213PS  Y13, Y2, Y6
+	VFMADD213PS  Y13, Y3, Y7
+	VFMADD213PS  Y13, Y4, Y8
+	VMOVUPS      allbc02306c<>+0(SB), Y13
+	VFMADD213PS  Y13, Y1, Y5
+	VFMADD213PS  Y13, Y2, Y6
+	VFMADD213PS  Y13, Y3, Y7
+	VFMADD213PS  Y13, Y4, Y8
+	VMOVUPS      all3cb004db<>+0(SB), Y13
+	VFMADD213PS  Y13, Y1, Y5
+	VFMADD213PS  Y13, Y2, Y6
+	VFMADD213PS  Y13, Y3, Y7
+	VFMADD213PS  Y13, Y4, Y8
+	VMOVUPS      allbd5cb11d<>+0(SB), Y13
+	VFMADD213PS  Y13, Y1, Y5
+	VFMADD213PS  Y13, Y2, Y6
+	VFMADD213PS  Y13, Y3, Y7
+	VFMADD213PS  Y13, Y4, Y8
+	VMOVUPS      all3e0885f2<>+0(SB), Y13
+	VFMADD213PS  Y13, Y1, Y5
+	VFMADD213PS  Y13, Y2, Y6
+	VFMADD213PS  Y13, Y3, Y7
+	VFMADD213PS  Y13, Y4, Y8
+	VMOVUPS      allbeaaaa9e<>+0(SB), Y13
+	VFMADD213PS  Y13, Y1, Y5
+	VFMADD213PS  Y13, Y2, Y6
+	VFMADD213PS  Y13, Y3, Y7
+	VFMADD213PS  Y13, Y4, Y8
+	VMULPS       (AX), Y1, Y1
+	VMULPS       32(AX), Y2, Y2
+	VMULPS       64(AX), Y3, Y3
+	VMULPS       96(AX), Y4, Y4
+	VFMADD213PS  (AX), Y1, Y5
+	VFMADD213PS  32(AX), Y2, Y6
+	VFMADD213PS  64(AX), Y3, Y7
+	VFMADD213PS  96(AX), Y4, Y8
+	VMOVUPS      (AX), Y1
+	VMOVUPS      32(AX), Y2
+	VMOVUPS      64(AX), Y3
+	VMOVUPS      96(AX), Y4
+	VMOVUPS      all7fffffff<>+0(SB), Y13
+	VANDPS       Y13, Y1, Y1
+	VANDPS       Y13, Y2, Y2
+	VANDPS       Y13, Y3, Y3
+	VANDPS       Y13, Y4, Y4
+	VMOVUPS      all3f800000<>+0(SB), Y13
+	VCMPPS       $0x11, Y13, Y1, Y1
+	VCMPPS       $0x11, Y13, Y2, Y2
+	VCMPPS       $0x11, Y13, Y3, Y3
+	VCMPPS       $0x11, Y13, Y4, Y4
+	VBLENDVPS    Y1, Y5, Y9, Y9
+	VBLENDVPS    Y2, Y6, Y10, Y10
+	VBLENDVPS    Y3, Y7, Y11, Y11
+	VBLENDVPS    Y4, Y8, Y12, Y12
+	VMOVUPS      all80000000<>+0(SB), Y1
+	VANDPS       (AX), Y1, Y1
+	VORPS        Y1, Y9, Y9
+	VMULPS       Y0, Y9, Y9
+	VMOVUPS      Y9, (AX)
+	VMOVUPS      all80000000<>+0(SB), Y1
+	VANDPS       32(AX), Y1, Y1
+	VORPS        Y1, Y10, Y10
+	VMULPS       Y0, Y10, Y10
+	VMOVUPS      Y10, 32(AX)
+	VMOVUPS      all80000000<>+0(SB), Y1
+	VANDPS       64(AX), Y1, Y1
+	VORPS        Y1, Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VMOVUPS      Y11, 64(AX)
+	VMOVUPS      all80000000<>+0(SB), Y1
+	VANDPS       96(AX), Y1, Y1
+	VORPS        Y1, Y12, Y12
+	VMULPS       Y0, Y12, Y12
+	VMOVUPS      Y12, 96(AX)
+	JMP          next
+
+	// Less than a group.
+rest:
+	ADDQ $0x20, CX
+	SUBQ $0x08, CX
+	JL   tail8
 
 loop8:
-	VMOVUPS (AX), Y1
-	VANDPS  all7fffffff<>+0(SB), Y1, Y2
-	VXORPS  Y2, Y1, Y1
-
-	// |x| ≥ 0.625: 1 − 2e/(1+e), e = exp(−2|x|)
-	VMULPS       allc0000000<>+0(SB), Y2, Y3
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y3, Y6
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y5
-	VFMADD213PS  all4b40007f<>+0(SB), Y3, Y5
-	VSUBPS       all4b40007f<>+0(SB), Y5, Y4
-	VFNMADD231PS all3f317200<>+0(SB), Y4, Y3
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y4, Y3
+	VMOVUPS      (AX), Y1
+	VMOVUPS      Y1, Y2
+	VANDPS       all7fffffff<>+0(SB), Y2, Y2
+	VMOVUPS      all41200000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y2
+	VADDPS       Y2, Y2, Y2
+	VMOVUPS      all3fb8aa3b<>+0(SB), Y3
+	VFMADD213PS  all4b40007f<>+0(SB), Y2, Y3
+	VSUBPS       all4b40007f<>+0(SB), Y3, Y4
+	VFNMADD231PS all3f317200<>+0(SB), Y4, Y2
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y4, Y2
 	VMOVUPS      all3ab511e8<>+0(SB), Y4
-	VFMADD213PS  all3c091d10<>+0(SB), Y3, Y4
-	VFMADD213PS  all3d2aac79<>+0(SB), Y3, Y4
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y3, Y4
-	VFMADD213PS  all3efffffe<>+0(SB), Y3, Y4
+	VFMADD213PS  all3c091d10<>+0(SB), Y2, Y4
+	VFMADD213PS  all3d2aac79<>+0(SB), Y2, Y4
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y2, Y4
+	VFMADD213PS  all3efffffe<>+0(SB), Y2, Y4
+	VFMADD213PS  all3f800000<>+0(SB), Y2, Y4
+	VFMADD213PS  all3f800000<>+0(SB), Y2, Y4
+	VPSLLD       $0x17, Y3, Y3
 	VFMADD213PS  all3f800000<>+0(SB), Y3, Y4
-	VFMADD213PS  all3f800000<>+0(SB), Y3, Y4
-	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y4, Y4
-	VANDPS       Y6, Y4, Y4
-	VADDPS       all3f800000<>+0(SB), Y4, Y3
-	VDIVPS       Y3, Y4, Y4
-	VMOVUPS      allc0000000<>+0(SB), Y3
-	VFMADD213PS  all3f800000<>+0(SB), Y4, Y3
-
-	// |x| < 0.625: x + x³·P(x²)
-	VMULPS      Y2, Y2, Y4
-	VMOVUPS     allbbbaf0e7<>+0(SB), Y5
-	VFMADD213PS all3ca9134e<>+0(SB), Y4, Y5
-	VFMADD213PS allbd5c1e2d<>+0(SB), Y4, Y5
-	VFMADD213PS all3e088393<>+0(SB), Y4, Y5
-	VFMADD213PS allbeaaaa99<>+0(SB), Y4, Y5
-	VMULPS      Y2, Y4, Y4
-	VFMADD213PS Y2, Y4, Y5
-	VCMPPS      $0x11, all3f200000<>+0(SB), Y2, Y2
-	VBLENDVPS   Y2, Y5, Y3, Y3
-	VORPS       Y1, Y3, Y3
-	VMULPS      Y0, Y3, Y3
-	VMOVUPS     Y3, (AX)
-	ADDQ        $0x20, AX
-	SUBQ        $0x08, CX
-	JGE         loop8
+	VMOVUPS      all40000000<>+0(SB), Y2
+	VDIVPS       Y4, Y2, Y4
+	VMOVUPS      all3f800000<>+0(SB), Y2
+	VSUBPS       Y4, Y2, Y4
+	VMOVUPS      Y1, Y2
+	VMULPS       Y2, Y2, Y2
+	VMOVUPS      allb9bbf662<>+0(SB), Y3
+	VFMADD213PS  all3b16d38b<>+0(SB), Y2, Y3
+	VFMADD213PS  allbc02306c<>+0(SB), Y2, Y3
+	VFMADD213PS  all3cb004db<>+0(SB), Y2, Y3
+	VFMADD213PS  allbd5cb11d<>+0(SB), Y2, Y3
+	VFMADD213PS  all3e0885f2<>+0(SB), Y2, Y3
+	VFMADD213PS  allbeaaaa9e<>+0(SB), Y2, Y3
+	VMULPS       Y1, Y2, Y2
+	VFMADD213PS  Y1, Y2, Y3
+	VMOVUPS      Y1, Y2
+	VANDPS       all7fffffff<>+0(SB), Y2, Y2
+	VCMPPS       $0x11, all3f800000<>+0(SB), Y2, Y2
+	VBLENDVPS    Y2, Y3, Y4, Y4
+	VMOVUPS      all80000000<>+0(SB), Y2
+	VANDPS       Y1, Y2, Y2
+	VORPS        Y2, Y4, Y4
+	VMULPS       Y0, Y4, Y4
+	VMOVUPS      Y4, (AX)
+	ADDQ         $0x20, AX
+	SUBQ         $0x08, CX
+	JGE          loop8
 
 tail8:
-	ADDQ       $0x08, CX
-	JE         end8
-	LEAQ       tailMasks<>+32(SB), DX
-	SHLQ       $0x02, CX
-	SUBQ       CX, DX
-	VMOVUPS    (DX), Y1
-	VMASKMOVPS (AX), Y1, Y2
-	VANDPS     all7fffffff<>+0(SB), Y2, Y3
-	VXORPS     Y3, Y2, Y2
-
-	// |x| ≥ 0.625: 1 − 2e/(1+e), e = exp(−2|x|)
-	VMULPS       allc0000000<>+0(SB), Y3, Y4
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y4, Y7
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y6
-	VFMADD213PS  all4b40007f<>+0(SB), Y4, Y6
-	VSUBPS       all4b40007f<>+0(SB), Y6, Y5
-	VFNMADD231PS all3f317200<>+0(SB), Y5, Y4
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y4
+	ADDQ         $0x08, CX
+	JE           end8
+	LEAQ         tailMasks<>+32(SB), DX
+	SHLQ         $0x02, CX
+	SUBQ         CX, DX
+	VMOVUPS      (DX), Y1
+	VMASKMOVPS   (AX), Y1, Y2
+	VMOVUPS      Y2, Y3
+	VANDPS       all7fffffff<>+0(SB), Y3, Y3
+	VMOVUPS      all41200000<>+0(SB), Y4
+	VMINPS       Y3, Y4, Y3
+	VADDPS       Y3, Y3, Y3
+	VMOVUPS      all3fb8aa3b<>+0(SB), Y4
+	VFMADD213PS  all4b40007f<>+0(SB), Y3, Y4
+	VSUBPS       all4b40007f<>+0(SB), Y4, Y5
+	VFNMADD231PS all3f317200<>+0(SB), Y5, Y3
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y3
 	VMOVUPS      all3ab511e8<>+0(SB), Y5
-	VFMADD213PS  all3c091d10<>+0(SB), Y4, Y5
-	VFMADD213PS  all3d2aac79<>+0(SB), Y4, Y5
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y4, Y5
-	VFMADD213PS  all3efffffe<>+0(SB), Y4, Y5
+	VFMADD213PS  all3c091d10<>+0(SB), Y3, Y5
+	VFMADD213PS  all3d2aac79<>+0(SB), Y3, Y5
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y3, Y5
+	VFMADD213PS  all3efffffe<>+0(SB), Y3, Y5
+	VFMADD213PS  all3f800000<>+0(SB), Y3, Y5
+	VFMADD213PS  all3f800000<>+0(SB), Y3, Y5
+	VPSLLD       $0x17, Y4, Y4
 	VFMADD213PS  all3f800000<>+0(SB), Y4, Y5
-	VFMADD213PS  all3f800000<>+0(SB), Y4, Y5
-	VPSLLD       $0x17, Y6, Y6
-	VMULPS       Y6, Y5, Y5
-	VANDPS       Y7, Y5, Y5
-	VADDPS       all3f800000<>+0(SB), Y5, Y4
-	VDIVPS       Y4, Y5, Y5
-	VMOVUPS      allc0000000<>+0(SB), Y4
-	VFMADD213PS  all3f800000<>+0(SB), Y5, Y4
-
-	// |x| < 0.625: x + x³·P(x²)
-	VMULPS      Y3, Y3, Y5
-	VMOVUPS     allbbbaf0e7<>+0(SB), Y6
-	VFMADD213PS all3ca9134e<>+0(SB), Y5, Y6
-	VFMADD213PS allbd5c1e2d<>+0(SB), Y5, Y6
-	VFMADD213PS all3e088393<>+0(SB), Y5, Y6
-	VFMADD213PS allbeaaaa99<>+0(SB), Y5, Y6
-	VMULPS      Y3, Y5, Y5
-	VFMADD213PS Y3, Y5, Y6
-	VCMPPS      $0x11, all3f200000<>+0(SB), Y3, Y3
-	VBLENDVPS   Y3, Y6, Y4, Y4
-	VORPS       Y2, Y4, Y4
-	VMULPS      Y0, Y4, Y4
-	VMASKMOVPS  Y4, Y1, (AX)
+	VMOVUPS      all40000000<>+0(SB), Y3
+	VDIVPS       Y5, Y3, Y5
+	VMOVUPS      all3f800000<>+0(SB), Y3
+	VSUBPS       Y5, Y3, Y5
+	VMOVUPS      Y2, Y3
+	VMULPS       Y3, Y3, Y3
+	VMOVUPS      allb9bbf662<>+0(SB), Y4
+	VFMADD213PS  all3b16d38b<>+0(SB), Y3, Y4
+	VFMADD213PS  allbc02306c<>+0(SB), Y3, Y4
+	VFMADD213PS  all3cb004db<>+0(SB), Y3, Y4
+	VFMADD213PS  allbd5cb11d<>+0(SB), Y3, Y4
+	VFMADD213PS  all3e0885f2<>+0(SB), Y3, Y4
+	VFMADD213PS  allbeaaaa9e<>+0(SB), Y3, Y4
+	VMULPS       Y2, Y3, Y3
+	VFMADD213PS  Y2, Y3, Y4
+	VMOVUPS      Y2, Y3
+	VANDPS       all7fffffff<>+0(SB), Y3, Y3
+	VCMPPS       $0x11, all3f800000<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, Y4, Y5, Y5
+	VMOVUPS      all80000000<>+0(SB), Y3
+	VANDPS       Y2, Y3, Y3
+	VORPS        Y3, Y5, Y5
+	VMULPS       Y0, Y5, Y5
+	VMASKMOVPS   Y5, Y1, (AX)
 
 end8:
 	VZEROUPPER
 	RET
+
+DATA all3f7fffff<>+0(SB)/4, $0x3f7fffff
+DATA all3f7fffff<>+4(SB)/4, $0x3f7fffff
+DATA all3f7fffff<>+8(SB)/4, $0x3f7fffff
+DATA all3f7fffff<>+12(SB)/4, $0x3f7fffff
+DATA all3f7fffff<>+16(SB)/4, $0x3f7fffff
+DATA all3f7fffff<>+20(SB)/4, $0x3f7fffff
+DATA all3f7fffff<>+24(SB)/4, $0x3f7fffff
+DATA all3f7fffff<>+28(SB)/4, $0x3f7fffff
+GLOBL all3f7fffff<>(SB), RODATA|NOPTR, $32
+
+DATA allb9bbf662<>+0(SB)/4, $0xb9bbf662
+DATA allb9bbf662<>+4(SB)/4, $0xb9bbf662
+DATA allb9bbf662<>+8(SB)/4, $0xb9bbf662
+DATA allb9bbf662<>+12(SB)/4, $0xb9bbf662
+DATA allb9bbf662<>+16(SB)/4, $0xb9bbf662
+DATA allb9bbf662<>+20(SB)/4, $0xb9bbf662
+DATA allb9bbf662<>+24(SB)/4, $0xb9bbf662
+DATA allb9bbf662<>+28(SB)/4, $0xb9bbf662
+GLOBL allb9bbf662<>(SB), RODATA|NOPTR, $32
+
+DATA all3b16d38b<>+0(SB)/4, $0x3b16d38b
+DATA all3b16d38b<>+4(SB)/4, $0x3b16d38b
+DATA all3b16d38b<>+8(SB)/4, $0x3b16d38b
+DATA all3b16d38b<>+12(SB)/4, $0x3b16d38b
+DATA all3b16d38b<>+16(SB)/4, $0x3b16d38b
+DATA all3b16d38b<>+20(SB)/4, $0x3b16d38b
+DATA all3b16d38b<>+24(SB)/4, $0x3b16d38b
+DATA all3b16d38b<>+28(SB)/4, $0x3b16d38b
+GLOBL all3b16d38b<>(SB), RODATA|NOPTR, $32
+
+DATA allbc02306c<>+0(SB)/4, $0xbc02306c
+DATA allbc02306c<>+4(SB)/4, $0xbc02306c
+DATA allbc02306c<>+8(SB)/4, $0xbc02306c
+DATA allbc02306c<>+12(SB)/4, $0xbc02306c
+DATA allbc02306c<>+16(SB)/4, $0xbc02306c
+DATA allbc02306c<>+20(SB)/4, $0xbc02306c
+DATA allbc02306c<>+24(SB)/4, $0xbc02306c
+DATA allbc02306c<>+28(SB)/4, $0xbc02306c
+GLOBL allbc02306c<>(SB), RODATA|NOPTR, $32
+
+DATA all3cb004db<>+0(SB)/4, $0x3cb004db
+DATA all3cb004db<>+4(SB)/4, $0x3cb004db
+DATA all3cb004db<>+8(SB)/4, $0x3cb004db
+DATA all3cb004db<>+12(SB)/4, $0x3cb004db
+DATA all3cb004db<>+16(SB)/4, $0x3cb004db
+DATA all3cb004db<>+20(SB)/4, $0x3cb004db
+DATA all3cb004db<>+24(SB)/4, $0x3cb004db
+DATA all3cb004db<>+28(SB)/4, $0x3cb004db
+GLOBL all3cb004db<>(SB), RODATA|NOPTR, $32
+
+DATA allbd5cb11d<>+0(SB)/4, $0xbd5cb11d
+DATA allbd5cb11d<>+4(SB)/4, $0xbd5cb11d
+DATA allbd5cb11d<>+8(SB)/4, $0xbd5cb11d
+DATA allbd5cb11d<>+12(SB)/4, $0xbd5cb11d
+DATA allbd5cb11d<>+16(SB)/4, $0xbd5cb11d
+DATA allbd5cb11d<>+20(SB)/4, $0xbd5cb11d
+DATA allbd5cb11d<>+24(SB)/4, $0xbd5cb11d
+DATA allbd5cb11d<>+28(SB)/4, $0xbd5cb11d
+GLOBL allbd5cb11d<>(SB), RODATA|NOPTR, $32
+
+DATA all3e0885f2<>+0(SB)/4, $0x3e0885f2
+DATA all3e0885f2<>+4(SB)/4, $0x3e0885f2
+DATA all3e0885f2<>+8(SB)/4, $0x3e0885f2
+DATA all3e0885f2<>+12(SB)/4, $0x3e0885f2
+DATA all3e0885f2<>+16(SB)/4, $0x3e0885f2
+DATA all3e0885f2<>+20(SB)/4, $0x3e0885f2
+DATA all3e0885f2<>+24(SB)/4, $0x3e0885f2
+DATA all3e0885f2<>+28(SB)/4, $0x3e0885f2
+GLOBL all3e0885f2<>(SB), RODATA|NOPTR, $32
+
+DATA allbeaaaa9e<>+0(SB)/4, $0xbeaaaa9e
+DATA allbeaaaa9e<>+4(SB)/4, $0xbeaaaa9e
+DATA allbeaaaa9e<>+8(SB)/4, $0xbeaaaa9e
+DATA allbeaaaa9e<>+12(SB)/4, $0xbeaaaa9e
+DATA allbeaaaa9e<>+16(SB)/4, $0xbeaaaa9e
+DATA allbeaaaa9e<>+20(SB)/4, $0xbeaaaa9e
+DATA allbeaaaa9e<>+24(SB)/4, $0xbeaaaa9e
+DATA allbeaaaa9e<>+28(SB)/4, $0xbeaaaa9e
+GLOBL allbeaaaa9e<>(SB), RODATA|NOPTR, $32
 
 DATA all7fffffff<>+0(SB)/4, $0x7fffffff
 DATA all7fffffff<>+4(SB)/4, $0x7fffffff
@@ -9332,75 +9700,25 @@ DATA all7fffffff<>+24(SB)/4, $0x7fffffff
 DATA all7fffffff<>+28(SB)/4, $0x7fffffff
 GLOBL all7fffffff<>(SB), RODATA|NOPTR, $32
 
-DATA allc0000000<>+0(SB)/4, $0xc0000000
-DATA allc0000000<>+4(SB)/4, $0xc0000000
-DATA allc0000000<>+8(SB)/4, $0xc0000000
-DATA allc0000000<>+12(SB)/4, $0xc0000000
-DATA allc0000000<>+16(SB)/4, $0xc0000000
-DATA allc0000000<>+20(SB)/4, $0xc0000000
-DATA allc0000000<>+24(SB)/4, $0xc0000000
-DATA allc0000000<>+28(SB)/4, $0xc0000000
-GLOBL allc0000000<>(SB), RODATA|NOPTR, $32
+DATA all41200000<>+0(SB)/4, $0x41200000
+DATA all41200000<>+4(SB)/4, $0x41200000
+DATA all41200000<>+8(SB)/4, $0x41200000
+DATA all41200000<>+12(SB)/4, $0x41200000
+DATA all41200000<>+16(SB)/4, $0x41200000
+DATA all41200000<>+20(SB)/4, $0x41200000
+DATA all41200000<>+24(SB)/4, $0x41200000
+DATA all41200000<>+28(SB)/4, $0x41200000
+GLOBL all41200000<>(SB), RODATA|NOPTR, $32
 
-DATA allbbbaf0e7<>+0(SB)/4, $0xbbbaf0e7
-DATA allbbbaf0e7<>+4(SB)/4, $0xbbbaf0e7
-DATA allbbbaf0e7<>+8(SB)/4, $0xbbbaf0e7
-DATA allbbbaf0e7<>+12(SB)/4, $0xbbbaf0e7
-DATA allbbbaf0e7<>+16(SB)/4, $0xbbbaf0e7
-DATA allbbbaf0e7<>+20(SB)/4, $0xbbbaf0e7
-DATA allbbbaf0e7<>+24(SB)/4, $0xbbbaf0e7
-DATA allbbbaf0e7<>+28(SB)/4, $0xbbbaf0e7
-GLOBL allbbbaf0e7<>(SB), RODATA|NOPTR, $32
-
-DATA all3ca9134e<>+0(SB)/4, $0x3ca9134e
-DATA all3ca9134e<>+4(SB)/4, $0x3ca9134e
-DATA all3ca9134e<>+8(SB)/4, $0x3ca9134e
-DATA all3ca9134e<>+12(SB)/4, $0x3ca9134e
-DATA all3ca9134e<>+16(SB)/4, $0x3ca9134e
-DATA all3ca9134e<>+20(SB)/4, $0x3ca9134e
-DATA all3ca9134e<>+24(SB)/4, $0x3ca9134e
-DATA all3ca9134e<>+28(SB)/4, $0x3ca9134e
-GLOBL all3ca9134e<>(SB), RODATA|NOPTR, $32
-
-DATA allbd5c1e2d<>+0(SB)/4, $0xbd5c1e2d
-DATA allbd5c1e2d<>+4(SB)/4, $0xbd5c1e2d
-DATA allbd5c1e2d<>+8(SB)/4, $0xbd5c1e2d
-DATA allbd5c1e2d<>+12(SB)/4, $0xbd5c1e2d
-DATA allbd5c1e2d<>+16(SB)/4, $0xbd5c1e2d
-DATA allbd5c1e2d<>+20(SB)/4, $0xbd5c1e2d
-DATA allbd5c1e2d<>+24(SB)/4, $0xbd5c1e2d
-DATA allbd5c1e2d<>+28(SB)/4, $0xbd5c1e2d
-GLOBL allbd5c1e2d<>(SB), RODATA|NOPTR, $32
-
-DATA all3e088393<>+0(SB)/4, $0x3e088393
-DATA all3e088393<>+4(SB)/4, $0x3e088393
-DATA all3e088393<>+8(SB)/4, $0x3e088393
-DATA all3e088393<>+12(SB)/4, $0x3e088393
-DATA all3e088393<>+16(SB)/4, $0x3e088393
-DATA all3e088393<>+20(SB)/4, $0x3e088393
-DATA all3e088393<>+24(SB)/4, $0x3e088393
-DATA all3e088393<>+28(SB)/4, $0x3e088393
-GLOBL all3e088393<>(SB), RODATA|NOPTR, $32
-
-DATA allbeaaaa99<>+0(SB)/4, $0xbeaaaa99
-DATA allbeaaaa99<>+4(SB)/4, $0xbeaaaa99
-DATA allbeaaaa99<>+8(SB)/4, $0xbeaaaa99
-DATA allbeaaaa99<>+12(SB)/4, $0xbeaaaa99
-DATA allbeaaaa99<>+16(SB)/4, $0xbeaaaa99
-DATA allbeaaaa99<>+20(SB)/4, $0xbeaaaa99
-DATA allbeaaaa99<>+24(SB)/4, $0xbeaaaa99
-DATA allbeaaaa99<>+28(SB)/4, $0xbeaaaa99
-GLOBL allbeaaaa99<>(SB), RODATA|NOPTR, $32
-
-DATA all3f200000<>+0(SB)/4, $0x3f200000
-DATA all3f200000<>+4(SB)/4, $0x3f200000
-DATA all3f200000<>+8(SB)/4, $0x3f200000
-DATA all3f200000<>+12(SB)/4, $0x3f200000
-DATA all3f200000<>+16(SB)/4, $0x3f200000
-DATA all3f200000<>+20(SB)/4, $0x3f200000
-DATA all3f200000<>+24(SB)/4, $0x3f200000
-DATA all3f200000<>+28(SB)/4, $0x3f200000
-GLOBL all3f200000<>(SB), RODATA|NOPTR, $32
+DATA all40000000<>+0(SB)/4, $0x40000000
+DATA all40000000<>+4(SB)/4, $0x40000000
+DATA all40000000<>+8(SB)/4, $0x40000000
+DATA all40000000<>+12(SB)/4, $0x40000000
+DATA all40000000<>+16(SB)/4, $0x40000000
+DATA all40000000<>+20(SB)/4, $0x40000000
+DATA all40000000<>+24(SB)/4, $0x40000000
+DATA all40000000<>+28(SB)/4, $0x40000000
+GLOBL all40000000<>(SB), RODATA|NOPTR, $32
 
 // func alibiSIMD(s *float32, n int, slope float32, first int)
 // Requires: AVX, AVX2, FMA3
