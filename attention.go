@@ -172,15 +172,13 @@ func (w *scratch) finish(p *plan, c *chunk, lo, hi int) {
 	if p.sinks != nil {
 		w.mergeSinks(p, c)
 	}
-	total := &w.total
-	for r := range c.rows {
+	total, step := &w.total, 1
+	if p.group == 1 {
+		step = c.rows // they follow each other in dst, too
+	}
+	for r := 0; r < c.rows; r += step {
 		h, i := p.locate(c.kv, c.row+r)
-		dst := p.dst.row(c.b, h, i)
-		if total.l[r] == 0 {
-			clear(dst) // no live key
-			continue
-		}
-		scale(dst, total.o[r*p.oStride():][:p.dv], 1/total.l[r])
+		normalize(p.dst.Data[p.dst.offset(c.b, h, i):], total.o[r*p.oStride():], total.l[r:], step, p.dv, p.dst.SL, p.oStride())
 	}
 	if p.weights.Data != nil {
 		w.writeWeights(p, c, lo, hi)

@@ -69,13 +69,14 @@ func (w *scratch) loadKeys(p *plan, c *chunk, b *block) (k []float32, stride int
 }
 
 // loadValues packs the values under the same conditions. Whole vectors can be
-// read where they are. It returns values from the block's first key on and their layout.
+// read where they are, which pays for more rows if rows of values are close
+// together. It returns values from the block's first key on and their layout.
 func (w *scratch) loadValues(p *plan, c *chunk, b *block) ([]float32, values) {
 	layout := values{cols: roundUp(p.dv, 8), stride: panel, panelStride: Block * panel}
 	if p.cache != nil {
 		return p.cache.blockValues(c.b, c.kv, b.first), layout
 	}
-	if c.rows <= rawRows && p.dv%8 == 0 {
+	if (c.rows <= rawRows || c.rows <= denseRows && p.v.SL <= denseStride) && p.dv%8 == 0 {
 		layout.stride, layout.panelStride = p.v.SL, panel
 		return p.v.Data[p.v.offset(c.b, c.kv, b.first):], layout
 	}

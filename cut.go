@@ -129,6 +129,21 @@ func cutScale(dst, x []float32, f float32) {
 	}
 }
 
+// cutNormalize takes fewer rows at a time, or parts of one row.
+func cutNormalize(dst, o, l []float32, rows, n, dstStride, oStride int) {
+	if step := callElements / n; step > 0 {
+		for r := 0; r < rows; r += step {
+			normalize(dst[r*dstStride:], o[r*oStride:], l[r:], min(step, rows-r), n, dstStride, oStride)
+		}
+		return
+	}
+	for r := range rows {
+		for c := 0; c < n; c += callElements {
+			normalize(dst[r*dstStride+c:], o[r*oStride+c:], l[r:], 1, min(callElements, n-c), dstStride, oStride)
+		}
+	}
+}
+
 func cutMerge(o, b []float32, x, y float32) {
 	for from := 0; from < len(b); from += callElements {
 		to := min(len(b), from+callElements)

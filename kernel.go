@@ -191,6 +191,24 @@ func scale(dst, x []float32, f float32) {
 	scaleSIMD(&dst[0], &x[0], len(x), f)
 }
 
+func normalize(dst, o, l []float32, rows, n, dstStride, oStride int) {
+	if rows == 0 || n == 0 {
+		return
+	}
+	writesRows(dst, rows, dstStride, n)
+	readsRows(o, rows, oStride, n)
+	reads(l, rows)
+	if active == generic {
+		normalizeGeneric(dst, o, l, rows, n, dstStride, oStride)
+		return
+	}
+	if rows*n > callElements {
+		cutNormalize(dst, o, l, rows, n, dstStride, oStride)
+		return
+	}
+	normalizeSIMD(&dst[0], &o[0], &l[0], rows, n, dstStride, oStride)
+}
+
 func merge(o, b []float32, x, y float32) {
 	updates(o, len(b))
 	reads(b, len(b))

@@ -15,6 +15,11 @@ func possible() []isa {
 	return []isa{generic}
 }
 
+// normalizeSIMD divides rows by their sums. It works like normalizeGeneric.
+//
+//go:noescape
+func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int)
+
 // addBiasSIMD adds biases and finds masked keys. It works like addBiasGeneric.
 //
 //go:noescape

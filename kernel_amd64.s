@@ -9042,6 +9042,63 @@ end5:
 	VZEROUPPER
 	RET
 
+// func normalizeSIMD(dst *float32, o *float32, l *float32, rows int, n int, dstStride int, oStride int)
+// Requires: AVX
+TEXT ·normalizeSIMD(SB), NOSPLIT, $0-56
+	MOVQ    dst+0(FP), AX
+	MOVQ    o+8(FP), CX
+	MOVQ    l+16(FP), DX
+	MOVQ    rows+24(FP), BX
+	MOVQ    dstStride+40(FP), SI
+	MOVQ    oStride+48(FP), DI
+	SHLQ    $0x02, SI
+	SHLQ    $0x02, DI
+	VMOVUPS all3f800000<>+0(SB), Y0
+	VXORPS  Y1, Y1, Y1
+
+row:
+	VBROADCASTSS (DX), Y2
+	VCMPPS       $0x00, Y1, Y2, Y3
+	VDIVPS       Y2, Y0, Y2
+	MOVQ         n+32(FP), R10
+	MOVQ         AX, R8
+	MOVQ         CX, R9
+	SUBQ         $0x08, R10
+	JL           tail6
+
+loop6:
+	VMOVUPS (R9), Y4
+	VMULPS  Y2, Y4, Y4
+	VADDPS  Y1, Y4, Y4
+	VANDNPS Y4, Y3, Y4
+	VMOVUPS Y4, (R8)
+	ADDQ    $0x20, R9
+	ADDQ    $0x20, R8
+	SUBQ    $0x08, R10
+	JGE     loop6
+
+tail6:
+	ADDQ       $0x08, R10
+	JE         end6
+	LEAQ       tailMasks<>+32(SB), R11
+	SHLQ       $0x02, R10
+	SUBQ       R10, R11
+	VMOVUPS    (R11), Y4
+	VMASKMOVPS (R9), Y4, Y5
+	VMULPS     Y2, Y5, Y5
+	VADDPS     Y1, Y5, Y5
+	VANDNPS    Y5, Y3, Y5
+	VMASKMOVPS Y5, Y4, (R8)
+
+end6:
+	ADDQ SI, AX
+	ADDQ DI, CX
+	ADDQ $0x04, DX
+	DECQ BX
+	JNE  row
+	VZEROUPPER
+	RET
+
 // func mergeSIMD(o *float32, b *float32, n int, x float32, y float32)
 // Requires: AVX, FMA3
 TEXT ·mergeSIMD(SB), NOSPLIT, $0-32
@@ -9051,9 +9108,9 @@ TEXT ·mergeSIMD(SB), NOSPLIT, $0-32
 	VBROADCASTSS x+24(FP), Y0
 	VBROADCASTSS y+28(FP), Y1
 	SUBQ         $0x08, DX
-	JL           tail6
+	JL           tail7
 
-loop6:
+loop7:
 	VMOVUPS     (AX), Y2
 	VMOVUPS     (CX), Y3
 	VMULPS      Y1, Y3, Y3
@@ -9062,11 +9119,11 @@ loop6:
 	ADDQ        $0x20, AX
 	ADDQ        $0x20, CX
 	SUBQ        $0x08, DX
-	JGE         loop6
+	JGE         loop7
 
-tail6:
+tail7:
 	ADDQ        $0x08, DX
-	JE          end6
+	JE          end7
 	LEAQ        tailMasks<>+32(SB), BX
 	SHLQ        $0x02, DX
 	SUBQ        DX, BX
@@ -9077,7 +9134,7 @@ tail6:
 	VFMADD213PS Y4, Y0, Y3
 	VMASKMOVPS  Y3, Y2, (AX)
 
-end6:
+end7:
 	VZEROUPPER
 	RET
 
@@ -9092,9 +9149,9 @@ TEXT ·mergeSumsSIMD(SB), NOSPLIT, $0-56
 	MOVQ y+40(FP), DI
 	MOVQ n+48(FP), R8
 	SUBQ $0x08, R8
-	JL   tail7
+	JL   tail8
 
-loop7:
+loop8:
 	VMOVUPS      (AX), Y0
 	VMOVUPS      (DX), Y1
 	VXORPS       Y3, Y3, Y3
@@ -9151,11 +9208,11 @@ loop7:
 	ADDQ         $0x20, SI
 	ADDQ         $0x20, DI
 	SUBQ         $0x08, R8
-	JGE          loop7
+	JGE          loop8
 
-tail7:
+tail8:
 	ADDQ         $0x08, R8
-	JE           end7
+	JE           end8
 	LEAQ         tailMasks<>+32(SB), R9
 	SHLQ         $0x02, R8
 	SUBQ         R8, R9
@@ -9210,7 +9267,7 @@ tail7:
 	VFMADD213PS  Y2, Y4, Y1
 	VMASKMOVPS   Y1, Y0, (CX)
 
-end7:
+end8:
 	VZEROUPPER
 	RET
 
@@ -9503,9 +9560,9 @@ large:
 rest:
 	ADDQ $0x20, CX
 	SUBQ $0x08, CX
-	JL   tail8
+	JL   tail9
 
-loop8:
+loop9:
 	VMOVUPS      (AX), Y1
 	VMOVUPS      Y1, Y2
 	VANDPS       all7fffffff<>+0(SB), Y2, Y2
@@ -9552,11 +9609,11 @@ loop8:
 	VMOVUPS      Y4, (AX)
 	ADDQ         $0x20, AX
 	SUBQ         $0x08, CX
-	JGE          loop8
+	JGE          loop9
 
-tail8:
+tail9:
 	ADDQ         $0x08, CX
-	JE           end8
+	JE           end9
 	LEAQ         tailMasks<>+32(SB), DX
 	SHLQ         $0x02, CX
 	SUBQ         CX, DX
@@ -9606,7 +9663,7 @@ tail8:
 	VMULPS       Y0, Y5, Y5
 	VMASKMOVPS   Y5, Y1, (AX)
 
-end8:
+end9:
 	VZEROUPPER
 	RET
 
@@ -9733,9 +9790,9 @@ TEXT ·alibiSIMD(SB), NOSPLIT, $0-32
 	VPBROADCASTD X1, Y1
 	VPADDD       numberOfLane<>+0(SB), Y1, Y1
 	SUBQ         $0x08, CX
-	JL           tail9
+	JL           tail10
 
-loop9:
+loop10:
 	VMOVUPS     (AX), Y2
 	VCVTDQ2PS   Y1, Y3
 	VFMADD231PS Y3, Y0, Y2
@@ -9743,11 +9800,11 @@ loop9:
 	ADDQ        $0x20, AX
 	VPADDD      all00000008<>+0(SB), Y1, Y1
 	SUBQ        $0x08, CX
-	JGE         loop9
+	JGE         loop10
 
-tail9:
+tail10:
 	ADDQ        $0x08, CX
-	JE          end9
+	JE          end10
 	LEAQ        tailMasks<>+32(SB), DX
 	SHLQ        $0x02, CX
 	SUBQ        CX, DX
@@ -9757,7 +9814,7 @@ tail9:
 	VFMADD231PS Y1, Y0, Y3
 	VMASKMOVPS  Y3, Y2, (AX)
 
-end9:
+end10:
 	VZEROUPPER
 	RET
 
@@ -9850,9 +9907,9 @@ ragged:
 	MOVQ AX, CX
 	MOVQ DX, R9
 	SUBQ $0x08, R8
-	JL   tail10
+	JL   tail11
 
-loop10:
+loop11:
 	VMOVUPS (R9), Y1
 	VMOVUPS (CX), Y2
 	VADDPS  Y1, Y2, Y2
@@ -9862,11 +9919,11 @@ loop10:
 	ADDQ    $0x20, CX
 	ADDQ    $0x20, R9
 	SUBQ    $0x08, R8
-	JGE     loop10
+	JGE     loop11
 
-tail10:
+tail11:
 	ADDQ       $0x08, R8
-	JE         end10
+	JE         end11
 	LEAQ       tailMasks<>+32(SB), R10
 	SHLQ       $0x02, R8
 	SUBQ       R8, R10
@@ -9878,7 +9935,7 @@ tail10:
 	VCMPPS     $0x00, allff800000<>+0(SB), Y2, Y1
 	VORPS      Y1, Y0, Y0
 
-end10:
+end11:
 added:
 	VMOVMSKPS Y0, CX
 	TESTL     CX, CX
@@ -9889,9 +9946,9 @@ added:
 	MOVQ n+48(FP), R8
 	MOVQ DX, R9
 	SUBQ $0x08, R8
-	JL   tail11
+	JL   tail12
 
-loop11:
+loop12:
 	VMOVUPS   (R9), Y0
 	VCMPPS    $0x00, allff800000<>+0(SB), Y0, Y0
 	VMOVMSKPS Y0, R10
@@ -9901,11 +9958,11 @@ loop11:
 	ADDQ      $0x20, R9
 	ADDQ      $0x08, CX
 	SUBQ      $0x08, R8
-	JGE       loop11
+	JGE       loop12
 
-tail11:
+tail12:
 	ADDQ       $0x08, R8
-	JE         end11
+	JE         end12
 	LEAQ       tailMasks<>+32(SB), R10
 	SHLQ       $0x02, R8
 	SUBQ       R8, R10
@@ -9917,7 +9974,7 @@ tail11:
 	NOTQ       R10
 	ANDQ       R10, (BX)
 
-end11:
+end12:
 next:
 	ADDQ $0x00000100, AX
 	ADDQ DI, DX
@@ -10002,9 +10059,9 @@ TEXT ·weightsSIMD(SB), NOSPLIT, $0-40
 	VBROADCASTSS r+28(FP), Y1
 	MOVQ         live+32(FP), BX
 	SUBQ         $0x08, DX
-	JL           tail12
+	JL           tail13
 
-loop12:
+loop13:
 	VMOVD        BX, X2
 	VPBROADCASTD X2, Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -10034,11 +10091,11 @@ loop12:
 	ADDQ         $0x20, CX
 	SHRQ         $0x08, BX
 	SUBQ         $0x08, DX
-	JGE          loop12
+	JGE          loop13
 
-tail12:
+tail13:
 	ADDQ         $0x08, DX
-	JE           end12
+	JE           end13
 	LEAQ         tailMasks<>+32(SB), SI
 	SHLQ         $0x02, DX
 	SUBQ         DX, SI
@@ -10069,7 +10126,7 @@ tail12:
 	VANDPS       Y4, Y5, Y5
 	VMASKMOVPS   Y5, Y2, (AX)
 
-end12:
+end13:
 	VZEROUPPER
 	RET
 
@@ -10081,18 +10138,18 @@ TEXT ·allFiniteSIMD(SB), NOSPLIT, $0-17
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	SUBQ   $0x08, CX
-	JL     tail13
+	JL     tail14
 
-loop13:
+loop14:
 	VMOVUPS     (AX), Y2
 	VFMADD231PS Y0, Y2, Y1
 	ADDQ        $0x20, AX
 	SUBQ        $0x08, CX
-	JGE         loop13
+	JGE         loop14
 
-tail13:
+tail14:
 	ADDQ        $0x08, CX
-	JE          end13
+	JE          end14
 	LEAQ        tailMasks<>+32(SB), DX
 	SHLQ        $0x02, CX
 	SUBQ        CX, DX
@@ -10100,7 +10157,7 @@ tail13:
 	VMASKMOVPS  (AX), Y2, Y2
 	VFMADD231PS Y0, Y2, Y1
 
-end13:
+end14:
 	VCMPPS    $0x03, Y1, Y1, Y1
 	VMOVMSKPS Y1, AX
 	TESTL     AX, AX
@@ -10336,20 +10393,20 @@ TEXT ·maxOfSIMD(SB), NOSPLIT, $0-20
 	VMOVUPS allff800000<>+0(SB), Y0
 	VXORPS  Y1, Y1, Y1
 	SUBQ    $0x08, CX
-	JL      tail14
+	JL      tail15
 
-loop14:
+loop15:
 	VMOVUPS (AX), Y2
 	VMAXPS  Y0, Y2, Y0
 	VCMPPS  $0x03, Y2, Y2, Y2
 	VORPS   Y2, Y1, Y1
 	ADDQ    $0x20, AX
 	SUBQ    $0x08, CX
-	JGE     loop14
+	JGE     loop15
 
-tail14:
+tail15:
 	ADDQ       $0x08, CX
-	JE         end14
+	JE         end15
 	LEAQ       tailMasks<>+32(SB), DX
 	SHLQ       $0x02, CX
 	SUBQ       CX, DX
@@ -10361,7 +10418,7 @@ tail14:
 	VCMPPS     $0x03, Y3, Y3, Y2
 	VORPS      Y2, Y1, Y1
 
-end14:
+end15:
 	VEXTRACTF128 $0x01, Y0, X2
 	VMAXPS       X2, X0, X0
 	VPERMILPD    $0x01, X0, X2
@@ -10397,9 +10454,9 @@ TEXT ·expSIMD(SB), NOSPLIT, $0-24
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
 	SUBQ $0x08, DX
-	JL   tail15
+	JL   tail16
 
-loop15:
+loop16:
 	VMOVUPS      (CX), Y0
 	VMOVUPS      allc2d00000<>+0(SB), Y1
 	VMAXPS       Y0, Y1, Y0
@@ -10430,11 +10487,11 @@ loop15:
 	ADDQ         $0x20, CX
 	ADDQ         $0x20, AX
 	SUBQ         $0x08, DX
-	JGE          loop15
+	JGE          loop16
 
-tail15:
+tail16:
 	ADDQ         $0x08, DX
-	JE           end15
+	JE           end16
 	LEAQ         tailMasks<>+32(SB), BX
 	SHLQ         $0x02, DX
 	SUBQ         DX, BX
@@ -10467,7 +10524,7 @@ tail15:
 	VMULPS       Y2, Y3, Y3
 	VMASKMOVPS   Y3, Y0, (AX)
 
-end15:
+end16:
 	VZEROUPPER
 	RET
 

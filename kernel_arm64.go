@@ -18,6 +18,18 @@ func addBiasRowSIMD(s, bias *float32, n int) (live uint64)
 //go:noescape
 func maskRowSIMD(mask *bool, n int) (live uint64)
 
+// normalizeSIMD goes row by row. It works like normalizeGeneric.
+func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int) {
+	for r := range rows {
+		to, sum := at(dst, r*dstStride), *at(l, r)
+		if sum == 0 {
+			clear(unsafe.Slice(to, n))
+			continue
+		}
+		scaleSIMD(to, at(o, r*oStride), n, 1/sum)
+	}
+}
+
 // addBiasSIMD goes row by row. It works like addBiasGeneric.
 func addBiasSIMD(s, bias *float32, live *uint64, rows, stride, lo, n int) {
 	for r := range rows {

@@ -187,6 +187,18 @@ func scaleGeneric(dst, x []float32, f float32) {
 	}
 }
 
+// normalize is dst_r = o_r·(1/l_r) + 0 for rows of n elements, and 0 for a row
+// that has summed nothing.
+func normalizeGeneric(dst, o, l []float32, rows, n, dstStride, oStride int) {
+	for r := range rows {
+		if l[r] == 0 {
+			clear(dst[r*dstStride:][:n])
+			continue
+		}
+		scaleGeneric(dst[r*dstStride:], o[r*oStride:][:n], 1/l[r])
+	}
+}
+
 // merge is o = FMA(o, x, b·y), the output of two states put together.
 func mergeGeneric(o, b []float32, x, y float32) {
 	for i, e := range b {

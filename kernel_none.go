@@ -25,7 +25,10 @@ func accumulateSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *valu
 func accumulateMaskedSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *values) {
 	panic(unreachable)
 }
-func scaleSIMD(dst, x *float32, n int, f float32)                         { panic(unreachable) }
+func scaleSIMD(dst, x *float32, n int, f float32) { panic(unreachable) }
+func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int) {
+	panic(unreachable)
+}
 func mergeSIMD(o, b *float32, n int, x, y float32)                        { panic(unreachable) }
 func mergeSumsSIMD(m, l, m2, l2, x, y *float32, n int)                    { panic(unreachable) }
 func softcapSIMD(s *float32, n int, c float32)                            { panic(unreachable) }

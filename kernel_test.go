@@ -97,6 +97,14 @@ var kernels = []kernelTest{
 		scale(got, x, f)
 		scaleGeneric(want, x, f)
 	}},
+	{"normalize", []dim{size("rows", 1, 99, 99), size("n", 1, 99, 300), size("gap", 0, 20, 200), size("pad", 0, 20, 200)}, func(c *trial, n []int) {
+		rows, d := n[0], n[1]
+		dstStride, oStride := c.stride(d, n[2]), c.stride(d, n[3])
+		l, o := c.input(rows), c.input((rows-1)*oStride+d)
+		got, want := c.output((rows-1)*dstStride + d)
+		normalize(got, o, l, rows, d, dstStride, oStride)
+		normalizeGeneric(want, o, l, rows, d, dstStride, oStride)
+	}},
 	{"merge", vectorDims, func(c *trial, n []int) {
 		b := c.input(n[0])
 		got, want := c.output(n[0] + c.IntN(9))

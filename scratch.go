@@ -20,6 +20,12 @@ const (
 	// rawRows is the number of rows up to which keys and values are read where
 	// the caller has them instead of being packed first.
 	rawRows = 4
+
+	// Up to denseRows rows read values where the caller has them if these are not
+	// further apart than denseStride. Beyond, the L1 cache holds them only packed,
+	// and more rows make packing worth while.
+	denseRows   = 256
+	denseStride = 64
 )
 
 // state is the online softmax of some rows: running maximum, sum and output.

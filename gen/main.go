@@ -24,6 +24,7 @@ func main() {
 	packValuesKernel()
 	prefetchKernel()
 	scaleKernel()
+	normalizeKernel()
 	mergeKernel()
 	mergeSumsKernel()
 	softcapKernel()

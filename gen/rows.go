@@ -126,6 +126,42 @@ func scaleKernel() {
 	finish()
 }
 
+func normalizeKernel() {
+	TEXT("normalizeSIMD", 4, "func(dst, o, l *float32, rows, n, dstStride, oStride int)")
+	dst, o, l, rows := param("dst"), param("o"), param("l"), param("rows")
+	dstStride, oStride := param("dstStride"), param("oStride")
+	SHLQ(Imm(2), dstStride)
+	SHLQ(Imm(2), oStride)
+	one, zero := YMM(), YMM()
+	VMOVUPS(f32(1), one)
+	VXORPS(zero, zero, zero)
+	Label("row")
+	sum, empty := YMM(), YMM()
+	VBROADCASTSS(Mem{Base: l}, sum)
+	VCMPPS(Imm(equal), zero, sum, empty)
+	VDIVPS(sum, one, sum)
+	to, from, n := GP64(), GP64(), param("n")
+	MOVQ(dst, to)
+	MOVQ(o, from)
+	eachVector(n, func(mask reg.VecVirtual) {
+		v := YMM()
+		load(Mem{Base: from}, mask, v)
+		VMULPS(sum, v, v)
+		VADDPS(zero, v, v)
+		VANDNPS(v, empty, v)
+		store(v, mask, Mem{Base: to})
+	}, func() {
+		ADDQ(imm(vector), from)
+		ADDQ(imm(vector), to)
+	})
+	ADDQ(dstStride, dst)
+	ADDQ(oStride, o)
+	ADDQ(Imm(4), l)
+	DECQ(rows)
+	JNE(LabelRef("row"))
+	finish()
+}
+
 func mergeKernel() {
 	TEXT("mergeSIMD", 4, "func(o, b *float32, n int, x, y float32)")
 	o, b, n := param("o"), param("b"), param("n")
