@@ -170,23 +170,6 @@ func (w *scratch) tile(p *plan, c *chunk, st *state, b *block, t *tile) {
 // pairwise reports whether single pairs of query and key may be masked.
 func (p *plan) pairwise() bool { return p.mask.Data != nil || p.bias.Data != nil }
 
-// scorePanels is score with requests for the bias and the mask in between:
-// short runs of rows that lie far apart, which the processor does not foresee.
-// All at once would be more than it can have under way.
-func (w *scratch) scorePanels(p *plan, c *chunk, b *block, t *tile, q []float32) {
-	i := c.row + t.row
-	for from := t.lo / panel * panel; from < t.hi; from += panel {
-		first, n := max(from, t.lo), min(from+panel, t.hi)-max(from, t.lo)
-		if p.bias.Data != nil {
-			prefetch(p.bias.Data[p.bias.offset(c.b, c.kv, i)+b.first+first:], p.bias.SL, t.rows, n)
-		}
-		if p.mask.Data != nil && from <= t.lo { // 64 of them are one cache line
-			prefetch(p.mask.Data[p.mask.offset(c.b, c.kv, i)+b.first+t.lo:], p.mask.SL, t.rows, t.hi-t.lo)
-		}
-		score(w.s[from:], q, b.k[from*p.d:], t.rows, p.d, 1)
-	}
-}
-
 // scores leaves the tile's scores in w.s: q·k, then softcap, bias and ALiBi
 // where asked for. It reports whether every row sees every key of the block; if
 // not, the keys that a row sees have their bits set in w.live.
@@ -219,15 +202,18 @@ func (w *scratch) scores(p *plan, c *chunk, b *block, t *tile) (full bool) {
 // products leaves q·k in w.s.
 func (w *scratch) products(p *plan, c *chunk, b *block, t *tile) {
 	q := w.q[t.row*p.d:]
-	switch {
-	case b.kStride > 0:
+	if b.kStride > 0 {
 		scoreRows(w.s[t.lo:], q, b.k[t.lo*b.kStride:], t.rows, p.d, b.kStride, t.hi-t.lo)
-	case p.pairwise() && p.group == 1:
-		w.scorePanels(p, c, b, t, q)
-	default:
-		from := t.lo / panel * panel
-		score(w.s[from:], q, b.k[from*p.d:], t.rows, p.d, (t.hi-from+panel-1)/panel)
+		return
 	}
+	from := t.lo / panel * panel
+	s, k, panels := w.s[from:], b.k[from*p.d:], (t.hi-from+panel-1)/panel
+	if len(w.ahead) == 0 {
+		score(s, q, k, t.rows, p.d, panels)
+		return
+	}
+	next := w.pairsAhead(p, b, t)
+	scoreAhead(s, q, k, t.rows, p.d, panels, &next)
 }
 
 // addBias adds the bias to the tile's scores and takes the keys that it masks out of w.live.

@@ -78,6 +78,14 @@ func prefetch[T any](x []T, stride, n, d int) {
 }
 
 func score(s, q, k []float32, rows, d, panels int) {
+	scoreAhead(s, q, k, rows, d, panels, &ahead{})
+}
+
+// scoreAhead is score with requests for memory on the way.
+func scoreAhead(s, q, k []float32, rows, d, panels int, next *ahead) {
+	if next.data != nil {
+		reads(next.rows, rows)
+	}
 	writesRows(s, rows, Block, panels*panel)
 	reads(q, rows*d)
 	reads(k, panels*d*panel)
@@ -86,10 +94,10 @@ func score(s, q, k []float32, rows, d, panels int) {
 		return
 	}
 	if rows*d*panels*panel > callProducts || d > callInner {
-		cutScore(s, q, k, rows, d, panels)
+		cutScore(s, q, k, rows, d, panels, next)
 		return
 	}
-	scoreSIMD(&s[0], &q[0], &k[0], rows, d, panels)
+	scoreSIMD(&s[0], &q[0], &k[0], rows, d, panels, next)
 }
 
 func scoreRows(s, q, k []float32, rows, d, stride, n int) {
