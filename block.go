@@ -184,8 +184,9 @@ func (w *scratch) scores(p *plan, c *chunk, b *block, t *tile) (full bool) {
 			softcap(w.s[r*Block+t.lo:r*Block+t.hi], p.softcap)
 		}
 	}
+	every := ^uint64(0)
 	if p.bias.Data != nil {
-		w.addBias(p, c, b, t)
+		every = w.addBias(p, c, b, t)
 	}
 	if p.slopes != nil {
 		for r := range t.rows {
@@ -194,9 +195,9 @@ func (w *scratch) scores(p *plan, c *chunk, b *block, t *tile) (full bool) {
 		}
 	}
 	if p.mask.Data != nil {
-		w.maskKeys(p, c, b, t)
+		every = w.maskKeys(p, c, b, t)
 	}
-	return full && (!p.pairwise() || w.allLive(t))
+	return full && every == ^uint64(0)
 }
 
 // products leaves q·k in w.s.
@@ -216,55 +217,48 @@ func (w *scratch) products(p *plan, c *chunk, b *block, t *tile) {
 	scoreAhead(s, q, k, t.rows, p.d, panels, &next)
 }
 
-// addBias adds the bias to the tile's scores and takes the keys that it masks out of w.live.
-func (w *scratch) addBias(p *plan, c *chunk, b *block, t *tile) {
-	stride := p.bias.SL
-	p.eachRun(c, t, func(r, rows, h, i int) {
+// addBias adds the bias to the tile's scores and takes the keys that it masks
+// out of w.live. It returns the keys that are left in every row.
+func (w *scratch) addBias(p *plan, c *chunk, b *block, t *tile) (every uint64) {
+	every = ^uint64(0)
+	for first := range min(p.group, t.rows) {
+		h, i := p.locate(c.kv, c.row+t.row+first)
 		at := p.bias.offset(c.b, h, i) + b.first + t.lo
-		addBias(w.s[r*Block+t.lo:], p.bias.Data[at:], w.live[r:], rows, stride, t.lo, t.hi-t.lo)
-	})
+		s, rows := w.s[first*Block+t.lo:], p.rowsOfHead(t, first)
+		every &= addBias(s, p.bias.Data[at:], w.live[first:], rows, p.group, p.bias.SL, t.lo, t.hi-t.lo)
+	}
+	return every
 }
 
-// maskKeys takes the keys that the mask does not allow out of w.live.
-func (w *scratch) maskKeys(p *plan, c *chunk, b *block, t *tile) {
-	stride := p.mask.SL
-	p.eachRun(c, t, func(r, rows, h, i int) {
+// maskKeys takes the keys that the mask does not allow out of w.live. It returns
+// the keys that are left in every row.
+func (w *scratch) maskKeys(p *plan, c *chunk, b *block, t *tile) (every uint64) {
+	every = ^uint64(0)
+	for first := range min(p.group, t.rows) {
+		h, i := p.locate(c.kv, c.row+t.row+first)
 		at := p.mask.offset(c.b, h, i) + b.first + t.lo
-		maskKeys(p.mask.Data[at:], w.live[r:], rows, stride, t.lo, t.hi-t.lo)
-	})
+		every &= maskKeys(p.mask.Data[at:], w.live[first:], p.rowsOfHead(t, first), p.group, p.mask.SL, t.lo, t.hi-t.lo)
+	}
+	return every
 }
 
-// eachRun calls f for runs of the tile's rows that belong to one head and
-// therefore follow each other in a mask or bias: all of them, or single ones where several heads share keys.
-func (p *plan) eachRun(c *chunk, t *tile, f func(r, rows, h, i int)) {
-	step := t.rows
-	if p.group > 1 {
-		step = 1
-	}
-	for r := 0; r < t.rows; r += step {
-		h, i := p.locate(c.kv, c.row+t.row+r)
-		f(r, step, h, i)
-	}
+// rowsOfHead is the number of rows that belong to the head of row first: that one
+// and every group-th row behind it. In a mask or bias they follow each other.
+func (p *plan) rowsOfHead(t *tile, first int) int {
+	return (t.rows - first + p.group - 1) / p.group
 }
 
 // liveByPosition leaves a bit in w.live for each key of the block that a row sees by its position.
 func (w *scratch) liveByPosition(p *plan, c *chunk, b *block, t *tile) {
-	lo, hi := t.lo, t.hi
-	for r := range t.rows {
+	seen := lowBits(t.hi) &^ lowBits(t.lo)
+	live := w.live[:t.rows]
+	for r := range live {
 		if !t.uniform {
-			lo, hi = b.keyRange(p, c, t.row+r)
+			lo, hi := b.keyRange(p, c, t.row+r)
+			seen = lowBits(hi) &^ lowBits(lo)
 		}
-		w.live[r] = lowBits(hi) &^ lowBits(lo)
+		live[r] = seen
 	}
-}
-
-// allLive reports whether every row of the tile sees every key of the block.
-func (w *scratch) allLive(t *tile) bool {
-	every := ^uint64(0)
-	for _, live := range w.live[:t.rows] {
-		every &= live
-	}
-	return every == ^uint64(0)
 }
 
 // lowBits has bits 0 to n−1 set.

@@ -235,31 +235,23 @@ func alibi(s []float32, slope float32, first int) {
 	alibiSIMD(&s[0], len(s), slope, first)
 }
 
-func addBias(s, bias []float32, live []uint64, rows, stride, lo, n int) {
-	if rows == 0 || n == 0 {
-		return
-	}
-	updatesRows(s, rows, Block, n)
+func addBias(s, bias []float32, live []uint64, rows, step, stride, lo, n int) (every uint64) {
+	updatesRows(s, rows, step*Block, n)
 	readsRows(bias, rows, stride, n)
-	updates(live, rows)
-	if active == generic {
-		addBiasGeneric(s, bias, live, rows, stride, lo, n)
-		return
+	updatesRows(live, rows, step, 1)
+	if active == generic || rows == 0 || n == 0 {
+		return addBiasGeneric(s, bias, live, rows, step, stride, lo, n)
 	}
-	addBiasSIMD(&s[0], &bias[0], &live[0], rows, stride, lo, n)
+	return addBiasSIMD(&s[0], &bias[0], &live[0], rows, step, stride, lo, n)
 }
 
-func maskKeys(mask []bool, live []uint64, rows, stride, lo, n int) {
-	if rows == 0 || n == 0 {
-		return
-	}
+func maskKeys(mask []bool, live []uint64, rows, step, stride, lo, n int) (every uint64) {
 	readsRows(mask, rows, stride, n)
-	updates(live, rows)
-	if active == generic {
-		maskKeysGeneric(mask, live, rows, stride, lo, n)
-		return
+	updatesRows(live, rows, step, 1)
+	if active == generic || rows == 0 || n == 0 {
+		return maskKeysGeneric(mask, live, rows, step, stride, lo, n)
 	}
-	maskKeysSIMD(&mask[0], &live[0], rows, stride, lo, n)
+	return maskKeysSIMD(&mask[0], &live[0], rows, step, stride, lo, n)
 }
 
 func weights(dst, s []float32, m, r float32, live uint64) {

@@ -8706,75 +8706,66 @@ DATA all00000008<>+24(SB)/4, $0x00000008
 DATA all00000008<>+28(SB)/4, $0x00000008
 GLOBL all00000008<>(SB), RODATA|NOPTR, $32
 
-// func addBiasSIMD(s *float32, bias *float32, live *uint64, rows int, stride int, lo int, n int)
+// func addBiasSIMD(s *float32, bias *float32, live *uint64, rows int, step int, stride int, lo int, n int) (every uint64)
 // Requires: AVX
-TEXT ·addBiasSIMD(SB), NOSPLIT, $0-56
+TEXT ·addBiasSIMD(SB), NOSPLIT, $0-72
 	MOVQ s+0(FP), AX
 	MOVQ bias+8(FP), DX
 	MOVQ live+16(FP), BX
 	MOVQ rows+24(FP), SI
-	MOVQ stride+32(FP), DI
-	SHLQ $0x02, DI
+	MOVQ $-1, R8
 
 row:
 	VXORPS  Y0, Y0, Y0
-	MOVQ    n+48(FP), R8
-	CMPQ    R8, $0x40
+	MOVQ    n+56(FP), DI
+	CMPQ    DI, $0x40
 	JNE     ragged
 	VMOVUPS (DX), Y1
 	VMOVUPS (AX), Y2
 	VADDPS  Y1, Y2, Y2
 	VMOVUPS Y2, (AX)
-	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
-	VORPS   Y1, Y0, Y0
+	VMINPS  Y0, Y1, Y0
 	VMOVUPS 32(DX), Y1
 	VMOVUPS 32(AX), Y2
 	VADDPS  Y1, Y2, Y2
 	VMOVUPS Y2, 32(AX)
-	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
-	VORPS   Y1, Y0, Y0
+	VMINPS  Y0, Y1, Y0
 	VMOVUPS 64(DX), Y1
 	VMOVUPS 64(AX), Y2
 	VADDPS  Y1, Y2, Y2
 	VMOVUPS Y2, 64(AX)
-	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
-	VORPS   Y1, Y0, Y0
+	VMINPS  Y0, Y1, Y0
 	VMOVUPS 96(DX), Y1
 	VMOVUPS 96(AX), Y2
 	VADDPS  Y1, Y2, Y2
 	VMOVUPS Y2, 96(AX)
-	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
-	VORPS   Y1, Y0, Y0
+	VMINPS  Y0, Y1, Y0
 	VMOVUPS 128(DX), Y1
 	VMOVUPS 128(AX), Y2
 	VADDPS  Y1, Y2, Y2
 	VMOVUPS Y2, 128(AX)
-	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
-	VORPS   Y1, Y0, Y0
+	VMINPS  Y0, Y1, Y0
 	VMOVUPS 160(DX), Y1
 	VMOVUPS 160(AX), Y2
 	VADDPS  Y1, Y2, Y2
 	VMOVUPS Y2, 160(AX)
-	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
-	VORPS   Y1, Y0, Y0
+	VMINPS  Y0, Y1, Y0
 	VMOVUPS 192(DX), Y1
 	VMOVUPS 192(AX), Y2
 	VADDPS  Y1, Y2, Y2
 	VMOVUPS Y2, 192(AX)
-	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
-	VORPS   Y1, Y0, Y0
+	VMINPS  Y0, Y1, Y0
 	VMOVUPS 224(DX), Y1
 	VMOVUPS 224(AX), Y2
 	VADDPS  Y1, Y2, Y2
 	VMOVUPS Y2, 224(AX)
-	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
-	VORPS   Y1, Y0, Y0
+	VMINPS  Y0, Y1, Y0
 	JMP     added
 
 ragged:
 	MOVQ AX, CX
 	MOVQ DX, R9
-	SUBQ $0x08, R8
+	SUBQ $0x08, DI
 	JL   tail8
 
 loop8:
@@ -8782,38 +8773,38 @@ loop8:
 	VMOVUPS (CX), Y2
 	VADDPS  Y1, Y2, Y2
 	VMOVUPS Y2, (CX)
-	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
-	VORPS   Y1, Y0, Y0
+	VMINPS  Y0, Y1, Y0
 	ADDQ    $0x20, CX
 	ADDQ    $0x20, R9
-	SUBQ    $0x08, R8
+	SUBQ    $0x08, DI
 	JGE     loop8
 
 tail8:
-	ADDQ       $0x08, R8
+	ADDQ       $0x08, DI
 	JE         end8
 	LEAQ       tailMasks<>+32(SB), R10
-	SHLQ       $0x02, R8
-	SUBQ       R8, R10
+	SHLQ       $0x02, DI
+	SUBQ       DI, R10
 	VMOVUPS    (R10), Y1
 	VMASKMOVPS (R9), Y1, Y2
 	VMASKMOVPS (CX), Y1, Y3
 	VADDPS     Y2, Y3, Y3
 	VMASKMOVPS Y3, Y1, (CX)
-	VCMPPS     $0x00, allff800000<>+0(SB), Y2, Y1
-	VORPS      Y1, Y0, Y0
+	VMINPS     Y0, Y2, Y0
 
 end8:
 added:
-	VMOVMSKPS Y0, CX
-	TESTL     CX, CX
+	VCMPPS    $0x00, allff800000<>+0(SB), Y0, Y0
+	VMOVMSKPS Y0, R10
+	TESTL     R10, R10
 	JE        next
 
 	// Take the keys with a bias of −Inf out of live.
-	MOVQ lo+40(FP), CX
-	MOVQ n+48(FP), R8
+	MOVQ lo+48(FP), CX
+	MOVQ n+56(FP), DI
 	MOVQ DX, R9
-	SUBQ $0x08, R8
+	XORQ R11, R11
+	SUBQ $0x08, DI
 	JL   tail9
 
 loop9:
@@ -8821,49 +8812,57 @@ loop9:
 	VCMPPS    $0x00, allff800000<>+0(SB), Y0, Y0
 	VMOVMSKPS Y0, R10
 	SHLQ      CL, R10
-	NOTQ      R10
-	ANDQ      R10, (BX)
+	ORQ       R10, R11
 	ADDQ      $0x20, R9
 	ADDQ      $0x08, CX
-	SUBQ      $0x08, R8
+	SUBQ      $0x08, DI
 	JGE       loop9
 
 tail9:
-	ADDQ       $0x08, R8
+	ADDQ       $0x08, DI
 	JE         end9
 	LEAQ       tailMasks<>+32(SB), R10
-	SHLQ       $0x02, R8
-	SUBQ       R8, R10
+	SHLQ       $0x02, DI
+	SUBQ       DI, R10
 	VMOVUPS    (R10), Y0
 	VMASKMOVPS (R9), Y0, Y0
 	VCMPPS     $0x00, allff800000<>+0(SB), Y0, Y0
 	VMOVMSKPS  Y0, R10
 	SHLQ       CL, R10
-	NOTQ       R10
-	ANDQ       R10, (BX)
+	ORQ        R10, R11
 
 end9:
+	NOTQ R11
+	ANDQ R11, (BX)
+
 next:
-	ADDQ $0x00000100, AX
-	ADDQ DI, DX
-	ADDQ $0x08, BX
+	ANDQ (BX), R8
+	MOVQ stride+40(FP), CX
+	LEAQ (DX)(CX*4), DX
+	MOVQ step+32(FP), CX
+	LEAQ (BX)(CX*8), BX
+	MOVQ step+32(FP), CX
+	SHLQ $0x08, CX
+	ADDQ CX, AX
 	DECQ SI
 	JNE  row
+	MOVQ R8, every+64(FP)
 	VZEROUPPER
 	RET
 
-// func maskKeysSIMD(mask *bool, live *uint64, rows int, stride int, lo int, n int)
+// func maskKeysSIMD(mask *bool, live *uint64, rows int, step int, stride int, lo int, n int) (every uint64)
 // Requires: AVX, AVX2
-TEXT ·maskKeysSIMD(SB), NOSPLIT, $0-48
+TEXT ·maskKeysSIMD(SB), NOSPLIT, $0-64
 	MOVQ mask+0(FP), AX
 	MOVQ live+8(FP), DX
 	MOVQ rows+16(FP), BX
-	MOVQ stride+24(FP), SI
+	MOVQ $-1, SI
 
 row:
 	MOVQ  AX, DI
-	MOVQ  n+40(FP), R8
-	MOVQ  lo+32(FP), CX
+	XORQ  R10, R10
+	MOVQ  n+48(FP), R8
+	MOVQ  lo+40(FP), CX
 	VPXOR Y0, Y0, Y0
 
 by32:
@@ -8872,8 +8871,7 @@ by32:
 	VPCMPEQB  (DI), Y0, Y1
 	VPMOVMSKB Y1, R9
 	SHLQ      CL, R9
-	NOTQ      R9
-	ANDQ      R9, (DX)
+	ORQ       R9, R10
 	ADDQ      $0x20, DI
 	ADDQ      $0x20, CX
 	SUBQ      $0x20, R8
@@ -8888,8 +8886,7 @@ by8:
 	VPMOVMSKB X1, R9
 	ANDQ      $0x000000ff, R9
 	SHLQ      CL, R9
-	NOTQ      R9
-	ANDQ      R9, (DX)
+	ORQ       R9, R10
 	ADDQ      $0x08, DI
 	ADDQ      $0x08, CX
 	SUBQ      $0x08, R8
@@ -8902,18 +8899,24 @@ by1:
 	MOVBQZX (DI), R9
 	XORQ    $0x01, R9
 	SHLQ    CL, R9
-	NOTQ    R9
-	ANDQ    R9, (DX)
+	ORQ     R9, R10
 	ADDQ    $0x01, DI
 	ADDQ    $0x01, CX
 	SUBQ    $0x01, R8
 	JMP     by1
 
 by1End:
-	ADDQ SI, AX
-	ADDQ $0x08, DX
+	NOTQ R10
+	ANDQ (DX), R10
+	MOVQ R10, (DX)
+	ANDQ R10, SI
+	MOVQ stride+32(FP), CX
+	LEAQ (AX)(CX*1), AX
+	MOVQ step+24(FP), CX
+	LEAQ (DX)(CX*8), DX
 	DECQ BX
 	JNE  row
+	MOVQ SI, every+56(FP)
 	VZEROUPPER
 	RET
 

@@ -25,17 +25,21 @@ func accumulateSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *valu
 func accumulateMaskedSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *values) {
 	panic(unreachable)
 }
-func scaleSIMD(dst, x *float32, n int, f float32)                         { panic(unreachable) }
-func mergeSIMD(o, b *float32, n int, x, y float32)                        { panic(unreachable) }
-func mergeSumsSIMD(m, l, m2, l2, x, y *float32, n int)                    { panic(unreachable) }
-func softcapSIMD(s *float32, n int, c float32)                            { panic(unreachable) }
-func alibiSIMD(s *float32, n int, slope float32, first int)               { panic(unreachable) }
-func addBiasSIMD(s, bias *float32, live *uint64, rows, stride, lo, n int) { panic(unreachable) }
-func maskKeysSIMD(mask *bool, live *uint64, rows, stride, lo, n int)      { panic(unreachable) }
-func weightsSIMD(dst, s *float32, n int, m, r float32, live uint64)       { panic(unreachable) }
-func allFiniteSIMD(x *float32, n int) bool                                { panic(unreachable) }
-func dotSIMD(a, b *float32, n int) float32                                { panic(unreachable) }
-func maxOfSIMD(x *float32, n int) float32                                 { panic(unreachable) }
-func expSIMD(dst, x *float32, n int)                                      { panic(unreachable) }
-func expSumSIMD(dst, x *float32, n int, top float32) float32              { panic(unreachable) }
-func sumExpSIMD(x *float32, n int, top float32) float32                   { panic(unreachable) }
+func scaleSIMD(dst, x *float32, n int, f float32)           { panic(unreachable) }
+func mergeSIMD(o, b *float32, n int, x, y float32)          { panic(unreachable) }
+func mergeSumsSIMD(m, l, m2, l2, x, y *float32, n int)      { panic(unreachable) }
+func softcapSIMD(s *float32, n int, c float32)              { panic(unreachable) }
+func alibiSIMD(s *float32, n int, slope float32, first int) { panic(unreachable) }
+func addBiasSIMD(s, bias *float32, live *uint64, rows, step, stride, lo, n int) (every uint64) {
+	panic(unreachable)
+}
+func maskKeysSIMD(mask *bool, live *uint64, rows, step, stride, lo, n int) (every uint64) {
+	panic(unreachable)
+}
+func weightsSIMD(dst, s *float32, n int, m, r float32, live uint64) { panic(unreachable) }
+func allFiniteSIMD(x *float32, n int) bool                          { panic(unreachable) }
+func dotSIMD(a, b *float32, n int) float32                          { panic(unreachable) }
+func maxOfSIMD(x *float32, n int) float32                           { panic(unreachable) }
+func expSIMD(dst, x *float32, n int)                                { panic(unreachable) }
+func expSumSIMD(dst, x *float32, n int, top float32) float32        { panic(unreachable) }
+func sumExpSIMD(x *float32, n int, top float32) float32             { panic(unreachable) }

@@ -130,29 +130,29 @@ var kernels = []kernelTest{
 		alibiGeneric(want, slope, first)
 	}},
 	{"addBias", pairDims, func(c *trial, n []int) {
-		rows, keys := n[0], n[1]
-		stride := keys + c.IntN(9)
+		rows, keys, step := n[0], n[1], 1+c.IntN(3)
+		stride := c.stride(keys, c.IntN(9))
 		bias := c.input((rows-1)*stride + keys)
-		s, sWant := c.output((rows-1)*Block + keys)
-		live := c.liveBits(rows)
+		s, sWant := c.output((rows-1)*step*Block + keys)
+		live := c.liveBits((rows-1)*step + 1)
 		got, want := slices.Clone(live), slices.Clone(live)
 		lo := c.IntN(Block - keys + 1)
-		addBias(s, bias, got, rows, stride, lo, keys)
-		addBiasGeneric(sWant, bias, want, rows, stride, lo, keys)
-		for r := range rows {
+		every := addBias(s, bias, got, rows, step, stride, lo, keys)
+		c.equal("every", every, addBiasGeneric(sWant, bias, want, rows, step, stride, lo, keys))
+		for r := range want {
 			c.equal("live", got[r], want[r])
 		}
 	}},
 	{"maskKeys", pairDims, func(c *trial, n []int) {
-		rows, keys := n[0], n[1]
-		stride := keys + c.IntN(9)
+		rows, keys, step := n[0], n[1], 1+c.IntN(3)
+		stride := c.stride(keys, c.IntN(9))
 		mask := c.inputBools((rows-1)*stride + keys)
-		live := c.liveBits(rows)
+		live := c.liveBits((rows-1)*step + 1)
 		got, want := slices.Clone(live), slices.Clone(live)
 		lo := c.IntN(Block - keys + 1)
-		maskKeys(mask, got, rows, stride, lo, keys)
-		maskKeysGeneric(mask, want, rows, stride, lo, keys)
-		for r := range rows {
+		every := maskKeys(mask, got, rows, step, stride, lo, keys)
+		c.equal("every", every, maskKeysGeneric(mask, want, rows, step, stride, lo, keys))
+		for r := range want {
 			c.equal("live", got[r], want[r])
 		}
 	}},
