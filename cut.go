@@ -157,6 +157,15 @@ func cutAllFinite(x []float32) bool {
 	return true
 }
 
+func cutDot(a, b []float32) float32 {
+	var lane [64]float32
+	for from := 0; from < len(a); from += callElements {
+		to := min(len(a), from+callElements)
+		addProducts(&lane, a[from:to], b[from:to])
+	}
+	return fold(lane[:]) + 0
+}
+
 func cutMaxOf(x []float32) float32 {
 	top := negInf
 	for from := 0; from < len(x); from += callElements {

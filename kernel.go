@@ -281,7 +281,21 @@ func dot(a, b []float32) float32 {
 	if active == generic || len(a) == 0 {
 		return dotGeneric(a, b)
 	}
+	if len(a) > callElements {
+		return cutDot(a, b)
+	}
 	return dotSIMD(&a[0], &b[0], len(a))
+}
+
+func addProducts(lane *[64]float32, a, b []float32) {
+	whole := len(a) / len(lane) * len(lane)
+	reads(a, len(a))
+	reads(b, len(a))
+	if active != generic && whole > 0 {
+		addProductsSIMD(lane, &a[0], &b[0], whole)
+		a, b = a[whole:], b[whole:]
+	}
+	addProductsGeneric(lane, a, b)
 }
 
 func maxOf(x []float32) float32 {

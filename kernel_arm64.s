@@ -8511,6 +8511,57 @@ end293:
 	FMOVS F0, ret+24(FP)
 	RET
 
+// addProductsSIMD works like addProductsGeneric.
+TEXT ·addProductsSIMD(SB), NOSPLIT, $0-32
+	MOVD lane+0(FP), R0
+	MOVD a+8(FP), R1
+	MOVD b+16(FP), R2
+	MOVD n+24(FP), R3
+	MOVD R0, R4
+	VLD1.P 64(R4), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VLD1.P 64(R4), [V4.S4, V5.S4, V6.S4, V7.S4]
+	VLD1.P 64(R4), [V8.S4, V9.S4, V10.S4, V11.S4]
+	VLD1.P 64(R4), [V12.S4, V13.S4, V14.S4, V15.S4]
+
+	// 64 at a time.
+	SUBS $64, R3, R3
+	BLT end299
+loop298:
+	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
+	VLD1.P 64(R2), [V20.S4, V21.S4, V22.S4, V23.S4]
+	VFMLA V20.S4, V16.S4, V0.S4
+	VFMLA V21.S4, V17.S4, V1.S4
+	VFMLA V22.S4, V18.S4, V2.S4
+	VFMLA V23.S4, V19.S4, V3.S4
+	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
+	VLD1.P 64(R2), [V20.S4, V21.S4, V22.S4, V23.S4]
+	VFMLA V20.S4, V16.S4, V4.S4
+	VFMLA V21.S4, V17.S4, V5.S4
+	VFMLA V22.S4, V18.S4, V6.S4
+	VFMLA V23.S4, V19.S4, V7.S4
+	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
+	VLD1.P 64(R2), [V20.S4, V21.S4, V22.S4, V23.S4]
+	VFMLA V20.S4, V16.S4, V8.S4
+	VFMLA V21.S4, V17.S4, V9.S4
+	VFMLA V22.S4, V18.S4, V10.S4
+	VFMLA V23.S4, V19.S4, V11.S4
+	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
+	VLD1.P 64(R2), [V20.S4, V21.S4, V22.S4, V23.S4]
+	VFMLA V20.S4, V16.S4, V12.S4
+	VFMLA V21.S4, V17.S4, V13.S4
+	VFMLA V22.S4, V18.S4, V14.S4
+	VFMLA V23.S4, V19.S4, V15.S4
+	SUBS $64, R3, R3
+	BGE loop298
+end299:
+	ADD $64, R3, R3
+	MOVD R0, R4
+	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R4)
+	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R4)
+	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R4)
+	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R4)
+	RET
+
 // maxOfSIMD works like maxOfGeneric.
 TEXT ·maxOfSIMD(SB), NOSPLIT, $0-20
 	MOVD x+0(FP), R0
@@ -8523,39 +8574,39 @@ TEXT ·maxOfSIMD(SB), NOSPLIT, $0-20
 
 	// 16 at a time.
 	SUBS $16, R1, R1
-	BLT end299
-loop298:
+	BLT end301
+loop300:
 	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
 	WORD $0x4e21f4a5 // fmax v5.4s, v5.4s, v1.4s
 	WORD $0x4e22f4c6 // fmax v6.4s, v6.4s, v2.4s
 	WORD $0x4e23f4e7 // fmax v7.4s, v7.4s, v3.4s
 	SUBS $16, R1, R1
-	BGE loop298
-end299:
+	BGE loop300
+end301:
 	ADD $16, R1, R1
 
 	// 4 at a time.
 	SUBS $4, R1, R1
-	BLT end301
-loop300:
+	BLT end303
+loop302:
 	VLD1.P 16(R0), [V0.S4]
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
 	SUBS $4, R1, R1
-	BGE loop300
-end301:
+	BGE loop302
+end303:
 	ADD $4, R1, R1
 
 	// 1 at a time.
 	SUBS $1, R1, R1
-	BLT end303
-loop302:
+	BLT end305
+loop304:
 	FMOVS.P 4(R0), F0
 	VDUP V0.S[0], V0.S4
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
 	SUBS $1, R1, R1
-	BGE loop302
-end303:
+	BGE loop304
+end305:
 	ADD $1, R1, R1
 	WORD $0x4e25f484 // fmax v4.4s, v4.4s, v5.4s
 	WORD $0x4e27f4c6 // fmax v6.4s, v6.4s, v7.4s
@@ -8581,8 +8632,8 @@ TEXT ·expSIMD(SB), NOSPLIT, $0-24
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end305
-loop304:
+	BLT end307
+loop306:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
 	WORD $0x4eb8f421 // fmin v1.4s, v1.4s, v24.4s
@@ -8708,14 +8759,14 @@ loop304:
 	WORD $0x6e2bddef // fmul v15.4s, v15.4s, v11.4s
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	SUBS $16, R2, R2
-	BGE loop304
-end305:
+	BGE loop306
+end307:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end307
-loop306:
+	BLT end309
+loop308:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
 	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
@@ -8754,14 +8805,14 @@ loop306:
 	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
 	VST1.P [V12.S4], 16(R0)
 	SUBS $4, R2, R2
-	BGE loop306
-end307:
+	BGE loop308
+end309:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end309
-loop308:
+	BLT end311
+loop310:
 	FMOVS.P 4(R1), F0
 	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
 	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
@@ -8800,8 +8851,8 @@ loop308:
 	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
 	FMOVS.P F12, 4(R0)
 	SUBS $1, R2, R2
-	BGE loop308
-end309:
+	BGE loop310
+end311:
 	ADD $1, R2, R2
 	RET
 
@@ -8824,8 +8875,8 @@ TEXT ·expSumSIMD(SB), NOSPLIT, $64-36
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end311
-loop310:
+	BLT end313
+loop312:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebcd421 // fsub v1.4s, v1.4s, v28.4s
@@ -8935,18 +8986,18 @@ loop310:
 	WORD $0x4e2ed75a // fadd v26.4s, v26.4s, v14.4s
 	WORD $0x4e2fd77b // fadd v27.4s, v27.4s, v15.4s
 	SUBS $16, R2, R2
-	BGE loop310
-end311:
+	BGE loop312
+end313:
 	ADD $16, R2, R2
-	CBZ R2, end312
+	CBZ R2, end314
 	MOVD $lanes-64(SP), R3
 	VST1.P [V24.S4, V25.S4, V26.S4, V27.S4], 64(R3)
 	MOVD $lanes-64(SP), R3
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end314
-loop313:
+	BLT end316
+loop315:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -8983,14 +9034,14 @@ loop313:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	VST1.P [V30.S4], 16(R3)
 	SUBS $4, R2, R2
-	BGE loop313
-end314:
+	BGE loop315
+end316:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end316
-loop315:
+	BLT end318
+loop317:
 	FMOVS.P 4(R1), F0
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -9027,12 +9078,12 @@ loop315:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	FMOVS.P F30, 4(R3)
 	SUBS $1, R2, R2
-	BGE loop315
-end316:
+	BGE loop317
+end318:
 	ADD $1, R2, R2
 	MOVD $lanes-64(SP), R3
 	VLD1.P 64(R3), [V24.S4, V25.S4, V26.S4, V27.S4]
-end312:
+end314:
 	WORD $0x4e3ad718 // fadd v24.4s, v24.4s, v26.4s
 	WORD $0x4e3bd739 // fadd v25.4s, v25.4s, v27.4s
 	WORD $0x4e39d718 // fadd v24.4s, v24.4s, v25.4s
@@ -9060,8 +9111,8 @@ TEXT ·sumExpSIMD(SB), NOSPLIT, $64-28
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end318
-loop317:
+	BLT end320
+loop319:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebcd421 // fsub v1.4s, v1.4s, v28.4s
@@ -9170,18 +9221,18 @@ loop317:
 	WORD $0x4e2ed75a // fadd v26.4s, v26.4s, v14.4s
 	WORD $0x4e2fd77b // fadd v27.4s, v27.4s, v15.4s
 	SUBS $16, R2, R2
-	BGE loop317
-end318:
+	BGE loop319
+end320:
 	ADD $16, R2, R2
-	CBZ R2, end319
+	CBZ R2, end321
 	MOVD $lanes-64(SP), R3
 	VST1.P [V24.S4, V25.S4, V26.S4, V27.S4], 64(R3)
 	MOVD $lanes-64(SP), R3
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end321
-loop320:
+	BLT end323
+loop322:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -9217,14 +9268,14 @@ loop320:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	VST1.P [V30.S4], 16(R3)
 	SUBS $4, R2, R2
-	BGE loop320
-end321:
+	BGE loop322
+end323:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end323
-loop322:
+	BLT end325
+loop324:
 	FMOVS.P 4(R1), F0
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -9260,12 +9311,12 @@ loop322:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	FMOVS.P F30, 4(R3)
 	SUBS $1, R2, R2
-	BGE loop322
-end323:
+	BGE loop324
+end325:
 	ADD $1, R2, R2
 	MOVD $lanes-64(SP), R3
 	VLD1.P 64(R3), [V24.S4, V25.S4, V26.S4, V27.S4]
-end319:
+end321:
 	WORD $0x4e3ad718 // fadd v24.4s, v24.4s, v26.4s
 	WORD $0x4e3bd739 // fadd v25.4s, v25.4s, v27.4s
 	WORD $0x4e39d718 // fadd v24.4s, v24.4s, v25.4s

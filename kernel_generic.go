@@ -288,10 +288,16 @@ func allFiniteGeneric(x []float32) bool {
 // dot sums FMA chains in 64 lanes by index mod 64, then folds the lanes.
 func dotGeneric(a, b []float32) float32 {
 	var lane [64]float32
+	addProductsGeneric(&lane, a, b)
+	return fold(lane[:]) + 0
+}
+
+// addProducts is lane_i%64 = FMA(a_i, b_i, lane_i%64), the chains of dot. Where it
+// does not come last, the number of elements is a multiple of 64.
+func addProductsGeneric(lane *[64]float32, a, b []float32) {
 	for i, e := range a {
 		lane[i%64] = f32.FMA(e, b[i], lane[i%64])
 	}
-	return fold(lane[:]) + 0
 }
 
 // maxOf is the largest element, −Inf of none, NaN if an element is NaN.

@@ -39,6 +39,7 @@ func maskKeysSIMD(mask *bool, live *uint64, rows, step, stride, lo, n int) (ever
 func weightsSIMD(dst, s *float32, n int, m, r float32, live uint64) { panic(unreachable) }
 func allFiniteSIMD(x *float32, n int) bool                          { panic(unreachable) }
 func dotSIMD(a, b *float32, n int) float32                          { panic(unreachable) }
+func addProductsSIMD(lane *[64]float32, a, b *float32, n int)       { panic(unreachable) }
 func maxOfSIMD(x *float32, n int) float32                           { panic(unreachable) }
 func expSIMD(dst, x *float32, n int)                                { panic(unreachable) }
 func expSumSIMD(dst, x *float32, n int, top float32) float32        { panic(unreachable) }

@@ -93,6 +93,12 @@ func allFiniteSIMD(x *float32, n int) bool
 //go:noescape
 func dotSIMD(a, b *float32, n int) float32
 
+// addProductsSIMD goes on with the chains of a dot product for n elements, a
+// multiple of 64. It works like addProductsGeneric.
+//
+//go:noescape
+func addProductsSIMD(lane *[64]float32, a, b *float32, n int)
+
 // maxOfSIMD is the largest element. It works like maxOfGeneric.
 //
 //go:noescape

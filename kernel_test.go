@@ -183,6 +183,12 @@ var kernels = []kernelTest{
 		a, b := c.input(n[0]), c.input(n[0])
 		c.equal("dot", dot(a, b), dotGeneric(a, b))
 	}},
+	{"addProducts", vectorDims, func(c *trial, n []int) {
+		a, b := c.input(n[0]), c.input(n[0])
+		s, sWant := c.output(64)
+		addProducts((*[64]float32)(s), a, b)
+		addProductsGeneric((*[64]float32)(sWant), a, b)
+	}},
 	{"maxOf", vectorDims, func(c *trial, n []int) {
 		x := c.input(n[0])
 		c.equal("max", maxOf(x), maxOfGeneric(x))

@@ -33,6 +33,7 @@ func main() {
 	weightsKernel()
 	allFiniteKernel()
 	dotKernel()
+	addProductsKernel()
 	maxOfKernel()
 	expKernel()
 	expSumKernel("expSumSIMD", true)
