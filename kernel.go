@@ -34,9 +34,9 @@ const (
 
 func (i isa) String() string { return [...]string{"generic", "avx2", "neon"}[i] }
 
-// Implementation names the kernels in use: "avx2", "avx512", "neon" or
-// "generic". It is chosen once, when the program starts; the environment
-// variable ATTN_ISA forces one.
+// Implementation names the kernels in use: "avx2", "neon" or "generic". It is
+// chosen once, when the program starts; the environment variable ATTN_ISA forces
+// one, and the program panics at its start if that one is not there.
 func Implementation() string { return active.String() }
 
 func packKeys(dst, k []float32, stride, n, d int) {
