@@ -125,8 +125,10 @@ func (w *scratch) attend(p *plan, c *chunk) {
 	w.finish(p, c, lo, hi)
 }
 
-// loadQueries scales the queries of the chunk once for all keys.
+// loadQueries scales the queries of the chunk once for all keys, and finds their
+// rows in the bias or mask.
 func (w *scratch) loadQueries(p *plan, c *chunk) {
+	w.locatePairs(p, c)
 	if p.group == 1 && p.q.SL == p.d { // one run of memory
 		at := p.q.offset(c.b, c.kv, c.row)
 		scale(w.q, p.q.Data[at:at+c.rows*p.d], p.scale)

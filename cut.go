@@ -49,7 +49,7 @@ func cutPackValues(dst, v []float32, stride, n, d int) {
 }
 
 // cutScore takes fewer rows at a time.
-func cutScore(s, q, k []float32, rows, d, panels int) {
+func cutScore(s, q, k []float32, rows, d, panels int, next *ahead) {
 	if d > callInner {
 		chainScore(s, q, k, rows, d, panels)
 		return
@@ -58,8 +58,12 @@ func cutScore(s, q, k []float32, rows, d, panels int) {
 	if step > cutRows {
 		step -= step % cutRows
 	}
+	part := *next
 	for r := 0; r < rows; r += step {
-		score(s[r*Block:], q[r*d:], k, min(step, rows-r), d, panels)
+		if next.data != nil {
+			part.rows = next.rows[r:]
+		}
+		scoreAhead(s[r*Block:], q[r*d:], k, min(step, rows-r), d, panels, &part)
 	}
 }
 
@@ -166,6 +170,15 @@ func cutAllFinite(x []float32) bool {
 		}
 	}
 	return true
+}
+
+func cutDot(a, b []float32) float32 {
+	var lane [64]float32
+	for from := 0; from < len(a); from += callElements {
+		to := min(len(a), from+callElements)
+		addProducts(&lane, a[from:to], b[from:to])
+	}
+	return fold(lane[:]) + 0
 }
 
 func cutMaxOf(x []float32) float32 {

@@ -62,6 +62,7 @@ func FuzzMaskKeys(f *testing.F)         { fuzzKernel(f, "maskKeys") }
 func FuzzWeights(f *testing.F)          { fuzzKernel(f, "weights") }
 func FuzzAllFinite(f *testing.F)        { fuzzKernel(f, "allFinite") }
 func FuzzDot(f *testing.F)              { fuzzKernel(f, "dot") }
+func FuzzAddProducts(f *testing.F)      { fuzzKernel(f, "addProducts") }
 func FuzzMaxOf(f *testing.F)            { fuzzKernel(f, "maxOf") }
 func FuzzExp(f *testing.F)              { fuzzKernel(f, "exp") }
 func FuzzExpSum(f *testing.F)           { fuzzKernel(f, "expSum") }

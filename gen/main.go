@@ -34,6 +34,7 @@ func main() {
 	weightsKernel()
 	allFiniteKernel()
 	dotKernel()
+	addProductsKernel()
 	maxOfKernel()
 	expKernel()
 	expSumKernel("expSumSIMD", true)
