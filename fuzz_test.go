@@ -2,6 +2,7 @@ package attn
 
 import (
 	"fmt"
+	"math/bits"
 	"testing"
 )
 
@@ -12,14 +13,14 @@ import (
 func seedInputs(f *testing.F) {
 	r := random(f.Name())
 	f.Add([]byte{})
-	for _, n := range []int{8, 64, 1000, 4000} {
+	for _, n := range []int{8, 32, 64, 256} {
 		data := make([]byte, n)
 		for i := range data {
 			data[i] = byte(r.Uint32())
 		}
 		f.Add(data)
 	}
-	f.Add(make([]byte, 1000))
+	f.Add(make([]byte, 64))
 }
 
 // fuzzKernel compares one kernel of kernel_test.go with its generic twin.
@@ -31,16 +32,43 @@ func fuzzKernel(f *testing.F, name string) {
 		}
 	}
 	seedInputs(f)
-	operands := new(arena)
-	f.Cleanup(operands.free)
+	c := newTrial(f, nil)
+	c.stock = newStock()
+	n := make([]int, len(k.dims))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c := &trial{Rand: randomFrom(data), arena: operands}
-		n := make([]int, len(k.dims))
+		c.Rand = randomFrom(data)
+		k.pickFew(c, n)
+		k.check(t, c, n)
+	})
+}
+
+// pickFew draws sizes of which most are tiny, so that the fuzzer tries many
+// calls: of four calls one has a size that spans several tiles, and of some
+// hundreds one has nothing but such sizes.
+func (k *kernelTest) pickFew(c *trial, n []int) {
+	for i := range n {
+		d := &k.dims[i]
+		n[i] = d.round(d.lo + c.IntN(min(d.hi-d.lo+1, 6*d.multiple)))
+	}
+	switch draw := c.IntN(2048); {
+	case draw == 0:
+		for i := range n {
+			n[i] = k.dims[i].pick(c, k.dims[i].larger)
+		}
+	case draw < 8:
 		for i := range n {
 			n[i] = k.dims[i].pick(c, k.dims[i].hi)
 		}
-		k.check(t, c, n)
-	})
+	case draw < 512:
+		i := c.IntN(len(n))
+		n[i] = k.dims[i].stretch(c)
+	}
+}
+
+// stretch draws a size from each power of two equally often.
+func (d *dim) stretch(c *trial) int {
+	most := d.larger - d.lo
+	return d.round(d.lo + c.IntN(1+min(most, 1<<c.IntN(bits.Len(uint(most))+1))))
 }
 
 func FuzzPackKeys(f *testing.F)         { fuzzKernel(f, "packKeys") }
