@@ -59,15 +59,18 @@ func (k *kernelTest) pickFew(c *trial, n []int) {
 		for i := range n {
 			n[i] = k.dims[i].pick(c, k.dims[i].hi)
 		}
+	case draw < 64:
+		i := c.IntN(len(n))
+		n[i] = k.dims[i].stretch(c, k.dims[i].larger)
 	case draw < 512:
 		i := c.IntN(len(n))
-		n[i] = k.dims[i].stretch(c)
+		n[i] = k.dims[i].stretch(c, k.dims[i].hi)
 	}
 }
 
 // stretch draws a size from each power of two equally often.
-func (d *dim) stretch(c *trial) int {
-	most := d.larger - d.lo
+func (d *dim) stretch(c *trial, most int) int {
+	most -= d.lo
 	return d.round(d.lo + c.IntN(1+min(most, 1<<c.IntN(bits.Len(uint(most))+1))))
 }
 
