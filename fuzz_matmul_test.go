@@ -46,14 +46,14 @@ type productCase struct {
 func drawProduct(r *rand.Rand, kind distribution) *productCase {
 	batch, heads := 1+r.IntN(2), 1+r.IntN(2)
 	rows, inner, cols := 1+r.IntN(6), 1+r.IntN(6), 1+r.IntN(20)
-	switch draw := r.IntN(256); {
+	switch draw := r.IntN(1024); {
 	case draw == 0:
 		rows, inner, cols = length(r, productRows+20), length(r, productInner+20), length(r, productCols+20)
-	case draw < 20:
+	case draw < 25:
 		rows = 1 + r.IntN(productRows+20)
-	case draw < 40:
+	case draw < 50:
 		inner = 1 + r.IntN(productInner+20)
-	case draw < 60:
+	case draw < 75:
 		cols = 1 + r.IntN(productCols+20)
 	}
 	return &productCase{
@@ -65,7 +65,8 @@ func drawProduct(r *rand.Rand, kind distribution) *productCase {
 }
 
 // chains is the product by definition.
-func (p *productCase) chains() (want []float32) {
+func (p *productCase) chains() []float32 {
+	want := make([]float32, 0, len(p.dst.Data))
 	for at := range p.a.B * p.a.H * p.a.L {
 		i, h, l := at/p.a.L/p.a.H, at/p.a.L%p.a.H, at%p.a.L
 		for c := range p.b.D {

@@ -35,11 +35,11 @@ func FuzzState(f *testing.F) {
 // drawStateCase draws a call; of some, the keys fill more than a segment.
 func drawStateCase(c *trial) *stateCase {
 	s := &stateCase{b: 1 + c.IntN(2), kv: 1 + c.IntN(2), lq: 1 + c.IntN(4), lk: 1 + c.IntN(10), d: 1 + c.IntN(6), dv: 1 + c.IntN(18)}
-	switch draw := c.IntN(16); {
+	switch draw := c.IntN(32); {
 	case draw == 0: // several segments
 		s.lk = Segment + c.IntN(2*Segment)
 		s.b, s.kv, s.lq = 1, 1, min(s.lq, 2)
-	case draw < 7: // several blocks
+	case draw < 8: // several blocks
 		s.lk += c.IntN(3 * Block)
 	}
 	s.h = s.kv * (1 + c.IntN(2))

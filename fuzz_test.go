@@ -123,17 +123,17 @@ func FuzzAttend(f *testing.F) {
 // many compositions of options.
 func fewRowsAndKeys(r *rand.Rand) shape {
 	s := shape{1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(4), 1 + r.IntN(8), 1 + r.IntN(6), 1 + r.IntN(10)}
-	switch draw := r.IntN(256); {
+	switch draw := r.IntN(1024); {
 	case draw == 0: // larger in all dimensions
 		s = randomShape(r, moderate/30)
-	case draw < 3: // several segments
+	case draw < 4: // several segments
 		s.lk = Segment - 70 + r.IntN(Segment+200)
 		s.b, s.kvh = 1, 1
-	case draw < 20: // several blocks
+	case draw < 50: // several blocks
 		s.lk = length(r, 300)
-	case draw < 40: // several tiles
+	case draw < 100: // several tiles
 		s.lq = length(r, 40)
-	case draw < 60: // the dimensions of models
+	case draw < 150: // the dimensions of models
 		s.d, s.dv = length(r, 99), length(r, 99)
 	}
 	return s
