@@ -197,9 +197,7 @@ func (w *scratch) scores(p *plan, c *chunk, b *block, t *tile) (full bool) {
 	}
 	w.products(p, c, b, t)
 	if p.softcap > 0 {
-		for r := range t.rows {
-			softcap(w.s[r*Block+t.lo:r*Block+t.hi], p.softcap)
-		}
+		w.softcap(p.softcap, t)
 	}
 	if p.bias.Data != nil {
 		w.addBias(p, c, b, t)
@@ -214,6 +212,17 @@ func (w *scratch) scores(p *plan, c *chunk, b *block, t *tile) (full bool) {
 		w.maskKeys(p, c, b, t)
 	}
 	return full && (!p.pairwise() || w.allLive(t))
+}
+
+// softcap caps the tile's scores: at once where they are side by side.
+func (w *scratch) softcap(c float32, t *tile) {
+	if t.lo == 0 && t.hi == Block {
+		softcap(w.s[:t.rows*Block], c)
+		return
+	}
+	for r := range t.rows {
+		softcap(w.s[r*Block+t.lo:r*Block+t.hi], c)
+	}
 }
 
 // products leaves q·k in w.s.

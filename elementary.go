@@ -75,30 +75,41 @@ func exp32(x float32) float32 {
 	return float32(p * math.Float32frombits(uint32(n-h+127)<<23))
 }
 
-// tanh32 is odd; for |x| < tanhCut a polynomial x + x³·P(x²), beyond it
-// 1 − 2e/(1+e) with e = exp(−2|x|), where nothing cancels.
+// tanh32 is odd. Each half ends in a sum whose first term is exact and the
+// larger one, so that little but its own rounding is left: below 1 a polynomial
+// a + a³·P(a²), from 1 on 1 − 2/(1+e²ᵃ). P is the minimax one for the relative
+// error of the whole, 2⁻²⁷·⁴. The result is within 0.96 ULP, the worst near 1.
 func tanh32(x float32) float32 {
 	const (
-		tanhCut = 0.625
+		// tanhOne is where tanh is 1 for long; the exponent of e²ᵃ fits a float32.
+		tanhOne = 10
 
-		c0 = -0x1.555532p-2
-		c1 = 0x1.110726p-3
-		c2 = -0x1.b83c5ap-5
-		c3 = 0x1.52269cp-6
-		c4 = -0x1.75e1cep-8
+		tanhC0 = -0x1.55553cp-2
+		tanhC1 = 0x1.110be4p-3
+		tanhC2 = -0x1.b9623ap-5
+		tanhC3 = 0x1.6009b6p-6
+		tanhC4 = -0x1.0460d8p-7
+		tanhC5 = 0x1.2da716p-9
+		tanhC6 = -0x1.77ecc4p-12
 	)
 	a := math.Float32frombits(math.Float32bits(x) &^ (1 << 31))
 	var y float32
-	if a < tanhCut {
+	if a < 1 {
 		z := float32(a * a)
-		p := f32.FMA(c4, z, c3)
-		p = f32.FMA(p, z, c2)
-		p = f32.FMA(p, z, c1)
-		p = f32.FMA(p, z, c0)
+		p := f32.FMA(tanhC6, z, tanhC5)
+		p = f32.FMA(p, z, tanhC4)
+		p = f32.FMA(p, z, tanhC3)
+		p = f32.FMA(p, z, tanhC2)
+		p = f32.FMA(p, z, tanhC1)
+		p = f32.FMA(p, z, tanhC0)
 		y = f32.FMA(float32(a*z), p, a)
 	} else {
-		e := expFlush(float32(-2 * a))
-		y = f32.FMA(-2, float32(e/float32(1+e)), 1)
+		if a > tanhOne {
+			a = tanhOne
+		}
+		p, t := expReduced(a + a)
+		d := f32.FMA(p, math.Float32frombits(math.Float32bits(t)<<23), 1)
+		y = 1 - float32(2/d)
 	}
 	return math.Float32frombits(math.Float32bits(y) | math.Float32bits(x)&(1<<31))
 }

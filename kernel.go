@@ -19,6 +19,9 @@ const (
 	// workers, and states are cut, at multiples of Segment.
 	Segment = 1024
 
+	// softmaxRows is the number of rows of one assembly call of softmax.
+	softmaxRows = 48
+
 	// panel is the number of keys, or value columns, side by side in packed order.
 	panel = 16
 )
@@ -115,7 +118,11 @@ func softmax(s, m, l, alpha []float32, rows int) (dead bool) {
 	if active == generic {
 		return softmaxGeneric(s, m, l, alpha, rows)
 	}
-	return softmaxSIMD(&s[0], &m[0], &l[0], &alpha[0], rows)
+	for ; rows > softmaxRows; rows -= softmaxRows {
+		dead = softmaxSIMD(&s[0], &m[0], &l[0], &alpha[0], softmaxRows) || dead
+		s, m, l, alpha = s[softmaxRows*Block:], m[softmaxRows:], l[softmaxRows:], alpha[softmaxRows:]
+	}
+	return softmaxSIMD(&s[0], &m[0], &l[0], &alpha[0], rows) || dead
 }
 
 func softmaxMasked(s, m, l, alpha []float32, live []uint64, rows int) (dead bool) {
@@ -127,7 +134,11 @@ func softmaxMasked(s, m, l, alpha []float32, live []uint64, rows int) (dead bool
 	if active == generic {
 		return softmaxMaskedGeneric(s, m, l, alpha, live, rows)
 	}
-	return softmaxMaskedSIMD(&s[0], &m[0], &l[0], &alpha[0], &live[0], rows)
+	for ; rows > softmaxRows; rows -= softmaxRows {
+		dead = softmaxMaskedSIMD(&s[0], &m[0], &l[0], &alpha[0], &live[0], softmaxRows) || dead
+		s, m, l, alpha, live = s[softmaxRows*Block:], m[softmaxRows:], l[softmaxRows:], alpha[softmaxRows:], live[softmaxRows:]
+	}
+	return softmaxMaskedSIMD(&s[0], &m[0], &l[0], &alpha[0], &live[0], rows) || dead
 }
 
 func accumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *values) {

@@ -6893,80 +6893,326 @@ keys1End:
 
 // func softmaxSIMD(s *float32, m *float32, l *float32, alpha *float32, rows int) (dead bool)
 // Requires: AVX, AVX2, FMA3
-TEXT ·softmaxSIMD(SB), NOSPLIT, $0-41
+TEXT ·softmaxSIMD(SB), $1536-41
 	// alpha_r = max of the live scores of row r, NaN not counting
 	MOVQ    s+0(FP), AX
 	MOVQ    alpha+24(FP), CX
 	MOVQ    rows+32(FP), DX
 	VMOVUPS allff800000<>+0(SB), Y0
+	VPXOR   Y1, Y1, Y1
+	SUBQ    $0x08, DX
+	JL      maxRest
+
+maxRows:
+	VMOVUPS    (AX), Y3
+	VMAXPS     Y0, Y3, Y2
+	VPMAXUD    Y3, Y1, Y1
+	VMOVUPS    32(AX), Y4
+	VMAXPS     Y0, Y4, Y3
+	VPMAXUD    Y4, Y1, Y1
+	VMOVUPS    64(AX), Y4
+	VMAXPS     Y2, Y4, Y2
+	VPMAXUD    Y4, Y1, Y1
+	VMOVUPS    96(AX), Y4
+	VMAXPS     Y3, Y4, Y3
+	VPMAXUD    Y4, Y1, Y1
+	VMOVUPS    128(AX), Y4
+	VMAXPS     Y2, Y4, Y2
+	VPMAXUD    Y4, Y1, Y1
+	VMOVUPS    160(AX), Y4
+	VMAXPS     Y3, Y4, Y3
+	VPMAXUD    Y4, Y1, Y1
+	VMOVUPS    192(AX), Y4
+	VMAXPS     Y2, Y4, Y2
+	VPMAXUD    Y4, Y1, Y1
+	VMOVUPS    224(AX), Y4
+	VMAXPS     Y3, Y4, Y3
+	VPMAXUD    Y4, Y1, Y1
+	VMAXPS     Y3, Y2, Y2
+	VMOVUPS    1024(AX), Y4
+	VMAXPS     Y0, Y4, Y3
+	VPMAXUD    Y4, Y1, Y1
+	VMOVUPS    1056(AX), Y5
+	VMAXPS     Y0, Y5, Y4
+	VPMAXUD    Y5, Y1, Y1
+	VMOVUPS    1088(AX), Y5
+	VMAXPS     Y3, Y5, Y3
+	VPMAXUD    Y5, Y1, Y1
+	VMOVUPS    1120(AX), Y5
+	VMAXPS     Y4, Y5, Y4
+	VPMAXUD    Y5, Y1, Y1
+	VMOVUPS    1152(AX), Y5
+	VMAXPS     Y3, Y5, Y3
+	VPMAXUD    Y5, Y1, Y1
+	VMOVUPS    1184(AX), Y5
+	VMAXPS     Y4, Y5, Y4
+	VPMAXUD    Y5, Y1, Y1
+	VMOVUPS    1216(AX), Y5
+	VMAXPS     Y3, Y5, Y3
+	VPMAXUD    Y5, Y1, Y1
+	VMOVUPS    1248(AX), Y5
+	VMAXPS     Y4, Y5, Y4
+	VPMAXUD    Y5, Y1, Y1
+	VMAXPS     Y4, Y3, Y3
+	VPERM2F128 $0x21, Y3, Y2, Y4
+	VBLENDPS   $0xf0, Y3, Y2, Y2
+	VMAXPS     Y4, Y2, Y2
+	VMOVUPS    256(AX), Y4
+	VMAXPS     Y0, Y4, Y3
+	VPMAXUD    Y4, Y1, Y1
+	VMOVUPS    288(AX), Y5
+	VMAXPS     Y0, Y5, Y4
+	VPMAXUD    Y5, Y1, Y1
+	VMOVUPS    320(AX), Y5
+	VMAXPS     Y3, Y5, Y3
+	VPMAXUD    Y5, Y1, Y1
+	VMOVUPS    352(AX), Y5
+	VMAXPS     Y4, Y5, Y4
+	VPMAXUD    Y5, Y1, Y1
+	VMOVUPS    384(AX), Y5
+	VMAXPS     Y3, Y5, Y3
+	VPMAXUD    Y5, Y1, Y1
+	VMOVUPS    416(AX), Y5
+	VMAXPS     Y4, Y5, Y4
+	VPMAXUD    Y5, Y1, Y1
+	VMOVUPS    448(AX), Y5
+	VMAXPS     Y3, Y5, Y3
+	VPMAXUD    Y5, Y1, Y1
+	VMOVUPS    480(AX), Y5
+	VMAXPS     Y4, Y5, Y4
+	VPMAXUD    Y5, Y1, Y1
+	VMAXPS     Y4, Y3, Y3
+	VMOVUPS    1280(AX), Y5
+	VMAXPS     Y0, Y5, Y4
+	VPMAXUD    Y5, Y1, Y1
+	VMOVUPS    1312(AX), Y6
+	VMAXPS     Y0, Y6, Y5
+	VPMAXUD    Y6, Y1, Y1
+	VMOVUPS    1344(AX), Y6
+	VMAXPS     Y4, Y6, Y4
+	VPMAXUD    Y6, Y1, Y1
+	VMOVUPS    1376(AX), Y6
+	VMAXPS     Y5, Y6, Y5
+	VPMAXUD    Y6, Y1, Y1
+	VMOVUPS    1408(AX), Y6
+	VMAXPS     Y4, Y6, Y4
+	VPMAXUD    Y6, Y1, Y1
+	VMOVUPS    1440(AX), Y6
+	VMAXPS     Y5, Y6, Y5
+	VPMAXUD    Y6, Y1, Y1
+	VMOVUPS    1472(AX), Y6
+	VMAXPS     Y4, Y6, Y4
+	VPMAXUD    Y6, Y1, Y1
+	VMOVUPS    1504(AX), Y6
+	VMAXPS     Y5, Y6, Y5
+	VPMAXUD    Y6, Y1, Y1
+	VMAXPS     Y5, Y4, Y4
+	VPERM2F128 $0x21, Y4, Y3, Y5
+	VBLENDPS   $0xf0, Y4, Y3, Y3
+	VMAXPS     Y5, Y3, Y3
+	VMOVUPS    512(AX), Y5
+	VMAXPS     Y0, Y5, Y4
+	VPMAXUD    Y5, Y1, Y1
+	VMOVUPS    544(AX), Y6
+	VMAXPS     Y0, Y6, Y5
+	VPMAXUD    Y6, Y1, Y1
+	VMOVUPS    576(AX), Y6
+	VMAXPS     Y4, Y6, Y4
+	VPMAXUD    Y6, Y1, Y1
+	VMOVUPS    608(AX), Y6
+	VMAXPS     Y5, Y6, Y5
+	VPMAXUD    Y6, Y1, Y1
+	VMOVUPS    640(AX), Y6
+	VMAXPS     Y4, Y6, Y4
+	VPMAXUD    Y6, Y1, Y1
+	VMOVUPS    672(AX), Y6
+	VMAXPS     Y5, Y6, Y5
+	VPMAXUD    Y6, Y1, Y1
+	VMOVUPS    704(AX), Y6
+	VMAXPS     Y4, Y6, Y4
+	VPMAXUD    Y6, Y1, Y1
+	VMOVUPS    736(AX), Y6
+	VMAXPS     Y5, Y6, Y5
+	VPMAXUD    Y6, Y1, Y1
+	VMAXPS     Y5, Y4, Y4
+	VMOVUPS    1536(AX), Y6
+	VMAXPS     Y0, Y6, Y5
+	VPMAXUD    Y6, Y1, Y1
+	VMOVUPS    1568(AX), Y7
+	VMAXPS     Y0, Y7, Y6
+	VPMAXUD    Y7, Y1, Y1
+	VMOVUPS    1600(AX), Y7
+	VMAXPS     Y5, Y7, Y5
+	VPMAXUD    Y7, Y1, Y1
+	VMOVUPS    1632(AX), Y7
+	VMAXPS     Y6, Y7, Y6
+	VPMAXUD    Y7, Y1, Y1
+	VMOVUPS    1664(AX), Y7
+	VMAXPS     Y5, Y7, Y5
+	VPMAXUD    Y7, Y1, Y1
+	VMOVUPS    1696(AX), Y7
+	VMAXPS     Y6, Y7, Y6
+	VPMAXUD    Y7, Y1, Y1
+	VMOVUPS    1728(AX), Y7
+	VMAXPS     Y5, Y7, Y5
+	VPMAXUD    Y7, Y1, Y1
+	VMOVUPS    1760(AX), Y7
+	VMAXPS     Y6, Y7, Y6
+	VPMAXUD    Y7, Y1, Y1
+	VMAXPS     Y6, Y5, Y5
+	VPERM2F128 $0x21, Y5, Y4, Y6
+	VBLENDPS   $0xf0, Y5, Y4, Y4
+	VMAXPS     Y6, Y4, Y4
+	VMOVUPS    768(AX), Y6
+	VMAXPS     Y0, Y6, Y5
+	VPMAXUD    Y6, Y1, Y1
+	VMOVUPS    800(AX), Y7
+	VMAXPS     Y0, Y7, Y6
+	VPMAXUD    Y7, Y1, Y1
+	VMOVUPS    832(AX), Y7
+	VMAXPS     Y5, Y7, Y5
+	VPMAXUD    Y7, Y1, Y1
+	VMOVUPS    864(AX), Y7
+	VMAXPS     Y6, Y7, Y6
+	VPMAXUD    Y7, Y1, Y1
+	VMOVUPS    896(AX), Y7
+	VMAXPS     Y5, Y7, Y5
+	VPMAXUD    Y7, Y1, Y1
+	VMOVUPS    928(AX), Y7
+	VMAXPS     Y6, Y7, Y6
+	VPMAXUD    Y7, Y1, Y1
+	VMOVUPS    960(AX), Y7
+	VMAXPS     Y5, Y7, Y5
+	VPMAXUD    Y7, Y1, Y1
+	VMOVUPS    992(AX), Y7
+	VMAXPS     Y6, Y7, Y6
+	VPMAXUD    Y7, Y1, Y1
+	VMAXPS     Y6, Y5, Y5
+	VMOVUPS    1792(AX), Y7
+	VMAXPS     Y0, Y7, Y6
+	VPMAXUD    Y7, Y1, Y1
+	VMOVUPS    1824(AX), Y8
+	VMAXPS     Y0, Y8, Y7
+	VPMAXUD    Y8, Y1, Y1
+	VMOVUPS    1856(AX), Y8
+	VMAXPS     Y6, Y8, Y6
+	VPMAXUD    Y8, Y1, Y1
+	VMOVUPS    1888(AX), Y8
+	VMAXPS     Y7, Y8, Y7
+	VPMAXUD    Y8, Y1, Y1
+	VMOVUPS    1920(AX), Y8
+	VMAXPS     Y6, Y8, Y6
+	VPMAXUD    Y8, Y1, Y1
+	VMOVUPS    1952(AX), Y8
+	VMAXPS     Y7, Y8, Y7
+	VPMAXUD    Y8, Y1, Y1
+	VMOVUPS    1984(AX), Y8
+	VMAXPS     Y6, Y8, Y6
+	VPMAXUD    Y8, Y1, Y1
+	VMOVUPS    2016(AX), Y8
+	VMAXPS     Y7, Y8, Y7
+	VPMAXUD    Y8, Y1, Y1
+	VMAXPS     Y7, Y6, Y6
+	VPERM2F128 $0x21, Y6, Y5, Y7
+	VBLENDPS   $0xf0, Y6, Y5, Y5
+	VMAXPS     Y7, Y5, Y5
+	VUNPCKHPS  Y3, Y2, Y6
+	VUNPCKLPS  Y3, Y2, Y2
+	VMAXPS     Y6, Y2, Y2
+	VUNPCKHPS  Y5, Y4, Y3
+	VUNPCKLPS  Y5, Y4, Y4
+	VMAXPS     Y3, Y4, Y4
+	VUNPCKHPD  Y4, Y2, Y3
+	VUNPCKLPD  Y4, Y2, Y2
+	VMAXPS     Y3, Y2, Y2
+	VMOVUPS    Y2, (CX)
+	ADDQ       $0x00000800, AX
+	ADDQ       $0x20, CX
+	SUBQ       $0x08, DX
+	JGE        maxRows
+
+maxRest:
+	ADDQ $0x08, DX
+	JE   maxEnd
 
 maxRow:
-	VMOVUPS      (AX), Y1
-	VMAXPS       Y0, Y1, Y1
-	VMOVUPS      32(AX), Y2
-	VMAXPS       Y0, Y2, Y2
-	VMOVUPS      64(AX), Y3
-	VMAXPS       Y1, Y3, Y1
-	VMOVUPS      96(AX), Y3
-	VMAXPS       Y2, Y3, Y2
-	VMOVUPS      128(AX), Y3
-	VMAXPS       Y1, Y3, Y1
-	VMOVUPS      160(AX), Y3
-	VMAXPS       Y2, Y3, Y2
-	VMOVUPS      192(AX), Y3
-	VMAXPS       Y1, Y3, Y1
-	VMOVUPS      224(AX), Y3
-	VMAXPS       Y2, Y3, Y2
-	VMAXPS       Y2, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X2
-	VMAXPS       X2, X1, X1
-	VPERMILPD    $0x01, X1, X2
-	VMAXPS       X2, X1, X1
-	VMOVSHDUP    X1, X2
-	VMAXSS       X2, X1, X1
-	VMOVSS       X1, (CX)
+	VMOVUPS      (AX), Y3
+	VMAXPS       Y0, Y3, Y2
+	VPMAXUD      Y3, Y1, Y1
+	VMOVUPS      32(AX), Y4
+	VMAXPS       Y0, Y4, Y3
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      64(AX), Y4
+	VMAXPS       Y2, Y4, Y2
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      96(AX), Y4
+	VMAXPS       Y3, Y4, Y3
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      128(AX), Y4
+	VMAXPS       Y2, Y4, Y2
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      160(AX), Y4
+	VMAXPS       Y3, Y4, Y3
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      192(AX), Y4
+	VMAXPS       Y2, Y4, Y2
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      224(AX), Y4
+	VMAXPS       Y3, Y4, Y3
+	VPMAXUD      Y4, Y1, Y1
+	VMAXPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X3
+	VMAXPS       X3, X2, X2
+	VPERMILPD    $0x01, X2, X3
+	VMAXPS       X3, X2, X2
+	VMOVSHDUP    X2, X3
+	VMAXSS       X3, X2, X2
+	VMOVSS       X2, (CX)
 	ADDQ         $0x00000100, AX
 	ADDQ         $0x04, CX
 	DECQ         DX
 	JNE          maxRow
 
+maxEnd:
 	// m' = max(m, alpha), alpha = exp(m − m')
-	MOVQ m+8(FP), CX
-	MOVQ alpha+24(FP), DX
-	MOVQ rows+32(FP), BX
-	XORQ AX, AX
-	SUBQ $0x08, BX
-	JL   tail1
+	MOVQ    m+8(FP), CX
+	MOVQ    alpha+24(FP), DX
+	MOVQ    rows+32(FP), BX
+	XORQ    AX, AX
+	VMOVUPS allff800000<>+0(SB), Y0
+	SUBQ    $0x08, BX
+	JL      tail1
 
 loop1:
-	VMOVUPS      (CX), Y0
-	VMOVUPS      (DX), Y1
-	VXORPS       Y2, Y2, Y2
-	VMAXPS       Y0, Y1, Y1
-	VADDPS       Y2, Y1, Y1
-	VCMPPS       $0x00, allff800000<>+0(SB), Y1, Y3
-	VANDNPS      Y1, Y3, Y2
-	VMOVMSKPS    Y3, SI
+	VMOVUPS      (CX), Y2
+	VMOVUPS      (DX), Y3
+	VXORPS       Y4, Y4, Y4
+	VMAXPS       Y2, Y3, Y3
+	VADDPS       Y4, Y3, Y3
+	VCMPPS       $0x00, allff800000<>+0(SB), Y3, Y5
+	VANDNPS      Y3, Y5, Y4
+	VMOVMSKPS    Y5, SI
 	ORL          SI, AX
-	VMOVUPS      Y1, (CX)
-	VSUBPS       Y2, Y0, Y0
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y0, Y3
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y1
-	VFMADD213PS  all4b40007f<>+0(SB), Y0, Y1
-	VSUBPS       all4b40007f<>+0(SB), Y1, Y2
-	VFNMADD231PS all3f317200<>+0(SB), Y2, Y0
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y2, Y0
-	VMOVUPS      all3ab511e8<>+0(SB), Y2
-	VFMADD213PS  all3c091d10<>+0(SB), Y0, Y2
-	VFMADD213PS  all3d2aac79<>+0(SB), Y0, Y2
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y0, Y2
-	VFMADD213PS  all3efffffe<>+0(SB), Y0, Y2
-	VFMADD213PS  all3f800000<>+0(SB), Y0, Y2
-	VFMADD213PS  all3f800000<>+0(SB), Y0, Y2
-	VPSLLD       $0x17, Y1, Y1
-	VMULPS       Y1, Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VMOVUPS      Y2, (DX)
+	VMOVUPS      Y3, (CX)
+	VSUBPS       Y4, Y2, Y2
+	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y2, Y6
+	VMOVUPS      all3fb8aa3b<>+0(SB), Y4
+	VFMADD213PS  all4b40007f<>+0(SB), Y2, Y4
+	VSUBPS       all4b40007f<>+0(SB), Y4, Y5
+	VFNMADD231PS all3f317200<>+0(SB), Y5, Y2
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y2
+	VMOVUPS      all3ab511e8<>+0(SB), Y5
+	VFMADD213PS  all3c091d10<>+0(SB), Y2, Y5
+	VFMADD213PS  all3d2aac79<>+0(SB), Y2, Y5
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y2, Y5
+	VFMADD213PS  all3efffffe<>+0(SB), Y2, Y5
+	VFMADD213PS  all3f800000<>+0(SB), Y2, Y5
+	VFMADD213PS  all3f800000<>+0(SB), Y2, Y5
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y5, Y5
+	VANDPS       Y6, Y5, Y5
+	VMOVUPS      Y5, (DX)
+	VMAXPS       Y3, Y0, Y0
 	ADDQ         $0x20, CX
 	ADDQ         $0x20, DX
 	SUBQ         $0x08, BX
@@ -6978,242 +7224,481 @@ tail1:
 	LEAQ         tailMasks<>+32(SB), SI
 	SHLQ         $0x02, BX
 	SUBQ         BX, SI
-	VMOVUPS      (SI), Y0
-	VMASKMOVPS   (CX), Y0, Y1
-	VMASKMOVPS   (DX), Y0, Y2
-	VXORPS       Y3, Y3, Y3
-	VMAXPS       Y1, Y2, Y2
-	VADDPS       Y3, Y2, Y2
-	VCMPPS       $0x00, allff800000<>+0(SB), Y2, Y4
-	VANDNPS      Y2, Y4, Y3
-	VANDPS       Y0, Y4, Y4
-	VMOVMSKPS    Y4, BX
+	VMOVUPS      (SI), Y2
+	VMASKMOVPS   (CX), Y2, Y3
+	VMASKMOVPS   (DX), Y2, Y4
+	VXORPS       Y5, Y5, Y5
+	VMAXPS       Y3, Y4, Y4
+	VADDPS       Y5, Y4, Y4
+	VCMPPS       $0x00, allff800000<>+0(SB), Y4, Y6
+	VANDNPS      Y4, Y6, Y5
+	VANDPS       Y2, Y6, Y6
+	VMOVMSKPS    Y6, BX
 	ORL          BX, AX
-	VMASKMOVPS   Y2, Y0, (CX)
-	VSUBPS       Y3, Y1, Y1
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y1, Y4
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y2
-	VFMADD213PS  all4b40007f<>+0(SB), Y1, Y2
-	VSUBPS       all4b40007f<>+0(SB), Y2, Y3
-	VFNMADD231PS all3f317200<>+0(SB), Y3, Y1
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y3, Y1
-	VMOVUPS      all3ab511e8<>+0(SB), Y3
-	VFMADD213PS  all3c091d10<>+0(SB), Y1, Y3
-	VFMADD213PS  all3d2aac79<>+0(SB), Y1, Y3
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y1, Y3
-	VFMADD213PS  all3efffffe<>+0(SB), Y1, Y3
-	VFMADD213PS  all3f800000<>+0(SB), Y1, Y3
-	VFMADD213PS  all3f800000<>+0(SB), Y1, Y3
-	VPSLLD       $0x17, Y2, Y2
-	VMULPS       Y2, Y3, Y3
-	VANDPS       Y4, Y3, Y3
-	VMASKMOVPS   Y3, Y0, (DX)
+	VMASKMOVPS   Y4, Y2, (CX)
+	VSUBPS       Y5, Y3, Y3
+	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y3, Y7
+	VMOVUPS      all3fb8aa3b<>+0(SB), Y5
+	VFMADD213PS  all4b40007f<>+0(SB), Y3, Y5
+	VSUBPS       all4b40007f<>+0(SB), Y5, Y6
+	VFNMADD231PS all3f317200<>+0(SB), Y6, Y3
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y6, Y3
+	VMOVUPS      all3ab511e8<>+0(SB), Y6
+	VFMADD213PS  all3c091d10<>+0(SB), Y3, Y6
+	VFMADD213PS  all3d2aac79<>+0(SB), Y3, Y6
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y3, Y6
+	VFMADD213PS  all3efffffe<>+0(SB), Y3, Y6
+	VFMADD213PS  all3f800000<>+0(SB), Y3, Y6
+	VFMADD213PS  all3f800000<>+0(SB), Y3, Y6
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y6, Y6
+	VANDPS       Y7, Y6, Y6
+	VMASKMOVPS   Y6, Y2, (DX)
+	VMAXPS       Y4, Y0, Y0
 
 end1:
 	TESTL AX, AX
 	SETNE AL
 
-	// p_j = exp(s_j − m'), l = FMA(l, alpha, Σp)
-	MOVQ    s+0(FP), CX
-	MOVQ    m+8(FP), DX
-	MOVQ    l+16(FP), BX
-	MOVQ    alpha+24(FP), SI
-	MOVQ    rows+32(FP), DI
-	VMOVUPS all4b40007f<>+0(SB), Y0
-	VMOVUPS allbfb8aa3b<>+0(SB), Y1
-	VMOVUPS all3f800000<>+0(SB), Y2
-	XORQ    R8, R8
-	VXORPS  Y3, Y3, Y3
+	// p_j = exp(s_j − m')
+	VEXTRACTI128 $0x01, Y1, X2
+	VPMAXUD      X2, X1, X1
+	VPSHUFD      $0x4e, X1, X2
+	VPMAXUD      X2, X1, X1
+	VPSHUFD      $0xb1, X1, X2
+	VPMAXUD      X2, X1, X1
+	VXORPS       X2, X2, X2
+	VMINSS       X1, X2, X1
+	VEXTRACTF128 $0x01, Y0, X2
+	VMAXPS       X2, X0, X0
+	VPERMILPD    $0x01, X0, X2
+	VMAXPS       X2, X0, X0
+	VMOVSHDUP    X0, X2
+	VMAXSS       X2, X0, X0
+	VSUBSS       X1, X0, X0
+	VMOVSS       all42800000<>+0(SB), X1
+	VUCOMISS     X0, X1
+	JA           plain
+	MOVQ         s+0(FP), CX
+	MOVQ         m+8(FP), DX
+	MOVQ         rows+32(FP), BX
+	LEAQ         (SP), SI
+	VMOVUPS      all4b40007f<>+0(SB), Y0
+	VMOVUPS      allbfb8aa3b<>+0(SB), Y1
 
-expRow:
-	VBROADCASTSS (DX), Y4
-	VCMPPS       $0x00, allff800000<>+0(SB), Y4, Y5
-	VANDNPS      Y4, Y5, Y4
-	VSUBPS       (CX), Y4, Y5
-	VSUBPS       32(CX), Y4, Y7
+careful:
+	VBROADCASTSS (DX), Y2
+	VCMPPS       $0x00, allff800000<>+0(SB), Y2, Y3
+	VANDNPS      Y2, Y3, Y2
+	VSUBPS       (CX), Y2, Y3
+	VSUBPS       32(CX), Y2, Y5
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y3, Y6
+	VMOVAPS      Y3, Y7
+	VFMADD213PS  Y0, Y1, Y7
 	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y5, Y8
-	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y7, Y11
 	VMOVAPS      Y5, Y9
 	VFMADD213PS  Y0, Y1, Y9
-	VMOVAPS      Y7, Y12
-	VFMADD213PS  Y0, Y1, Y12
-	VSUBPS       Y0, Y9, Y10
-	VSUBPS       Y0, Y12, Y6
-	VFNMSUB231PS all3f317200<>+0(SB), Y10, Y5
-	VFNMSUB231PS all3f317200<>+0(SB), Y6, Y7
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y10, Y5
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y6, Y7
-	VMOVUPS      all3ab511e8<>+0(SB), Y10
-	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y10
-	VMOVUPS      all3ab511e8<>+0(SB), Y6
-	VFMADD213PS  all3c091d10<>+0(SB), Y7, Y6
-	VPSLLD       $0x17, Y9, Y9
-	VPSLLD       $0x17, Y12, Y12
-	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y10
-	VFMADD213PS  all3d2aac79<>+0(SB), Y7, Y6
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y10
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y7, Y6
-	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y10
-	VFMADD213PS  all3efffffe<>+0(SB), Y7, Y6
-	VFMADD213PS  Y2, Y5, Y10
-	VFMADD213PS  Y2, Y7, Y6
-	VFMADD213PS  Y2, Y5, Y10
-	VFMADD213PS  Y2, Y7, Y6
-	VMULPS       Y9, Y10, Y10
-	VMULPS       Y12, Y6, Y6
-	VANDPS       Y8, Y10, Y10
-	VANDPS       Y11, Y6, Y6
-	VMOVUPS      Y10, (CX)
-	VMOVAPS      Y10, Y5
-	VMOVUPS      Y6, 32(CX)
-	VMOVAPS      Y6, Y6
-	VSUBPS       64(CX), Y4, Y7
-	VSUBPS       96(CX), Y4, Y8
-	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y7, Y9
-	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y8, Y12
-	VMOVAPS      Y7, Y10
-	VFMADD213PS  Y0, Y1, Y10
-	VMOVAPS      Y8, Y13
-	VFMADD213PS  Y0, Y1, Y13
-	VSUBPS       Y0, Y10, Y11
-	VSUBPS       Y0, Y13, Y14
-	VFNMSUB231PS all3f317200<>+0(SB), Y11, Y7
-	VFNMSUB231PS all3f317200<>+0(SB), Y14, Y8
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y11, Y7
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y14, Y8
-	VMOVUPS      all3ab511e8<>+0(SB), Y11
-	VFMADD213PS  all3c091d10<>+0(SB), Y7, Y11
-	VMOVUPS      all3ab511e8<>+0(SB), Y14
-	VFMADD213PS  all3c091d10<>+0(SB), Y8, Y14
-	VPSLLD       $0x17, Y10, Y10
-	VPSLLD       $0x17, Y13, Y13
-	VFMADD213PS  all3d2aac79<>+0(SB), Y7, Y11
-	VFMADD213PS  all3d2aac79<>+0(SB), Y8, Y14
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y7, Y11
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y8, Y14
-	VFMADD213PS  all3efffffe<>+0(SB), Y7, Y11
-	VFMADD213PS  all3efffffe<>+0(SB), Y8, Y14
-	VFMADD213PS  Y2, Y7, Y11
-	VFMADD213PS  Y2, Y8, Y14
-	VFMADD213PS  Y2, Y7, Y11
-	VFMADD213PS  Y2, Y8, Y14
-	VMULPS       Y10, Y11, Y11
-	VMULPS       Y13, Y14, Y14
-	VANDPS       Y9, Y11, Y11
-	VANDPS       Y12, Y14, Y14
-	VMOVUPS      Y11, 64(CX)
-	VADDPS       Y11, Y5, Y5
-	VMOVUPS      Y14, 96(CX)
-	VADDPS       Y14, Y6, Y6
-	TESTQ        R8, R8
-	JE           expFirst
-	VEXTRACTF128 $0x01, Y3, X7
-	VADDPS       X7, X3, X3
-	VPERMILPD    $0x01, X3, X7
-	VADDPS       X7, X3, X3
-	VMOVSHDUP    X3, X7
-	VADDSS       X7, X3, X3
-	VMOVSS       (BX), X7
-	VFMADD132SS  (SI), X3, X7
-	VMOVSS       X7, (BX)
-	ADDQ         $0x04, BX
-	ADDQ         $0x04, SI
-
-expFirst:
-	VSUBPS       128(CX), Y4, Y3
-	VSUBPS       160(CX), Y4, Y7
-	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y3, Y8
-	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y7, Y11
-	VMOVAPS      Y3, Y9
-	VFMADD213PS  Y0, Y1, Y9
-	VMOVAPS      Y7, Y12
-	VFMADD213PS  Y0, Y1, Y12
-	VSUBPS       Y0, Y9, Y10
-	VSUBPS       Y0, Y12, Y13
+	VSUBPS       Y0, Y7, Y10
+	VSUBPS       Y0, Y9, Y4
 	VFNMSUB231PS all3f317200<>+0(SB), Y10, Y3
-	VFNMSUB231PS all3f317200<>+0(SB), Y13, Y7
+	VFNMSUB231PS all3f317200<>+0(SB), Y4, Y5
 	VFNMADD231PS all35bfbe8e<>+0(SB), Y10, Y3
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y13, Y7
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y4, Y5
 	VMOVUPS      all3ab511e8<>+0(SB), Y10
 	VFMADD213PS  all3c091d10<>+0(SB), Y3, Y10
-	VMOVUPS      all3ab511e8<>+0(SB), Y13
-	VFMADD213PS  all3c091d10<>+0(SB), Y7, Y13
-	VPSLLD       $0x17, Y9, Y9
-	VPSLLD       $0x17, Y12, Y12
+	VMOVUPS      all3ab511e8<>+0(SB), Y4
+	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y4
 	VFMADD213PS  all3d2aac79<>+0(SB), Y3, Y10
-	VFMADD213PS  all3d2aac79<>+0(SB), Y7, Y13
+	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y4
 	VFMADD213PS  all3e2aaa49<>+0(SB), Y3, Y10
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y7, Y13
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y4
 	VFMADD213PS  all3efffffe<>+0(SB), Y3, Y10
-	VFMADD213PS  all3efffffe<>+0(SB), Y7, Y13
-	VFMADD213PS  Y2, Y3, Y10
-	VFMADD213PS  Y2, Y7, Y13
-	VFMADD213PS  Y2, Y3, Y10
-	VFMADD213PS  Y2, Y7, Y13
-	VMULPS       Y9, Y10, Y10
-	VMULPS       Y12, Y13, Y13
-	VANDPS       Y8, Y10, Y10
-	VANDPS       Y11, Y13, Y13
-	VMOVUPS      Y10, 128(CX)
-	VADDPS       Y10, Y5, Y5
-	VMOVUPS      Y13, 160(CX)
-	VADDPS       Y13, Y6, Y6
-	VSUBPS       192(CX), Y4, Y3
-	VSUBPS       224(CX), Y4, Y4
-	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y3, Y7
-	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y4, Y10
-	VMOVAPS      Y3, Y8
+	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y4
+	VFMADD213PS  all3f800000<>+0(SB), Y3, Y10
+	VPSLLD       $0x17, Y7, Y7
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y4
+	VPSLLD       $0x17, Y9, Y9
+	VFMADD213PS  all3f800000<>+0(SB), Y3, Y10
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y4
+	VMULPS       Y7, Y10, Y10
+	VMULPS       Y9, Y4, Y4
+	VANDPS       Y6, Y10, Y10
+	VANDPS       Y8, Y4, Y4
+	VMOVUPS      Y10, (CX)
+	VMOVAPS      Y10, Y3
+	VMOVUPS      Y4, 32(CX)
+	VMOVAPS      Y4, Y4
+	VSUBPS       64(CX), Y2, Y5
+	VSUBPS       96(CX), Y2, Y6
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y5, Y7
+	VMOVAPS      Y5, Y8
 	VFMADD213PS  Y0, Y1, Y8
-	VMOVAPS      Y4, Y11
-	VFMADD213PS  Y0, Y1, Y11
-	VSUBPS       Y0, Y8, Y9
-	VSUBPS       Y0, Y11, Y12
-	VFNMSUB231PS all3f317200<>+0(SB), Y9, Y3
-	VFNMSUB231PS all3f317200<>+0(SB), Y12, Y4
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y9, Y3
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y12, Y4
-	VMOVUPS      all3ab511e8<>+0(SB), Y9
-	VFMADD213PS  all3c091d10<>+0(SB), Y3, Y9
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y6, Y9
+	VMOVAPS      Y6, Y10
+	VFMADD213PS  Y0, Y1, Y10
+	VSUBPS       Y0, Y8, Y11
+	VSUBPS       Y0, Y10, Y12
+	VFNMSUB231PS all3f317200<>+0(SB), Y11, Y5
+	VFNMSUB231PS all3f317200<>+0(SB), Y12, Y6
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y11, Y5
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y12, Y6
+	VMOVUPS      all3ab511e8<>+0(SB), Y11
+	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y11
 	VMOVUPS      all3ab511e8<>+0(SB), Y12
-	VFMADD213PS  all3c091d10<>+0(SB), Y4, Y12
+	VFMADD213PS  all3c091d10<>+0(SB), Y6, Y12
+	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y11
+	VFMADD213PS  all3d2aac79<>+0(SB), Y6, Y12
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y11
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y6, Y12
+	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y11
+	VFMADD213PS  all3efffffe<>+0(SB), Y6, Y12
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y11
 	VPSLLD       $0x17, Y8, Y8
-	VPSLLD       $0x17, Y11, Y11
-	VFMADD213PS  all3d2aac79<>+0(SB), Y3, Y9
-	VFMADD213PS  all3d2aac79<>+0(SB), Y4, Y12
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y3, Y9
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y4, Y12
-	VFMADD213PS  all3efffffe<>+0(SB), Y3, Y9
-	VFMADD213PS  all3efffffe<>+0(SB), Y4, Y12
-	VFMADD213PS  Y2, Y3, Y9
-	VFMADD213PS  Y2, Y4, Y12
-	VFMADD213PS  Y2, Y3, Y9
-	VFMADD213PS  Y2, Y4, Y12
-	VMULPS       Y8, Y9, Y9
-	VMULPS       Y11, Y12, Y12
-	VANDPS       Y7, Y9, Y9
-	VANDPS       Y10, Y12, Y12
-	VMOVUPS      Y9, 192(CX)
-	VADDPS       Y9, Y5, Y5
-	VMOVUPS      Y12, 224(CX)
-	VADDPS       Y12, Y6, Y6
-	VADDPS       Y6, Y5, Y3
-	MOVQ         $0x00000001, R8
-	ADDQ         $0x00000100, CX
+	VFMADD213PS  all3f800000<>+0(SB), Y6, Y12
+	VPSLLD       $0x17, Y10, Y10
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y11
+	VFMADD213PS  all3f800000<>+0(SB), Y6, Y12
+	VMULPS       Y8, Y11, Y11
+	VMULPS       Y10, Y12, Y12
+	VANDPS       Y7, Y11, Y11
+	VANDPS       Y9, Y12, Y12
+	VMOVUPS      Y11, 64(CX)
+	VADDPS       Y11, Y3, Y3
+	VMOVUPS      Y12, 96(CX)
+	VADDPS       Y12, Y4, Y4
+	VSUBPS       128(CX), Y2, Y5
+	VSUBPS       160(CX), Y2, Y6
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y5, Y7
+	VMOVAPS      Y5, Y8
+	VFMADD213PS  Y0, Y1, Y8
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y6, Y9
+	VMOVAPS      Y6, Y10
+	VFMADD213PS  Y0, Y1, Y10
+	VSUBPS       Y0, Y8, Y11
+	VSUBPS       Y0, Y10, Y12
+	VFNMSUB231PS all3f317200<>+0(SB), Y11, Y5
+	VFNMSUB231PS all3f317200<>+0(SB), Y12, Y6
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y11, Y5
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y12, Y6
+	VMOVUPS      all3ab511e8<>+0(SB), Y11
+	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y11
+	VMOVUPS      all3ab511e8<>+0(SB), Y12
+	VFMADD213PS  all3c091d10<>+0(SB), Y6, Y12
+	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y11
+	VFMADD213PS  all3d2aac79<>+0(SB), Y6, Y12
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y11
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y6, Y12
+	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y11
+	VFMADD213PS  all3efffffe<>+0(SB), Y6, Y12
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y11
+	VPSLLD       $0x17, Y8, Y8
+	VFMADD213PS  all3f800000<>+0(SB), Y6, Y12
+	VPSLLD       $0x17, Y10, Y10
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y11
+	VFMADD213PS  all3f800000<>+0(SB), Y6, Y12
+	VMULPS       Y8, Y11, Y11
+	VMULPS       Y10, Y12, Y12
+	VANDPS       Y7, Y11, Y11
+	VANDPS       Y9, Y12, Y12
+	VMOVUPS      Y11, 128(CX)
+	VADDPS       Y11, Y3, Y3
+	VMOVUPS      Y12, 160(CX)
+	VADDPS       Y12, Y4, Y4
+	VSUBPS       192(CX), Y2, Y5
+	VSUBPS       224(CX), Y2, Y2
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y5, Y6
+	VMOVAPS      Y5, Y7
+	VFMADD213PS  Y0, Y1, Y7
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y2, Y8
+	VMOVAPS      Y2, Y9
+	VFMADD213PS  Y0, Y1, Y9
+	VSUBPS       Y0, Y7, Y10
+	VSUBPS       Y0, Y9, Y11
+	VFNMSUB231PS all3f317200<>+0(SB), Y10, Y5
+	VFNMSUB231PS all3f317200<>+0(SB), Y11, Y2
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y10, Y5
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y11, Y2
+	VMOVUPS      all3ab511e8<>+0(SB), Y10
+	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y10
+	VMOVUPS      all3ab511e8<>+0(SB), Y11
+	VFMADD213PS  all3c091d10<>+0(SB), Y2, Y11
+	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y10
+	VFMADD213PS  all3d2aac79<>+0(SB), Y2, Y11
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y10
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y2, Y11
+	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y10
+	VFMADD213PS  all3efffffe<>+0(SB), Y2, Y11
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y10
+	VPSLLD       $0x17, Y7, Y7
+	VFMADD213PS  all3f800000<>+0(SB), Y2, Y11
+	VPSLLD       $0x17, Y9, Y9
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y10
+	VFMADD213PS  all3f800000<>+0(SB), Y2, Y11
+	VMULPS       Y7, Y10, Y10
+	VMULPS       Y9, Y11, Y11
+	VANDPS       Y6, Y10, Y10
+	VANDPS       Y8, Y11, Y11
+	VMOVUPS      Y10, 192(CX)
+	VADDPS       Y10, Y3, Y3
+	VMOVUPS      Y11, 224(CX)
+	VADDPS       Y11, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	VMOVUPS      Y3, (SI)
+	ADDQ         $0x20, SI
 	ADDQ         $0x04, DX
-	DECQ         DI
-	JNE          expRow
-	VEXTRACTF128 $0x01, Y3, X0
-	VADDPS       X0, X3, X3
-	VPERMILPD    $0x01, X3, X0
-	VADDPS       X0, X3, X3
-	VMOVSHDUP    X3, X0
-	VADDSS       X0, X3, X3
-	VMOVSS       (BX), X0
-	VFMADD132SS  (SI), X3, X0
-	VMOVSS       X0, (BX)
-	ADDQ         $0x04, BX
-	ADDQ         $0x04, SI
-	MOVB         AL, dead+40(FP)
+	ADDQ         $0x00000100, CX
+	DECQ         BX
+	JNE          careful
+	JMP          weighed
+
+plain:
+	MOVQ    s+0(FP), CX
+	MOVQ    m+8(FP), DX
+	MOVQ    rows+32(FP), BX
+	LEAQ    (SP), SI
+	VMOVUPS all4b40007f<>+0(SB), Y0
+	VMOVUPS allbfb8aa3b<>+0(SB), Y1
+
+plainRow:
+	VBROADCASTSS (DX), Y2
+	VCMPPS       $0x00, allff800000<>+0(SB), Y2, Y3
+	VANDNPS      Y2, Y3, Y2
+	VSUBPS       (CX), Y2, Y9
+	VSUBPS       32(CX), Y2, Y10
+	VMOVAPS      Y9, Y11
+	VFMADD213PS  Y0, Y1, Y11
+	VMOVAPS      Y10, Y12
+	VFMADD213PS  Y0, Y1, Y12
+	VSUBPS       Y0, Y11, Y3
+	VSUBPS       Y0, Y12, Y4
+	VFNMSUB231PS all3f317200<>+0(SB), Y3, Y9
+	VFNMSUB231PS all3f317200<>+0(SB), Y4, Y10
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y3, Y9
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y4, Y10
+	VMOVUPS      all3ab511e8<>+0(SB), Y3
+	VFMADD213PS  all3c091d10<>+0(SB), Y9, Y3
+	VMOVUPS      all3ab511e8<>+0(SB), Y4
+	VFMADD213PS  all3c091d10<>+0(SB), Y10, Y4
+	VFMADD213PS  all3d2aac79<>+0(SB), Y9, Y3
+	VFMADD213PS  all3d2aac79<>+0(SB), Y10, Y4
+	VSUBPS       64(CX), Y2, Y5
+	VSUBPS       96(CX), Y2, Y6
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y9, Y3
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y10, Y4
+	VFMADD213PS  all3efffffe<>+0(SB), Y9, Y3
+	VFMADD213PS  all3efffffe<>+0(SB), Y10, Y4
+	VFMADD213PS  all3f800000<>+0(SB), Y9, Y3
+	VPSLLD       $0x17, Y11, Y11
+	VMULPS       Y11, Y9, Y9
+	VFMADD213PS  all3f800000<>+0(SB), Y10, Y4
+	VPSLLD       $0x17, Y12, Y12
+	VMULPS       Y12, Y10, Y10
+	VMOVAPS      Y5, Y7
+	VFMADD213PS  Y0, Y1, Y7
+	VMOVAPS      Y6, Y8
+	VFMADD213PS  Y0, Y1, Y8
+	VFMADD213PS  Y11, Y9, Y3
+	VFMADD213PS  Y12, Y10, Y4
+	VSUBPS       Y0, Y7, Y9
+	VSUBPS       Y0, Y8, Y10
+	VFNMSUB231PS all3f317200<>+0(SB), Y9, Y5
+	VFNMSUB231PS all3f317200<>+0(SB), Y10, Y6
+	VMOVUPS      Y3, (CX)
+	VMOVAPS      Y3, Y3
+	VMOVUPS      Y4, 32(CX)
+	VMOVAPS      Y4, Y4
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y9, Y5
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y10, Y6
+	VMOVUPS      all3ab511e8<>+0(SB), Y9
+	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y9
+	VMOVUPS      all3ab511e8<>+0(SB), Y10
+	VFMADD213PS  all3c091d10<>+0(SB), Y6, Y10
+	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y9
+	VFMADD213PS  all3d2aac79<>+0(SB), Y6, Y10
+	VSUBPS       128(CX), Y2, Y11
+	VSUBPS       160(CX), Y2, Y12
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y9
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y6, Y10
+	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y9
+	VFMADD213PS  all3efffffe<>+0(SB), Y6, Y10
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y9
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VFMADD213PS  all3f800000<>+0(SB), Y6, Y10
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y8, Y6, Y6
+	VMOVAPS      Y11, Y13
+	VFMADD213PS  Y0, Y1, Y13
+	VMOVAPS      Y12, Y14
+	VFMADD213PS  Y0, Y1, Y14
+	VFMADD213PS  Y7, Y5, Y9
+	VFMADD213PS  Y8, Y6, Y10
+	VSUBPS       Y0, Y13, Y5
+	VSUBPS       Y0, Y14, Y6
+	VFNMSUB231PS all3f317200<>+0(SB), Y5, Y11
+	VFNMSUB231PS all3f317200<>+0(SB), Y6, Y12
+	VMOVUPS      Y9, 64(CX)
+	VADDPS       Y9, Y3, Y3
+	VMOVUPS      Y10, 96(CX)
+	VADDPS       Y10, Y4, Y4
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y11
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y6, Y12
+	VMOVUPS      all3ab511e8<>+0(SB), Y5
+	VFMADD213PS  all3c091d10<>+0(SB), Y11, Y5
+	VMOVUPS      all3ab511e8<>+0(SB), Y6
+	VFMADD213PS  all3c091d10<>+0(SB), Y12, Y6
+	VFMADD213PS  all3d2aac79<>+0(SB), Y11, Y5
+	VFMADD213PS  all3d2aac79<>+0(SB), Y12, Y6
+	VSUBPS       192(CX), Y2, Y7
+	VSUBPS       224(CX), Y2, Y2
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y11, Y5
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y12, Y6
+	VFMADD213PS  all3efffffe<>+0(SB), Y11, Y5
+	VFMADD213PS  all3efffffe<>+0(SB), Y12, Y6
+	VFMADD213PS  all3f800000<>+0(SB), Y11, Y5
+	VPSLLD       $0x17, Y13, Y13
+	VMULPS       Y13, Y11, Y11
+	VFMADD213PS  all3f800000<>+0(SB), Y12, Y6
+	VPSLLD       $0x17, Y14, Y14
+	VMULPS       Y14, Y12, Y12
+	VMOVAPS      Y7, Y8
+	VFMADD213PS  Y0, Y1, Y8
+	VMOVAPS      Y2, Y9
+	VFMADD213PS  Y0, Y1, Y9
+	VFMADD213PS  Y13, Y11, Y5
+	VFMADD213PS  Y14, Y12, Y6
+	VSUBPS       Y0, Y8, Y10
+	VSUBPS       Y0, Y9, Y11
+	VFNMSUB231PS all3f317200<>+0(SB), Y10, Y7
+	VFNMSUB231PS all3f317200<>+0(SB), Y11, Y2
+	VMOVUPS      Y5, 128(CX)
+	VADDPS       Y5, Y3, Y3
+	VMOVUPS      Y6, 160(CX)
+	VADDPS       Y6, Y4, Y4
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y10, Y7
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y11, Y2
+	VMOVUPS      all3ab511e8<>+0(SB), Y10
+	VFMADD213PS  all3c091d10<>+0(SB), Y7, Y10
+	VMOVUPS      all3ab511e8<>+0(SB), Y11
+	VFMADD213PS  all3c091d10<>+0(SB), Y2, Y11
+	VFMADD213PS  all3d2aac79<>+0(SB), Y7, Y10
+	VFMADD213PS  all3d2aac79<>+0(SB), Y2, Y11
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y7, Y10
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y2, Y11
+	VFMADD213PS  all3efffffe<>+0(SB), Y7, Y10
+	VFMADD213PS  all3efffffe<>+0(SB), Y2, Y11
+	VFMADD213PS  all3f800000<>+0(SB), Y7, Y10
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD213PS  all3f800000<>+0(SB), Y2, Y11
+	VPSLLD       $0x17, Y9, Y9
+	VMULPS       Y9, Y2, Y2
+	VFMADD213PS  Y8, Y7, Y10
+	VFMADD213PS  Y9, Y2, Y11
+	VMOVUPS      Y10, 192(CX)
+	VADDPS       Y10, Y3, Y3
+	VMOVUPS      Y11, 224(CX)
+	VADDPS       Y11, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	VMOVUPS      Y3, (SI)
+	ADDQ         $0x20, SI
+	ADDQ         $0x04, DX
+	ADDQ         $0x00000100, CX
+	DECQ         BX
+	JNE          plainRow
+
+weighed:
+	// l = FMA(l, alpha, Σp)
+	MOVQ l+16(FP), CX
+	MOVQ alpha+24(FP), DX
+	MOVQ rows+32(FP), BX
+	LEAQ (SP), SI
+	SUBQ $0x08, BX
+	JL   tail2
+
+loop2:
+	VMOVUPS     (SI), Y0
+	VMOVUPS     128(SI), Y1
+	VPERM2F128  $0x21, Y1, Y0, Y2
+	VBLENDPS    $0xf0, Y1, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VMOVUPS     32(SI), Y1
+	VMOVUPS     160(SI), Y2
+	VPERM2F128  $0x21, Y2, Y1, Y3
+	VBLENDPS    $0xf0, Y2, Y1, Y1
+	VADDPS      Y3, Y1, Y1
+	VMOVUPS     64(SI), Y2
+	VMOVUPS     192(SI), Y3
+	VPERM2F128  $0x21, Y3, Y2, Y4
+	VBLENDPS    $0xf0, Y3, Y2, Y2
+	VADDPS      Y4, Y2, Y2
+	VMOVUPS     96(SI), Y3
+	VMOVUPS     224(SI), Y4
+	VPERM2F128  $0x21, Y4, Y3, Y5
+	VBLENDPS    $0xf0, Y4, Y3, Y3
+	VADDPS      Y5, Y3, Y3
+	VUNPCKHPS   Y1, Y0, Y4
+	VUNPCKLPS   Y1, Y0, Y0
+	VADDPS      Y4, Y0, Y0
+	VUNPCKHPS   Y3, Y2, Y1
+	VUNPCKLPS   Y3, Y2, Y2
+	VADDPS      Y1, Y2, Y2
+	VUNPCKHPD   Y2, Y0, Y1
+	VUNPCKLPD   Y2, Y0, Y0
+	VADDPS      Y1, Y0, Y0
+	VMOVUPS     (CX), Y1
+	VMOVUPS     (DX), Y2
+	VFMADD213PS Y0, Y2, Y1
+	VMOVUPS     Y1, (CX)
+	ADDQ        $0x00000100, SI
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, DX
+	SUBQ        $0x08, BX
+	JGE         loop2
+
+tail2:
+	ADDQ        $0x08, BX
+	JE          end2
+	LEAQ        tailMasks<>+32(SB), DI
+	SHLQ        $0x02, BX
+	SUBQ        BX, DI
+	VMOVUPS     (DI), Y0
+	VMOVUPS     (SI), Y1
+	VMOVUPS     128(SI), Y2
+	VPERM2F128  $0x21, Y2, Y1, Y3
+	VBLENDPS    $0xf0, Y2, Y1, Y1
+	VADDPS      Y3, Y1, Y1
+	VMOVUPS     32(SI), Y2
+	VMOVUPS     160(SI), Y3
+	VPERM2F128  $0x21, Y3, Y2, Y4
+	VBLENDPS    $0xf0, Y3, Y2, Y2
+	VADDPS      Y4, Y2, Y2
+	VMOVUPS     64(SI), Y3
+	VMOVUPS     192(SI), Y4
+	VPERM2F128  $0x21, Y4, Y3, Y5
+	VBLENDPS    $0xf0, Y4, Y3, Y3
+	VADDPS      Y5, Y3, Y3
+	VMOVUPS     96(SI), Y4
+	VMOVUPS     224(SI), Y5
+	VPERM2F128  $0x21, Y5, Y4, Y6
+	VBLENDPS    $0xf0, Y5, Y4, Y4
+	VADDPS      Y6, Y4, Y4
+	VUNPCKHPS   Y2, Y1, Y5
+	VUNPCKLPS   Y2, Y1, Y1
+	VADDPS      Y5, Y1, Y1
+	VUNPCKHPS   Y4, Y3, Y2
+	VUNPCKLPS   Y4, Y3, Y3
+	VADDPS      Y2, Y3, Y3
+	VUNPCKHPD   Y3, Y1, Y2
+	VUNPCKLPD   Y3, Y1, Y1
+	VADDPS      Y2, Y1, Y1
+	VMASKMOVPS  (CX), Y0, Y2
+	VMASKMOVPS  (DX), Y0, Y3
+	VFMADD213PS Y1, Y3, Y2
+	VMASKMOVPS  Y2, Y0, (CX)
+
+end2:
+	MOVB AL, dead+40(FP)
 	VZEROUPPER
 	RET
 
@@ -7355,6 +7840,16 @@ DATA tailMasks<>+56(SB)/4, $0x00000000
 DATA tailMasks<>+60(SB)/4, $0x00000000
 GLOBL tailMasks<>(SB), RODATA|NOPTR, $64
 
+DATA all42800000<>+0(SB)/4, $0x42800000
+DATA all42800000<>+4(SB)/4, $0x42800000
+DATA all42800000<>+8(SB)/4, $0x42800000
+DATA all42800000<>+12(SB)/4, $0x42800000
+DATA all42800000<>+16(SB)/4, $0x42800000
+DATA all42800000<>+20(SB)/4, $0x42800000
+DATA all42800000<>+24(SB)/4, $0x42800000
+DATA all42800000<>+28(SB)/4, $0x42800000
+GLOBL all42800000<>(SB), RODATA|NOPTR, $32
+
 DATA allbfb8aa3b<>+0(SB)/4, $0xbfb8aa3b
 DATA allbfb8aa3b<>+4(SB)/4, $0xbfb8aa3b
 DATA allbfb8aa3b<>+8(SB)/4, $0xbfb8aa3b
@@ -7377,62 +7872,418 @@ GLOBL all42aeac4f<>(SB), RODATA|NOPTR, $32
 
 // func softmaxMaskedSIMD(s *float32, m *float32, l *float32, alpha *float32, live *uint64, rows int) (dead bool)
 // Requires: AVX, AVX2, FMA3
-TEXT ·softmaxMaskedSIMD(SB), NOSPLIT, $0-49
+TEXT ·softmaxMaskedSIMD(SB), $1536-49
 	// alpha_r = max of the live scores of row r, NaN not counting
 	MOVQ    s+0(FP), AX
 	MOVQ    alpha+24(FP), CX
 	MOVQ    rows+40(FP), DX
 	MOVQ    live+32(FP), BX
 	VMOVUPS allff800000<>+0(SB), Y0
+	VPXOR   Y1, Y1, Y1
+	SUBQ    $0x08, DX
+	JL      maxRest
 
-maxRow:
-	VMOVUPS      (AX), Y1
-	VPBROADCASTB (BX), Y2
+maxRows:
+	VPBROADCASTB (BX), Y1
+	VPAND        bitOfLane<>+0(SB), Y1, Y1
+	VPCMPEQD     bitOfLane<>+0(SB), Y1, Y1
+	VBLENDVPS    Y1, (AX), Y0, Y1
+	VMAXPS       Y0, Y1, Y1
+	VPBROADCASTB 1(BX), Y2
 	VPAND        bitOfLane<>+0(SB), Y2, Y2
 	VPCMPEQD     bitOfLane<>+0(SB), Y2, Y2
-	VBLENDVPS    Y2, Y1, Y0, Y1
-	VMAXPS       Y0, Y1, Y1
-	VMOVUPS      32(AX), Y2
-	VPBROADCASTB 1(BX), Y3
+	VBLENDVPS    Y2, 32(AX), Y0, Y2
+	VMAXPS       Y0, Y2, Y2
+	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, Y2, Y0, Y2
+	VBLENDVPS    Y3, 64(AX), Y0, Y3
+	VMAXPS       Y1, Y3, Y1
+	VPBROADCASTB 3(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 96(AX), Y0, Y3
+	VMAXPS       Y2, Y3, Y2
+	VPBROADCASTB 4(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 128(AX), Y0, Y3
+	VMAXPS       Y1, Y3, Y1
+	VPBROADCASTB 5(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 160(AX), Y0, Y3
+	VMAXPS       Y2, Y3, Y2
+	VPBROADCASTB 6(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 192(AX), Y0, Y3
+	VMAXPS       Y1, Y3, Y1
+	VPBROADCASTB 7(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 224(AX), Y0, Y3
+	VMAXPS       Y2, Y3, Y2
+	VMAXPS       Y2, Y1, Y1
+	VPBROADCASTB 32(BX), Y2
+	VPAND        bitOfLane<>+0(SB), Y2, Y2
+	VPCMPEQD     bitOfLane<>+0(SB), Y2, Y2
+	VBLENDVPS    Y2, 1024(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
-	VMOVUPS      64(AX), Y3
-	VPBROADCASTB 2(BX), Y4
+	VPBROADCASTB 33(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 1056(AX), Y0, Y3
+	VMAXPS       Y0, Y3, Y3
+	VPBROADCASTB 34(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, Y3, Y0, Y3
+	VBLENDVPS    Y4, 1088(AX), Y0, Y4
+	VMAXPS       Y2, Y4, Y2
+	VPBROADCASTB 35(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 1120(AX), Y0, Y4
+	VMAXPS       Y3, Y4, Y3
+	VPBROADCASTB 36(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 1152(AX), Y0, Y4
+	VMAXPS       Y2, Y4, Y2
+	VPBROADCASTB 37(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 1184(AX), Y0, Y4
+	VMAXPS       Y3, Y4, Y3
+	VPBROADCASTB 38(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 1216(AX), Y0, Y4
+	VMAXPS       Y2, Y4, Y2
+	VPBROADCASTB 39(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 1248(AX), Y0, Y4
+	VMAXPS       Y3, Y4, Y3
+	VMAXPS       Y3, Y2, Y2
+	VPERM2F128   $0x21, Y2, Y1, Y3
+	VBLENDPS     $0xf0, Y2, Y1, Y1
+	VMAXPS       Y3, Y1, Y1
+	VPBROADCASTB 8(BX), Y2
+	VPAND        bitOfLane<>+0(SB), Y2, Y2
+	VPCMPEQD     bitOfLane<>+0(SB), Y2, Y2
+	VBLENDVPS    Y2, 256(AX), Y0, Y2
+	VMAXPS       Y0, Y2, Y2
+	VPBROADCASTB 9(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 288(AX), Y0, Y3
+	VMAXPS       Y0, Y3, Y3
+	VPBROADCASTB 10(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 320(AX), Y0, Y4
+	VMAXPS       Y2, Y4, Y2
+	VPBROADCASTB 11(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 352(AX), Y0, Y4
+	VMAXPS       Y3, Y4, Y3
+	VPBROADCASTB 12(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 384(AX), Y0, Y4
+	VMAXPS       Y2, Y4, Y2
+	VPBROADCASTB 13(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 416(AX), Y0, Y4
+	VMAXPS       Y3, Y4, Y3
+	VPBROADCASTB 14(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 448(AX), Y0, Y4
+	VMAXPS       Y2, Y4, Y2
+	VPBROADCASTB 15(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 480(AX), Y0, Y4
+	VMAXPS       Y3, Y4, Y3
+	VMAXPS       Y3, Y2, Y2
+	VPBROADCASTB 40(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 1280(AX), Y0, Y3
+	VMAXPS       Y0, Y3, Y3
+	VPBROADCASTB 41(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 1312(AX), Y0, Y4
+	VMAXPS       Y0, Y4, Y4
+	VPBROADCASTB 42(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 1344(AX), Y0, Y5
+	VMAXPS       Y3, Y5, Y3
+	VPBROADCASTB 43(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 1376(AX), Y0, Y5
+	VMAXPS       Y4, Y5, Y4
+	VPBROADCASTB 44(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 1408(AX), Y0, Y5
+	VMAXPS       Y3, Y5, Y3
+	VPBROADCASTB 45(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 1440(AX), Y0, Y5
+	VMAXPS       Y4, Y5, Y4
+	VPBROADCASTB 46(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 1472(AX), Y0, Y5
+	VMAXPS       Y3, Y5, Y3
+	VPBROADCASTB 47(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 1504(AX), Y0, Y5
+	VMAXPS       Y4, Y5, Y4
+	VMAXPS       Y4, Y3, Y3
+	VPERM2F128   $0x21, Y3, Y2, Y4
+	VBLENDPS     $0xf0, Y3, Y2, Y2
+	VMAXPS       Y4, Y2, Y2
+	VPBROADCASTB 16(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 512(AX), Y0, Y3
+	VMAXPS       Y0, Y3, Y3
+	VPBROADCASTB 17(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 544(AX), Y0, Y4
+	VMAXPS       Y0, Y4, Y4
+	VPBROADCASTB 18(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 576(AX), Y0, Y5
+	VMAXPS       Y3, Y5, Y3
+	VPBROADCASTB 19(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 608(AX), Y0, Y5
+	VMAXPS       Y4, Y5, Y4
+	VPBROADCASTB 20(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 640(AX), Y0, Y5
+	VMAXPS       Y3, Y5, Y3
+	VPBROADCASTB 21(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 672(AX), Y0, Y5
+	VMAXPS       Y4, Y5, Y4
+	VPBROADCASTB 22(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 704(AX), Y0, Y5
+	VMAXPS       Y3, Y5, Y3
+	VPBROADCASTB 23(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 736(AX), Y0, Y5
+	VMAXPS       Y4, Y5, Y4
+	VMAXPS       Y4, Y3, Y3
+	VPBROADCASTB 48(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 1536(AX), Y0, Y4
+	VMAXPS       Y0, Y4, Y4
+	VPBROADCASTB 49(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 1568(AX), Y0, Y5
+	VMAXPS       Y0, Y5, Y5
+	VPBROADCASTB 50(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 1600(AX), Y0, Y6
+	VMAXPS       Y4, Y6, Y4
+	VPBROADCASTB 51(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 1632(AX), Y0, Y6
+	VMAXPS       Y5, Y6, Y5
+	VPBROADCASTB 52(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 1664(AX), Y0, Y6
+	VMAXPS       Y4, Y6, Y4
+	VPBROADCASTB 53(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 1696(AX), Y0, Y6
+	VMAXPS       Y5, Y6, Y5
+	VPBROADCASTB 54(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 1728(AX), Y0, Y6
+	VMAXPS       Y4, Y6, Y4
+	VPBROADCASTB 55(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 1760(AX), Y0, Y6
+	VMAXPS       Y5, Y6, Y5
+	VMAXPS       Y5, Y4, Y4
+	VPERM2F128   $0x21, Y4, Y3, Y5
+	VBLENDPS     $0xf0, Y4, Y3, Y3
+	VMAXPS       Y5, Y3, Y3
+	VPBROADCASTB 24(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 768(AX), Y0, Y4
+	VMAXPS       Y0, Y4, Y4
+	VPBROADCASTB 25(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 800(AX), Y0, Y5
+	VMAXPS       Y0, Y5, Y5
+	VPBROADCASTB 26(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 832(AX), Y0, Y6
+	VMAXPS       Y4, Y6, Y4
+	VPBROADCASTB 27(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 864(AX), Y0, Y6
+	VMAXPS       Y5, Y6, Y5
+	VPBROADCASTB 28(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 896(AX), Y0, Y6
+	VMAXPS       Y4, Y6, Y4
+	VPBROADCASTB 29(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 928(AX), Y0, Y6
+	VMAXPS       Y5, Y6, Y5
+	VPBROADCASTB 30(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 960(AX), Y0, Y6
+	VMAXPS       Y4, Y6, Y4
+	VPBROADCASTB 31(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 992(AX), Y0, Y6
+	VMAXPS       Y5, Y6, Y5
+	VMAXPS       Y5, Y4, Y4
+	VPBROADCASTB 56(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 1792(AX), Y0, Y5
+	VMAXPS       Y0, Y5, Y5
+	VPBROADCASTB 57(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 1824(AX), Y0, Y6
+	VMAXPS       Y0, Y6, Y6
+	VPBROADCASTB 58(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VBLENDVPS    Y7, 1856(AX), Y0, Y7
+	VMAXPS       Y5, Y7, Y5
+	VPBROADCASTB 59(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VBLENDVPS    Y7, 1888(AX), Y0, Y7
+	VMAXPS       Y6, Y7, Y6
+	VPBROADCASTB 60(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VBLENDVPS    Y7, 1920(AX), Y0, Y7
+	VMAXPS       Y5, Y7, Y5
+	VPBROADCASTB 61(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VBLENDVPS    Y7, 1952(AX), Y0, Y7
+	VMAXPS       Y6, Y7, Y6
+	VPBROADCASTB 62(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VBLENDVPS    Y7, 1984(AX), Y0, Y7
+	VMAXPS       Y5, Y7, Y5
+	VPBROADCASTB 63(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VBLENDVPS    Y7, 2016(AX), Y0, Y7
+	VMAXPS       Y6, Y7, Y6
+	VMAXPS       Y6, Y5, Y5
+	VPERM2F128   $0x21, Y5, Y4, Y6
+	VBLENDPS     $0xf0, Y5, Y4, Y4
+	VMAXPS       Y6, Y4, Y4
+	VUNPCKHPS    Y2, Y1, Y5
+	VUNPCKLPS    Y2, Y1, Y1
+	VMAXPS       Y5, Y1, Y1
+	VUNPCKHPS    Y4, Y3, Y2
+	VUNPCKLPS    Y4, Y3, Y3
+	VMAXPS       Y2, Y3, Y3
+	VUNPCKHPD    Y3, Y1, Y2
+	VUNPCKLPD    Y3, Y1, Y1
+	VMAXPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (CX)
+	ADDQ         $0x00000800, AX
+	ADDQ         $0x40, BX
+	ADDQ         $0x20, CX
+	SUBQ         $0x08, DX
+	JGE          maxRows
+
+maxRest:
+	ADDQ $0x08, DX
+	JE   maxEnd
+
+maxRow:
+	VPBROADCASTB (BX), Y1
+	VPAND        bitOfLane<>+0(SB), Y1, Y1
+	VPCMPEQD     bitOfLane<>+0(SB), Y1, Y1
+	VBLENDVPS    Y1, (AX), Y0, Y1
+	VMAXPS       Y0, Y1, Y1
+	VPBROADCASTB 1(BX), Y2
+	VPAND        bitOfLane<>+0(SB), Y2, Y2
+	VPCMPEQD     bitOfLane<>+0(SB), Y2, Y2
+	VBLENDVPS    Y2, 32(AX), Y0, Y2
+	VMAXPS       Y0, Y2, Y2
+	VPBROADCASTB 2(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 64(AX), Y0, Y3
 	VMAXPS       Y1, Y3, Y1
-	VMOVUPS      96(AX), Y3
-	VPBROADCASTB 3(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, Y3, Y0, Y3
+	VPBROADCASTB 3(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
-	VMOVUPS      128(AX), Y3
-	VPBROADCASTB 4(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, Y3, Y0, Y3
+	VPBROADCASTB 4(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 128(AX), Y0, Y3
 	VMAXPS       Y1, Y3, Y1
-	VMOVUPS      160(AX), Y3
-	VPBROADCASTB 5(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, Y3, Y0, Y3
+	VPBROADCASTB 5(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
-	VMOVUPS      192(AX), Y3
-	VPBROADCASTB 6(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, Y3, Y0, Y3
+	VPBROADCASTB 6(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 192(AX), Y0, Y3
 	VMAXPS       Y1, Y3, Y1
-	VMOVUPS      224(AX), Y3
-	VPBROADCASTB 7(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, Y3, Y0, Y3
+	VPBROADCASTB 7(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	VMAXPS       Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
@@ -7443,380 +8294,447 @@ maxRow:
 	VMAXSS       X2, X1, X1
 	VMOVSS       X1, (CX)
 	ADDQ         $0x00000100, AX
-	ADDQ         $0x04, CX
 	ADDQ         $0x08, BX
+	ADDQ         $0x04, CX
 	DECQ         DX
 	JNE          maxRow
 
+maxEnd:
 	// m' = max(m, alpha), alpha = exp(m − m')
-	MOVQ m+8(FP), CX
-	MOVQ alpha+24(FP), DX
-	MOVQ rows+40(FP), BX
-	MOVQ live+32(FP), AX
-	XORQ AX, AX
-	SUBQ $0x08, BX
-	JL   tail2
+	MOVQ    m+8(FP), CX
+	MOVQ    alpha+24(FP), DX
+	MOVQ    rows+40(FP), BX
+	MOVQ    live+32(FP), AX
+	XORQ    AX, AX
+	VMOVUPS allff800000<>+0(SB), Y0
+	SUBQ    $0x08, BX
+	JL      tail3
 
-loop2:
-	VMOVUPS      (CX), Y0
-	VMOVUPS      (DX), Y1
-	VXORPS       Y2, Y2, Y2
-	VMAXPS       Y0, Y1, Y1
-	VADDPS       Y2, Y1, Y1
-	VCMPPS       $0x00, allff800000<>+0(SB), Y1, Y3
-	VANDNPS      Y1, Y3, Y2
-	VMOVMSKPS    Y3, SI
-	ORL          SI, AX
-	VMOVUPS      Y1, (CX)
-	VSUBPS       Y2, Y0, Y0
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y0, Y3
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y1
-	VFMADD213PS  all4b40007f<>+0(SB), Y0, Y1
-	VSUBPS       all4b40007f<>+0(SB), Y1, Y2
-	VFNMADD231PS all3f317200<>+0(SB), Y2, Y0
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y2, Y0
-	VMOVUPS      all3ab511e8<>+0(SB), Y2
-	VFMADD213PS  all3c091d10<>+0(SB), Y0, Y2
-	VFMADD213PS  all3d2aac79<>+0(SB), Y0, Y2
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y0, Y2
-	VFMADD213PS  all3efffffe<>+0(SB), Y0, Y2
-	VFMADD213PS  all3f800000<>+0(SB), Y0, Y2
-	VFMADD213PS  all3f800000<>+0(SB), Y0, Y2
-	VPSLLD       $0x17, Y1, Y1
-	VMULPS       Y1, Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VMOVUPS      Y2, (DX)
-	ADDQ         $0x20, CX
-	ADDQ         $0x20, DX
-	SUBQ         $0x08, BX
-	JGE          loop2
-
-tail2:
-	ADDQ         $0x08, BX
-	JE           end2
-	LEAQ         tailMasks<>+32(SB), SI
-	SHLQ         $0x02, BX
-	SUBQ         BX, SI
-	VMOVUPS      (SI), Y0
-	VMASKMOVPS   (CX), Y0, Y1
-	VMASKMOVPS   (DX), Y0, Y2
+loop3:
+	VMOVUPS      (CX), Y1
+	VMOVUPS      (DX), Y2
 	VXORPS       Y3, Y3, Y3
 	VMAXPS       Y1, Y2, Y2
 	VADDPS       Y3, Y2, Y2
 	VCMPPS       $0x00, allff800000<>+0(SB), Y2, Y4
 	VANDNPS      Y2, Y4, Y3
-	VANDPS       Y0, Y4, Y4
-	VMOVMSKPS    Y4, BX
-	ORL          BX, AX
-	VMASKMOVPS   Y2, Y0, (CX)
+	VMOVMSKPS    Y4, SI
+	ORL          SI, AX
+	VMOVUPS      Y2, (CX)
 	VSUBPS       Y3, Y1, Y1
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y1, Y4
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y2
-	VFMADD213PS  all4b40007f<>+0(SB), Y1, Y2
-	VSUBPS       all4b40007f<>+0(SB), Y2, Y3
-	VFNMADD231PS all3f317200<>+0(SB), Y3, Y1
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y3, Y1
-	VMOVUPS      all3ab511e8<>+0(SB), Y3
-	VFMADD213PS  all3c091d10<>+0(SB), Y1, Y3
-	VFMADD213PS  all3d2aac79<>+0(SB), Y1, Y3
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y1, Y3
-	VFMADD213PS  all3efffffe<>+0(SB), Y1, Y3
-	VFMADD213PS  all3f800000<>+0(SB), Y1, Y3
-	VFMADD213PS  all3f800000<>+0(SB), Y1, Y3
-	VPSLLD       $0x17, Y2, Y2
-	VMULPS       Y2, Y3, Y3
-	VANDPS       Y4, Y3, Y3
-	VMASKMOVPS   Y3, Y0, (DX)
+	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y1, Y5
+	VMOVUPS      all3fb8aa3b<>+0(SB), Y3
+	VFMADD213PS  all4b40007f<>+0(SB), Y1, Y3
+	VSUBPS       all4b40007f<>+0(SB), Y3, Y4
+	VFNMADD231PS all3f317200<>+0(SB), Y4, Y1
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y4, Y1
+	VMOVUPS      all3ab511e8<>+0(SB), Y4
+	VFMADD213PS  all3c091d10<>+0(SB), Y1, Y4
+	VFMADD213PS  all3d2aac79<>+0(SB), Y1, Y4
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y1, Y4
+	VFMADD213PS  all3efffffe<>+0(SB), Y1, Y4
+	VFMADD213PS  all3f800000<>+0(SB), Y1, Y4
+	VFMADD213PS  all3f800000<>+0(SB), Y1, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y3, Y4, Y4
+	VANDPS       Y5, Y4, Y4
+	VMOVUPS      Y4, (DX)
+	VMAXPS       Y2, Y0, Y0
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, DX
+	SUBQ         $0x08, BX
+	JGE          loop3
 
-end2:
+tail3:
+	ADDQ         $0x08, BX
+	JE           end3
+	LEAQ         tailMasks<>+32(SB), SI
+	SHLQ         $0x02, BX
+	SUBQ         BX, SI
+	VMOVUPS      (SI), Y1
+	VMASKMOVPS   (CX), Y1, Y2
+	VMASKMOVPS   (DX), Y1, Y3
+	VXORPS       Y4, Y4, Y4
+	VMAXPS       Y2, Y3, Y3
+	VADDPS       Y4, Y3, Y3
+	VCMPPS       $0x00, allff800000<>+0(SB), Y3, Y5
+	VANDNPS      Y3, Y5, Y4
+	VANDPS       Y1, Y5, Y5
+	VMOVMSKPS    Y5, BX
+	ORL          BX, AX
+	VMASKMOVPS   Y3, Y1, (CX)
+	VSUBPS       Y4, Y2, Y2
+	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y2, Y6
+	VMOVUPS      all3fb8aa3b<>+0(SB), Y4
+	VFMADD213PS  all4b40007f<>+0(SB), Y2, Y4
+	VSUBPS       all4b40007f<>+0(SB), Y4, Y5
+	VFNMADD231PS all3f317200<>+0(SB), Y5, Y2
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y2
+	VMOVUPS      all3ab511e8<>+0(SB), Y5
+	VFMADD213PS  all3c091d10<>+0(SB), Y2, Y5
+	VFMADD213PS  all3d2aac79<>+0(SB), Y2, Y5
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y2, Y5
+	VFMADD213PS  all3efffffe<>+0(SB), Y2, Y5
+	VFMADD213PS  all3f800000<>+0(SB), Y2, Y5
+	VFMADD213PS  all3f800000<>+0(SB), Y2, Y5
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y5, Y5
+	VANDPS       Y6, Y5, Y5
+	VMASKMOVPS   Y5, Y1, (DX)
+	VMAXPS       Y3, Y0, Y0
+
+end3:
 	TESTL AX, AX
 	SETNE AL
 
-	// p_j = exp(s_j − m'), l = FMA(l, alpha, Σp)
+	// p_j = exp(s_j − m')
 	MOVQ    s+0(FP), CX
 	MOVQ    m+8(FP), DX
-	MOVQ    l+16(FP), BX
-	MOVQ    alpha+24(FP), SI
-	MOVQ    rows+40(FP), DI
-	MOVQ    live+32(FP), R8
+	MOVQ    rows+40(FP), BX
+	MOVQ    live+32(FP), SI
+	LEAQ    (SP), DI
 	VMOVUPS all4b40007f<>+0(SB), Y0
 	VMOVUPS allbfb8aa3b<>+0(SB), Y1
-	VMOVUPS all3f800000<>+0(SB), Y2
-	XORQ    R9, R9
-	VXORPS  Y3, Y3, Y3
 
-expRow:
-	VBROADCASTSS (DX), Y4
-	VCMPPS       $0x00, allff800000<>+0(SB), Y4, Y5
-	VANDNPS      Y4, Y5, Y4
-	VXORPS       Y5, Y5, Y5
-	VXORPS       Y6, Y6, Y6
-	CMPW         (R8), $0x00
+weights:
+	VBROADCASTSS (DX), Y2
+	VCMPPS       $0x00, allff800000<>+0(SB), Y2, Y3
+	VANDNPS      Y2, Y3, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	CMPW         (SI), $0x00
 	JNE          someLive0
-	VMOVUPS      all80000000<>+0(SB), Y7
-	VMOVUPS      Y7, (CX)
-	VMOVUPS      Y7, 32(CX)
+	VMOVUPS      all80000000<>+0(SB), Y5
+	VMOVUPS      Y5, (CX)
+	VMOVUPS      Y5, 32(CX)
 	JMP          noneLive0
 
 someLive0:
-	VSUBPS       (CX), Y4, Y7
-	VSUBPS       32(CX), Y4, Y8
-	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y7, Y9
-	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y8, Y12
-	VMOVAPS      Y7, Y10
+	VSUBPS       (CX), Y2, Y5
+	VSUBPS       32(CX), Y2, Y6
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y5, Y7
+	VMOVAPS      Y5, Y8
+	VFMADD213PS  Y0, Y1, Y8
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y6, Y9
+	VMOVAPS      Y6, Y10
 	VFMADD213PS  Y0, Y1, Y10
-	VMOVAPS      Y8, Y13
-	VFMADD213PS  Y0, Y1, Y13
-	VSUBPS       Y0, Y10, Y11
-	VSUBPS       Y0, Y13, Y14
-	VFNMSUB231PS all3f317200<>+0(SB), Y11, Y7
-	VFNMSUB231PS all3f317200<>+0(SB), Y14, Y8
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y11, Y7
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y14, Y8
+	VSUBPS       Y0, Y8, Y11
+	VSUBPS       Y0, Y10, Y12
+	VFNMSUB231PS all3f317200<>+0(SB), Y11, Y5
+	VFNMSUB231PS all3f317200<>+0(SB), Y12, Y6
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y11, Y5
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y12, Y6
 	VMOVUPS      all3ab511e8<>+0(SB), Y11
-	VFMADD213PS  all3c091d10<>+0(SB), Y7, Y11
-	VMOVUPS      all3ab511e8<>+0(SB), Y14
-	VFMADD213PS  all3c091d10<>+0(SB), Y8, Y14
+	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y11
+	VMOVUPS      all3ab511e8<>+0(SB), Y12
+	VFMADD213PS  all3c091d10<>+0(SB), Y6, Y12
+	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y11
+	VFMADD213PS  all3d2aac79<>+0(SB), Y6, Y12
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y11
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y6, Y12
+	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y11
+	VFMADD213PS  all3efffffe<>+0(SB), Y6, Y12
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y11
+	VPSLLD       $0x17, Y8, Y8
+	VFMADD213PS  all3f800000<>+0(SB), Y6, Y12
 	VPSLLD       $0x17, Y10, Y10
-	VPSLLD       $0x17, Y13, Y13
-	VFMADD213PS  all3d2aac79<>+0(SB), Y7, Y11
-	VFMADD213PS  all3d2aac79<>+0(SB), Y8, Y14
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y7, Y11
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y8, Y14
-	VFMADD213PS  all3efffffe<>+0(SB), Y7, Y11
-	VFMADD213PS  all3efffffe<>+0(SB), Y8, Y14
-	VFMADD213PS  Y2, Y7, Y11
-	VFMADD213PS  Y2, Y8, Y14
-	VFMADD213PS  Y2, Y7, Y11
-	VFMADD213PS  Y2, Y8, Y14
-	VMULPS       Y10, Y11, Y11
-	VMULPS       Y13, Y14, Y14
-	VANDPS       Y9, Y11, Y11
-	VANDPS       Y12, Y14, Y14
-	VMOVUPS      all80000000<>+0(SB), Y7
-	VPBROADCASTB (R8), Y8
-	VPAND        bitOfLane<>+0(SB), Y8, Y8
-	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
-	VBLENDVPS    Y8, Y11, Y7, Y11
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y11
+	VFMADD213PS  all3f800000<>+0(SB), Y6, Y12
+	VMULPS       Y8, Y11, Y11
+	VMULPS       Y10, Y12, Y12
+	VANDPS       Y7, Y11, Y11
+	VANDPS       Y9, Y12, Y12
+	VMOVUPS      all80000000<>+0(SB), Y5
+	VPBROADCASTB (SI), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, Y11, Y5, Y11
 	VMOVUPS      Y11, (CX)
-	VADDPS       Y11, Y5, Y5
-	VMOVUPS      all80000000<>+0(SB), Y7
-	VPBROADCASTB 1(R8), Y8
-	VPAND        bitOfLane<>+0(SB), Y8, Y8
-	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
-	VBLENDVPS    Y8, Y14, Y7, Y14
-	VMOVUPS      Y14, 32(CX)
-	VADDPS       Y14, Y6, Y6
+	VADDPS       Y11, Y3, Y3
+	VMOVUPS      all80000000<>+0(SB), Y5
+	VPBROADCASTB 1(SI), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, Y12, Y5, Y12
+	VMOVUPS      Y12, 32(CX)
+	VADDPS       Y12, Y4, Y4
 
 noneLive0:
-	CMPW    2(R8), $0x00
+	CMPW    2(SI), $0x00
 	JNE     someLive2
-	VMOVUPS all80000000<>+0(SB), Y7
-	VMOVUPS Y7, 64(CX)
-	VMOVUPS Y7, 96(CX)
+	VMOVUPS all80000000<>+0(SB), Y5
+	VMOVUPS Y5, 64(CX)
+	VMOVUPS Y5, 96(CX)
 	JMP     noneLive2
 
 someLive2:
-	VSUBPS       64(CX), Y4, Y7
-	VSUBPS       96(CX), Y4, Y8
-	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y7, Y9
-	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y8, Y12
-	VMOVAPS      Y7, Y10
+	VSUBPS       64(CX), Y2, Y5
+	VSUBPS       96(CX), Y2, Y6
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y5, Y7
+	VMOVAPS      Y5, Y8
+	VFMADD213PS  Y0, Y1, Y8
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y6, Y9
+	VMOVAPS      Y6, Y10
 	VFMADD213PS  Y0, Y1, Y10
-	VMOVAPS      Y8, Y13
-	VFMADD213PS  Y0, Y1, Y13
-	VSUBPS       Y0, Y10, Y11
-	VSUBPS       Y0, Y13, Y14
-	VFNMSUB231PS all3f317200<>+0(SB), Y11, Y7
-	VFNMSUB231PS all3f317200<>+0(SB), Y14, Y8
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y11, Y7
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y14, Y8
+	VSUBPS       Y0, Y8, Y11
+	VSUBPS       Y0, Y10, Y12
+	VFNMSUB231PS all3f317200<>+0(SB), Y11, Y5
+	VFNMSUB231PS all3f317200<>+0(SB), Y12, Y6
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y11, Y5
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y12, Y6
 	VMOVUPS      all3ab511e8<>+0(SB), Y11
-	VFMADD213PS  all3c091d10<>+0(SB), Y7, Y11
-	VMOVUPS      all3ab511e8<>+0(SB), Y14
-	VFMADD213PS  all3c091d10<>+0(SB), Y8, Y14
+	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y11
+	VMOVUPS      all3ab511e8<>+0(SB), Y12
+	VFMADD213PS  all3c091d10<>+0(SB), Y6, Y12
+	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y11
+	VFMADD213PS  all3d2aac79<>+0(SB), Y6, Y12
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y11
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y6, Y12
+	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y11
+	VFMADD213PS  all3efffffe<>+0(SB), Y6, Y12
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y11
+	VPSLLD       $0x17, Y8, Y8
+	VFMADD213PS  all3f800000<>+0(SB), Y6, Y12
 	VPSLLD       $0x17, Y10, Y10
-	VPSLLD       $0x17, Y13, Y13
-	VFMADD213PS  all3d2aac79<>+0(SB), Y7, Y11
-	VFMADD213PS  all3d2aac79<>+0(SB), Y8, Y14
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y7, Y11
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y8, Y14
-	VFMADD213PS  all3efffffe<>+0(SB), Y7, Y11
-	VFMADD213PS  all3efffffe<>+0(SB), Y8, Y14
-	VFMADD213PS  Y2, Y7, Y11
-	VFMADD213PS  Y2, Y8, Y14
-	VFMADD213PS  Y2, Y7, Y11
-	VFMADD213PS  Y2, Y8, Y14
-	VMULPS       Y10, Y11, Y11
-	VMULPS       Y13, Y14, Y14
-	VANDPS       Y9, Y11, Y11
-	VANDPS       Y12, Y14, Y14
-	VMOVUPS      all80000000<>+0(SB), Y7
-	VPBROADCASTB 2(R8), Y8
-	VPAND        bitOfLane<>+0(SB), Y8, Y8
-	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
-	VBLENDVPS    Y8, Y11, Y7, Y11
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y11
+	VFMADD213PS  all3f800000<>+0(SB), Y6, Y12
+	VMULPS       Y8, Y11, Y11
+	VMULPS       Y10, Y12, Y12
+	VANDPS       Y7, Y11, Y11
+	VANDPS       Y9, Y12, Y12
+	VMOVUPS      all80000000<>+0(SB), Y5
+	VPBROADCASTB 2(SI), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, Y11, Y5, Y11
 	VMOVUPS      Y11, 64(CX)
-	VADDPS       Y11, Y5, Y5
-	VMOVUPS      all80000000<>+0(SB), Y7
-	VPBROADCASTB 3(R8), Y8
-	VPAND        bitOfLane<>+0(SB), Y8, Y8
-	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
-	VBLENDVPS    Y8, Y14, Y7, Y14
-	VMOVUPS      Y14, 96(CX)
-	VADDPS       Y14, Y6, Y6
+	VADDPS       Y11, Y3, Y3
+	VMOVUPS      all80000000<>+0(SB), Y5
+	VPBROADCASTB 3(SI), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, Y12, Y5, Y12
+	VMOVUPS      Y12, 96(CX)
+	VADDPS       Y12, Y4, Y4
 
 noneLive2:
-	TESTQ        R9, R9
-	JE           expFirst
-	VEXTRACTF128 $0x01, Y3, X7
-	VADDPS       X7, X3, X3
-	VPERMILPD    $0x01, X3, X7
-	VADDPS       X7, X3, X3
-	VMOVSHDUP    X3, X7
-	VADDSS       X7, X3, X3
-	VMOVSS       (BX), X7
-	VFMADD132SS  (SI), X3, X7
-	VMOVSS       X7, (BX)
-	ADDQ         $0x04, BX
-	ADDQ         $0x04, SI
-
-expFirst:
-	CMPW    4(R8), $0x00
+	CMPW    4(SI), $0x00
 	JNE     someLive4
-	VMOVUPS all80000000<>+0(SB), Y3
-	VMOVUPS Y3, 128(CX)
-	VMOVUPS Y3, 160(CX)
+	VMOVUPS all80000000<>+0(SB), Y5
+	VMOVUPS Y5, 128(CX)
+	VMOVUPS Y5, 160(CX)
 	JMP     noneLive4
 
 someLive4:
-	VSUBPS       128(CX), Y4, Y3
-	VSUBPS       160(CX), Y4, Y7
-	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y3, Y8
-	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y7, Y11
-	VMOVAPS      Y3, Y9
-	VFMADD213PS  Y0, Y1, Y9
-	VMOVAPS      Y7, Y12
-	VFMADD213PS  Y0, Y1, Y12
-	VSUBPS       Y0, Y9, Y10
-	VSUBPS       Y0, Y12, Y13
-	VFNMSUB231PS all3f317200<>+0(SB), Y10, Y3
-	VFNMSUB231PS all3f317200<>+0(SB), Y13, Y7
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y10, Y3
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y13, Y7
-	VMOVUPS      all3ab511e8<>+0(SB), Y10
-	VFMADD213PS  all3c091d10<>+0(SB), Y3, Y10
-	VMOVUPS      all3ab511e8<>+0(SB), Y13
-	VFMADD213PS  all3c091d10<>+0(SB), Y7, Y13
-	VPSLLD       $0x17, Y9, Y9
-	VPSLLD       $0x17, Y12, Y12
-	VFMADD213PS  all3d2aac79<>+0(SB), Y3, Y10
-	VFMADD213PS  all3d2aac79<>+0(SB), Y7, Y13
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y3, Y10
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y7, Y13
-	VFMADD213PS  all3efffffe<>+0(SB), Y3, Y10
-	VFMADD213PS  all3efffffe<>+0(SB), Y7, Y13
-	VFMADD213PS  Y2, Y3, Y10
-	VFMADD213PS  Y2, Y7, Y13
-	VFMADD213PS  Y2, Y3, Y10
-	VFMADD213PS  Y2, Y7, Y13
-	VMULPS       Y9, Y10, Y10
-	VMULPS       Y12, Y13, Y13
-	VANDPS       Y8, Y10, Y10
-	VANDPS       Y11, Y13, Y13
-	VMOVUPS      all80000000<>+0(SB), Y3
-	VPBROADCASTB 4(R8), Y7
-	VPAND        bitOfLane<>+0(SB), Y7, Y7
-	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VBLENDVPS    Y7, Y10, Y3, Y10
-	VMOVUPS      Y10, 128(CX)
-	VADDPS       Y10, Y5, Y5
-	VMOVUPS      all80000000<>+0(SB), Y3
-	VPBROADCASTB 5(R8), Y7
-	VPAND        bitOfLane<>+0(SB), Y7, Y7
-	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VBLENDVPS    Y7, Y13, Y3, Y13
-	VMOVUPS      Y13, 160(CX)
-	VADDPS       Y13, Y6, Y6
+	VSUBPS       128(CX), Y2, Y5
+	VSUBPS       160(CX), Y2, Y6
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y5, Y7
+	VMOVAPS      Y5, Y8
+	VFMADD213PS  Y0, Y1, Y8
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y6, Y9
+	VMOVAPS      Y6, Y10
+	VFMADD213PS  Y0, Y1, Y10
+	VSUBPS       Y0, Y8, Y11
+	VSUBPS       Y0, Y10, Y12
+	VFNMSUB231PS all3f317200<>+0(SB), Y11, Y5
+	VFNMSUB231PS all3f317200<>+0(SB), Y12, Y6
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y11, Y5
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y12, Y6
+	VMOVUPS      all3ab511e8<>+0(SB), Y11
+	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y11
+	VMOVUPS      all3ab511e8<>+0(SB), Y12
+	VFMADD213PS  all3c091d10<>+0(SB), Y6, Y12
+	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y11
+	VFMADD213PS  all3d2aac79<>+0(SB), Y6, Y12
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y11
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y6, Y12
+	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y11
+	VFMADD213PS  all3efffffe<>+0(SB), Y6, Y12
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y11
+	VPSLLD       $0x17, Y8, Y8
+	VFMADD213PS  all3f800000<>+0(SB), Y6, Y12
+	VPSLLD       $0x17, Y10, Y10
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y11
+	VFMADD213PS  all3f800000<>+0(SB), Y6, Y12
+	VMULPS       Y8, Y11, Y11
+	VMULPS       Y10, Y12, Y12
+	VANDPS       Y7, Y11, Y11
+	VANDPS       Y9, Y12, Y12
+	VMOVUPS      all80000000<>+0(SB), Y5
+	VPBROADCASTB 4(SI), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, Y11, Y5, Y11
+	VMOVUPS      Y11, 128(CX)
+	VADDPS       Y11, Y3, Y3
+	VMOVUPS      all80000000<>+0(SB), Y5
+	VPBROADCASTB 5(SI), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, Y12, Y5, Y12
+	VMOVUPS      Y12, 160(CX)
+	VADDPS       Y12, Y4, Y4
 
 noneLive4:
-	CMPW    6(R8), $0x00
+	CMPW    6(SI), $0x00
 	JNE     someLive6
-	VMOVUPS all80000000<>+0(SB), Y3
-	VMOVUPS Y3, 192(CX)
-	VMOVUPS Y3, 224(CX)
+	VMOVUPS all80000000<>+0(SB), Y2
+	VMOVUPS Y2, 192(CX)
+	VMOVUPS Y2, 224(CX)
 	JMP     noneLive6
 
 someLive6:
-	VSUBPS       192(CX), Y4, Y3
-	VSUBPS       224(CX), Y4, Y4
-	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y3, Y7
-	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y4, Y10
-	VMOVAPS      Y3, Y8
-	VFMADD213PS  Y0, Y1, Y8
-	VMOVAPS      Y4, Y11
-	VFMADD213PS  Y0, Y1, Y11
-	VSUBPS       Y0, Y8, Y9
-	VSUBPS       Y0, Y11, Y12
-	VFNMSUB231PS all3f317200<>+0(SB), Y9, Y3
-	VFNMSUB231PS all3f317200<>+0(SB), Y12, Y4
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y9, Y3
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y12, Y4
-	VMOVUPS      all3ab511e8<>+0(SB), Y9
-	VFMADD213PS  all3c091d10<>+0(SB), Y3, Y9
-	VMOVUPS      all3ab511e8<>+0(SB), Y12
-	VFMADD213PS  all3c091d10<>+0(SB), Y4, Y12
-	VPSLLD       $0x17, Y8, Y8
-	VPSLLD       $0x17, Y11, Y11
-	VFMADD213PS  all3d2aac79<>+0(SB), Y3, Y9
-	VFMADD213PS  all3d2aac79<>+0(SB), Y4, Y12
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y3, Y9
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y4, Y12
-	VFMADD213PS  all3efffffe<>+0(SB), Y3, Y9
-	VFMADD213PS  all3efffffe<>+0(SB), Y4, Y12
-	VFMADD213PS  Y2, Y3, Y9
-	VFMADD213PS  Y2, Y4, Y12
-	VFMADD213PS  Y2, Y3, Y9
-	VFMADD213PS  Y2, Y4, Y12
-	VMULPS       Y8, Y9, Y9
-	VMULPS       Y11, Y12, Y12
-	VANDPS       Y7, Y9, Y9
-	VANDPS       Y10, Y12, Y12
-	VMOVUPS      all80000000<>+0(SB), Y3
-	VPBROADCASTB 6(R8), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, Y9, Y3, Y9
-	VMOVUPS      Y9, 192(CX)
-	VADDPS       Y9, Y5, Y5
-	VMOVUPS      all80000000<>+0(SB), Y3
-	VPBROADCASTB 7(R8), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, Y12, Y3, Y12
-	VMOVUPS      Y12, 224(CX)
-	VADDPS       Y12, Y6, Y6
+	VSUBPS       192(CX), Y2, Y5
+	VSUBPS       224(CX), Y2, Y2
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y5, Y6
+	VMOVAPS      Y5, Y7
+	VFMADD213PS  Y0, Y1, Y7
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y2, Y8
+	VMOVAPS      Y2, Y9
+	VFMADD213PS  Y0, Y1, Y9
+	VSUBPS       Y0, Y7, Y10
+	VSUBPS       Y0, Y9, Y11
+	VFNMSUB231PS all3f317200<>+0(SB), Y10, Y5
+	VFNMSUB231PS all3f317200<>+0(SB), Y11, Y2
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y10, Y5
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y11, Y2
+	VMOVUPS      all3ab511e8<>+0(SB), Y10
+	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y10
+	VMOVUPS      all3ab511e8<>+0(SB), Y11
+	VFMADD213PS  all3c091d10<>+0(SB), Y2, Y11
+	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y10
+	VFMADD213PS  all3d2aac79<>+0(SB), Y2, Y11
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y10
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y2, Y11
+	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y10
+	VFMADD213PS  all3efffffe<>+0(SB), Y2, Y11
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y10
+	VPSLLD       $0x17, Y7, Y7
+	VFMADD213PS  all3f800000<>+0(SB), Y2, Y11
+	VPSLLD       $0x17, Y9, Y9
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y10
+	VFMADD213PS  all3f800000<>+0(SB), Y2, Y11
+	VMULPS       Y7, Y10, Y10
+	VMULPS       Y9, Y11, Y11
+	VANDPS       Y6, Y10, Y10
+	VANDPS       Y8, Y11, Y11
+	VMOVUPS      all80000000<>+0(SB), Y2
+	VPBROADCASTB 6(SI), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, Y10, Y2, Y10
+	VMOVUPS      Y10, 192(CX)
+	VADDPS       Y10, Y3, Y3
+	VMOVUPS      all80000000<>+0(SB), Y2
+	VPBROADCASTB 7(SI), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, Y11, Y2, Y11
+	VMOVUPS      Y11, 224(CX)
+	VADDPS       Y11, Y4, Y4
 
 noneLive6:
-	VADDPS       Y6, Y5, Y3
-	MOVQ         $0x00000001, R9
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x04, DX
-	ADDQ         $0x08, R8
-	DECQ         DI
-	JNE          expRow
-	VEXTRACTF128 $0x01, Y3, X0
-	VADDPS       X0, X3, X3
-	VPERMILPD    $0x01, X3, X0
-	VADDPS       X0, X3, X3
-	VMOVSHDUP    X3, X0
-	VADDSS       X0, X3, X3
-	VMOVSS       (BX), X0
-	VFMADD132SS  (SI), X3, X0
-	VMOVSS       X0, (BX)
-	ADDQ         $0x04, BX
-	ADDQ         $0x04, SI
-	MOVB         AL, dead+48(FP)
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS Y3, (DI)
+	ADDQ    $0x20, DI
+	ADDQ    $0x04, DX
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x08, SI
+	DECQ    BX
+	JNE     weights
+
+	// l = FMA(l, alpha, Σp)
+	MOVQ l+16(FP), CX
+	MOVQ alpha+24(FP), DX
+	MOVQ rows+40(FP), BX
+	MOVQ live+32(FP), SI
+	LEAQ (SP), SI
+	SUBQ $0x08, BX
+	JL   tail4
+
+loop4:
+	VMOVUPS     (SI), Y0
+	VMOVUPS     128(SI), Y1
+	VPERM2F128  $0x21, Y1, Y0, Y2
+	VBLENDPS    $0xf0, Y1, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VMOVUPS     32(SI), Y1
+	VMOVUPS     160(SI), Y2
+	VPERM2F128  $0x21, Y2, Y1, Y3
+	VBLENDPS    $0xf0, Y2, Y1, Y1
+	VADDPS      Y3, Y1, Y1
+	VMOVUPS     64(SI), Y2
+	VMOVUPS     192(SI), Y3
+	VPERM2F128  $0x21, Y3, Y2, Y4
+	VBLENDPS    $0xf0, Y3, Y2, Y2
+	VADDPS      Y4, Y2, Y2
+	VMOVUPS     96(SI), Y3
+	VMOVUPS     224(SI), Y4
+	VPERM2F128  $0x21, Y4, Y3, Y5
+	VBLENDPS    $0xf0, Y4, Y3, Y3
+	VADDPS      Y5, Y3, Y3
+	VUNPCKHPS   Y1, Y0, Y4
+	VUNPCKLPS   Y1, Y0, Y0
+	VADDPS      Y4, Y0, Y0
+	VUNPCKHPS   Y3, Y2, Y1
+	VUNPCKLPS   Y3, Y2, Y2
+	VADDPS      Y1, Y2, Y2
+	VUNPCKHPD   Y2, Y0, Y1
+	VUNPCKLPD   Y2, Y0, Y0
+	VADDPS      Y1, Y0, Y0
+	VMOVUPS     (CX), Y1
+	VMOVUPS     (DX), Y2
+	VFMADD213PS Y0, Y2, Y1
+	VMOVUPS     Y1, (CX)
+	ADDQ        $0x00000100, SI
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, DX
+	SUBQ        $0x08, BX
+	JGE         loop4
+
+tail4:
+	ADDQ        $0x08, BX
+	JE          end4
+	LEAQ        tailMasks<>+32(SB), DI
+	SHLQ        $0x02, BX
+	SUBQ        BX, DI
+	VMOVUPS     (DI), Y0
+	VMOVUPS     (SI), Y1
+	VMOVUPS     128(SI), Y2
+	VPERM2F128  $0x21, Y2, Y1, Y3
+	VBLENDPS    $0xf0, Y2, Y1, Y1
+	VADDPS      Y3, Y1, Y1
+	VMOVUPS     32(SI), Y2
+	VMOVUPS     160(SI), Y3
+	VPERM2F128  $0x21, Y3, Y2, Y4
+	VBLENDPS    $0xf0, Y3, Y2, Y2
+	VADDPS      Y4, Y2, Y2
+	VMOVUPS     64(SI), Y3
+	VMOVUPS     192(SI), Y4
+	VPERM2F128  $0x21, Y4, Y3, Y5
+	VBLENDPS    $0xf0, Y4, Y3, Y3
+	VADDPS      Y5, Y3, Y3
+	VMOVUPS     96(SI), Y4
+	VMOVUPS     224(SI), Y5
+	VPERM2F128  $0x21, Y5, Y4, Y6
+	VBLENDPS    $0xf0, Y5, Y4, Y4
+	VADDPS      Y6, Y4, Y4
+	VUNPCKHPS   Y2, Y1, Y5
+	VUNPCKLPS   Y2, Y1, Y1
+	VADDPS      Y5, Y1, Y1
+	VUNPCKHPS   Y4, Y3, Y2
+	VUNPCKLPS   Y4, Y3, Y3
+	VADDPS      Y2, Y3, Y3
+	VUNPCKHPD   Y3, Y1, Y2
+	VUNPCKLPD   Y3, Y1, Y1
+	VADDPS      Y2, Y1, Y1
+	VMASKMOVPS  (CX), Y0, Y2
+	VMASKMOVPS  (DX), Y0, Y3
+	VFMADD213PS Y1, Y3, Y2
+	VMASKMOVPS  Y2, Y0, (CX)
+
+end4:
+	MOVB AL, dead+48(FP)
 	VZEROUPPER
 	RET
 
@@ -8096,9 +9014,9 @@ TEXT ·scaleSIMD(SB), NOSPLIT, $0-28
 	VBROADCASTSS f+24(FP), Y0
 	VXORPS       Y1, Y1, Y1
 	SUBQ         $0x08, DX
-	JL           tail3
+	JL           tail5
 
-loop3:
+loop5:
 	VMOVUPS (CX), Y2
 	VMULPS  Y0, Y2, Y2
 	VADDPS  Y1, Y2, Y2
@@ -8106,11 +9024,11 @@ loop3:
 	ADDQ    $0x20, CX
 	ADDQ    $0x20, AX
 	SUBQ    $0x08, DX
-	JGE     loop3
+	JGE     loop5
 
-tail3:
+tail5:
 	ADDQ       $0x08, DX
-	JE         end3
+	JE         end5
 	LEAQ       tailMasks<>+32(SB), BX
 	SHLQ       $0x02, DX
 	SUBQ       DX, BX
@@ -8120,7 +9038,7 @@ tail3:
 	VADDPS     Y1, Y3, Y3
 	VMASKMOVPS Y3, Y2, (AX)
 
-end3:
+end5:
 	VZEROUPPER
 	RET
 
@@ -8133,9 +9051,9 @@ TEXT ·mergeSIMD(SB), NOSPLIT, $0-32
 	VBROADCASTSS x+24(FP), Y0
 	VBROADCASTSS y+28(FP), Y1
 	SUBQ         $0x08, DX
-	JL           tail4
+	JL           tail6
 
-loop4:
+loop6:
 	VMOVUPS     (AX), Y2
 	VMOVUPS     (CX), Y3
 	VMULPS      Y1, Y3, Y3
@@ -8144,11 +9062,11 @@ loop4:
 	ADDQ        $0x20, AX
 	ADDQ        $0x20, CX
 	SUBQ        $0x08, DX
-	JGE         loop4
+	JGE         loop6
 
-tail4:
+tail6:
 	ADDQ        $0x08, DX
-	JE          end4
+	JE          end6
 	LEAQ        tailMasks<>+32(SB), BX
 	SHLQ        $0x02, DX
 	SUBQ        DX, BX
@@ -8159,7 +9077,7 @@ tail4:
 	VFMADD213PS Y4, Y0, Y3
 	VMASKMOVPS  Y3, Y2, (AX)
 
-end4:
+end6:
 	VZEROUPPER
 	RET
 
@@ -8174,9 +9092,9 @@ TEXT ·mergeSumsSIMD(SB), NOSPLIT, $0-56
 	MOVQ y+40(FP), DI
 	MOVQ n+48(FP), R8
 	SUBQ $0x08, R8
-	JL   tail5
+	JL   tail7
 
-loop5:
+loop7:
 	VMOVUPS      (AX), Y0
 	VMOVUPS      (DX), Y1
 	VXORPS       Y3, Y3, Y3
@@ -8233,11 +9151,11 @@ loop5:
 	ADDQ         $0x20, SI
 	ADDQ         $0x20, DI
 	SUBQ         $0x08, R8
-	JGE          loop5
+	JGE          loop7
 
-tail5:
+tail7:
 	ADDQ         $0x08, R8
-	JE           end5
+	JE           end7
 	LEAQ         tailMasks<>+32(SB), R9
 	SHLQ         $0x02, R8
 	SUBQ         R8, R9
@@ -8292,7 +9210,7 @@ tail5:
 	VFMADD213PS  Y2, Y4, Y1
 	VMASKMOVPS   Y1, Y0, (CX)
 
-end5:
+end7:
 	VZEROUPPER
 	RET
 
@@ -8302,107 +9220,475 @@ TEXT ·softcapSIMD(SB), NOSPLIT, $0-20
 	MOVQ         s+0(FP), AX
 	MOVQ         n+8(FP), CX
 	VBROADCASTSS c+16(FP), Y0
-	SUBQ         $0x08, CX
-	JL           tail6
+	SUBQ         $0x20, CX
+	JL           rest
 
-loop6:
-	VMOVUPS (AX), Y1
-	VANDPS  all7fffffff<>+0(SB), Y1, Y2
-	VXORPS  Y2, Y1, Y1
+group:
+	VMOVUPS     (AX), Y1
+	VMULPS      Y1, Y1, Y1
+	VMOVUPS     32(AX), Y2
+	VMULPS      Y2, Y2, Y2
+	VMOVUPS     64(AX), Y3
+	VMULPS      Y3, Y3, Y3
+	VMOVUPS     96(AX), Y4
+	VMULPS      Y4, Y4, Y4
+	VPMAXSD     Y1, Y2, Y5
+	VPMAXSD     Y3, Y5, Y5
+	VPMAXSD     Y4, Y5, Y5
+	VPCMPGTD    all3f7fffff<>+0(SB), Y5, Y5
+	VMOVMSKPS   Y5, DX
+	TESTL       DX, DX
+	JNE         large
+	VMOVUPS     allb9bbf662<>+0(SB), Y8
+	VMOVUPS     Y8, Y5
+	VMOVUPS     Y8, Y6
+	VMOVUPS     Y8, Y7
+	VMOVUPS     Y8, Y8
+	VMOVUPS     all3b16d38b<>+0(SB), Y9
+	VFMADD213PS Y9, Y1, Y5
+	VFMADD213PS Y9, Y2, Y6
+	VFMADD213PS Y9, Y3, Y7
+	VFMADD213PS Y9, Y4, Y8
+	VMOVUPS     allbc02306c<>+0(SB), Y9
+	VFMADD213PS Y9, Y1, Y5
+	VFMADD213PS Y9, Y2, Y6
+	VFMADD213PS Y9, Y3, Y7
+	VFMADD213PS Y9, Y4, Y8
+	VMOVUPS     all3cb004db<>+0(SB), Y9
+	VFMADD213PS Y9, Y1, Y5
+	VFMADD213PS Y9, Y2, Y6
+	VFMADD213PS Y9, Y3, Y7
+	VFMADD213PS Y9, Y4, Y8
+	VMOVUPS     allbd5cb11d<>+0(SB), Y9
+	VFMADD213PS Y9, Y1, Y5
+	VFMADD213PS Y9, Y2, Y6
+	VFMADD213PS Y9, Y3, Y7
+	VFMADD213PS Y9, Y4, Y8
+	VMOVUPS     all3e0885f2<>+0(SB), Y9
+	VFMADD213PS Y9, Y1, Y5
+	VFMADD213PS Y9, Y2, Y6
+	VFMADD213PS Y9, Y3, Y7
+	VFMADD213PS Y9, Y4, Y8
+	VMOVUPS     allbeaaaa9e<>+0(SB), Y9
+	VFMADD213PS Y9, Y1, Y5
+	VFMADD213PS Y9, Y2, Y6
+	VFMADD213PS Y9, Y3, Y7
+	VFMADD213PS Y9, Y4, Y8
+	VMULPS      (AX), Y1, Y1
+	VMULPS      32(AX), Y2, Y2
+	VMULPS      64(AX), Y3, Y3
+	VMULPS      96(AX), Y4, Y4
+	VFMADD213PS (AX), Y1, Y5
+	VFMADD213PS 32(AX), Y2, Y6
+	VFMADD213PS 64(AX), Y3, Y7
+	VFMADD213PS 96(AX), Y4, Y8
+	VMOVUPS     all80000000<>+0(SB), Y1
+	VANDPS      (AX), Y1, Y1
+	VORPS       Y1, Y5, Y5
+	VMULPS      Y0, Y5, Y5
+	VMOVUPS     Y5, (AX)
+	VMOVUPS     all80000000<>+0(SB), Y1
+	VANDPS      32(AX), Y1, Y1
+	VORPS       Y1, Y6, Y6
+	VMULPS      Y0, Y6, Y6
+	VMOVUPS     Y6, 32(AX)
+	VMOVUPS     all80000000<>+0(SB), Y1
+	VANDPS      64(AX), Y1, Y1
+	VORPS       Y1, Y7, Y7
+	VMULPS      Y0, Y7, Y7
+	VMOVUPS     Y7, 64(AX)
+	VMOVUPS     all80000000<>+0(SB), Y1
+	VANDPS      96(AX), Y1, Y1
+	VORPS       Y1, Y8, Y8
+	VMULPS      Y0, Y8, Y8
+	VMOVUPS     Y8, 96(AX)
 
-	// |x| ≥ 0.625: 1 − 2e/(1+e), e = exp(−2|x|)
-	VMULPS       allc0000000<>+0(SB), Y2, Y3
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y3, Y6
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y5
-	VFMADD213PS  all4b40007f<>+0(SB), Y3, Y5
-	VSUBPS       all4b40007f<>+0(SB), Y5, Y4
-	VFNMADD231PS all3f317200<>+0(SB), Y4, Y3
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y4, Y3
-	VMOVUPS      all3ab511e8<>+0(SB), Y4
-	VFMADD213PS  all3c091d10<>+0(SB), Y3, Y4
-	VFMADD213PS  all3d2aac79<>+0(SB), Y3, Y4
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y3, Y4
-	VFMADD213PS  all3efffffe<>+0(SB), Y3, Y4
-	VFMADD213PS  all3f800000<>+0(SB), Y3, Y4
-	VFMADD213PS  all3f800000<>+0(SB), Y3, Y4
+next:
+	ADDQ $0x00000080, AX
+	SUBQ $0x20, CX
+	JGE  group
+	JMP  rest
+
+	// Some |x| ≥ 1.
+large:
+	VMOVUPS      (AX), Y1
+	VMOVUPS      32(AX), Y2
+	VMOVUPS      64(AX), Y3
+	VMOVUPS      96(AX), Y4
+	VMOVUPS      all7fffffff<>+0(SB), Y5
+	VANDPS       Y5, Y1, Y1
+	VANDPS       Y5, Y2, Y2
+	VANDPS       Y5, Y3, Y3
+	VANDPS       Y5, Y4, Y4
+	VMOVUPS      all41200000<>+0(SB), Y5
+	VMINPS       Y1, Y5, Y1
+	VADDPS       Y1, Y1, Y1
+	VMINPS       Y2, Y5, Y2
+	VADDPS       Y2, Y2, Y2
+	VMINPS       Y3, Y5, Y3
+	VADDPS       Y3, Y3, Y3
+	VMINPS       Y4, Y5, Y4
+	VADDPS       Y4, Y4, Y4
+	VMOVUPS      all3fb8aa3b<>+0(SB), Y8
+	VMOVUPS      Y8, Y5
+	VMOVUPS      Y8, Y6
+	VMOVUPS      Y8, Y7
+	VMOVUPS      Y8, Y8
+	VMOVUPS      all4b40007f<>+0(SB), Y9
+	VFMADD213PS  Y9, Y1, Y5
+	VFMADD213PS  Y9, Y2, Y6
+	VFMADD213PS  Y9, Y3, Y7
+	VFMADD213PS  Y9, Y4, Y8
+	VMOVUPS      all4b40007f<>+0(SB), Y12
+	VSUBPS       Y12, Y5, Y9
+	VSUBPS       Y12, Y6, Y10
+	VSUBPS       Y12, Y7, Y11
+	VSUBPS       Y12, Y8, Y12
+	VMOVUPS      all3f317200<>+0(SB), Y13
+	VFNMADD231PS Y13, Y9, Y1
+	VFNMADD231PS Y13, Y10, Y2
+	VFNMADD231PS Y13, Y11, Y3
+	VFNMADD231PS Y13, Y12, Y4
+	VMOVUPS      all35bfbe8e<>+0(SB), Y13
+	VFNMADD231PS Y13, Y9, Y1
+	VFNMADD231PS Y13, Y10, Y2
+	VFNMADD231PS Y13, Y11, Y3
+	VFNMADD231PS Y13, Y12, Y4
+	VMOVUPS      all3ab511e8<>+0(SB), Y12
+	VMOVUPS      Y12, Y9
+	VMOVUPS      Y12, Y10
+	VMOVUPS      Y12, Y11
+	VMOVUPS      Y12, Y12
+	VMOVUPS      all3c091d10<>+0(SB), Y13
+	VFMADD213PS  Y13, Y1, Y9
+	VFMADD213PS  Y13, Y2, Y10
+	VFMADD213PS  Y13, Y3, Y11
+	VFMADD213PS  Y13, Y4, Y12
+	VMOVUPS      all3d2aac79<>+0(SB), Y13
+	VFMADD213PS  Y13, Y1, Y9
+	VFMADD213PS  Y13, Y2, Y10
+	VFMADD213PS  Y13, Y3, Y11
+	VFMADD213PS  Y13, Y4, Y12
+	VMOVUPS      all3e2aaa49<>+0(SB), Y13
+	VFMADD213PS  Y13, Y1, Y9
+	VFMADD213PS  Y13, Y2, Y10
+	VFMADD213PS  Y13, Y3, Y11
+	VFMADD213PS  Y13, Y4, Y12
+	VMOVUPS      all3efffffe<>+0(SB), Y13
+	VFMADD213PS  Y13, Y1, Y9
+	VFMADD213PS  Y13, Y2, Y10
+	VFMADD213PS  Y13, Y3, Y11
+	VFMADD213PS  Y13, Y4, Y12
+	VMOVUPS      all3f800000<>+0(SB), Y13
+	VFMADD213PS  Y13, Y1, Y9
+	VFMADD213PS  Y13, Y2, Y10
+	VFMADD213PS  Y13, Y3, Y11
+	VFMADD213PS  Y13, Y4, Y12
+	VMOVUPS      all3f800000<>+0(SB), Y13
+	VFMADD213PS  Y13, Y1, Y9
+	VFMADD213PS  Y13, Y2, Y10
+	VFMADD213PS  Y13, Y3, Y11
+	VFMADD213PS  Y13, Y4, Y12
 	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y4, Y4
-	VANDPS       Y6, Y4, Y4
-	VADDPS       all3f800000<>+0(SB), Y4, Y3
-	VDIVPS       Y3, Y4, Y4
-	VMOVUPS      allc0000000<>+0(SB), Y3
-	VFMADD213PS  all3f800000<>+0(SB), Y4, Y3
-
-	// |x| < 0.625: x + x³·P(x²)
-	VMULPS      Y2, Y2, Y4
-	VMOVUPS     allbbbaf0e7<>+0(SB), Y5
-	VFMADD213PS all3ca9134e<>+0(SB), Y4, Y5
-	VFMADD213PS allbd5c1e2d<>+0(SB), Y4, Y5
-	VFMADD213PS all3e088393<>+0(SB), Y4, Y5
-	VFMADD213PS allbeaaaa99<>+0(SB), Y4, Y5
-	VMULPS      Y2, Y4, Y4
-	VFMADD213PS Y2, Y4, Y5
-	VCMPPS      $0x11, all3f200000<>+0(SB), Y2, Y2
-	VBLENDVPS   Y2, Y5, Y3, Y3
-	VORPS       Y1, Y3, Y3
-	VMULPS      Y0, Y3, Y3
-	VMOVUPS     Y3, (AX)
-	ADDQ        $0x20, AX
-	SUBQ        $0x08, CX
-	JGE         loop6
-
-tail6:
-	ADDQ       $0x08, CX
-	JE         end6
-	LEAQ       tailMasks<>+32(SB), DX
-	SHLQ       $0x02, CX
-	SUBQ       CX, DX
-	VMOVUPS    (DX), Y1
-	VMASKMOVPS (AX), Y1, Y2
-	VANDPS     all7fffffff<>+0(SB), Y2, Y3
-	VXORPS     Y3, Y2, Y2
-
-	// |x| ≥ 0.625: 1 − 2e/(1+e), e = exp(−2|x|)
-	VMULPS       allc0000000<>+0(SB), Y3, Y4
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y4, Y7
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y6
-	VFMADD213PS  all4b40007f<>+0(SB), Y4, Y6
-	VSUBPS       all4b40007f<>+0(SB), Y6, Y5
-	VFNMADD231PS all3f317200<>+0(SB), Y5, Y4
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y4
-	VMOVUPS      all3ab511e8<>+0(SB), Y5
-	VFMADD213PS  all3c091d10<>+0(SB), Y4, Y5
-	VFMADD213PS  all3d2aac79<>+0(SB), Y4, Y5
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y4, Y5
-	VFMADD213PS  all3efffffe<>+0(SB), Y4, Y5
-	VFMADD213PS  all3f800000<>+0(SB), Y4, Y5
-	VFMADD213PS  all3f800000<>+0(SB), Y4, Y5
 	VPSLLD       $0x17, Y6, Y6
-	VMULPS       Y6, Y5, Y5
-	VANDPS       Y7, Y5, Y5
-	VADDPS       all3f800000<>+0(SB), Y5, Y4
-	VDIVPS       Y4, Y5, Y5
-	VMOVUPS      allc0000000<>+0(SB), Y4
-	VFMADD213PS  all3f800000<>+0(SB), Y5, Y4
+	VPSLLD       $0x17, Y7, Y7
+	VPSLLD       $0x17, Y8, Y8
+	VMOVUPS      all3f800000<>+0(SB), Y1
+	VFMADD213PS  Y1, Y5, Y9
+	VFMADD213PS  Y1, Y6, Y10
+	VFMADD213PS  Y1, Y7, Y11
+	VFMADD213PS  Y1, Y8, Y12
+	VMOVUPS      all40000000<>+0(SB), Y1
+	VDIVPS       Y9, Y1, Y9
+	VDIVPS       Y10, Y1, Y10
+	VDIVPS       Y11, Y1, Y11
+	VDIVPS       Y12, Y1, Y12
+	VMOVUPS      all3f800000<>+0(SB), Y1
+	VSUBPS       Y9, Y1, Y9
+	VSUBPS       Y10, Y1, Y10
+	VSUBPS       Y11, Y1, Y11
+	VSUBPS       Y12, Y1, Y12
+	VMOVUPS      (AX), Y1
+	VMULPS       Y1, Y1, Y1
+	VMOVUPS      32(AX), Y2
+	VMULPS       Y2, Y2, Y2
+	VMOVUPS      64(AX), Y3
+	VMULPS       Y3, Y3, Y3
+	VMOVUPS      96(AX), Y4
+	VMULPS       Y4, Y4, Y4
+	VMOVUPS      allb9bbf662<>+0(SB), Y8
+	VMOVUPS      Y8, Y5
+	VMOVUPS      Y8, Y6
+	VMOVUPS      Y8, Y7
+	VMOVUPS      Y8, Y8
+	VMOVUPS      all3b16d38b<>+0(SB), Y13
+	VFMADD213PS  Y13, Y1, Y5
+	VFMADD213PS  Y13, Y2, Y6
+	VFMADD213PS  Y13, Y3, Y7
+	VFMADD213PS  Y13, Y4, Y8
+	VMOVUPS      allbc02306c<>+0(SB), Y13
+	VFMADD213PS  Y13, Y1, Y5
+	VFMADD213PS  Y13, Y2, Y6
+	VFMADD213PS  Y13, Y3, Y7
+	VFMADD213PS  Y13, Y4, Y8
+	VMOVUPS      all3cb004db<>+0(SB), Y13
+	VFMADD213PS  Y13, Y1, Y5
+	VFMADD213PS  Y13, Y2, Y6
+	VFMADD213PS  Y13, Y3, Y7
+	VFMADD213PS  Y13, Y4, Y8
+	VMOVUPS      allbd5cb11d<>+0(SB), Y13
+	VFMADD213PS  Y13, Y1, Y5
+	VFMADD213PS  Y13, Y2, Y6
+	VFMADD213PS  Y13, Y3, Y7
+	VFMADD213PS  Y13, Y4, Y8
+	VMOVUPS      all3e0885f2<>+0(SB), Y13
+	VFMADD213PS  Y13, Y1, Y5
+	VFMADD213PS  Y13, Y2, Y6
+	VFMADD213PS  Y13, Y3, Y7
+	VFMADD213PS  Y13, Y4, Y8
+	VMOVUPS      allbeaaaa9e<>+0(SB), Y13
+	VFMADD213PS  Y13, Y1, Y5
+	VFMADD213PS  Y13, Y2, Y6
+	VFMADD213PS  Y13, Y3, Y7
+	VFMADD213PS  Y13, Y4, Y8
+	VMULPS       (AX), Y1, Y1
+	VMULPS       32(AX), Y2, Y2
+	VMULPS       64(AX), Y3, Y3
+	VMULPS       96(AX), Y4, Y4
+	VFMADD213PS  (AX), Y1, Y5
+	VFMADD213PS  32(AX), Y2, Y6
+	VFMADD213PS  64(AX), Y3, Y7
+	VFMADD213PS  96(AX), Y4, Y8
+	VMOVUPS      (AX), Y1
+	VMOVUPS      32(AX), Y2
+	VMOVUPS      64(AX), Y3
+	VMOVUPS      96(AX), Y4
+	VMOVUPS      all7fffffff<>+0(SB), Y13
+	VANDPS       Y13, Y1, Y1
+	VANDPS       Y13, Y2, Y2
+	VANDPS       Y13, Y3, Y3
+	VANDPS       Y13, Y4, Y4
+	VMOVUPS      all3f800000<>+0(SB), Y13
+	VCMPPS       $0x11, Y13, Y1, Y1
+	VCMPPS       $0x11, Y13, Y2, Y2
+	VCMPPS       $0x11, Y13, Y3, Y3
+	VCMPPS       $0x11, Y13, Y4, Y4
+	VBLENDVPS    Y1, Y5, Y9, Y9
+	VBLENDVPS    Y2, Y6, Y10, Y10
+	VBLENDVPS    Y3, Y7, Y11, Y11
+	VBLENDVPS    Y4, Y8, Y12, Y12
+	VMOVUPS      all80000000<>+0(SB), Y1
+	VANDPS       (AX), Y1, Y1
+	VORPS        Y1, Y9, Y9
+	VMULPS       Y0, Y9, Y9
+	VMOVUPS      Y9, (AX)
+	VMOVUPS      all80000000<>+0(SB), Y1
+	VANDPS       32(AX), Y1, Y1
+	VORPS        Y1, Y10, Y10
+	VMULPS       Y0, Y10, Y10
+	VMOVUPS      Y10, 32(AX)
+	VMOVUPS      all80000000<>+0(SB), Y1
+	VANDPS       64(AX), Y1, Y1
+	VORPS        Y1, Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VMOVUPS      Y11, 64(AX)
+	VMOVUPS      all80000000<>+0(SB), Y1
+	VANDPS       96(AX), Y1, Y1
+	VORPS        Y1, Y12, Y12
+	VMULPS       Y0, Y12, Y12
+	VMOVUPS      Y12, 96(AX)
+	JMP          next
 
-	// |x| < 0.625: x + x³·P(x²)
-	VMULPS      Y3, Y3, Y5
-	VMOVUPS     allbbbaf0e7<>+0(SB), Y6
-	VFMADD213PS all3ca9134e<>+0(SB), Y5, Y6
-	VFMADD213PS allbd5c1e2d<>+0(SB), Y5, Y6
-	VFMADD213PS all3e088393<>+0(SB), Y5, Y6
-	VFMADD213PS allbeaaaa99<>+0(SB), Y5, Y6
-	VMULPS      Y3, Y5, Y5
-	VFMADD213PS Y3, Y5, Y6
-	VCMPPS      $0x11, all3f200000<>+0(SB), Y3, Y3
-	VBLENDVPS   Y3, Y6, Y4, Y4
-	VORPS       Y2, Y4, Y4
-	VMULPS      Y0, Y4, Y4
-	VMASKMOVPS  Y4, Y1, (AX)
+	// Less than a group.
+rest:
+	ADDQ $0x20, CX
+	SUBQ $0x08, CX
+	JL   tail8
 
-end6:
+loop8:
+	VMOVUPS      (AX), Y1
+	VMOVUPS      Y1, Y2
+	VANDPS       all7fffffff<>+0(SB), Y2, Y2
+	VMOVUPS      all41200000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y2
+	VADDPS       Y2, Y2, Y2
+	VMOVUPS      all3fb8aa3b<>+0(SB), Y3
+	VFMADD213PS  all4b40007f<>+0(SB), Y2, Y3
+	VSUBPS       all4b40007f<>+0(SB), Y3, Y4
+	VFNMADD231PS all3f317200<>+0(SB), Y4, Y2
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y4, Y2
+	VMOVUPS      all3ab511e8<>+0(SB), Y4
+	VFMADD213PS  all3c091d10<>+0(SB), Y2, Y4
+	VFMADD213PS  all3d2aac79<>+0(SB), Y2, Y4
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y2, Y4
+	VFMADD213PS  all3efffffe<>+0(SB), Y2, Y4
+	VFMADD213PS  all3f800000<>+0(SB), Y2, Y4
+	VFMADD213PS  all3f800000<>+0(SB), Y2, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VFMADD213PS  all3f800000<>+0(SB), Y3, Y4
+	VMOVUPS      all40000000<>+0(SB), Y2
+	VDIVPS       Y4, Y2, Y4
+	VMOVUPS      all3f800000<>+0(SB), Y2
+	VSUBPS       Y4, Y2, Y4
+	VMOVUPS      Y1, Y2
+	VMULPS       Y2, Y2, Y2
+	VMOVUPS      allb9bbf662<>+0(SB), Y3
+	VFMADD213PS  all3b16d38b<>+0(SB), Y2, Y3
+	VFMADD213PS  allbc02306c<>+0(SB), Y2, Y3
+	VFMADD213PS  all3cb004db<>+0(SB), Y2, Y3
+	VFMADD213PS  allbd5cb11d<>+0(SB), Y2, Y3
+	VFMADD213PS  all3e0885f2<>+0(SB), Y2, Y3
+	VFMADD213PS  allbeaaaa9e<>+0(SB), Y2, Y3
+	VMULPS       Y1, Y2, Y2
+	VFMADD213PS  Y1, Y2, Y3
+	VMOVUPS      Y1, Y2
+	VANDPS       all7fffffff<>+0(SB), Y2, Y2
+	VCMPPS       $0x11, all3f800000<>+0(SB), Y2, Y2
+	VBLENDVPS    Y2, Y3, Y4, Y4
+	VMOVUPS      all80000000<>+0(SB), Y2
+	VANDPS       Y1, Y2, Y2
+	VORPS        Y2, Y4, Y4
+	VMULPS       Y0, Y4, Y4
+	VMOVUPS      Y4, (AX)
+	ADDQ         $0x20, AX
+	SUBQ         $0x08, CX
+	JGE          loop8
+
+tail8:
+	ADDQ         $0x08, CX
+	JE           end8
+	LEAQ         tailMasks<>+32(SB), DX
+	SHLQ         $0x02, CX
+	SUBQ         CX, DX
+	VMOVUPS      (DX), Y1
+	VMASKMOVPS   (AX), Y1, Y2
+	VMOVUPS      Y2, Y3
+	VANDPS       all7fffffff<>+0(SB), Y3, Y3
+	VMOVUPS      all41200000<>+0(SB), Y4
+	VMINPS       Y3, Y4, Y3
+	VADDPS       Y3, Y3, Y3
+	VMOVUPS      all3fb8aa3b<>+0(SB), Y4
+	VFMADD213PS  all4b40007f<>+0(SB), Y3, Y4
+	VSUBPS       all4b40007f<>+0(SB), Y4, Y5
+	VFNMADD231PS all3f317200<>+0(SB), Y5, Y3
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y3
+	VMOVUPS      all3ab511e8<>+0(SB), Y5
+	VFMADD213PS  all3c091d10<>+0(SB), Y3, Y5
+	VFMADD213PS  all3d2aac79<>+0(SB), Y3, Y5
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y3, Y5
+	VFMADD213PS  all3efffffe<>+0(SB), Y3, Y5
+	VFMADD213PS  all3f800000<>+0(SB), Y3, Y5
+	VFMADD213PS  all3f800000<>+0(SB), Y3, Y5
+	VPSLLD       $0x17, Y4, Y4
+	VFMADD213PS  all3f800000<>+0(SB), Y4, Y5
+	VMOVUPS      all40000000<>+0(SB), Y3
+	VDIVPS       Y5, Y3, Y5
+	VMOVUPS      all3f800000<>+0(SB), Y3
+	VSUBPS       Y5, Y3, Y5
+	VMOVUPS      Y2, Y3
+	VMULPS       Y3, Y3, Y3
+	VMOVUPS      allb9bbf662<>+0(SB), Y4
+	VFMADD213PS  all3b16d38b<>+0(SB), Y3, Y4
+	VFMADD213PS  allbc02306c<>+0(SB), Y3, Y4
+	VFMADD213PS  all3cb004db<>+0(SB), Y3, Y4
+	VFMADD213PS  allbd5cb11d<>+0(SB), Y3, Y4
+	VFMADD213PS  all3e0885f2<>+0(SB), Y3, Y4
+	VFMADD213PS  allbeaaaa9e<>+0(SB), Y3, Y4
+	VMULPS       Y2, Y3, Y3
+	VFMADD213PS  Y2, Y3, Y4
+	VMOVUPS      Y2, Y3
+	VANDPS       all7fffffff<>+0(SB), Y3, Y3
+	VCMPPS       $0x11, all3f800000<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, Y4, Y5, Y5
+	VMOVUPS      all80000000<>+0(SB), Y3
+	VANDPS       Y2, Y3, Y3
+	VORPS        Y3, Y5, Y5
+	VMULPS       Y0, Y5, Y5
+	VMASKMOVPS   Y5, Y1, (AX)
+
+end8:
 	VZEROUPPER
 	RET
+
+DATA all3f7fffff<>+0(SB)/4, $0x3f7fffff
+DATA all3f7fffff<>+4(SB)/4, $0x3f7fffff
+DATA all3f7fffff<>+8(SB)/4, $0x3f7fffff
+DATA all3f7fffff<>+12(SB)/4, $0x3f7fffff
+DATA all3f7fffff<>+16(SB)/4, $0x3f7fffff
+DATA all3f7fffff<>+20(SB)/4, $0x3f7fffff
+DATA all3f7fffff<>+24(SB)/4, $0x3f7fffff
+DATA all3f7fffff<>+28(SB)/4, $0x3f7fffff
+GLOBL all3f7fffff<>(SB), RODATA|NOPTR, $32
+
+DATA allb9bbf662<>+0(SB)/4, $0xb9bbf662
+DATA allb9bbf662<>+4(SB)/4, $0xb9bbf662
+DATA allb9bbf662<>+8(SB)/4, $0xb9bbf662
+DATA allb9bbf662<>+12(SB)/4, $0xb9bbf662
+DATA allb9bbf662<>+16(SB)/4, $0xb9bbf662
+DATA allb9bbf662<>+20(SB)/4, $0xb9bbf662
+DATA allb9bbf662<>+24(SB)/4, $0xb9bbf662
+DATA allb9bbf662<>+28(SB)/4, $0xb9bbf662
+GLOBL allb9bbf662<>(SB), RODATA|NOPTR, $32
+
+DATA all3b16d38b<>+0(SB)/4, $0x3b16d38b
+DATA all3b16d38b<>+4(SB)/4, $0x3b16d38b
+DATA all3b16d38b<>+8(SB)/4, $0x3b16d38b
+DATA all3b16d38b<>+12(SB)/4, $0x3b16d38b
+DATA all3b16d38b<>+16(SB)/4, $0x3b16d38b
+DATA all3b16d38b<>+20(SB)/4, $0x3b16d38b
+DATA all3b16d38b<>+24(SB)/4, $0x3b16d38b
+DATA all3b16d38b<>+28(SB)/4, $0x3b16d38b
+GLOBL all3b16d38b<>(SB), RODATA|NOPTR, $32
+
+DATA allbc02306c<>+0(SB)/4, $0xbc02306c
+DATA allbc02306c<>+4(SB)/4, $0xbc02306c
+DATA allbc02306c<>+8(SB)/4, $0xbc02306c
+DATA allbc02306c<>+12(SB)/4, $0xbc02306c
+DATA allbc02306c<>+16(SB)/4, $0xbc02306c
+DATA allbc02306c<>+20(SB)/4, $0xbc02306c
+DATA allbc02306c<>+24(SB)/4, $0xbc02306c
+DATA allbc02306c<>+28(SB)/4, $0xbc02306c
+GLOBL allbc02306c<>(SB), RODATA|NOPTR, $32
+
+DATA all3cb004db<>+0(SB)/4, $0x3cb004db
+DATA all3cb004db<>+4(SB)/4, $0x3cb004db
+DATA all3cb004db<>+8(SB)/4, $0x3cb004db
+DATA all3cb004db<>+12(SB)/4, $0x3cb004db
+DATA all3cb004db<>+16(SB)/4, $0x3cb004db
+DATA all3cb004db<>+20(SB)/4, $0x3cb004db
+DATA all3cb004db<>+24(SB)/4, $0x3cb004db
+DATA all3cb004db<>+28(SB)/4, $0x3cb004db
+GLOBL all3cb004db<>(SB), RODATA|NOPTR, $32
+
+DATA allbd5cb11d<>+0(SB)/4, $0xbd5cb11d
+DATA allbd5cb11d<>+4(SB)/4, $0xbd5cb11d
+DATA allbd5cb11d<>+8(SB)/4, $0xbd5cb11d
+DATA allbd5cb11d<>+12(SB)/4, $0xbd5cb11d
+DATA allbd5cb11d<>+16(SB)/4, $0xbd5cb11d
+DATA allbd5cb11d<>+20(SB)/4, $0xbd5cb11d
+DATA allbd5cb11d<>+24(SB)/4, $0xbd5cb11d
+DATA allbd5cb11d<>+28(SB)/4, $0xbd5cb11d
+GLOBL allbd5cb11d<>(SB), RODATA|NOPTR, $32
+
+DATA all3e0885f2<>+0(SB)/4, $0x3e0885f2
+DATA all3e0885f2<>+4(SB)/4, $0x3e0885f2
+DATA all3e0885f2<>+8(SB)/4, $0x3e0885f2
+DATA all3e0885f2<>+12(SB)/4, $0x3e0885f2
+DATA all3e0885f2<>+16(SB)/4, $0x3e0885f2
+DATA all3e0885f2<>+20(SB)/4, $0x3e0885f2
+DATA all3e0885f2<>+24(SB)/4, $0x3e0885f2
+DATA all3e0885f2<>+28(SB)/4, $0x3e0885f2
+GLOBL all3e0885f2<>(SB), RODATA|NOPTR, $32
+
+DATA allbeaaaa9e<>+0(SB)/4, $0xbeaaaa9e
+DATA allbeaaaa9e<>+4(SB)/4, $0xbeaaaa9e
+DATA allbeaaaa9e<>+8(SB)/4, $0xbeaaaa9e
+DATA allbeaaaa9e<>+12(SB)/4, $0xbeaaaa9e
+DATA allbeaaaa9e<>+16(SB)/4, $0xbeaaaa9e
+DATA allbeaaaa9e<>+20(SB)/4, $0xbeaaaa9e
+DATA allbeaaaa9e<>+24(SB)/4, $0xbeaaaa9e
+DATA allbeaaaa9e<>+28(SB)/4, $0xbeaaaa9e
+GLOBL allbeaaaa9e<>(SB), RODATA|NOPTR, $32
 
 DATA all7fffffff<>+0(SB)/4, $0x7fffffff
 DATA all7fffffff<>+4(SB)/4, $0x7fffffff
@@ -8414,75 +9700,25 @@ DATA all7fffffff<>+24(SB)/4, $0x7fffffff
 DATA all7fffffff<>+28(SB)/4, $0x7fffffff
 GLOBL all7fffffff<>(SB), RODATA|NOPTR, $32
 
-DATA allc0000000<>+0(SB)/4, $0xc0000000
-DATA allc0000000<>+4(SB)/4, $0xc0000000
-DATA allc0000000<>+8(SB)/4, $0xc0000000
-DATA allc0000000<>+12(SB)/4, $0xc0000000
-DATA allc0000000<>+16(SB)/4, $0xc0000000
-DATA allc0000000<>+20(SB)/4, $0xc0000000
-DATA allc0000000<>+24(SB)/4, $0xc0000000
-DATA allc0000000<>+28(SB)/4, $0xc0000000
-GLOBL allc0000000<>(SB), RODATA|NOPTR, $32
+DATA all41200000<>+0(SB)/4, $0x41200000
+DATA all41200000<>+4(SB)/4, $0x41200000
+DATA all41200000<>+8(SB)/4, $0x41200000
+DATA all41200000<>+12(SB)/4, $0x41200000
+DATA all41200000<>+16(SB)/4, $0x41200000
+DATA all41200000<>+20(SB)/4, $0x41200000
+DATA all41200000<>+24(SB)/4, $0x41200000
+DATA all41200000<>+28(SB)/4, $0x41200000
+GLOBL all41200000<>(SB), RODATA|NOPTR, $32
 
-DATA allbbbaf0e7<>+0(SB)/4, $0xbbbaf0e7
-DATA allbbbaf0e7<>+4(SB)/4, $0xbbbaf0e7
-DATA allbbbaf0e7<>+8(SB)/4, $0xbbbaf0e7
-DATA allbbbaf0e7<>+12(SB)/4, $0xbbbaf0e7
-DATA allbbbaf0e7<>+16(SB)/4, $0xbbbaf0e7
-DATA allbbbaf0e7<>+20(SB)/4, $0xbbbaf0e7
-DATA allbbbaf0e7<>+24(SB)/4, $0xbbbaf0e7
-DATA allbbbaf0e7<>+28(SB)/4, $0xbbbaf0e7
-GLOBL allbbbaf0e7<>(SB), RODATA|NOPTR, $32
-
-DATA all3ca9134e<>+0(SB)/4, $0x3ca9134e
-DATA all3ca9134e<>+4(SB)/4, $0x3ca9134e
-DATA all3ca9134e<>+8(SB)/4, $0x3ca9134e
-DATA all3ca9134e<>+12(SB)/4, $0x3ca9134e
-DATA all3ca9134e<>+16(SB)/4, $0x3ca9134e
-DATA all3ca9134e<>+20(SB)/4, $0x3ca9134e
-DATA all3ca9134e<>+24(SB)/4, $0x3ca9134e
-DATA all3ca9134e<>+28(SB)/4, $0x3ca9134e
-GLOBL all3ca9134e<>(SB), RODATA|NOPTR, $32
-
-DATA allbd5c1e2d<>+0(SB)/4, $0xbd5c1e2d
-DATA allbd5c1e2d<>+4(SB)/4, $0xbd5c1e2d
-DATA allbd5c1e2d<>+8(SB)/4, $0xbd5c1e2d
-DATA allbd5c1e2d<>+12(SB)/4, $0xbd5c1e2d
-DATA allbd5c1e2d<>+16(SB)/4, $0xbd5c1e2d
-DATA allbd5c1e2d<>+20(SB)/4, $0xbd5c1e2d
-DATA allbd5c1e2d<>+24(SB)/4, $0xbd5c1e2d
-DATA allbd5c1e2d<>+28(SB)/4, $0xbd5c1e2d
-GLOBL allbd5c1e2d<>(SB), RODATA|NOPTR, $32
-
-DATA all3e088393<>+0(SB)/4, $0x3e088393
-DATA all3e088393<>+4(SB)/4, $0x3e088393
-DATA all3e088393<>+8(SB)/4, $0x3e088393
-DATA all3e088393<>+12(SB)/4, $0x3e088393
-DATA all3e088393<>+16(SB)/4, $0x3e088393
-DATA all3e088393<>+20(SB)/4, $0x3e088393
-DATA all3e088393<>+24(SB)/4, $0x3e088393
-DATA all3e088393<>+28(SB)/4, $0x3e088393
-GLOBL all3e088393<>(SB), RODATA|NOPTR, $32
-
-DATA allbeaaaa99<>+0(SB)/4, $0xbeaaaa99
-DATA allbeaaaa99<>+4(SB)/4, $0xbeaaaa99
-DATA allbeaaaa99<>+8(SB)/4, $0xbeaaaa99
-DATA allbeaaaa99<>+12(SB)/4, $0xbeaaaa99
-DATA allbeaaaa99<>+16(SB)/4, $0xbeaaaa99
-DATA allbeaaaa99<>+20(SB)/4, $0xbeaaaa99
-DATA allbeaaaa99<>+24(SB)/4, $0xbeaaaa99
-DATA allbeaaaa99<>+28(SB)/4, $0xbeaaaa99
-GLOBL allbeaaaa99<>(SB), RODATA|NOPTR, $32
-
-DATA all3f200000<>+0(SB)/4, $0x3f200000
-DATA all3f200000<>+4(SB)/4, $0x3f200000
-DATA all3f200000<>+8(SB)/4, $0x3f200000
-DATA all3f200000<>+12(SB)/4, $0x3f200000
-DATA all3f200000<>+16(SB)/4, $0x3f200000
-DATA all3f200000<>+20(SB)/4, $0x3f200000
-DATA all3f200000<>+24(SB)/4, $0x3f200000
-DATA all3f200000<>+28(SB)/4, $0x3f200000
-GLOBL all3f200000<>(SB), RODATA|NOPTR, $32
+DATA all40000000<>+0(SB)/4, $0x40000000
+DATA all40000000<>+4(SB)/4, $0x40000000
+DATA all40000000<>+8(SB)/4, $0x40000000
+DATA all40000000<>+12(SB)/4, $0x40000000
+DATA all40000000<>+16(SB)/4, $0x40000000
+DATA all40000000<>+20(SB)/4, $0x40000000
+DATA all40000000<>+24(SB)/4, $0x40000000
+DATA all40000000<>+28(SB)/4, $0x40000000
+GLOBL all40000000<>(SB), RODATA|NOPTR, $32
 
 // func alibiSIMD(s *float32, n int, slope float32, first int)
 // Requires: AVX, AVX2, FMA3
@@ -8497,9 +9733,9 @@ TEXT ·alibiSIMD(SB), NOSPLIT, $0-32
 	VPBROADCASTD X1, Y1
 	VPADDD       numberOfLane<>+0(SB), Y1, Y1
 	SUBQ         $0x08, CX
-	JL           tail7
+	JL           tail9
 
-loop7:
+loop9:
 	VMOVUPS     (AX), Y2
 	VCVTDQ2PS   Y1, Y3
 	VFMADD231PS Y3, Y0, Y2
@@ -8507,11 +9743,11 @@ loop7:
 	ADDQ        $0x20, AX
 	VPADDD      all00000008<>+0(SB), Y1, Y1
 	SUBQ        $0x08, CX
-	JGE         loop7
+	JGE         loop9
 
-tail7:
+tail9:
 	ADDQ        $0x08, CX
-	JE          end7
+	JE          end9
 	LEAQ        tailMasks<>+32(SB), DX
 	SHLQ        $0x02, CX
 	SUBQ        CX, DX
@@ -8521,7 +9757,7 @@ tail7:
 	VFMADD231PS Y1, Y0, Y3
 	VMASKMOVPS  Y3, Y2, (AX)
 
-end7:
+end9:
 	VZEROUPPER
 	RET
 
@@ -8614,9 +9850,9 @@ ragged:
 	MOVQ AX, CX
 	MOVQ DX, R9
 	SUBQ $0x08, R8
-	JL   tail8
+	JL   tail10
 
-loop8:
+loop10:
 	VMOVUPS (R9), Y1
 	VMOVUPS (CX), Y2
 	VADDPS  Y1, Y2, Y2
@@ -8626,11 +9862,11 @@ loop8:
 	ADDQ    $0x20, CX
 	ADDQ    $0x20, R9
 	SUBQ    $0x08, R8
-	JGE     loop8
+	JGE     loop10
 
-tail8:
+tail10:
 	ADDQ       $0x08, R8
-	JE         end8
+	JE         end10
 	LEAQ       tailMasks<>+32(SB), R10
 	SHLQ       $0x02, R8
 	SUBQ       R8, R10
@@ -8642,7 +9878,7 @@ tail8:
 	VCMPPS     $0x00, allff800000<>+0(SB), Y2, Y1
 	VORPS      Y1, Y0, Y0
 
-end8:
+end10:
 added:
 	VMOVMSKPS Y0, CX
 	TESTL     CX, CX
@@ -8653,9 +9889,9 @@ added:
 	MOVQ n+48(FP), R8
 	MOVQ DX, R9
 	SUBQ $0x08, R8
-	JL   tail9
+	JL   tail11
 
-loop9:
+loop11:
 	VMOVUPS   (R9), Y0
 	VCMPPS    $0x00, allff800000<>+0(SB), Y0, Y0
 	VMOVMSKPS Y0, R10
@@ -8665,11 +9901,11 @@ loop9:
 	ADDQ      $0x20, R9
 	ADDQ      $0x08, CX
 	SUBQ      $0x08, R8
-	JGE       loop9
+	JGE       loop11
 
-tail9:
+tail11:
 	ADDQ       $0x08, R8
-	JE         end9
+	JE         end11
 	LEAQ       tailMasks<>+32(SB), R10
 	SHLQ       $0x02, R8
 	SUBQ       R8, R10
@@ -8681,7 +9917,7 @@ tail9:
 	NOTQ       R10
 	ANDQ       R10, (BX)
 
-end9:
+end11:
 next:
 	ADDQ $0x00000100, AX
 	ADDQ DI, DX
@@ -8766,9 +10002,9 @@ TEXT ·weightsSIMD(SB), NOSPLIT, $0-40
 	VBROADCASTSS r+28(FP), Y1
 	MOVQ         live+32(FP), BX
 	SUBQ         $0x08, DX
-	JL           tail10
+	JL           tail12
 
-loop10:
+loop12:
 	VMOVD        BX, X2
 	VPBROADCASTD X2, Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -8798,11 +10034,11 @@ loop10:
 	ADDQ         $0x20, CX
 	SHRQ         $0x08, BX
 	SUBQ         $0x08, DX
-	JGE          loop10
+	JGE          loop12
 
-tail10:
+tail12:
 	ADDQ         $0x08, DX
-	JE           end10
+	JE           end12
 	LEAQ         tailMasks<>+32(SB), SI
 	SHLQ         $0x02, DX
 	SUBQ         DX, SI
@@ -8833,7 +10069,7 @@ tail10:
 	VANDPS       Y4, Y5, Y5
 	VMASKMOVPS   Y5, Y2, (AX)
 
-end10:
+end12:
 	VZEROUPPER
 	RET
 
@@ -8845,18 +10081,18 @@ TEXT ·allFiniteSIMD(SB), NOSPLIT, $0-17
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	SUBQ   $0x08, CX
-	JL     tail11
+	JL     tail13
 
-loop11:
+loop13:
 	VMOVUPS     (AX), Y2
 	VFMADD231PS Y0, Y2, Y1
 	ADDQ        $0x20, AX
 	SUBQ        $0x08, CX
-	JGE         loop11
+	JGE         loop13
 
-tail11:
+tail13:
 	ADDQ        $0x08, CX
-	JE          end11
+	JE          end13
 	LEAQ        tailMasks<>+32(SB), DX
 	SHLQ        $0x02, CX
 	SUBQ        CX, DX
@@ -8864,7 +10100,7 @@ tail11:
 	VMASKMOVPS  (AX), Y2, Y2
 	VFMADD231PS Y0, Y2, Y1
 
-end11:
+end13:
 	VCMPPS    $0x03, Y1, Y1, Y1
 	VMOVMSKPS Y1, AX
 	TESTL     AX, AX
@@ -9100,20 +10336,20 @@ TEXT ·maxOfSIMD(SB), NOSPLIT, $0-20
 	VMOVUPS allff800000<>+0(SB), Y0
 	VXORPS  Y1, Y1, Y1
 	SUBQ    $0x08, CX
-	JL      tail12
+	JL      tail14
 
-loop12:
+loop14:
 	VMOVUPS (AX), Y2
 	VMAXPS  Y0, Y2, Y0
 	VCMPPS  $0x03, Y2, Y2, Y2
 	VORPS   Y2, Y1, Y1
 	ADDQ    $0x20, AX
 	SUBQ    $0x08, CX
-	JGE     loop12
+	JGE     loop14
 
-tail12:
+tail14:
 	ADDQ       $0x08, CX
-	JE         end12
+	JE         end14
 	LEAQ       tailMasks<>+32(SB), DX
 	SHLQ       $0x02, CX
 	SUBQ       CX, DX
@@ -9125,7 +10361,7 @@ tail12:
 	VCMPPS     $0x03, Y3, Y3, Y2
 	VORPS      Y2, Y1, Y1
 
-end12:
+end14:
 	VEXTRACTF128 $0x01, Y0, X2
 	VMAXPS       X2, X0, X0
 	VPERMILPD    $0x01, X0, X2
@@ -9161,9 +10397,9 @@ TEXT ·expSIMD(SB), NOSPLIT, $0-24
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
 	SUBQ $0x08, DX
-	JL   tail13
+	JL   tail15
 
-loop13:
+loop15:
 	VMOVUPS      (CX), Y0
 	VMOVUPS      allc2d00000<>+0(SB), Y1
 	VMAXPS       Y0, Y1, Y0
@@ -9194,11 +10430,11 @@ loop13:
 	ADDQ         $0x20, CX
 	ADDQ         $0x20, AX
 	SUBQ         $0x08, DX
-	JGE          loop13
+	JGE          loop15
 
-tail13:
+tail15:
 	ADDQ         $0x08, DX
-	JE           end13
+	JE           end15
 	LEAQ         tailMasks<>+32(SB), BX
 	SHLQ         $0x02, DX
 	SUBQ         DX, BX
@@ -9231,7 +10467,7 @@ tail13:
 	VMULPS       Y2, Y3, Y3
 	VMASKMOVPS   Y3, Y0, (AX)
 
-end13:
+end15:
 	VZEROUPPER
 	RET
 

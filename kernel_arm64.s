@@ -7511,272 +7511,438 @@ end238:
 TEXT ·softcapSIMD(SB), NOSPLIT, $0-20
 	MOVD s+0(FP), R0
 	MOVD n+8(FP), R1
-	FMOVS c+16(FP), F31
-	VDUP V31.S[0], V31.S4
+	FMOVS c+16(FP), F30
+	VDUP V30.S[0], V30.S4
 	MOVD $constants<>(SB), R26
-	FMOVQ 0(R26), F18
-	FMOVQ 16(R26), F19
-	FMOVQ 32(R26), F20
-	FMOVQ 128(R26), F21
-	FMOVQ 288(R26), F22
-	FMOVQ 304(R26), F23
-	FMOVQ 176(R26), F24
+	FMOVQ 0(R26), F24
+	FMOVQ 16(R26), F25
+	FMOVQ 128(R26), F26
+	FMOVQ 288(R26), F27
+	FMOVQ 304(R26), F28
+	FMOVQ 176(R26), F29
 
-	// 8 at a time.
-	SUBS $8, R1, R1
+	// 16 at a time.
+	SUBS $16, R1, R1
 	BLT end240
 loop239:
-	VLD1 (R0), [V0.S4, V1.S4]
+	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x6e20dc08 // fmul v8.4s, v0.4s, v0.4s
+	WORD $0x6e21dc29 // fmul v9.4s, v1.4s, v1.4s
+	WORD $0x6e22dc4a // fmul v10.4s, v2.4s, v2.4s
+	WORD $0x6e23dc6b // fmul v11.4s, v3.4s, v3.4s
+	VMOV V8.B16, V12.B16
+	WORD $0x4e29f58c // fmax v12.4s, v12.4s, v9.4s
+	WORD $0x4e2af58c // fmax v12.4s, v12.4s, v10.4s
+	WORD $0x4e2bf58c // fmax v12.4s, v12.4s, v11.4s
+	WORD $0x6e30f98c // fmaxv s12, v12.4s
+	WORD $0x6eace74c // fcmgt v12.4s, v26.4s, v12.4s
+	VMOV V12.S[0], R2
+	CBZ R2, large241
 
-	// |x| ≥ 0.625: 1 − 2e/(1+e), e = exp(−2|x|)
-	WORD $0x4ea0f802 // fabs v2.4s, v0.4s
-	WORD $0x6e36dc48 // fmul v8.4s, v2.4s, v22.4s
-	VORR V24.B16, V8.B16, V8.B16
-	WORD $0x4ea0f823 // fabs v3.4s, v1.4s
-	WORD $0x6e36dc69 // fmul v9.4s, v3.4s, v22.4s
-	VORR V24.B16, V9.B16, V9.B16
-	WORD $0x6ea8e68a // fcmgt v10.4s, v20.4s, v8.4s
-	WORD $0x6ea9e68b // fcmgt v11.4s, v20.4s, v9.4s
+	// |x| < 1: x + x³·P(x²)
+	FMOVQ 416(R26), F4
+	FMOVQ 416(R26), F5
+	FMOVQ 416(R26), F6
+	FMOVQ 416(R26), F7
+	FMOVQ 320(R26), F20
+	FMOVQ 320(R26), F21
+	FMOVQ 320(R26), F22
+	FMOVQ 320(R26), F23
+	VFMLA V8.S4, V4.S4, V20.S4
+	VFMLA V9.S4, V5.S4, V21.S4
+	VFMLA V10.S4, V6.S4, V22.S4
+	VFMLA V11.S4, V7.S4, V23.S4
+	FMOVQ 336(R26), F4
+	FMOVQ 336(R26), F5
+	FMOVQ 336(R26), F6
+	FMOVQ 336(R26), F7
+	VFMLA V8.S4, V20.S4, V4.S4
+	VFMLA V9.S4, V21.S4, V5.S4
+	VFMLA V10.S4, V22.S4, V6.S4
+	VFMLA V11.S4, V23.S4, V7.S4
+	FMOVQ 352(R26), F20
+	FMOVQ 352(R26), F21
+	FMOVQ 352(R26), F22
+	FMOVQ 352(R26), F23
+	VFMLA V8.S4, V4.S4, V20.S4
+	VFMLA V9.S4, V5.S4, V21.S4
+	VFMLA V10.S4, V6.S4, V22.S4
+	VFMLA V11.S4, V7.S4, V23.S4
+	FMOVQ 368(R26), F4
+	FMOVQ 368(R26), F5
+	FMOVQ 368(R26), F6
+	FMOVQ 368(R26), F7
+	VFMLA V8.S4, V20.S4, V4.S4
+	VFMLA V9.S4, V21.S4, V5.S4
+	VFMLA V10.S4, V22.S4, V6.S4
+	VFMLA V11.S4, V23.S4, V7.S4
+	FMOVQ 384(R26), F20
+	FMOVQ 384(R26), F21
+	FMOVQ 384(R26), F22
+	FMOVQ 384(R26), F23
+	VFMLA V8.S4, V4.S4, V20.S4
+	VFMLA V9.S4, V5.S4, V21.S4
+	VFMLA V10.S4, V6.S4, V22.S4
+	VFMLA V11.S4, V7.S4, V23.S4
+	FMOVQ 400(R26), F4
+	FMOVQ 400(R26), F5
+	FMOVQ 400(R26), F6
+	FMOVQ 400(R26), F7
+	VFMLA V8.S4, V20.S4, V4.S4
+	VFMLA V9.S4, V21.S4, V5.S4
+	VFMLA V10.S4, V22.S4, V6.S4
+	VFMLA V11.S4, V23.S4, V7.S4
+	WORD $0x6e20dd14 // fmul v20.4s, v8.4s, v0.4s
+	VMOV V0.B16, V12.B16
+	WORD $0x6e21dd35 // fmul v21.4s, v9.4s, v1.4s
+	VMOV V1.B16, V13.B16
+	WORD $0x6e22dd56 // fmul v22.4s, v10.4s, v2.4s
+	VMOV V2.B16, V14.B16
+	WORD $0x6e23dd77 // fmul v23.4s, v11.4s, v3.4s
+	VMOV V3.B16, V15.B16
+	VFMLA V4.S4, V20.S4, V12.S4
+	VFMLA V5.S4, V21.S4, V13.S4
+	VFMLA V6.S4, V22.S4, V14.S4
+	VFMLA V7.S4, V23.S4, V15.S4
+	B capped242
+large241:
+
+	// |x| ≥ 1: 1 − 2/(1+exp(2|x|))
+	WORD $0x4ea0f804 // fabs v4.4s, v0.4s
+	WORD $0x4ebcf484 // fmin v4.4s, v4.4s, v28.4s
+	WORD $0x4e24d484 // fadd v4.4s, v4.4s, v4.4s
+	WORD $0x4ea0f825 // fabs v5.4s, v1.4s
+	WORD $0x4ebcf4a5 // fmin v5.4s, v5.4s, v28.4s
+	WORD $0x4e25d4a5 // fadd v5.4s, v5.4s, v5.4s
+	WORD $0x4ea0f846 // fabs v6.4s, v2.4s
+	WORD $0x4ebcf4c6 // fmin v6.4s, v6.4s, v28.4s
+	WORD $0x4e26d4c6 // fadd v6.4s, v6.4s, v6.4s
+	WORD $0x4ea0f867 // fabs v7.4s, v3.4s
+	WORD $0x4ebcf4e7 // fmin v7.4s, v7.4s, v28.4s
+	WORD $0x4e27d4e7 // fadd v7.4s, v7.4s, v7.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 16(R26), F12
 	FMOVQ 16(R26), F13
-	WORD $0x4f92110c // fmla v12.4s, v8.4s, v18.s[0]
-	WORD $0x4f92112d // fmla v13.4s, v9.4s, v18.s[0]
-	WORD $0x4eb3d58e // fsub v14.4s, v12.4s, v19.4s
-	WORD $0x4eb3d5af // fsub v15.4s, v13.4s, v19.4s
-	WORD $0x4fb251c8 // fmls v8.4s, v14.4s, v18.s[1]
-	WORD $0x4fb251e9 // fmls v9.4s, v15.4s, v18.s[1]
-	WORD $0x4f9259c8 // fmls v8.4s, v14.4s, v18.s[2]
-	WORD $0x4f9259e9 // fmls v9.4s, v15.4s, v18.s[2]
+	FMOVQ 16(R26), F14
+	FMOVQ 16(R26), F15
+	WORD $0x4f98108c // fmla v12.4s, v4.4s, v24.s[0]
+	WORD $0x4f9810ad // fmla v13.4s, v5.4s, v24.s[0]
+	WORD $0x4f9810ce // fmla v14.4s, v6.4s, v24.s[0]
+	WORD $0x4f9810ef // fmla v15.4s, v7.4s, v24.s[0]
+	WORD $0x4eb9d590 // fsub v16.4s, v12.4s, v25.4s
+	WORD $0x4eb9d5b1 // fsub v17.4s, v13.4s, v25.4s
+	WORD $0x4eb9d5d2 // fsub v18.4s, v14.4s, v25.4s
+	WORD $0x4eb9d5f3 // fsub v19.4s, v15.4s, v25.4s
+	WORD $0x4fb85204 // fmls v4.4s, v16.4s, v24.s[1]
+	WORD $0x4fb85225 // fmls v5.4s, v17.4s, v24.s[1]
+	WORD $0x4fb85246 // fmls v6.4s, v18.4s, v24.s[1]
+	WORD $0x4fb85267 // fmls v7.4s, v19.4s, v24.s[1]
+	WORD $0x4f985a04 // fmls v4.4s, v16.4s, v24.s[2]
+	WORD $0x4f985a25 // fmls v5.4s, v17.4s, v24.s[2]
+	WORD $0x4f985a46 // fmls v6.4s, v18.4s, v24.s[2]
+	WORD $0x4f985a67 // fmls v7.4s, v19.4s, v24.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 144(R26), F14
-	FMOVQ 144(R26), F15
-	FMOVQ 64(R26), F16
-	FMOVQ 64(R26), F17
-	VFMLA V8.S4, V14.S4, V16.S4
-	VFMLA V9.S4, V15.S4, V17.S4
-	FMOVQ 80(R26), F14
-	FMOVQ 80(R26), F15
-	VFMLA V8.S4, V16.S4, V14.S4
-	VFMLA V9.S4, V17.S4, V15.S4
-	FMOVQ 96(R26), F16
-	FMOVQ 96(R26), F17
-	VFMLA V8.S4, V14.S4, V16.S4
-	VFMLA V9.S4, V15.S4, V17.S4
-	FMOVQ 112(R26), F14
-	FMOVQ 112(R26), F15
-	VFMLA V8.S4, V16.S4, V14.S4
-	VFMLA V9.S4, V17.S4, V15.S4
+	FMOVQ 144(R26), F16
+	FMOVQ 144(R26), F17
+	FMOVQ 144(R26), F18
+	FMOVQ 144(R26), F19
+	FMOVQ 64(R26), F20
+	FMOVQ 64(R26), F21
+	FMOVQ 64(R26), F22
+	FMOVQ 64(R26), F23
+	VFMLA V4.S4, V16.S4, V20.S4
+	VFMLA V5.S4, V17.S4, V21.S4
+	VFMLA V6.S4, V18.S4, V22.S4
+	VFMLA V7.S4, V19.S4, V23.S4
+	FMOVQ 80(R26), F16
+	FMOVQ 80(R26), F17
+	FMOVQ 80(R26), F18
+	FMOVQ 80(R26), F19
+	VFMLA V4.S4, V20.S4, V16.S4
+	VFMLA V5.S4, V21.S4, V17.S4
+	VFMLA V6.S4, V22.S4, V18.S4
+	VFMLA V7.S4, V23.S4, V19.S4
+	FMOVQ 96(R26), F20
+	FMOVQ 96(R26), F21
+	FMOVQ 96(R26), F22
+	FMOVQ 96(R26), F23
+	VFMLA V4.S4, V16.S4, V20.S4
+	VFMLA V5.S4, V17.S4, V21.S4
+	VFMLA V6.S4, V18.S4, V22.S4
+	VFMLA V7.S4, V19.S4, V23.S4
+	FMOVQ 112(R26), F16
+	FMOVQ 112(R26), F17
+	FMOVQ 112(R26), F18
+	FMOVQ 112(R26), F19
+	VFMLA V4.S4, V20.S4, V16.S4
+	VFMLA V5.S4, V21.S4, V17.S4
+	VFMLA V6.S4, V22.S4, V18.S4
+	VFMLA V7.S4, V23.S4, V19.S4
+	FMOVQ 128(R26), F20
+	FMOVQ 128(R26), F21
+	FMOVQ 128(R26), F22
+	FMOVQ 128(R26), F23
+	VFMLA V4.S4, V16.S4, V20.S4
+	VFMLA V5.S4, V17.S4, V21.S4
+	VFMLA V6.S4, V18.S4, V22.S4
+	VFMLA V7.S4, V19.S4, V23.S4
 	FMOVQ 128(R26), F16
 	FMOVQ 128(R26), F17
-	VFMLA V8.S4, V14.S4, V16.S4
-	VFMLA V9.S4, V15.S4, V17.S4
-	FMOVQ 128(R26), F14
-	FMOVQ 128(R26), F15
-	VFMLA V8.S4, V16.S4, V14.S4
-	VFMLA V9.S4, V17.S4, V15.S4
-
-	// 2ⁿ·exp(r), 0 below the least exponent
+	FMOVQ 128(R26), F18
+	FMOVQ 128(R26), F19
+	VFMLA V4.S4, V20.S4, V16.S4
+	VFMLA V5.S4, V21.S4, V17.S4
+	VFMLA V6.S4, V22.S4, V18.S4
+	VFMLA V7.S4, V23.S4, V19.S4
 	VSHL $23, V12.S4, V12.S4
+	VMOV V26.B16, V20.B16
+	VFMLA V12.S4, V16.S4, V20.S4
+	WORD $0x6e34ff74 // fdiv v20.4s, v27.4s, v20.4s
+	WORD $0x4eb4d750 // fsub v16.4s, v26.4s, v20.4s
 	VSHL $23, V13.S4, V13.S4
-	WORD $0x6e2cddce // fmul v14.4s, v14.4s, v12.4s
-	WORD $0x6e2dddef // fmul v15.4s, v15.4s, v13.4s
-	WORD $0x4e6a1dce // bic v14.16b, v14.16b, v10.16b
-	WORD $0x4e6b1def // bic v15.16b, v15.16b, v11.16b
-	WORD $0x4e2ed6a4 // fadd v4.4s, v21.4s, v14.4s
-	WORD $0x6e24fdc4 // fdiv v4.4s, v14.4s, v4.4s
-	VMOV V21.B16, V6.B16
-	VFMLS V22.S4, V4.S4, V6.S4
-	WORD $0x4e2fd6a5 // fadd v5.4s, v21.4s, v15.4s
-	WORD $0x6e25fde5 // fdiv v5.4s, v15.4s, v5.4s
-	VMOV V21.B16, V7.B16
-	VFMLS V22.S4, V5.S4, V7.S4
+	VMOV V26.B16, V21.B16
+	VFMLA V13.S4, V17.S4, V21.S4
+	WORD $0x6e35ff75 // fdiv v21.4s, v27.4s, v21.4s
+	WORD $0x4eb5d751 // fsub v17.4s, v26.4s, v21.4s
+	VSHL $23, V14.S4, V14.S4
+	VMOV V26.B16, V22.B16
+	VFMLA V14.S4, V18.S4, V22.S4
+	WORD $0x6e36ff76 // fdiv v22.4s, v27.4s, v22.4s
+	WORD $0x4eb6d752 // fsub v18.4s, v26.4s, v22.4s
+	VSHL $23, V15.S4, V15.S4
+	VMOV V26.B16, V23.B16
+	VFMLA V15.S4, V19.S4, V23.S4
+	WORD $0x6e37ff77 // fdiv v23.4s, v27.4s, v23.4s
+	WORD $0x4eb7d753 // fsub v19.4s, v26.4s, v23.4s
 
-	// |x| < 0.625: |x| + |x|³·P(x²)
-	WORD $0x6e22dc44 // fmul v4.4s, v2.4s, v2.4s
-	WORD $0x6e23dc65 // fmul v5.4s, v3.4s, v3.4s
-	FMOVQ 320(R26), F14
-	FMOVQ 320(R26), F15
-	FMOVQ 336(R26), F16
-	FMOVQ 336(R26), F17
-	VFMLA V4.S4, V14.S4, V16.S4
-	VFMLA V5.S4, V15.S4, V17.S4
-	FMOVQ 352(R26), F14
-	FMOVQ 352(R26), F15
-	VFMLA V4.S4, V16.S4, V14.S4
-	VFMLA V5.S4, V17.S4, V15.S4
-	FMOVQ 368(R26), F16
-	FMOVQ 368(R26), F17
-	VFMLA V4.S4, V14.S4, V16.S4
-	VFMLA V5.S4, V15.S4, V17.S4
-	FMOVQ 384(R26), F14
-	FMOVQ 384(R26), F15
-	VFMLA V4.S4, V16.S4, V14.S4
-	VFMLA V5.S4, V17.S4, V15.S4
-	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
-	VMOV V2.B16, V16.B16
-	VFMLA V14.S4, V4.S4, V16.S4
-	WORD $0x6e23dca5 // fmul v5.4s, v5.4s, v3.4s
-	VMOV V3.B16, V17.B16
-	VFMLA V15.S4, V5.S4, V17.S4
+	// |x| < 1: x + x³·P(x²)
+	FMOVQ 416(R26), F4
+	FMOVQ 416(R26), F5
+	FMOVQ 416(R26), F6
+	FMOVQ 416(R26), F7
+	FMOVQ 320(R26), F20
+	FMOVQ 320(R26), F21
+	FMOVQ 320(R26), F22
+	FMOVQ 320(R26), F23
+	VFMLA V8.S4, V4.S4, V20.S4
+	VFMLA V9.S4, V5.S4, V21.S4
+	VFMLA V10.S4, V6.S4, V22.S4
+	VFMLA V11.S4, V7.S4, V23.S4
+	FMOVQ 336(R26), F4
+	FMOVQ 336(R26), F5
+	FMOVQ 336(R26), F6
+	FMOVQ 336(R26), F7
+	VFMLA V8.S4, V20.S4, V4.S4
+	VFMLA V9.S4, V21.S4, V5.S4
+	VFMLA V10.S4, V22.S4, V6.S4
+	VFMLA V11.S4, V23.S4, V7.S4
+	FMOVQ 352(R26), F20
+	FMOVQ 352(R26), F21
+	FMOVQ 352(R26), F22
+	FMOVQ 352(R26), F23
+	VFMLA V8.S4, V4.S4, V20.S4
+	VFMLA V9.S4, V5.S4, V21.S4
+	VFMLA V10.S4, V6.S4, V22.S4
+	VFMLA V11.S4, V7.S4, V23.S4
+	FMOVQ 368(R26), F4
+	FMOVQ 368(R26), F5
+	FMOVQ 368(R26), F6
+	FMOVQ 368(R26), F7
+	VFMLA V8.S4, V20.S4, V4.S4
+	VFMLA V9.S4, V21.S4, V5.S4
+	VFMLA V10.S4, V22.S4, V6.S4
+	VFMLA V11.S4, V23.S4, V7.S4
+	FMOVQ 384(R26), F20
+	FMOVQ 384(R26), F21
+	FMOVQ 384(R26), F22
+	FMOVQ 384(R26), F23
+	VFMLA V8.S4, V4.S4, V20.S4
+	VFMLA V9.S4, V5.S4, V21.S4
+	VFMLA V10.S4, V6.S4, V22.S4
+	VFMLA V11.S4, V7.S4, V23.S4
+	FMOVQ 400(R26), F4
+	FMOVQ 400(R26), F5
+	FMOVQ 400(R26), F6
+	FMOVQ 400(R26), F7
+	VFMLA V8.S4, V20.S4, V4.S4
+	VFMLA V9.S4, V21.S4, V5.S4
+	VFMLA V10.S4, V22.S4, V6.S4
+	VFMLA V11.S4, V23.S4, V7.S4
+	WORD $0x6e20dd14 // fmul v20.4s, v8.4s, v0.4s
+	VMOV V0.B16, V12.B16
+	WORD $0x6e21dd35 // fmul v21.4s, v9.4s, v1.4s
+	VMOV V1.B16, V13.B16
+	WORD $0x6e22dd56 // fmul v22.4s, v10.4s, v2.4s
+	VMOV V2.B16, V14.B16
+	WORD $0x6e23dd77 // fmul v23.4s, v11.4s, v3.4s
+	VMOV V3.B16, V15.B16
+	VFMLA V4.S4, V20.S4, V12.S4
+	VFMLA V5.S4, V21.S4, V13.S4
+	VFMLA V6.S4, V22.S4, V14.S4
+	VFMLA V7.S4, V23.S4, V15.S4
+	WORD $0x6ea8e748 // fcmgt v8.4s, v26.4s, v8.4s
+	VBIF V8.B16, V16.B16, V12.B16
+	WORD $0x6ea9e749 // fcmgt v9.4s, v26.4s, v9.4s
+	VBIF V9.B16, V17.B16, V13.B16
+	WORD $0x6eaae74a // fcmgt v10.4s, v26.4s, v10.4s
+	VBIF V10.B16, V18.B16, V14.B16
+	WORD $0x6eabe74b // fcmgt v11.4s, v26.4s, v11.4s
+	VBIF V11.B16, V19.B16, V15.B16
+capped242:
 
-	// choose, and give back the sign
-	WORD $0x6ea2e6e4 // fcmgt v4.4s, v23.4s, v2.4s
-	VBIT V4.B16, V16.B16, V6.B16
-	VAND V24.B16, V0.B16, V0.B16
-	VORR V6.B16, V0.B16, V0.B16
-	WORD $0x6ea3e6e5 // fcmgt v5.4s, v23.4s, v3.4s
-	VBIT V5.B16, V17.B16, V7.B16
-	VAND V24.B16, V1.B16, V1.B16
-	VORR V7.B16, V1.B16, V1.B16
-	WORD $0x6e3fdc00 // fmul v0.4s, v0.4s, v31.4s
-	WORD $0x6e3fdc21 // fmul v1.4s, v1.4s, v31.4s
-	VST1.P [V0.S4, V1.S4], 32(R0)
-	SUBS $8, R1, R1
+	// c·y, y with the sign of x
+	VBIT V29.B16, V0.B16, V12.B16
+	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
+	VBIT V29.B16, V1.B16, V13.B16
+	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
+	VBIT V29.B16, V2.B16, V14.B16
+	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
+	VBIT V29.B16, V3.B16, V15.B16
+	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
+	SUBS $16, R1, R1
 	BGE loop239
 end240:
-	ADD $8, R1, R1
+	ADD $16, R1, R1
 
 	// 4 at a time.
 	SUBS $4, R1, R1
-	BLT end242
-loop241:
+	BLT end244
+loop243:
 	VLD1 (R0), [V0.S4]
+	WORD $0x6e20dc08 // fmul v8.4s, v0.4s, v0.4s
 
-	// |x| ≥ 0.625: 1 − 2e/(1+e), e = exp(−2|x|)
-	WORD $0x4ea0f802 // fabs v2.4s, v0.4s
-	WORD $0x6e36dc48 // fmul v8.4s, v2.4s, v22.4s
-	VORR V24.B16, V8.B16, V8.B16
-	WORD $0x6ea8e68a // fcmgt v10.4s, v20.4s, v8.4s
+	// |x| ≥ 1: 1 − 2/(1+exp(2|x|))
+	WORD $0x4ea0f804 // fabs v4.4s, v0.4s
+	WORD $0x4ebcf484 // fmin v4.4s, v4.4s, v28.4s
+	WORD $0x4e24d484 // fadd v4.4s, v4.4s, v4.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 16(R26), F12
-	WORD $0x4f92110c // fmla v12.4s, v8.4s, v18.s[0]
-	WORD $0x4eb3d58e // fsub v14.4s, v12.4s, v19.4s
-	WORD $0x4fb251c8 // fmls v8.4s, v14.4s, v18.s[1]
-	WORD $0x4f9259c8 // fmls v8.4s, v14.4s, v18.s[2]
+	WORD $0x4f98108c // fmla v12.4s, v4.4s, v24.s[0]
+	WORD $0x4eb9d590 // fsub v16.4s, v12.4s, v25.4s
+	WORD $0x4fb85204 // fmls v4.4s, v16.4s, v24.s[1]
+	WORD $0x4f985a04 // fmls v4.4s, v16.4s, v24.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 144(R26), F14
-	FMOVQ 64(R26), F16
-	VFMLA V8.S4, V14.S4, V16.S4
-	FMOVQ 80(R26), F14
-	VFMLA V8.S4, V16.S4, V14.S4
-	FMOVQ 96(R26), F16
-	VFMLA V8.S4, V14.S4, V16.S4
-	FMOVQ 112(R26), F14
-	VFMLA V8.S4, V16.S4, V14.S4
+	FMOVQ 144(R26), F16
+	FMOVQ 64(R26), F20
+	VFMLA V4.S4, V16.S4, V20.S4
+	FMOVQ 80(R26), F16
+	VFMLA V4.S4, V20.S4, V16.S4
+	FMOVQ 96(R26), F20
+	VFMLA V4.S4, V16.S4, V20.S4
+	FMOVQ 112(R26), F16
+	VFMLA V4.S4, V20.S4, V16.S4
+	FMOVQ 128(R26), F20
+	VFMLA V4.S4, V16.S4, V20.S4
 	FMOVQ 128(R26), F16
-	VFMLA V8.S4, V14.S4, V16.S4
-	FMOVQ 128(R26), F14
-	VFMLA V8.S4, V16.S4, V14.S4
-
-	// 2ⁿ·exp(r), 0 below the least exponent
+	VFMLA V4.S4, V20.S4, V16.S4
 	VSHL $23, V12.S4, V12.S4
-	WORD $0x6e2cddce // fmul v14.4s, v14.4s, v12.4s
-	WORD $0x4e6a1dce // bic v14.16b, v14.16b, v10.16b
-	WORD $0x4e2ed6a4 // fadd v4.4s, v21.4s, v14.4s
-	WORD $0x6e24fdc4 // fdiv v4.4s, v14.4s, v4.4s
-	VMOV V21.B16, V6.B16
-	VFMLS V22.S4, V4.S4, V6.S4
+	VMOV V26.B16, V20.B16
+	VFMLA V12.S4, V16.S4, V20.S4
+	WORD $0x6e34ff74 // fdiv v20.4s, v27.4s, v20.4s
+	WORD $0x4eb4d750 // fsub v16.4s, v26.4s, v20.4s
 
-	// |x| < 0.625: |x| + |x|³·P(x²)
-	WORD $0x6e22dc44 // fmul v4.4s, v2.4s, v2.4s
-	FMOVQ 320(R26), F14
-	FMOVQ 336(R26), F16
-	VFMLA V4.S4, V14.S4, V16.S4
-	FMOVQ 352(R26), F14
-	VFMLA V4.S4, V16.S4, V14.S4
-	FMOVQ 368(R26), F16
-	VFMLA V4.S4, V14.S4, V16.S4
-	FMOVQ 384(R26), F14
-	VFMLA V4.S4, V16.S4, V14.S4
-	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
-	VMOV V2.B16, V16.B16
-	VFMLA V14.S4, V4.S4, V16.S4
+	// |x| < 1: x + x³·P(x²)
+	FMOVQ 416(R26), F4
+	FMOVQ 320(R26), F20
+	VFMLA V8.S4, V4.S4, V20.S4
+	FMOVQ 336(R26), F4
+	VFMLA V8.S4, V20.S4, V4.S4
+	FMOVQ 352(R26), F20
+	VFMLA V8.S4, V4.S4, V20.S4
+	FMOVQ 368(R26), F4
+	VFMLA V8.S4, V20.S4, V4.S4
+	FMOVQ 384(R26), F20
+	VFMLA V8.S4, V4.S4, V20.S4
+	FMOVQ 400(R26), F4
+	VFMLA V8.S4, V20.S4, V4.S4
+	WORD $0x6e20dd14 // fmul v20.4s, v8.4s, v0.4s
+	VMOV V0.B16, V12.B16
+	VFMLA V4.S4, V20.S4, V12.S4
+	WORD $0x6ea8e748 // fcmgt v8.4s, v26.4s, v8.4s
+	VBIF V8.B16, V16.B16, V12.B16
+capped246:
 
-	// choose, and give back the sign
-	WORD $0x6ea2e6e4 // fcmgt v4.4s, v23.4s, v2.4s
-	VBIT V4.B16, V16.B16, V6.B16
-	VAND V24.B16, V0.B16, V0.B16
-	VORR V6.B16, V0.B16, V0.B16
-	WORD $0x6e3fdc00 // fmul v0.4s, v0.4s, v31.4s
-	VST1.P [V0.S4], 16(R0)
+	// c·y, y with the sign of x
+	VBIT V29.B16, V0.B16, V12.B16
+	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
+	VST1.P [V12.S4], 16(R0)
 	SUBS $4, R1, R1
-	BGE loop241
-end242:
+	BGE loop243
+end244:
 	ADD $4, R1, R1
 
 	// 1 at a time.
 	SUBS $1, R1, R1
-	BLT end244
-loop243:
+	BLT end248
+loop247:
 	FMOVS 0(R0), F0
+	WORD $0x6e20dc08 // fmul v8.4s, v0.4s, v0.4s
 
-	// |x| ≥ 0.625: 1 − 2e/(1+e), e = exp(−2|x|)
-	WORD $0x4ea0f802 // fabs v2.4s, v0.4s
-	WORD $0x6e36dc48 // fmul v8.4s, v2.4s, v22.4s
-	VORR V24.B16, V8.B16, V8.B16
-	WORD $0x6ea8e68a // fcmgt v10.4s, v20.4s, v8.4s
+	// |x| ≥ 1: 1 − 2/(1+exp(2|x|))
+	WORD $0x4ea0f804 // fabs v4.4s, v0.4s
+	WORD $0x4ebcf484 // fmin v4.4s, v4.4s, v28.4s
+	WORD $0x4e24d484 // fadd v4.4s, v4.4s, v4.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 16(R26), F12
-	WORD $0x4f92110c // fmla v12.4s, v8.4s, v18.s[0]
-	WORD $0x4eb3d58e // fsub v14.4s, v12.4s, v19.4s
-	WORD $0x4fb251c8 // fmls v8.4s, v14.4s, v18.s[1]
-	WORD $0x4f9259c8 // fmls v8.4s, v14.4s, v18.s[2]
+	WORD $0x4f98108c // fmla v12.4s, v4.4s, v24.s[0]
+	WORD $0x4eb9d590 // fsub v16.4s, v12.4s, v25.4s
+	WORD $0x4fb85204 // fmls v4.4s, v16.4s, v24.s[1]
+	WORD $0x4f985a04 // fmls v4.4s, v16.4s, v24.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 144(R26), F14
-	FMOVQ 64(R26), F16
-	VFMLA V8.S4, V14.S4, V16.S4
-	FMOVQ 80(R26), F14
-	VFMLA V8.S4, V16.S4, V14.S4
-	FMOVQ 96(R26), F16
-	VFMLA V8.S4, V14.S4, V16.S4
-	FMOVQ 112(R26), F14
-	VFMLA V8.S4, V16.S4, V14.S4
+	FMOVQ 144(R26), F16
+	FMOVQ 64(R26), F20
+	VFMLA V4.S4, V16.S4, V20.S4
+	FMOVQ 80(R26), F16
+	VFMLA V4.S4, V20.S4, V16.S4
+	FMOVQ 96(R26), F20
+	VFMLA V4.S4, V16.S4, V20.S4
+	FMOVQ 112(R26), F16
+	VFMLA V4.S4, V20.S4, V16.S4
+	FMOVQ 128(R26), F20
+	VFMLA V4.S4, V16.S4, V20.S4
 	FMOVQ 128(R26), F16
-	VFMLA V8.S4, V14.S4, V16.S4
-	FMOVQ 128(R26), F14
-	VFMLA V8.S4, V16.S4, V14.S4
-
-	// 2ⁿ·exp(r), 0 below the least exponent
+	VFMLA V4.S4, V20.S4, V16.S4
 	VSHL $23, V12.S4, V12.S4
-	WORD $0x6e2cddce // fmul v14.4s, v14.4s, v12.4s
-	WORD $0x4e6a1dce // bic v14.16b, v14.16b, v10.16b
-	WORD $0x4e2ed6a4 // fadd v4.4s, v21.4s, v14.4s
-	WORD $0x6e24fdc4 // fdiv v4.4s, v14.4s, v4.4s
-	VMOV V21.B16, V6.B16
-	VFMLS V22.S4, V4.S4, V6.S4
+	VMOV V26.B16, V20.B16
+	VFMLA V12.S4, V16.S4, V20.S4
+	WORD $0x6e34ff74 // fdiv v20.4s, v27.4s, v20.4s
+	WORD $0x4eb4d750 // fsub v16.4s, v26.4s, v20.4s
 
-	// |x| < 0.625: |x| + |x|³·P(x²)
-	WORD $0x6e22dc44 // fmul v4.4s, v2.4s, v2.4s
-	FMOVQ 320(R26), F14
-	FMOVQ 336(R26), F16
-	VFMLA V4.S4, V14.S4, V16.S4
-	FMOVQ 352(R26), F14
-	VFMLA V4.S4, V16.S4, V14.S4
-	FMOVQ 368(R26), F16
-	VFMLA V4.S4, V14.S4, V16.S4
-	FMOVQ 384(R26), F14
-	VFMLA V4.S4, V16.S4, V14.S4
-	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
-	VMOV V2.B16, V16.B16
-	VFMLA V14.S4, V4.S4, V16.S4
+	// |x| < 1: x + x³·P(x²)
+	FMOVQ 416(R26), F4
+	FMOVQ 320(R26), F20
+	VFMLA V8.S4, V4.S4, V20.S4
+	FMOVQ 336(R26), F4
+	VFMLA V8.S4, V20.S4, V4.S4
+	FMOVQ 352(R26), F20
+	VFMLA V8.S4, V4.S4, V20.S4
+	FMOVQ 368(R26), F4
+	VFMLA V8.S4, V20.S4, V4.S4
+	FMOVQ 384(R26), F20
+	VFMLA V8.S4, V4.S4, V20.S4
+	FMOVQ 400(R26), F4
+	VFMLA V8.S4, V20.S4, V4.S4
+	WORD $0x6e20dd14 // fmul v20.4s, v8.4s, v0.4s
+	VMOV V0.B16, V12.B16
+	VFMLA V4.S4, V20.S4, V12.S4
+	WORD $0x6ea8e748 // fcmgt v8.4s, v26.4s, v8.4s
+	VBIF V8.B16, V16.B16, V12.B16
+capped250:
 
-	// choose, and give back the sign
-	WORD $0x6ea2e6e4 // fcmgt v4.4s, v23.4s, v2.4s
-	VBIT V4.B16, V16.B16, V6.B16
-	VAND V24.B16, V0.B16, V0.B16
-	VORR V6.B16, V0.B16, V0.B16
-	WORD $0x6e3fdc00 // fmul v0.4s, v0.4s, v31.4s
-	FMOVS.P F0, 4(R0)
+	// c·y, y with the sign of x
+	VBIT V29.B16, V0.B16, V12.B16
+	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
+	FMOVS.P F12, 4(R0)
 	SUBS $1, R1, R1
-	BGE loop243
-end244:
+	BGE loop247
+end248:
 	ADD $1, R1, R1
 	RET
 
@@ -7791,13 +7957,13 @@ TEXT ·alibiSIMD(SB), NOSPLIT, $0-32
 
 	// distance = first + lane
 	VDUP R2, V17.S4
-	FMOVQ 400(R26), F18
+	FMOVQ 432(R26), F18
 	VADD V18.S4, V17.S4, V17.S4
 
 	// 16 at a time.
 	SUBS $16, R1, R1
-	BLT end246
-loop245:
+	BLT end252
+loop251:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	MOVD $4, R3
 	VDUP R3, V18.S4
@@ -7815,14 +7981,14 @@ loop245:
 	VADD V18.S4, V17.S4, V17.S4
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 	SUBS $16, R1, R1
-	BGE loop245
-end246:
+	BGE loop251
+end252:
 	ADD $16, R1, R1
 
 	// 4 at a time.
 	SUBS $4, R1, R1
-	BLT end248
-loop247:
+	BLT end254
+loop253:
 	VLD1 (R0), [V0.S4]
 	MOVD $4, R3
 	VDUP R3, V18.S4
@@ -7831,14 +7997,14 @@ loop247:
 	VADD V18.S4, V17.S4, V17.S4
 	VST1.P [V0.S4], 16(R0)
 	SUBS $4, R1, R1
-	BGE loop247
-end248:
+	BGE loop253
+end254:
 	ADD $4, R1, R1
 
 	// 1 at a time.
 	SUBS $1, R1, R1
-	BLT end250
-loop249:
+	BLT end256
+loop255:
 	FMOVS 0(R0), F0
 	MOVD $1, R3
 	VDUP R3, V18.S4
@@ -7847,8 +8013,8 @@ loop249:
 	VADD V18.S4, V17.S4, V17.S4
 	FMOVS.P F0, 4(R0)
 	SUBS $1, R1, R1
-	BGE loop249
-end250:
+	BGE loop255
+end256:
 	ADD $1, R1, R1
 	RET
 
@@ -7868,8 +8034,8 @@ TEXT ·addBiasRowSIMD(SB), NOSPLIT, $0-32
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end252
-loop251:
+	BLT end258
+loop257:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R1), [V4.S4, V5.S4, V6.S4, V7.S4]
 	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
@@ -7894,14 +8060,14 @@ loop251:
 	ORR R5, R3, R3
 	ADD $16, R4, R4
 	SUBS $16, R2, R2
-	BGE loop251
-end252:
+	BGE loop257
+end258:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end254
-loop253:
+	BLT end260
+loop259:
 	VLD1 (R0), [V0.S4]
 	VLD1.P 16(R1), [V4.S4]
 	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
@@ -7914,14 +8080,14 @@ loop253:
 	ORR R5, R3, R3
 	ADD $4, R4, R4
 	SUBS $4, R2, R2
-	BGE loop253
-end254:
+	BGE loop259
+end260:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end256
-loop255:
+	BLT end262
+loop261:
 	FMOVS 0(R0), F0
 	FMOVS.P 4(R1), F4
 	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
@@ -7936,8 +8102,8 @@ loop255:
 	ORR R5, R3, R3
 	ADD $1, R4, R4
 	SUBS $1, R2, R2
-	BGE loop255
-end256:
+	BGE loop261
+end262:
 	ADD $1, R2, R2
 	MOVD R3, live+24(FP)
 	RET
@@ -7950,8 +8116,8 @@ TEXT ·maskRowSIMD(SB), NOSPLIT, $0-24
 	MOVD $0, R3
 	MOVD $72624976668147840, R5
 	SUBS $8, R1, R1
-	BLT end258
-loop257:
+	BLT end264
+loop263:
 	MOVD.P 8(R0), R4
 	MUL R5, R4, R4
 	LSR $56, R4, R4
@@ -7959,19 +8125,19 @@ loop257:
 	ORR R4, R2, R2
 	ADD $8, R3, R3
 	SUBS $8, R1, R1
-	BGE loop257
-end258:
+	BGE loop263
+end264:
 	ADD $8, R1, R1
 	SUBS $1, R1, R1
-	BLT end260
-loop259:
+	BLT end266
+loop265:
 	MOVBU.P 1(R0), R4
 	LSL R3, R4, R4
 	ORR R4, R2, R2
 	ADD $1, R3, R3
 	SUBS $1, R1, R1
-	BGE loop259
-end260:
+	BGE loop265
+end266:
 	ADD $1, R1, R1
 	MOVD R2, live+16(FP)
 	RET
@@ -7993,8 +8159,8 @@ TEXT ·weightsSIMD(SB), NOSPLIT, $0-40
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end262
-loop261:
+	BLT end268
+loop267:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4eb8d400 // fsub v0.4s, v0.4s, v24.4s
 	WORD $0x4eb8d421 // fsub v1.4s, v1.4s, v24.4s
@@ -8114,14 +8280,14 @@ loop261:
 	VAND V27.B16, V15.B16, V15.B16
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	SUBS $16, R2, R2
-	BGE loop261
-end262:
+	BGE loop267
+end268:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end264
-loop263:
+	BLT end270
+loop269:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4eb8d400 // fsub v0.4s, v0.4s, v24.4s
 	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
@@ -8160,14 +8326,14 @@ loop263:
 	VAND V27.B16, V12.B16, V12.B16
 	VST1.P [V12.S4], 16(R0)
 	SUBS $4, R2, R2
-	BGE loop263
-end264:
+	BGE loop269
+end270:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end266
-loop265:
+	BLT end272
+loop271:
 	FMOVS.P 4(R1), F0
 	WORD $0x4eb8d400 // fsub v0.4s, v0.4s, v24.4s
 	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
@@ -8206,8 +8372,8 @@ loop265:
 	VAND V27.B16, V12.B16, V12.B16
 	FMOVS.P F12, 4(R0)
 	SUBS $1, R2, R2
-	BGE loop265
-end266:
+	BGE loop271
+end272:
 	ADD $1, R2, R2
 	RET
 
@@ -8223,38 +8389,38 @@ TEXT ·allFiniteSIMD(SB), NOSPLIT, $0-17
 
 	// 16 at a time.
 	SUBS $16, R1, R1
-	BLT end268
-loop267:
+	BLT end274
+loop273:
 	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VFMLA V16.S4, V0.S4, V4.S4
 	VFMLA V16.S4, V1.S4, V5.S4
 	VFMLA V16.S4, V2.S4, V6.S4
 	VFMLA V16.S4, V3.S4, V7.S4
 	SUBS $16, R1, R1
-	BGE loop267
-end268:
+	BGE loop273
+end274:
 	ADD $16, R1, R1
 
 	// 4 at a time.
 	SUBS $4, R1, R1
-	BLT end270
-loop269:
+	BLT end276
+loop275:
 	VLD1.P 16(R0), [V0.S4]
 	VFMLA V16.S4, V0.S4, V4.S4
 	SUBS $4, R1, R1
-	BGE loop269
-end270:
+	BGE loop275
+end276:
 	ADD $4, R1, R1
 
 	// 1 at a time.
 	SUBS $1, R1, R1
-	BLT end272
-loop271:
+	BLT end278
+loop277:
 	FMOVS.P 4(R0), F0
 	VFMLA V16.S4, V0.S4, V4.S4
 	SUBS $1, R1, R1
-	BGE loop271
-end272:
+	BGE loop277
+end278:
 	ADD $1, R1, R1
 	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
 	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
@@ -8291,8 +8457,8 @@ TEXT ·dotSIMD(SB), NOSPLIT, $256-28
 
 	// 64 at a time.
 	SUBS $64, R2, R2
-	BLT end274
-loop273:
+	BLT end280
+loop279:
 	VLD1.P 64(R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 	VLD1.P 64(R1), [V20.S4, V21.S4, V22.S4, V23.S4]
 	VFMLA V20.S4, V16.S4, V0.S4
@@ -8318,10 +8484,10 @@ loop273:
 	VFMLA V22.S4, V18.S4, V14.S4
 	VFMLA V23.S4, V19.S4, V15.S4
 	SUBS $64, R2, R2
-	BGE loop273
-end274:
+	BGE loop279
+end280:
 	ADD $64, R2, R2
-	CBZ R2, end275
+	CBZ R2, end281
 	MOVD $lanes-256(SP), R3
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R3)
 	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R3)
@@ -8331,37 +8497,37 @@ end274:
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end277
-loop276:
+	BLT end283
+loop282:
 	VLD1.P 16(R0), [V16.S4]
 	VLD1.P 16(R1), [V17.S4]
 	VLD1 (R3), [V18.S4]
 	VFMLA V17.S4, V16.S4, V18.S4
 	VST1.P [V18.S4], 16(R3)
 	SUBS $4, R2, R2
-	BGE loop276
-end277:
+	BGE loop282
+end283:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end279
-loop278:
+	BLT end285
+loop284:
 	FMOVS.P 4(R0), F16
 	FMOVS.P 4(R1), F17
 	FMOVS 0(R3), F18
 	VFMLA V17.S4, V16.S4, V18.S4
 	FMOVS.P F18, 4(R3)
 	SUBS $1, R2, R2
-	BGE loop278
-end279:
+	BGE loop284
+end285:
 	ADD $1, R2, R2
 	MOVD $lanes-256(SP), R3
 	VLD1.P 64(R3), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R3), [V4.S4, V5.S4, V6.S4, V7.S4]
 	VLD1.P 64(R3), [V8.S4, V9.S4, V10.S4, V11.S4]
 	VLD1.P 64(R3), [V12.S4, V13.S4, V14.S4, V15.S4]
-end275:
+end281:
 	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
 	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
 	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
@@ -8397,39 +8563,39 @@ TEXT ·maxOfSIMD(SB), NOSPLIT, $0-20
 
 	// 16 at a time.
 	SUBS $16, R1, R1
-	BLT end281
-loop280:
+	BLT end287
+loop286:
 	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
 	WORD $0x4e21f4a5 // fmax v5.4s, v5.4s, v1.4s
 	WORD $0x4e22f4c6 // fmax v6.4s, v6.4s, v2.4s
 	WORD $0x4e23f4e7 // fmax v7.4s, v7.4s, v3.4s
 	SUBS $16, R1, R1
-	BGE loop280
-end281:
+	BGE loop286
+end287:
 	ADD $16, R1, R1
 
 	// 4 at a time.
 	SUBS $4, R1, R1
-	BLT end283
-loop282:
+	BLT end289
+loop288:
 	VLD1.P 16(R0), [V0.S4]
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
 	SUBS $4, R1, R1
-	BGE loop282
-end283:
+	BGE loop288
+end289:
 	ADD $4, R1, R1
 
 	// 1 at a time.
 	SUBS $1, R1, R1
-	BLT end285
-loop284:
+	BLT end291
+loop290:
 	FMOVS.P 4(R0), F0
 	VDUP V0.S[0], V0.S4
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
 	SUBS $1, R1, R1
-	BGE loop284
-end285:
+	BGE loop290
+end291:
 	ADD $1, R1, R1
 	WORD $0x4e25f484 // fmax v4.4s, v4.4s, v5.4s
 	WORD $0x4e27f4c6 // fmax v6.4s, v6.4s, v7.4s
@@ -8449,14 +8615,14 @@ TEXT ·expSIMD(SB), NOSPLIT, $0-24
 	FMOVQ 0(R26), F20
 	FMOVQ 16(R26), F21
 	FMOVQ 32(R26), F22
-	FMOVQ 416(R26), F24
-	FMOVQ 432(R26), F25
-	FMOVQ 448(R26), F26
+	FMOVQ 448(R26), F24
+	FMOVQ 464(R26), F25
+	FMOVQ 480(R26), F26
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end287
-loop286:
+	BLT end293
+loop292:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
 	WORD $0x4eb8f421 // fmin v1.4s, v1.4s, v24.4s
@@ -8582,14 +8748,14 @@ loop286:
 	WORD $0x6e2bddef // fmul v15.4s, v15.4s, v11.4s
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	SUBS $16, R2, R2
-	BGE loop286
-end287:
+	BGE loop292
+end293:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end289
-loop288:
+	BLT end295
+loop294:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
 	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
@@ -8628,14 +8794,14 @@ loop288:
 	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
 	VST1.P [V12.S4], 16(R0)
 	SUBS $4, R2, R2
-	BGE loop288
-end289:
+	BGE loop294
+end295:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end291
-loop290:
+	BLT end297
+loop296:
 	FMOVS.P 4(R1), F0
 	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
 	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
@@ -8674,8 +8840,8 @@ loop290:
 	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
 	FMOVS.P F12, 4(R0)
 	SUBS $1, R2, R2
-	BGE loop290
-end291:
+	BGE loop296
+end297:
 	ADD $1, R2, R2
 	RET
 
@@ -8690,7 +8856,7 @@ TEXT ·expSumSIMD(SB), NOSPLIT, $64-36
 	FMOVQ 0(R26), F20
 	FMOVQ 16(R26), F21
 	FMOVQ 32(R26), F22
-	FMOVQ 416(R26), F29
+	FMOVQ 448(R26), F29
 	VEOR V24.B16, V24.B16, V24.B16
 	VEOR V25.B16, V25.B16, V25.B16
 	VEOR V26.B16, V26.B16, V26.B16
@@ -8698,8 +8864,8 @@ TEXT ·expSumSIMD(SB), NOSPLIT, $64-36
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end293
-loop292:
+	BLT end299
+loop298:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebcd421 // fsub v1.4s, v1.4s, v28.4s
@@ -8809,18 +8975,18 @@ loop292:
 	WORD $0x4e2ed75a // fadd v26.4s, v26.4s, v14.4s
 	WORD $0x4e2fd77b // fadd v27.4s, v27.4s, v15.4s
 	SUBS $16, R2, R2
-	BGE loop292
-end293:
+	BGE loop298
+end299:
 	ADD $16, R2, R2
-	CBZ R2, end294
+	CBZ R2, end300
 	MOVD $lanes-64(SP), R3
 	VST1.P [V24.S4, V25.S4, V26.S4, V27.S4], 64(R3)
 	MOVD $lanes-64(SP), R3
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end296
-loop295:
+	BLT end302
+loop301:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -8857,14 +9023,14 @@ loop295:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	VST1.P [V30.S4], 16(R3)
 	SUBS $4, R2, R2
-	BGE loop295
-end296:
+	BGE loop301
+end302:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end298
-loop297:
+	BLT end304
+loop303:
 	FMOVS.P 4(R1), F0
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -8901,12 +9067,12 @@ loop297:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	FMOVS.P F30, 4(R3)
 	SUBS $1, R2, R2
-	BGE loop297
-end298:
+	BGE loop303
+end304:
 	ADD $1, R2, R2
 	MOVD $lanes-64(SP), R3
 	VLD1.P 64(R3), [V24.S4, V25.S4, V26.S4, V27.S4]
-end294:
+end300:
 	WORD $0x4e3ad718 // fadd v24.4s, v24.4s, v26.4s
 	WORD $0x4e3bd739 // fadd v25.4s, v25.4s, v27.4s
 	WORD $0x4e39d718 // fadd v24.4s, v24.4s, v25.4s
@@ -8926,7 +9092,7 @@ TEXT ·sumExpSIMD(SB), NOSPLIT, $64-28
 	FMOVQ 0(R26), F20
 	FMOVQ 16(R26), F21
 	FMOVQ 32(R26), F22
-	FMOVQ 416(R26), F29
+	FMOVQ 448(R26), F29
 	VEOR V24.B16, V24.B16, V24.B16
 	VEOR V25.B16, V25.B16, V25.B16
 	VEOR V26.B16, V26.B16, V26.B16
@@ -8934,8 +9100,8 @@ TEXT ·sumExpSIMD(SB), NOSPLIT, $64-28
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end300
-loop299:
+	BLT end306
+loop305:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebcd421 // fsub v1.4s, v1.4s, v28.4s
@@ -9044,18 +9210,18 @@ loop299:
 	WORD $0x4e2ed75a // fadd v26.4s, v26.4s, v14.4s
 	WORD $0x4e2fd77b // fadd v27.4s, v27.4s, v15.4s
 	SUBS $16, R2, R2
-	BGE loop299
-end300:
+	BGE loop305
+end306:
 	ADD $16, R2, R2
-	CBZ R2, end301
+	CBZ R2, end307
 	MOVD $lanes-64(SP), R3
 	VST1.P [V24.S4, V25.S4, V26.S4, V27.S4], 64(R3)
 	MOVD $lanes-64(SP), R3
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end303
-loop302:
+	BLT end309
+loop308:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -9091,14 +9257,14 @@ loop302:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	VST1.P [V30.S4], 16(R3)
 	SUBS $4, R2, R2
-	BGE loop302
-end303:
+	BGE loop308
+end309:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end305
-loop304:
+	BLT end311
+loop310:
 	FMOVS.P 4(R1), F0
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -9134,12 +9300,12 @@ loop304:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	FMOVS.P F30, 4(R3)
 	SUBS $1, R2, R2
-	BGE loop304
-end305:
+	BGE loop310
+end311:
 	ADD $1, R2, R2
 	MOVD $lanes-64(SP), R3
 	VLD1.P 64(R3), [V24.S4, V25.S4, V26.S4, V27.S4]
-end301:
+end307:
 	WORD $0x4e3ad718 // fadd v24.4s, v24.4s, v26.4s
 	WORD $0x4e3bd739 // fadd v25.4s, v25.4s, v27.4s
 	WORD $0x4e39d718 // fadd v24.4s, v24.4s, v25.4s
@@ -9245,54 +9411,64 @@ DATA constants<>+288(SB)/4, $0x40000000
 DATA constants<>+292(SB)/4, $0x40000000
 DATA constants<>+296(SB)/4, $0x40000000
 DATA constants<>+300(SB)/4, $0x40000000
-// 0x1.4p-01
-DATA constants<>+304(SB)/4, $0x3f200000
-DATA constants<>+308(SB)/4, $0x3f200000
-DATA constants<>+312(SB)/4, $0x3f200000
-DATA constants<>+316(SB)/4, $0x3f200000
-// c4
-DATA constants<>+320(SB)/4, $0xbbbaf0e7
-DATA constants<>+324(SB)/4, $0xbbbaf0e7
-DATA constants<>+328(SB)/4, $0xbbbaf0e7
-DATA constants<>+332(SB)/4, $0xbbbaf0e7
-// c3
-DATA constants<>+336(SB)/4, $0x3ca9134e
-DATA constants<>+340(SB)/4, $0x3ca9134e
-DATA constants<>+344(SB)/4, $0x3ca9134e
-DATA constants<>+348(SB)/4, $0x3ca9134e
-// c2
-DATA constants<>+352(SB)/4, $0xbd5c1e2d
-DATA constants<>+356(SB)/4, $0xbd5c1e2d
-DATA constants<>+360(SB)/4, $0xbd5c1e2d
-DATA constants<>+364(SB)/4, $0xbd5c1e2d
-// c1
-DATA constants<>+368(SB)/4, $0x3e088393
-DATA constants<>+372(SB)/4, $0x3e088393
-DATA constants<>+376(SB)/4, $0x3e088393
-DATA constants<>+380(SB)/4, $0x3e088393
-// c0
-DATA constants<>+384(SB)/4, $0xbeaaaa99
-DATA constants<>+388(SB)/4, $0xbeaaaa99
-DATA constants<>+392(SB)/4, $0xbeaaaa99
-DATA constants<>+396(SB)/4, $0xbeaaaa99
+// tanhOne
+DATA constants<>+304(SB)/4, $0x41200000
+DATA constants<>+308(SB)/4, $0x41200000
+DATA constants<>+312(SB)/4, $0x41200000
+DATA constants<>+316(SB)/4, $0x41200000
+// tanhC5
+DATA constants<>+320(SB)/4, $0x3b16d38b
+DATA constants<>+324(SB)/4, $0x3b16d38b
+DATA constants<>+328(SB)/4, $0x3b16d38b
+DATA constants<>+332(SB)/4, $0x3b16d38b
+// tanhC4
+DATA constants<>+336(SB)/4, $0xbc02306c
+DATA constants<>+340(SB)/4, $0xbc02306c
+DATA constants<>+344(SB)/4, $0xbc02306c
+DATA constants<>+348(SB)/4, $0xbc02306c
+// tanhC3
+DATA constants<>+352(SB)/4, $0x3cb004db
+DATA constants<>+356(SB)/4, $0x3cb004db
+DATA constants<>+360(SB)/4, $0x3cb004db
+DATA constants<>+364(SB)/4, $0x3cb004db
+// tanhC2
+DATA constants<>+368(SB)/4, $0xbd5cb11d
+DATA constants<>+372(SB)/4, $0xbd5cb11d
+DATA constants<>+376(SB)/4, $0xbd5cb11d
+DATA constants<>+380(SB)/4, $0xbd5cb11d
+// tanhC1
+DATA constants<>+384(SB)/4, $0x3e0885f2
+DATA constants<>+388(SB)/4, $0x3e0885f2
+DATA constants<>+392(SB)/4, $0x3e0885f2
+DATA constants<>+396(SB)/4, $0x3e0885f2
+// tanhC0
+DATA constants<>+400(SB)/4, $0xbeaaaa9e
+DATA constants<>+404(SB)/4, $0xbeaaaa9e
+DATA constants<>+408(SB)/4, $0xbeaaaa9e
+DATA constants<>+412(SB)/4, $0xbeaaaa9e
+// tanhC6
+DATA constants<>+416(SB)/4, $0xb9bbf662
+DATA constants<>+420(SB)/4, $0xb9bbf662
+DATA constants<>+424(SB)/4, $0xb9bbf662
+DATA constants<>+428(SB)/4, $0xb9bbf662
 // lanes
-DATA constants<>+400(SB)/4, $0x00000000
-DATA constants<>+404(SB)/4, $0x00000001
-DATA constants<>+408(SB)/4, $0x00000002
-DATA constants<>+412(SB)/4, $0x00000003
+DATA constants<>+432(SB)/4, $0x00000000
+DATA constants<>+436(SB)/4, $0x00000001
+DATA constants<>+440(SB)/4, $0x00000002
+DATA constants<>+444(SB)/4, $0x00000003
 // 0x1.64p+06
-DATA constants<>+416(SB)/4, $0x42b20000
-DATA constants<>+420(SB)/4, $0x42b20000
-DATA constants<>+424(SB)/4, $0x42b20000
-DATA constants<>+428(SB)/4, $0x42b20000
+DATA constants<>+448(SB)/4, $0x42b20000
+DATA constants<>+452(SB)/4, $0x42b20000
+DATA constants<>+456(SB)/4, $0x42b20000
+DATA constants<>+460(SB)/4, $0x42b20000
 // -0x1.ap+06
-DATA constants<>+432(SB)/4, $0xc2d00000
-DATA constants<>+436(SB)/4, $0xc2d00000
-DATA constants<>+440(SB)/4, $0xc2d00000
-DATA constants<>+444(SB)/4, $0xc2d00000
+DATA constants<>+464(SB)/4, $0xc2d00000
+DATA constants<>+468(SB)/4, $0xc2d00000
+DATA constants<>+472(SB)/4, $0xc2d00000
+DATA constants<>+476(SB)/4, $0xc2d00000
 // 127
-DATA constants<>+448(SB)/4, $0x0000007f
-DATA constants<>+452(SB)/4, $0x0000007f
-DATA constants<>+456(SB)/4, $0x0000007f
-DATA constants<>+460(SB)/4, $0x0000007f
-GLOBL constants<>(SB), RODATA|NOPTR, $464
+DATA constants<>+480(SB)/4, $0x0000007f
+DATA constants<>+484(SB)/4, $0x0000007f
+DATA constants<>+488(SB)/4, $0x0000007f
+DATA constants<>+492(SB)/4, $0x0000007f
+GLOBL constants<>(SB), RODATA|NOPTR, $496

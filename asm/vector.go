@@ -77,31 +77,6 @@ func (p *program) mergeSums() {
 	p.Ret()
 }
 
-func (p *program) softcap() {
-	const at, n = R0, R1
-	const c = Vec(31)
-	r := tanhRegs{x: from(0, 2), a: from(2, 2), z: from(4, 2), y: from(6, 2), e: expAt(from(8, 2), 10, 18), one: 21, two: 22, cut: 23, sign: 24}
-	p.kernel("softcapSIMD", 0, "s n c:float32", "")
-	p.arg("s", at)
-	p.arg("n", n)
-	p.floatArg("c", c)
-	p.loadTable()
-	p.expConstants(r.e)
-	p.constant(r.one, p.float(1))
-	p.constant(r.two, p.float(2))
-	p.constant(r.cut, p.float(p.values.Get("tanhCut")))
-	p.constant(r.sign, p.words("−0", bitsSign, bitsSign, bitsSign, bitsSign))
-	p.each(n, 2, func(s span) {
-		p.load(s, r.x, at)
-		p.tanh(r.of(s))
-		for _, x := range s.of(r.x) {
-			p.Fmul(x, x, c)
-		}
-		p.storeNext(s, r.x, at)
-	})
-	p.Ret()
-}
-
 func (p *program) alibi() {
 	const at, n, first, step = R0, R1, R2, R3
 	const slope, distance, by, f = Vec(16), Vec(17), Vec(18), Vec(19)

@@ -5,6 +5,7 @@ import (
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
 
 	"github.com/seed-1415985d/attn/internal/constants"
 )
@@ -48,6 +49,25 @@ func u32(x uint32) Mem {
 		broadcasts[x] = m
 	}
 	return m
+}
+
+// constant loads a vector constant.
+func constant(m Mem) reg.VecVirtual {
+	c := YMM()
+	VMOVUPS(m, c)
+	return c
+}
+
+// withConstant runs step for n vectors, with a constant that several of them take
+// from a register: CPUs load no more vectors at a time than they multiply.
+func withConstant(m Mem, n int, step func(c Op, i int)) {
+	var c Op = m
+	if n > 1 {
+		c = constant(m)
+	}
+	for i := range n {
+		step(c, i)
+	}
 }
 
 func hex(x uint32) string {

@@ -6,18 +6,19 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// expReduced: x is replaced by r = x − n·ln 2; afterwards p = exp(r) by the
-// polynomial and t = n + expBias.
-func expReduced(x, t, p reg.VecVirtual) {
-	n := YMM()
-	VMOVUPS(value("log2E"), t)
-	VFMADD213PS(value("expBias"), x, t) // t = x·log₂e + bias
-	VSUBPS(value("expBias"), t, n)
-	VFNMADD231PS(value("ln2Hi"), n, x)
-	VFNMADD231PS(value("ln2Lo"), n, x)
-	VMOVUPS(value("expC6"), p)
+// expReduced replaces each x by r = x − n·ln 2; afterwards p = exp(r) by the
+// polynomial and t = n + expBias. The vectors go together, step by step, because
+// each step waits for the one before it.
+func expReduced(x, t, p []reg.VecVirtual) {
+	withConstant(value("log2E"), len(x), func(c Op, i int) { VMOVUPS(c, t[i]) })
+	withConstant(value("expBias"), len(x), func(c Op, i int) { VFMADD213PS(c, x[i], t[i]) }) // x·log₂e + bias
+	withConstant(value("expBias"), len(x), func(c Op, i int) { VSUBPS(c, t[i], p[i]) })      // n
+	for _, name := range []string{"ln2Hi", "ln2Lo"} {
+		withConstant(value(name), len(x), func(c Op, i int) { VFNMADD231PS(c, p[i], x[i]) })
+	}
+	withConstant(value("expC6"), len(x), func(c Op, i int) { VMOVUPS(c, p[i]) })
 	for _, c := range []Mem{value("expC5"), value("expC4"), value("expC3"), value("expC2"), f32(1), f32(1)} {
-		VFMADD213PS(c, x, p)
+		withConstant(c, len(x), func(c Op, i int) { VFMADD213PS(c, x[i], p[i]) })
 	}
 }
 
@@ -25,57 +26,10 @@ func expReduced(x, t, p reg.VecVirtual) {
 func expFlush(x reg.VecVirtual) reg.VecVirtual {
 	t, p, keep := YMM(), YMM(), YMM()
 	VCMPPS(Imm(notLess), value("expMin"), x, keep)
-	expReduced(x, t, p)
+	expReduced([]reg.VecVirtual{x}, []reg.VecVirtual{t}, []reg.VecVirtual{p})
 	VPSLLD(Imm(23), t, t) // 2ⁿ
 	VMULPS(t, p, p)
 	VANDPS(keep, p, p)
-	return p
-}
-
-// expGroup computes exp(−y) for expWidth vectors at once, y ≥ 0 or NaN. It has the
-// bits of expFlush(−y): negation is exact, so it goes into the constants.
-type expGroup struct{ bias, log2E, one reg.VecVirtual }
-
-func newExpGroup() *expGroup {
-	e := &expGroup{bias: YMM(), log2E: YMM(), one: YMM()}
-	VMOVUPS(value("expBias"), e.bias)
-	VMOVUPS(f32(-elementary.Get("log2E")), e.log2E)
-	VMOVUPS(f32(1), e.one)
-	return e
-}
-
-// emit returns exp(−y) and uses up y.
-func (e *expGroup) emit(y [expWidth]reg.VecVirtual) (p [expWidth]reg.VecVirtual) {
-	var keep, t [expWidth]reg.VecVirtual
-	each := func(f func(i int)) {
-		for i := range y {
-			f(i)
-		}
-	}
-	each(func(i int) {
-		keep[i], t[i], p[i] = YMM(), YMM(), YMM()
-		VCMPPS(Imm(notGreater), f32(-elementary.Get("expMin")), y[i], keep[i])
-	})
-	each(func(i int) {
-		VMOVAPS(y[i], t[i])
-		VFMADD213PS(e.bias, e.log2E, t[i]) // t = −y·log₂e + bias
-	})
-	each(func(i int) { VSUBPS(e.bias, t[i], p[i]) })               // n
-	each(func(i int) { VFNMSUB231PS(value("ln2Hi"), p[i], y[i]) }) // r = −n·ln2Hi − y
-	each(func(i int) { VFNMADD231PS(value("ln2Lo"), p[i], y[i]) }) // r = r − n·ln2Lo
-	each(func(i int) {
-		VMOVUPS(value("expC6"), p[i])
-		VFMADD213PS(value("expC5"), y[i], p[i])
-	})
-	each(func(i int) { VPSLLD(Imm(23), t[i], t[i]) }) // 2ⁿ
-	for _, c := range []Mem{value("expC4"), value("expC3"), value("expC2")} {
-		each(func(i int) { VFMADD213PS(c, y[i], p[i]) })
-	}
-	for range 2 {
-		each(func(i int) { VFMADD213PS(e.one, y[i], p[i]) })
-	}
-	each(func(i int) { VMULPS(t[i], p[i], p[i]) })
-	each(func(i int) { VANDPS(keep[i], p[i], p[i]) })
 	return p
 }
 
@@ -87,7 +41,7 @@ func expFull(x reg.VecVirtual) reg.VecVirtual {
 	VMAXPS(x, lo, x) // the second operand, here x, wins if it is NaN
 	VMOVUPS(value("expInf"), hi)
 	VMINPS(x, hi, x)
-	expReduced(x, t, p)
+	expReduced([]reg.VecVirtual{x}, []reg.VecVirtual{t}, []reg.VecVirtual{p})
 	VPSUBD(value("expBias"), t, t) // n
 	VPSRAD(Imm(1), t, h)
 	VPSUBD(h, t, t)
@@ -97,38 +51,6 @@ func expFull(x reg.VecVirtual) reg.VecVirtual {
 		VMULPS(n, p, p)
 	}
 	return p
-}
-
-// tanh returns tanh(x). x is used up.
-func tanh(x reg.VecVirtual) reg.VecVirtual {
-	a, y, small := YMM(), YMM(), YMM()
-	VANDPS(u32(bitsAbs), x, a)
-	VXORPS(a, x, x) // the sign
-
-	Comment("|x| ≥ 0.625: 1 − 2e/(1+e), e = exp(−2|x|)")
-	m := YMM()
-	VMULPS(f32(-2), a, m)
-	e := expFlush(m)
-	d := YMM()
-	VADDPS(f32(1), e, d)
-	VDIVPS(d, e, e)
-	VMOVUPS(f32(-2), y)
-	VFMADD213PS(f32(1), e, y)
-
-	Comment("|x| < 0.625: x + x³·P(x²)")
-	z, p := YMM(), YMM()
-	VMULPS(a, a, z)
-	VMOVUPS(value("c4"), p)
-	for _, c := range []Mem{value("c3"), value("c2"), value("c1"), value("c0")} {
-		VFMADD213PS(c, z, p)
-	}
-	VMULPS(a, z, z)
-	VFMADD213PS(a, z, p)
-
-	VCMPPS(Imm(lessThan), value("tanhCut"), a, small)
-	VBLENDVPS(small, p, y, y)
-	VORPS(x, y, y)
-	return y
 }
 
 // Predicates of VCMPPS, all of them quiet.

@@ -45,6 +45,15 @@ func tailMask(n reg.GPVirtual) reg.VecVirtual {
 	return mask
 }
 
+// vectors returns n new registers.
+func vectors(n int) []reg.VecVirtual {
+	v := make([]reg.VecVirtual, n)
+	for i := range v {
+		v[i] = YMM()
+	}
+	return v
+}
+
 func load(m Mem, mask reg.VecVirtual, v reg.VecVirtual) {
 	if mask == nil {
 		VMOVUPS(m, v)
@@ -173,19 +182,6 @@ func mergeSumsKernel() {
 			ADDQ(imm(vector), p)
 		}
 	})
-	finish()
-}
-
-func softcapKernel() {
-	TEXT("softcapSIMD", 4, "func(s *float32, n int, c float32)")
-	s, n, c := param("s"), param("n"), broadcastParam("c")
-	eachVector(n, func(mask reg.VecVirtual) {
-		v := YMM()
-		load(Mem{Base: s}, mask, v)
-		y := tanh(v)
-		VMULPS(c, y, y)
-		store(y, mask, Mem{Base: s})
-	}, func() { ADDQ(imm(vector), s) })
 	finish()
 }
 

@@ -8,28 +8,38 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// softmaxProgram emits the online-softmax step in three loops. Within each the
-// rows are independent of one another, so that the long chains of one row (fold,
+// softmaxProgram emits the online-softmax step in four loops over the rows. Within each
+// the rows are independent of one another, so that the long chains of one (fold,
 // exp) run beside those of the next.
 type softmaxProgram struct {
 	masked                  bool
 	s, m, l, alpha, live, n reg.GPVirtual
 	dead                    reg.GPVirtual
+
+	// For the choice of exp, if not masked:
+	least reg.VecVirtual // the least negative score, as unsigned bits
+	most  reg.VecVirtual // the largest maximum
 }
 
 func softmaxKernel(masked bool) {
+	const growsStack = 0 // the frame is too large to go without a check
 	if masked {
-		TEXT("softmaxMaskedSIMD", 4, "func(s, m, l, alpha *float32, live *uint64, rows int) (dead bool)")
+		TEXT("softmaxMaskedSIMD", growsStack, "func(s, m, l, alpha *float32, live *uint64, rows int) (dead bool)")
 	} else {
-		TEXT("softmaxSIMD", 4, "func(s, m, l, alpha *float32, rows int) (dead bool)")
+		TEXT("softmaxSIMD", growsStack, "func(s, m, l, alpha *float32, rows int) (dead bool)")
 	}
 	k := softmaxProgram{masked: masked, dead: GP64()}
+	slots := AllocLocal(softmaxRows * vector) // the lanes of each row's sum
 	k.maxima()
 	k.factors()
-	k.weights()
+	k.weights(slots)
+	k.sums(slots)
 	Store(k.dead.As8(), ReturnIndex(0))
 	finish()
 }
+
+// softmaxRows is the most rows of one call.
+const softmaxRows = 48
 
 // load takes the row pointers from the arguments again, for the next loop.
 func (k *softmaxProgram) load(names ...string) {
@@ -52,10 +62,18 @@ func (k *softmaxProgram) load(names ...string) {
 	}
 }
 
-// keep has ones in the lanes of vector v of the row whose keys are live.
-func (k *softmaxProgram) keep(v int) reg.VecVirtual {
+// nextRows moves on by n rows of scores and the masks that belong to them.
+func (k *softmaxProgram) nextRows(n int) {
+	ADDQ(imm(n*blockBytes), k.s)
+	if k.masked {
+		ADDQ(imm(n*8), k.live)
+	}
+}
+
+// keep has ones in the lanes of vector v of a row whose keys are live.
+func (k *softmaxProgram) keep(row, v int) reg.VecVirtual {
 	keep := YMM()
-	VPBROADCASTB(Mem{Base: k.live, Disp: v}, keep)
+	VPBROADCASTB(Mem{Base: k.live, Disp: row*8 + v}, keep)
 	VPAND(bitOfLane(), keep, keep)
 	VPCMPEQD(bitOfLane(), keep, keep)
 	return keep
@@ -67,29 +85,52 @@ func (k *softmaxProgram) maxima() {
 	k.load("s", "alpha", "rows")
 	floor := YMM()
 	VMOVUPS(u32(bitsNegInf), floor)
+	k.least = YMM()
+	VPXOR(k.least, k.least, k.least)
+	SUBQ(imm(lanes), k.n)
+	JL(LabelRef("maxRest"))
+	Label("maxRows")
+	tops := foldRows(VMAXPS, func(r int) reg.VecVirtual { return k.maximum(r, floor) })
+	VMOVUPS(tops, Mem{Base: k.alpha})
+	k.nextRows(lanes)
+	ADDQ(imm(vector), k.alpha)
+	SUBQ(imm(lanes), k.n)
+	JGE(LabelRef("maxRows"))
+	Label("maxRest")
+	ADDQ(imm(lanes), k.n)
+	JE(LabelRef("maxEnd"))
 	Label("maxRow")
+	VMOVSS(foldMax(k.maximum(0, floor)).AsX(), Mem{Base: k.alpha})
+	k.nextRows(1)
+	ADDQ(Imm(4), k.alpha)
+	DECQ(k.n)
+	JNE(LabelRef("maxRow"))
+	Label("maxEnd")
+}
+
+// maximum is the largest live score of a row, in some lane. As unsigned integers,
+// negative numbers are above positive ones, and the larger the further below zero.
+func (k *softmaxProgram) maximum(row int, floor reg.VecVirtual) reg.VecVirtual {
 	top := [2]reg.VecVirtual{YMM(), YMM()}
 	for v := range block / lanes {
-		x := YMM()
-		VMOVUPS(Mem{Base: k.s, Disp: v * vector}, x)
-		if k.masked {
-			VBLENDVPS(k.keep(v), x, floor, x)
-		}
+		x := Mem{Base: k.s, Disp: row*blockBytes + v*vector}
 		last := top[v%2]
 		if v < 2 {
 			last = floor
 		}
-		VMAXPS(last, x, top[v%2]) // the old maximum wins if x is NaN
+		if !k.masked {
+			loaded := YMM()
+			VMOVUPS(x, loaded)
+			VMAXPS(last, loaded, top[v%2]) // the old maximum wins if the score is NaN
+			VPMAXUD(loaded, k.least, k.least)
+			continue
+		}
+		keep := k.keep(row, v)
+		VBLENDVPS(keep, x, floor, keep)
+		VMAXPS(last, keep, top[v%2])
 	}
 	VMAXPS(top[1], top[0], top[0])
-	VMOVSS(foldMax(top[0]).AsX(), Mem{Base: k.alpha})
-	ADDQ(imm(blockBytes), k.s)
-	ADDQ(Imm(4), k.alpha)
-	if k.masked {
-		ADDQ(Imm(8), k.live)
-	}
-	DECQ(k.n)
-	JNE(LabelRef("maxRow"))
+	return top[0]
 }
 
 // factors moves the maxima on, for 8 rows at a time.
@@ -97,6 +138,8 @@ func (k *softmaxProgram) factors() {
 	Comment("m' = max(m, alpha), alpha = exp(m − m')")
 	k.load("m", "alpha", "rows")
 	XORQ(k.dead, k.dead)
+	k.most = YMM()
+	VMOVUPS(u32(bitsNegInf), k.most)
 	eachVector(k.n, func(mask reg.VecVirtual) {
 		old, x := YMM(), YMM()
 		load(Mem{Base: k.m}, mask, old)
@@ -111,6 +154,7 @@ func (k *softmaxProgram) factors() {
 		store(top, mask, Mem{Base: k.m})
 		VSUBPS(base, old, old)
 		store(expFlush(old), mask, Mem{Base: k.alpha})
+		VMAXPS(top, k.most, k.most)
 	}, func() {
 		ADDQ(imm(vector), k.m)
 		ADDQ(imm(vector), k.alpha)
@@ -119,99 +163,125 @@ func (k *softmaxProgram) factors() {
 	SETNE(k.dead.As8())
 }
 
-// expWidth vectors go through exp together, step by step: each step's results
-// are needed a full round later, which hides the latency of FMA. With more there
-// would be no registers left for constants.
-const expWidth = 2
+// weights replaces the scores by exp(s − m') and leaves the lanes of their sums in slots.
+func (k *softmaxProgram) weights(slots Mem) {
+	Comment("p_j = exp(s_j − m')")
+	if k.masked {
+		k.weightRows("weights", slots, &expRow{})
+		return
+	}
+	spread, limit := k.spread(), XMM()
+	VMOVSS(f32(plainRange), limit)
+	VUCOMISS(spread, limit)
+	JA(LabelRef("plain")) // not if spread is NaN
+	k.weightRows("careful", slots, &expRow{})
+	JMP(LabelRef("weighed"))
+	Label("plain")
+	k.weightRows("plainRow", slots, &expRow{plain: true})
+	Label("weighed")
+}
 
-// weights replaces the scores by exp(s − m') and moves the sums on. The fold of
-// a row's sum is a long chain at the end of a long row: it would fill the
-// processor's window with waiting instructions, so it runs within the next row.
-func (k *softmaxProgram) weights() {
-	Comment("p_j = exp(s_j − m'), l = FMA(l, alpha, Σp)")
-	k.load("s", "m", "l", "alpha", "rows")
-	e := newExpGroup()
-	last := GP64() // the row before has a sum to fold
-	XORQ(last, last)
-	sums := YMM() // of the row before
-	VXORPS(sums, sums, sums)
-	Label("expRow")
+// spread is the largest maximum less the least score, an upper bound of all m' − s.
+func (k *softmaxProgram) spread() reg.Register {
+	least, part := k.least.AsX(), XMM()
+	VEXTRACTI128(Imm(1), k.least, part)
+	VPMAXUD(part, least, least)
+	VPSHUFD(Imm(0x4e), least, part)
+	VPMAXUD(part, least, least)
+	VPSHUFD(Imm(0xb1), least, part)
+	VPMAXUD(part, least, least)
+	VXORPS(part, part, part)
+	VMINSS(least, part, least) // 0 if no score is negative; NaN stays
+	most := foldMax(k.most).AsX()
+	VSUBSS(least, most, most)
+	return most
+}
+
+func (k *softmaxProgram) weightRows(name string, slots Mem, e *expRow) {
+	k.load("s", "m", "rows")
+	slot := GP64()
+	LEAQ(slots, slot)
+	e.constants()
+	Label(name)
 	base, dead := YMM(), YMM()
 	VBROADCASTSS(Mem{Base: k.m}, base)
 	VCMPPS(Imm(equal), u32(bitsNegInf), base, dead)
 	VANDNPS(base, dead, base)
 	sum := [2]reg.VecVirtual{YMM(), YMM()}
-	if k.masked {
-		VXORPS(sum[0], sum[0], sum[0])
-		VXORPS(sum[1], sum[1], sum[1])
+	score := func(v int) Mem { return Mem{Base: k.s, Disp: v * vector} }
+	e.load = func(v int) reg.VecVirtual {
+		y := YMM()
+		VSUBPS(score(v), base, y) // m' − s ≥ 0
+		return y
 	}
-	for v := 0; v < block/lanes; v += expWidth {
-		k.weightGroup(e, v, base, sum)
-		if v == expWidth {
-			TESTQ(last, last)
-			JE(LabelRef("expFirst"))
-			k.sumRow(sums)
-			Label("expFirst")
+	e.store = func(v int, p reg.VecVirtual) {
+		VMOVUPS(p, score(v))
+		if v < 2 {
+			VMOVAPS(p, sum[v])
+		} else {
+			VADDPS(p, sum[v%2], sum[v%2])
 		}
 	}
-	VADDPS(sum[1], sum[0], sums)
-	MOVQ(U32(1), last)
-	ADDQ(imm(blockBytes), k.s)
-	ADDQ(Imm(4), k.m)
 	if k.masked {
-		ADDQ(Imm(8), k.live)
+		k.maskedRow(e, score, sum)
+	} else {
+		e.emit(0, block/lanes)
 	}
+	VADDPS(sum[1], sum[0], sum[0])
+	VMOVUPS(sum[0], Mem{Base: slot})
+	ADDQ(imm(vector), slot)
+	ADDQ(Imm(4), k.m)
+	k.nextRows(1)
 	DECQ(k.n)
-	JNE(LabelRef("expRow"))
-	k.sumRow(sums)
+	JNE(LabelRef(name))
 }
 
-// sumRow is l = FMA(l, alpha, Σp), on to the next row.
-func (k *softmaxProgram) sumRow(sums reg.VecVirtual) {
-	total := foldAdd(sums).AsX()
-	l := XMM()
-	VMOVSS(Mem{Base: k.l}, l)
-	VFMADD132SS(Mem{Base: k.alpha}, total, l)
-	VMOVSS(l, Mem{Base: k.l})
-	ADDQ(Imm(4), k.l)
-	ADDQ(Imm(4), k.alpha)
-}
-
-// weightGroup computes expWidth vectors of weights from vector v on, −0 for
-// keys that are not live, and adds them to the row's sums.
-func (k *softmaxProgram) weightGroup(e *expGroup, v int, base reg.VecVirtual, sum [2]reg.VecVirtual) {
-	some, done := fmt.Sprintf("someLive%d", v), fmt.Sprintf("noneLive%d", v)
-	if k.masked {
+// maskedRow computes weights where keys are live, and −0 elsewhere.
+func (k *softmaxProgram) maskedRow(e *expRow, score func(v int) Mem, sum [2]reg.VecVirtual) {
+	VXORPS(sum[0], sum[0], sum[0])
+	VXORPS(sum[1], sum[1], sum[1])
+	e.store = func(v int, p reg.VecVirtual) {
+		gone := YMM()
+		VMOVUPS(u32(bitsSign), gone)
+		VBLENDVPS(k.keep(0, v), p, gone, p)
+		VMOVUPS(p, score(v))
+		VADDPS(p, sum[v%2], sum[v%2])
+	}
+	for v := 0; v < block/lanes; v += 2 {
+		some, done := fmt.Sprintf("someLive%d", v), fmt.Sprintf("noneLive%d", v)
 		CMPW(Mem{Base: k.live, Disp: v}, Imm(0)) // the bits of two vectors
 		JNE(LabelRef(some))
 		gone := YMM()
 		VMOVUPS(u32(bitsSign), gone)
-		for i := range expWidth {
-			VMOVUPS(gone, Mem{Base: k.s, Disp: (v + i) * vector})
-		}
+		VMOVUPS(gone, score(v))
+		VMOVUPS(gone, score(v+1))
 		JMP(LabelRef(done))
 		Label(some)
-	}
-	var y [expWidth]reg.VecVirtual
-	for i := range y {
-		y[i] = YMM()
-		VSUBPS(Mem{Base: k.s, Disp: (v + i) * vector}, base, y[i]) // m' − s ≥ 0
-	}
-	p := e.emit(y)
-	for i, p := range p {
-		if k.masked {
-			gone := YMM()
-			VMOVUPS(u32(bitsSign), gone)
-			VBLENDVPS(k.keep(v+i), p, gone, p)
-		}
-		VMOVUPS(p, Mem{Base: k.s, Disp: (v + i) * vector})
-		if v == 0 && !k.masked {
-			VMOVAPS(p, sum[i])
-		} else {
-			VADDPS(p, sum[i], sum[i])
-		}
-	}
-	if k.masked {
+		e.emit(v, 2)
 		Label(done)
 	}
+}
+
+// sums is l = FMA(l, alpha, Σp), 8 rows at a time.
+func (k *softmaxProgram) sums(slots Mem) {
+	Comment("l = FMA(l, alpha, Σp)")
+	k.load("l", "alpha", "rows")
+	slot := GP64()
+	LEAQ(slots, slot)
+	eachVector(k.n, func(mask reg.VecVirtual) {
+		total := foldRows(VADDPS, func(r int) reg.VecVirtual {
+			v := YMM()
+			VMOVUPS(Mem{Base: slot, Disp: r * vector}, v)
+			return v
+		})
+		l, alpha := YMM(), YMM()
+		load(Mem{Base: k.l}, mask, l)
+		load(Mem{Base: k.alpha}, mask, alpha)
+		VFMADD213PS(total, alpha, l)
+		store(l, mask, Mem{Base: k.l})
+	}, func() {
+		ADDQ(imm(8*vector), slot)
+		ADDQ(imm(vector), k.l)
+		ADDQ(imm(vector), k.alpha)
+	})
 }

@@ -107,7 +107,6 @@ func TestNative(t *testing.T) {
 		want string
 	}{
 		{func(a *Asm) { a.Fmla(1, 2, 3) }, "VFMLA V3.S4, V2.S4, V1.S4"},
-		{func(a *Asm) { a.Fmls(1, 2, 3) }, "VFMLS V3.S4, V2.S4, V1.S4"},
 		{func(a *Asm) { a.Trn2D(1, 2, 3) }, "VTRN2 V3.D2, V2.D2, V1.D2"},
 		{func(a *Asm) { a.Bsl(1, 2, 3) }, "VBSL V3.B16, V2.B16, V1.B16"},
 		{func(a *Asm) { a.Ld1Post([]Vec{4, 5}, R3) }, "VLD1.P 32(R3), [V4.S4, V5.S4]"},
