@@ -43,7 +43,7 @@ func fuzzKernel(f *testing.F, name string) {
 }
 
 // pickFew draws sizes of which most are tiny, so that the fuzzer tries many
-// calls: of four calls one has a size that spans several tiles, and of some
+// calls: of four calls one may have a size that spans several tiles, and of some
 // hundreds one has nothing but such sizes.
 func (k *kernelTest) pickFew(c *trial, n []int) {
 	for i := range n {

@@ -1,7 +1,7 @@
 package attn
 
-// A stock is values of every distribution, drawn once. To copy from it costs a
-// fuzz target a hundredth of what drawing each element does, and the fuzzer
+// A stock is values of every distribution, drawn once. To copy from it takes a
+// fuzz target far less time than to draw each element, and the fuzzer
 // still decides where it is copied from and on some elements one by one.
 type stock struct {
 	values  [distributions][]float32
