@@ -125,8 +125,10 @@ func (w *scratch) attend(p *plan, c *chunk) {
 	w.finish(p, c, lo, hi)
 }
 
-// loadQueries scales the queries of the chunk once for all keys.
+// loadQueries scales the queries of the chunk once for all keys, and finds their
+// rows in the bias or mask.
 func (w *scratch) loadQueries(p *plan, c *chunk) {
+	w.locatePairs(p, c)
 	if p.group == 1 && p.q.SL == p.d { // one run of memory
 		at := p.q.offset(c.b, c.kv, c.row)
 		scale(w.q, p.q.Data[at:at+c.rows*p.d], p.scale)
@@ -172,15 +174,13 @@ func (w *scratch) finish(p *plan, c *chunk, lo, hi int) {
 	if p.sinks != nil {
 		w.mergeSinks(p, c)
 	}
-	total := &w.total
-	for r := range c.rows {
+	total, step := &w.total, 1
+	if p.group == 1 {
+		step = c.rows // they follow each other in dst, too
+	}
+	for r := 0; r < c.rows; r += step {
 		h, i := p.locate(c.kv, c.row+r)
-		dst := p.dst.row(c.b, h, i)
-		if total.l[r] == 0 {
-			clear(dst) // no live key
-			continue
-		}
-		scale(dst, total.o[r*p.oStride():][:p.dv], 1/total.l[r])
+		normalize(p.dst.Data[p.dst.offset(c.b, h, i):], total.o[r*p.oStride():], total.l[r:], step, p.dv, p.dst.SL, p.oStride())
 	}
 	if p.weights.Data != nil {
 		w.writeWeights(p, c, lo, hi)

@@ -112,6 +112,43 @@ func BenchmarkOptions(b *testing.B) {
 	}
 }
 
+// BenchmarkPairs shows what masks and biases cost that have an element for each score.
+func BenchmarkPairs(b *testing.B) {
+	for _, s := range []benchShape{
+		{"prefill/d=64", shape{1, 2, 1, 1024, 1024, 64, 64}, Full, 1},
+		{"causal/d=64", shape{1, 2, 1, 1024, 1024, 64, 64}, TopLeft, 0.5},
+		{"grouped/d=64", shape{1, 2, 4, 512, 512, 64, 64}, Full, 1},
+		{"ragged/d=64", shape{1, 2, 1, 1023, 1023, 64, 64}, Full, 1},
+	} {
+		h, r := s.kvh*s.group, random(s.name)
+		bias := tensor(r, normal, 1, h, s.lq, s.lk)
+		some := tensor(r, normal, 1, h, s.lq, s.lk)
+		mask, all := BHLD(make([]bool, len(bias.Data)), 1, h, s.lq, s.lk), BHLD(make([]bool, len(bias.Data)), 1, h, s.lq, s.lk)
+		for i := range bias.Data {
+			mask.Data[i], all.Data[i] = r.IntN(7) != 0, true
+			if r.IntN(7) == 0 {
+				some.Data[i] = negInf
+			}
+		}
+		for _, o := range []struct {
+			name string
+			opt  Options
+		}{
+			{"none", Options{}},
+			{"bias", Options{Bias: &bias}},
+			{"bias_with_inf", Options{Bias: &some}},
+			{"mask", Options{Mask: &mask}},
+			{"mask_all_true", Options{Mask: &all}},
+		} {
+			b.Run(s.name+"/"+o.name, func(b *testing.B) {
+				p := s.problem()
+				o.opt.Causal = s.causal
+				s.run(b, p, func(dst Tensor) error { return Attend(dst, p.q, p.k, p.v, &o.opt) })
+			})
+		}
+	}
+}
+
 // The passes alone, on operands in the L1 cache.
 func BenchmarkKernel(b *testing.B) {
 	for _, d := range []int{64, 128} {

@@ -69,13 +69,14 @@ func (w *scratch) loadKeys(p *plan, c *chunk, b *block) (k []float32, stride int
 }
 
 // loadValues packs the values under the same conditions. Whole vectors can be
-// read where they are. It returns values from the block's first key on and their layout.
+// read where they are, which pays for more rows if rows of values are close
+// together. It returns values from the block's first key on and their layout.
 func (w *scratch) loadValues(p *plan, c *chunk, b *block) ([]float32, values) {
 	layout := values{cols: roundUp(p.dv, 8), stride: panel, panelStride: Block * panel}
 	if p.cache != nil {
 		return p.cache.blockValues(c.b, c.kv, b.first), layout
 	}
-	if c.rows <= rawRows && p.dv%8 == 0 {
+	if (c.rows <= rawRows || c.rows <= denseRows && p.v.SL <= denseStride) && p.dv%8 == 0 {
 		layout.stride, layout.panelStride = p.v.SL, panel
 		return p.v.Data[p.v.offset(c.b, c.kv, b.first):], layout
 	}
@@ -170,23 +171,6 @@ func (w *scratch) tile(p *plan, c *chunk, st *state, b *block, t *tile) {
 // pairwise reports whether single pairs of query and key may be masked.
 func (p *plan) pairwise() bool { return p.mask.Data != nil || p.bias.Data != nil }
 
-// scorePanels is score with requests for the bias and the mask in between:
-// short runs of rows that lie far apart, which the processor does not foresee.
-// All at once would be more than it can have under way.
-func (w *scratch) scorePanels(p *plan, c *chunk, b *block, t *tile, q []float32) {
-	i := c.row + t.row
-	for from := t.lo / panel * panel; from < t.hi; from += panel {
-		first, n := max(from, t.lo), min(from+panel, t.hi)-max(from, t.lo)
-		if p.bias.Data != nil {
-			prefetch(p.bias.Data[p.bias.offset(c.b, c.kv, i)+b.first+first:], p.bias.SL, t.rows, n)
-		}
-		if p.mask.Data != nil && from <= t.lo { // 64 of them are one cache line
-			prefetch(p.mask.Data[p.mask.offset(c.b, c.kv, i)+b.first+t.lo:], p.mask.SL, t.rows, t.hi-t.lo)
-		}
-		score(w.s[from:], q, b.k[from*p.d:], t.rows, p.d, 1)
-	}
-}
-
 // scores leaves the tile's scores in w.s: q·k, then softcap, bias and ALiBi
 // where asked for. It reports whether every row sees every key of the block; if
 // not, the keys that a row sees have their bits set in w.live.
@@ -199,8 +183,9 @@ func (w *scratch) scores(p *plan, c *chunk, b *block, t *tile) (full bool) {
 	if p.softcap > 0 {
 		w.softcap(p.softcap, t)
 	}
+	every := ^uint64(0)
 	if p.bias.Data != nil {
-		w.addBias(p, c, b, t)
+		every = w.addBias(p, c, b, t)
 	}
 	if p.slopes != nil {
 		for r := range t.rows {
@@ -209,9 +194,9 @@ func (w *scratch) scores(p *plan, c *chunk, b *block, t *tile) (full bool) {
 		}
 	}
 	if p.mask.Data != nil {
-		w.maskKeys(p, c, b, t)
+		every = w.maskKeys(p, c, b, t)
 	}
-	return full && (!p.pairwise() || w.allLive(t))
+	return full && every == ^uint64(0)
 }
 
 // softcap caps the tile's scores: at once where they are side by side.
@@ -228,66 +213,62 @@ func (w *scratch) softcap(c float32, t *tile) {
 // products leaves q·k in w.s.
 func (w *scratch) products(p *plan, c *chunk, b *block, t *tile) {
 	q := w.q[t.row*p.d:]
-	switch {
-	case b.kStride > 0:
+	if b.kStride > 0 {
 		scoreRows(w.s[t.lo:], q, b.k[t.lo*b.kStride:], t.rows, p.d, b.kStride, t.hi-t.lo)
-	case p.pairwise() && p.group == 1:
-		w.scorePanels(p, c, b, t, q)
-	default:
-		from := t.lo / panel * panel
-		score(w.s[from:], q, b.k[from*p.d:], t.rows, p.d, (t.hi-from+panel-1)/panel)
+		return
 	}
+	from := t.lo / panel * panel
+	s, k, panels := w.s[from:], b.k[from*p.d:], (t.hi-from+panel-1)/panel
+	if len(w.ahead) == 0 {
+		score(s, q, k, t.rows, p.d, panels)
+		return
+	}
+	next := w.pairsAhead(p, b, t)
+	scoreAhead(s, q, k, t.rows, p.d, panels, &next)
 }
 
-// addBias adds the bias to the tile's scores and takes the keys that it masks out of w.live.
-func (w *scratch) addBias(p *plan, c *chunk, b *block, t *tile) {
-	stride := p.bias.SL
-	p.eachRun(c, t, func(r, rows, h, i int) {
+// addBias adds the bias to the tile's scores and takes the keys that it masks
+// out of w.live. It returns the keys that are left in every row.
+func (w *scratch) addBias(p *plan, c *chunk, b *block, t *tile) (every uint64) {
+	every = ^uint64(0)
+	for first := range min(p.group, t.rows) {
+		h, i := p.locate(c.kv, c.row+t.row+first)
 		at := p.bias.offset(c.b, h, i) + b.first + t.lo
-		addBias(w.s[r*Block+t.lo:], p.bias.Data[at:], w.live[r:], rows, stride, t.lo, t.hi-t.lo)
-	})
+		s, rows := w.s[first*Block+t.lo:], p.rowsOfHead(t, first)
+		every &= addBias(s, p.bias.Data[at:], w.live[first:], rows, p.group, p.bias.SL, t.lo, t.hi-t.lo)
+	}
+	return every
 }
 
-// maskKeys takes the keys that the mask does not allow out of w.live.
-func (w *scratch) maskKeys(p *plan, c *chunk, b *block, t *tile) {
-	stride := p.mask.SL
-	p.eachRun(c, t, func(r, rows, h, i int) {
+// maskKeys takes the keys that the mask does not allow out of w.live. It returns
+// the keys that are left in every row.
+func (w *scratch) maskKeys(p *plan, c *chunk, b *block, t *tile) (every uint64) {
+	every = ^uint64(0)
+	for first := range min(p.group, t.rows) {
+		h, i := p.locate(c.kv, c.row+t.row+first)
 		at := p.mask.offset(c.b, h, i) + b.first + t.lo
-		maskKeys(p.mask.Data[at:], w.live[r:], rows, stride, t.lo, t.hi-t.lo)
-	})
+		every &= maskKeys(p.mask.Data[at:], w.live[first:], p.rowsOfHead(t, first), p.group, p.mask.SL, t.lo, t.hi-t.lo)
+	}
+	return every
 }
 
-// eachRun calls f for runs of the tile's rows that belong to one head and
-// therefore follow each other in a mask or bias: all of them, or single ones where several heads share keys.
-func (p *plan) eachRun(c *chunk, t *tile, f func(r, rows, h, i int)) {
-	step := t.rows
-	if p.group > 1 {
-		step = 1
-	}
-	for r := 0; r < t.rows; r += step {
-		h, i := p.locate(c.kv, c.row+t.row+r)
-		f(r, step, h, i)
-	}
+// rowsOfHead is the number of rows that belong to the head of row first: that one
+// and every group-th row behind it. In a mask or bias they follow each other.
+func (p *plan) rowsOfHead(t *tile, first int) int {
+	return (t.rows - first + p.group - 1) / p.group
 }
 
 // liveByPosition leaves a bit in w.live for each key of the block that a row sees by its position.
 func (w *scratch) liveByPosition(p *plan, c *chunk, b *block, t *tile) {
-	lo, hi := t.lo, t.hi
-	for r := range t.rows {
+	seen := lowBits(t.hi) &^ lowBits(t.lo)
+	live := w.live[:t.rows]
+	for r := range live {
 		if !t.uniform {
-			lo, hi = b.keyRange(p, c, t.row+r)
+			lo, hi := b.keyRange(p, c, t.row+r)
+			seen = lowBits(hi) &^ lowBits(lo)
 		}
-		w.live[r] = lowBits(hi) &^ lowBits(lo)
+		live[r] = seen
 	}
-}
-
-// allLive reports whether every row of the tile sees every key of the block.
-func (w *scratch) allLive(t *tile) bool {
-	every := ^uint64(0)
-	for _, live := range w.live[:t.rows] {
-		every &= live
-	}
-	return every == ^uint64(0)
 }
 
 // lowBits has bits 0 to n−1 set.

@@ -49,7 +49,7 @@ func cutPackValues(dst, v []float32, stride, n, d int) {
 }
 
 // cutScore takes fewer rows at a time.
-func cutScore(s, q, k []float32, rows, d, panels int) {
+func cutScore(s, q, k []float32, rows, d, panels int, next *ahead) {
 	if d > callInner {
 		chainScore(s, q, k, rows, d, panels)
 		return
@@ -58,8 +58,12 @@ func cutScore(s, q, k []float32, rows, d, panels int) {
 	if step > cutRows {
 		step -= step % cutRows
 	}
+	part := *next
 	for r := 0; r < rows; r += step {
-		score(s[r*Block:], q[r*d:], k, min(step, rows-r), d, panels)
+		if next.data != nil {
+			part.rows = next.rows[r:]
+		}
+		scoreAhead(s[r*Block:], q[r*d:], k, min(step, rows-r), d, panels, &part)
 	}
 }
 
@@ -129,6 +133,21 @@ func cutScale(dst, x []float32, f float32) {
 	}
 }
 
+// cutNormalize takes fewer rows at a time, or parts of one row.
+func cutNormalize(dst, o, l []float32, rows, n, dstStride, oStride int) {
+	if step := callElements / n; step > 0 {
+		for r := 0; r < rows; r += step {
+			normalize(dst[r*dstStride:], o[r*oStride:], l[r:], min(step, rows-r), n, dstStride, oStride)
+		}
+		return
+	}
+	for r := range rows {
+		for c := 0; c < n; c += callElements {
+			normalize(dst[r*dstStride+c:], o[r*oStride+c:], l[r:], 1, min(callElements, n-c), dstStride, oStride)
+		}
+	}
+}
+
 func cutMerge(o, b []float32, x, y float32) {
 	for from := 0; from < len(b); from += callElements {
 		to := min(len(b), from+callElements)
@@ -151,6 +170,15 @@ func cutAllFinite(x []float32) bool {
 		}
 	}
 	return true
+}
+
+func cutDot(a, b []float32) float32 {
+	var lane [64]float32
+	for from := 0; from < len(a); from += callElements {
+		to := min(len(a), from+callElements)
+		addProducts(&lane, a[from:to], b[from:to])
+	}
+	return fold(lane[:]) + 0
 }
 
 func cutMaxOf(x []float32) float32 {

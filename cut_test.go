@@ -82,7 +82,7 @@ func TestCutVectorsEqualGeneric(t *testing.T) {
 			}
 			c.reset()
 			c.kind = kind
-			x := c.input(n)
+			x, other := c.input(n), c.input(n)
 			top := c.kind.draw(c.Rand)
 			y, yWant := c.output(n)
 			exp(y, x)
@@ -91,6 +91,7 @@ func TestCutVectorsEqualGeneric(t *testing.T) {
 			c.equal("expSum in place", expSum(y, y, 1), expSumGeneric(yWant, yWant, 1))
 			c.equal("sumExp", sumExp(x, top), sumExpGeneric(x, top))
 			c.equal("maxOf", maxOf(x), maxOfGeneric(x))
+			c.equal("dot", dot(x, other), dotGeneric(x, other))
 			c.equal("allFinite", allFinite(x), allFiniteGeneric(x))
 			z, zWant := c.output(n)
 			scale(z, x, top)
@@ -134,6 +135,7 @@ func BenchmarkLongestCall(b *testing.B) {
 		{"pack_keys", func() { packKeys(y, x, callCopies/Block, Block, callCopies/Block) }},
 		{"pack_values", func() { packValues(y, x, callCopies/Block, Block, callCopies/Block) }},
 		{"exp", func() { exp(y, x[:callElements]) }},
+		{"dot", func() { used32 = dot(x[:callElements], x) }},
 		{"exp_sum", func() { used32 = expSum(y, x[:callElements], 0) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {

@@ -83,6 +83,7 @@ func FuzzSoftmaxMasked(f *testing.F)    { fuzzKernel(f, "softmaxMasked") }
 func FuzzAccumulate(f *testing.F)       { fuzzKernel(f, "accumulate") }
 func FuzzAccumulateMasked(f *testing.F) { fuzzKernel(f, "accumulateMasked") }
 func FuzzScale(f *testing.F)            { fuzzKernel(f, "scale") }
+func FuzzNormalize(f *testing.F)        { fuzzKernel(f, "normalize") }
 func FuzzMerge(f *testing.F)            { fuzzKernel(f, "merge") }
 func FuzzMergeSums(f *testing.F)        { fuzzKernel(f, "mergeSums") }
 func FuzzSoftcap(f *testing.F)          { fuzzKernel(f, "softcap") }
@@ -92,6 +93,7 @@ func FuzzMaskKeys(f *testing.F)         { fuzzKernel(f, "maskKeys") }
 func FuzzWeights(f *testing.F)          { fuzzKernel(f, "weights") }
 func FuzzAllFinite(f *testing.F)        { fuzzKernel(f, "allFinite") }
 func FuzzDot(f *testing.F)              { fuzzKernel(f, "dot") }
+func FuzzAddProducts(f *testing.F)      { fuzzKernel(f, "addProducts") }
 func FuzzMaxOf(f *testing.F)            { fuzzKernel(f, "maxOf") }
 func FuzzExp(f *testing.F)              { fuzzKernel(f, "exp") }
 func FuzzExpSum(f *testing.F)           { fuzzKernel(f, "expSum") }

@@ -37,9 +37,9 @@ const (
 
 func (i isa) String() string { return [...]string{"generic", "avx2", "neon"}[i] }
 
-// Implementation names the kernels in use: "avx2", "avx512", "neon" or
-// "generic". It is chosen once, when the program starts; the environment
-// variable ATTN_ISA forces one.
+// Implementation names the kernels in use: "avx2", "neon" or "generic". It is
+// chosen once, when the program starts; the environment variable ATTN_ISA forces
+// one, and the program panics at its start if that one is not there.
 func Implementation() string { return active.String() }
 
 func packKeys(dst, k []float32, stride, n, d int) {
@@ -81,6 +81,14 @@ func prefetch[T any](x []T, stride, n, d int) {
 }
 
 func score(s, q, k []float32, rows, d, panels int) {
+	scoreAhead(s, q, k, rows, d, panels, &ahead{})
+}
+
+// scoreAhead is score with requests for memory on the way.
+func scoreAhead(s, q, k []float32, rows, d, panels int, next *ahead) {
+	if next.data != nil {
+		reads(next.rows, rows)
+	}
 	writesRows(s, rows, Block, panels*panel)
 	reads(q, rows*d)
 	reads(k, panels*d*panel)
@@ -89,10 +97,10 @@ func score(s, q, k []float32, rows, d, panels int) {
 		return
 	}
 	if rows*d*panels*panel > callProducts || d > callInner {
-		cutScore(s, q, k, rows, d, panels)
+		cutScore(s, q, k, rows, d, panels, next)
 		return
 	}
-	scoreSIMD(&s[0], &q[0], &k[0], rows, d, panels)
+	scoreSIMD(&s[0], &q[0], &k[0], rows, d, panels, next)
 }
 
 func scoreRows(s, q, k []float32, rows, d, stride, n int) {
@@ -191,6 +199,24 @@ func scale(dst, x []float32, f float32) {
 	scaleSIMD(&dst[0], &x[0], len(x), f)
 }
 
+func normalize(dst, o, l []float32, rows, n, dstStride, oStride int) {
+	if rows == 0 || n == 0 {
+		return
+	}
+	writesRows(dst, rows, dstStride, n)
+	readsRows(o, rows, oStride, n)
+	reads(l, rows)
+	if active == generic {
+		normalizeGeneric(dst, o, l, rows, n, dstStride, oStride)
+		return
+	}
+	if rows*n > callElements {
+		cutNormalize(dst, o, l, rows, n, dstStride, oStride)
+		return
+	}
+	normalizeSIMD(&dst[0], &o[0], &l[0], rows, n, dstStride, oStride)
+}
+
 func merge(o, b []float32, x, y float32) {
 	updates(o, len(b))
 	reads(b, len(b))
@@ -238,31 +264,23 @@ func alibi(s []float32, slope float32, first int) {
 	alibiSIMD(&s[0], len(s), slope, first)
 }
 
-func addBias(s, bias []float32, live []uint64, rows, stride, lo, n int) {
-	if rows == 0 || n == 0 {
-		return
-	}
-	updatesRows(s, rows, Block, n)
+func addBias(s, bias []float32, live []uint64, rows, step, stride, lo, n int) (every uint64) {
+	updatesRows(s, rows, step*Block, n)
 	readsRows(bias, rows, stride, n)
-	updates(live, rows)
-	if active == generic {
-		addBiasGeneric(s, bias, live, rows, stride, lo, n)
-		return
+	updatesRows(live, rows, step, 1)
+	if active == generic || rows == 0 || n == 0 {
+		return addBiasGeneric(s, bias, live, rows, step, stride, lo, n)
 	}
-	addBiasSIMD(&s[0], &bias[0], &live[0], rows, stride, lo, n)
+	return addBiasSIMD(&s[0], &bias[0], &live[0], rows, step, stride, lo, n)
 }
 
-func maskKeys(mask []bool, live []uint64, rows, stride, lo, n int) {
-	if rows == 0 || n == 0 {
-		return
-	}
+func maskKeys(mask []bool, live []uint64, rows, step, stride, lo, n int) (every uint64) {
 	readsRows(mask, rows, stride, n)
-	updates(live, rows)
-	if active == generic {
-		maskKeysGeneric(mask, live, rows, stride, lo, n)
-		return
+	updatesRows(live, rows, step, 1)
+	if active == generic || rows == 0 || n == 0 {
+		return maskKeysGeneric(mask, live, rows, step, stride, lo, n)
 	}
-	maskKeysSIMD(&mask[0], &live[0], rows, stride, lo, n)
+	return maskKeysSIMD(&mask[0], &live[0], rows, step, stride, lo, n)
 }
 
 func weights(dst, s []float32, m, r float32, live uint64) {
@@ -292,7 +310,21 @@ func dot(a, b []float32) float32 {
 	if active == generic || len(a) == 0 {
 		return dotGeneric(a, b)
 	}
+	if len(a) > callElements {
+		return cutDot(a, b)
+	}
 	return dotSIMD(&a[0], &b[0], len(a))
+}
+
+func addProducts(lane *[64]float32, a, b []float32) {
+	whole := len(a) / len(lane) * len(lane)
+	reads(a, len(a))
+	reads(b, len(a))
+	if active != generic && whole > 0 {
+		addProductsSIMD(lane, &a[0], &b[0], whole)
+		a, b = a[whole:], b[whole:]
+	}
+	addProductsGeneric(lane, a, b)
 }
 
 func maxOf(x []float32) float32 {

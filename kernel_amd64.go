@@ -15,12 +15,17 @@ func possible() []isa {
 	return []isa{generic}
 }
 
+// normalizeSIMD divides rows by their sums. It works like normalizeGeneric.
+//
+//go:noescape
+func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int)
+
 // addBiasSIMD adds biases and finds masked keys. It works like addBiasGeneric.
 //
 //go:noescape
-func addBiasSIMD(s, bias *float32, live *uint64, rows, stride, lo, n int)
+func addBiasSIMD(s, bias *float32, live *uint64, rows, step, stride, lo, n int) (every uint64)
 
 // maskKeysSIMD packs booleans into bits. It works like maskKeysGeneric.
 //
 //go:noescape
-func maskKeysSIMD(mask *bool, live *uint64, rows, stride, lo, n int)
+func maskKeysSIMD(mask *bool, live *uint64, rows, step, stride, lo, n int) (every uint64)

@@ -4,9 +4,20 @@
 
 #include "textflag.h"
 
-// func scoreSIMD(s *float32, q *float32, k *float32, rows int, d int, panels int)
+// func scoreSIMD(s *float32, q *float32, k *float32, rows int, d int, panels int, next *uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·scoreSIMD(SB), NOSPLIT, $64-48
+TEXT ·scoreSIMD(SB), NOSPLIT, $104-56
+	MOVQ next+48(FP), CX
+	MOVQ panels+40(FP), AX
+	MOVQ AX, 88(SP)
+	MOVQ AX, 96(SP)
+	MOVQ 16(CX), AX
+	MOVQ AX, 80(SP)
+	MOVQ 24(CX), AX
+	MOVQ AX, 72(SP)
+	MOVQ (CX), AX
+	ADDQ 8(CX), AX
+	MOVQ AX, 64(SP)
 	MOVQ s+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ q+8(FP), AX
@@ -769,6 +780,31 @@ score_done21:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
+	CMPQ 64(SP), $0x00
+	JE   score_asked25
+	SUBQ $0x06, 96(SP)
+	JG   score_asked25
+
+score_askRow23:
+	MOVQ       72(SP), AX
+	ADDQ       $0x08, 72(SP)
+	MOVQ       (AX), AX
+	ADDQ       64(SP), AX
+	PREFETCHT1 (AX)
+	CMPQ       80(SP), $0x01
+	JE         score_askLine24
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	ADDQ       $0x000000c0, AX
+
+score_askLine24:
+	PREFETCHT1 63(AX)
+	MOVQ       88(SP), AX
+	ADDQ       AX, 96(SP)
+	JLE        score_askRow23
+
+score_asked25:
 	SUBQ $0x06, R12
 	JMP  score_panelRows
 
@@ -790,12 +826,12 @@ score_panel5:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short26
+	JL     score_short29
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail24
+	JL     score_tail27
 
-score_loop23:
+score_loop26:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -875,13 +911,13 @@ score_loop23:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop23
+	JGE          score_loop26
 
-score_tail24:
+score_tail27:
 	ADDQ $0x04, CX
-	JE   score_end25
+	JE   score_end28
 
-score_one27:
+score_one30:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -904,9 +940,9 @@ score_one27:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one27
+	JNE          score_one30
 
-score_end25:
+score_end28:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -1008,10 +1044,10 @@ score_end25:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done28
+	JMP          score_done31
 
-score_short26:
-score_one29:
+score_short29:
+score_one32:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1034,7 +1070,7 @@ score_one29:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one29
+	JNE          score_one32
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -1053,12 +1089,37 @@ score_one29:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done28:
+score_done31:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
+	CMPQ 64(SP), $0x00
+	JE   score_asked35
+	SUBQ $0x05, 96(SP)
+	JG   score_asked35
+
+score_askRow33:
+	MOVQ       72(SP), AX
+	ADDQ       $0x08, 72(SP)
+	MOVQ       (AX), AX
+	ADDQ       64(SP), AX
+	PREFETCHT1 (AX)
+	CMPQ       80(SP), $0x01
+	JE         score_askLine34
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	ADDQ       $0x000000c0, AX
+
+score_askLine34:
+	PREFETCHT1 63(AX)
+	MOVQ       88(SP), AX
+	ADDQ       AX, 96(SP)
+	JLE        score_askRow33
+
+score_asked35:
 	SUBQ $0x05, R12
 	JMP  score_panelRows
 
@@ -1078,12 +1139,12 @@ score_panel4:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short33
+	JL     score_short39
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail31
+	JL     score_tail37
 
-score_loop30:
+score_loop36:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1151,13 +1212,13 @@ score_loop30:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop30
+	JGE          score_loop36
 
-score_tail31:
+score_tail37:
 	ADDQ $0x04, CX
-	JE   score_end32
+	JE   score_end38
 
-score_one34:
+score_one40:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1177,9 +1238,9 @@ score_one34:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one34
+	JNE          score_one40
 
-score_end32:
+score_end38:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -1258,10 +1319,10 @@ score_end32:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done35
+	JMP          score_done41
 
-score_short33:
-score_one36:
+score_short39:
+score_one42:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1281,7 +1342,7 @@ score_one36:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one36
+	JNE          score_one42
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -1297,11 +1358,36 @@ score_one36:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done35:
+score_done41:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
+	CMPQ 64(SP), $0x00
+	JE   score_asked45
+	SUBQ $0x04, 96(SP)
+	JG   score_asked45
+
+score_askRow43:
+	MOVQ       72(SP), AX
+	ADDQ       $0x08, 72(SP)
+	MOVQ       (AX), AX
+	ADDQ       64(SP), AX
+	PREFETCHT1 (AX)
+	CMPQ       80(SP), $0x01
+	JE         score_askLine44
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	ADDQ       $0x000000c0, AX
+
+score_askLine44:
+	PREFETCHT1 63(AX)
+	MOVQ       88(SP), AX
+	ADDQ       AX, 96(SP)
+	JLE        score_askRow43
+
+score_asked45:
 	SUBQ $0x04, R12
 	JMP  score_panelRows
 
@@ -1317,12 +1403,12 @@ score_panel3:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short40
+	JL     score_short49
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail38
+	JL     score_tail47
 
-score_loop37:
+score_loop46:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1377,13 +1463,13 @@ score_loop37:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop37
+	JGE          score_loop46
 
-score_tail38:
+score_tail47:
 	ADDQ $0x04, CX
-	JE   score_end39
+	JE   score_end48
 
-score_one41:
+score_one50:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1399,9 +1485,9 @@ score_one41:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one41
+	JNE          score_one50
 
-score_end39:
+score_end48:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -1465,10 +1551,10 @@ score_end39:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done42
+	JMP          score_done51
 
-score_short40:
-score_one43:
+score_short49:
+score_one52:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1484,7 +1570,7 @@ score_one43:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one43
+	JNE          score_one52
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -1495,10 +1581,35 @@ score_one43:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done42:
+score_done51:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
+	CMPQ 64(SP), $0x00
+	JE   score_asked55
+	SUBQ $0x03, 96(SP)
+	JG   score_asked55
+
+score_askRow53:
+	MOVQ       72(SP), AX
+	ADDQ       $0x08, 72(SP)
+	MOVQ       (AX), AX
+	ADDQ       64(SP), AX
+	PREFETCHT1 (AX)
+	CMPQ       80(SP), $0x01
+	JE         score_askLine54
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	ADDQ       $0x000000c0, AX
+
+score_askLine54:
+	PREFETCHT1 63(AX)
+	MOVQ       88(SP), AX
+	ADDQ       AX, 96(SP)
+	JLE        score_askRow53
+
+score_asked55:
 	SUBQ $0x03, R12
 	JMP  score_panelRows
 
@@ -1512,9 +1623,9 @@ score_panel2:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail45
+	JL     score_tail57
 
-score_loop44:
+score_loop56:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1557,13 +1668,13 @@ score_loop44:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop44
+	JGE          score_loop56
 
-score_tail45:
+score_tail57:
 	ADDQ $0x04, CX
-	JE   score_end46
+	JE   score_end58
 
-score_one48:
+score_one60:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1576,9 +1687,9 @@ score_one48:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one48
+	JNE          score_one60
 
-score_end46:
+score_end58:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -1587,8 +1698,33 @@ score_end46:
 	ADDQ    R9, SI
 	ADDQ    R8, DI
 	ADDQ    R9, SI
-	SUBQ    $0x02, R12
-	JMP     score_panelRows
+	CMPQ    64(SP), $0x00
+	JE      score_asked63
+	SUBQ    $0x02, 96(SP)
+	JG      score_asked63
+
+score_askRow61:
+	MOVQ       72(SP), AX
+	ADDQ       $0x08, 72(SP)
+	MOVQ       (AX), AX
+	ADDQ       64(SP), AX
+	PREFETCHT1 (AX)
+	CMPQ       80(SP), $0x01
+	JE         score_askLine62
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	ADDQ       $0x000000c0, AX
+
+score_askLine62:
+	PREFETCHT1 63(AX)
+	MOVQ       88(SP), AX
+	ADDQ       AX, 96(SP)
+	JLE        score_askRow61
+
+score_asked63:
+	SUBQ $0x02, R12
+	JMP  score_panelRows
 
 score_panel1:
 	// 1 rows × 16 columns.
@@ -1598,9 +1734,9 @@ score_panel1:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail50
+	JL     score_tail65
 
-score_loop49:
+score_loop64:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1631,13 +1767,13 @@ score_loop49:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop49
+	JGE          score_loop64
 
-score_tail50:
+score_tail65:
 	ADDQ $0x04, CX
-	JE   score_end51
+	JE   score_end66
 
-score_one53:
+score_one68:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1647,15 +1783,40 @@ score_one53:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one53
+	JNE          score_one68
 
-score_end51:
+score_end66:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
-	SUBQ    $0x01, R12
-	JMP     score_panelRows
+	CMPQ    64(SP), $0x00
+	JE      score_asked71
+	SUBQ    $0x01, 96(SP)
+	JG      score_asked71
+
+score_askRow69:
+	MOVQ       72(SP), AX
+	ADDQ       $0x08, 72(SP)
+	MOVQ       (AX), AX
+	ADDQ       64(SP), AX
+	PREFETCHT1 (AX)
+	CMPQ       80(SP), $0x01
+	JE         score_askLine70
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	ADDQ       $0x000000c0, AX
+
+score_askLine70:
+	PREFETCHT1 63(AX)
+	MOVQ       88(SP), AX
+	ADDQ       AX, 96(SP)
+	JLE        score_askRow69
+
+score_asked71:
+	SUBQ $0x01, R12
+	JMP  score_panelRows
 
 score_panelNext:
 	ADDQ $0x40, 32(SP)
@@ -1718,12 +1879,12 @@ score_half6:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short57
+	JL     score_short75
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail55
+	JL     score_tail73
 
-score_loop54:
+score_loop72:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -1783,13 +1944,13 @@ score_loop54:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop54
+	JGE          score_loop72
 
-score_tail55:
+score_tail73:
 	ADDQ $0x04, CX
-	JE   score_end56
+	JE   score_end74
 
-score_one58:
+score_one76:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -1807,9 +1968,9 @@ score_one58:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one58
+	JNE          score_one76
 
-score_end56:
+score_end74:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -1884,10 +2045,10 @@ score_end56:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          score_done59
+	JMP          score_done77
 
-score_short57:
-score_one60:
+score_short75:
+score_one78:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -1905,7 +2066,7 @@ score_one60:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one60
+	JNE          score_one78
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -1921,7 +2082,7 @@ score_one60:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done59:
+score_done77:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -1944,12 +2105,12 @@ score_half5:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short64
+	JL     score_short82
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail62
+	JL     score_tail80
 
-score_loop61:
+score_loop79:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2001,13 +2162,13 @@ score_loop61:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop61
+	JGE          score_loop79
 
-score_tail62:
+score_tail80:
 	ADDQ $0x04, CX
-	JE   score_end63
+	JE   score_end81
 
-score_one65:
+score_one83:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2023,9 +2184,9 @@ score_one65:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one65
+	JNE          score_one83
 
-score_end63:
+score_end81:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -2090,10 +2251,10 @@ score_end63:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          score_done66
+	JMP          score_done84
 
-score_short64:
-score_one67:
+score_short82:
+score_one85:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2109,7 +2270,7 @@ score_one67:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one67
+	JNE          score_one85
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2123,7 +2284,7 @@ score_one67:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done66:
+score_done84:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -2144,12 +2305,12 @@ score_half4:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short71
+	JL     score_short89
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail69
+	JL     score_tail87
 
-score_loop68:
+score_loop86:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2193,13 +2354,13 @@ score_loop68:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop68
+	JGE          score_loop86
 
-score_tail69:
+score_tail87:
 	ADDQ $0x04, CX
-	JE   score_end70
+	JE   score_end88
 
-score_one72:
+score_one90:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2213,9 +2374,9 @@ score_one72:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one72
+	JNE          score_one90
 
-score_end70:
+score_end88:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -2266,10 +2427,10 @@ score_end70:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          score_done73
+	JMP          score_done91
 
-score_short71:
-score_one74:
+score_short89:
+score_one92:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2283,7 +2444,7 @@ score_one74:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one74
+	JNE          score_one92
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2295,7 +2456,7 @@ score_one74:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done73:
+score_done91:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -2312,12 +2473,12 @@ score_half3:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short78
+	JL     score_short96
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail76
+	JL     score_tail94
 
-score_loop75:
+score_loop93:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2352,13 +2513,13 @@ score_loop75:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop75
+	JGE          score_loop93
 
-score_tail76:
+score_tail94:
 	ADDQ $0x04, CX
-	JE   score_end77
+	JE   score_end95
 
-score_one79:
+score_one97:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2369,9 +2530,9 @@ score_one79:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one79
+	JNE          score_one97
 
-score_end77:
+score_end95:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -2412,10 +2573,10 @@ score_end77:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          score_done80
+	JMP          score_done98
 
-score_short78:
-score_one81:
+score_short96:
+score_one99:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2426,7 +2587,7 @@ score_one81:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one81
+	JNE          score_one99
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -2434,7 +2595,7 @@ score_one81:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done80:
+score_done98:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -2449,9 +2610,9 @@ score_half2:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail83
+	JL     score_tail101
 
-score_loop82:
+score_loop100:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2478,13 +2639,13 @@ score_loop82:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop82
+	JGE          score_loop100
 
-score_tail83:
+score_tail101:
 	ADDQ $0x04, CX
-	JE   score_end84
+	JE   score_end102
 
-score_one86:
+score_one104:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2493,9 +2654,9 @@ score_one86:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one86
+	JNE          score_one104
 
-score_end84:
+score_end102:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -2512,9 +2673,9 @@ score_half1:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail88
+	JL     score_tail106
 
-score_loop87:
+score_loop105:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2533,22 +2694,22 @@ score_loop87:
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop87
+	JGE          score_loop105
 
-score_tail88:
+score_tail106:
 	ADDQ $0x04, CX
-	JE   score_end89
+	JE   score_end107
 
-score_one91:
+score_one109:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one91
+	JNE          score_one109
 
-score_end89:
+score_end107:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
@@ -2612,7 +2773,7 @@ accumulate_group1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain92
+	JE    accumulate_plain110
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -2624,9 +2785,9 @@ accumulate_group1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready93
+	JMP          accumulate_ready111
 
-accumulate_plain92:
+accumulate_plain110:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -2636,14 +2797,14 @@ accumulate_plain92:
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
 
-accumulate_ready93:
+accumulate_ready111:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail95
+	JL   accumulate_tail113
 
-accumulate_loop94:
+accumulate_loop112:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -2690,13 +2851,13 @@ accumulate_loop94:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop94
+	JGE          accumulate_loop112
 
-accumulate_tail95:
+accumulate_tail113:
 	ADDQ $0x04, CX
-	JE   accumulate_end96
+	JE   accumulate_end114
 
-accumulate_one98:
+accumulate_one116:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -2710,9 +2871,9 @@ accumulate_one98:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one98
+	JNE          accumulate_one116
 
-accumulate_end96:
+accumulate_end114:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -2747,7 +2908,7 @@ accumulate_group2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain99
+	JE    accumulate_plain117
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -2760,9 +2921,9 @@ accumulate_group2:
 	VMULPS       32(DI)(R8*1), Y14, Y5
 	VMULPS       64(DI)(R8*1), Y14, Y6
 	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready100
+	JMP          accumulate_ready118
 
-accumulate_plain99:
+accumulate_plain117:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -2772,14 +2933,14 @@ accumulate_plain99:
 	VMOVUPS 64(DI)(R8*1), Y6
 	VMOVUPS 96(DI)(R8*1), Y7
 
-accumulate_ready100:
+accumulate_ready118:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail102
+	JL   accumulate_tail120
 
-accumulate_loop101:
+accumulate_loop119:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -2826,13 +2987,13 @@ accumulate_loop101:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop101
+	JGE          accumulate_loop119
 
-accumulate_tail102:
+accumulate_tail120:
 	ADDQ $0x04, CX
-	JE   accumulate_end103
+	JE   accumulate_end121
 
-accumulate_one105:
+accumulate_one123:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -2846,9 +3007,9 @@ accumulate_one105:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one105
+	JNE          accumulate_one123
 
-accumulate_end103:
+accumulate_end121:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -2885,7 +3046,7 @@ accumulate_group3:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain106
+	JE    accumulate_plain124
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -2903,9 +3064,9 @@ accumulate_group3:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready107
+	JMP          accumulate_ready125
 
-accumulate_plain106:
+accumulate_plain124:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -2919,14 +3080,14 @@ accumulate_plain106:
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
 
-accumulate_ready107:
+accumulate_ready125:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail109
+	JL   accumulate_tail127
 
-accumulate_loop108:
+accumulate_loop126:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -2993,13 +3154,13 @@ accumulate_loop108:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop108
+	JGE          accumulate_loop126
 
-accumulate_tail109:
+accumulate_tail127:
 	ADDQ $0x04, CX
-	JE   accumulate_end110
+	JE   accumulate_end128
 
-accumulate_one112:
+accumulate_one130:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -3018,9 +3179,9 @@ accumulate_one112:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one112
+	JNE          accumulate_one130
 
-accumulate_end110:
+accumulate_end128:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -3089,7 +3250,7 @@ accumulate_panel6:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain113
+	JE    accumulate_plain131
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -3110,9 +3271,9 @@ accumulate_panel6:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready114
+	JMP          accumulate_ready132
 
-accumulate_plain113:
+accumulate_plain131:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -3126,18 +3287,18 @@ accumulate_plain113:
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
 
-accumulate_ready114:
+accumulate_ready132:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short118
+	JL   accumulate_short136
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail116
+	JL   accumulate_tail134
 
-accumulate_loop115:
+accumulate_loop133:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -3225,13 +3386,13 @@ accumulate_loop115:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop115
+	JGE          accumulate_loop133
 
-accumulate_tail116:
+accumulate_tail134:
 	ADDQ $0x04, CX
-	JE   accumulate_end117
+	JE   accumulate_end135
 
-accumulate_one119:
+accumulate_one137:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -3256,9 +3417,9 @@ accumulate_one119:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one119
+	JNE          accumulate_one137
 
-accumulate_end117:
+accumulate_end135:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3375,10 +3536,10 @@ accumulate_end117:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done120
+	JMP          accumulate_done138
 
-accumulate_short118:
-accumulate_one121:
+accumulate_short136:
+accumulate_one139:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -3403,7 +3564,7 @@ accumulate_one121:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one121
+	JNE          accumulate_one139
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -3425,7 +3586,7 @@ accumulate_one121:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done120:
+accumulate_done138:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -3433,10 +3594,10 @@ accumulate_done120:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha122
+	JE   accumulate_noAlpha140
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha122:
+accumulate_noAlpha140:
 	SUBQ $0x06, R12
 	JMP  accumulate_panelRows
 
@@ -3447,7 +3608,7 @@ accumulate_panel5:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain123
+	JE    accumulate_plain141
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -3465,9 +3626,9 @@ accumulate_panel5:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready124
+	JMP          accumulate_ready142
 
-accumulate_plain123:
+accumulate_plain141:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -3479,18 +3640,18 @@ accumulate_plain123:
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
 
-accumulate_ready124:
+accumulate_ready142:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short128
+	JL   accumulate_short146
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail126
+	JL   accumulate_tail144
 
-accumulate_loop125:
+accumulate_loop143:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -3570,13 +3731,13 @@ accumulate_loop125:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop125
+	JGE          accumulate_loop143
 
-accumulate_tail126:
+accumulate_tail144:
 	ADDQ $0x04, CX
-	JE   accumulate_end127
+	JE   accumulate_end145
 
-accumulate_one129:
+accumulate_one147:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -3599,9 +3760,9 @@ accumulate_one129:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one129
+	JNE          accumulate_one147
 
-accumulate_end127:
+accumulate_end145:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3703,10 +3864,10 @@ accumulate_end127:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done130
+	JMP          accumulate_done148
 
-accumulate_short128:
-accumulate_one131:
+accumulate_short146:
+accumulate_one149:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -3729,7 +3890,7 @@ accumulate_one131:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one131
+	JNE          accumulate_one149
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -3748,17 +3909,17 @@ accumulate_one131:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done130:
+accumulate_done148:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha132
+	JE   accumulate_noAlpha150
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha132:
+accumulate_noAlpha150:
 	SUBQ $0x05, R12
 	JMP  accumulate_panelRows
 
@@ -3769,7 +3930,7 @@ accumulate_panel4:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain133
+	JE    accumulate_plain151
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -3784,9 +3945,9 @@ accumulate_panel4:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready134
+	JMP          accumulate_ready152
 
-accumulate_plain133:
+accumulate_plain151:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -3796,18 +3957,18 @@ accumulate_plain133:
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
 
-accumulate_ready134:
+accumulate_ready152:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short138
+	JL   accumulate_short156
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail136
+	JL   accumulate_tail154
 
-accumulate_loop135:
+accumulate_loop153:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -3875,13 +4036,13 @@ accumulate_loop135:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop135
+	JGE          accumulate_loop153
 
-accumulate_tail136:
+accumulate_tail154:
 	ADDQ $0x04, CX
-	JE   accumulate_end137
+	JE   accumulate_end155
 
-accumulate_one139:
+accumulate_one157:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -3901,9 +4062,9 @@ accumulate_one139:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one139
+	JNE          accumulate_one157
 
-accumulate_end137:
+accumulate_end155:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3982,10 +4143,10 @@ accumulate_end137:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done140
+	JMP          accumulate_done158
 
-accumulate_short138:
-accumulate_one141:
+accumulate_short156:
+accumulate_one159:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4005,7 +4166,7 @@ accumulate_one141:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one141
+	JNE          accumulate_one159
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -4021,16 +4182,16 @@ accumulate_one141:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done140:
+accumulate_done158:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha142
+	JE   accumulate_noAlpha160
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha142:
+accumulate_noAlpha160:
 	SUBQ $0x04, R12
 	JMP  accumulate_panelRows
 
@@ -4039,7 +4200,7 @@ accumulate_panel3:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain143
+	JE    accumulate_plain161
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4051,9 +4212,9 @@ accumulate_panel3:
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y4
 	VMULPS       32(DI)(R8*2), Y14, Y5
-	JMP          accumulate_ready144
+	JMP          accumulate_ready162
 
-accumulate_plain143:
+accumulate_plain161:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -4061,16 +4222,16 @@ accumulate_plain143:
 	VMOVUPS (DI)(R8*2), Y4
 	VMOVUPS 32(DI)(R8*2), Y5
 
-accumulate_ready144:
+accumulate_ready162:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short148
+	JL   accumulate_short166
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail146
+	JL   accumulate_tail164
 
-accumulate_loop145:
+accumulate_loop163:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4125,13 +4286,13 @@ accumulate_loop145:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop145
+	JGE          accumulate_loop163
 
-accumulate_tail146:
+accumulate_tail164:
 	ADDQ $0x04, CX
-	JE   accumulate_end147
+	JE   accumulate_end165
 
-accumulate_one149:
+accumulate_one167:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4147,9 +4308,9 @@ accumulate_one149:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one149
+	JNE          accumulate_one167
 
-accumulate_end147:
+accumulate_end165:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4213,10 +4374,10 @@ accumulate_end147:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done150
+	JMP          accumulate_done168
 
-accumulate_short148:
-accumulate_one151:
+accumulate_short166:
+accumulate_one169:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4232,7 +4393,7 @@ accumulate_one151:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one151
+	JNE          accumulate_one169
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -4243,15 +4404,15 @@ accumulate_one151:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done150:
+accumulate_done168:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha152
+	JE   accumulate_noAlpha170
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha152:
+accumulate_noAlpha170:
 	SUBQ $0x03, R12
 	JMP  accumulate_panelRows
 
@@ -4260,7 +4421,7 @@ accumulate_panel2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain153
+	JE    accumulate_plain171
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4269,21 +4430,21 @@ accumulate_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulate_ready154
+	JMP          accumulate_ready172
 
-accumulate_plain153:
+accumulate_plain171:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 
-accumulate_ready154:
+accumulate_ready172:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail156
+	JL   accumulate_tail174
 
-accumulate_loop155:
+accumulate_loop173:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4326,13 +4487,13 @@ accumulate_loop155:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop155
+	JGE          accumulate_loop173
 
-accumulate_tail156:
+accumulate_tail174:
 	ADDQ $0x04, CX
-	JE   accumulate_end157
+	JE   accumulate_end175
 
-accumulate_one159:
+accumulate_one177:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4345,9 +4506,9 @@ accumulate_one159:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one159
+	JNE          accumulate_one177
 
-accumulate_end157:
+accumulate_end175:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -4357,10 +4518,10 @@ accumulate_end157:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha160
+	JE      accumulate_noAlpha178
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha160:
+accumulate_noAlpha178:
 	SUBQ $0x02, R12
 	JMP  accumulate_panelRows
 
@@ -4369,25 +4530,25 @@ accumulate_panel1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain161
+	JE    accumulate_plain179
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulate_ready162
+	JMP          accumulate_ready180
 
-accumulate_plain161:
+accumulate_plain179:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-accumulate_ready162:
+accumulate_ready180:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail164
+	JL   accumulate_tail182
 
-accumulate_loop163:
+accumulate_loop181:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4418,13 +4579,13 @@ accumulate_loop163:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop163
+	JGE          accumulate_loop181
 
-accumulate_tail164:
+accumulate_tail182:
 	ADDQ $0x04, CX
-	JE   accumulate_end165
+	JE   accumulate_end183
 
-accumulate_one167:
+accumulate_one185:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4434,18 +4595,18 @@ accumulate_one167:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one167
+	JNE          accumulate_one185
 
-accumulate_end165:
+accumulate_end183:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha168
+	JE      accumulate_noAlpha186
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha168:
+accumulate_noAlpha186:
 	SUBQ $0x01, R12
 	JMP  accumulate_panelRows
 
@@ -4503,7 +4664,7 @@ accumulate_half6:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain169
+	JE    accumulate_plain187
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4518,9 +4679,9 @@ accumulate_half6:
 	VMULPS       (AX)(R8*1), Y14, Y4
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y5
-	JMP          accumulate_ready170
+	JMP          accumulate_ready188
 
-accumulate_plain169:
+accumulate_plain187:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
@@ -4528,18 +4689,18 @@ accumulate_plain169:
 	VMOVUPS (AX)(R8*1), Y4
 	VMOVUPS (AX)(R8*2), Y5
 
-accumulate_ready170:
+accumulate_ready188:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short174
+	JL   accumulate_short192
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail172
+	JL   accumulate_tail190
 
-accumulate_loop171:
+accumulate_loop189:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4599,13 +4760,13 @@ accumulate_loop171:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop171
+	JGE          accumulate_loop189
 
-accumulate_tail172:
+accumulate_tail190:
 	ADDQ $0x04, CX
-	JE   accumulate_end173
+	JE   accumulate_end191
 
-accumulate_one175:
+accumulate_one193:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4623,9 +4784,9 @@ accumulate_one175:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one175
+	JNE          accumulate_one193
 
-accumulate_end173:
+accumulate_end191:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4700,10 +4861,10 @@ accumulate_end173:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done176
+	JMP          accumulate_done194
 
-accumulate_short174:
-accumulate_one177:
+accumulate_short192:
+accumulate_one195:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4721,7 +4882,7 @@ accumulate_one177:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one177
+	JNE          accumulate_one195
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -4737,7 +4898,7 @@ accumulate_one177:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done176:
+accumulate_done194:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -4745,10 +4906,10 @@ accumulate_done176:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha178
+	JE   accumulate_noAlpha196
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha178:
+accumulate_noAlpha196:
 	SUBQ $0x06, R12
 	JMP  accumulate_halfRows
 
@@ -4759,7 +4920,7 @@ accumulate_half5:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain179
+	JE    accumulate_plain197
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4772,27 +4933,27 @@ accumulate_half5:
 	VMULPS       (AX), Y14, Y3
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y4
-	JMP          accumulate_ready180
+	JMP          accumulate_ready198
 
-accumulate_plain179:
+accumulate_plain197:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
 
-accumulate_ready180:
+accumulate_ready198:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short184
+	JL   accumulate_short202
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail182
+	JL   accumulate_tail200
 
-accumulate_loop181:
+accumulate_loop199:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4844,13 +5005,13 @@ accumulate_loop181:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop181
+	JGE          accumulate_loop199
 
-accumulate_tail182:
+accumulate_tail200:
 	ADDQ $0x04, CX
-	JE   accumulate_end183
+	JE   accumulate_end201
 
-accumulate_one185:
+accumulate_one203:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4866,9 +5027,9 @@ accumulate_one185:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one185
+	JNE          accumulate_one203
 
-accumulate_end183:
+accumulate_end201:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4933,10 +5094,10 @@ accumulate_end183:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done186
+	JMP          accumulate_done204
 
-accumulate_short184:
-accumulate_one187:
+accumulate_short202:
+accumulate_one205:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4952,7 +5113,7 @@ accumulate_one187:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one187
+	JNE          accumulate_one205
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -4966,17 +5127,17 @@ accumulate_one187:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done186:
+accumulate_done204:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha188
+	JE   accumulate_noAlpha206
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha188:
+accumulate_noAlpha206:
 	SUBQ $0x05, R12
 	JMP  accumulate_halfRows
 
@@ -4987,7 +5148,7 @@ accumulate_half4:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain189
+	JE    accumulate_plain207
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4998,26 +5159,26 @@ accumulate_half4:
 	VMULPS       (DI)(R8*2), Y14, Y2
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y3
-	JMP          accumulate_ready190
+	JMP          accumulate_ready208
 
-accumulate_plain189:
+accumulate_plain207:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 
-accumulate_ready190:
+accumulate_ready208:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short194
+	JL   accumulate_short212
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail192
+	JL   accumulate_tail210
 
-accumulate_loop191:
+accumulate_loop209:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5061,13 +5222,13 @@ accumulate_loop191:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop191
+	JGE          accumulate_loop209
 
-accumulate_tail192:
+accumulate_tail210:
 	ADDQ $0x04, CX
-	JE   accumulate_end193
+	JE   accumulate_end211
 
-accumulate_one195:
+accumulate_one213:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5081,9 +5242,9 @@ accumulate_one195:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one195
+	JNE          accumulate_one213
 
-accumulate_end193:
+accumulate_end211:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -5134,10 +5295,10 @@ accumulate_end193:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done196
+	JMP          accumulate_done214
 
-accumulate_short194:
-accumulate_one197:
+accumulate_short212:
+accumulate_one215:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5151,7 +5312,7 @@ accumulate_one197:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one197
+	JNE          accumulate_one215
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -5163,16 +5324,16 @@ accumulate_one197:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done196:
+accumulate_done214:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha198
+	JE   accumulate_noAlpha216
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha198:
+accumulate_noAlpha216:
 	SUBQ $0x04, R12
 	JMP  accumulate_halfRows
 
@@ -5181,7 +5342,7 @@ accumulate_half3:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain199
+	JE    accumulate_plain217
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5190,23 +5351,23 @@ accumulate_half3:
 	VMULPS       (DI)(R8*1), Y14, Y1
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y2
-	JMP          accumulate_ready200
+	JMP          accumulate_ready218
 
-accumulate_plain199:
+accumulate_plain217:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 
-accumulate_ready200:
+accumulate_ready218:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short204
+	JL   accumulate_short222
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail202
+	JL   accumulate_tail220
 
-accumulate_loop201:
+accumulate_loop219:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5241,13 +5402,13 @@ accumulate_loop201:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop201
+	JGE          accumulate_loop219
 
-accumulate_tail202:
+accumulate_tail220:
 	ADDQ $0x04, CX
-	JE   accumulate_end203
+	JE   accumulate_end221
 
-accumulate_one205:
+accumulate_one223:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5258,9 +5419,9 @@ accumulate_one205:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one205
+	JNE          accumulate_one223
 
-accumulate_end203:
+accumulate_end221:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -5301,10 +5462,10 @@ accumulate_end203:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done206
+	JMP          accumulate_done224
 
-accumulate_short204:
-accumulate_one207:
+accumulate_short222:
+accumulate_one225:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5315,7 +5476,7 @@ accumulate_one207:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one207
+	JNE          accumulate_one225
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -5323,15 +5484,15 @@ accumulate_one207:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done206:
+accumulate_done224:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha208
+	JE   accumulate_noAlpha226
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha208:
+accumulate_noAlpha226:
 	SUBQ $0x03, R12
 	JMP  accumulate_halfRows
 
@@ -5340,26 +5501,26 @@ accumulate_half2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain209
+	JE    accumulate_plain227
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulate_ready210
+	JMP          accumulate_ready228
 
-accumulate_plain209:
+accumulate_plain227:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 
-accumulate_ready210:
+accumulate_ready228:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail212
+	JL   accumulate_tail230
 
-accumulate_loop211:
+accumulate_loop229:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5386,13 +5547,13 @@ accumulate_loop211:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop211
+	JGE          accumulate_loop229
 
-accumulate_tail212:
+accumulate_tail230:
 	ADDQ $0x04, CX
-	JE   accumulate_end213
+	JE   accumulate_end231
 
-accumulate_one215:
+accumulate_one233:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5401,9 +5562,9 @@ accumulate_one215:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one215
+	JNE          accumulate_one233
 
-accumulate_end213:
+accumulate_end231:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -5411,10 +5572,10 @@ accumulate_end213:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha216
+	JE      accumulate_noAlpha234
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha216:
+accumulate_noAlpha234:
 	SUBQ $0x02, R12
 	JMP  accumulate_halfRows
 
@@ -5423,23 +5584,23 @@ accumulate_half1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain217
+	JE    accumulate_plain235
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulate_ready218
+	JMP          accumulate_ready236
 
-accumulate_plain217:
+accumulate_plain235:
 	VMOVUPS (DI), Y0
 
-accumulate_ready218:
+accumulate_ready236:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail220
+	JL   accumulate_tail238
 
-accumulate_loop219:
+accumulate_loop237:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5458,30 +5619,30 @@ accumulate_loop219:
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop219
+	JGE          accumulate_loop237
 
-accumulate_tail220:
+accumulate_tail238:
 	ADDQ $0x04, CX
-	JE   accumulate_end221
+	JE   accumulate_end239
 
-accumulate_one223:
+accumulate_one241:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one223
+	JNE          accumulate_one241
 
-accumulate_end221:
+accumulate_end239:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha224
+	JE      accumulate_noAlpha242
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha224:
+accumulate_noAlpha242:
 	SUBQ $0x01, R12
 	JMP  accumulate_halfRows
 
@@ -5548,7 +5709,7 @@ accumulateMasked_panel2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain225
+	JE    accumulateMasked_plain243
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5557,21 +5718,21 @@ accumulateMasked_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulateMasked_ready226
+	JMP          accumulateMasked_ready244
 
-accumulateMasked_plain225:
+accumulateMasked_plain243:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 
-accumulateMasked_ready226:
+accumulateMasked_ready244:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail228
+	JL   accumulateMasked_tail246
 
-accumulateMasked_loop227:
+accumulateMasked_loop245:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -5588,13 +5749,13 @@ accumulateMasked_loop227:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop227
+	JGE          accumulateMasked_loop245
 
-accumulateMasked_tail228:
+accumulateMasked_tail246:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end229
+	JE   accumulateMasked_end247
 
-accumulateMasked_one231:
+accumulateMasked_one249:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -5611,9 +5772,9 @@ accumulateMasked_one231:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one231
+	JNE          accumulateMasked_one249
 
-accumulateMasked_end229:
+accumulateMasked_end247:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -5623,10 +5784,10 @@ accumulateMasked_end229:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha232
+	JE      accumulateMasked_noAlpha250
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha232:
+accumulateMasked_noAlpha250:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_panelRows
 
@@ -5635,25 +5796,25 @@ accumulateMasked_panel1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain233
+	JE    accumulateMasked_plain251
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulateMasked_ready234
+	JMP          accumulateMasked_ready252
 
-accumulateMasked_plain233:
+accumulateMasked_plain251:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-accumulateMasked_ready234:
+accumulateMasked_ready252:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail236
+	JL   accumulateMasked_tail254
 
-accumulateMasked_loop235:
+accumulateMasked_loop253:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -5665,13 +5826,13 @@ accumulateMasked_loop235:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop235
+	JGE          accumulateMasked_loop253
 
-accumulateMasked_tail236:
+accumulateMasked_tail254:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end237
+	JE   accumulateMasked_end255
 
-accumulateMasked_one239:
+accumulateMasked_one257:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -5683,18 +5844,18 @@ accumulateMasked_one239:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one239
+	JNE          accumulateMasked_one257
 
-accumulateMasked_end237:
+accumulateMasked_end255:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha240
+	JE      accumulateMasked_noAlpha258
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha240:
+accumulateMasked_noAlpha258:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_panelRows
 
@@ -5732,26 +5893,26 @@ accumulateMasked_half2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain241
+	JE    accumulateMasked_plain259
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulateMasked_ready242
+	JMP          accumulateMasked_ready260
 
-accumulateMasked_plain241:
+accumulateMasked_plain259:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 
-accumulateMasked_ready242:
+accumulateMasked_ready260:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail244
+	JL   accumulateMasked_tail262
 
-accumulateMasked_loop243:
+accumulateMasked_loop261:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -5763,13 +5924,13 @@ accumulateMasked_loop243:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop243
+	JGE          accumulateMasked_loop261
 
-accumulateMasked_tail244:
+accumulateMasked_tail262:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end245
+	JE   accumulateMasked_end263
 
-accumulateMasked_one247:
+accumulateMasked_one265:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -5781,9 +5942,9 @@ accumulateMasked_one247:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one247
+	JNE          accumulateMasked_one265
 
-accumulateMasked_end245:
+accumulateMasked_end263:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -5791,10 +5952,10 @@ accumulateMasked_end245:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha248
+	JE      accumulateMasked_noAlpha266
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha248:
+accumulateMasked_noAlpha266:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_halfRows
 
@@ -5803,23 +5964,23 @@ accumulateMasked_half1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain249
+	JE    accumulateMasked_plain267
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulateMasked_ready250
+	JMP          accumulateMasked_ready268
 
-accumulateMasked_plain249:
+accumulateMasked_plain267:
 	VMOVUPS (DI), Y0
 
-accumulateMasked_ready250:
+accumulateMasked_ready268:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail252
+	JL   accumulateMasked_tail270
 
-accumulateMasked_loop251:
+accumulateMasked_loop269:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -5828,13 +5989,13 @@ accumulateMasked_loop251:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop251
+	JGE          accumulateMasked_loop269
 
-accumulateMasked_tail252:
+accumulateMasked_tail270:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end253
+	JE   accumulateMasked_end271
 
-accumulateMasked_one255:
+accumulateMasked_one273:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -5843,17 +6004,17 @@ accumulateMasked_one255:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one255
+	JNE          accumulateMasked_one273
 
-accumulateMasked_end253:
+accumulateMasked_end271:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha256
+	JE      accumulateMasked_noAlpha274
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha256:
+accumulateMasked_noAlpha274:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_halfRows
 
@@ -9042,6 +9203,63 @@ end5:
 	VZEROUPPER
 	RET
 
+// func normalizeSIMD(dst *float32, o *float32, l *float32, rows int, n int, dstStride int, oStride int)
+// Requires: AVX
+TEXT ·normalizeSIMD(SB), NOSPLIT, $0-56
+	MOVQ    dst+0(FP), AX
+	MOVQ    o+8(FP), CX
+	MOVQ    l+16(FP), DX
+	MOVQ    rows+24(FP), BX
+	MOVQ    dstStride+40(FP), SI
+	MOVQ    oStride+48(FP), DI
+	SHLQ    $0x02, SI
+	SHLQ    $0x02, DI
+	VMOVUPS all3f800000<>+0(SB), Y0
+	VXORPS  Y1, Y1, Y1
+
+row:
+	VBROADCASTSS (DX), Y2
+	VCMPPS       $0x00, Y1, Y2, Y3
+	VDIVPS       Y2, Y0, Y2
+	MOVQ         n+32(FP), R10
+	MOVQ         AX, R8
+	MOVQ         CX, R9
+	SUBQ         $0x08, R10
+	JL           tail6
+
+loop6:
+	VMOVUPS (R9), Y4
+	VMULPS  Y2, Y4, Y4
+	VADDPS  Y1, Y4, Y4
+	VANDNPS Y4, Y3, Y4
+	VMOVUPS Y4, (R8)
+	ADDQ    $0x20, R9
+	ADDQ    $0x20, R8
+	SUBQ    $0x08, R10
+	JGE     loop6
+
+tail6:
+	ADDQ       $0x08, R10
+	JE         end6
+	LEAQ       tailMasks<>+32(SB), R11
+	SHLQ       $0x02, R10
+	SUBQ       R10, R11
+	VMOVUPS    (R11), Y4
+	VMASKMOVPS (R9), Y4, Y5
+	VMULPS     Y2, Y5, Y5
+	VADDPS     Y1, Y5, Y5
+	VANDNPS    Y5, Y3, Y5
+	VMASKMOVPS Y5, Y4, (R8)
+
+end6:
+	ADDQ SI, AX
+	ADDQ DI, CX
+	ADDQ $0x04, DX
+	DECQ BX
+	JNE  row
+	VZEROUPPER
+	RET
+
 // func mergeSIMD(o *float32, b *float32, n int, x float32, y float32)
 // Requires: AVX, FMA3
 TEXT ·mergeSIMD(SB), NOSPLIT, $0-32
@@ -9051,9 +9269,9 @@ TEXT ·mergeSIMD(SB), NOSPLIT, $0-32
 	VBROADCASTSS x+24(FP), Y0
 	VBROADCASTSS y+28(FP), Y1
 	SUBQ         $0x08, DX
-	JL           tail6
+	JL           tail7
 
-loop6:
+loop7:
 	VMOVUPS     (AX), Y2
 	VMOVUPS     (CX), Y3
 	VMULPS      Y1, Y3, Y3
@@ -9062,11 +9280,11 @@ loop6:
 	ADDQ        $0x20, AX
 	ADDQ        $0x20, CX
 	SUBQ        $0x08, DX
-	JGE         loop6
+	JGE         loop7
 
-tail6:
+tail7:
 	ADDQ        $0x08, DX
-	JE          end6
+	JE          end7
 	LEAQ        tailMasks<>+32(SB), BX
 	SHLQ        $0x02, DX
 	SUBQ        DX, BX
@@ -9077,7 +9295,7 @@ tail6:
 	VFMADD213PS Y4, Y0, Y3
 	VMASKMOVPS  Y3, Y2, (AX)
 
-end6:
+end7:
 	VZEROUPPER
 	RET
 
@@ -9092,9 +9310,9 @@ TEXT ·mergeSumsSIMD(SB), NOSPLIT, $0-56
 	MOVQ y+40(FP), DI
 	MOVQ n+48(FP), R8
 	SUBQ $0x08, R8
-	JL   tail7
+	JL   tail8
 
-loop7:
+loop8:
 	VMOVUPS      (AX), Y0
 	VMOVUPS      (DX), Y1
 	VXORPS       Y3, Y3, Y3
@@ -9151,11 +9369,11 @@ loop7:
 	ADDQ         $0x20, SI
 	ADDQ         $0x20, DI
 	SUBQ         $0x08, R8
-	JGE          loop7
+	JGE          loop8
 
-tail7:
+tail8:
 	ADDQ         $0x08, R8
-	JE           end7
+	JE           end8
 	LEAQ         tailMasks<>+32(SB), R9
 	SHLQ         $0x02, R8
 	SUBQ         R8, R9
@@ -9210,7 +9428,7 @@ tail7:
 	VFMADD213PS  Y2, Y4, Y1
 	VMASKMOVPS   Y1, Y0, (CX)
 
-end7:
+end8:
 	VZEROUPPER
 	RET
 
@@ -9503,9 +9721,9 @@ large:
 rest:
 	ADDQ $0x20, CX
 	SUBQ $0x08, CX
-	JL   tail8
+	JL   tail9
 
-loop8:
+loop9:
 	VMOVUPS      (AX), Y1
 	VMOVUPS      Y1, Y2
 	VANDPS       all7fffffff<>+0(SB), Y2, Y2
@@ -9552,11 +9770,11 @@ loop8:
 	VMOVUPS      Y4, (AX)
 	ADDQ         $0x20, AX
 	SUBQ         $0x08, CX
-	JGE          loop8
+	JGE          loop9
 
-tail8:
+tail9:
 	ADDQ         $0x08, CX
-	JE           end8
+	JE           end9
 	LEAQ         tailMasks<>+32(SB), DX
 	SHLQ         $0x02, CX
 	SUBQ         CX, DX
@@ -9606,7 +9824,7 @@ tail8:
 	VMULPS       Y0, Y5, Y5
 	VMASKMOVPS   Y5, Y1, (AX)
 
-end8:
+end9:
 	VZEROUPPER
 	RET
 
@@ -9733,9 +9951,9 @@ TEXT ·alibiSIMD(SB), NOSPLIT, $0-32
 	VPBROADCASTD X1, Y1
 	VPADDD       numberOfLane<>+0(SB), Y1, Y1
 	SUBQ         $0x08, CX
-	JL           tail9
+	JL           tail10
 
-loop9:
+loop10:
 	VMOVUPS     (AX), Y2
 	VCVTDQ2PS   Y1, Y3
 	VFMADD231PS Y3, Y0, Y2
@@ -9743,11 +9961,11 @@ loop9:
 	ADDQ        $0x20, AX
 	VPADDD      all00000008<>+0(SB), Y1, Y1
 	SUBQ        $0x08, CX
-	JGE         loop9
+	JGE         loop10
 
-tail9:
+tail10:
 	ADDQ        $0x08, CX
-	JE          end9
+	JE          end10
 	LEAQ        tailMasks<>+32(SB), DX
 	SHLQ        $0x02, CX
 	SUBQ        CX, DX
@@ -9757,7 +9975,7 @@ tail9:
 	VFMADD231PS Y1, Y0, Y3
 	VMASKMOVPS  Y3, Y2, (AX)
 
-end9:
+end10:
 	VZEROUPPER
 	RET
 
@@ -9781,164 +9999,163 @@ DATA all00000008<>+24(SB)/4, $0x00000008
 DATA all00000008<>+28(SB)/4, $0x00000008
 GLOBL all00000008<>(SB), RODATA|NOPTR, $32
 
-// func addBiasSIMD(s *float32, bias *float32, live *uint64, rows int, stride int, lo int, n int)
+// func addBiasSIMD(s *float32, bias *float32, live *uint64, rows int, step int, stride int, lo int, n int) (every uint64)
 // Requires: AVX
-TEXT ·addBiasSIMD(SB), NOSPLIT, $0-56
+TEXT ·addBiasSIMD(SB), NOSPLIT, $0-72
 	MOVQ s+0(FP), AX
 	MOVQ bias+8(FP), DX
 	MOVQ live+16(FP), BX
 	MOVQ rows+24(FP), SI
-	MOVQ stride+32(FP), DI
-	SHLQ $0x02, DI
+	MOVQ $-1, R8
 
 row:
 	VXORPS  Y0, Y0, Y0
-	MOVQ    n+48(FP), R8
-	CMPQ    R8, $0x40
+	MOVQ    n+56(FP), DI
+	CMPQ    DI, $0x40
 	JNE     ragged
 	VMOVUPS (DX), Y1
 	VMOVUPS (AX), Y2
 	VADDPS  Y1, Y2, Y2
 	VMOVUPS Y2, (AX)
-	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
-	VORPS   Y1, Y0, Y0
+	VMINPS  Y0, Y1, Y0
 	VMOVUPS 32(DX), Y1
 	VMOVUPS 32(AX), Y2
 	VADDPS  Y1, Y2, Y2
 	VMOVUPS Y2, 32(AX)
-	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
-	VORPS   Y1, Y0, Y0
+	VMINPS  Y0, Y1, Y0
 	VMOVUPS 64(DX), Y1
 	VMOVUPS 64(AX), Y2
 	VADDPS  Y1, Y2, Y2
 	VMOVUPS Y2, 64(AX)
-	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
-	VORPS   Y1, Y0, Y0
+	VMINPS  Y0, Y1, Y0
 	VMOVUPS 96(DX), Y1
 	VMOVUPS 96(AX), Y2
 	VADDPS  Y1, Y2, Y2
 	VMOVUPS Y2, 96(AX)
-	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
-	VORPS   Y1, Y0, Y0
+	VMINPS  Y0, Y1, Y0
 	VMOVUPS 128(DX), Y1
 	VMOVUPS 128(AX), Y2
 	VADDPS  Y1, Y2, Y2
 	VMOVUPS Y2, 128(AX)
-	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
-	VORPS   Y1, Y0, Y0
+	VMINPS  Y0, Y1, Y0
 	VMOVUPS 160(DX), Y1
 	VMOVUPS 160(AX), Y2
 	VADDPS  Y1, Y2, Y2
 	VMOVUPS Y2, 160(AX)
-	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
-	VORPS   Y1, Y0, Y0
+	VMINPS  Y0, Y1, Y0
 	VMOVUPS 192(DX), Y1
 	VMOVUPS 192(AX), Y2
 	VADDPS  Y1, Y2, Y2
 	VMOVUPS Y2, 192(AX)
-	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
-	VORPS   Y1, Y0, Y0
+	VMINPS  Y0, Y1, Y0
 	VMOVUPS 224(DX), Y1
 	VMOVUPS 224(AX), Y2
 	VADDPS  Y1, Y2, Y2
 	VMOVUPS Y2, 224(AX)
-	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
-	VORPS   Y1, Y0, Y0
+	VMINPS  Y0, Y1, Y0
 	JMP     added
 
 ragged:
 	MOVQ AX, CX
 	MOVQ DX, R9
-	SUBQ $0x08, R8
-	JL   tail10
+	SUBQ $0x08, DI
+	JL   tail11
 
-loop10:
+loop11:
 	VMOVUPS (R9), Y1
 	VMOVUPS (CX), Y2
 	VADDPS  Y1, Y2, Y2
 	VMOVUPS Y2, (CX)
-	VCMPPS  $0x00, allff800000<>+0(SB), Y1, Y1
-	VORPS   Y1, Y0, Y0
+	VMINPS  Y0, Y1, Y0
 	ADDQ    $0x20, CX
 	ADDQ    $0x20, R9
-	SUBQ    $0x08, R8
-	JGE     loop10
+	SUBQ    $0x08, DI
+	JGE     loop11
 
-tail10:
-	ADDQ       $0x08, R8
-	JE         end10
+tail11:
+	ADDQ       $0x08, DI
+	JE         end11
 	LEAQ       tailMasks<>+32(SB), R10
-	SHLQ       $0x02, R8
-	SUBQ       R8, R10
+	SHLQ       $0x02, DI
+	SUBQ       DI, R10
 	VMOVUPS    (R10), Y1
 	VMASKMOVPS (R9), Y1, Y2
 	VMASKMOVPS (CX), Y1, Y3
 	VADDPS     Y2, Y3, Y3
 	VMASKMOVPS Y3, Y1, (CX)
-	VCMPPS     $0x00, allff800000<>+0(SB), Y2, Y1
-	VORPS      Y1, Y0, Y0
+	VMINPS     Y0, Y2, Y0
 
-end10:
+end11:
 added:
-	VMOVMSKPS Y0, CX
-	TESTL     CX, CX
+	VCMPPS    $0x00, allff800000<>+0(SB), Y0, Y0
+	VMOVMSKPS Y0, R10
+	TESTL     R10, R10
 	JE        next
 
 	// Take the keys with a bias of −Inf out of live.
-	MOVQ lo+40(FP), CX
-	MOVQ n+48(FP), R8
+	MOVQ lo+48(FP), CX
+	MOVQ n+56(FP), DI
 	MOVQ DX, R9
-	SUBQ $0x08, R8
-	JL   tail11
+	XORQ R11, R11
+	SUBQ $0x08, DI
+	JL   tail12
 
-loop11:
+loop12:
 	VMOVUPS   (R9), Y0
 	VCMPPS    $0x00, allff800000<>+0(SB), Y0, Y0
 	VMOVMSKPS Y0, R10
 	SHLQ      CL, R10
-	NOTQ      R10
-	ANDQ      R10, (BX)
+	ORQ       R10, R11
 	ADDQ      $0x20, R9
 	ADDQ      $0x08, CX
-	SUBQ      $0x08, R8
-	JGE       loop11
+	SUBQ      $0x08, DI
+	JGE       loop12
 
-tail11:
-	ADDQ       $0x08, R8
-	JE         end11
+tail12:
+	ADDQ       $0x08, DI
+	JE         end12
 	LEAQ       tailMasks<>+32(SB), R10
-	SHLQ       $0x02, R8
-	SUBQ       R8, R10
+	SHLQ       $0x02, DI
+	SUBQ       DI, R10
 	VMOVUPS    (R10), Y0
 	VMASKMOVPS (R9), Y0, Y0
 	VCMPPS     $0x00, allff800000<>+0(SB), Y0, Y0
 	VMOVMSKPS  Y0, R10
 	SHLQ       CL, R10
-	NOTQ       R10
-	ANDQ       R10, (BX)
+	ORQ        R10, R11
 
-end11:
+end12:
+	NOTQ R11
+	ANDQ R11, (BX)
+
 next:
-	ADDQ $0x00000100, AX
-	ADDQ DI, DX
-	ADDQ $0x08, BX
+	ANDQ (BX), R8
+	MOVQ stride+40(FP), CX
+	LEAQ (DX)(CX*4), DX
+	MOVQ step+32(FP), CX
+	LEAQ (BX)(CX*8), BX
+	MOVQ step+32(FP), CX
+	SHLQ $0x08, CX
+	ADDQ CX, AX
 	DECQ SI
 	JNE  row
+	MOVQ R8, every+64(FP)
 	VZEROUPPER
 	RET
 
-// func maskKeysSIMD(mask *bool, live *uint64, rows int, stride int, lo int, n int)
+// func maskKeysSIMD(mask *bool, live *uint64, rows int, step int, stride int, lo int, n int) (every uint64)
 // Requires: AVX, AVX2
-TEXT ·maskKeysSIMD(SB), NOSPLIT, $0-48
+TEXT ·maskKeysSIMD(SB), NOSPLIT, $0-64
 	MOVQ mask+0(FP), AX
 	MOVQ live+8(FP), DX
 	MOVQ rows+16(FP), BX
-	MOVQ stride+24(FP), SI
+	MOVQ $-1, SI
 
 row:
 	MOVQ  AX, DI
-	MOVQ  n+40(FP), R8
-	MOVQ  lo+32(FP), CX
+	XORQ  R10, R10
+	MOVQ  n+48(FP), R8
+	MOVQ  lo+40(FP), CX
 	VPXOR Y0, Y0, Y0
 
 by32:
@@ -9947,8 +10164,7 @@ by32:
 	VPCMPEQB  (DI), Y0, Y1
 	VPMOVMSKB Y1, R9
 	SHLQ      CL, R9
-	NOTQ      R9
-	ANDQ      R9, (DX)
+	ORQ       R9, R10
 	ADDQ      $0x20, DI
 	ADDQ      $0x20, CX
 	SUBQ      $0x20, R8
@@ -9963,8 +10179,7 @@ by8:
 	VPMOVMSKB X1, R9
 	ANDQ      $0x000000ff, R9
 	SHLQ      CL, R9
-	NOTQ      R9
-	ANDQ      R9, (DX)
+	ORQ       R9, R10
 	ADDQ      $0x08, DI
 	ADDQ      $0x08, CX
 	SUBQ      $0x08, R8
@@ -9977,18 +10192,24 @@ by1:
 	MOVBQZX (DI), R9
 	XORQ    $0x01, R9
 	SHLQ    CL, R9
-	NOTQ    R9
-	ANDQ    R9, (DX)
+	ORQ     R9, R10
 	ADDQ    $0x01, DI
 	ADDQ    $0x01, CX
 	SUBQ    $0x01, R8
 	JMP     by1
 
 by1End:
-	ADDQ SI, AX
-	ADDQ $0x08, DX
+	NOTQ R10
+	ANDQ (DX), R10
+	MOVQ R10, (DX)
+	ANDQ R10, SI
+	MOVQ stride+32(FP), CX
+	LEAQ (AX)(CX*1), AX
+	MOVQ step+24(FP), CX
+	LEAQ (DX)(CX*8), DX
 	DECQ BX
 	JNE  row
+	MOVQ SI, every+56(FP)
 	VZEROUPPER
 	RET
 
@@ -10002,9 +10223,9 @@ TEXT ·weightsSIMD(SB), NOSPLIT, $0-40
 	VBROADCASTSS r+28(FP), Y1
 	MOVQ         live+32(FP), BX
 	SUBQ         $0x08, DX
-	JL           tail12
+	JL           tail13
 
-loop12:
+loop13:
 	VMOVD        BX, X2
 	VPBROADCASTD X2, Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -10034,11 +10255,11 @@ loop12:
 	ADDQ         $0x20, CX
 	SHRQ         $0x08, BX
 	SUBQ         $0x08, DX
-	JGE          loop12
+	JGE          loop13
 
-tail12:
+tail13:
 	ADDQ         $0x08, DX
-	JE           end12
+	JE           end13
 	LEAQ         tailMasks<>+32(SB), SI
 	SHLQ         $0x02, DX
 	SUBQ         DX, SI
@@ -10069,7 +10290,7 @@ tail12:
 	VANDPS       Y4, Y5, Y5
 	VMASKMOVPS   Y5, Y2, (AX)
 
-end12:
+end13:
 	VZEROUPPER
 	RET
 
@@ -10081,18 +10302,18 @@ TEXT ·allFiniteSIMD(SB), NOSPLIT, $0-17
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	SUBQ   $0x08, CX
-	JL     tail13
+	JL     tail14
 
-loop13:
+loop14:
 	VMOVUPS     (AX), Y2
 	VFMADD231PS Y0, Y2, Y1
 	ADDQ        $0x20, AX
 	SUBQ        $0x08, CX
-	JGE         loop13
+	JGE         loop14
 
-tail13:
+tail14:
 	ADDQ        $0x08, CX
-	JE          end13
+	JE          end14
 	LEAQ        tailMasks<>+32(SB), DX
 	SHLQ        $0x02, CX
 	SUBQ        CX, DX
@@ -10100,7 +10321,7 @@ tail13:
 	VMASKMOVPS  (AX), Y2, Y2
 	VFMADD231PS Y0, Y2, Y1
 
-end13:
+end14:
 	VCMPPS    $0x03, Y1, Y1, Y1
 	VMOVMSKPS Y1, AX
 	TESTL     AX, AX
@@ -10328,6 +10549,55 @@ fold:
 	VZEROUPPER
 	RET
 
+// func addProductsSIMD(lane *float32, a *float32, b *float32, n int)
+// Requires: AVX, FMA3
+TEXT ·addProductsSIMD(SB), NOSPLIT, $0-32
+	MOVQ    lane+0(FP), AX
+	MOVQ    a+8(FP), CX
+	MOVQ    b+16(FP), DX
+	MOVQ    n+24(FP), BX
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+	VMOVUPS 128(AX), Y4
+	VMOVUPS 160(AX), Y5
+	VMOVUPS 192(AX), Y6
+	VMOVUPS 224(AX), Y7
+	SUBQ    $0x40, BX
+
+loop:
+	VMOVUPS     (CX), Y8
+	VFMADD231PS (DX), Y8, Y0
+	VMOVUPS     32(CX), Y8
+	VFMADD231PS 32(DX), Y8, Y1
+	VMOVUPS     64(CX), Y8
+	VFMADD231PS 64(DX), Y8, Y2
+	VMOVUPS     96(CX), Y8
+	VFMADD231PS 96(DX), Y8, Y3
+	VMOVUPS     128(CX), Y8
+	VFMADD231PS 128(DX), Y8, Y4
+	VMOVUPS     160(CX), Y8
+	VFMADD231PS 160(DX), Y8, Y5
+	VMOVUPS     192(CX), Y8
+	VFMADD231PS 192(DX), Y8, Y6
+	VMOVUPS     224(CX), Y8
+	VFMADD231PS 224(DX), Y8, Y7
+	ADDQ        $0x00000100, CX
+	ADDQ        $0x00000100, DX
+	SUBQ        $0x40, BX
+	JGE         loop
+	VMOVUPS     Y0, (AX)
+	VMOVUPS     Y1, 32(AX)
+	VMOVUPS     Y2, 64(AX)
+	VMOVUPS     Y3, 96(AX)
+	VMOVUPS     Y4, 128(AX)
+	VMOVUPS     Y5, 160(AX)
+	VMOVUPS     Y6, 192(AX)
+	VMOVUPS     Y7, 224(AX)
+	VZEROUPPER
+	RET
+
 // func maxOfSIMD(x *float32, n int) float32
 // Requires: AVX
 TEXT ·maxOfSIMD(SB), NOSPLIT, $0-20
@@ -10336,20 +10606,20 @@ TEXT ·maxOfSIMD(SB), NOSPLIT, $0-20
 	VMOVUPS allff800000<>+0(SB), Y0
 	VXORPS  Y1, Y1, Y1
 	SUBQ    $0x08, CX
-	JL      tail14
+	JL      tail15
 
-loop14:
+loop15:
 	VMOVUPS (AX), Y2
 	VMAXPS  Y0, Y2, Y0
 	VCMPPS  $0x03, Y2, Y2, Y2
 	VORPS   Y2, Y1, Y1
 	ADDQ    $0x20, AX
 	SUBQ    $0x08, CX
-	JGE     loop14
+	JGE     loop15
 
-tail14:
+tail15:
 	ADDQ       $0x08, CX
-	JE         end14
+	JE         end15
 	LEAQ       tailMasks<>+32(SB), DX
 	SHLQ       $0x02, CX
 	SUBQ       CX, DX
@@ -10361,7 +10631,7 @@ tail14:
 	VCMPPS     $0x03, Y3, Y3, Y2
 	VORPS      Y2, Y1, Y1
 
-end14:
+end15:
 	VEXTRACTF128 $0x01, Y0, X2
 	VMAXPS       X2, X0, X0
 	VPERMILPD    $0x01, X0, X2
@@ -10397,9 +10667,9 @@ TEXT ·expSIMD(SB), NOSPLIT, $0-24
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
 	SUBQ $0x08, DX
-	JL   tail15
+	JL   tail16
 
-loop15:
+loop16:
 	VMOVUPS      (CX), Y0
 	VMOVUPS      allc2d00000<>+0(SB), Y1
 	VMAXPS       Y0, Y1, Y0
@@ -10430,11 +10700,11 @@ loop15:
 	ADDQ         $0x20, CX
 	ADDQ         $0x20, AX
 	SUBQ         $0x08, DX
-	JGE          loop15
+	JGE          loop16
 
-tail15:
+tail16:
 	ADDQ         $0x08, DX
-	JE           end15
+	JE           end16
 	LEAQ         tailMasks<>+32(SB), BX
 	SHLQ         $0x02, DX
 	SUBQ         DX, BX
@@ -10467,7 +10737,7 @@ tail15:
 	VMULPS       Y2, Y3, Y3
 	VMASKMOVPS   Y3, Y0, (AX)
 
-end15:
+end16:
 	VZEROUPPER
 	RET
 

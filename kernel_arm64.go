@@ -18,20 +18,40 @@ func addBiasRowSIMD(s, bias *float32, n int) (live uint64)
 //go:noescape
 func maskRowSIMD(mask *bool, n int) (live uint64)
 
-// addBiasSIMD goes row by row. It works like addBiasGeneric.
-func addBiasSIMD(s, bias *float32, live *uint64, rows, stride, lo, n int) {
+// normalizeSIMD goes row by row. It works like normalizeGeneric.
+func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int) {
 	for r := range rows {
-		bits := addBiasRowSIMD(at(s, r*Block), at(bias, r*stride), n)
-		*at(live, r) &^= (lowBits(n) &^ bits) << lo
+		to, sum := at(dst, r*dstStride), *at(l, r)
+		if sum == 0 {
+			clear(unsafe.Slice(to, n))
+			continue
+		}
+		scaleSIMD(to, at(o, r*oStride), n, 1/sum)
 	}
 }
 
+// addBiasSIMD goes row by row. It works like addBiasGeneric.
+func addBiasSIMD(s, bias *float32, live *uint64, rows, step, stride, lo, n int) (every uint64) {
+	every = ^uint64(0)
+	for r := range rows {
+		bits := addBiasRowSIMD(at(s, r*step*Block), at(bias, r*stride), n)
+		row := at(live, r*step)
+		*row &^= (lowBits(n) &^ bits) << lo
+		every &= *row
+	}
+	return every
+}
+
 // maskKeysSIMD goes row by row. It works like maskKeysGeneric.
-func maskKeysSIMD(mask *bool, live *uint64, rows, stride, lo, n int) {
+func maskKeysSIMD(mask *bool, live *uint64, rows, step, stride, lo, n int) (every uint64) {
+	every = ^uint64(0)
 	for r := range rows {
 		bits := maskRowSIMD(at(mask, r*stride), n)
-		*at(live, r) &^= (lowBits(n) &^ bits) << lo
+		row := at(live, r*step)
+		*row &^= (lowBits(n) &^ bits) << lo
+		every &= *row
 	}
+	return every
 }
 
 // at is the address of element i behind p.

@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // scoreSIMD works like scoreGeneric.
-TEXT ·scoreSIMD(SB), NOSPLIT, $0-48
+TEXT ·scoreSIMD(SB), NOSPLIT, $0-56
 	MOVD s+0(FP), R9
 	MOVD q+8(FP), R10
 	MOVD k+16(FP), R2
@@ -17,6 +17,12 @@ TEXT ·scoreSIMD(SB), NOSPLIT, $0-48
 	MOVD $64, R5
 	LSL $6, R6, R8
 	MOVD $0, R26
+	MOVD R7, R14
+	MOVD next+48(FP), R15
+	MOVD 0(R15), R17
+	MOVD 8(R15), R16
+	ADD R16, R17, R17
+	MOVD 24(R15), R13
 
 	// Few rows: several panels at once, so that there are enough chains.
 	CMP $1, R11
@@ -857,6 +863,26 @@ end22:
 	ADD R3, R16, R16
 	FSTPQ (F20, F21), 0(R16)
 	FSTPQ (F22, F23), 32(R16)
+	CBZ R17, asked25
+	SUBS $6, R14, R14
+	BGT asked25
+	MOVD panels+40(FP), R21
+askRow23:
+	MOVD.P 8(R13), R19
+	ADD R17, R19, R19
+	MOVD next+48(FP), R20
+	MOVD 16(R20), R20
+askLine24:
+	PRFM (R19), PLDL2KEEP
+	ADD $64, R19, R19
+	SUB $1, R20, R20
+	CBNZ R20, askLine24
+	SUB $1, R19, R19
+	PRFM (R19), PLDL2KEEP
+	ADD R21, R14, R14
+	CMP $0, R14
+	BLE askRow23
+asked25:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD R3, R0, R0
@@ -901,8 +927,8 @@ panel5:
 	ADD R4, R22, R23
 	ADD R4, R23, R24
 	SUBS $4, R6, R15
-	BLT tail24
-loop23:
+	BLT tail27
+loop26:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -1001,11 +1027,11 @@ loop23:
 	WORD $0x4fbc1bf3 // fmla v19.4s, v31.4s, v28.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop23
-tail24:
+	BGE loop26
+tail27:
 	ADD $4, R15, R15
-	CBZ R15, end26
-one25:
+	CBZ R15, end29
+one28:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -1035,8 +1061,8 @@ one25:
 	WORD $0x4f9c13f3 // fmla v19.4s, v31.4s, v28.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one25
-end26:
+	CBNZ R15, one28
+end29:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -1052,6 +1078,26 @@ end26:
 	ADD R3, R16, R16
 	FSTPQ (F16, F17), 0(R16)
 	FSTPQ (F18, F19), 32(R16)
+	CBZ R17, asked32
+	SUBS $5, R14, R14
+	BGT asked32
+	MOVD panels+40(FP), R21
+askRow30:
+	MOVD.P 8(R13), R19
+	ADD R17, R19, R19
+	MOVD next+48(FP), R20
+	MOVD 16(R20), R20
+askLine31:
+	PRFM (R19), PLDL2KEEP
+	ADD $64, R19, R19
+	SUB $1, R20, R20
+	CBNZ R20, askLine31
+	SUB $1, R19, R19
+	PRFM (R19), PLDL2KEEP
+	ADD R21, R14, R14
+	CMP $0, R14
+	BLE askRow30
+asked32:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD R3, R0, R0
@@ -1089,8 +1135,8 @@ panel4:
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	SUBS $4, R6, R15
-	BLT tail28
-loop27:
+	BLT tail34
+loop33:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -1172,11 +1218,11 @@ loop27:
 	WORD $0x4fbb1bef // fmla v15.4s, v31.4s, v27.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop27
-tail28:
+	BGE loop33
+tail34:
 	ADD $4, R15, R15
-	CBZ R15, end30
-one29:
+	CBZ R15, end36
+one35:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -1201,8 +1247,8 @@ one29:
 	WORD $0x4f9b13ef // fmla v15.4s, v31.4s, v27.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one29
-end30:
+	CBNZ R15, one35
+end36:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -1215,6 +1261,26 @@ end30:
 	ADD R3, R16, R16
 	FSTPQ (F12, F13), 0(R16)
 	FSTPQ (F14, F15), 32(R16)
+	CBZ R17, asked39
+	SUBS $4, R14, R14
+	BGT asked39
+	MOVD panels+40(FP), R21
+askRow37:
+	MOVD.P 8(R13), R19
+	ADD R17, R19, R19
+	MOVD next+48(FP), R20
+	MOVD 16(R20), R20
+askLine38:
+	PRFM (R19), PLDL2KEEP
+	ADD $64, R19, R19
+	SUB $1, R20, R20
+	CBNZ R20, askLine38
+	SUB $1, R19, R19
+	PRFM (R19), PLDL2KEEP
+	ADD R21, R14, R14
+	CMP $0, R14
+	BLE askRow37
+asked39:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD R3, R0, R0
@@ -1245,8 +1311,8 @@ panel3:
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail32
-loop31:
+	BLT tail41
+loop40:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -1311,11 +1377,11 @@ loop31:
 	WORD $0x4fba1beb // fmla v11.4s, v31.4s, v26.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop31
-tail32:
+	BGE loop40
+tail41:
 	ADD $4, R15, R15
-	CBZ R15, end34
-one33:
+	CBZ R15, end43
+one42:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -1335,8 +1401,8 @@ one33:
 	WORD $0x4f9a13eb // fmla v11.4s, v31.4s, v26.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one33
-end34:
+	CBNZ R15, one42
+end43:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -1346,6 +1412,26 @@ end34:
 	ADD R3, R16, R16
 	FSTPQ (F8, F9), 0(R16)
 	FSTPQ (F10, F11), 32(R16)
+	CBZ R17, asked46
+	SUBS $3, R14, R14
+	BGT asked46
+	MOVD panels+40(FP), R21
+askRow44:
+	MOVD.P 8(R13), R19
+	ADD R17, R19, R19
+	MOVD next+48(FP), R20
+	MOVD 16(R20), R20
+askLine45:
+	PRFM (R19), PLDL2KEEP
+	ADD $64, R19, R19
+	SUB $1, R20, R20
+	CBNZ R20, askLine45
+	SUB $1, R19, R19
+	PRFM (R19), PLDL2KEEP
+	ADD R21, R14, R14
+	CMP $0, R14
+	BLE askRow44
+asked46:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD R3, R0, R0
@@ -1369,8 +1455,8 @@ panel2:
 	MOVD R1, R20
 	ADD R4, R20, R21
 	SUBS $4, R6, R15
-	BLT tail36
-loop35:
+	BLT tail48
+loop47:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -1418,11 +1504,11 @@ loop35:
 	WORD $0x4fb91be7 // fmla v7.4s, v31.4s, v25.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop35
-tail36:
+	BGE loop47
+tail48:
 	ADD $4, R15, R15
-	CBZ R15, end38
-one37:
+	CBZ R15, end50
+one49:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -1437,14 +1523,34 @@ one37:
 	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one37
-end38:
+	CBNZ R15, one49
+end50:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
 	ADD R3, R16, R16
 	FSTPQ (F4, F5), 0(R16)
 	FSTPQ (F6, F7), 32(R16)
+	CBZ R17, asked53
+	SUBS $2, R14, R14
+	BGT asked53
+	MOVD panels+40(FP), R21
+askRow51:
+	MOVD.P 8(R13), R19
+	ADD R17, R19, R19
+	MOVD next+48(FP), R20
+	MOVD 16(R20), R20
+askLine52:
+	PRFM (R19), PLDL2KEEP
+	ADD $64, R19, R19
+	SUB $1, R20, R20
+	CBNZ R20, askLine52
+	SUB $1, R19, R19
+	PRFM (R19), PLDL2KEEP
+	ADD R21, R14, R14
+	CMP $0, R14
+	BLE askRow51
+asked53:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD R3, R0, R0
@@ -1461,8 +1567,8 @@ panel1:
 	MOVD R2, R19
 	MOVD R1, R20
 	SUBS $4, R6, R15
-	BLT tail40
-loop39:
+	BLT tail55
+loop54:
 	FMOVQ.P 16(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -1493,11 +1599,11 @@ loop39:
 	WORD $0x4fb81be3 // fmla v3.4s, v31.4s, v24.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop39
-tail40:
+	BGE loop54
+tail55:
 	ADD $4, R15, R15
-	CBZ R15, end42
-one41:
+	CBZ R15, end57
+one56:
 	FMOVS.P 4(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -1507,11 +1613,31 @@ one41:
 	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one41
-end42:
+	CBNZ R15, one56
+end57:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
+	CBZ R17, asked60
+	SUBS $1, R14, R14
+	BGT asked60
+	MOVD panels+40(FP), R21
+askRow58:
+	MOVD.P 8(R13), R19
+	ADD R17, R19, R19
+	MOVD next+48(FP), R20
+	MOVD 16(R20), R20
+askLine59:
+	PRFM (R19), PLDL2KEEP
+	ADD $64, R19, R19
+	SUB $1, R20, R20
+	CBNZ R20, askLine59
+	SUB $1, R19, R19
+	PRFM (R19), PLDL2KEEP
+	ADD R21, R14, R14
+	CMP $0, R14
+	BLE askRow58
+asked60:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	SUB $1, R12, R12
@@ -1575,8 +1701,8 @@ half6:
 	ADD R4, R23, R24
 	ADD R4, R24, R25
 	SUBS $4, R6, R15
-	BLT tail44
-loop43:
+	BLT tail62
+loop61:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -1640,11 +1766,11 @@ loop43:
 	WORD $0x4fbd1beb // fmla v11.4s, v31.4s, v29.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop43
-tail44:
+	BGE loop61
+tail62:
 	ADD $4, R15, R15
-	CBZ R15, end46
-one45:
+	CBZ R15, end64
+one63:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -1666,8 +1792,8 @@ one45:
 	WORD $0x4f9d13eb // fmla v11.4s, v31.4s, v29.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one45
-end46:
+	CBNZ R15, one63
+end64:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -1714,8 +1840,8 @@ half5:
 	ADD R4, R22, R23
 	ADD R4, R23, R24
 	SUBS $4, R6, R15
-	BLT tail48
-loop47:
+	BLT tail66
+loop65:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -1770,11 +1896,11 @@ loop47:
 	WORD $0x4fbc1be9 // fmla v9.4s, v31.4s, v28.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop47
-tail48:
+	BGE loop65
+tail66:
 	ADD $4, R15, R15
-	CBZ R15, end50
-one49:
+	CBZ R15, end68
+one67:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -1793,8 +1919,8 @@ one49:
 	WORD $0x4f9c13e9 // fmla v9.4s, v31.4s, v28.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one49
-end50:
+	CBNZ R15, one67
+end68:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -1834,8 +1960,8 @@ half4:
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	SUBS $4, R6, R15
-	BLT tail52
-loop51:
+	BLT tail70
+loop69:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -1881,11 +2007,11 @@ loop51:
 	WORD $0x4fbb1be7 // fmla v7.4s, v31.4s, v27.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop51
-tail52:
+	BGE loop69
+tail70:
 	ADD $4, R15, R15
-	CBZ R15, end54
-one53:
+	CBZ R15, end72
+one71:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -1901,8 +2027,8 @@ one53:
 	WORD $0x4f9b13e7 // fmla v7.4s, v31.4s, v27.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one53
-end54:
+	CBNZ R15, one71
+end72:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -1935,8 +2061,8 @@ half3:
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail56
-loop55:
+	BLT tail74
+loop73:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -1973,11 +2099,11 @@ loop55:
 	WORD $0x4fba1be5 // fmla v5.4s, v31.4s, v26.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop55
-tail56:
+	BGE loop73
+tail74:
 	ADD $4, R15, R15
-	CBZ R15, end58
-one57:
+	CBZ R15, end76
+one75:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -1990,8 +2116,8 @@ one57:
 	WORD $0x4f9a13e5 // fmla v5.4s, v31.4s, v26.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one57
-end58:
+	CBNZ R15, one75
+end76:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -2017,8 +2143,8 @@ half2:
 	MOVD R1, R20
 	ADD R4, R20, R21
 	SUBS $4, R6, R15
-	BLT tail60
-loop59:
+	BLT tail78
+loop77:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -2046,11 +2172,11 @@ loop59:
 	WORD $0x4fb91be3 // fmla v3.4s, v31.4s, v25.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop59
-tail60:
+	BGE loop77
+tail78:
 	ADD $4, R15, R15
-	CBZ R15, end62
-one61:
+	CBZ R15, end80
+one79:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -2060,8 +2186,8 @@ one61:
 	WORD $0x4f9913e3 // fmla v3.4s, v31.4s, v25.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one61
-end62:
+	CBNZ R15, one79
+end80:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -2080,8 +2206,8 @@ half1:
 	MOVD R2, R19
 	MOVD R1, R20
 	SUBS $4, R6, R15
-	BLT tail64
-loop63:
+	BLT tail82
+loop81:
 	FMOVQ.P 16(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -2100,19 +2226,19 @@ loop63:
 	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop63
-tail64:
+	BGE loop81
+tail82:
 	ADD $4, R15, R15
-	CBZ R15, end66
-one65:
+	CBZ R15, end84
+one83:
 	FMOVS.P 4(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
 	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one65
-end66:
+	CBNZ R15, one83
+end84:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R0, R0
@@ -2155,8 +2281,8 @@ TEXT ·accumulateSIMD(SB), NOSPLIT, $0-64
 
 	// Few rows: several panels at once, so that there are enough chains.
 	CMP $1, R11
-	BNE next67
-group68:
+	BNE next85
+group86:
 	CMP $4, R7
 	BLT panel
 	MOVD R9, R0
@@ -2174,7 +2300,7 @@ group68:
 	FLDPQ 160(R16), (F10, F11)
 	FLDPQ 192(R16), (F12, F13)
 	FLDPQ 224(R16), (F14, F15)
-	CBZ R13, plain69
+	CBZ R13, plain87
 
 	// o·alpha
 	MOVD R13, R16
@@ -2195,15 +2321,15 @@ group68:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-plain69:
+plain87:
 	MOVD R2, R19
 	ADD R8, R19, R20
 	ADD R8, R20, R21
 	ADD R8, R21, R22
 	MOVD R1, R23
 	SUBS $4, R6, R15
-	BLT tail71
-loop70:
+	BLT tail89
+loop88:
 	FMOVQ.P 16(R23), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -2318,11 +2444,11 @@ loop70:
 	WORD $0x4fb81bef // fmla v15.4s, v31.4s, v24.s[3]
 	ADD R5, R22, R22
 	SUBS $4, R15, R15
-	BGE loop70
-tail71:
+	BGE loop88
+tail89:
 	ADD $4, R15, R15
-	CBZ R15, end73
-one72:
+	CBZ R15, end91
+one90:
 	FMOVS.P 4(R23), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -2353,8 +2479,8 @@ one72:
 	WORD $0x4f9813ef // fmla v15.4s, v31.4s, v24.s[0]
 	ADD R5, R22, R22
 	SUB $1, R15, R15
-	CBNZ R15, one72
-end73:
+	CBNZ R15, one90
+end91:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -2370,11 +2496,11 @@ end73:
 	ADD R8, R2, R2
 	ADD R8, R2, R2
 	SUB $4, R7, R7
-	B group68
-next67:
+	B group86
+next85:
 	CMP $2, R11
-	BNE next74
-group75:
+	BNE next92
+group93:
 	CMP $2, R7
 	BLT panel
 	MOVD R9, R0
@@ -2393,7 +2519,7 @@ group75:
 	FLDPQ 32(R16), (F10, F11)
 	FLDPQ 64(R16), (F12, F13)
 	FLDPQ 96(R16), (F14, F15)
-	CBZ R13, plain76
+	CBZ R13, plain94
 
 	// o·alpha
 	MOVD R13, R16
@@ -2415,14 +2541,14 @@ group75:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-plain76:
+plain94:
 	MOVD R2, R19
 	ADD R8, R19, R20
 	MOVD R1, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail78
-loop77:
+	BLT tail96
+loop95:
 	FMOVQ.P 16(R21), F24
 	FMOVQ.P 16(R22), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -2514,11 +2640,11 @@ loop77:
 	WORD $0x4fb91bef // fmla v15.4s, v31.4s, v25.s[3]
 	ADD R5, R20, R20
 	SUBS $4, R15, R15
-	BGE loop77
-tail78:
+	BGE loop95
+tail96:
 	ADD $4, R15, R15
-	CBZ R15, end80
-one79:
+	CBZ R15, end98
+one97:
 	FMOVS.P 4(R21), F24
 	FMOVS.P 4(R22), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -2544,8 +2670,8 @@ one79:
 	WORD $0x4f9913ef // fmla v15.4s, v31.4s, v25.s[0]
 	ADD R5, R20, R20
 	SUB $1, R15, R15
-	CBNZ R15, one79
-end80:
+	CBNZ R15, one97
+end98:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -2560,11 +2686,11 @@ end80:
 	ADD R8, R2, R2
 	ADD R8, R2, R2
 	SUB $2, R7, R7
-	B group75
-next74:
+	B group93
+next92:
 	CMP $3, R11
-	BNE next81
-group82:
+	BNE next99
+group100:
 	CMP $2, R7
 	BLT panel
 	MOVD R9, R0
@@ -2588,7 +2714,7 @@ group82:
 	FLDPQ 32(R16), (F18, F19)
 	FLDPQ 64(R16), (F20, F21)
 	FLDPQ 96(R16), (F22, F23)
-	CBZ R13, plain83
+	CBZ R13, plain101
 
 	// o·alpha
 	MOVD R13, R16
@@ -2619,15 +2745,15 @@ group82:
 	WORD $0x6e3edeb5 // fmul v21.4s, v21.4s, v30.4s
 	WORD $0x6e3eded6 // fmul v22.4s, v22.4s, v30.4s
 	WORD $0x6e3edef7 // fmul v23.4s, v23.4s, v30.4s
-plain83:
+plain101:
 	MOVD R2, R19
 	ADD R8, R19, R20
 	MOVD R1, R21
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	SUBS $4, R6, R15
-	BLT tail85
-loop84:
+	BLT tail103
+loop102:
 	FMOVQ.P 16(R21), F24
 	FMOVQ.P 16(R22), F25
 	FMOVQ.P 16(R23), F26
@@ -2752,11 +2878,11 @@ loop84:
 	WORD $0x4fba1bf7 // fmla v23.4s, v31.4s, v26.s[3]
 	ADD R5, R20, R20
 	SUBS $4, R15, R15
-	BGE loop84
-tail85:
+	BGE loop102
+tail103:
 	ADD $4, R15, R15
-	CBZ R15, end87
-one86:
+	CBZ R15, end105
+one104:
 	FMOVS.P 4(R21), F24
 	FMOVS.P 4(R22), F25
 	FMOVS.P 4(R23), F26
@@ -2791,8 +2917,8 @@ one86:
 	WORD $0x4f9a13f7 // fmla v23.4s, v31.4s, v26.s[0]
 	ADD R5, R20, R20
 	SUB $1, R15, R15
-	CBNZ R15, one86
-end87:
+	CBNZ R15, one104
+end105:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -2812,8 +2938,8 @@ end87:
 	ADD R8, R2, R2
 	ADD R8, R2, R2
 	SUB $2, R7, R7
-	B group82
-next81:
+	B group100
+next99:
 panel:
 	CBZ R7, panelEnd
 	MOVD R9, R0
@@ -2861,7 +2987,7 @@ panel6:
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F20, F21)
 	FLDPQ 32(R16), (F22, F23)
-	CBZ R13, plain88
+	CBZ R13, plain106
 
 	// o·alpha
 	MOVD R13, R16
@@ -2895,7 +3021,7 @@ panel6:
 	WORD $0x6e3edeb5 // fmul v21.4s, v21.4s, v30.4s
 	WORD $0x6e3eded6 // fmul v22.4s, v22.4s, v30.4s
 	WORD $0x6e3edef7 // fmul v23.4s, v23.4s, v30.4s
-plain88:
+plain106:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
@@ -2904,8 +3030,8 @@ plain88:
 	ADD R4, R23, R24
 	ADD R4, R24, R25
 	SUBS $4, R6, R15
-	BLT tail90
-loop89:
+	BLT tail108
+loop107:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -3021,11 +3147,11 @@ loop89:
 	WORD $0x4fbd1bf7 // fmla v23.4s, v31.4s, v29.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop89
-tail90:
+	BGE loop107
+tail108:
 	ADD $4, R15, R15
-	CBZ R15, end92
-one91:
+	CBZ R15, end110
+one109:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -3060,8 +3186,8 @@ one91:
 	WORD $0x4f9d13f7 // fmla v23.4s, v31.4s, v29.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one91
-end92:
+	CBNZ R15, one109
+end110:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -3115,7 +3241,7 @@ panel5:
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F16, F17)
 	FLDPQ 32(R16), (F18, F19)
-	CBZ R13, plain93
+	CBZ R13, plain111
 
 	// o·alpha
 	MOVD R13, R16
@@ -3144,7 +3270,7 @@ panel5:
 	WORD $0x6e3ede31 // fmul v17.4s, v17.4s, v30.4s
 	WORD $0x6e3ede52 // fmul v18.4s, v18.4s, v30.4s
 	WORD $0x6e3ede73 // fmul v19.4s, v19.4s, v30.4s
-plain93:
+plain111:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
@@ -3152,8 +3278,8 @@ plain93:
 	ADD R4, R22, R23
 	ADD R4, R23, R24
 	SUBS $4, R6, R15
-	BLT tail95
-loop94:
+	BLT tail113
+loop112:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -3252,11 +3378,11 @@ loop94:
 	WORD $0x4fbc1bf3 // fmla v19.4s, v31.4s, v28.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop94
-tail95:
+	BGE loop112
+tail113:
 	ADD $4, R15, R15
-	CBZ R15, end97
-one96:
+	CBZ R15, end115
+one114:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -3286,8 +3412,8 @@ one96:
 	WORD $0x4f9c13f3 // fmla v19.4s, v31.4s, v28.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one96
-end97:
+	CBNZ R15, one114
+end115:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -3333,7 +3459,7 @@ panel4:
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F12, F13)
 	FLDPQ 32(R16), (F14, F15)
-	CBZ R13, plain98
+	CBZ R13, plain116
 
 	// o·alpha
 	MOVD R13, R16
@@ -3357,15 +3483,15 @@ panel4:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-plain98:
+plain116:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	SUBS $4, R6, R15
-	BLT tail100
-loop99:
+	BLT tail118
+loop117:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -3447,11 +3573,11 @@ loop99:
 	WORD $0x4fbb1bef // fmla v15.4s, v31.4s, v27.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop99
-tail100:
+	BGE loop117
+tail118:
 	ADD $4, R15, R15
-	CBZ R15, end102
-one101:
+	CBZ R15, end120
+one119:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -3476,8 +3602,8 @@ one101:
 	WORD $0x4f9b13ef // fmla v15.4s, v31.4s, v27.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one101
-end102:
+	CBNZ R15, one119
+end120:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -3515,7 +3641,7 @@ panel3:
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F8, F9)
 	FLDPQ 32(R16), (F10, F11)
-	CBZ R13, plain103
+	CBZ R13, plain121
 
 	// o·alpha
 	MOVD R13, R16
@@ -3534,14 +3660,14 @@ panel3:
 	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
 	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
 	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
-plain103:
+plain121:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail105
-loop104:
+	BLT tail123
+loop122:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -3606,11 +3732,11 @@ loop104:
 	WORD $0x4fba1beb // fmla v11.4s, v31.4s, v26.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop104
-tail105:
+	BGE loop122
+tail123:
 	ADD $4, R15, R15
-	CBZ R15, end107
-one106:
+	CBZ R15, end125
+one124:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -3630,8 +3756,8 @@ one106:
 	WORD $0x4f9a13eb // fmla v11.4s, v31.4s, v26.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one106
-end107:
+	CBNZ R15, one124
+end125:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -3661,7 +3787,7 @@ panel2:
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7)
-	CBZ R13, plain108
+	CBZ R13, plain126
 
 	// o·alpha
 	MOVD R13, R16
@@ -3675,13 +3801,13 @@ panel2:
 	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
 	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
 	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-plain108:
+plain126:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	SUBS $4, R6, R15
-	BLT tail110
-loop109:
+	BLT tail128
+loop127:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -3729,11 +3855,11 @@ loop109:
 	WORD $0x4fb91be7 // fmla v7.4s, v31.4s, v25.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop109
-tail110:
+	BGE loop127
+tail128:
 	ADD $4, R15, R15
-	CBZ R15, end112
-one111:
+	CBZ R15, end130
+one129:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -3748,8 +3874,8 @@ one111:
 	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one111
-end112:
+	CBNZ R15, one129
+end130:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -3771,7 +3897,7 @@ panel1:
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	CBZ R13, plain113
+	CBZ R13, plain131
 
 	// o·alpha
 	MOVD R13, R16
@@ -3780,12 +3906,12 @@ panel1:
 	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
 	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
 	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-plain113:
+plain131:
 	MOVD R2, R19
 	MOVD R1, R20
 	SUBS $4, R6, R15
-	BLT tail115
-loop114:
+	BLT tail133
+loop132:
 	FMOVQ.P 16(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -3816,11 +3942,11 @@ loop114:
 	WORD $0x4fb81be3 // fmla v3.4s, v31.4s, v24.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop114
-tail115:
+	BGE loop132
+tail133:
 	ADD $4, R15, R15
-	CBZ R15, end117
-one116:
+	CBZ R15, end135
+one134:
 	FMOVS.P 4(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -3830,8 +3956,8 @@ one116:
 	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one116
-end117:
+	CBNZ R15, one134
+end135:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -3894,7 +4020,7 @@ half6:
 	FLDPQ 0(R16), (F8, F9)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F10, F11)
-	CBZ R13, plain118
+	CBZ R13, plain136
 
 	// o·alpha
 	MOVD R13, R16
@@ -3916,7 +4042,7 @@ half6:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
 	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
-plain118:
+plain136:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
@@ -3925,8 +4051,8 @@ plain118:
 	ADD R4, R23, R24
 	ADD R4, R24, R25
 	SUBS $4, R6, R15
-	BLT tail120
-loop119:
+	BLT tail138
+loop137:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -3990,11 +4116,11 @@ loop119:
 	WORD $0x4fbd1beb // fmla v11.4s, v31.4s, v29.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop119
-tail120:
+	BGE loop137
+tail138:
 	ADD $4, R15, R15
-	CBZ R15, end122
-one121:
+	CBZ R15, end140
+one139:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -4016,8 +4142,8 @@ one121:
 	WORD $0x4f9d13eb // fmla v11.4s, v31.4s, v29.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one121
-end122:
+	CBNZ R15, one139
+end140:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -4060,7 +4186,7 @@ half5:
 	FLDPQ 0(R16), (F6, F7)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F8, F9)
-	CBZ R13, plain123
+	CBZ R13, plain141
 
 	// o·alpha
 	MOVD R13, R16
@@ -4079,7 +4205,7 @@ half5:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
 	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
-plain123:
+plain141:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
@@ -4087,8 +4213,8 @@ plain123:
 	ADD R4, R22, R23
 	ADD R4, R23, R24
 	SUBS $4, R6, R15
-	BLT tail125
-loop124:
+	BLT tail143
+loop142:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -4143,11 +4269,11 @@ loop124:
 	WORD $0x4fbc1be9 // fmla v9.4s, v31.4s, v28.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop124
-tail125:
+	BGE loop142
+tail143:
 	ADD $4, R15, R15
-	CBZ R15, end127
-one126:
+	CBZ R15, end145
+one144:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -4166,8 +4292,8 @@ one126:
 	WORD $0x4f9c13e9 // fmla v9.4s, v31.4s, v28.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one126
-end127:
+	CBNZ R15, one144
+end145:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -4204,7 +4330,7 @@ half4:
 	FLDPQ 0(R16), (F4, F5)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F6, F7)
-	CBZ R13, plain128
+	CBZ R13, plain146
 
 	// o·alpha
 	MOVD R13, R16
@@ -4220,15 +4346,15 @@ half4:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
 	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-plain128:
+plain146:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	SUBS $4, R6, R15
-	BLT tail130
-loop129:
+	BLT tail148
+loop147:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -4274,11 +4400,11 @@ loop129:
 	WORD $0x4fbb1be7 // fmla v7.4s, v31.4s, v27.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop129
-tail130:
+	BGE loop147
+tail148:
 	ADD $4, R15, R15
-	CBZ R15, end132
-one131:
+	CBZ R15, end150
+one149:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -4294,8 +4420,8 @@ one131:
 	WORD $0x4f9b13e7 // fmla v7.4s, v31.4s, v27.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one131
-end132:
+	CBNZ R15, one149
+end150:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -4326,7 +4452,7 @@ half3:
 	FLDPQ 0(R16), (F2, F3)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F4, F5)
-	CBZ R13, plain133
+	CBZ R13, plain151
 
 	// o·alpha
 	MOVD R13, R16
@@ -4339,14 +4465,14 @@ half3:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
 	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-plain133:
+plain151:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail135
-loop134:
+	BLT tail153
+loop152:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -4383,11 +4509,11 @@ loop134:
 	WORD $0x4fba1be5 // fmla v5.4s, v31.4s, v26.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop134
-tail135:
+	BGE loop152
+tail153:
 	ADD $4, R15, R15
-	CBZ R15, end137
-one136:
+	CBZ R15, end155
+one154:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -4400,8 +4526,8 @@ one136:
 	WORD $0x4f9a13e5 // fmla v5.4s, v31.4s, v26.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one136
-end137:
+	CBNZ R15, one154
+end155:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -4426,7 +4552,7 @@ half2:
 	FLDPQ 0(R16), (F0, F1)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F2, F3)
-	CBZ R13, plain138
+	CBZ R13, plain156
 
 	// o·alpha
 	MOVD R13, R16
@@ -4436,13 +4562,13 @@ half2:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
 	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-plain138:
+plain156:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	SUBS $4, R6, R15
-	BLT tail140
-loop139:
+	BLT tail158
+loop157:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -4470,11 +4596,11 @@ loop139:
 	WORD $0x4fb91be3 // fmla v3.4s, v31.4s, v25.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop139
-tail140:
+	BGE loop157
+tail158:
 	ADD $4, R15, R15
-	CBZ R15, end142
-one141:
+	CBZ R15, end160
+one159:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -4484,8 +4610,8 @@ one141:
 	WORD $0x4f9913e3 // fmla v3.4s, v31.4s, v25.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one141
-end142:
+	CBNZ R15, one159
+end160:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -4504,19 +4630,19 @@ half1:
 	// 1 rows × 8 columns.
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
-	CBZ R13, plain143
+	CBZ R13, plain161
 
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
 	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-plain143:
+plain161:
 	MOVD R2, R19
 	MOVD R1, R20
 	SUBS $4, R6, R15
-	BLT tail145
-loop144:
+	BLT tail163
+loop162:
 	FMOVQ.P 16(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -4535,19 +4661,19 @@ loop144:
 	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop144
-tail145:
+	BGE loop162
+tail163:
 	ADD $4, R15, R15
-	CBZ R15, end147
-one146:
+	CBZ R15, end165
+one164:
 	FMOVS.P 4(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
 	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one146
-end147:
+	CBNZ R15, one164
+end165:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R0, R0
@@ -4642,14 +4768,14 @@ panel4:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-plain148:
+plain166:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	MOVD R6, R15
-one149:
+one167:
 	VLD1 (R19), [V22.S4, V23.S4, V24.S4, V25.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
@@ -4693,7 +4819,7 @@ one149:
 	VFMLA V16.S4, V20.S4, V14.S4
 	VFMLA V16.S4, V21.S4, V15.S4
 	SUB $1, R15, R15
-	CBNZ R15, one149
+	CBNZ R15, one167
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -4739,12 +4865,12 @@ panel2:
 	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
 	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
 	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-plain150:
+plain168:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	MOVD R6, R15
-one151:
+one169:
 	VLD1 (R19), [V22.S4, V23.S4, V24.S4, V25.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
@@ -4768,7 +4894,7 @@ one151:
 	VFMLA V16.S4, V20.S4, V6.S4
 	VFMLA V16.S4, V21.S4, V7.S4
 	SUB $1, R15, R15
-	CBNZ R15, one151
+	CBNZ R15, one169
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -4796,11 +4922,11 @@ panel1:
 	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
 	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
 	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-plain152:
+plain170:
 	MOVD R2, R19
 	MOVD R1, R20
 	MOVD R6, R15
-one153:
+one171:
 	VLD1 (R19), [V22.S4, V23.S4, V24.S4, V25.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
@@ -4814,7 +4940,7 @@ one153:
 	VFMLA V16.S4, V20.S4, V2.S4
 	VFMLA V16.S4, V21.S4, V3.S4
 	SUB $1, R15, R15
-	CBNZ R15, one153
+	CBNZ R15, one171
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -4874,14 +5000,14 @@ half4:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
 	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-plain154:
+plain172:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	MOVD R6, R15
-one155:
+one173:
 	VLD1 (R19), [V22.S4, V23.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
@@ -4909,7 +5035,7 @@ one155:
 	VFMLA V16.S4, V18.S4, V6.S4
 	VFMLA V16.S4, V19.S4, V7.S4
 	SUB $1, R15, R15
-	CBNZ R15, one155
+	CBNZ R15, one173
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -4945,12 +5071,12 @@ half2:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
 	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-plain156:
+plain174:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	MOVD R6, R15
-one157:
+one175:
 	VLD1 (R19), [V22.S4, V23.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
@@ -4966,7 +5092,7 @@ one157:
 	VFMLA V16.S4, V18.S4, V2.S4
 	VFMLA V16.S4, V19.S4, V3.S4
 	SUB $1, R15, R15
-	CBNZ R15, one157
+	CBNZ R15, one175
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -4989,11 +5115,11 @@ half1:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
 	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-plain158:
+plain176:
 	MOVD R2, R19
 	MOVD R1, R20
 	MOVD R6, R15
-one159:
+one177:
 	VLD1 (R19), [V22.S4, V23.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
@@ -5003,7 +5129,7 @@ one159:
 	VFMLA V16.S4, V18.S4, V0.S4
 	VFMLA V16.S4, V19.S4, V1.S4
 	SUB $1, R15, R15
-	CBNZ R15, one159
+	CBNZ R15, one177
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R0, R0
@@ -5077,8 +5203,8 @@ keys16for4:
 	ADD R14, R16, R17
 	ADD R14, R17, R25
 	SUBS $4, R4, R12
-	BLT tail161
-loop160:
+	BLT tail179
+loop178:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R16), F17
 	FMOVQ.P 16(R17), F18
@@ -5196,11 +5322,11 @@ loop160:
 	WORD $0x4fb21beb // fmla v11.4s, v31.4s, v18.s[3]
 	WORD $0x4fb31bef // fmla v15.4s, v31.4s, v19.s[3]
 	SUBS $4, R12, R12
-	BGE loop160
-tail161:
+	BGE loop178
+tail179:
 	ADD $4, R12, R12
-	CBZ R12, end163
-one162:
+	CBZ R12, end181
+one180:
 	FMOVS.P 4(R15), F16
 	FMOVS.P 4(R16), F17
 	FMOVS.P 4(R17), F18
@@ -5250,8 +5376,8 @@ one162:
 	WORD $0x4f92138b // fmla v11.4s, v28.4s, v18.s[0]
 	WORD $0x4f93138f // fmla v15.4s, v28.4s, v19.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one162
-end163:
+	CBNZ R12, one180
+end181:
 	MOVD R11, R13
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R13)
 	ADD $256, R13, R13
@@ -5289,8 +5415,8 @@ keys4for4:
 	ADD R14, R16, R17
 	ADD R14, R17, R25
 	SUBS $4, R4, R12
-	BLT tail165
-loop164:
+	BLT tail183
+loop182:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R16), F17
 	FMOVQ.P 16(R17), F18
@@ -5324,11 +5450,11 @@ loop164:
 	WORD $0x4fb21be2 // fmla v2.4s, v31.4s, v18.s[3]
 	WORD $0x4fb31be3 // fmla v3.4s, v31.4s, v19.s[3]
 	SUBS $4, R12, R12
-	BGE loop164
-tail165:
+	BGE loop182
+tail183:
 	ADD $4, R12, R12
-	CBZ R12, end167
-one166:
+	CBZ R12, end185
+one184:
 	FMOVS.P 4(R15), F16
 	FMOVS.P 4(R16), F17
 	FMOVS.P 4(R17), F18
@@ -5342,56 +5468,56 @@ one166:
 	WORD $0x4f921382 // fmla v2.4s, v28.4s, v18.s[0]
 	WORD $0x4f931383 // fmla v3.4s, v28.4s, v19.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one166
-end167:
+	CBNZ R12, one184
+end185:
 	ADD $0, R11, R13
 	VST1.P V0.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored168
+	BLE stored186
 	VST1.P V0.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored168
+	BLE stored186
 	VST1.P V0.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored168
+	BLE stored186
 	VST1.P V0.S[3], 4(R13)
-stored168:
+stored186:
 	ADD $256, R11, R13
 	VST1.P V1.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored169
+	BLE stored187
 	VST1.P V1.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored169
+	BLE stored187
 	VST1.P V1.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored169
+	BLE stored187
 	VST1.P V1.S[3], 4(R13)
-stored169:
+stored187:
 	ADD $512, R11, R13
 	VST1.P V2.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored170
+	BLE stored188
 	VST1.P V2.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored170
+	BLE stored188
 	VST1.P V2.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored170
+	BLE stored188
 	VST1.P V2.S[3], 4(R13)
-stored170:
+stored188:
 	ADD $768, R11, R13
 	VST1.P V3.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored171
+	BLE stored189
 	VST1.P V3.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored171
+	BLE stored189
 	VST1.P V3.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored171
+	BLE stored189
 	VST1.P V3.S[3], 4(R13)
-stored171:
+stored189:
 	ADD R5<<2, R10, R10
 	ADD $16, R11, R11
 	SUB $4, R9, R9
@@ -5433,8 +5559,8 @@ keys16for3:
 	ADD R14, R15, R16
 	ADD R14, R16, R17
 	SUBS $4, R4, R12
-	BLT tail173
-loop172:
+	BLT tail191
+loop190:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R16), F17
 	FMOVQ.P 16(R17), F18
@@ -5535,11 +5661,11 @@ loop172:
 	WORD $0x4fb11be7 // fmla v7.4s, v31.4s, v17.s[3]
 	WORD $0x4fb21beb // fmla v11.4s, v31.4s, v18.s[3]
 	SUBS $4, R12, R12
-	BGE loop172
-tail173:
+	BGE loop190
+tail191:
 	ADD $4, R12, R12
-	CBZ R12, end175
-one174:
+	CBZ R12, end193
+one192:
 	FMOVS.P 4(R15), F16
 	FMOVS.P 4(R16), F17
 	FMOVS.P 4(R17), F18
@@ -5584,8 +5710,8 @@ one174:
 	WORD $0x4f911387 // fmla v7.4s, v28.4s, v17.s[0]
 	WORD $0x4f92138b // fmla v11.4s, v28.4s, v18.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one174
-end175:
+	CBNZ R12, one192
+end193:
 	MOVD R11, R13
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R13)
 	ADD $256, R13, R13
@@ -5619,8 +5745,8 @@ keys4for3:
 	ADD R14, R15, R16
 	ADD R14, R16, R17
 	SUBS $4, R4, R12
-	BLT tail177
-loop176:
+	BLT tail195
+loop194:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R16), F17
 	FMOVQ.P 16(R17), F18
@@ -5649,11 +5775,11 @@ loop176:
 	WORD $0x4fb11be1 // fmla v1.4s, v31.4s, v17.s[3]
 	WORD $0x4fb21be2 // fmla v2.4s, v31.4s, v18.s[3]
 	SUBS $4, R12, R12
-	BGE loop176
-tail177:
+	BGE loop194
+tail195:
 	ADD $4, R12, R12
-	CBZ R12, end179
-one178:
+	CBZ R12, end197
+one196:
 	FMOVS.P 4(R15), F16
 	FMOVS.P 4(R16), F17
 	FMOVS.P 4(R17), F18
@@ -5665,44 +5791,44 @@ one178:
 	WORD $0x4f911381 // fmla v1.4s, v28.4s, v17.s[0]
 	WORD $0x4f921382 // fmla v2.4s, v28.4s, v18.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one178
-end179:
+	CBNZ R12, one196
+end197:
 	ADD $0, R11, R13
 	VST1.P V0.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored180
+	BLE stored198
 	VST1.P V0.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored180
+	BLE stored198
 	VST1.P V0.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored180
+	BLE stored198
 	VST1.P V0.S[3], 4(R13)
-stored180:
+stored198:
 	ADD $256, R11, R13
 	VST1.P V1.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored181
+	BLE stored199
 	VST1.P V1.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored181
+	BLE stored199
 	VST1.P V1.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored181
+	BLE stored199
 	VST1.P V1.S[3], 4(R13)
-stored181:
+stored199:
 	ADD $512, R11, R13
 	VST1.P V2.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored182
+	BLE stored200
 	VST1.P V2.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored182
+	BLE stored200
 	VST1.P V2.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored182
+	BLE stored200
 	VST1.P V2.S[3], 4(R13)
-stored182:
+stored200:
 	ADD R5<<2, R10, R10
 	ADD $16, R11, R11
 	SUB $4, R9, R9
@@ -5738,8 +5864,8 @@ keys16for2:
 	MOVD R1, R15
 	ADD R14, R15, R16
 	SUBS $4, R4, R12
-	BLT tail184
-loop183:
+	BLT tail202
+loop201:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R16), F17
 	WORD $0x3ce56a75 // ldr q21, [x19, x5]
@@ -5823,11 +5949,11 @@ loop183:
 	WORD $0x4fb01be3 // fmla v3.4s, v31.4s, v16.s[3]
 	WORD $0x4fb11be7 // fmla v7.4s, v31.4s, v17.s[3]
 	SUBS $4, R12, R12
-	BGE loop183
-tail184:
+	BGE loop201
+tail202:
 	ADD $4, R12, R12
-	CBZ R12, end186
-one185:
+	CBZ R12, end204
+one203:
 	FMOVS.P 4(R15), F16
 	FMOVS.P 4(R16), F17
 	ADD R5, R19, R13
@@ -5867,8 +5993,8 @@ one185:
 	WORD $0x4f901383 // fmla v3.4s, v28.4s, v16.s[0]
 	WORD $0x4f911387 // fmla v7.4s, v28.4s, v17.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one185
-end186:
+	CBNZ R12, one203
+end204:
 	MOVD R11, R13
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R13)
 	ADD $256, R13, R13
@@ -5898,8 +6024,8 @@ keys4for2:
 	MOVD R1, R15
 	ADD R14, R15, R16
 	SUBS $4, R4, R12
-	BLT tail188
-loop187:
+	BLT tail206
+loop205:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R16), F17
 	FMOVQ.P 16(R19), F20
@@ -5923,11 +6049,11 @@ loop187:
 	WORD $0x4fb01be0 // fmla v0.4s, v31.4s, v16.s[3]
 	WORD $0x4fb11be1 // fmla v1.4s, v31.4s, v17.s[3]
 	SUBS $4, R12, R12
-	BGE loop187
-tail188:
+	BGE loop205
+tail206:
 	ADD $4, R12, R12
-	CBZ R12, end190
-one189:
+	CBZ R12, end208
+one207:
 	FMOVS.P 4(R15), F16
 	FMOVS.P 4(R16), F17
 	VLD1.P 4(R19), V28.S[0]
@@ -5937,32 +6063,32 @@ one189:
 	WORD $0x4f901380 // fmla v0.4s, v28.4s, v16.s[0]
 	WORD $0x4f911381 // fmla v1.4s, v28.4s, v17.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one189
-end190:
+	CBNZ R12, one207
+end208:
 	ADD $0, R11, R13
 	VST1.P V0.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored191
+	BLE stored209
 	VST1.P V0.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored191
+	BLE stored209
 	VST1.P V0.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored191
+	BLE stored209
 	VST1.P V0.S[3], 4(R13)
-stored191:
+stored209:
 	ADD $256, R11, R13
 	VST1.P V1.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored192
+	BLE stored210
 	VST1.P V1.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored192
+	BLE stored210
 	VST1.P V1.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored192
+	BLE stored210
 	VST1.P V1.S[3], 4(R13)
-stored192:
+stored210:
 	ADD R5<<2, R10, R10
 	ADD $16, R11, R11
 	SUB $4, R9, R9
@@ -5992,8 +6118,8 @@ keys16for1:
 	VEOR V3.B16, V3.B16, V3.B16
 	MOVD R1, R15
 	SUBS $4, R4, R12
-	BLT tail194
-loop193:
+	BLT tail212
+loop211:
 	FMOVQ.P 16(R15), F16
 	WORD $0x3ce56a75 // ldr q21, [x19, x5]
 	WORD $0x3ce66a76 // ldr q22, [x19, x6]
@@ -6060,11 +6186,11 @@ loop193:
 	WORD $0x4f901bc3 // fmla v3.4s, v30.4s, v16.s[2]
 	WORD $0x4fb01be3 // fmla v3.4s, v31.4s, v16.s[3]
 	SUBS $4, R12, R12
-	BGE loop193
-tail194:
+	BGE loop211
+tail212:
 	ADD $4, R12, R12
-	CBZ R12, end196
-one195:
+	CBZ R12, end214
+one213:
 	FMOVS.P 4(R15), F16
 	ADD R5, R19, R13
 	VLD1 (R13), V28.S[1]
@@ -6099,8 +6225,8 @@ one195:
 	VLD1.P 4(R22), V28.S[0]
 	WORD $0x4f901383 // fmla v3.4s, v28.4s, v16.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one195
-end196:
+	CBNZ R12, one213
+end214:
 	MOVD R11, R13
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R13)
 	ADD $256, R13, R13
@@ -6126,8 +6252,8 @@ keys4for1:
 	VEOR V0.B16, V0.B16, V0.B16
 	MOVD R1, R15
 	SUBS $4, R4, R12
-	BLT tail198
-loop197:
+	BLT tail216
+loop215:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R19), F20
 	FMOVQ.P 16(R20), F21
@@ -6146,11 +6272,11 @@ loop197:
 	WORD $0x4f901bc0 // fmla v0.4s, v30.4s, v16.s[2]
 	WORD $0x4fb01be0 // fmla v0.4s, v31.4s, v16.s[3]
 	SUBS $4, R12, R12
-	BGE loop197
-tail198:
+	BGE loop215
+tail216:
 	ADD $4, R12, R12
-	CBZ R12, end200
-one199:
+	CBZ R12, end218
+one217:
 	FMOVS.P 4(R15), F16
 	VLD1.P 4(R19), V28.S[0]
 	VLD1.P 4(R20), V28.S[1]
@@ -6158,20 +6284,20 @@ one199:
 	VLD1.P 4(R22), V28.S[3]
 	WORD $0x4f901380 // fmla v0.4s, v28.4s, v16.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one199
-end200:
+	CBNZ R12, one217
+end218:
 	ADD $0, R11, R13
 	VST1.P V0.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored201
+	BLE stored219
 	VST1.P V0.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored201
+	BLE stored219
 	VST1.P V0.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored201
+	BLE stored219
 	VST1.P V0.S[3], 4(R13)
-stored201:
+stored219:
 	ADD R5<<2, R10, R10
 	ADD $16, R11, R11
 	SUB $4, R9, R9
@@ -6255,8 +6381,8 @@ maxRow:
 
 	// 4 at a time.
 	SUBS $4, R5, R5
-	BLT end203
-loop202:
+	BLT end221
+loop220:
 	VLD1 (R1), [V24.S4]
 	VLD1 (R3), [V25.S4]
 	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
@@ -6299,14 +6425,14 @@ loop202:
 	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
 	VST1.P [V12.S4], 16(R3)
 	SUBS $4, R5, R5
-	BGE loop202
-end203:
+	BGE loop220
+end221:
 	ADD $4, R5, R5
 
 	// 1 at a time.
 	SUBS $1, R5, R5
-	BLT end205
-loop204:
+	BLT end223
+loop222:
 	FMOVS 0(R1), F24
 	FMOVS 0(R3), F25
 	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
@@ -6351,8 +6477,8 @@ loop204:
 	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
 	FMOVS.P F12, 4(R3)
 	SUBS $1, R5, R5
-	BGE loop204
-end205:
+	BGE loop222
+end223:
 	ADD $1, R5, R5
 	VADDV V29.S4, V29
 	VMOV V29.S[0], R6
@@ -6630,8 +6756,8 @@ maxRow:
 
 	// 4 at a time.
 	SUBS $4, R5, R5
-	BLT end207
-loop206:
+	BLT end225
+loop224:
 	VLD1 (R1), [V24.S4]
 	VLD1 (R3), [V25.S4]
 	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
@@ -6674,14 +6800,14 @@ loop206:
 	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
 	VST1.P [V12.S4], 16(R3)
 	SUBS $4, R5, R5
-	BGE loop206
-end207:
+	BGE loop224
+end225:
 	ADD $4, R5, R5
 
 	// 1 at a time.
 	SUBS $1, R5, R5
-	BLT end209
-loop208:
+	BLT end227
+loop226:
 	FMOVS 0(R1), F24
 	FMOVS 0(R3), F25
 	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
@@ -6726,8 +6852,8 @@ loop208:
 	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
 	FMOVS.P F12, 4(R3)
 	SUBS $1, R5, R5
-	BGE loop208
-end209:
+	BGE loop226
+end227:
 	ADD $1, R5, R5
 	VADDV V29.S4, V29
 	VMOV V29.S[0], R6
@@ -6910,8 +7036,8 @@ panel:
 	ADD R2<<2, R20, R21
 	ADD R2<<2, R21, R22
 	SUBS $4, R4, R7
-	BLT tail211
-loop210:
+	BLT tail229
+loop228:
 	WORD $0x3ce26a75 // ldr q21, [x19, x2]
 	WORD $0x3ce56a76 // ldr q22, [x19, x5]
 	WORD $0x3ce66a77 // ldr q23, [x19, x6]
@@ -6965,11 +7091,11 @@ loop210:
 	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	SUBS $4, R7, R7
-	BGE loop210
-tail211:
+	BGE loop228
+tail229:
 	ADD $4, R7, R7
-	CBZ R7, end213
-one212:
+	CBZ R7, end231
+one230:
 	ADD R2, R19, R8
 	VLD1 (R8), V0.S[1]
 	ADD R5, R19, R8
@@ -7000,8 +7126,8 @@ one212:
 	VLD1.P 4(R22), V3.S[0]
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 	SUB $1, R7, R7
-	CBNZ R7, one212
-end213:
+	CBNZ R7, one230
+end231:
 	ADD R2<<4, R1, R1
 	SUB $16, R3, R3
 	B panel
@@ -7034,8 +7160,8 @@ group:
 	CSEL GT, R22, R21, R22
 	MOVD R0, R10
 	SUBS $4, R4, R7
-	BLT tail215
-loop214:
+	BLT tail233
+loop232:
 	FMOVQ.P 16(R19), F20
 	FMOVQ.P 16(R20), F21
 	FMOVQ.P 16(R21), F22
@@ -7061,11 +7187,11 @@ loop214:
 	FMOVQ F31, 0(R10)
 	ADD R9, R10, R10
 	SUBS $4, R7, R7
-	BGE loop214
-tail215:
+	BGE loop232
+tail233:
 	ADD $4, R7, R7
-	CBZ R7, end217
-one216:
+	CBZ R7, end235
+one234:
 	VLD1.P 4(R19), V28.S[0]
 	VLD1.P 4(R20), V28.S[1]
 	VLD1.P 4(R21), V28.S[2]
@@ -7074,8 +7200,8 @@ one216:
 	FMOVQ F28, 0(R10)
 	ADD R9, R10, R10
 	SUB $1, R7, R7
-	CBNZ R7, one216
-end217:
+	CBNZ R7, one234
+end235:
 
 	// With no keys left, the last ones are read again and masked.
 	CMP $4, R3
@@ -7126,7 +7252,7 @@ last:
 	MOVD $4, R9
 quad:
 	CMP $4, R4
-	BLT not218
+	BLT not236
 	MOVD R1, R5
 	MOVD R0, R6
 	MOVD R3, R7
@@ -7138,9 +7264,9 @@ four:
 	SUB $1, R7, R7
 	CBNZ R7, four
 	B nextQuad
-not218:
+not236:
 	CMP $3, R4
-	BLT not219
+	BLT not237
 	MOVD R1, R5
 	MOVD R0, R6
 	MOVD R3, R7
@@ -7154,9 +7280,9 @@ three:
 	SUB $1, R7, R7
 	CBNZ R7, three
 	B nextQuad
-not219:
+not237:
 	CMP $2, R4
-	BLT not220
+	BLT not238
 	MOVD R1, R5
 	MOVD R0, R6
 	MOVD R3, R7
@@ -7168,9 +7294,9 @@ two:
 	SUB $1, R7, R7
 	CBNZ R7, two
 	B nextQuad
-not220:
+not238:
 	CMP $1, R4
-	BLT not221
+	BLT not239
 	MOVD R1, R5
 	MOVD R0, R6
 	MOVD R3, R7
@@ -7182,7 +7308,7 @@ one:
 	SUB $1, R7, R7
 	CBNZ R7, one
 	B nextQuad
-not221:
+not239:
 	MOVD R1, R5
 	MOVD R0, R6
 	MOVD R3, R7
@@ -7233,8 +7359,8 @@ TEXT ·scaleSIMD(SB), NOSPLIT, $0-28
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end224
-loop223:
+	BLT end242
+loop241:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x6e31dc00 // fmul v0.4s, v0.4s, v17.4s
 	WORD $0x4e30d400 // fadd v0.4s, v0.4s, v16.4s
@@ -7246,34 +7372,34 @@ loop223:
 	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 	SUBS $16, R2, R2
-	BGE loop223
-end224:
+	BGE loop241
+end242:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end226
-loop225:
+	BLT end244
+loop243:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x6e31dc00 // fmul v0.4s, v0.4s, v17.4s
 	WORD $0x4e30d400 // fadd v0.4s, v0.4s, v16.4s
 	VST1.P [V0.S4], 16(R0)
 	SUBS $4, R2, R2
-	BGE loop225
-end226:
+	BGE loop243
+end244:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end228
-loop227:
+	BLT end246
+loop245:
 	FMOVS.P 4(R1), F0
 	WORD $0x6e31dc00 // fmul v0.4s, v0.4s, v17.4s
 	WORD $0x4e30d400 // fadd v0.4s, v0.4s, v16.4s
 	FMOVS.P F0, 4(R0)
 	SUBS $1, R2, R2
-	BGE loop227
-end228:
+	BGE loop245
+end246:
 	ADD $1, R2, R2
 	RET
 
@@ -7289,8 +7415,8 @@ TEXT ·mergeSIMD(SB), NOSPLIT, $0-32
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end230
-loop229:
+	BLT end248
+loop247:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R1), [V4.S4, V5.S4, V6.S4, V7.S4]
 	WORD $0x6e31dc84 // fmul v4.4s, v4.4s, v17.4s
@@ -7303,36 +7429,36 @@ loop229:
 	VFMLA V16.S4, V3.S4, V7.S4
 	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R0)
 	SUBS $16, R2, R2
-	BGE loop229
-end230:
+	BGE loop247
+end248:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end232
-loop231:
+	BLT end250
+loop249:
 	VLD1 (R0), [V0.S4]
 	VLD1.P 16(R1), [V4.S4]
 	WORD $0x6e31dc84 // fmul v4.4s, v4.4s, v17.4s
 	VFMLA V16.S4, V0.S4, V4.S4
 	VST1.P [V4.S4], 16(R0)
 	SUBS $4, R2, R2
-	BGE loop231
-end232:
+	BGE loop249
+end250:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end234
-loop233:
+	BLT end252
+loop251:
 	FMOVS 0(R0), F0
 	FMOVS.P 4(R1), F4
 	WORD $0x6e31dc84 // fmul v4.4s, v4.4s, v17.4s
 	VFMLA V16.S4, V0.S4, V4.S4
 	FMOVS.P F4, 4(R0)
 	SUBS $1, R2, R2
-	BGE loop233
-end234:
+	BGE loop251
+end252:
 	ADD $1, R2, R2
 	RET
 
@@ -7352,8 +7478,8 @@ TEXT ·mergeSumsSIMD(SB), NOSPLIT, $0-56
 
 	// 4 at a time.
 	SUBS $4, R6, R6
-	BLT end236
-loop235:
+	BLT end254
+loop253:
 	VLD1 (R0), [V24.S4]
 	VLD1.P 16(R2), [V25.S4]
 	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
@@ -7424,14 +7550,14 @@ loop235:
 	VFMLA V8.S4, V29.S4, V30.S4
 	VST1.P [V30.S4], 16(R1)
 	SUBS $4, R6, R6
-	BGE loop235
-end236:
+	BGE loop253
+end254:
 	ADD $4, R6, R6
 
 	// 1 at a time.
 	SUBS $1, R6, R6
-	BLT end238
-loop237:
+	BLT end256
+loop255:
 	FMOVS 0(R0), F24
 	FMOVS.P 4(R2), F25
 	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
@@ -7502,8 +7628,8 @@ loop237:
 	VFMLA V8.S4, V29.S4, V30.S4
 	FMOVS.P F30, 4(R1)
 	SUBS $1, R6, R6
-	BGE loop237
-end238:
+	BGE loop255
+end256:
 	ADD $1, R6, R6
 	RET
 
@@ -7523,8 +7649,8 @@ TEXT ·softcapSIMD(SB), NOSPLIT, $0-20
 
 	// 16 at a time.
 	SUBS $16, R1, R1
-	BLT end240
-loop239:
+	BLT end258
+loop257:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x6e20dc08 // fmul v8.4s, v0.4s, v0.4s
 	WORD $0x6e21dc29 // fmul v9.4s, v1.4s, v1.4s
@@ -7537,7 +7663,7 @@ loop239:
 	WORD $0x6e30f98c // fmaxv s12, v12.4s
 	WORD $0x6eace74c // fcmgt v12.4s, v26.4s, v12.4s
 	VMOV V12.S[0], R2
-	CBZ R2, large241
+	CBZ R2, large259
 
 	// |x| < 1: x + x³·P(x²)
 	FMOVQ 416(R26), F4
@@ -7604,8 +7730,8 @@ loop239:
 	VFMLA V5.S4, V21.S4, V13.S4
 	VFMLA V6.S4, V22.S4, V14.S4
 	VFMLA V7.S4, V23.S4, V15.S4
-	B capped242
-large241:
+	B capped260
+large259:
 
 	// |x| ≥ 1: 1 − 2/(1+exp(2|x|))
 	WORD $0x4ea0f804 // fabs v4.4s, v0.4s
@@ -7790,7 +7916,7 @@ large241:
 	VBIF V10.B16, V18.B16, V14.B16
 	WORD $0x6eabe74b // fcmgt v11.4s, v26.4s, v11.4s
 	VBIF V11.B16, V19.B16, V15.B16
-capped242:
+capped260:
 
 	// c·y, y with the sign of x
 	VBIT V29.B16, V0.B16, V12.B16
@@ -7803,14 +7929,14 @@ capped242:
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	SUBS $16, R1, R1
-	BGE loop239
-end240:
+	BGE loop257
+end258:
 	ADD $16, R1, R1
 
 	// 4 at a time.
 	SUBS $4, R1, R1
-	BLT end244
-loop243:
+	BLT end262
+loop261:
 	VLD1 (R0), [V0.S4]
 	WORD $0x6e20dc08 // fmul v8.4s, v0.4s, v0.4s
 
@@ -7865,21 +7991,21 @@ loop243:
 	VFMLA V4.S4, V20.S4, V12.S4
 	WORD $0x6ea8e748 // fcmgt v8.4s, v26.4s, v8.4s
 	VBIF V8.B16, V16.B16, V12.B16
-capped246:
+capped264:
 
 	// c·y, y with the sign of x
 	VBIT V29.B16, V0.B16, V12.B16
 	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
 	VST1.P [V12.S4], 16(R0)
 	SUBS $4, R1, R1
-	BGE loop243
-end244:
+	BGE loop261
+end262:
 	ADD $4, R1, R1
 
 	// 1 at a time.
 	SUBS $1, R1, R1
-	BLT end248
-loop247:
+	BLT end266
+loop265:
 	FMOVS 0(R0), F0
 	WORD $0x6e20dc08 // fmul v8.4s, v0.4s, v0.4s
 
@@ -7934,15 +8060,15 @@ loop247:
 	VFMLA V4.S4, V20.S4, V12.S4
 	WORD $0x6ea8e748 // fcmgt v8.4s, v26.4s, v8.4s
 	VBIF V8.B16, V16.B16, V12.B16
-capped250:
+capped268:
 
 	// c·y, y with the sign of x
 	VBIT V29.B16, V0.B16, V12.B16
 	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
 	FMOVS.P F12, 4(R0)
 	SUBS $1, R1, R1
-	BGE loop247
-end248:
+	BGE loop265
+end266:
 	ADD $1, R1, R1
 	RET
 
@@ -7962,8 +8088,8 @@ TEXT ·alibiSIMD(SB), NOSPLIT, $0-32
 
 	// 16 at a time.
 	SUBS $16, R1, R1
-	BLT end252
-loop251:
+	BLT end270
+loop269:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	MOVD $4, R3
 	VDUP R3, V18.S4
@@ -7981,14 +8107,14 @@ loop251:
 	VADD V18.S4, V17.S4, V17.S4
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 	SUBS $16, R1, R1
-	BGE loop251
-end252:
+	BGE loop269
+end270:
 	ADD $16, R1, R1
 
 	// 4 at a time.
 	SUBS $4, R1, R1
-	BLT end254
-loop253:
+	BLT end272
+loop271:
 	VLD1 (R0), [V0.S4]
 	MOVD $4, R3
 	VDUP R3, V18.S4
@@ -7997,14 +8123,14 @@ loop253:
 	VADD V18.S4, V17.S4, V17.S4
 	VST1.P [V0.S4], 16(R0)
 	SUBS $4, R1, R1
-	BGE loop253
-end254:
+	BGE loop271
+end272:
 	ADD $4, R1, R1
 
 	// 1 at a time.
 	SUBS $1, R1, R1
-	BLT end256
-loop255:
+	BLT end274
+loop273:
 	FMOVS 0(R0), F0
 	MOVD $1, R3
 	VDUP R3, V18.S4
@@ -8013,8 +8139,8 @@ loop255:
 	VADD V18.S4, V17.S4, V17.S4
 	FMOVS.P F0, 4(R0)
 	SUBS $1, R1, R1
-	BGE loop255
-end256:
+	BGE loop273
+end274:
 	ADD $1, R1, R1
 	RET
 
@@ -8034,8 +8160,8 @@ TEXT ·addBiasRowSIMD(SB), NOSPLIT, $0-32
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end258
-loop257:
+	BLT end276
+loop275:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R1), [V4.S4, V5.S4, V6.S4, V7.S4]
 	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
@@ -8060,14 +8186,14 @@ loop257:
 	ORR R5, R3, R3
 	ADD $16, R4, R4
 	SUBS $16, R2, R2
-	BGE loop257
-end258:
+	BGE loop275
+end276:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end260
-loop259:
+	BLT end278
+loop277:
 	VLD1 (R0), [V0.S4]
 	VLD1.P 16(R1), [V4.S4]
 	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
@@ -8080,14 +8206,14 @@ loop259:
 	ORR R5, R3, R3
 	ADD $4, R4, R4
 	SUBS $4, R2, R2
-	BGE loop259
-end260:
+	BGE loop277
+end278:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end262
-loop261:
+	BLT end280
+loop279:
 	FMOVS 0(R0), F0
 	FMOVS.P 4(R1), F4
 	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
@@ -8102,8 +8228,8 @@ loop261:
 	ORR R5, R3, R3
 	ADD $1, R4, R4
 	SUBS $1, R2, R2
-	BGE loop261
-end262:
+	BGE loop279
+end280:
 	ADD $1, R2, R2
 	MOVD R3, live+24(FP)
 	RET
@@ -8116,8 +8242,8 @@ TEXT ·maskRowSIMD(SB), NOSPLIT, $0-24
 	MOVD $0, R3
 	MOVD $72624976668147840, R5
 	SUBS $8, R1, R1
-	BLT end264
-loop263:
+	BLT end282
+loop281:
 	MOVD.P 8(R0), R4
 	MUL R5, R4, R4
 	LSR $56, R4, R4
@@ -8125,19 +8251,19 @@ loop263:
 	ORR R4, R2, R2
 	ADD $8, R3, R3
 	SUBS $8, R1, R1
-	BGE loop263
-end264:
+	BGE loop281
+end282:
 	ADD $8, R1, R1
 	SUBS $1, R1, R1
-	BLT end266
-loop265:
+	BLT end284
+loop283:
 	MOVBU.P 1(R0), R4
 	LSL R3, R4, R4
 	ORR R4, R2, R2
 	ADD $1, R3, R3
 	SUBS $1, R1, R1
-	BGE loop265
-end266:
+	BGE loop283
+end284:
 	ADD $1, R1, R1
 	MOVD R2, live+16(FP)
 	RET
@@ -8159,8 +8285,8 @@ TEXT ·weightsSIMD(SB), NOSPLIT, $0-40
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end268
-loop267:
+	BLT end286
+loop285:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4eb8d400 // fsub v0.4s, v0.4s, v24.4s
 	WORD $0x4eb8d421 // fsub v1.4s, v1.4s, v24.4s
@@ -8280,14 +8406,14 @@ loop267:
 	VAND V27.B16, V15.B16, V15.B16
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	SUBS $16, R2, R2
-	BGE loop267
-end268:
+	BGE loop285
+end286:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end270
-loop269:
+	BLT end288
+loop287:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4eb8d400 // fsub v0.4s, v0.4s, v24.4s
 	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
@@ -8326,14 +8452,14 @@ loop269:
 	VAND V27.B16, V12.B16, V12.B16
 	VST1.P [V12.S4], 16(R0)
 	SUBS $4, R2, R2
-	BGE loop269
-end270:
+	BGE loop287
+end288:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end272
-loop271:
+	BLT end290
+loop289:
 	FMOVS.P 4(R1), F0
 	WORD $0x4eb8d400 // fsub v0.4s, v0.4s, v24.4s
 	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
@@ -8372,8 +8498,8 @@ loop271:
 	VAND V27.B16, V12.B16, V12.B16
 	FMOVS.P F12, 4(R0)
 	SUBS $1, R2, R2
-	BGE loop271
-end272:
+	BGE loop289
+end290:
 	ADD $1, R2, R2
 	RET
 
@@ -8389,38 +8515,38 @@ TEXT ·allFiniteSIMD(SB), NOSPLIT, $0-17
 
 	// 16 at a time.
 	SUBS $16, R1, R1
-	BLT end274
-loop273:
+	BLT end292
+loop291:
 	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VFMLA V16.S4, V0.S4, V4.S4
 	VFMLA V16.S4, V1.S4, V5.S4
 	VFMLA V16.S4, V2.S4, V6.S4
 	VFMLA V16.S4, V3.S4, V7.S4
 	SUBS $16, R1, R1
-	BGE loop273
-end274:
+	BGE loop291
+end292:
 	ADD $16, R1, R1
 
 	// 4 at a time.
 	SUBS $4, R1, R1
-	BLT end276
-loop275:
+	BLT end294
+loop293:
 	VLD1.P 16(R0), [V0.S4]
 	VFMLA V16.S4, V0.S4, V4.S4
 	SUBS $4, R1, R1
-	BGE loop275
-end276:
+	BGE loop293
+end294:
 	ADD $4, R1, R1
 
 	// 1 at a time.
 	SUBS $1, R1, R1
-	BLT end278
-loop277:
+	BLT end296
+loop295:
 	FMOVS.P 4(R0), F0
 	VFMLA V16.S4, V0.S4, V4.S4
 	SUBS $1, R1, R1
-	BGE loop277
-end278:
+	BGE loop295
+end296:
 	ADD $1, R1, R1
 	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
 	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
@@ -8457,8 +8583,8 @@ TEXT ·dotSIMD(SB), NOSPLIT, $256-28
 
 	// 64 at a time.
 	SUBS $64, R2, R2
-	BLT end280
-loop279:
+	BLT end298
+loop297:
 	VLD1.P 64(R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 	VLD1.P 64(R1), [V20.S4, V21.S4, V22.S4, V23.S4]
 	VFMLA V20.S4, V16.S4, V0.S4
@@ -8484,10 +8610,10 @@ loop279:
 	VFMLA V22.S4, V18.S4, V14.S4
 	VFMLA V23.S4, V19.S4, V15.S4
 	SUBS $64, R2, R2
-	BGE loop279
-end280:
+	BGE loop297
+end298:
 	ADD $64, R2, R2
-	CBZ R2, end281
+	CBZ R2, end299
 	MOVD $lanes-256(SP), R3
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R3)
 	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R3)
@@ -8497,37 +8623,37 @@ end280:
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end283
-loop282:
+	BLT end301
+loop300:
 	VLD1.P 16(R0), [V16.S4]
 	VLD1.P 16(R1), [V17.S4]
 	VLD1 (R3), [V18.S4]
 	VFMLA V17.S4, V16.S4, V18.S4
 	VST1.P [V18.S4], 16(R3)
 	SUBS $4, R2, R2
-	BGE loop282
-end283:
+	BGE loop300
+end301:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end285
-loop284:
+	BLT end303
+loop302:
 	FMOVS.P 4(R0), F16
 	FMOVS.P 4(R1), F17
 	FMOVS 0(R3), F18
 	VFMLA V17.S4, V16.S4, V18.S4
 	FMOVS.P F18, 4(R3)
 	SUBS $1, R2, R2
-	BGE loop284
-end285:
+	BGE loop302
+end303:
 	ADD $1, R2, R2
 	MOVD $lanes-256(SP), R3
 	VLD1.P 64(R3), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R3), [V4.S4, V5.S4, V6.S4, V7.S4]
 	VLD1.P 64(R3), [V8.S4, V9.S4, V10.S4, V11.S4]
 	VLD1.P 64(R3), [V12.S4, V13.S4, V14.S4, V15.S4]
-end281:
+end299:
 	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
 	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
 	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
@@ -8551,6 +8677,57 @@ end281:
 	FMOVS F0, ret+24(FP)
 	RET
 
+// addProductsSIMD works like addProductsGeneric.
+TEXT ·addProductsSIMD(SB), NOSPLIT, $0-32
+	MOVD lane+0(FP), R0
+	MOVD a+8(FP), R1
+	MOVD b+16(FP), R2
+	MOVD n+24(FP), R3
+	MOVD R0, R4
+	VLD1.P 64(R4), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VLD1.P 64(R4), [V4.S4, V5.S4, V6.S4, V7.S4]
+	VLD1.P 64(R4), [V8.S4, V9.S4, V10.S4, V11.S4]
+	VLD1.P 64(R4), [V12.S4, V13.S4, V14.S4, V15.S4]
+
+	// 64 at a time.
+	SUBS $64, R3, R3
+	BLT end305
+loop304:
+	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
+	VLD1.P 64(R2), [V20.S4, V21.S4, V22.S4, V23.S4]
+	VFMLA V20.S4, V16.S4, V0.S4
+	VFMLA V21.S4, V17.S4, V1.S4
+	VFMLA V22.S4, V18.S4, V2.S4
+	VFMLA V23.S4, V19.S4, V3.S4
+	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
+	VLD1.P 64(R2), [V20.S4, V21.S4, V22.S4, V23.S4]
+	VFMLA V20.S4, V16.S4, V4.S4
+	VFMLA V21.S4, V17.S4, V5.S4
+	VFMLA V22.S4, V18.S4, V6.S4
+	VFMLA V23.S4, V19.S4, V7.S4
+	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
+	VLD1.P 64(R2), [V20.S4, V21.S4, V22.S4, V23.S4]
+	VFMLA V20.S4, V16.S4, V8.S4
+	VFMLA V21.S4, V17.S4, V9.S4
+	VFMLA V22.S4, V18.S4, V10.S4
+	VFMLA V23.S4, V19.S4, V11.S4
+	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
+	VLD1.P 64(R2), [V20.S4, V21.S4, V22.S4, V23.S4]
+	VFMLA V20.S4, V16.S4, V12.S4
+	VFMLA V21.S4, V17.S4, V13.S4
+	VFMLA V22.S4, V18.S4, V14.S4
+	VFMLA V23.S4, V19.S4, V15.S4
+	SUBS $64, R3, R3
+	BGE loop304
+end305:
+	ADD $64, R3, R3
+	MOVD R0, R4
+	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R4)
+	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R4)
+	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R4)
+	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R4)
+	RET
+
 // maxOfSIMD works like maxOfGeneric.
 TEXT ·maxOfSIMD(SB), NOSPLIT, $0-20
 	MOVD x+0(FP), R0
@@ -8563,39 +8740,39 @@ TEXT ·maxOfSIMD(SB), NOSPLIT, $0-20
 
 	// 16 at a time.
 	SUBS $16, R1, R1
-	BLT end287
-loop286:
+	BLT end307
+loop306:
 	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
 	WORD $0x4e21f4a5 // fmax v5.4s, v5.4s, v1.4s
 	WORD $0x4e22f4c6 // fmax v6.4s, v6.4s, v2.4s
 	WORD $0x4e23f4e7 // fmax v7.4s, v7.4s, v3.4s
 	SUBS $16, R1, R1
-	BGE loop286
-end287:
+	BGE loop306
+end307:
 	ADD $16, R1, R1
 
 	// 4 at a time.
 	SUBS $4, R1, R1
-	BLT end289
-loop288:
+	BLT end309
+loop308:
 	VLD1.P 16(R0), [V0.S4]
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
 	SUBS $4, R1, R1
-	BGE loop288
-end289:
+	BGE loop308
+end309:
 	ADD $4, R1, R1
 
 	// 1 at a time.
 	SUBS $1, R1, R1
-	BLT end291
-loop290:
+	BLT end311
+loop310:
 	FMOVS.P 4(R0), F0
 	VDUP V0.S[0], V0.S4
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
 	SUBS $1, R1, R1
-	BGE loop290
-end291:
+	BGE loop310
+end311:
 	ADD $1, R1, R1
 	WORD $0x4e25f484 // fmax v4.4s, v4.4s, v5.4s
 	WORD $0x4e27f4c6 // fmax v6.4s, v6.4s, v7.4s
@@ -8621,8 +8798,8 @@ TEXT ·expSIMD(SB), NOSPLIT, $0-24
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end293
-loop292:
+	BLT end313
+loop312:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
 	WORD $0x4eb8f421 // fmin v1.4s, v1.4s, v24.4s
@@ -8748,14 +8925,14 @@ loop292:
 	WORD $0x6e2bddef // fmul v15.4s, v15.4s, v11.4s
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	SUBS $16, R2, R2
-	BGE loop292
-end293:
+	BGE loop312
+end313:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end295
-loop294:
+	BLT end315
+loop314:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
 	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
@@ -8794,14 +8971,14 @@ loop294:
 	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
 	VST1.P [V12.S4], 16(R0)
 	SUBS $4, R2, R2
-	BGE loop294
-end295:
+	BGE loop314
+end315:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end297
-loop296:
+	BLT end317
+loop316:
 	FMOVS.P 4(R1), F0
 	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
 	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
@@ -8840,8 +9017,8 @@ loop296:
 	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
 	FMOVS.P F12, 4(R0)
 	SUBS $1, R2, R2
-	BGE loop296
-end297:
+	BGE loop316
+end317:
 	ADD $1, R2, R2
 	RET
 
@@ -8864,8 +9041,8 @@ TEXT ·expSumSIMD(SB), NOSPLIT, $64-36
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end299
-loop298:
+	BLT end319
+loop318:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebcd421 // fsub v1.4s, v1.4s, v28.4s
@@ -8975,18 +9152,18 @@ loop298:
 	WORD $0x4e2ed75a // fadd v26.4s, v26.4s, v14.4s
 	WORD $0x4e2fd77b // fadd v27.4s, v27.4s, v15.4s
 	SUBS $16, R2, R2
-	BGE loop298
-end299:
+	BGE loop318
+end319:
 	ADD $16, R2, R2
-	CBZ R2, end300
+	CBZ R2, end320
 	MOVD $lanes-64(SP), R3
 	VST1.P [V24.S4, V25.S4, V26.S4, V27.S4], 64(R3)
 	MOVD $lanes-64(SP), R3
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end302
-loop301:
+	BLT end322
+loop321:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -9023,14 +9200,14 @@ loop301:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	VST1.P [V30.S4], 16(R3)
 	SUBS $4, R2, R2
-	BGE loop301
-end302:
+	BGE loop321
+end322:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end304
-loop303:
+	BLT end324
+loop323:
 	FMOVS.P 4(R1), F0
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -9067,12 +9244,12 @@ loop303:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	FMOVS.P F30, 4(R3)
 	SUBS $1, R2, R2
-	BGE loop303
-end304:
+	BGE loop323
+end324:
 	ADD $1, R2, R2
 	MOVD $lanes-64(SP), R3
 	VLD1.P 64(R3), [V24.S4, V25.S4, V26.S4, V27.S4]
-end300:
+end320:
 	WORD $0x4e3ad718 // fadd v24.4s, v24.4s, v26.4s
 	WORD $0x4e3bd739 // fadd v25.4s, v25.4s, v27.4s
 	WORD $0x4e39d718 // fadd v24.4s, v24.4s, v25.4s
@@ -9100,8 +9277,8 @@ TEXT ·sumExpSIMD(SB), NOSPLIT, $64-28
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end306
-loop305:
+	BLT end326
+loop325:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebcd421 // fsub v1.4s, v1.4s, v28.4s
@@ -9210,18 +9387,18 @@ loop305:
 	WORD $0x4e2ed75a // fadd v26.4s, v26.4s, v14.4s
 	WORD $0x4e2fd77b // fadd v27.4s, v27.4s, v15.4s
 	SUBS $16, R2, R2
-	BGE loop305
-end306:
+	BGE loop325
+end326:
 	ADD $16, R2, R2
-	CBZ R2, end307
+	CBZ R2, end327
 	MOVD $lanes-64(SP), R3
 	VST1.P [V24.S4, V25.S4, V26.S4, V27.S4], 64(R3)
 	MOVD $lanes-64(SP), R3
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end309
-loop308:
+	BLT end329
+loop328:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -9257,14 +9434,14 @@ loop308:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	VST1.P [V30.S4], 16(R3)
 	SUBS $4, R2, R2
-	BGE loop308
-end309:
+	BGE loop328
+end329:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end311
-loop310:
+	BLT end331
+loop330:
 	FMOVS.P 4(R1), F0
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -9300,12 +9477,12 @@ loop310:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	FMOVS.P F30, 4(R3)
 	SUBS $1, R2, R2
-	BGE loop310
-end311:
+	BGE loop330
+end331:
 	ADD $1, R2, R2
 	MOVD $lanes-64(SP), R3
 	VLD1.P 64(R3), [V24.S4, V25.S4, V26.S4, V27.S4]
-end307:
+end327:
 	WORD $0x4e3ad718 // fadd v24.4s, v24.4s, v26.4s
 	WORD $0x4e3bd739 // fadd v25.4s, v25.4s, v27.4s
 	WORD $0x4e39d718 // fadd v24.4s, v24.4s, v25.4s

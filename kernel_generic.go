@@ -187,6 +187,18 @@ func scaleGeneric(dst, x []float32, f float32) {
 	}
 }
 
+// normalize is dst_r = o_r·(1/l_r) + 0 for rows of n elements, and 0 for a row
+// that has summed nothing.
+func normalizeGeneric(dst, o, l []float32, rows, n, dstStride, oStride int) {
+	for r := range rows {
+		if l[r] == 0 {
+			clear(dst[r*dstStride:][:n])
+			continue
+		}
+		scaleGeneric(dst[r*dstStride:], o[r*oStride:][:n], 1/l[r])
+	}
+}
+
 // merge is o = FMA(o, x, b·y), the output of two states put together.
 func mergeGeneric(o, b []float32, x, y float32) {
 	for i, e := range b {
@@ -231,29 +243,37 @@ func alibiGeneric(s []float32, slope float32, first int) {
 	}
 }
 
-// addBias is s = s + bias for n keys of each row; rows of bias are stride apart.
-// It clears bit lo+j of live[r] where a bias of −Inf masks key j.
-func addBiasGeneric(s, bias []float32, live []uint64, rows, stride, lo, n int) {
+// addBias is s = s + bias for n keys of each row; rows of bias are stride apart,
+// those of s and live are every step-th. It clears bit lo+j of a row's live
+// keys where a bias of −Inf masks key j, and returns the keys that are live in
+// all of these rows.
+func addBiasGeneric(s, bias []float32, live []uint64, rows, step, stride, lo, n int) (every uint64) {
+	every = ^uint64(0)
 	for r := range rows {
 		for j, e := range bias[r*stride:][:n] {
-			s[r*Block+j] += e
+			s[r*step*Block+j] += e
 			if e == negInf {
-				live[r] &^= 1 << (lo + j)
+				live[r*step] &^= 1 << (lo + j)
 			}
 		}
+		every &= live[r*step]
 	}
+	return every
 }
 
-// maskKeys clears bit lo+j of live[r] where element j of row r is false; rows
-// of n elements are stride apart.
-func maskKeysGeneric(mask []bool, live []uint64, rows, stride, lo, n int) {
+// maskKeys clears bit lo+j of a row's live keys where element j of its mask is
+// false, and returns the keys that are live in all rows. Rows are apart as in addBias.
+func maskKeysGeneric(mask []bool, live []uint64, rows, step, stride, lo, n int) (every uint64) {
+	every = ^uint64(0)
 	for r := range rows {
 		for j, ok := range mask[r*stride:][:n] {
 			if !ok {
-				live[r] &^= 1 << (lo + j)
+				live[r*step] &^= 1 << (lo + j)
 			}
 		}
+		every &= live[r*step]
 	}
+	return every
 }
 
 // weights is dst_j = exp(s_j − m)·r, +0 for keys without a bit in live. A key
@@ -280,10 +300,16 @@ func allFiniteGeneric(x []float32) bool {
 // dot sums FMA chains in 64 lanes by index mod 64, then folds the lanes.
 func dotGeneric(a, b []float32) float32 {
 	var lane [64]float32
+	addProductsGeneric(&lane, a, b)
+	return fold(lane[:]) + 0
+}
+
+// addProducts is lane_i%64 = FMA(a_i, b_i, lane_i%64), the chains of dot. Where it
+// does not come last, the number of elements is a multiple of 64.
+func addProductsGeneric(lane *[64]float32, a, b []float32) {
 	for i, e := range a {
 		lane[i%64] = f32.FMA(e, b[i], lane[i%64])
 	}
-	return fold(lane[:]) + 0
 }
 
 // maxOf is the largest element, −Inf of none, NaN if an element is NaN.

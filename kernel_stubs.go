@@ -22,10 +22,11 @@ func packValuesSIMD(dst, v *float32, stride, n, d int)
 //go:noescape
 func prefetchSIMD(x unsafe.Pointer, stride, n, d int)
 
-// scoreSIMD multiplies queries by packed keys. It works like scoreGeneric.
+// scoreSIMD multiplies queries by packed keys and asks for what comes next. It
+// works like scoreGeneric.
 //
 //go:noescape
-func scoreSIMD(s, q, k *float32, rows, d, panels int)
+func scoreSIMD(s, q, k *float32, rows, d, panels int, next *ahead)
 
 // scoreRowsSIMD multiplies queries by keys in rows. It works like scoreRowsGeneric.
 //
@@ -91,6 +92,12 @@ func allFiniteSIMD(x *float32, n int) bool
 //
 //go:noescape
 func dotSIMD(a, b *float32, n int) float32
+
+// addProductsSIMD goes on with the chains of a dot product for n elements, a
+// multiple of 64. It works like addProductsGeneric.
+//
+//go:noescape
+func addProductsSIMD(lane *[64]float32, a, b *float32, n int)
 
 // maxOfSIMD is the largest element. It works like maxOfGeneric.
 //

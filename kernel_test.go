@@ -4,6 +4,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"testing"
+	"unsafe"
 )
 
 // A kernelTest compares a kernel with its generic twin.
@@ -45,7 +46,7 @@ var kernels = []kernelTest{
 		rows, d, panels := n[0], n[1], n[2]
 		q, k := c.input(rows*d), c.input(panels*d*panel)
 		got, want := c.output((rows-1)*Block + panels*panel)
-		score(got, q, k, rows, d, panels)
+		scoreAhead(got, q, k, rows, d, panels, c.anywhere(q, rows))
 		scoreGeneric(want, q, k, rows, d, panels)
 	}},
 	{"scoreRows", []dim{size("rows", 1, 99, 99), size("d", 1, 99, 600), size("keys", 1, Block, Block), size("gap", 0, 20, 200)}, func(c *trial, n []int) {
@@ -97,6 +98,14 @@ var kernels = []kernelTest{
 		scale(got, x, f)
 		scaleGeneric(want, x, f)
 	}},
+	{"normalize", []dim{size("rows", 1, 99, 99), size("n", 1, 99, 300), size("gap", 0, 20, 200), size("pad", 0, 20, 200)}, func(c *trial, n []int) {
+		rows, d := n[0], n[1]
+		dstStride, oStride := c.stride(d, n[2]), c.stride(d, n[3])
+		l, o := c.input(rows), c.input((rows-1)*oStride+d)
+		got, want := c.output((rows-1)*dstStride + d)
+		normalize(got, o, l, rows, d, dstStride, oStride)
+		normalizeGeneric(want, o, l, rows, d, dstStride, oStride)
+	}},
 	{"merge", vectorDims, func(c *trial, n []int) {
 		b := c.input(n[0])
 		got, want := c.output(n[0] + c.IntN(9))
@@ -129,29 +138,29 @@ var kernels = []kernelTest{
 		alibiGeneric(want, slope, first)
 	}},
 	{"addBias", pairDims, func(c *trial, n []int) {
-		rows, keys := n[0], n[1]
-		stride := keys + c.IntN(9)
+		rows, keys, step := n[0], n[1], 1+c.IntN(3)
+		stride := c.stride(keys, c.IntN(9))
 		bias := c.input((rows-1)*stride + keys)
-		s, sWant := c.output((rows-1)*Block + keys)
-		live := c.liveBits(rows)
+		s, sWant := c.output((rows-1)*step*Block + keys)
+		live := c.liveBits((rows-1)*step + 1)
 		got, want := slices.Clone(live), slices.Clone(live)
 		lo := c.IntN(Block - keys + 1)
-		addBias(s, bias, got, rows, stride, lo, keys)
-		addBiasGeneric(sWant, bias, want, rows, stride, lo, keys)
-		for r := range rows {
+		every := addBias(s, bias, got, rows, step, stride, lo, keys)
+		c.equal("every", every, addBiasGeneric(sWant, bias, want, rows, step, stride, lo, keys))
+		for r := range want {
 			c.equal("live", got[r], want[r])
 		}
 	}},
 	{"maskKeys", pairDims, func(c *trial, n []int) {
-		rows, keys := n[0], n[1]
-		stride := keys + c.IntN(9)
+		rows, keys, step := n[0], n[1], 1+c.IntN(3)
+		stride := c.stride(keys, c.IntN(9))
 		mask := c.inputBools((rows-1)*stride + keys)
-		live := c.liveBits(rows)
+		live := c.liveBits((rows-1)*step + 1)
 		got, want := slices.Clone(live), slices.Clone(live)
 		lo := c.IntN(Block - keys + 1)
-		maskKeys(mask, got, rows, stride, lo, keys)
-		maskKeysGeneric(mask, want, rows, stride, lo, keys)
-		for r := range rows {
+		every := maskKeys(mask, got, rows, step, stride, lo, keys)
+		c.equal("every", every, maskKeysGeneric(mask, want, rows, step, stride, lo, keys))
+		for r := range want {
 			c.equal("live", got[r], want[r])
 		}
 	}},
@@ -181,6 +190,12 @@ var kernels = []kernelTest{
 	{"dot", vectorDims, func(c *trial, n []int) {
 		a, b := c.input(n[0]), c.input(n[0])
 		c.equal("dot", dot(a, b), dotGeneric(a, b))
+	}},
+	{"addProducts", vectorDims, func(c *trial, n []int) {
+		a, b := c.input(n[0]), c.input(n[0])
+		s, sWant := c.output(64)
+		addProducts((*[64]float32)(s), a, b)
+		addProductsGeneric((*[64]float32)(sWant), a, b)
 	}},
 	{"maxOf", vectorDims, func(c *trial, n []int) {
 		x := c.input(n[0])
@@ -230,6 +245,15 @@ func (c *trial) stride(d, gap int) int {
 		return c.IntN(d + 1)
 	}
 	return d + gap
+}
+
+// anywhere asks for memory that need not exist, or for nothing: both change nothing.
+func (c *trial) anywhere(x []float32, rows int) *ahead {
+	if c.IntN(2) == 0 {
+		return &ahead{}
+	}
+	at := c.liveBits(rows)
+	return &ahead{data: unsafe.Pointer(&x[0]), first: int(c.Uint64()), lines: 1 + 3*c.IntN(2), rows: unsafe.Slice((*int)(unsafe.Pointer(&at[0])), rows)}
 }
 
 // exponents makes half of the arguments of exp interesting to it.

@@ -49,7 +49,7 @@ func readsRows[T any](x []T, rows, stride, n int) {
 }
 
 // writesRows: n elements of each of some rows, whatever they were.
-func writesRows(x []float32, rows, stride, n int) {
+func writesRows[T any](x []T, rows, stride, n int) {
 	need(x, (rows-1)*stride+n)
 	if sanitizing {
 		for r := range rows {
@@ -60,7 +60,7 @@ func writesRows(x []float32, rows, stride, n int) {
 
 // updatesRows: n elements of each of some rows, which become something that
 // depends on what they were.
-func updatesRows(x []float32, rows, stride, n int) {
+func updatesRows[T any](x []T, rows, stride, n int) {
 	readsRows(x, rows, stride, n)
 	if sanitizing {
 		writesRows(x, rows, stride, n)

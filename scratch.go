@@ -20,6 +20,12 @@ const (
 	// rawRows is the number of rows up to which keys and values are read where
 	// the caller has them instead of being packed first.
 	rawRows = 4
+
+	// Up to denseRows rows read values where the caller has them if these are not
+	// further apart than denseStride. Beyond, the L1 cache holds them only packed,
+	// and more rows make packing worth while.
+	denseRows   = 256
+	denseStride = 64
 )
 
 // state is the online softmax of some rows: running maximum, sum and output.
@@ -38,6 +44,7 @@ type scratch struct {
 	alpha []float32 // what softmax tells accumulate; x of merge
 	beta  []float32 // y of merge
 	live  []uint64  // live keys of the tile's rows in the block
+	ahead []int     // where the chunk's rows begin in the bias or mask, in bytes
 	s     []float32 // scores, then weights, tileRows × Block
 	k, v  []float32 // the packed block
 }
@@ -62,6 +69,9 @@ func (w *scratch) fit(p *plan) {
 	}
 	w.alpha, w.beta = grow(w.alpha, rows), grow(w.beta, rows)
 	w.live = grow(w.live, tileRows)
+	if p.pairwise() {
+		w.ahead = grow(w.ahead, rows)
+	}
 	w.s = grow(w.s, tileRows*Block)
 	if p.cache == nil {
 		w.k = grow(w.k, Block*p.d)

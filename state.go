@@ -306,6 +306,7 @@ const (
 
 // MarshalBinary returns the state in a form that any machine can read with
 // UnmarshalBinary. A state that travels gives the same bits as one that stays.
+// The zero State has no shape, so it has no such form: that is an error that wraps [ErrShape].
 func (s *State) MarshalBinary() ([]byte, error) {
 	size := stateHeader + 4*len(s.sinks) + 4*s.n*s.b*s.h*s.l*(s.d+2)
 	return s.AppendBinary(make([]byte, 0, size))
@@ -313,6 +314,9 @@ func (s *State) MarshalBinary() ([]byte, error) {
 
 // AppendBinary appends what MarshalBinary returns to data.
 func (s *State) AppendBinary(data []byte) ([]byte, error) {
+	if s.d == 0 {
+		return nil, fail(ErrShape, "the State is the zero value, want one from NewState or UnmarshalBinary")
+	}
 	data = append(data, stateMagic...)
 	for _, n := range [...]int{s.b, s.h, s.l, s.d, s.keys, s.n, min(1, len(s.sinks))} {
 		data = binary.LittleEndian.AppendUint32(data, uint32(n))

@@ -1,7 +1,9 @@
 package attn
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -392,6 +394,18 @@ func hostile(t testing.TB, data []byte) {
 	if s.keys < maxLength && rows > 0 {
 		k, v := BHLD(make([]float32, s.b*s.h), s.b, s.h, 1, 1), BHLD(make([]float32, s.b*s.h*s.d), s.b, s.h, 1, s.d)
 		must(t, s.Update(BHLD(make([]float32, rows), s.b, s.h, s.l, 1), k, v, nil))
+	}
+}
+
+// The zero State has no binary form, but can take one.
+func TestStateZeroHasNoBinaryForm(t *testing.T) {
+	var s State
+	if data, err := s.MarshalBinary(); data != nil || !errors.Is(err, ErrShape) {
+		t.Errorf("MarshalBinary of the zero State: %d bytes, error %v, want none and ErrShape", len(data), err)
+	}
+	must(t, s.UnmarshalBinary(stateBytes(t)))
+	if data, err := s.MarshalBinary(); err != nil || !bytes.Equal(data, stateBytes(t)) {
+		t.Errorf("the form that it took comes out as %d other bytes, error %v", len(data), err)
 	}
 }
 

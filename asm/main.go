@@ -50,6 +50,7 @@ func generate(folder string) ([]byte, error) {
 	p.weights()
 	p.allFinite()
 	p.dot()
+	p.addProducts()
 	p.maxOf()
 	p.exp()
 	p.expSum()

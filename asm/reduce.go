@@ -77,16 +77,8 @@ func (p *program) dot() {
 	for _, v := range lane {
 		p.Zero(v)
 	}
-	x, y := from(16, 4), from(20, 4)
-	p.passes(n, span{vectors: block / lanes}, func(span) {
-		for i := 0; i < len(lane); i += 4 {
-			p.Ld1Post(x, a)
-			p.Ld1Post(y, b)
-			for t := range x {
-				p.Fmla(lane[i+t], x[t], y[t])
-			}
-		}
-	})
+	p.products(lane, a, b, n)
+	x := from(16, 4)
 	p.inMemory("lanes", lane, size, sums, n, func() {
 		p.each(n, 1, func(s span) {
 			p.loadNext(s, x[:1], a)
@@ -100,6 +92,41 @@ func (p *program) dot() {
 	p.Zero(x[0])
 	p.Fadd(lane[0], lane[0], x[0])
 	p.floatResult("ret", lane[0])
+	p.Ret()
+}
+
+// products adds the products of 64 elements at a time to as many lanes.
+func (p *program) products(lane []Vec, a, b, n Reg) {
+	x, y := from(16, 4), from(20, 4)
+	p.passes(n, span{vectors: len(lane)}, func(span) {
+		for i := 0; i < len(lane); i += 4 {
+			p.Ld1Post(x, a)
+			p.Ld1Post(y, b)
+			for t := range x {
+				p.Fmla(lane[i+t], x[t], y[t])
+			}
+		}
+	})
+}
+
+// addProducts is the loop of dot on lanes in memory.
+func (p *program) addProducts() {
+	const sums, a, b, n, at = R0, R1, R2, R3, R4
+	p.kernel("addProductsSIMD", 0, "lane a b n", "")
+	p.arg("lane", sums)
+	p.arg("a", a)
+	p.arg("b", b)
+	p.arg("n", n)
+	lane := from(0, block/lanes)
+	transfer := func(move func([]Vec, Reg)) {
+		p.Mov(at, sums)
+		for i := 0; i < len(lane); i += 4 {
+			move(lane[i:i+4], at)
+		}
+	}
+	transfer(p.Ld1Post)
+	p.products(lane, a, b, n)
+	transfer(p.St1Post)
 	p.Ret()
 }
 

@@ -72,7 +72,7 @@ type tileKernel struct {
 }
 
 func (p *program) score() {
-	p.kernel("scoreSIMD", 0, "s q k rows d panels", "")
+	p.kernel("scoreSIMD", 0, "s q k rows d panels next", "")
 	p.arg("s", cPanel)
 	p.arg("q", aFirst)
 	p.arg("k", bPanel)
@@ -85,6 +85,7 @@ func (p *program) score() {
 	p.LslImm(panelStride, steps, 6)
 	p.MovImm(half, 0)
 	t := tileKernel{program: p, sizes: []int{6, 5, 4, 3, 2, 1}}
+	t.loadAhead()
 	t.emit()
 }
 
@@ -184,6 +185,9 @@ func (t *tileKernel) panelLoop(name string, vecs int) {
 	for _, r := range t.sizes {
 		t.Label(fmt.Sprintf("%s%d", name, r))
 		t.tile(r, 1, vecs)
+		if !t.accumulates && vecs == panel/lanes {
+			t.ask(r)
+		}
 		t.nextRows(r)
 		t.B(name + "Rows")
 	}

@@ -126,6 +126,42 @@ func scaleKernel() {
 	finish()
 }
 
+func normalizeKernel() {
+	TEXT("normalizeSIMD", 4, "func(dst, o, l *float32, rows, n, dstStride, oStride int)")
+	dst, o, l, rows := param("dst"), param("o"), param("l"), param("rows")
+	dstStride, oStride := param("dstStride"), param("oStride")
+	SHLQ(Imm(2), dstStride)
+	SHLQ(Imm(2), oStride)
+	one, zero := YMM(), YMM()
+	VMOVUPS(f32(1), one)
+	VXORPS(zero, zero, zero)
+	Label("row")
+	sum, empty := YMM(), YMM()
+	VBROADCASTSS(Mem{Base: l}, sum)
+	VCMPPS(Imm(equal), zero, sum, empty)
+	VDIVPS(sum, one, sum)
+	to, from, n := GP64(), GP64(), param("n")
+	MOVQ(dst, to)
+	MOVQ(o, from)
+	eachVector(n, func(mask reg.VecVirtual) {
+		v := YMM()
+		load(Mem{Base: from}, mask, v)
+		VMULPS(sum, v, v)
+		VADDPS(zero, v, v)
+		VANDNPS(v, empty, v)
+		store(v, mask, Mem{Base: to})
+	}, func() {
+		ADDQ(imm(vector), from)
+		ADDQ(imm(vector), to)
+	})
+	ADDQ(dstStride, dst)
+	ADDQ(oStride, o)
+	ADDQ(Imm(4), l)
+	DECQ(rows)
+	JNE(LabelRef("row"))
+	finish()
+}
+
 func mergeKernel() {
 	TEXT("mergeSIMD", 4, "func(o, b *float32, n int, x, y float32)")
 	o, b, n := param("o"), param("b"), param("n")
@@ -210,22 +246,19 @@ func alibiKernel() {
 // addBiasKernel adds first and notes only whether there is a −Inf in the row.
 // Where there is one, a second pass finds out where.
 func addBiasKernel() {
-	TEXT("addBiasSIMD", 4, "func(s, bias *float32, live *uint64, rows, stride, lo, n int)")
+	TEXT("addBiasSIMD", 4, "func(s, bias *float32, live *uint64, rows, step, stride, lo, n int) (every uint64)")
 	s, bias, live, rows := param("s"), param("bias"), param("live"), param("rows")
-	stride := param("stride")
-	SHLQ(Imm(2), stride)
-	n, some := GP64(), YMM()
+	n, least, every := GP64(), YMM(), allOnes()
 	add := func(s, bias reg.GPVirtual, disp int, mask reg.VecVirtual) {
-		b, sum, gone := YMM(), YMM(), YMM()
+		b, sum := YMM(), YMM()
 		load(Mem{Base: bias, Disp: disp}, mask, b)
 		load(Mem{Base: s, Disp: disp}, mask, sum)
 		VADDPS(b, sum, sum)
 		store(sum, mask, Mem{Base: s, Disp: disp})
-		VCMPPS(Imm(equal), u32(bitsNegInf), b, gone)
-		VORPS(gone, some, some) // lanes behind the mask are 0
+		VMINPS(least, b, least) // the old minimum wins if b is NaN; lanes behind the mask are 0
 	}
 	Label("row")
-	VXORPS(some, some, some)
+	VXORPS(least, least, least)
 	Load(Param("n"), n)
 	CMPQ(n, imm(block))
 	JNE(LabelRef("ragged"))
@@ -242,48 +275,65 @@ func addBiasKernel() {
 		ADDQ(imm(vector), from)
 	})
 	Label("added")
-	any := GP32()
-	VMOVMSKPS(some, any)
-	TESTL(any, any)
+	VCMPPS(Imm(equal), u32(bitsNegInf), least, least)
+	bits := GP64()
+	VMOVMSKPS(least, bits.As32())
+	TESTL(bits.As32(), bits.As32())
 	JE(LabelRef("next"))
 	Comment("Take the keys with a bias of −Inf out of live.")
-	shift, bits := reg.RCX, GP64()
+	shift, gone := reg.RCX, GP64()
 	Load(Param("lo"), shift)
 	Load(Param("n"), n)
 	MOVQ(bias, from)
+	XORQ(gone, gone)
 	eachVector(n, func(mask reg.VecVirtual) {
-		b, gone := YMM(), YMM()
+		b, masked := YMM(), YMM()
 		load(Mem{Base: from}, mask, b)
-		VCMPPS(Imm(equal), u32(bitsNegInf), b, gone)
-		VMOVMSKPS(gone, bits.As32())
-		takeOut(bits, live)
+		VCMPPS(Imm(equal), u32(bitsNegInf), b, masked)
+		VMOVMSKPS(masked, bits.As32())
+		SHLQ(reg.CL, bits)
+		ORQ(bits, gone)
 	}, func() {
 		ADDQ(imm(vector), from)
 		ADDQ(Imm(lanes), shift)
 	})
+	NOTQ(gone)
+	ANDQ(gone, Mem{Base: live})
 	Label("next")
-	ADDQ(imm(blockBytes), s)
-	ADDQ(stride, bias)
-	ADDQ(Imm(8), live)
+	ANDQ(Mem{Base: live}, every)
+	nextPairs(bias, live, 4)
+	Load(Param("step"), at)
+	SHLQ(Imm(8), at) // rows of s are blockBytes long
+	ADDQ(at, s)
 	DECQ(rows)
 	JNE(LabelRef("row"))
+	Store(every, ReturnIndex(0))
 	finish()
 }
 
-// takeOut clears bits, shifted by CL, in the row's live keys.
-func takeOut(bits, live reg.GPVirtual) {
-	SHLQ(reg.CL, bits)
-	NOTQ(bits)
-	ANDQ(bits, Mem{Base: live})
+func allOnes() reg.GPVirtual {
+	r := GP64()
+	MOVQ(I32(-1), r)
+	return r
+}
+
+// nextPairs goes to the next row of a bias or mask with elements of some bytes, and of live.
+func nextPairs(pairs, live reg.GPVirtual, size uint8) {
+	by := GP64()
+	Load(Param("stride"), by)
+	LEAQ(Mem{Base: pairs, Index: by, Scale: size}, pairs)
+	Load(Param("step"), by)
+	LEAQ(Mem{Base: live, Index: by, Scale: 8}, live)
 }
 
 // maskKeysKernel takes 32 booleans at once, then 8, then single ones. A Go bool is a byte of 0 or 1.
 func maskKeysKernel() {
-	TEXT("maskKeysSIMD", 4, "func(mask *bool, live *uint64, rows, stride, lo, n int)")
-	mask, live, rows, stride := param("mask"), param("live"), param("rows"), param("stride")
-	at, n, bits, shift := GP64(), GP64(), GP64(), reg.RCX
+	TEXT("maskKeysSIMD", 4, "func(mask *bool, live *uint64, rows, step, stride, lo, n int) (every uint64)")
+	mask, live, rows, every := param("mask"), param("live"), param("rows"), allOnes()
+	at, n, bits, gone, shift := GP64(), GP64(), GP64(), GP64(), reg.RCX
 	Label("row")
 	MOVQ(mask, at)
+	XORQ(gone, gone)
 	Load(Param("n"), n)
 	Load(Param("lo"), shift)
 	step := func(size int, load func()) {
@@ -292,7 +342,8 @@ func maskKeysKernel() {
 		CMPQ(n, imm(size))
 		JL(LabelRef(end))
 		load() // a bit for each key that is masked
-		takeOut(bits, live)
+		SHLQ(reg.CL, bits)
+		ORQ(bits, gone)
 		ADDQ(imm(size), at)
 		ADDQ(imm(size), shift)
 		SUBQ(imm(size), n)
@@ -317,10 +368,14 @@ func maskKeysKernel() {
 		MOVBQZX(Mem{Base: at}, bits)
 		XORQ(Imm(1), bits)
 	})
-	ADDQ(stride, mask)
-	ADDQ(Imm(8), live)
+	NOTQ(gone)
+	ANDQ(Mem{Base: live}, gone)
+	MOVQ(gone, Mem{Base: live})
+	ANDQ(gone, every)
+	nextPairs(mask, live, 1)
 	DECQ(rows)
 	JNE(LabelRef("row"))
+	Store(every, ReturnIndex(0))
 	finish()
 }
 

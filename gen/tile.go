@@ -57,6 +57,7 @@ type tileProgram struct {
 	c, a        Mem // stack slots: first row of c in this panel, of a
 	rows        Mem // stack slot: all rows
 	firstAlpha  Mem
+	ahead       lookAhead
 }
 
 func (t *tileProgram) label(format string, args ...any) string {
@@ -168,6 +169,8 @@ func (t *tileProgram) rowTiles(name string, sizes []int, vecs int) {
 		t.tile(r, 1, vecs)
 		if t.start == fromAlpha {
 			t.advanceAlpha(r)
+		} else if vecs == panel/lanes {
+			t.ask(r)
 		}
 		SUBQ(imm(r), rows)
 		JMP(LabelRef(t.label("%sRows", name)))
@@ -439,9 +442,10 @@ func (t *tileProgram) frame() {
 }
 
 func scoreKernel() {
-	TEXT("scoreSIMD", 4, "func(s, q, k *float32, rows, d, panels int)") // NOSPLIT
+	TEXT("scoreSIMD", 4, "func(s, q, k *float32, rows, d, panels int, next *uintptr)") // NOSPLIT
 	t := tileProgram{name: "score", start: fromZero, unroll: 4}
 	t.frame()
+	t.loadAhead()
 	Load(Param("s"), a0)
 	MOVQ(a0, t.c)
 	Load(Param("q"), a0)

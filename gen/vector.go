@@ -62,10 +62,44 @@ func foldRows(op func(ops ...Op), row func(r int) reg.VecVirtual) reg.VecVirtual
 	return quads[0]
 }
 
+const dotLanes = 64 // partial sums of a dot product
+
+// addProducts adds 64 products at a time, and 64 more as long as n, which is 64
+// less than what is left, is not negative.
+func addProducts(sum []reg.VecVirtual, a, b, n reg.GPVirtual) {
+	Label("loop")
+	for i := range sum {
+		v := YMM()
+		VMOVUPS(Mem{Base: a, Disp: i * vector}, v)
+		VFMADD231PS(Mem{Base: b, Disp: i * vector}, v, sum[i])
+	}
+	ADDQ(imm(len(sum)*vector), a)
+	ADDQ(imm(len(sum)*vector), b)
+	SUBQ(imm(len(sum)*lanes), n)
+	JGE(LabelRef("loop"))
+}
+
+// addProductsKernel is the loop of dotKernel on lanes in memory.
+func addProductsKernel() {
+	TEXT("addProductsSIMD", 4, "func(lane, a, b *float32, n int)")
+	lane, a, b, n := param("lane"), param("a"), param("b"), param("n")
+	var sum [dotLanes / lanes]reg.VecVirtual
+	for i := range sum {
+		sum[i] = YMM()
+		VMOVUPS(Mem{Base: lane, Disp: i * vector}, sum[i])
+	}
+	SUBQ(imm(dotLanes), n)
+	addProducts(sum[:], a, b, n)
+	for i := range sum {
+		VMOVUPS(sum[i], Mem{Base: lane, Disp: i * vector})
+	}
+	finish()
+}
+
 // dotKernel keeps lane i%64 in accumulator i/8%8.
 func dotKernel() {
 	TEXT("dotSIMD", 4, "func(a, b *float32, n int) float32")
-	const count = 8
+	const count = dotLanes / lanes
 	a, b, n := param("a"), param("b"), param("n")
 	var sum [count]reg.VecVirtual
 	for i := range sum {
@@ -74,16 +108,7 @@ func dotKernel() {
 	}
 	SUBQ(imm(count*lanes), n)
 	JL(LabelRef("tail"))
-	Label("loop")
-	for i := range sum {
-		v := YMM()
-		VMOVUPS(Mem{Base: a, Disp: i * vector}, v)
-		VFMADD231PS(Mem{Base: b, Disp: i * vector}, v, sum[i])
-	}
-	ADDQ(imm(count*vector), a)
-	ADDQ(imm(count*vector), b)
-	SUBQ(imm(count*lanes), n)
-	JGE(LabelRef("loop"))
+	addProducts(sum[:], a, b, n)
 	Label("tail")
 	ADDQ(imm(count*lanes), n)
 	for i := range sum {
