@@ -26,37 +26,34 @@ func nan32() float32 { return float32(math.NaN()) }
 // nans returns n NaNs: memory that must be overwritten or never looked at.
 func nans(n int) []float32 {
 	x := make([]float32, n)
-	for i := range x {
-		x[i] = nan32()
-	}
+	fillWith(x, nan32())
 	return x
 }
 
 // mustEqualBits compares bit for bit; all NaNs are the same.
 func mustEqualBits(t testing.TB, what string, got, want []float32) {
-	t.Helper()
 	if len(got) != len(want) {
+		t.Helper()
 		t.Fatalf("%s: %d elements, want %d", what, len(got), len(want))
 	}
-	for i := range got {
-		if math.Float32bits(got[i]) != math.Float32bits(want[i]) && (got[i] == got[i] || want[i] == want[i]) {
-			t.Fatalf("%s[%d] = %x (%v), want %x (%v)", what, i,
-				math.Float32bits(got[i]), got[i], math.Float32bits(want[i]), want[i])
-		}
+	if i := firstDifference(got, want); i >= 0 {
+		t.Helper() // here, because it is slow
+		t.Fatalf("%s[%d] = %x (%v), want %x (%v)", what, i,
+			math.Float32bits(got[i]), got[i], math.Float32bits(want[i]), want[i])
 	}
 }
 
 func must(t testing.TB, err error) {
-	t.Helper()
 	if err != nil {
+		t.Helper()
 		t.Fatal(err)
 	}
 }
 
 // mustFail checks the kind of an error.
 func mustFail(t testing.TB, what string, err, kind error) {
-	t.Helper()
 	if !errors.Is(err, kind) {
+		t.Helper()
 		t.Errorf("%s: error is %v, want %v", what, err, kind)
 	}
 }
@@ -83,16 +80,21 @@ func (m *tokens) append(t *testing.T, r *rand.Rand, c *Cache, n int) {
 	k := BLHD(normals(r, g.Batch*g.KVHeads*n*g.HeadDim), g.Batch, n, g.KVHeads, g.HeadDim)
 	v := BHLD(normals(r, g.Batch*g.KVHeads*n*g.ValueDim), g.Batch, g.KVHeads, n, g.ValueDim)
 	must(t, c.Append(k, v))
-	for b := range g.Batch {
-		for h := range g.KVHeads {
-			for i := range n {
+	m.add(k, v)
+}
+
+// add adds tokens to the model.
+func (m *tokens) add(k, v Tensor) {
+	for b := range k.B {
+		for h := range k.H {
+			for i := range k.L {
 				copy(m.k.row(b, h, m.k.L+i), k.row(b, h, i))
 				copy(m.v.row(b, h, m.v.L+i), v.row(b, h, i))
 			}
 		}
 	}
-	m.k.L += n
-	m.v.L += n
+	m.k.L += k.L
+	m.v.L += k.L
 }
 
 // check compares attention over the cache and over the tensors.

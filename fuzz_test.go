@@ -1,7 +1,8 @@
 package attn
 
 import (
-	"fmt"
+	"math/bits"
+	"math/rand/v2"
 	"testing"
 )
 
@@ -12,14 +13,14 @@ import (
 func seedInputs(f *testing.F) {
 	r := random(f.Name())
 	f.Add([]byte{})
-	for _, n := range []int{8, 64, 1000, 4000} {
+	for _, n := range []int{8, 32, 64, 256} {
 		data := make([]byte, n)
 		for i := range data {
 			data[i] = byte(r.Uint32())
 		}
 		f.Add(data)
 	}
-	f.Add(make([]byte, 1000))
+	f.Add(make([]byte, 64))
 }
 
 // fuzzKernel compares one kernel of kernel_test.go with its generic twin.
@@ -31,16 +32,46 @@ func fuzzKernel(f *testing.F, name string) {
 		}
 	}
 	seedInputs(f)
-	operands := new(arena)
-	f.Cleanup(operands.free)
+	c := newTrial(f, nil)
+	c.stock = newStock()
+	n := make([]int, len(k.dims))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c := &trial{Rand: randomFrom(data), arena: operands}
-		n := make([]int, len(k.dims))
+		c.Rand = randomFrom(data)
+		k.pickFew(c, n)
+		k.check(t, c, n)
+	})
+}
+
+// pickFew draws sizes of which most are tiny, so that the fuzzer tries many
+// calls: of four calls one may have a size that spans several tiles, and of some
+// hundreds one has nothing but such sizes.
+func (k *kernelTest) pickFew(c *trial, n []int) {
+	for i := range n {
+		d := &k.dims[i]
+		n[i] = d.round(d.lo + c.IntN(min(d.hi-d.lo+1, 6*d.multiple)))
+	}
+	switch draw := c.IntN(2048); {
+	case draw == 0:
+		for i := range n {
+			n[i] = k.dims[i].pick(c, k.dims[i].larger)
+		}
+	case draw < 8:
 		for i := range n {
 			n[i] = k.dims[i].pick(c, k.dims[i].hi)
 		}
-		k.check(t, c, n)
-	})
+	case draw < 64:
+		i := c.IntN(len(n))
+		n[i] = k.dims[i].stretch(c, k.dims[i].larger)
+	case draw < 512:
+		i := c.IntN(len(n))
+		n[i] = k.dims[i].stretch(c, k.dims[i].hi)
+	}
+}
+
+// stretch draws a size from each power of two equally often.
+func (d *dim) stretch(c *trial, most int) int {
+	most -= d.lo
+	return d.round(d.lo + c.IntN(1+min(most, 1<<c.IntN(bits.Len(uint(most))+1))))
 }
 
 func FuzzPackKeys(f *testing.F)         { fuzzKernel(f, "packKeys") }
@@ -75,17 +106,37 @@ func FuzzAttend(f *testing.F) {
 	operands := new(arena)
 	f.Cleanup(operands.free)
 	f.Fuzz(func(t *testing.T, data []byte) {
+		defer func() { active = chosen }()
 		r := randomFrom(data)
-		p := randomProblemOf(r, distribution(r.IntN(int(distributions))), moderate/30)
-		use(t, chosen)
+		p := problemOf(r, distribution(r.IntN(int(distributions))), fewRowsAndKeys(r))
 		got := p.solve(t, Attend)
 		one := selection{[]int{r.IntN(p.q.B)}, []int{r.IntN(p.q.H)}, r.IntN(p.q.L), 1}
 		part := p.part(one)
-		part.same(t, fmt.Sprintf("row %+v of %s", one, p.describe()), part.solve(t, Attend), one.of(p, got))
+		part.same(t, "one row", part.solve(t, Attend), one.of(p, got))
 		for _, way := range ways {
-			p.same(t, "scattered, "+way.name, p.solveScattered(t, r, operands, way.attend), got)
+			p.same(t, way.name, p.solveScattered(t, r, operands, way.attend), got)
 		}
-		use(t, generic)
+		active = generic
 		p.same(t, chosen.String(), got, p.solve(t, Attend))
 	})
+}
+
+// fewRowsAndKeys draws a shape, tiny in most cases, so that the fuzzer tries
+// many compositions of options.
+func fewRowsAndKeys(r *rand.Rand) shape {
+	s := shape{1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(4), 1 + r.IntN(8), 1 + r.IntN(6), 1 + r.IntN(10)}
+	switch draw := r.IntN(1024); {
+	case draw == 0: // larger in all dimensions
+		s = randomShape(r, moderate/30)
+	case draw < 4: // several segments
+		s.lk = Segment - 70 + r.IntN(Segment+200)
+		s.b, s.kvh = 1, 1
+	case draw < 50: // several blocks
+		s.lk = length(r, 300)
+	case draw < 100: // several tiles
+		s.lq = length(r, 40)
+	case draw < 150: // the dimensions of models
+		s.d, s.dv = length(r, 99), length(r, 99)
+	}
+	return s
 }

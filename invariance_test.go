@@ -456,9 +456,9 @@ func mustBeNaN(t *testing.T, p *problem, x []float32) {
 	}
 }
 
-func fillWith(x []float32, e float32) {
-	for i := range x {
-		x[i] = e
+func fillWith[T any](x []T, e T) {
+	for n := copy(x, []T{e}); n > 0 && n < len(x); n *= 2 {
+		copy(x[n:], x[:n])
 	}
 }
 

@@ -316,21 +316,14 @@ func (c *trial) newAccumulation(n []int) *accumulation {
 // do not exist, all of them in some trials.
 func (c *trial) weights(n int) []float32 {
 	write, read := place(c.Rand, &c.arena.floats, &c.arena.used[0], n)
-	dead := c.IntN(5)
-	for i := range write {
-		write[i] = c.factor()
-		if c.IntN(4) < dead {
-			write[i] = specials[1]
-		}
-	}
+	c.fillFactors(write)
+	c.markDead(write, c.IntN(5))
 	return read
 }
 
 func (c *trial) factors(n int) []float32 {
 	write, read := place(c.Rand, &c.arena.floats, &c.arena.used[0], n)
-	for i := range write {
-		write[i] = c.factor()
-	}
+	c.fillFactors(write)
 	return read
 }
 

@@ -113,11 +113,12 @@ func randomShape(r *rand.Rand, most int) shape {
 
 // randomProblem draws a problem with a random composition of all options.
 func randomProblem(r *rand.Rand, kind distribution) *problem {
-	return randomProblemOf(r, kind, moderate)
+	return problemOf(r, kind, randomShape(r, moderate))
 }
 
-func randomProblemOf(r *rand.Rand, kind distribution, most int) *problem {
-	p := newProblem(r, kind, randomShape(r, most))
+// problemOf draws a problem of a given shape.
+func problemOf(r *rand.Rand, kind distribution, s shape) *problem {
+	p := newProblem(r, kind, s)
 	p.randomRepeats(r)
 	p.randomPositions(r)
 	b, h, lq, lk := p.q.B, p.q.H, p.q.L, p.k.L
@@ -259,20 +260,18 @@ func (p *problem) results() (dst, weights Tensor, lse []float32) {
 	weights = BHLD(make([]float32, b*h*lq*p.k.L), b, h, lq, p.k.L)
 	lse = make([]float32, b*h*lq)
 	for _, x := range [][]float32{dst.Data, weights.Data, lse} {
-		for i := range x {
-			x[i] = float32(math.NaN())
-		}
+		fillWith(x, nan32())
 	}
 	return dst, weights, lse
 }
 
 // solve computes the problem from contiguous tensors.
 func (p *problem) solve(t testing.TB, attend attender) *result {
-	t.Helper()
 	dst, weights, lse := p.results()
 	opt := p.opt
 	opt.LSE, opt.Weights = lse, &weights
 	if err := attend(dst, p.q, p.k, p.v, &opt); err != nil {
+		t.Helper()
 		t.Fatalf("%s: %v", p.describe(), err)
 	}
 	return &result{dst.Data, lse, weights.Data}
@@ -280,15 +279,16 @@ func (p *problem) solve(t testing.TB, attend attender) *result {
 
 // same fails the test unless two results have the same bits.
 func (p *problem) same(t testing.TB, what string, got, want *result) {
-	t.Helper()
-	for _, part := range []struct {
+	for _, part := range [...]struct {
 		name      string
 		got, want []float32
 	}{{"output", got.o, want.o}, {"LSE", got.lse, want.lse}, {"weights", got.weights, want.weights}} {
 		if len(part.got) != len(part.want) {
+			t.Helper()
 			t.Fatalf("%s: %s has %d elements, want %d", what, part.name, len(part.got), len(part.want))
 		}
 		if i := firstDifference(part.got, part.want); i >= 0 {
+			t.Helper()
 			t.Fatalf("%s: %s element %d is %v (%#08x), want %v (%#08x)\n%s", what, part.name, i,
 				part.got[i], math.Float32bits(part.got[i]), part.want[i], math.Float32bits(part.want[i]), p.describe())
 		}
@@ -316,9 +316,7 @@ func scatter[T guard.Elem](r *rand.Rand, pool *[]*guard.Buffer[T], used *int, v 
 	}
 	read = write
 	write.Data, read.Data = place(r, pool, used, extent)
-	for i := range write.Data {
-		write.Data[i] = filler
-	}
+	fillWith(write.Data, filler)
 	for at := range v.B * v.H * v.L {
 		b, h, i := at/v.L/v.H, at/v.L%v.H, at%v.L
 		copy(write.row(b, h, i), v.row(b, h, i))
@@ -329,7 +327,6 @@ func scatter[T guard.Elem](r *rand.Rand, pool *[]*guard.Buffer[T], used *int, v 
 // solveScattered computes the problem from tensors with random strides between
 // guard pages to an output of the same kind. It fails if a gap was written to.
 func (p *problem) solveScattered(t testing.TB, r *rand.Rand, a *arena, attend attender) *result {
-	t.Helper()
 	a.used = [3]int{}
 	nan := float32(math.NaN())
 	floats := func(v Tensor, n int) Tensor {
@@ -352,6 +349,7 @@ func (p *problem) solveScattered(t testing.TB, r *rand.Rand, a *arena, attend at
 	w, _ := scatter(r, &a.floats, &a.used[0], weights, [3]bool{}, canary)
 	opt.LSE, opt.Weights = lse, &w
 	if err := attend(o, q, k, v, &opt); err != nil {
+		t.Helper()
 		t.Fatalf("%s: %v", p.describe(), err)
 	}
 	gather(t, dst, o, canary)
@@ -361,7 +359,6 @@ func (p *problem) solveScattered(t testing.TB, r *rand.Rand, a *arena, attend at
 
 // gather copies a scattered output to a contiguous view and checks the gaps.
 func gather(t testing.TB, dst, from Tensor, canary float32) {
-	t.Helper()
 	if dst.empty() {
 		return
 	}
@@ -369,12 +366,11 @@ func gather(t testing.TB, dst, from Tensor, canary float32) {
 		b, h, i := at/dst.L/dst.H, at/dst.L%dst.H, at%dst.L
 		row := from.row(b, h, i)
 		copy(dst.row(b, h, i), row)
-		for x := range row {
-			row[x] = canary
-		}
+		fillWith(row, canary)
 	}
 	for i, e := range from.Data {
 		if e != canary {
+			t.Helper()
 			t.Fatalf("element %d, in a gap of an output, was overwritten with %v", i, e)
 		}
 	}

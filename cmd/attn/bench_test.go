@@ -3,13 +3,16 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"math"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cmd/attn/internal/chart"
+	"github.com/seed-1415985d/attn/cmd/attn/internal/limits"
 )
 
 // asCommand in the environment makes the test binary behave as attn does: bench runs itself.
@@ -67,6 +70,86 @@ func TestBenchRefuses(t *testing.T) {
 	checkRefusalOf(t, 2, "exclude each other", "bench", "-json", "-go")
 	checkRefusalOf(t, 2, "-threads is 0", "bench", "-threads", "0")
 	checkRefusalOf(t, 1, "no such file", "bench", "-png", "none/b.png")
+	checkRefusalOf(t, 2, "not defined", "bench", "-slow")
+	checkRefusalOf(t, 2, "not defined", "measure", "-slow")
+	checkRefusalOf(t, 2, "missing closing", "measure", "-run", "(")
+}
+
+// Without -isa and -quick all implementations are measured, the best first.
+func TestBenchMeasuresAllImplementations(t *testing.T) {
+	t.Setenv(asCommand, "1")
+	t.Setenv("ATTN_ISA", "")
+	names, err := new(benchFlags).implementations()
+	if err != nil || len(names) == 0 || names[len(names)-1] != "generic" {
+		t.Errorf("implementations are %v, error %v", names, err)
+	}
+}
+
+// A case whose limit is memory is measured on one thread and on more.
+func TestMeasureMemory(t *testing.T) {
+	m := measurement{effort: effort{time.Millisecond, 1}, vectors: limits.For(attn.Implementation())}
+	c := benchCase{Name: "decode, cache", Bench: "decode", cached: true, b: 1, h: 2, kvh: 1, lq: 1, lk: 100, d: 8}
+	for _, threads := range []int{1, 1, 2} {
+		r, err := m.measure(c, threads)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Unit != "GB/s" || !strings.HasPrefix(r.Benchmark, "BenchmarkCache/") || r.Calls != 1 || r.Nanoseconds <= 0 || r.Limit <= 0 {
+			t.Errorf("%d threads: %+v", threads, r)
+		}
+	}
+}
+
+// One thread is measured once, also if it is all that there is.
+func TestThreadsOfCases(t *testing.T) {
+	for threads, want := range map[int]int{0: 1, 1: 1, 2: 2} {
+		m := measurement{match: regexp.MustCompile("^bert$"), threads: threads}
+		if got := len(m.cases()); got != want {
+			t.Errorf("%d threads: %d cases, want %d", threads, got, want)
+		}
+	}
+}
+
+// A case that the package refuses is an error, before it is measured and while.
+func TestMeasureReportsErrors(t *testing.T) {
+	m := measurement{effort: effort{time.Millisecond, 1}}
+	for name, c := range map[string]benchCase{
+		"no keys in a cache": {cached: true, b: 1, h: 1, kvh: 1, lq: 1, d: 8},
+		"heads":              {b: 1, h: 3, kvh: 2, lq: 1, lk: 1, d: 8},
+	} {
+		for _, threads := range []int{1, 2} {
+			if _, err := m.measure(c, threads); err == nil {
+				t.Errorf("%s, %d threads: no error", name, threads)
+			}
+		}
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a call that begins to fail goes unnoticed")
+		}
+	}()
+	repetition(func() error { return io.ErrUnexpectedEOF }, 1)
+}
+
+// What bench prints and draws, without measuring.
+func TestPrint(t *testing.T) {
+	f := newFolder(t)
+	b := &benchmark{CPU: "A CPU", Reports: []report{{Implementation: "generic", Results: []result{
+		{Case: "bert", Threads: 1, Percent: 10}, {Case: "bert", Threads: 2, Percent: 20},
+	}}}}
+	var out strings.Builder
+	if err := (&benchFlags{png: f.path("b.png")}).print(b, &out); err != nil || !strings.Contains(out.String(), "| bert ") {
+		t.Errorf("error %v, table %q", err, out.String())
+	}
+	f.picture("b.png")
+	if err := (&benchFlags{png: f.path("none/b.png")}).print(b, io.Discard); err == nil {
+		t.Error("no error for a folder that does not exist")
+	}
+	for want, ns := range map[string]float64{"12 ns": 12, "12.3 µs": 12345, "12.35 ms": 12.345e6, "12.35 s": 12.345e9} {
+		if got := duration(ns); got != want {
+			t.Errorf("%v ns are %s, want %s", ns, got, want)
+		}
+	}
 }
 
 // A case that shares a shape with another gives the same result, cached or
@@ -140,5 +223,9 @@ func TestBars(t *testing.T) {
 	}
 	if err := chart.DrawBars(io.Discard, "title", []string{"one", "two", "three"}, groups); err != nil {
 		t.Error(err)
+	}
+	groups[3].Percent["one"] = math.NaN()
+	if err := chart.DrawBars(io.Discard, "title", []string{"one"}, groups); err == nil {
+		t.Error("no error for a bar without a height")
 	}
 }

@@ -27,11 +27,11 @@ func infoCommand(args []string, stdout, stderr io.Writer) error {
 	fmt.Fprintf(stdout, "platform        %s/%s, %s\n", runtime.GOOS, runtime.GOARCH, runtime.Version())
 	fmt.Fprintf(stdout, "cores           %s, GOMAXPROCS %d\n", cores(c), runtime.GOMAXPROCS(0))
 	fmt.Fprintf(stdout, "caches          %s\n", caches(c))
-	for _, f := range features() {
+	for _, f := range features(runtime.GOARCH) {
 		fmt.Fprintf(stdout, "%-15s %s\n", f.name, f.state())
 	}
 	fmt.Fprintf(stdout, "implementation  %s\n", attn.Implementation())
-	fmt.Fprintf(stdout, "why             %s\n", why(attn.Implementation()))
+	fmt.Fprintf(stdout, "why             %s\n", why(attn.Implementation(), runtime.GOARCH))
 	fmt.Fprintf(stdout, "all features    %s\n", strings.Join(c.FeatureSet(), " "))
 	return nil
 }
@@ -84,11 +84,11 @@ func (f feature) state() string {
 	return "missing: " + f.use
 }
 
-// features are those that matter on this architecture. cpuid reports the
+// features are those that matter on an architecture. cpuid reports the
 // vector features only if the operating system saves their registers.
-func features() []feature {
+func features(arch string) []feature {
 	has := cpuid.CPU.Supports
-	switch runtime.GOARCH {
+	switch arch {
 	case "amd64":
 		return []feature{
 			{"AVX2", has(cpuid.AVX2), "vectors of 8 floats, for avx2"},
@@ -103,8 +103,8 @@ func features() []feature {
 }
 
 // why explains the choice of the implementation.
-func why(implementation string) string {
-	forced := os.Getenv("ATTN_ISA")
+func why(implementation, arch string) string {
+	forced, needed := os.Getenv("ATTN_ISA"), features(arch)
 	switch {
 	case forced != "":
 		return "ATTN_ISA=" + forced + " in the environment forces it"
@@ -112,13 +112,18 @@ func why(implementation string) string {
 		return "built with -tags purego, which leaves all assembly out"
 	case implementation != "generic":
 		return "the best of this build that the CPU and the operating system support"
-	case len(features()) == 0:
-		return "there is no assembly for " + runtime.GOARCH + "; same results, less speed"
+	case len(needed) == 0:
+		return "there is no assembly for " + arch + "; same results, less speed"
 	}
-	for _, f := range features()[:min(2, len(features()))] {
+	return lacking(needed[:min(2, len(needed))], arch)
+}
+
+// lacking names the first feature that is missing of those that any assembly needs.
+func lacking(needed []feature, arch string) string {
+	for _, f := range needed {
 		if !f.present {
 			return "the CPU or the operating system lacks " + f.name
 		}
 	}
-	return "this build has no assembly for " + runtime.GOARCH
+	return "this build has no assembly for " + arch
 }

@@ -5,9 +5,11 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
+	"github.com/klauspost/cpuid/v2"
 	"github.com/seed-1415985d/attn"
 )
 
@@ -72,12 +74,37 @@ func TestInfo(t *testing.T) {
 
 func TestWhy(t *testing.T) {
 	t.Setenv("ATTN_ISA", "generic")
-	if got := why("generic"); !strings.Contains(got, "ATTN_ISA=generic") {
+	if got := why("generic", runtime.GOARCH); !strings.Contains(got, "ATTN_ISA=generic") {
 		t.Error(got)
 	}
 	t.Setenv("ATTN_ISA", "")
-	if got := why("avx2"); !pureGo && !strings.Contains(got, "the best") {
+	if pureGo {
+		return // which is the reason for everything
+	}
+	for _, c := range []struct{ implementation, arch, want string }{
+		{"avx2", "amd64", "the best"},
+		{"generic", "riscv64", "no assembly for riscv64"},
+		{"generic", "arm64", "lacks ASIMD"},
+	} {
+		if c.arch == runtime.GOARCH && c.implementation == "generic" {
+			continue // what is missing is there
+		}
+		if got := why(c.implementation, c.arch); !strings.Contains(got, c.want) {
+			t.Errorf("%s on %s: %s", c.implementation, c.arch, got)
+		}
+	}
+	if got := lacking([]feature{{"AVX2", true, ""}, {"FMA3", true, ""}}, "amd64"); !strings.Contains(got, "this build") {
 		t.Error(got)
+	}
+}
+
+// A CPU of which nothing is known has a description as well.
+func TestUnknownCPU(t *testing.T) {
+	if got := cores(&cpuid.CPUInfo{}); !strings.HasSuffix(got, " usable") {
+		t.Errorf("cores are %q", got)
+	}
+	if got := caches(&cpuid.CPUInfo{}); got != "unknown" {
+		t.Errorf("caches are %q", got)
 	}
 }
 

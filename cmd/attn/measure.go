@@ -166,9 +166,13 @@ type threadedCase struct {
 // cases are all cases on one thread, and those worth sharing on several.
 func (m *measurement) cases() []threadedCase {
 	var list []threadedCase
-	for _, threads := range []int{1, m.threads} {
+	counts := []int{1}
+	if m.threads > 1 {
+		counts = append(counts, m.threads)
+	}
+	for _, threads := range counts {
 		for _, c := range benchCases {
-			if m.match.MatchString(c.Name) && (threads == 1 || threads > 1 && c.Name != "tiny") {
+			if m.match.MatchString(c.Name) && (threads == 1 || c.Name != "tiny") {
 				list = append(list, threadedCase{c, threads})
 			}
 		}

@@ -103,3 +103,10 @@ func TestLevelsGrow(t *testing.T) {
 		last = l.Bytes
 	}
 }
+
+// A cache of which cpuid knows nothing has the size of a typical one.
+func TestUnknownCache(t *testing.T) {
+	if known(-1, 7) != 7 || known(0, 7) != 7 || known(5, 7) != 5 {
+		t.Error("known does not choose what is known")
+	}
+}

@@ -25,42 +25,74 @@ type Array[T any] struct {
 
 // Read reads an array of float32 or float64. A float64 is rounded to float32;
 // one that is finite but too large for float32 is an error.
-func Read(path string) (Array[float32], error) {
-	var a Array[float32]
-	err := read(path, "float32 or float64", func(r *npy.Reader) (err error) {
-		a.Shape = r.Header.Descr.Shape
-		if elementSize(r.Header.Descr.Type) == 4 {
-			return r.Read(&a.Data)
-		}
-		var wide []float64
-		if err := r.Read(&wide); err != nil {
-			return err
-		}
-		a.Data, err = narrow(wide)
-		return err
-	}, "f4", "f8")
+func Read(path string) (Array[float32], error) { return open(path, decode) }
+
+// ReadBool reads an array of bool or uint8; any uint8 but 0 is true.
+func ReadBool(path string) (Array[bool], error) { return open(path, decodeBool) }
+
+// source is a file, or in tests memory.
+type source interface {
+	io.Reader
+	io.ReaderAt
+}
+
+// open opens a file for one of the decoders.
+func open[T any](path string, decode func(f source, size int64) (Array[T], error)) (a Array[T], err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return a, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("not a regular file")
+	}
+	if err == nil {
+		a, err = decode(f, info.Size())
+	}
+	if err != nil {
+		return a, fmt.Errorf("%s: %w", path, err)
+	}
+	return a, nil
+}
+
+func decode(f source, size int64) (a Array[float32], err error) {
+	r, err := start(f, size, "float32 or float64", "f4", "f8")
+	if err != nil {
+		return a, err
+	}
+	a.Shape = r.Header.Descr.Shape
+	if elementSize(r.Header.Descr.Type) == 4 {
+		err = r.Read(&a.Data)
+		return a, err
+	}
+	var wide []float64
+	if err := r.Read(&wide); err != nil {
+		return a, err
+	}
+	a.Data, err = narrow(wide)
 	return a, err
 }
 
-// ReadBool reads an array of bool or uint8; any uint8 but 0 is true.
-func ReadBool(path string) (Array[bool], error) {
-	var a Array[bool]
-	err := read(path, "bool or uint8", func(r *npy.Reader) error {
-		a.Shape = r.Header.Descr.Shape
-		if baseType(r.Header.Descr.Type) == "b1" {
-			return r.Read(&a.Data)
-		}
-		var bytes []uint8
-		if err := r.Read(&bytes); err != nil {
-			return err
-		}
-		a.Data = make([]bool, len(bytes))
-		for i, e := range bytes {
-			a.Data[i] = e != 0
-		}
-		return nil
-	}, "b1", "u1")
-	return a, err
+func decodeBool(f source, size int64) (a Array[bool], err error) {
+	r, err := start(f, size, "bool or uint8", "b1", "u1")
+	if err != nil {
+		return a, err
+	}
+	a.Shape = r.Header.Descr.Shape
+	if baseType(r.Header.Descr.Type) == "b1" {
+		err = r.Read(&a.Data)
+		return a, err
+	}
+	var bytes []uint8
+	if err := r.Read(&bytes); err != nil {
+		return a, err
+	}
+	a.Data = make([]bool, len(bytes))
+	for i, e := range bytes {
+		a.Data[i] = e != 0
+	}
+	return a, nil
 }
 
 // narrow rounds to float32.
@@ -75,39 +107,18 @@ func narrow(wide []float64) ([]float32, error) {
 	return x, nil
 }
 
-// read opens a file, checks its header, and lets data read the elements.
-func read(path, want string, data func(*npy.Reader) error, types ...string) error {
-	f, err := os.Open(path)
+// start checks the header of a file whose elements have one of some types.
+// What it returns reads the elements.
+func start(f source, size int64, want string, types ...string) (*npy.Reader, error) {
+	start, err := headerEnd(f, size)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer f.Close()
-	if err := readFrom(f, want, data, types); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
-}
-
-func readFrom(f *os.File, want string, data func(*npy.Reader) error, types []string) (err error) {
-	info, err := f.Stat()
+	r, err := newReader(bufio.NewReaderSize(f, int(min(size, 1<<16))))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return errors.New("not a regular file")
-	}
-	start, err := headerEnd(f, info.Size())
-	if err != nil {
-		return err
-	}
-	r, err := newReader(bufio.NewReaderSize(f, 1<<16))
-	if err != nil {
-		return err
-	}
-	if err := checkHeader(r, want, types, info.Size()-start); err != nil {
-		return err
-	}
-	return data(r)
+	return r, checkHeader(r, want, types, size-start)
 }
 
 // headerEnd reads the fixed part of the header and returns where the elements

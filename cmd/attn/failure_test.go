@@ -1,0 +1,178 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// What goes wrong after the arguments were found to be right.
+
+// prepared is a run on small inputs, ready to compute.
+func (f folder) prepared(flags runFlags) *run {
+	f.random("q.npy", 1, 2, 5, 4)
+	f.random("k.npy", 2, 2, 6, 4)
+	f.random("v.npy", 3, 2, 6, 4)
+	flags.q, flags.k, flags.v = f.path("q.npy"), f.path("k.npy"), f.path("v.npy")
+	flags.threads, flags.causal, flags.pngHeads = 1, "none", "0"
+	r, err := flags.prepare()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(r.close)
+	return r
+}
+
+// An error of the package in the midst of the work ends it, whichever output needs it.
+func TestAttentionFails(t *testing.T) {
+	f := newFolder(t)
+	broken := errors.New("broken")
+	for _, flags := range []runFlags{{out: f.path("out.npy")}, {png: f.path("heat.png")}} {
+		r := f.prepared(flags)
+		r.attend = func(_, _, _, _ attn.Tensor, _ *attn.Options) error { return broken }
+		if err := r.compute(io.Discard); !errors.Is(err, broken) {
+			t.Errorf("%+v: error is %v, want %v", flags, err, broken)
+		}
+	}
+}
+
+// A folder that vanishes while attention is computed is an error for each output.
+func TestFolderVanishes(t *testing.T) {
+	for _, name := range []string{"out", "png"} {
+		f := newFolder(t)
+		gone := folder{t, t.TempDir()}
+		flags := runFlags{out: gone.path("out.npy")}
+		if name == "png" {
+			flags = runFlags{png: gone.path("heat.png")}
+		}
+		r := f.prepared(flags)
+		if err := r.compute(io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(gone.dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.write(); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: error is %v", name, err)
+		}
+	}
+}
+
+// A target that becomes a folder cannot be replaced, and the error names it
+// and not the temporary file.
+func TestTargetBecomesAFolder(t *testing.T) {
+	f := newFolder(t)
+	var o outputs
+	if err := o.add(f.path("out.npy"), writeBytes(nil)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(f.path("out.npy"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.commit(); err == nil || !strings.HasPrefix(err.Error(), f.path("out.npy")) || strings.Contains(err.Error(), ".tmp") {
+		t.Errorf("error is %v", err)
+	}
+	o.discard()
+	if names := f.names(); len(names) != 1 {
+		t.Errorf("files are %v", names)
+	}
+}
+
+// Small files can ask for outputs beyond any memory.
+func TestOutputsTooLarge(t *testing.T) {
+	for want, shapes := range map[string][3][]int{
+		"-weights of shape (524288, 524288) is too large":   {{1 << 19, 1}, {1 << 19, 1}, {1 << 19, 1}},
+		"the output of shape (524288, 524288) is too large": {{1 << 19, 1}, {1, 1}, {1, 1 << 19}},
+	} {
+		f := newFolder(t)
+		for i, name := range []string{"q.npy", "k.npy", "v.npy"} {
+			f.random(name, 1, shapes[i]...)
+		}
+		status, stdout, stderr := f.run("-weights", "@w.npy")
+		checkRefusal(t, 1, status, stdout, stderr, want)
+	}
+}
+
+func TestHeatmapRefuses(t *testing.T) {
+	f := newFolder(t)
+	f.random("q.npy", 1, 0, 4)
+	f.random("k.npy", 2, 3, 4)
+	f.random("v.npy", 3, 3, 4)
+	status, stdout, stderr := f.run("-png", "@heat.png")
+	checkRefusal(t, 1, status, stdout, stderr, "no weights of 0 queries and 3 keys")
+	f.random("q.npy", 1, 2, 4)
+	f.write("labels", []byte(strings.Repeat("long", 1<<16)))
+	status, stdout, stderr = f.run("-png", "@heat.png", "-labels", "@labels")
+	checkRefusal(t, 1, status, stdout, stderr, "token too long")
+}
+
+func TestMaskAndBiasRefused(t *testing.T) {
+	f := newFolder(t)
+	f.random("q.npy", 1, 2, 4)
+	f.random("k.npy", 2, 3, 4)
+	f.random("v.npy", 3, 3, 4)
+	header := "{'descr': '|b1', 'fortran_order': False, 'shape': (2, 2), }\n"
+	f.write("mask.npy", append([]byte("\x93NUMPY\x01\x00"+string(rune(len(header)))+"\x00"+header), 1, 0, 1, 0))
+	status, stdout, stderr := f.run("-mask", "@mask.npy")
+	checkRefusal(t, 1, status, stdout, stderr, "mask.npy is (2, 2), want (1, 1, 2, 3)")
+	status, stdout, stderr = f.run("-bias", "@none.npy")
+	checkRefusal(t, 1, status, stdout, stderr, "no such file")
+}
+
+// The pictures of four heads make a square.
+func TestHeatmapOfFourHeads(t *testing.T) {
+	f := newFolder(t)
+	for i, name := range []string{"q.npy", "k.npy", "v.npy"} {
+		f.random(name, uint64(i), 4, 20, 4)
+	}
+	f.mustRun("-png", "@heat.png", "-png-heads", "0,1,2,3")
+	if b := f.picture("heat.png"); b.Dx() > 2*b.Dy() {
+		t.Errorf("the picture is %v", b)
+	}
+}
+
+// shared is a writer for two goroutines.
+type shared struct {
+	sync.Mutex
+	strings.Builder
+}
+
+func (s *shared) Write(b []byte) (int, error) {
+	s.Lock()
+	defer s.Unlock()
+	return s.Builder.Write(b)
+}
+
+func (s *shared) contains(text string) bool {
+	s.Lock()
+	defer s.Unlock()
+	return strings.Contains(s.String(), text)
+}
+
+// The bar appears by itself if the first piece of work is long, says how much
+// time is left, and does not come back once it has ended.
+func TestProgressOfLongWork(t *testing.T) {
+	defer func(d time.Duration) { progressAfter = d }(progressAfter)
+	progressAfter = time.Millisecond
+	var w shared
+	p := newProgress(&w, "work", 3)
+	for !w.contains("work") {
+		time.Sleep(time.Millisecond)
+	}
+	p.add(1)
+	if !w.contains("left") {
+		t.Errorf("the bar is %q, want the time that is left", w.String())
+	}
+	p.finish()
+	before := w.String()
+	p.add(0)
+	if after := w.String(); after != before {
+		t.Errorf("%q follows the end", after[len(before):])
+	}
+}
