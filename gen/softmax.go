@@ -16,8 +16,8 @@ type softmaxProgram struct {
 	s, m, l, alpha, live, n reg.GPVirtual
 	dead                    reg.GPVirtual
 
-	// For the choice of exp, if not masked:
-	least reg.VecVirtual // the least negative score, as unsigned bits
+	// For the choice of exp:
+	least reg.VecVirtual // the least live score if one is negative, as unsigned bits
 	most  reg.VecVirtual // the largest maximum
 }
 
