@@ -57,14 +57,14 @@ var kernels = []kernelTest{
 		scoreRows(got, q, k, rows, d, stride, keys)
 		scoreRowsGeneric(want, q, k, rows, d, stride, keys)
 	}},
-	{"softmax", []dim{size("rows", 1, 99, 300)}, func(c *trial, n []int) {
+	{"softmax", []dim{size("rows", 1, 4*softmaxRows+1, 300)}, func(c *trial, n []int) {
 		s, sWant := c.output(n[0] * Block)
 		m, mWant, l, lWant := c.runningState(n[0])
 		alpha, alphaWant := c.output(n[0])
 		dead := softmax(s, m, l, alpha, n[0])
 		c.equal("dead", dead, softmaxGeneric(sWant, mWant, lWant, alphaWant, n[0]))
 	}},
-	{"softmaxMasked", []dim{size("rows", 1, 99, 300)}, func(c *trial, n []int) {
+	{"softmaxMasked", []dim{size("rows", 1, 4*softmaxRows+1, 300)}, func(c *trial, n []int) {
 		live := c.liveBits(n[0])
 		s, sWant := c.output(n[0] * Block)
 		m, mWant, l, lWant := c.runningState(n[0])
@@ -230,7 +230,8 @@ var kernels = []kernelTest{
 	}},
 }
 
-var vectorDims = []dim{size("n", 0, 99, 3000)}
+// Four of the largest tiles, the 64 lanes of a dot product, and one.
+var vectorDims = []dim{size("n", 0, 257, 3000)}
 
 var pairDims = []dim{size("rows", 1, 20, 50), size("keys", 1, Block, Block)}
 
