@@ -7054,7 +7054,7 @@ keys1End:
 
 // func softmaxSIMD(s *float32, m *float32, l *float32, alpha *float32, rows int) (dead bool)
 // Requires: AVX, AVX2, FMA3
-TEXT ·softmaxSIMD(SB), $1536-41
+TEXT ·softmaxSIMD(SB), $1568-41
 	// alpha_r = max of the live scores of row r, NaN not counting
 	MOVQ    s+0(FP), AX
 	MOVQ    alpha+24(FP), CX
@@ -7443,7 +7443,8 @@ end1:
 	MOVQ         s+0(FP), CX
 	MOVQ         m+8(FP), DX
 	MOVQ         rows+32(FP), BX
-	LEAQ         (SP), SI
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
 	VMOVUPS      all4b40007f<>+0(SB), Y0
 	VMOVUPS      allbfb8aa3b<>+0(SB), Y1
 
@@ -7616,7 +7617,8 @@ plain:
 	MOVQ    s+0(FP), CX
 	MOVQ    m+8(FP), DX
 	MOVQ    rows+32(FP), BX
-	LEAQ    (SP), SI
+	LEAQ    31(SP), SI
+	ANDQ    $-32, SI
 	VMOVUPS all4b40007f<>+0(SB), Y0
 	VMOVUPS allbfb8aa3b<>+0(SB), Y1
 
@@ -7773,7 +7775,8 @@ weighed:
 	MOVQ l+16(FP), CX
 	MOVQ alpha+24(FP), DX
 	MOVQ rows+32(FP), BX
-	LEAQ (SP), SI
+	LEAQ 31(SP), SI
+	ANDQ $-32, SI
 	SUBQ $0x08, BX
 	JL   tail2
 
@@ -8033,7 +8036,7 @@ GLOBL all42aeac4f<>(SB), RODATA|NOPTR, $32
 
 // func softmaxMaskedSIMD(s *float32, m *float32, l *float32, alpha *float32, live *uint64, rows int) (dead bool)
 // Requires: AVX, AVX2, FMA3
-TEXT ·softmaxMaskedSIMD(SB), $1536-49
+TEXT ·softmaxMaskedSIMD(SB), $1568-49
 	// alpha_r = max of the live scores of row r, NaN not counting
 	MOVQ    s+0(FP), AX
 	MOVQ    alpha+24(FP), CX
@@ -8045,356 +8048,484 @@ TEXT ·softmaxMaskedSIMD(SB), $1536-49
 	JL      maxRest
 
 maxRows:
-	VPBROADCASTB (BX), Y1
-	VPAND        bitOfLane<>+0(SB), Y1, Y1
-	VPCMPEQD     bitOfLane<>+0(SB), Y1, Y1
-	VBLENDVPS    Y1, (AX), Y0, Y1
-	VMAXPS       Y0, Y1, Y1
-	VPBROADCASTB 1(BX), Y2
+	VPBROADCASTB (BX), Y2
 	VPAND        bitOfLane<>+0(SB), Y2, Y2
 	VPCMPEQD     bitOfLane<>+0(SB), Y2, Y2
-	VBLENDVPS    Y2, 32(AX), Y0, Y2
+	VPAND        (AX), Y2, Y3
+	VPMAXUD      Y3, Y1, Y1
+	VBLENDVPS    Y2, Y3, Y0, Y2
 	VMAXPS       Y0, Y2, Y2
-	VPBROADCASTB 2(BX), Y3
+	VPBROADCASTB 1(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, 64(AX), Y0, Y3
-	VMAXPS       Y1, Y3, Y1
-	VPBROADCASTB 3(BX), Y3
-	VPAND        bitOfLane<>+0(SB), Y3, Y3
-	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, 96(AX), Y0, Y3
-	VMAXPS       Y2, Y3, Y2
-	VPBROADCASTB 4(BX), Y3
-	VPAND        bitOfLane<>+0(SB), Y3, Y3
-	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, 128(AX), Y0, Y3
-	VMAXPS       Y1, Y3, Y1
-	VPBROADCASTB 5(BX), Y3
-	VPAND        bitOfLane<>+0(SB), Y3, Y3
-	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, 160(AX), Y0, Y3
-	VMAXPS       Y2, Y3, Y2
-	VPBROADCASTB 6(BX), Y3
-	VPAND        bitOfLane<>+0(SB), Y3, Y3
-	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, 192(AX), Y0, Y3
-	VMAXPS       Y1, Y3, Y1
-	VPBROADCASTB 7(BX), Y3
-	VPAND        bitOfLane<>+0(SB), Y3, Y3
-	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, 224(AX), Y0, Y3
-	VMAXPS       Y2, Y3, Y2
-	VMAXPS       Y2, Y1, Y1
-	VPBROADCASTB 32(BX), Y2
-	VPAND        bitOfLane<>+0(SB), Y2, Y2
-	VPCMPEQD     bitOfLane<>+0(SB), Y2, Y2
-	VBLENDVPS    Y2, 1024(AX), Y0, Y2
-	VMAXPS       Y0, Y2, Y2
-	VPBROADCASTB 33(BX), Y3
-	VPAND        bitOfLane<>+0(SB), Y3, Y3
-	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, 1056(AX), Y0, Y3
+	VPAND        32(AX), Y3, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VBLENDVPS    Y3, Y4, Y0, Y3
 	VMAXPS       Y0, Y3, Y3
-	VPBROADCASTB 34(BX), Y4
+	VPBROADCASTB 2(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 1088(AX), Y0, Y4
+	VPAND        64(AX), Y4, Y5
+	VPMAXUD      Y5, Y1, Y1
+	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y2, Y4, Y2
-	VPBROADCASTB 35(BX), Y4
+	VPBROADCASTB 3(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 1120(AX), Y0, Y4
+	VPAND        96(AX), Y4, Y5
+	VPMAXUD      Y5, Y1, Y1
+	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
-	VPBROADCASTB 36(BX), Y4
+	VPBROADCASTB 4(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 1152(AX), Y0, Y4
+	VPAND        128(AX), Y4, Y5
+	VPMAXUD      Y5, Y1, Y1
+	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y2, Y4, Y2
-	VPBROADCASTB 37(BX), Y4
+	VPBROADCASTB 5(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 1184(AX), Y0, Y4
+	VPAND        160(AX), Y4, Y5
+	VPMAXUD      Y5, Y1, Y1
+	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
-	VPBROADCASTB 38(BX), Y4
+	VPBROADCASTB 6(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 1216(AX), Y0, Y4
+	VPAND        192(AX), Y4, Y5
+	VPMAXUD      Y5, Y1, Y1
+	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y2, Y4, Y2
-	VPBROADCASTB 39(BX), Y4
+	VPBROADCASTB 7(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 1248(AX), Y0, Y4
+	VPAND        224(AX), Y4, Y5
+	VPMAXUD      Y5, Y1, Y1
+	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	VMAXPS       Y3, Y2, Y2
-	VPERM2F128   $0x21, Y2, Y1, Y3
-	VBLENDPS     $0xf0, Y2, Y1, Y1
-	VMAXPS       Y3, Y1, Y1
-	VPBROADCASTB 8(BX), Y2
-	VPAND        bitOfLane<>+0(SB), Y2, Y2
-	VPCMPEQD     bitOfLane<>+0(SB), Y2, Y2
-	VBLENDVPS    Y2, 256(AX), Y0, Y2
-	VMAXPS       Y0, Y2, Y2
-	VPBROADCASTB 9(BX), Y3
+	VPBROADCASTB 32(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, 288(AX), Y0, Y3
+	VPAND        1024(AX), Y3, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VBLENDVPS    Y3, Y4, Y0, Y3
 	VMAXPS       Y0, Y3, Y3
-	VPBROADCASTB 10(BX), Y4
+	VPBROADCASTB 33(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 320(AX), Y0, Y4
-	VMAXPS       Y2, Y4, Y2
-	VPBROADCASTB 11(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 352(AX), Y0, Y4
-	VMAXPS       Y3, Y4, Y3
-	VPBROADCASTB 12(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 384(AX), Y0, Y4
-	VMAXPS       Y2, Y4, Y2
-	VPBROADCASTB 13(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 416(AX), Y0, Y4
-	VMAXPS       Y3, Y4, Y3
-	VPBROADCASTB 14(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 448(AX), Y0, Y4
-	VMAXPS       Y2, Y4, Y2
-	VPBROADCASTB 15(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 480(AX), Y0, Y4
-	VMAXPS       Y3, Y4, Y3
-	VMAXPS       Y3, Y2, Y2
-	VPBROADCASTB 40(BX), Y3
-	VPAND        bitOfLane<>+0(SB), Y3, Y3
-	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, 1280(AX), Y0, Y3
-	VMAXPS       Y0, Y3, Y3
-	VPBROADCASTB 41(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 1312(AX), Y0, Y4
+	VPAND        1056(AX), Y4, Y5
+	VPMAXUD      Y5, Y1, Y1
+	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
-	VPBROADCASTB 42(BX), Y5
+	VPBROADCASTB 34(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 1344(AX), Y0, Y5
+	VPAND        1088(AX), Y5, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y3, Y5, Y3
-	VPBROADCASTB 43(BX), Y5
+	VPBROADCASTB 35(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 1376(AX), Y0, Y5
+	VPAND        1120(AX), Y5, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
-	VPBROADCASTB 44(BX), Y5
+	VPBROADCASTB 36(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 1408(AX), Y0, Y5
+	VPAND        1152(AX), Y5, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y3, Y5, Y3
-	VPBROADCASTB 45(BX), Y5
+	VPBROADCASTB 37(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 1440(AX), Y0, Y5
+	VPAND        1184(AX), Y5, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
-	VPBROADCASTB 46(BX), Y5
+	VPBROADCASTB 38(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 1472(AX), Y0, Y5
+	VPAND        1216(AX), Y5, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y3, Y5, Y3
-	VPBROADCASTB 47(BX), Y5
+	VPBROADCASTB 39(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 1504(AX), Y0, Y5
+	VPAND        1248(AX), Y5, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	VMAXPS       Y4, Y3, Y3
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
 	VMAXPS       Y4, Y2, Y2
-	VPBROADCASTB 16(BX), Y3
+	VPBROADCASTB 8(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, 512(AX), Y0, Y3
+	VPAND        256(AX), Y3, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VBLENDVPS    Y3, Y4, Y0, Y3
 	VMAXPS       Y0, Y3, Y3
-	VPBROADCASTB 17(BX), Y4
+	VPBROADCASTB 9(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 544(AX), Y0, Y4
+	VPAND        288(AX), Y4, Y5
+	VPMAXUD      Y5, Y1, Y1
+	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
-	VPBROADCASTB 18(BX), Y5
+	VPBROADCASTB 10(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 576(AX), Y0, Y5
+	VPAND        320(AX), Y5, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y3, Y5, Y3
-	VPBROADCASTB 19(BX), Y5
+	VPBROADCASTB 11(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 608(AX), Y0, Y5
+	VPAND        352(AX), Y5, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
-	VPBROADCASTB 20(BX), Y5
+	VPBROADCASTB 12(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 640(AX), Y0, Y5
+	VPAND        384(AX), Y5, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y3, Y5, Y3
-	VPBROADCASTB 21(BX), Y5
+	VPBROADCASTB 13(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 672(AX), Y0, Y5
+	VPAND        416(AX), Y5, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
-	VPBROADCASTB 22(BX), Y5
+	VPBROADCASTB 14(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 704(AX), Y0, Y5
+	VPAND        448(AX), Y5, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y3, Y5, Y3
-	VPBROADCASTB 23(BX), Y5
+	VPBROADCASTB 15(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 736(AX), Y0, Y5
+	VPAND        480(AX), Y5, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	VMAXPS       Y4, Y3, Y3
-	VPBROADCASTB 48(BX), Y4
+	VPBROADCASTB 40(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 1536(AX), Y0, Y4
+	VPAND        1280(AX), Y4, Y5
+	VPMAXUD      Y5, Y1, Y1
+	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
-	VPBROADCASTB 49(BX), Y5
+	VPBROADCASTB 41(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 1568(AX), Y0, Y5
+	VPAND        1312(AX), Y5, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
-	VPBROADCASTB 50(BX), Y6
+	VPBROADCASTB 42(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS    Y6, 1600(AX), Y0, Y6
+	VPAND        1344(AX), Y6, Y7
+	VPMAXUD      Y7, Y1, Y1
+	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y4, Y6, Y4
-	VPBROADCASTB 51(BX), Y6
+	VPBROADCASTB 43(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS    Y6, 1632(AX), Y0, Y6
+	VPAND        1376(AX), Y6, Y7
+	VPMAXUD      Y7, Y1, Y1
+	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
-	VPBROADCASTB 52(BX), Y6
+	VPBROADCASTB 44(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS    Y6, 1664(AX), Y0, Y6
+	VPAND        1408(AX), Y6, Y7
+	VPMAXUD      Y7, Y1, Y1
+	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y4, Y6, Y4
-	VPBROADCASTB 53(BX), Y6
+	VPBROADCASTB 45(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS    Y6, 1696(AX), Y0, Y6
+	VPAND        1440(AX), Y6, Y7
+	VPMAXUD      Y7, Y1, Y1
+	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
-	VPBROADCASTB 54(BX), Y6
+	VPBROADCASTB 46(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS    Y6, 1728(AX), Y0, Y6
+	VPAND        1472(AX), Y6, Y7
+	VPMAXUD      Y7, Y1, Y1
+	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y4, Y6, Y4
-	VPBROADCASTB 55(BX), Y6
+	VPBROADCASTB 47(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS    Y6, 1760(AX), Y0, Y6
+	VPAND        1504(AX), Y6, Y7
+	VPMAXUD      Y7, Y1, Y1
+	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
 	VMAXPS       Y5, Y3, Y3
-	VPBROADCASTB 24(BX), Y4
+	VPBROADCASTB 16(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 768(AX), Y0, Y4
+	VPAND        512(AX), Y4, Y5
+	VPMAXUD      Y5, Y1, Y1
+	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
-	VPBROADCASTB 25(BX), Y5
+	VPBROADCASTB 17(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 800(AX), Y0, Y5
+	VPAND        544(AX), Y5, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
-	VPBROADCASTB 26(BX), Y6
+	VPBROADCASTB 18(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS    Y6, 832(AX), Y0, Y6
+	VPAND        576(AX), Y6, Y7
+	VPMAXUD      Y7, Y1, Y1
+	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y4, Y6, Y4
-	VPBROADCASTB 27(BX), Y6
+	VPBROADCASTB 19(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS    Y6, 864(AX), Y0, Y6
+	VPAND        608(AX), Y6, Y7
+	VPMAXUD      Y7, Y1, Y1
+	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
-	VPBROADCASTB 28(BX), Y6
+	VPBROADCASTB 20(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS    Y6, 896(AX), Y0, Y6
+	VPAND        640(AX), Y6, Y7
+	VPMAXUD      Y7, Y1, Y1
+	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y4, Y6, Y4
-	VPBROADCASTB 29(BX), Y6
+	VPBROADCASTB 21(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS    Y6, 928(AX), Y0, Y6
+	VPAND        672(AX), Y6, Y7
+	VPMAXUD      Y7, Y1, Y1
+	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
-	VPBROADCASTB 30(BX), Y6
+	VPBROADCASTB 22(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS    Y6, 960(AX), Y0, Y6
+	VPAND        704(AX), Y6, Y7
+	VPMAXUD      Y7, Y1, Y1
+	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y4, Y6, Y4
-	VPBROADCASTB 31(BX), Y6
+	VPBROADCASTB 23(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS    Y6, 992(AX), Y0, Y6
+	VPAND        736(AX), Y6, Y7
+	VPMAXUD      Y7, Y1, Y1
+	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	VMAXPS       Y5, Y4, Y4
-	VPBROADCASTB 56(BX), Y5
+	VPBROADCASTB 48(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 1792(AX), Y0, Y5
+	VPAND        1536(AX), Y5, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
-	VPBROADCASTB 57(BX), Y6
+	VPBROADCASTB 49(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS    Y6, 1824(AX), Y0, Y6
+	VPAND        1568(AX), Y6, Y7
+	VPMAXUD      Y7, Y1, Y1
+	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
-	VPBROADCASTB 58(BX), Y7
+	VPBROADCASTB 50(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VBLENDVPS    Y7, 1856(AX), Y0, Y7
+	VPAND        1600(AX), Y7, Y8
+	VPMAXUD      Y8, Y1, Y1
+	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y5, Y7, Y5
-	VPBROADCASTB 59(BX), Y7
+	VPBROADCASTB 51(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VBLENDVPS    Y7, 1888(AX), Y0, Y7
+	VPAND        1632(AX), Y7, Y8
+	VPMAXUD      Y8, Y1, Y1
+	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
-	VPBROADCASTB 60(BX), Y7
+	VPBROADCASTB 52(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VBLENDVPS    Y7, 1920(AX), Y0, Y7
+	VPAND        1664(AX), Y7, Y8
+	VPMAXUD      Y8, Y1, Y1
+	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y5, Y7, Y5
-	VPBROADCASTB 61(BX), Y7
+	VPBROADCASTB 53(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VBLENDVPS    Y7, 1952(AX), Y0, Y7
+	VPAND        1696(AX), Y7, Y8
+	VPMAXUD      Y8, Y1, Y1
+	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
-	VPBROADCASTB 62(BX), Y7
+	VPBROADCASTB 54(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VBLENDVPS    Y7, 1984(AX), Y0, Y7
+	VPAND        1728(AX), Y7, Y8
+	VPMAXUD      Y8, Y1, Y1
+	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y5, Y7, Y5
-	VPBROADCASTB 63(BX), Y7
+	VPBROADCASTB 55(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VBLENDVPS    Y7, 2016(AX), Y0, Y7
+	VPAND        1760(AX), Y7, Y8
+	VPMAXUD      Y8, Y1, Y1
+	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	VMAXPS       Y6, Y5, Y5
 	VPERM2F128   $0x21, Y5, Y4, Y6
 	VBLENDPS     $0xf0, Y5, Y4, Y4
 	VMAXPS       Y6, Y4, Y4
-	VUNPCKHPS    Y2, Y1, Y5
-	VUNPCKLPS    Y2, Y1, Y1
-	VMAXPS       Y5, Y1, Y1
-	VUNPCKHPS    Y4, Y3, Y2
-	VUNPCKLPS    Y4, Y3, Y3
-	VMAXPS       Y2, Y3, Y3
-	VUNPCKHPD    Y3, Y1, Y2
-	VUNPCKLPD    Y3, Y1, Y1
-	VMAXPS       Y2, Y1, Y1
-	VMOVUPS      Y1, (CX)
+	VPBROADCASTB 24(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VPAND        768(AX), Y5, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VBLENDVPS    Y5, Y6, Y0, Y5
+	VMAXPS       Y0, Y5, Y5
+	VPBROADCASTB 25(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VPAND        800(AX), Y6, Y7
+	VPMAXUD      Y7, Y1, Y1
+	VBLENDVPS    Y6, Y7, Y0, Y6
+	VMAXPS       Y0, Y6, Y6
+	VPBROADCASTB 26(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VPAND        832(AX), Y7, Y8
+	VPMAXUD      Y8, Y1, Y1
+	VBLENDVPS    Y7, Y8, Y0, Y7
+	VMAXPS       Y5, Y7, Y5
+	VPBROADCASTB 27(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VPAND        864(AX), Y7, Y8
+	VPMAXUD      Y8, Y1, Y1
+	VBLENDVPS    Y7, Y8, Y0, Y7
+	VMAXPS       Y6, Y7, Y6
+	VPBROADCASTB 28(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VPAND        896(AX), Y7, Y8
+	VPMAXUD      Y8, Y1, Y1
+	VBLENDVPS    Y7, Y8, Y0, Y7
+	VMAXPS       Y5, Y7, Y5
+	VPBROADCASTB 29(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VPAND        928(AX), Y7, Y8
+	VPMAXUD      Y8, Y1, Y1
+	VBLENDVPS    Y7, Y8, Y0, Y7
+	VMAXPS       Y6, Y7, Y6
+	VPBROADCASTB 30(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VPAND        960(AX), Y7, Y8
+	VPMAXUD      Y8, Y1, Y1
+	VBLENDVPS    Y7, Y8, Y0, Y7
+	VMAXPS       Y5, Y7, Y5
+	VPBROADCASTB 31(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VPAND        992(AX), Y7, Y8
+	VPMAXUD      Y8, Y1, Y1
+	VBLENDVPS    Y7, Y8, Y0, Y7
+	VMAXPS       Y6, Y7, Y6
+	VMAXPS       Y6, Y5, Y5
+	VPBROADCASTB 56(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VPAND        1792(AX), Y6, Y7
+	VPMAXUD      Y7, Y1, Y1
+	VBLENDVPS    Y6, Y7, Y0, Y6
+	VMAXPS       Y0, Y6, Y6
+	VPBROADCASTB 57(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VPAND        1824(AX), Y7, Y8
+	VPMAXUD      Y8, Y1, Y1
+	VBLENDVPS    Y7, Y8, Y0, Y7
+	VMAXPS       Y0, Y7, Y7
+	VPBROADCASTB 58(BX), Y8
+	VPAND        bitOfLane<>+0(SB), Y8, Y8
+	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
+	VPAND        1856(AX), Y8, Y9
+	VPMAXUD      Y9, Y1, Y1
+	VBLENDVPS    Y8, Y9, Y0, Y8
+	VMAXPS       Y6, Y8, Y6
+	VPBROADCASTB 59(BX), Y8
+	VPAND        bitOfLane<>+0(SB), Y8, Y8
+	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
+	VPAND        1888(AX), Y8, Y9
+	VPMAXUD      Y9, Y1, Y1
+	VBLENDVPS    Y8, Y9, Y0, Y8
+	VMAXPS       Y7, Y8, Y7
+	VPBROADCASTB 60(BX), Y8
+	VPAND        bitOfLane<>+0(SB), Y8, Y8
+	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
+	VPAND        1920(AX), Y8, Y9
+	VPMAXUD      Y9, Y1, Y1
+	VBLENDVPS    Y8, Y9, Y0, Y8
+	VMAXPS       Y6, Y8, Y6
+	VPBROADCASTB 61(BX), Y8
+	VPAND        bitOfLane<>+0(SB), Y8, Y8
+	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
+	VPAND        1952(AX), Y8, Y9
+	VPMAXUD      Y9, Y1, Y1
+	VBLENDVPS    Y8, Y9, Y0, Y8
+	VMAXPS       Y7, Y8, Y7
+	VPBROADCASTB 62(BX), Y8
+	VPAND        bitOfLane<>+0(SB), Y8, Y8
+	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
+	VPAND        1984(AX), Y8, Y9
+	VPMAXUD      Y9, Y1, Y1
+	VBLENDVPS    Y8, Y9, Y0, Y8
+	VMAXPS       Y6, Y8, Y6
+	VPBROADCASTB 63(BX), Y8
+	VPAND        bitOfLane<>+0(SB), Y8, Y8
+	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
+	VPAND        2016(AX), Y8, Y9
+	VPMAXUD      Y9, Y1, Y1
+	VBLENDVPS    Y8, Y9, Y0, Y8
+	VMAXPS       Y7, Y8, Y7
+	VMAXPS       Y7, Y6, Y6
+	VPERM2F128   $0x21, Y6, Y5, Y7
+	VBLENDPS     $0xf0, Y6, Y5, Y5
+	VMAXPS       Y7, Y5, Y5
+	VUNPCKHPS    Y3, Y2, Y6
+	VUNPCKLPS    Y3, Y2, Y2
+	VMAXPS       Y6, Y2, Y2
+	VUNPCKHPS    Y5, Y4, Y3
+	VUNPCKLPS    Y5, Y4, Y4
+	VMAXPS       Y3, Y4, Y4
+	VUNPCKHPD    Y4, Y2, Y3
+	VUNPCKLPD    Y4, Y2, Y2
+	VMAXPS       Y3, Y2, Y2
+	VMOVUPS      Y2, (CX)
 	ADDQ         $0x00000800, AX
 	ADDQ         $0x40, BX
 	ADDQ         $0x20, CX
@@ -8406,54 +8537,70 @@ maxRest:
 	JE   maxEnd
 
 maxRow:
-	VPBROADCASTB (BX), Y1
-	VPAND        bitOfLane<>+0(SB), Y1, Y1
-	VPCMPEQD     bitOfLane<>+0(SB), Y1, Y1
-	VBLENDVPS    Y1, (AX), Y0, Y1
-	VMAXPS       Y0, Y1, Y1
-	VPBROADCASTB 1(BX), Y2
+	VPBROADCASTB (BX), Y2
 	VPAND        bitOfLane<>+0(SB), Y2, Y2
 	VPCMPEQD     bitOfLane<>+0(SB), Y2, Y2
-	VBLENDVPS    Y2, 32(AX), Y0, Y2
+	VPAND        (AX), Y2, Y3
+	VPMAXUD      Y3, Y1, Y1
+	VBLENDVPS    Y2, Y3, Y0, Y2
 	VMAXPS       Y0, Y2, Y2
-	VPBROADCASTB 2(BX), Y3
+	VPBROADCASTB 1(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, 64(AX), Y0, Y3
-	VMAXPS       Y1, Y3, Y1
-	VPBROADCASTB 3(BX), Y3
-	VPAND        bitOfLane<>+0(SB), Y3, Y3
-	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, 96(AX), Y0, Y3
-	VMAXPS       Y2, Y3, Y2
-	VPBROADCASTB 4(BX), Y3
-	VPAND        bitOfLane<>+0(SB), Y3, Y3
-	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, 128(AX), Y0, Y3
-	VMAXPS       Y1, Y3, Y1
-	VPBROADCASTB 5(BX), Y3
-	VPAND        bitOfLane<>+0(SB), Y3, Y3
-	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, 160(AX), Y0, Y3
-	VMAXPS       Y2, Y3, Y2
-	VPBROADCASTB 6(BX), Y3
-	VPAND        bitOfLane<>+0(SB), Y3, Y3
-	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, 192(AX), Y0, Y3
-	VMAXPS       Y1, Y3, Y1
-	VPBROADCASTB 7(BX), Y3
-	VPAND        bitOfLane<>+0(SB), Y3, Y3
-	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, 224(AX), Y0, Y3
-	VMAXPS       Y2, Y3, Y2
-	VMAXPS       Y2, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X2
-	VMAXPS       X2, X1, X1
-	VPERMILPD    $0x01, X1, X2
-	VMAXPS       X2, X1, X1
-	VMOVSHDUP    X1, X2
-	VMAXSS       X2, X1, X1
-	VMOVSS       X1, (CX)
+	VPAND        32(AX), Y3, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VBLENDVPS    Y3, Y4, Y0, Y3
+	VMAXPS       Y0, Y3, Y3
+	VPBROADCASTB 2(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VPAND        64(AX), Y4, Y5
+	VPMAXUD      Y5, Y1, Y1
+	VBLENDVPS    Y4, Y5, Y0, Y4
+	VMAXPS       Y2, Y4, Y2
+	VPBROADCASTB 3(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VPAND        96(AX), Y4, Y5
+	VPMAXUD      Y5, Y1, Y1
+	VBLENDVPS    Y4, Y5, Y0, Y4
+	VMAXPS       Y3, Y4, Y3
+	VPBROADCASTB 4(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VPAND        128(AX), Y4, Y5
+	VPMAXUD      Y5, Y1, Y1
+	VBLENDVPS    Y4, Y5, Y0, Y4
+	VMAXPS       Y2, Y4, Y2
+	VPBROADCASTB 5(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VPAND        160(AX), Y4, Y5
+	VPMAXUD      Y5, Y1, Y1
+	VBLENDVPS    Y4, Y5, Y0, Y4
+	VMAXPS       Y3, Y4, Y3
+	VPBROADCASTB 6(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VPAND        192(AX), Y4, Y5
+	VPMAXUD      Y5, Y1, Y1
+	VBLENDVPS    Y4, Y5, Y0, Y4
+	VMAXPS       Y2, Y4, Y2
+	VPBROADCASTB 7(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VPAND        224(AX), Y4, Y5
+	VPMAXUD      Y5, Y1, Y1
+	VBLENDVPS    Y4, Y5, Y0, Y4
+	VMAXPS       Y3, Y4, Y3
+	VMAXPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X3
+	VMAXPS       X3, X2, X2
+	VPERMILPD    $0x01, X2, X3
+	VMAXPS       X3, X2, X2
+	VMOVSHDUP    X2, X3
+	VMAXSS       X3, X2, X2
+	VMOVSS       X2, (CX)
 	ADDQ         $0x00000100, AX
 	ADDQ         $0x08, BX
 	ADDQ         $0x04, CX
@@ -8472,58 +8619,16 @@ maxEnd:
 	JL      tail3
 
 loop3:
-	VMOVUPS      (CX), Y1
-	VMOVUPS      (DX), Y2
-	VXORPS       Y3, Y3, Y3
-	VMAXPS       Y1, Y2, Y2
-	VADDPS       Y3, Y2, Y2
-	VCMPPS       $0x00, allff800000<>+0(SB), Y2, Y4
-	VANDNPS      Y2, Y4, Y3
-	VMOVMSKPS    Y4, SI
-	ORL          SI, AX
-	VMOVUPS      Y2, (CX)
-	VSUBPS       Y3, Y1, Y1
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y1, Y5
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y3
-	VFMADD213PS  all4b40007f<>+0(SB), Y1, Y3
-	VSUBPS       all4b40007f<>+0(SB), Y3, Y4
-	VFNMADD231PS all3f317200<>+0(SB), Y4, Y1
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y4, Y1
-	VMOVUPS      all3ab511e8<>+0(SB), Y4
-	VFMADD213PS  all3c091d10<>+0(SB), Y1, Y4
-	VFMADD213PS  all3d2aac79<>+0(SB), Y1, Y4
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y1, Y4
-	VFMADD213PS  all3efffffe<>+0(SB), Y1, Y4
-	VFMADD213PS  all3f800000<>+0(SB), Y1, Y4
-	VFMADD213PS  all3f800000<>+0(SB), Y1, Y4
-	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y4, Y4
-	VANDPS       Y5, Y4, Y4
-	VMOVUPS      Y4, (DX)
-	VMAXPS       Y2, Y0, Y0
-	ADDQ         $0x20, CX
-	ADDQ         $0x20, DX
-	SUBQ         $0x08, BX
-	JGE          loop3
-
-tail3:
-	ADDQ         $0x08, BX
-	JE           end3
-	LEAQ         tailMasks<>+32(SB), SI
-	SHLQ         $0x02, BX
-	SUBQ         BX, SI
-	VMOVUPS      (SI), Y1
-	VMASKMOVPS   (CX), Y1, Y2
-	VMASKMOVPS   (DX), Y1, Y3
+	VMOVUPS      (CX), Y2
+	VMOVUPS      (DX), Y3
 	VXORPS       Y4, Y4, Y4
 	VMAXPS       Y2, Y3, Y3
 	VADDPS       Y4, Y3, Y3
 	VCMPPS       $0x00, allff800000<>+0(SB), Y3, Y5
 	VANDNPS      Y3, Y5, Y4
-	VANDPS       Y1, Y5, Y5
-	VMOVMSKPS    Y5, BX
-	ORL          BX, AX
-	VMASKMOVPS   Y3, Y1, (CX)
+	VMOVMSKPS    Y5, SI
+	ORL          SI, AX
+	VMOVUPS      Y3, (CX)
 	VSUBPS       Y4, Y2, Y2
 	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y2, Y6
 	VMOVUPS      all3fb8aa3b<>+0(SB), Y4
@@ -8541,23 +8646,84 @@ tail3:
 	VPSLLD       $0x17, Y4, Y4
 	VMULPS       Y4, Y5, Y5
 	VANDPS       Y6, Y5, Y5
-	VMASKMOVPS   Y5, Y1, (DX)
+	VMOVUPS      Y5, (DX)
 	VMAXPS       Y3, Y0, Y0
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, DX
+	SUBQ         $0x08, BX
+	JGE          loop3
+
+tail3:
+	ADDQ         $0x08, BX
+	JE           end3
+	LEAQ         tailMasks<>+32(SB), SI
+	SHLQ         $0x02, BX
+	SUBQ         BX, SI
+	VMOVUPS      (SI), Y2
+	VMASKMOVPS   (CX), Y2, Y3
+	VMASKMOVPS   (DX), Y2, Y4
+	VXORPS       Y5, Y5, Y5
+	VMAXPS       Y3, Y4, Y4
+	VADDPS       Y5, Y4, Y4
+	VCMPPS       $0x00, allff800000<>+0(SB), Y4, Y6
+	VANDNPS      Y4, Y6, Y5
+	VANDPS       Y2, Y6, Y6
+	VMOVMSKPS    Y6, BX
+	ORL          BX, AX
+	VMASKMOVPS   Y4, Y2, (CX)
+	VSUBPS       Y5, Y3, Y3
+	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y3, Y7
+	VMOVUPS      all3fb8aa3b<>+0(SB), Y5
+	VFMADD213PS  all4b40007f<>+0(SB), Y3, Y5
+	VSUBPS       all4b40007f<>+0(SB), Y5, Y6
+	VFNMADD231PS all3f317200<>+0(SB), Y6, Y3
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y6, Y3
+	VMOVUPS      all3ab511e8<>+0(SB), Y6
+	VFMADD213PS  all3c091d10<>+0(SB), Y3, Y6
+	VFMADD213PS  all3d2aac79<>+0(SB), Y3, Y6
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y3, Y6
+	VFMADD213PS  all3efffffe<>+0(SB), Y3, Y6
+	VFMADD213PS  all3f800000<>+0(SB), Y3, Y6
+	VFMADD213PS  all3f800000<>+0(SB), Y3, Y6
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y6, Y6
+	VANDPS       Y7, Y6, Y6
+	VMASKMOVPS   Y6, Y2, (DX)
+	VMAXPS       Y4, Y0, Y0
 
 end3:
 	TESTL AX, AX
 	SETNE AL
 
 	// p_j = exp(s_j − m')
-	MOVQ    s+0(FP), CX
-	MOVQ    m+8(FP), DX
-	MOVQ    rows+40(FP), BX
-	MOVQ    live+32(FP), SI
-	LEAQ    (SP), DI
-	VMOVUPS all4b40007f<>+0(SB), Y0
-	VMOVUPS allbfb8aa3b<>+0(SB), Y1
+	VEXTRACTI128 $0x01, Y1, X2
+	VPMAXUD      X2, X1, X1
+	VPSHUFD      $0x4e, X1, X2
+	VPMAXUD      X2, X1, X1
+	VPSHUFD      $0xb1, X1, X2
+	VPMAXUD      X2, X1, X1
+	VXORPS       X2, X2, X2
+	VMINSS       X1, X2, X1
+	VEXTRACTF128 $0x01, Y0, X2
+	VMAXPS       X2, X0, X0
+	VPERMILPD    $0x01, X0, X2
+	VMAXPS       X2, X0, X0
+	VMOVSHDUP    X0, X2
+	VMAXSS       X2, X0, X0
+	VSUBSS       X1, X0, X0
+	VMOVSS       all42800000<>+0(SB), X1
+	VUCOMISS     X0, X1
+	JA           plain
+	MOVQ         s+0(FP), CX
+	MOVQ         m+8(FP), DX
+	MOVQ         rows+40(FP), BX
+	MOVQ         live+32(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
+	VMOVUPS      all4b40007f<>+0(SB), Y0
+	VMOVUPS      allbfb8aa3b<>+0(SB), Y1
 
-weights:
+careful:
 	VBROADCASTSS (DX), Y2
 	VCMPPS       $0x00, allff800000<>+0(SB), Y2, Y3
 	VANDNPS      Y2, Y3, Y2
@@ -8802,14 +8968,218 @@ noneLive6:
 	ADDQ    $0x00000100, CX
 	ADDQ    $0x08, SI
 	DECQ    BX
-	JNE     weights
+	JNE     careful
+	JMP     weighed
 
+plain:
+	MOVQ    s+0(FP), CX
+	MOVQ    m+8(FP), DX
+	MOVQ    rows+40(FP), BX
+	MOVQ    live+32(FP), SI
+	LEAQ    31(SP), DI
+	ANDQ    $-32, DI
+	VMOVUPS all4b40007f<>+0(SB), Y0
+	VMOVUPS allbfb8aa3b<>+0(SB), Y1
+
+plainRow:
+	VBROADCASTSS (DX), Y2
+	VCMPPS       $0x00, allff800000<>+0(SB), Y2, Y3
+	VANDNPS      Y2, Y3, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VSUBPS       (CX), Y2, Y5
+	VSUBPS       32(CX), Y2, Y6
+	VMOVAPS      Y5, Y7
+	VFMADD213PS  Y0, Y1, Y7
+	VMOVAPS      Y6, Y8
+	VFMADD213PS  Y0, Y1, Y8
+	VSUBPS       Y0, Y7, Y9
+	VSUBPS       Y0, Y8, Y10
+	VFNMSUB231PS all3f317200<>+0(SB), Y9, Y5
+	VFNMSUB231PS all3f317200<>+0(SB), Y10, Y6
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y9, Y5
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y10, Y6
+	VMOVUPS      all3ab511e8<>+0(SB), Y9
+	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y9
+	VMOVUPS      all3ab511e8<>+0(SB), Y10
+	VFMADD213PS  all3c091d10<>+0(SB), Y6, Y10
+	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y9
+	VFMADD213PS  all3d2aac79<>+0(SB), Y6, Y10
+	VSUBPS       64(CX), Y2, Y11
+	VSUBPS       96(CX), Y2, Y12
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y9
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y6, Y10
+	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y9
+	VFMADD213PS  all3efffffe<>+0(SB), Y6, Y10
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y9
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VFMADD213PS  all3f800000<>+0(SB), Y6, Y10
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y8, Y6, Y6
+	VMOVAPS      Y11, Y13
+	VFMADD213PS  Y0, Y1, Y13
+	VMOVAPS      Y12, Y14
+	VFMADD213PS  Y0, Y1, Y14
+	VFMADD213PS  Y7, Y5, Y9
+	VFMADD213PS  Y8, Y6, Y10
+	VSUBPS       Y0, Y13, Y5
+	VSUBPS       Y0, Y14, Y6
+	VFNMSUB231PS all3f317200<>+0(SB), Y5, Y11
+	VFNMSUB231PS all3f317200<>+0(SB), Y6, Y12
+	VMOVUPS      all80000000<>+0(SB), Y7
+	VPBROADCASTB (SI), Y8
+	VPAND        bitOfLane<>+0(SB), Y8, Y8
+	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
+	VBLENDVPS    Y8, Y9, Y7, Y9
+	VMOVUPS      Y9, (CX)
+	VADDPS       Y9, Y3, Y3
+	VMOVUPS      all80000000<>+0(SB), Y7
+	VPBROADCASTB 1(SI), Y8
+	VPAND        bitOfLane<>+0(SB), Y8, Y8
+	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
+	VBLENDVPS    Y8, Y10, Y7, Y10
+	VMOVUPS      Y10, 32(CX)
+	VADDPS       Y10, Y4, Y4
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y11
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y6, Y12
+	VMOVUPS      all3ab511e8<>+0(SB), Y5
+	VFMADD213PS  all3c091d10<>+0(SB), Y11, Y5
+	VMOVUPS      all3ab511e8<>+0(SB), Y6
+	VFMADD213PS  all3c091d10<>+0(SB), Y12, Y6
+	VFMADD213PS  all3d2aac79<>+0(SB), Y11, Y5
+	VFMADD213PS  all3d2aac79<>+0(SB), Y12, Y6
+	VSUBPS       128(CX), Y2, Y7
+	VSUBPS       160(CX), Y2, Y8
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y11, Y5
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y12, Y6
+	VFMADD213PS  all3efffffe<>+0(SB), Y11, Y5
+	VFMADD213PS  all3efffffe<>+0(SB), Y12, Y6
+	VFMADD213PS  all3f800000<>+0(SB), Y11, Y5
+	VPSLLD       $0x17, Y13, Y13
+	VMULPS       Y13, Y11, Y11
+	VFMADD213PS  all3f800000<>+0(SB), Y12, Y6
+	VPSLLD       $0x17, Y14, Y14
+	VMULPS       Y14, Y12, Y12
+	VMOVAPS      Y7, Y9
+	VFMADD213PS  Y0, Y1, Y9
+	VMOVAPS      Y8, Y10
+	VFMADD213PS  Y0, Y1, Y10
+	VFMADD213PS  Y13, Y11, Y5
+	VFMADD213PS  Y14, Y12, Y6
+	VSUBPS       Y0, Y9, Y11
+	VSUBPS       Y0, Y10, Y12
+	VFNMSUB231PS all3f317200<>+0(SB), Y11, Y7
+	VFNMSUB231PS all3f317200<>+0(SB), Y12, Y8
+	VMOVUPS      all80000000<>+0(SB), Y13
+	VPBROADCASTB 2(SI), Y14
+	VPAND        bitOfLane<>+0(SB), Y14, Y14
+	VPCMPEQD     bitOfLane<>+0(SB), Y14, Y14
+	VBLENDVPS    Y14, Y5, Y13, Y5
+	VMOVUPS      Y5, 64(CX)
+	VADDPS       Y5, Y3, Y3
+	VMOVUPS      all80000000<>+0(SB), Y5
+	VPBROADCASTB 3(SI), Y13
+	VPAND        bitOfLane<>+0(SB), Y13, Y13
+	VPCMPEQD     bitOfLane<>+0(SB), Y13, Y13
+	VBLENDVPS    Y13, Y6, Y5, Y6
+	VMOVUPS      Y6, 96(CX)
+	VADDPS       Y6, Y4, Y4
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y11, Y7
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y12, Y8
+	VMOVUPS      all3ab511e8<>+0(SB), Y11
+	VFMADD213PS  all3c091d10<>+0(SB), Y7, Y11
+	VMOVUPS      all3ab511e8<>+0(SB), Y12
+	VFMADD213PS  all3c091d10<>+0(SB), Y8, Y12
+	VFMADD213PS  all3d2aac79<>+0(SB), Y7, Y11
+	VFMADD213PS  all3d2aac79<>+0(SB), Y8, Y12
+	VSUBPS       192(CX), Y2, Y5
+	VSUBPS       224(CX), Y2, Y2
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y7, Y11
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y8, Y12
+	VFMADD213PS  all3efffffe<>+0(SB), Y7, Y11
+	VFMADD213PS  all3efffffe<>+0(SB), Y8, Y12
+	VFMADD213PS  all3f800000<>+0(SB), Y7, Y11
+	VPSLLD       $0x17, Y9, Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD213PS  all3f800000<>+0(SB), Y8, Y12
+	VPSLLD       $0x17, Y10, Y10
+	VMULPS       Y10, Y8, Y8
+	VMOVAPS      Y5, Y6
+	VFMADD213PS  Y0, Y1, Y6
+	VMOVAPS      Y2, Y13
+	VFMADD213PS  Y0, Y1, Y13
+	VFMADD213PS  Y9, Y7, Y11
+	VFMADD213PS  Y10, Y8, Y12
+	VSUBPS       Y0, Y6, Y7
+	VSUBPS       Y0, Y13, Y8
+	VFNMSUB231PS all3f317200<>+0(SB), Y7, Y5
+	VFNMSUB231PS all3f317200<>+0(SB), Y8, Y2
+	VMOVUPS      all80000000<>+0(SB), Y9
+	VPBROADCASTB 4(SI), Y10
+	VPAND        bitOfLane<>+0(SB), Y10, Y10
+	VPCMPEQD     bitOfLane<>+0(SB), Y10, Y10
+	VBLENDVPS    Y10, Y11, Y9, Y11
+	VMOVUPS      Y11, 128(CX)
+	VADDPS       Y11, Y3, Y3
+	VMOVUPS      all80000000<>+0(SB), Y9
+	VPBROADCASTB 5(SI), Y10
+	VPAND        bitOfLane<>+0(SB), Y10, Y10
+	VPCMPEQD     bitOfLane<>+0(SB), Y10, Y10
+	VBLENDVPS    Y10, Y12, Y9, Y12
+	VMOVUPS      Y12, 160(CX)
+	VADDPS       Y12, Y4, Y4
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y7, Y5
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y8, Y2
+	VMOVUPS      all3ab511e8<>+0(SB), Y7
+	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y7
+	VMOVUPS      all3ab511e8<>+0(SB), Y8
+	VFMADD213PS  all3c091d10<>+0(SB), Y2, Y8
+	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y7
+	VFMADD213PS  all3d2aac79<>+0(SB), Y2, Y8
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y7
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y2, Y8
+	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y7
+	VFMADD213PS  all3efffffe<>+0(SB), Y2, Y8
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y7
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VFMADD213PS  all3f800000<>+0(SB), Y2, Y8
+	VPSLLD       $0x17, Y13, Y13
+	VMULPS       Y13, Y2, Y2
+	VFMADD213PS  Y6, Y5, Y7
+	VFMADD213PS  Y13, Y2, Y8
+	VMOVUPS      all80000000<>+0(SB), Y2
+	VPBROADCASTB 6(SI), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, Y7, Y2, Y7
+	VMOVUPS      Y7, 192(CX)
+	VADDPS       Y7, Y3, Y3
+	VMOVUPS      all80000000<>+0(SB), Y2
+	VPBROADCASTB 7(SI), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, Y8, Y2, Y8
+	VMOVUPS      Y8, 224(CX)
+	VADDPS       Y8, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	VMOVUPS      Y3, (DI)
+	ADDQ         $0x20, DI
+	ADDQ         $0x04, DX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, SI
+	DECQ         BX
+	JNE          plainRow
+
+weighed:
 	// l = FMA(l, alpha, Σp)
 	MOVQ l+16(FP), CX
 	MOVQ alpha+24(FP), DX
 	MOVQ rows+40(FP), BX
 	MOVQ live+32(FP), SI
-	LEAQ (SP), SI
+	LEAQ 31(SP), SI
+	ANDQ $-32, SI
 	SUBQ $0x08, BX
 	JL   tail4
 

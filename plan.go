@@ -56,6 +56,11 @@ func newPlan(dst, q, k, v Tensor, opt *Options) plan {
 
 // init validates the arguments. On an error nothing was written.
 func (p *plan) init(opt *Options) error {
+	if p.ordinary(opt) {
+		p.batch, p.heads, p.kvHeads, p.group = p.q.B, p.q.H, p.k.H, p.q.H/p.k.H
+		p.lq, p.lk, p.d, p.dv = p.q.L, p.k.L, p.k.D, p.v.D
+		return p.initScalars(opt)
+	}
 	var memories [8]memory
 	inputs, err := p.initKeys(memories[:0])
 	if err != nil {
@@ -191,6 +196,9 @@ func (p *plan) initOptions(opt *Options, dst memory, inputs []memory) error {
 }
 
 func (p *plan) initScalars(opt *Options) error {
+	if opt == nil {
+		opt = &Options{}
+	}
 	p.scale, p.softcap, p.causal, p.offset = opt.Scale, opt.Softcap, opt.Causal, opt.Offset
 	p.left, p.right = -1, -1
 	if p.scale-p.scale != 0 {

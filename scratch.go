@@ -47,6 +47,18 @@ type scratch struct {
 	ahead []int     // where the chunk's rows begin in the bias or mask, in bytes
 	s     []float32 // scores, then weights, tileRows × Block
 	k, v  []float32 // the packed block
+
+	fitted sizes // what the slices are long enough for
+}
+
+// sizes are what the scratch of a plan depends on.
+type sizes struct {
+	rows, d, oStride int
+	packs            bool // keys and values
+}
+
+func (s *sizes) cover(o *sizes) bool {
+	return s.rows >= o.rows && s.d >= o.d && s.oStride >= o.oStride && (s.packs || !o.packs)
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -61,6 +73,11 @@ func grow[T any](x []T, n int) []T {
 
 // fit makes the scratch large enough for calls of the plan.
 func (w *scratch) fit(p *plan) {
+	want := sizes{p.chunkRows, p.d, p.oStride(), p.cache == nil}
+	if w.fitted.cover(&want) {
+		return
+	}
+	w.fitted = want
 	rows := p.chunkRows
 	w.q = grow(w.q, rows*p.d)
 	for _, s := range [...]*state{&w.total, &w.part} {

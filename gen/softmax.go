@@ -29,7 +29,7 @@ func softmaxKernel(masked bool) {
 		TEXT("softmaxSIMD", growsStack, "func(s, m, l, alpha *float32, rows int) (dead bool)")
 	}
 	k := softmaxProgram{masked: masked, dead: GP64()}
-	slots := AllocLocal(softmaxRows * vector) // the lanes of each row's sum
+	slots := AllocLocal((softmaxRows + 1) * vector) // the lanes of each row's sum
 	k.maxima()
 	k.factors()
 	k.weights(slots)
@@ -125,8 +125,10 @@ func (k *softmaxProgram) maximum(row int, floor reg.VecVirtual) reg.VecVirtual {
 			VPMAXUD(loaded, k.least, k.least)
 			continue
 		}
-		keep := k.keep(row, v)
-		VBLENDVPS(keep, x, floor, keep)
+		keep, live := k.keep(row, v), YMM()
+		VPAND(x, keep, live)
+		VPMAXUD(live, k.least, k.least)
+		VBLENDVPS(keep, live, floor, keep)
 		VMAXPS(last, keep, top[v%2])
 	}
 	VMAXPS(top[1], top[0], top[0])
@@ -166,10 +168,6 @@ func (k *softmaxProgram) factors() {
 // weights replaces the scores by exp(s − m') and leaves the lanes of their sums in slots.
 func (k *softmaxProgram) weights(slots Mem) {
 	Comment("p_j = exp(s_j − m')")
-	if k.masked {
-		k.weightRows("weights", slots, &expRow{})
-		return
-	}
 	spread, limit := k.spread(), XMM()
 	VMOVSS(f32(plainRange), limit)
 	VUCOMISS(spread, limit)
@@ -199,8 +197,7 @@ func (k *softmaxProgram) spread() reg.Register {
 
 func (k *softmaxProgram) weightRows(name string, slots Mem, e *expRow) {
 	k.load("s", "m", "rows")
-	slot := GP64()
-	LEAQ(slots, slot)
+	slot := aligned(slots)
 	e.constants()
 	Label(name)
 	base, dead := YMM(), YMM()
@@ -247,6 +244,10 @@ func (k *softmaxProgram) maskedRow(e *expRow, score func(v int) Mem, sum [2]reg.
 		VMOVUPS(p, score(v))
 		VADDPS(p, sum[v%2], sum[v%2])
 	}
+	if e.plain {
+		e.emit(0, block/lanes)
+		return
+	}
 	for v := 0; v < block/lanes; v += 2 {
 		some, done := fmt.Sprintf("someLive%d", v), fmt.Sprintf("noneLive%d", v)
 		CMPW(Mem{Base: k.live, Disp: v}, Imm(0)) // the bits of two vectors
@@ -262,12 +263,19 @@ func (k *softmaxProgram) maskedRow(e *expRow, score func(v int) Mem, sum [2]reg.
 	}
 }
 
+// aligned is the first address from m on where no vector crosses a cache line.
+func aligned(m Mem) reg.GPVirtual {
+	p := GP64()
+	LEAQ(m.Offset(vector-1), p)
+	ANDQ(I32(-vector), p)
+	return p
+}
+
 // sums is l = FMA(l, alpha, Σp), 8 rows at a time.
 func (k *softmaxProgram) sums(slots Mem) {
 	Comment("l = FMA(l, alpha, Σp)")
 	k.load("l", "alpha", "rows")
-	slot := GP64()
-	LEAQ(slots, slot)
+	slot := aligned(slots)
 	eachVector(k.n, func(mask reg.VecVirtual) {
 		total := foldRows(VADDPS, func(r int) reg.VecVirtual {
 			v := YMM()
