@@ -190,3 +190,35 @@ func longestPause(before, after *metrics.Float64Histogram) float64 {
 	}
 	return 0
 }
+
+// Rows that are normalized are cut between rows, and long ones within.
+func TestCutNormalizeEqualsGeneric(t *testing.T) {
+	c := newTrial(t, random("cut normalize"))
+	for _, size := range [][2]int{{3, callElements/2 + 1}, {2, 2*callElements + 5}, {300, 99}, {1, callElements + 1}} {
+		c.reset()
+		rows, n := size[0], size[1]
+		l, o := c.input(rows), c.input(rows*(n+2))
+		got, want := c.output(rows * (n + 3))
+		normalize(got, o, l, rows, n, n+3, n+2)
+		normalizeGeneric(want, o, l, rows, n, n+3, n+2)
+		if c.compare(); c.text != "" {
+			t.Errorf("%d rows of %d: %s", rows, n, c.text)
+		}
+	}
+}
+
+// What a cut call asks for ahead of time changes nothing either.
+func TestCutScoreAhead(t *testing.T) {
+	const rows, d, panels = 48, 200, 4 // more than callProducts
+	c := newTrial(t, random("cut ahead"))
+	for range 4 {
+		c.reset()
+		q, k := c.input(rows*d), c.input(panels*d*panel)
+		got, want := c.output(rows * Block)
+		scoreAhead(got, q, k, rows, d, panels, c.anywhere(q, rows))
+		scoreGeneric(want, q, k, rows, d, panels)
+		if c.compare(); c.text != "" {
+			t.Error(c.text)
+		}
+	}
+}
