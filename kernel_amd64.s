@@ -7340,6 +7340,7 @@ maxEnd:
 	MOVQ    alpha+24(FP), DX
 	MOVQ    rows+32(FP), BX
 	XORQ    AX, AX
+	XORQ    SI, SI
 	VMOVUPS allff800000<>+0(SB), Y0
 	SUBQ    $0x08, BX
 	JL      tail1
@@ -7352,8 +7353,8 @@ loop1:
 	VADDPS       Y4, Y3, Y3
 	VCMPPS       $0x00, allff800000<>+0(SB), Y3, Y5
 	VANDNPS      Y3, Y5, Y4
-	VMOVMSKPS    Y5, SI
-	ORL          SI, AX
+	VMOVMSKPS    Y5, DI
+	ORL          DI, AX
 	VMOVUPS      Y3, (CX)
 	VSUBPS       Y4, Y2, Y2
 	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y2, Y6
@@ -7373,7 +7374,10 @@ loop1:
 	VMULPS       Y4, Y5, Y5
 	VANDPS       Y6, Y5, Y5
 	VMOVUPS      Y5, (DX)
-	VMAXPS       Y3, Y0, Y0
+	VMAXPS       Y0, Y3, Y0
+	VCMPPS       $0x03, Y3, Y3, Y3
+	VMOVMSKPS    Y3, DI
+	ORL          DI, SI
 	ADDQ         $0x20, CX
 	ADDQ         $0x20, DX
 	SUBQ         $0x08, BX
@@ -7382,10 +7386,10 @@ loop1:
 tail1:
 	ADDQ         $0x08, BX
 	JE           end1
-	LEAQ         tailMasks<>+32(SB), SI
+	LEAQ         tailMasks<>+32(SB), DI
 	SHLQ         $0x02, BX
-	SUBQ         BX, SI
-	VMOVUPS      (SI), Y2
+	SUBQ         BX, DI
+	VMOVUPS      (DI), Y2
 	VMASKMOVPS   (CX), Y2, Y3
 	VMASKMOVPS   (DX), Y2, Y4
 	VXORPS       Y5, Y5, Y5
@@ -7415,13 +7419,18 @@ tail1:
 	VMULPS       Y5, Y6, Y6
 	VANDPS       Y7, Y6, Y6
 	VMASKMOVPS   Y6, Y2, (DX)
-	VMAXPS       Y4, Y0, Y0
+	VMAXPS       Y0, Y4, Y0
+	VCMPPS       $0x03, Y4, Y4, Y4
+	VMOVMSKPS    Y4, BX
+	ORL          BX, SI
 
 end1:
 	TESTL AX, AX
 	SETNE AL
 
 	// p_j = exp(s_j − m')
+	TESTL        SI, SI
+	JNE          apart
 	VEXTRACTI128 $0x01, Y1, X2
 	VPMAXUD      X2, X1, X1
 	VPSHUFD      $0x4e, X1, X2
@@ -7440,15 +7449,17 @@ end1:
 	VMOVSS       all42800000<>+0(SB), X1
 	VUCOMISS     X0, X1
 	JA           plain
-	MOVQ         s+0(FP), CX
-	MOVQ         m+8(FP), DX
-	MOVQ         rows+32(FP), BX
-	LEAQ         31(SP), SI
-	ANDQ         $-32, SI
-	VMOVUPS      all4b40007f<>+0(SB), Y0
-	VMOVUPS      allbfb8aa3b<>+0(SB), Y1
 
-careful:
+apart:
+	MOVQ    s+0(FP), CX
+	MOVQ    m+8(FP), DX
+	MOVQ    rows+32(FP), BX
+	LEAQ    31(SP), SI
+	ANDQ    $-32, SI
+	VMOVUPS all4b40007f<>+0(SB), Y0
+	VMOVUPS allbfb8aa3b<>+0(SB), Y1
+
+carefulRow:
 	VBROADCASTSS (DX), Y2
 	VCMPPS       $0x00, allff800000<>+0(SB), Y2, Y3
 	VANDNPS      Y2, Y3, Y2
@@ -7610,7 +7621,7 @@ careful:
 	ADDQ         $0x04, DX
 	ADDQ         $0x00000100, CX
 	DECQ         BX
-	JNE          careful
+	JNE          carefulRow
 	JMP          weighed
 
 plain:
@@ -8614,6 +8625,7 @@ maxEnd:
 	MOVQ    rows+40(FP), BX
 	MOVQ    live+32(FP), AX
 	XORQ    AX, AX
+	XORQ    SI, SI
 	VMOVUPS allff800000<>+0(SB), Y0
 	SUBQ    $0x08, BX
 	JL      tail3
@@ -8626,8 +8638,8 @@ loop3:
 	VADDPS       Y4, Y3, Y3
 	VCMPPS       $0x00, allff800000<>+0(SB), Y3, Y5
 	VANDNPS      Y3, Y5, Y4
-	VMOVMSKPS    Y5, SI
-	ORL          SI, AX
+	VMOVMSKPS    Y5, DI
+	ORL          DI, AX
 	VMOVUPS      Y3, (CX)
 	VSUBPS       Y4, Y2, Y2
 	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y2, Y6
@@ -8647,7 +8659,10 @@ loop3:
 	VMULPS       Y4, Y5, Y5
 	VANDPS       Y6, Y5, Y5
 	VMOVUPS      Y5, (DX)
-	VMAXPS       Y3, Y0, Y0
+	VMAXPS       Y0, Y3, Y0
+	VCMPPS       $0x03, Y3, Y3, Y3
+	VMOVMSKPS    Y3, DI
+	ORL          DI, SI
 	ADDQ         $0x20, CX
 	ADDQ         $0x20, DX
 	SUBQ         $0x08, BX
@@ -8656,10 +8671,10 @@ loop3:
 tail3:
 	ADDQ         $0x08, BX
 	JE           end3
-	LEAQ         tailMasks<>+32(SB), SI
+	LEAQ         tailMasks<>+32(SB), DI
 	SHLQ         $0x02, BX
-	SUBQ         BX, SI
-	VMOVUPS      (SI), Y2
+	SUBQ         BX, DI
+	VMOVUPS      (DI), Y2
 	VMASKMOVPS   (CX), Y2, Y3
 	VMASKMOVPS   (DX), Y2, Y4
 	VXORPS       Y5, Y5, Y5
@@ -8689,13 +8704,18 @@ tail3:
 	VMULPS       Y5, Y6, Y6
 	VANDPS       Y7, Y6, Y6
 	VMASKMOVPS   Y6, Y2, (DX)
-	VMAXPS       Y4, Y0, Y0
+	VMAXPS       Y0, Y4, Y0
+	VCMPPS       $0x03, Y4, Y4, Y4
+	VMOVMSKPS    Y4, BX
+	ORL          BX, SI
 
 end3:
 	TESTL AX, AX
 	SETNE AL
 
 	// p_j = exp(s_j − m')
+	TESTL        SI, SI
+	JNE          apart
 	VEXTRACTI128 $0x01, Y1, X2
 	VPMAXUD      X2, X1, X1
 	VPSHUFD      $0x4e, X1, X2
@@ -8714,16 +8734,18 @@ end3:
 	VMOVSS       all42800000<>+0(SB), X1
 	VUCOMISS     X0, X1
 	JA           plain
-	MOVQ         s+0(FP), CX
-	MOVQ         m+8(FP), DX
-	MOVQ         rows+40(FP), BX
-	MOVQ         live+32(FP), SI
-	LEAQ         31(SP), DI
-	ANDQ         $-32, DI
-	VMOVUPS      all4b40007f<>+0(SB), Y0
-	VMOVUPS      allbfb8aa3b<>+0(SB), Y1
 
-careful:
+apart:
+	MOVQ    s+0(FP), CX
+	MOVQ    m+8(FP), DX
+	MOVQ    rows+40(FP), BX
+	MOVQ    live+32(FP), SI
+	LEAQ    31(SP), DI
+	ANDQ    $-32, DI
+	VMOVUPS all4b40007f<>+0(SB), Y0
+	VMOVUPS allbfb8aa3b<>+0(SB), Y1
+
+carefulRow:
 	VBROADCASTSS (DX), Y2
 	VCMPPS       $0x00, allff800000<>+0(SB), Y2, Y3
 	VANDNPS      Y2, Y3, Y2
@@ -8968,7 +8990,7 @@ noneLive6:
 	ADDQ    $0x00000100, CX
 	ADDQ    $0x08, SI
 	DECQ    BX
-	JNE     careful
+	JNE     carefulRow
 	JMP     weighed
 
 plain:

@@ -18,7 +18,8 @@ type softmaxProgram struct {
 
 	// For the choice of exp:
 	least reg.VecVirtual // the least live score if one is negative, as unsigned bits
-	most  reg.VecVirtual // the largest maximum
+	most  reg.VecVirtual // the largest maximum but for NaN
+	odd   reg.GPVirtual  // not 0 if a maximum is NaN, as in a state that was loaded
 }
 
 func softmaxKernel(masked bool) {
@@ -139,7 +140,9 @@ func (k *softmaxProgram) maximum(row int, floor reg.VecVirtual) reg.VecVirtual {
 func (k *softmaxProgram) factors() {
 	Comment("m' = max(m, alpha), alpha = exp(m − m')")
 	k.load("m", "alpha", "rows")
+	k.odd = GP64()
 	XORQ(k.dead, k.dead)
+	XORQ(k.odd, k.odd)
 	k.most = YMM()
 	VMOVUPS(u32(bitsNegInf), k.most)
 	eachVector(k.n, func(mask reg.VecVirtual) {
@@ -156,7 +159,10 @@ func (k *softmaxProgram) factors() {
 		store(top, mask, Mem{Base: k.m})
 		VSUBPS(base, old, old)
 		store(expFlush(old), mask, Mem{Base: k.alpha})
-		VMAXPS(top, k.most, k.most)
+		VMAXPS(k.most, top, k.most)
+		VCMPPS(Imm(unordered), top, top, top)
+		VMOVMSKPS(top, any)
+		ORL(any, k.odd.As32())
 	}, func() {
 		ADDQ(imm(vector), k.m)
 		ADDQ(imm(vector), k.alpha)
@@ -168,11 +174,14 @@ func (k *softmaxProgram) factors() {
 // weights replaces the scores by exp(s − m') and leaves the lanes of their sums in slots.
 func (k *softmaxProgram) weights(slots Mem) {
 	Comment("p_j = exp(s_j − m')")
+	TESTL(k.odd.As32(), k.odd.As32())
+	JNE(LabelRef("apart"))
 	spread, limit := k.spread(), XMM()
 	VMOVSS(f32(plainRange), limit)
 	VUCOMISS(spread, limit)
 	JA(LabelRef("plain")) // not if spread is NaN
-	k.weightRows("careful", slots, &expRow{})
+	Label("apart")
+	k.weightRows("carefulRow", slots, &expRow{})
 	JMP(LabelRef("weighed"))
 	Label("plain")
 	k.weightRows("plainRow", slots, &expRow{plain: true})
