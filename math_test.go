@@ -3,8 +3,8 @@ package attn
 import (
 	"flag"
 	"math"
-	"slices"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 
