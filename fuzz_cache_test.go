@@ -16,11 +16,7 @@ type cachePlay struct {
 // FuzzCache: whatever is done to a cache, attending over it gives the bits of
 // plain tensors with the same tokens, and what fails changes nothing.
 func FuzzCache(f *testing.F) {
-	seedInputs(f)
-	c := newTrial(f, nil)
-	c.stock = newStock()
-	f.Fuzz(func(t *testing.T, data []byte) {
-		c.Rand = randomFrom(data)
+	fuzzTrials(f, func(t *testing.T, c *trial) {
 		c.kind = randomKind(c.Rand)
 		p := newCachePlay(t, c)
 		for range 1 + c.IntN(6) {

@@ -17,11 +17,7 @@ type statePlay struct {
 // FuzzState: whatever brought keys to a state, its result has the bits of one
 // call over those keys, and what fails changes nothing.
 func FuzzState(f *testing.F) {
-	seedInputs(f)
-	c := newTrial(f, nil)
-	c.stock = newStock()
-	f.Fuzz(func(t *testing.T, data []byte) {
-		c.Rand = randomFrom(data)
+	fuzzTrials(f, func(t *testing.T, c *trial) {
 		c.kind = randomKind(c.Rand)
 		p := &statePlay{T: t, trial: c, call: drawStateCase(c)}
 		p.state = p.newState()

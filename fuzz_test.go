@@ -31,14 +31,21 @@ func fuzzKernel(f *testing.F, name string) {
 			k = &kernels[i]
 		}
 	}
+	n := make([]int, len(k.dims))
+	fuzzTrials(f, func(t *testing.T, c *trial) {
+		k.pickFew(c, n)
+		k.check(t, c, n)
+	})
+}
+
+// fuzzTrials runs f on trials that spend the fuzzer's bytes.
+func fuzzTrials(f *testing.F, run func(t *testing.T, c *trial)) {
 	seedInputs(f)
 	c := newTrial(f, nil)
 	c.stock = newStock()
-	n := make([]int, len(k.dims))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c.Rand = randomFrom(data)
-		k.pickFew(c, n)
-		k.check(t, c, n)
+		run(t, c)
 	})
 }
 

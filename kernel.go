@@ -19,7 +19,8 @@ const (
 	// workers, and states are cut, at multiples of Segment.
 	Segment = 1024
 
-	// softmaxRows is the number of rows of one assembly call of softmax.
+	// softmaxRows is the number of rows of one assembly call of softmax. The AVX2
+	// kernel (gen/softmax.go) keeps the lanes of so many sums on its stack.
 	softmaxRows = 48
 
 	// panel is the number of keys, or value columns, side by side in packed order.

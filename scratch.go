@@ -54,11 +54,11 @@ type scratch struct {
 // sizes are what the scratch of a plan depends on.
 type sizes struct {
 	rows, d, oStride int
-	packs            bool // keys and values
+	packs, pairwise  bool // keys and values; a mask or bias
 }
 
 func (s *sizes) cover(o *sizes) bool {
-	return s.rows >= o.rows && s.d >= o.d && s.oStride >= o.oStride && (s.packs || !o.packs)
+	return s.rows >= o.rows && s.d >= o.d && s.oStride >= o.oStride && (s.packs || !o.packs) && (s.pairwise || !o.pairwise)
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -73,7 +73,7 @@ func grow[T any](x []T, n int) []T {
 
 // fit makes the scratch large enough for calls of the plan.
 func (w *scratch) fit(p *plan) {
-	want := sizes{p.chunkRows, p.d, p.oStride(), p.cache == nil}
+	want := sizes{p.chunkRows, p.d, p.oStride(), p.cache == nil, p.pairwise()}
 	if w.fitted.cover(&want) {
 		return
 	}
