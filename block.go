@@ -143,29 +143,30 @@ func (b *block) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
 func (w *scratch) tile(p *plan, c *chunk, st *state, b *block, t *tile) {
 	full := w.scores(p, c, b, t)
 	m, l := st.m[t.row:], st.l[t.row:]
-	var dead bool
-	if full {
-		dead = softmax(w.s, m, l, w.alpha, t.rows)
-	} else {
-		dead = softmaxMasked(w.s, m, l, w.alpha, w.live, t.rows)
-	}
-	if dead {
-		w.markDead(m, t)
-	}
 	o, stride := st.o[t.row*p.oStride():], p.oStride()
 	values := b.values
 	values.keys = t.hi - t.lo
 	v := b.v[t.lo*values.stride:]
-	all := full || t.uniform && !p.pairwise() // every row sees every key of [lo, hi)
+	if full {
+		if absorb(w.s, m, l, w.alpha, o, v, t.rows, stride, &values) {
+			clearDead(m, o, t.rows, stride)
+		}
+		return
+	}
+	dead := softmaxMasked(w.s, m, l, w.alpha, w.live, t.rows)
+	if dead {
+		w.markDead(m, t)
+	}
+	all := t.uniform && !p.pairwise() // every row sees every key of [lo, hi)
 	if (dead || !all) && !b.allFinite() {
 		accumulateMasked(o, w.s[t.lo:], v, w.alpha, t.rows, stride, Block, &values)
-	} else {
-		alpha := w.alpha
-		if st.fresh {
-			alpha = nil // there is nothing to shrink
-		}
-		accumulate(o, w.s[t.lo:], v, alpha, t.rows, stride, Block, &values)
+		return
 	}
+	alpha := w.alpha
+	if st.fresh {
+		alpha = nil // there is nothing to shrink
+	}
+	accumulate(o, w.s[t.lo:], v, alpha, t.rows, stride, Block, &values)
 }
 
 // pairwise reports whether single pairs of query and key may be masked.
@@ -282,6 +283,16 @@ func (w *scratch) markDead(m []float32, t *tile) {
 			for j := t.lo; j < t.hi; j++ {
 				w.s[r*Block+j] = math.Float32frombits(negZero)
 			}
+		}
+	}
+}
+
+// clearDead empties the outputs of rows that have seen no score above −Inf: they
+// were empty before, and a weight of 0 has met a value that may be NaN.
+func clearDead(m, o []float32, rows, stride int) {
+	for r := range rows {
+		if m[r] == negInf {
+			clear(o[r*stride:][:stride])
 		}
 	}
 }

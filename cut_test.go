@@ -27,6 +27,7 @@ func TestAssemblyCallsAreShort(t *testing.T) {
 		{"elements packed", 2 * callCopies},                 // 2 GB/s from memory at 1.5 GHz is 3 cycles for 4 bytes, and most come from the cache
 		{"elements of a vector function", 8 * callElements}, // exp of 4 lanes: 32 cycles
 		{"softmax of a tile", 16 * tileRows * Block},
+		{"absorption of a tile", tileRows * Block * (absorbCols/slowestLanes + 16)},
 		{"softmax of rows", 16 * diagonalRows * Block},
 	} {
 		if s := c.cycles / slowestHertz; s > longestSeconds {

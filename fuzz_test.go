@@ -87,6 +87,7 @@ func FuzzScore(f *testing.F)            { fuzzKernel(f, "score") }
 func FuzzScoreRows(f *testing.F)        { fuzzKernel(f, "scoreRows") }
 func FuzzSoftmax(f *testing.F)          { fuzzKernel(f, "softmax") }
 func FuzzSoftmaxMasked(f *testing.F)    { fuzzKernel(f, "softmaxMasked") }
+func FuzzAbsorb(f *testing.F)           { fuzzKernel(f, "absorb") }
 func FuzzAccumulate(f *testing.F)       { fuzzKernel(f, "accumulate") }
 func FuzzAccumulateMasked(f *testing.F) { fuzzKernel(f, "accumulateMasked") }
 func FuzzScale(f *testing.F)            { fuzzKernel(f, "scale") }

@@ -15,6 +15,12 @@ func possible() []isa {
 	return []isa{generic}
 }
 
+// absorbSIMD takes a block of scores into the state of rows, a multiple of absorbRows,
+// and absorbCols columns. It works like absorbGeneric.
+//
+//go:noescape
+func absorbSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *values) (dead bool)
+
 // normalizeSIMD divides rows by their sums. It works like normalizeGeneric.
 //
 //go:noescape

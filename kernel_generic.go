@@ -138,6 +138,13 @@ func fold(lane []float32) float32 {
 	return lane[0]
 }
 
+// absorb is softmax and then accumulate, for a block whose keys all exist.
+func absorbGeneric(s, m, l, alpha, o, v []float32, rows, oStride int, b *values) (dead bool) {
+	dead = softmaxGeneric(s, m, l, alpha, rows)
+	accumulateGeneric(o, s, v, alpha, rows, oStride, Block, b)
+	return dead
+}
+
 // values locates the values of a block: key j, column c is at
 // v[c/panel*panelStride + j*stride + c%panel]. Both packed values and a
 // caller's rows have this form.

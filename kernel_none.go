@@ -19,6 +19,9 @@ func softmaxSIMD(s, m, l, alpha *float32, rows int) (dead bool)    { panic(unrea
 func softmaxMaskedSIMD(s, m, l, alpha *float32, live *uint64, rows int) (dead bool) {
 	panic(unreachable)
 }
+func absorbSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *values) (dead bool) {
+	panic(unreachable)
+}
 func accumulateSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *values) {
 	panic(unreachable)
 }

@@ -58,7 +58,7 @@ var kernels = []kernelTest{
 		scoreRowsGeneric(want, q, k, rows, d, stride, keys)
 	}},
 	{"softmax", []dim{size("rows", 1, 4*softmaxRows+1, 300)}, func(c *trial, n []int) {
-		s, sWant := c.output(n[0] * Block)
+		s, sWant := c.scores(n[0])
 		m, mWant, l, lWant := c.runningState(n[0])
 		alpha, alphaWant := c.output(n[0])
 		dead := softmax(s, m, l, alpha, n[0])
@@ -66,11 +66,20 @@ var kernels = []kernelTest{
 	}},
 	{"softmaxMasked", []dim{size("rows", 1, 4*softmaxRows+1, 300)}, func(c *trial, n []int) {
 		live := c.liveBits(n[0])
-		s, sWant := c.output(n[0] * Block)
+		s, sWant := c.scores(n[0])
 		m, mWant, l, lWant := c.runningState(n[0])
 		alpha, alphaWant := c.output(n[0])
 		dead := softmaxMasked(s, m, l, alpha, live, n[0])
 		c.equal("dead", dead, softmaxMaskedGeneric(sWant, mWant, lWant, alphaWant, live, n[0]))
+	}},
+	{"absorb", []dim{size("rows", 1, 4*tileRows+1, 300), size("gap", 0, 20, 100), {"cols", 8, 160, 600, 8}}, func(c *trial, n []int) {
+		rows := n[0]
+		a := c.newAccumulation([]int{rows, Block, n[2], n[1]})
+		s, sWant := c.scores(rows)
+		m, mWant, l, lWant := c.runningState(rows)
+		alpha, alphaWant := c.output(rows)
+		dead := absorb(s, m, l, alpha, a.got, a.v, rows, a.oStride, &a.values)
+		c.equal("dead", dead, absorbGeneric(sWant, mWant, lWant, alphaWant, a.want, a.v, rows, a.oStride, &a.values))
 	}},
 	{"accumulate", accumulateDims, func(c *trial, n []int) {
 		a := c.newAccumulation(n)
@@ -274,6 +283,17 @@ func (c *trial) factor() float32 {
 		return c.kind.draw(c.Rand)
 	}
 	return c.Float32()
+}
+
+// scores returns a block of scores; in some trials one row has none above −Inf.
+func (c *trial) scores(rows int) (got, want []float32) {
+	got, want = c.output(rows * Block)
+	if c.IntN(2) == 0 {
+		from := c.IntN(rows) * Block
+		fillWith(got[from:from+Block], negInf)
+		fillWith(want[from:from+Block], negInf)
+	}
+	return got, want
 }
 
 // runningState returns maxima and sums of rows, some of which have seen no key

@@ -20,6 +20,7 @@ func main() {
 	scoreRowsKernel()
 	softmaxKernel(false)
 	softmaxKernel(true)
+	absorbKernel()
 	packKeysKernel()
 	packValuesKernel()
 	prefetchKernel()

@@ -1,0 +1,44 @@
+package attn
+
+// Absorb is softmax and accumulate in one: it takes a whole block of scores into
+// the state of some rows. Where the two are one kernel, the exps run beside the
+// chains of multiply-adds (gen/absorb.go).
+
+const (
+	// absorbRows is what the rows of one call of the kernel are a multiple of.
+	absorbRows = 6
+
+	// absorbCols is the number of value columns that the kernel sums. Others
+	// are summed by accumulate.
+	absorbCols = 64
+)
+
+func absorb(s, m, l, alpha, o, v []float32, rows, oStride int, b *values) (dead bool) {
+	updates(s, rows*Block)
+	updates(m, rows)
+	updates(l, rows)
+	writes(alpha, rows)
+	updatesRows(o, rows, oStride, b.cols)
+	readsValues(v, b)
+	if active == generic {
+		return absorbGeneric(s, m, l, alpha, o, v, rows, oStride, b)
+	}
+	whole := 0
+	if b.cols >= absorbCols {
+		whole = rows / absorbRows * absorbRows
+	}
+	for r := 0; r < whole; r += tileRows {
+		dead = absorbSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &o[r*oStride], &v[0], min(tileRows, whole-r), oStride, b) || dead
+	}
+	if b.cols > absorbCols && whole > 0 {
+		rest := *b
+		rest.cols -= absorbCols
+		accumulate(o[absorbCols:], s, v[absorbCols/panel*b.panelStride:], alpha, whole, oStride, Block, &rest)
+	}
+	if whole < rows {
+		s, m, l, alpha = s[whole*Block:], m[whole:], l[whole:], alpha[whole:]
+		dead = softmax(s, m, l, alpha, rows-whole) || dead
+		accumulate(o[whole*oStride:], s, v, alpha, rows-whole, oStride, Block, b)
+	}
+	return dead
+}

@@ -1,0 +1,432 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Absorb takes a block of scores into the state of some rows: softmax and
+// accumulate in one pass.
+//
+// The weight of a key is an exp, a chain of steps of some 50 cycles. A loop of nothing but
+// exps leaves the two FMA units idle for a fifth of the time, since the processor
+// does not look far enough ahead to have many chains under way. Accumulate
+// has work for these gaps: between two of its steps three registers are free
+// (the tile's two vectors of values and the weight), and a chain that starts there
+// runs on beside the next steps.
+//
+// So while the outputs of one tile of 6 rows are summed, 64 columns in four
+// panels, the weights of the next tile are computed, and the maxima of the one
+// behind it are found:
+//
+//	tile g:    outputs, 4 panels × 64 steps × 6 rows
+//	tile g+1:  weights, 3 rows × 4 vectors in a panel
+//	tile g+2:  maxima, likewise
+//
+// Rows are the outer loop: 64 columns of values, 16 KiB, stay in the L1 cache,
+// and scores and outputs pass through it.
+
+const (
+	absorbRows   = 6
+	absorbPanels = 4
+	absorbAtOnce = absorbRows / 2 // rows whose weights are computed in two panels
+	absorbSteps  = 16             // steps in which one vector of each of them is
+)
+
+// Registers by role, where they are not those of tile.go.
+var (
+	nextRows   = reg.R13 // the next tile's scores, three rows at a time
+	behind     = reg.R9  // bytes from these to the tile behind, or 0
+	nextBase   = reg.R11 // what is subtracted from them
+	nextSlots  = reg.R12 // even lanes, odd lanes of their sums; maxima behind all sums
+	stepGroups = reg.RCX
+)
+
+type absorbProgram struct {
+	v, panelStride, rest, panels Mem // stack slots: first panel; bytes between panels; rows and panels left
+	alpha                        Mem // stack slot: of the tile's first row
+	nextAlpha, m, l              Mem // stack slots: of the next tile's
+	v3                           Mem // stack slot: the panel, while its register is needed
+	dead                         Mem // stack slot: a bit for each row without a score above −Inf
+	slots                        Mem // see slot
+	base                         Mem // of the next tile's rows
+}
+
+// The slots of the next tile are aligned so that one bit tells even from odd.
+const (
+	topSlots  = 2 * absorbRows * vector
+	slotBytes = 2 * topSlots
+)
+
+func absorbKernel() {
+	const growsStack = 0 // the frame is too large to go without a check
+	TEXT("absorbSIMD", growsStack, "func(s, m, l, alpha, o, v *float32, rows, oStride int, b *uintptr) (dead bool)")
+	f := AllocLocal(10*8 + vector + slotBytes + 2*vector)
+	k := absorbProgram{}
+	for i, m := range []*Mem{&k.v, &k.panelStride, &k.rest, &k.panels, &k.alpha, &k.nextAlpha, &k.m, &k.l, &k.dead, &k.v3} {
+		*m = f.Offset(8 * i)
+	}
+	k.base, k.slots = f.Offset(10*8), f.Offset(10*8+vector)
+	k.arguments()
+	k.firstTile()
+	k.tiles()
+	MOVQ(k.dead, a0)
+	TESTQ(a0, a0)
+	dead := GP8()
+	SETNE(dead)
+	Store(dead, ReturnIndex(0))
+	finish()
+}
+
+func (k *absorbProgram) arguments() {
+	for _, slot := range []struct {
+		name string
+		to   Mem
+	}{{"v", k.v}, {"rows", k.rest}, {"alpha", k.alpha}, {"alpha", k.nextAlpha}, {"m", k.m}, {"l", k.l}} {
+		Load(Param(slot.name), a0)
+		MOVQ(a0, slot.to)
+	}
+	MOVQ(I32(0), k.dead)
+	Load(Param("o"), cPtr)
+	Load(Param("s"), aPtr)
+	Load(Param("oStride"), cStride)
+	SHLQ(Imm(2), cStride)
+	Load(Param("b"), b0)
+	MOVQ(Mem{Base: b0, Disp: 16}, bStride)
+	SHLQ(Imm(2), bStride)
+	MOVQ(Mem{Base: b0, Disp: 24}, a0)
+	SHLQ(Imm(2), a0)
+	MOVQ(a0, k.panelStride)
+}
+
+// slot points p to the slots of the next tile: two vectors for each row's sum, then
+// two for each row's maximum.
+func (k *absorbProgram) slot(p reg.Register) {
+	LEAQ(k.slots.Offset(2*vector-1), p)
+	ANDQ(I32(-2*vector), p)
+}
+
+// firstTile does for the first tile what is done for others beside the tile before.
+func (k *absorbProgram) firstTile() {
+	Comment("Maxima and weights of the first tile, maxima of the second.")
+	MOVQ(aPtr, nextRows)
+	k.maxima("firstTop")
+	k.factors()
+	k.weights()
+	k.sums()
+	CMPQ(k.rest, imm(absorbRows))
+	JE(LabelRef("firstDone"))
+	LEAQ(Mem{Base: aPtr, Disp: absorbRows * blockBytes}, nextRows)
+	k.maxima("secondTop")
+	Label("firstDone")
+}
+
+// maxima finds those of the next tile by themselves.
+func (k *absorbProgram) maxima(name string) {
+	slot, row, n := a0, b0, stepGroups
+	k.slot(slot)
+	MOVQ(nextRows, row)
+	MOVQ(I32(absorbRows), n)
+	Label(name)
+	top := [2]reg.VecVirtual{YMM(), YMM()}
+	for v := range block / lanes {
+		old := Op(u32(bitsNegInf))
+		if v >= 2 {
+			old = top[v%2]
+		}
+		x := YMM()
+		VMOVUPS(Mem{Base: row, Disp: v * vector}, x)
+		VMAXPS(old, x, x) // the old maximum wins if the score is NaN
+		top[v%2] = x
+	}
+	for i, x := range top {
+		VMOVUPS(x, Mem{Base: slot, Disp: topSlots + i*vector})
+	}
+	ADDQ(imm(2*vector), slot)
+	ADDQ(imm(blockBytes), row)
+	DECQ(n)
+	JNE(LabelRef(name))
+}
+
+// fold is op over all lanes of the slots of the next tile's rows. What it says of
+// lanes 6 and 7 is what it says of lane 5.
+func (k *absorbProgram) fold(op func(ops ...Op), first int) reg.VecVirtual {
+	slot := a0
+	k.slot(slot)
+	return foldRows(op, func(r int) reg.VecVirtual {
+		v, at := YMM(), first+2*vector*min(r, absorbRows-1)
+		VMOVUPS(Mem{Base: slot, Disp: at}, v)
+		op(Mem{Base: slot, Disp: at + vector}, v, v)
+		return v
+	})
+}
+
+// factors moves on the maxima of the next tile's rows.
+func (k *absorbProgram) factors() {
+	Comment("m' = max(m, top), alpha = exp(m − m')")
+	x := k.fold(VMAXPS, topSlots)
+	m, alpha, bits := b0, stepGroups, a0
+	MOVQ(k.m, m)
+	MOVQ(k.nextAlpha, alpha)
+	old := loadTile(m)
+	top, base, dead := newMaximum(old, x)
+	storeTile(top, m)
+	VMOVUPS(base, k.base)
+	VMOVMSKPS(dead, bits.As32())
+	ANDL(imm(1<<absorbRows-1), bits.As32())
+	ORQ(bits, k.dead)
+	VSUBPS(base, old, old)
+	storeTile(expFlush(old), alpha)
+}
+
+// weights computes those of the first tile.
+func (k *absorbProgram) weights() {
+	Comment("p = exp(s − m')")
+	slot, row, base, n := a0, b0, nextBase, stepGroups
+	k.slot(slot)
+	MOVQ(aPtr, row)
+	LEAQ(k.base, base)
+	MOVQ(I32(absorbRows), n)
+	e := &expRow{}
+	e.constants()
+	Label("firstWeights")
+	most := YMM()
+	VBROADCASTSS(Mem{Base: base}, most)
+	sum := [2]reg.VecVirtual{YMM(), YMM()}
+	score := func(v int) Mem { return Mem{Base: row, Disp: v * vector} }
+	e.load = func(v int) reg.VecVirtual {
+		y := YMM()
+		VSUBPS(score(v), most, y)
+		return y
+	}
+	e.store = func(v int, p reg.VecVirtual) {
+		VMOVUPS(p, score(v))
+		if v < 2 {
+			VMOVAPS(p, sum[v])
+		} else {
+			VADDPS(p, sum[v%2], sum[v%2])
+		}
+	}
+	e.emit(0, block/lanes)
+	for i, x := range sum {
+		VMOVUPS(x, Mem{Base: slot, Disp: i * vector})
+	}
+	ADDQ(imm(2*vector), slot)
+	ADDQ(imm(blockBytes), row)
+	ADDQ(Imm(4), base)
+	DECQ(n)
+	JNE(LabelRef("firstWeights"))
+}
+
+// sums ends the next tile's sums and moves on to the tile behind it.
+func (k *absorbProgram) sums() {
+	Comment("l = FMA(l, alpha, Σp)")
+	total := k.fold(VADDPS, 0)
+	l, alpha := b0, stepGroups
+	MOVQ(k.l, l)
+	MOVQ(k.nextAlpha, alpha)
+	x := loadTile(l)
+	VFMADD213PS(total, loadTile(alpha), x)
+	storeTile(x, l)
+	for _, p := range []Mem{k.m, k.l, k.nextAlpha} {
+		ADDQ(imm(4*absorbRows), p)
+	}
+}
+
+// loadTile loads the numbers of 6 rows. Lanes 6 and 7 are 0.
+func loadTile(p reg.Register) reg.VecVirtual {
+	mask, x := YMM(), YMM()
+	VMOVUPS(tailMasks().Offset(vector-4*absorbRows), mask)
+	VMASKMOVPS(Mem{Base: p}, mask, x)
+	return x
+}
+
+// storeTile stores 6 lanes. A masked store would take many more cycles.
+func storeTile(x reg.VecVirtual, p reg.Register) {
+	hi := XMM()
+	VEXTRACTF128(Imm(1), x, hi)
+	VMOVUPS(x.AsX(), Mem{Base: p})
+	VMOVSD(hi, Mem{Base: p, Disp: 16})
+}
+
+func (k *absorbProgram) tiles() {
+	Label("tile")
+	MOVQ(k.v, bPtr)
+	MOVQ(I32(absorbPanels), k.panels)
+	SUBQ(imm(absorbRows), k.rest)
+	JE(LabelRef("lastPanel"))
+	k.factors()
+	k.clearSlots()
+	XORQ(behind, behind)
+	CMPQ(k.rest, imm(absorbRows))
+	JE(LabelRef("noneBehind"))
+	MOVQ(I32(absorbRows*blockBytes), behind)
+	Label("noneBehind")
+	LEAQ(Mem{Base: aPtr, Disp: absorbRows * blockBytes}, nextRows)
+	LEAQ(k.base, nextBase)
+	k.slot(nextSlots)
+	Label("panel")
+	k.panel("steps", true)
+	DECQ(k.panels)
+	TESTQ(U32(1), k.panels)
+	JNE(LabelRef("panel"))
+	Comment("The next three rows.")
+	ADDQ(imm((absorbAtOnce-1)*blockBytes), nextRows)
+	ADDQ(imm(4*absorbAtOnce), nextBase)
+	ADDQ(imm(2*vector*absorbAtOnce), nextSlots)
+	CMPQ(k.panels, Imm(0))
+	JNE(LabelRef("panel"))
+	k.sums()
+	LEAQ(Mem{Base: cStride, Index: cStride, Scale: 2}, a0)
+	LEAQ(Mem{Base: cPtr, Index: a0, Scale: 2, Disp: -absorbPanels * panelBytes}, cPtr)
+	ADDQ(imm(absorbRows*blockBytes), aPtr)
+	ADDQ(imm(4*absorbRows), k.alpha)
+	JMP(LabelRef("tile"))
+
+	Label("lastPanel")
+	k.panel("lastSteps", false)
+	DECQ(k.panels)
+	JNE(LabelRef("lastPanel"))
+}
+
+func (k *absorbProgram) clearSlots() {
+	x := YMM()
+	k.slot(a0)
+	VXORPS(x, x, x)
+	for i := range 2 * absorbRows {
+		VMOVUPS(x, Mem{Base: a0, Disp: i * vector})
+	}
+	VMOVUPS(u32(bitsNegInf), x)
+	for i := range 2 * absorbRows {
+		VMOVUPS(x, Mem{Base: a0, Disp: topSlots + i*vector})
+	}
+}
+
+// panel takes one panel of columns through all steps.
+func (k *absorbProgram) panel(name string, ahead bool) {
+	k.begin()
+	MOVQ(I32(block/absorbSteps-1), stepGroups)
+	Label(name)
+	k.steps(absorbSteps, ahead)
+	DECQ(stepGroups)
+	JNE(LabelRef(name))
+	k.steps(absorbSteps-lastSteps, ahead)
+	k.end()
+	ADDQ(imm(panelBytes), cPtr)
+	ADDQ(k.panelStride, bPtr)
+}
+
+// begin sets the accumulators to o·alpha.
+func (k *absorbProgram) begin() {
+	alpha, c3 := a0, b0
+	MOVQ(k.alpha, alpha)
+	LEAQ(Mem{Base: cPtr, Index: cStride, Scale: 2}, c3)
+	ADDQ(cStride, c3)
+	for i := range absorbRows {
+		VBROADCASTSS(Mem{Base: alpha, Disp: 4 * i}, ymm[14])
+		for v := range 2 {
+			VMULPS(at3(cPtr, c3, cStride, i, v*vector), ymm[14], acc(i, v, 2))
+		}
+	}
+	MOVQ(aPtr, a0)
+	MOVQ(bPtr, b0)
+}
+
+// steps does some steps of the tile, and between them a vector of each of three
+// of the next rows and of the rows behind.
+func (k *absorbProgram) steps(n int, ahead bool) {
+	for u := range n {
+		for r := range absorbAtOnce {
+			if ahead && u == n*r/absorbAtOnce {
+				k.weigh(r)
+			}
+			if ahead && u == n*(2*r+1)/(2*absorbAtOnce) {
+				k.look(r)
+			}
+		}
+		for v := range 2 {
+			VMOVUPS(Mem{Base: b0, Disp: v * vector}, ymm[12+v])
+		}
+		ADDQ(bStride, b0)
+		for i := range absorbRows {
+			VBROADCASTSS(Mem{Base: a0, Disp: i*blockBytes + 4*u}, ymm[14])
+			for v := range 2 {
+				VFMADD231PS(ymm[12+v], ymm[14], acc(i, v, 2))
+			}
+		}
+	}
+	ADDQ(imm(4*n), a0)
+	if ahead {
+		ADDQ(imm(vector), nextRows)
+		XORQ(imm(vector), nextSlots)
+	}
+}
+
+// weigh computes a vector of weights of row r of the next three.
+func (k *absorbProgram) weigh(r int) {
+	y, t, p := ymm[12], ymm[13], ymm[14]
+	x, base := Mem{Base: nextRows, Disp: r * blockBytes}, Mem{Base: nextBase, Disp: 4 * r}
+	sum := Mem{Base: nextSlots, Disp: 2 * r * vector}
+	VBROADCASTSS(base, y)
+	VSUBPS(x, y, y) // m' − s ≥ 0
+	VMOVUPS(value("expBias"), t)
+	VFMADD231PS(f32(-elementary.Get("log2E")), y, t)
+	VSUBPS(value("expBias"), t, p)
+	VFNMSUB231PS(value("ln2Hi"), p, y)
+	VFNMADD231PS(value("ln2Lo"), p, y)
+	VMOVUPS(value("expC6"), p)
+	for _, c := range []Mem{value("expC5"), value("expC4"), value("expC3"), value("expC2"), f32(1), f32(1)} {
+		VFMADD213PS(c, y, p)
+	}
+	VPSLLD(Imm(23), t, t)
+	VMULPS(t, p, p)
+	VBROADCASTSS(base, y) // again: there was no register to keep it
+	VSUBPS(x, y, y)
+	VCMPPS(Imm(notGreater), f32(-elementary.Get("expMin")), y, y)
+	VANDPS(y, p, p)
+	VMOVUPS(p, x)
+	VADDPS(sum, p, p)
+	VMOVUPS(p, sum)
+}
+
+// look adds a vector of row r behind to its maxima.
+func (k *absorbProgram) look(r int) {
+	x, slot := ymm[12], Mem{Base: nextSlots, Disp: topSlots + 2*r*vector}
+	VMOVUPS(Mem{Base: nextRows, Index: behind, Scale: 1, Disp: r * blockBytes}, x)
+	VMAXPS(slot, x, x) // the old maximum wins if the score is NaN
+	VMOVUPS(x, slot)
+}
+
+// end does the last steps, and stores the outputs in between, see lastSteps.
+func (k *absorbProgram) end() {
+	b1, c3 := stepGroups, bPtr
+	LEAQ(Mem{Base: b0, Index: bStride, Scale: 1}, b1)
+	MOVQ(bPtr, k.v3)
+	LEAQ(Mem{Base: cPtr, Index: cStride, Scale: 2}, c3)
+	ADDQ(cStride, c3)
+	for first := 0; first < absorbRows; first += 2 {
+		for u := range lastSteps {
+			b := Mem{Base: []reg.Register{b0, b1}[u%2]}
+			if u >= 2 {
+				b.Index, b.Scale = bStride, 2
+			}
+			for v := range 2 {
+				b.Disp = v * vector
+				VMOVUPS(b, ymm[12+v])
+			}
+			for i := first; i < first+2; i++ {
+				VBROADCASTSS(Mem{Base: a0, Disp: i*blockBytes + 4*u}, ymm[14])
+				for v := range 2 {
+					VFMADD231PS(ymm[12+v], ymm[14], acc(i, v, 2))
+				}
+			}
+		}
+		for i := first; i < first+2; i++ {
+			for v := range 2 {
+				VMOVUPS(acc(i, v, 2), at3(cPtr, c3, cStride, i, v*vector))
+			}
+		}
+	}
+	MOVQ(k.v3, bPtr)
+}
