@@ -657,3 +657,20 @@ func TestConcurrentCallers(t *testing.T) {
 		wait.Wait()
 	})
 }
+
+// How many rows a chunk has depends on the CPU's cache; the bits do not.
+func TestCacheSizeDoesNotMatter(t *testing.T) {
+	defer func(bytes int) { chunkBytes = bytes }(chunkBytes)
+	p := newProblem(random("cache size"), normal, shape{1, 1, 1, 1100, 300, 96, 72})
+	chunkBytes = cacheShare(0)
+	want := p.solve(t, Attend)
+	rows := map[int]bool{}
+	for _, size := range []int{-1, 1, 256 << 10, 1 << 20, 2 << 20, 64 << 20} {
+		chunkBytes = cacheShare(size)
+		rows[chunkBytes] = true
+		p.same(t, fmt.Sprintf("a cache of %d bytes", size), p.solve(t, Attend), want)
+	}
+	if len(rows) != 4 {
+		t.Errorf("%d sizes of chunks, want 4", len(rows))
+	}
+}

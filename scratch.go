@@ -1,6 +1,10 @@
 package attn
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/klauspost/cpuid/v2"
+)
 
 // How the work is cut. The sizes are measured, see docs/performance.md; no
 // result depends on them.
@@ -12,11 +16,6 @@ const (
 	// diagonalRows rows go together where the rows of a block see different keys.
 	diagonalRows = 6
 
-	// chunkBytes bounds the scaled queries and outputs of a chunk of rows. All
-	// of them meet each packed block of keys, so more rows pack less often, but
-	// they have to stay in the L2 cache.
-	chunkBytes = 320 << 10
-
 	// rawRows is the number of rows up to which keys and values are read where
 	// the caller has them instead of being packed first.
 	rawRows = 4
@@ -27,6 +26,21 @@ const (
 	denseRows   = 256
 	denseStride = 64
 )
+
+// chunkBytes bounds the scaled queries and outputs of a chunk of rows. All of
+// them meet each packed block of keys, so more rows pack less often, but they
+// have to stay in the L2 cache.
+var chunkBytes = cacheShare(cpuid.CPU.Cache.L2)
+
+// cacheShare is five eighths of an L2 cache, which leaves room for packed blocks
+// and what is requested ahead. size ≤ 0 is unknown: 512 KiB then, the least of
+// the CPUs that the assembly is for. More than 2 MiB may be shared by several cores.
+func cacheShare(size int) int {
+	if size <= 0 {
+		size = 512 << 10
+	}
+	return min(max(size, 256<<10), 2<<20) / 8 * 5
+}
 
 // state is the online softmax of some rows: running maximum, sum and output.
 type state struct {
