@@ -34,7 +34,7 @@ func (p *plan) attend() {
 	w := scratches.Get().(*scratch)
 	w.fit(p)
 	for i := range p.items() {
-		w.item(p, i)
+		w.item(p, i, i+1)
 	}
 	scratches.Put(w)
 }
@@ -57,12 +57,13 @@ func (p *plan) chunksPerHead() int {
 	return (p.lq*p.group + p.chunkRows - 1) / p.chunkRows
 }
 
-// item computes chunk i of the call.
-func (w *scratch) item(p *plan, i int) {
+// item computes chunk i of the call. The caller's next one is next, or not less than
+// the number of items.
+func (w *scratch) item(p *plan, i, next int) {
 	c, dead := p.chunk(i)
 	p.clearRows(dead)
 	if c.rows > 0 {
-		w.attend(p, &c)
+		w.attend(p, &c, next)
 	}
 }
 
@@ -102,9 +103,10 @@ func (p *plan) clearRows(c chunk) {
 	}
 }
 
-// attend computes the rows of one chunk.
-func (w *scratch) attend(p *plan, c *chunk) {
+// attend computes the rows of one chunk; next is the caller's next one.
+func (w *scratch) attend(p *plan, c *chunk, next int) {
 	w.loadQueries(p, c)
+	w.expect(p, c, next)
 	lo, hi := p.chunkKeys(c)
 	total := &w.total
 	if lo == hi {
@@ -129,6 +131,7 @@ func (w *scratch) attend(p *plan, c *chunk) {
 // rows in the bias or mask.
 func (w *scratch) loadQueries(p *plan, c *chunk) {
 	w.locatePairs(p, c)
+	w.expect(p, c, p.items())
 	if p.group == 1 && p.q.SL == p.d { // one run of memory
 		at := p.q.offset(c.b, c.kv, c.row)
 		scale(w.q, p.q.Data[at:at+c.rows*p.d], p.scale)

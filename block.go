@@ -31,27 +31,9 @@ func (w *scratch) block(p *plan, c *chunk, st *state, first, lo, hi int) {
 		if t.lo < t.hi {
 			w.tile(p, c, st, &b, &t)
 		}
-		p.prefetch(c, first, r, r+t.rows)
+		w.course.prefetch(p, c, first, r, r+t.rows)
 		r += t.rows
 	}
-}
-
-// prefetch asks for the keys and values of the block behind the one that starts at key
-// first: after rows [from, to) of the chunk for the same part of the block, so
-// that the requests are spread over the time that the block takes. Packing
-// would wait for memory otherwise.
-func (p *plan) prefetch(c *chunk, first, from, to int) {
-	if p.cache != nil || c.rows <= rawRows {
-		return
-	}
-	first += Block
-	n := min(Block, c.keys-first)
-	from, to = first+n*from/c.rows, first+n*to/c.rows
-	if n <= 0 || from == to {
-		return
-	}
-	prefetch(p.k.Data[p.k.offset(c.b, c.kv, from):], p.k.SL, to-from, p.d)
-	prefetch(p.v.Data[p.v.offset(c.b, c.kv, from):], p.v.SL, to-from, p.dv)
 }
 
 // loadKeys packs the keys, unless they are packed already or there are too few

@@ -284,7 +284,11 @@ func (j *job) work(w *scratch) {
 	for ; i < j.units; i = int(j.next.Add(1)) - 1 {
 		item := j.order(i / j.segments)
 		if j.segments == 1 {
-			w.item(&j.plan, item)
+			next := j.plan.items()
+			if i+j.workers < j.units { // a guess: others take one each
+				next = j.order(i + j.workers)
+			}
+			w.item(&j.plan, item, next)
 		} else {
 			j.segment(w, item, i%j.segments)
 		}

@@ -62,7 +62,8 @@ type scratch struct {
 	s     []float32 // scores, then weights, tileRows × Block
 	k, v  []float32 // the packed block
 
-	fitted sizes // what the slices are long enough for
+	course course // what memory to ask for
+	fitted sizes  // what the slices are long enough for
 }
 
 // sizes are what the scratch of a plan depends on.
