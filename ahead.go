@@ -1,45 +1,124 @@
 package attn
 
-import "unsafe"
+import (
+	"math"
+	"unsafe"
+)
 
-// ahead is the bias or mask of a tile, which is read as soon as its scores are
-// there: short runs of rows that lie far apart, which the processor does not
-// foresee. Score asks for one row after the other, spread over the time it
-// takes: requests are dropped when too many are under way or too many pages are
-// asked for at once, so that all rows in one go, or one line of each row for
-// each panel, bring next to nothing.
+// Score asks for memory that will be needed soon, while it has something to
+// compute: packing, scaling and adding a bias would wait for it otherwise. It asks
+// for a row now and then, because requests are dropped when too many are
+// under way: of 32 KiB asked for at once, next to nothing comes.
+//
+// No result depends on it, so the generic code does not look at it.
+
+// ahead is what score asks for, a queue that it uses up.
 type ahead struct {
-	data  unsafe.Pointer
-	first int   // bytes from data to the tile's first key in a row at 0
-	lines int   // cache lines of a row's part: 4, or 1
-	rows  []int // where each row begins, in bytes from data
+	left   int // rows of single panels until the next request
+	every  int // rows of single panels from one request to the next
+	cursor int // bytes from here to the run at hand
+	end    int // and to where runs end
+	runs   [pairRuns + tokenRuns]run
 }
+
+// run is rows of memory at equal distances.
+type run struct {
+	at     uintptr // of the next row; not a pointer, for a stack may move
+	stride int     // in bytes
+	lines  int     // cache lines of a row, at least 1
+	n      int     // rows left
+}
+
+const (
+	pairRuns  = 16 // the bias or mask of a tile: one for each head of a group
+	tokenRuns = 3  // keys and values of the next block, queries of the next chunk
+)
+
+// A full tile has four panels, so this is two requests for each row of queries,
+// and a bit more than one for each row of a bias.
+const (
+	tokenEvery = 2
+	pairEvery  = 3
+)
+
+// firstQueries is how many queries of the next chunk are asked for; from there on
+// the processor has seen that they are read in order.
+const firstQueries = 256
 
 const cacheLine = 64
 
-// pairsAhead is the bias, or the mask if there is no bias, of a tile.
-func (w *scratch) pairsAhead(p *plan, b *block, t *tile) ahead {
-	key, rows := b.first+t.lo, w.ahead[t.row:]
-	if p.bias.Data != nil {
-		const size = int(unsafe.Sizeof(p.bias.Data[0]))
-		return ahead{unsafe.Pointer(&p.bias.Data[0]), key * size, Block * size / cacheLine, rows}
+// runOf returns n rows of d elements, stride elements apart, from x[at] on.
+func runOf[T any](x []T, at, stride, n, d int) run {
+	if n <= 0 {
+		return run{}
 	}
-	return ahead{unsafe.Pointer(&p.mask.Data[0]), key, Block / cacheLine, rows}
+	size := int(unsafe.Sizeof(x[0]))
+	first := uintptr(unsafe.Pointer(&x[at]))
+	return run{first, stride * size, (int(first%cacheLine) + d*size + cacheLine - 1) / cacheLine, n}
 }
 
-// locatePairs finds where the rows of the chunk begin in the bias or mask. Few
-// rows are left to the processor.
-func (w *scratch) locatePairs(p *plan, c *chunk) {
-	w.ahead = w.ahead[:0]
-	if !p.pairwise() || c.rows <= rawRows {
+// stop empties the queue.
+func (a *ahead) stop() { a.left = math.MaxInt }
+
+// start begins with run first.
+func (a *ahead) start(first, every int) {
+	a.left, a.every = every, every
+	a.cursor, a.end = int(unsafe.Offsetof(a.runs)), int(unsafe.Sizeof(*a))
+	a.cursor += first * int(unsafe.Sizeof(run{}))
+}
+
+// expect notes which chunk comes behind the one at hand; next is its number in the call, or
+// not less than the number of chunks.
+func (w *scratch) expect(p *plan, next int) {
+	w.next.rows = 0
+	if next < p.items() {
+		w.next, _ = p.chunk(next)
+	}
+}
+
+// askForTokens fills the queue for the block at key first: the next block of
+// the chunk, or in its last one the first block and queries of the next chunk.
+func (w *scratch) askForTokens(p *plan, c *chunk, first int) {
+	w.ahead.stop()
+	runs := w.ahead.runs[pairRuns:]
+	clear(runs)
+	if p.cache != nil || c.rows <= rawRows {
 		return
 	}
-	for r := range c.rows {
-		h, i := p.locate(c.kv, c.row+r)
-		if p.bias.Data != nil {
-			w.ahead = append(w.ahead, p.bias.offset(c.b, h, i)*int(unsafe.Sizeof(p.bias.Data[0])))
-		} else {
-			w.ahead = append(w.ahead, p.mask.offset(c.b, h, i))
+	_, end := p.chunkKeys(c)
+	if first += Block; first >= end {
+		if w.next.rows == 0 {
+			return
+		}
+		c = &w.next
+		first, end = p.chunkKeys(c)
+		first = first / Block * Block
+		if p.group == 1 {
+			runs[2] = runOf(p.q.Data, p.q.offset(c.b, c.kv, c.row), p.q.SL, min(c.rows, firstQueries), p.d)
 		}
 	}
+	n := min(Block, end-first)
+	runs[0] = runOf(p.k.Data, p.k.offset(c.b, c.kv, first), p.k.SL, n, p.d)
+	runs[1] = runOf(p.v.Data, p.v.offset(c.b, c.kv, first), p.v.SL, n, p.dv)
+	w.ahead.start(pairRuns, tokenEvery)
+}
+
+// askForPairs puts the bias, or the mask if there is no bias, of a tile in front
+// of the queue: it is read as soon as the tile's scores are there.
+func (w *scratch) askForPairs(p *plan, c *chunk, b *block, t *tile) {
+	if c.rows <= rawRows {
+		return
+	}
+	heads := min(p.group, t.rows, pairRuns)
+	for first := range heads {
+		h, i := p.locate(c.kv, c.row+t.row+first)
+		rows := p.rowsOfHead(t, first)
+		at := &w.ahead.runs[pairRuns-heads+first]
+		if p.bias.Data != nil {
+			*at = runOf(p.bias.Data, p.bias.offset(c.b, h, i)+b.first+t.lo, p.bias.SL, rows, t.hi-t.lo)
+		} else {
+			*at = runOf(p.mask.Data, p.mask.offset(c.b, h, i)+b.first+t.lo, p.mask.SL, rows, t.hi-t.lo)
+		}
+	}
+	w.ahead.start(pairRuns-heads, pairEvery)
 }

@@ -106,7 +106,7 @@ func (p *plan) clearRows(c chunk) {
 // attend computes the rows of one chunk; next is the caller's next one.
 func (w *scratch) attend(p *plan, c *chunk, next int) {
 	w.loadQueries(p, c)
-	w.expect(p, c, next)
+	w.expect(p, next)
 	lo, hi := p.chunkKeys(c)
 	total := &w.total
 	if lo == hi {
@@ -127,11 +127,9 @@ func (w *scratch) attend(p *plan, c *chunk, next int) {
 	w.finish(p, c, lo, hi)
 }
 
-// loadQueries scales the queries of the chunk once for all keys, and finds their
-// rows in the bias or mask.
+// loadQueries scales the queries of the chunk once for all keys.
 func (w *scratch) loadQueries(p *plan, c *chunk) {
-	w.locatePairs(p, c)
-	w.expect(p, c, p.items())
+	w.expect(p, p.items())
 	if p.group == 1 && p.q.SL == p.d { // one run of memory
 		at := p.q.offset(c.b, c.kv, c.row)
 		scale(w.q, p.q.Data[at:at+c.rows*p.d], p.scale)

@@ -23,6 +23,7 @@ func (w *scratch) block(p *plan, c *chunk, st *state, first, lo, hi int) {
 	b := block{first: first, lo: lo - first, hi: hi - first}
 	b.k, b.kStride = w.loadKeys(p, c, &b)
 	b.v, b.values = w.loadValues(p, c, &b)
+	w.askForTokens(p, c, first)
 	for r := 0; r < c.rows; {
 		t := b.tile(p, c, r)
 		if st.fresh {
@@ -31,7 +32,6 @@ func (w *scratch) block(p *plan, c *chunk, st *state, first, lo, hi int) {
 		if t.lo < t.hi {
 			w.tile(p, c, st, &b, &t)
 		}
-		w.course.prefetch(p, c, first, r, r+t.rows)
 		r += t.rows
 	}
 }
@@ -202,12 +202,10 @@ func (w *scratch) products(p *plan, c *chunk, b *block, t *tile) {
 	}
 	from := t.lo / panel * panel
 	s, k, panels := w.s[from:], b.k[from*p.d:], (t.hi-from+panel-1)/panel
-	if len(w.ahead) == 0 {
-		score(s, q, k, t.rows, p.d, panels)
-		return
+	if p.pairwise() {
+		w.askForPairs(p, c, b, t)
 	}
-	next := w.pairsAhead(p, b, t)
-	scoreAhead(s, q, k, t.rows, p.d, panels, &next)
+	scoreAhead(s, q, k, t.rows, p.d, panels, &w.ahead)
 }
 
 // addBias adds the bias to the tile's scores and takes the keys that it masks

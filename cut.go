@@ -58,12 +58,8 @@ func cutScore(s, q, k []float32, rows, d, panels int, next *ahead) {
 	if step > cutRows {
 		step -= step % cutRows
 	}
-	part := *next
 	for r := 0; r < rows; r += step {
-		if next.data != nil {
-			part.rows = next.rows[r:]
-		}
-		scoreAhead(s[r*Block:], q[r*d:], k, min(step, rows-r), d, panels, &part)
+		scoreAhead(s[r*Block:], q[r*d:], k, min(step, rows-r), d, panels, next)
 	}
 }
 

@@ -216,7 +216,7 @@ func TestCutScoreAhead(t *testing.T) {
 		c.reset()
 		q, k := c.input(rows*d), c.input(panels*d*panel)
 		got, want := c.output(rows * Block)
-		scoreAhead(got, q, k, rows, d, panels, c.anywhere(q, rows))
+		scoreAhead(got, q, k, rows, d, panels, c.anywhere())
 		scoreGeneric(want, q, k, rows, d, panels)
 		if c.compare(); c.text != "" {
 			t.Error(c.text)

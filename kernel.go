@@ -1,7 +1,5 @@
 package attn
 
-import "unsafe"
-
 // The kernels: their names, argument order and dispatch. Every kernel has a
 // generic twin in kernel_generic.go that defines what it computes. The functions
 // here say of each operand what is read and written, which checks that the
@@ -71,25 +69,12 @@ func packValues(dst, v []float32, stride, n, d int) {
 	packValuesSIMD(&dst[0], &v[0], stride, n, d)
 }
 
-// prefetch asks the processor for n rows of d elements that will be used
-// soon. It has no result, so the generic code does nothing.
-func prefetch[T any](x []T, stride, n, d int) {
-	if active != generic && n > 0 && d > 0 {
-		need(x, (n-1)*stride+d)
-		size := int(unsafe.Sizeof(x[0]))
-		prefetchSIMD(unsafe.Pointer(&x[0]), stride*size, n, d*size)
-	}
-}
-
 func score(s, q, k []float32, rows, d, panels int) {
-	scoreAhead(s, q, k, rows, d, panels, &ahead{})
+	scoreAhead(s, q, k, rows, d, panels, nil)
 }
 
-// scoreAhead is score with requests for memory on the way.
+// scoreAhead is score with requests for memory on the way, or none if next is nil.
 func scoreAhead(s, q, k []float32, rows, d, panels int, next *ahead) {
-	if next.data != nil {
-		reads(next.rows, rows)
-	}
 	writesRows(s, rows, Block, panels*panel)
 	reads(q, rows*d)
 	reads(k, panels*d*panel)

@@ -6,18 +6,7 @@
 
 // func scoreSIMD(s *float32, q *float32, k *float32, rows int, d int, panels int, next *uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·scoreSIMD(SB), NOSPLIT, $104-56
-	MOVQ next+48(FP), CX
-	MOVQ panels+40(FP), AX
-	MOVQ AX, 88(SP)
-	MOVQ AX, 96(SP)
-	MOVQ 16(CX), AX
-	MOVQ AX, 80(SP)
-	MOVQ 24(CX), AX
-	MOVQ AX, 72(SP)
-	MOVQ (CX), AX
-	ADDQ 8(CX), AX
-	MOVQ AX, 64(SP)
+TEXT ·scoreSIMD(SB), NOSPLIT, $64-56
 	MOVQ s+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ q+8(FP), AX
@@ -774,37 +763,53 @@ score_one22:
 	ADDQ         R8, DI
 
 score_done21:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	CMPQ 64(SP), $0x00
-	JE   score_asked25
-	SUBQ $0x06, 96(SP)
-	JG   score_asked25
+	ADDQ  R9, SI
+	ADDQ  R9, SI
+	ADDQ  R9, SI
+	ADDQ  R9, SI
+	ADDQ  R9, SI
+	ADDQ  R9, SI
+	MOVQ  next+48(FP), AX
+	TESTQ AX, AX
+	JE    score_asked26
+	SUBQ  $0x06, (AX)
+	JG    score_asked26
 
 score_askRow23:
-	MOVQ       72(SP), AX
-	ADDQ       $0x08, 72(SP)
-	MOVQ       (AX), AX
-	ADDQ       64(SP), AX
-	PREFETCHT1 (AX)
-	CMPQ       80(SP), $0x01
-	JE         score_askLine24
-	PREFETCHT1 64(AX)
-	PREFETCHT1 128(AX)
-	PREFETCHT1 192(AX)
-	ADDQ       $0x000000c0, AX
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
 
-score_askLine24:
-	PREFETCHT1 63(AX)
-	MOVQ       88(SP), AX
-	ADDQ       AX, 96(SP)
+score_askRun27:
+	CMPQ 24(BX), $0x00
+	JNE  score_askFound24
+
+	// The next run.
+	ADDQ $0x20, BX
+	ADDQ $0x20, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  score_askRun27
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  score_asked26
+
+score_askFound24:
+	DECQ 24(BX)
+	MOVQ (BX), R13
+	MOVQ 8(BX), CX
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+score_askLine25:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        score_askLine25
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
 	JLE        score_askRow23
 
-score_asked25:
+score_asked26:
 	SUBQ $0x06, R12
 	JMP  score_panelRows
 
@@ -826,12 +831,12 @@ score_panel5:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short29
+	JL     score_short31
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail27
+	JL     score_tail29
 
-score_loop26:
+score_loop28:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -911,13 +916,13 @@ score_loop26:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop26
+	JGE          score_loop28
 
-score_tail27:
+score_tail29:
 	ADDQ $0x04, CX
-	JE   score_end28
+	JE   score_end30
 
-score_one30:
+score_one32:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -940,9 +945,9 @@ score_one30:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one30
+	JNE          score_one32
 
-score_end28:
+score_end30:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -1044,10 +1049,10 @@ score_end28:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done31
+	JMP          score_done33
 
-score_short29:
-score_one32:
+score_short31:
+score_one34:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1070,7 +1075,7 @@ score_one32:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one32
+	JNE          score_one34
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -1089,37 +1094,53 @@ score_one32:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done31:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	CMPQ 64(SP), $0x00
-	JE   score_asked35
-	SUBQ $0x05, 96(SP)
-	JG   score_asked35
+score_done33:
+	ADDQ  R9, SI
+	ADDQ  R9, SI
+	ADDQ  R9, SI
+	ADDQ  R9, SI
+	ADDQ  R9, SI
+	MOVQ  next+48(FP), AX
+	TESTQ AX, AX
+	JE    score_asked38
+	SUBQ  $0x05, (AX)
+	JG    score_asked38
 
-score_askRow33:
-	MOVQ       72(SP), AX
-	ADDQ       $0x08, 72(SP)
-	MOVQ       (AX), AX
-	ADDQ       64(SP), AX
-	PREFETCHT1 (AX)
-	CMPQ       80(SP), $0x01
-	JE         score_askLine34
-	PREFETCHT1 64(AX)
-	PREFETCHT1 128(AX)
-	PREFETCHT1 192(AX)
-	ADDQ       $0x000000c0, AX
+score_askRow35:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
 
-score_askLine34:
-	PREFETCHT1 63(AX)
-	MOVQ       88(SP), AX
-	ADDQ       AX, 96(SP)
-	JLE        score_askRow33
+score_askRun39:
+	CMPQ 24(BX), $0x00
+	JNE  score_askFound36
 
-score_asked35:
+	// The next run.
+	ADDQ $0x20, BX
+	ADDQ $0x20, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  score_askRun39
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  score_asked38
+
+score_askFound36:
+	DECQ 24(BX)
+	MOVQ (BX), R13
+	MOVQ 8(BX), CX
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+score_askLine37:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        score_askLine37
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        score_askRow35
+
+score_asked38:
 	SUBQ $0x05, R12
 	JMP  score_panelRows
 
@@ -1139,12 +1160,12 @@ score_panel4:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short39
+	JL     score_short43
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail37
+	JL     score_tail41
 
-score_loop36:
+score_loop40:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1212,13 +1233,13 @@ score_loop36:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop36
+	JGE          score_loop40
 
-score_tail37:
+score_tail41:
 	ADDQ $0x04, CX
-	JE   score_end38
+	JE   score_end42
 
-score_one40:
+score_one44:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1238,9 +1259,9 @@ score_one40:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one40
+	JNE          score_one44
 
-score_end38:
+score_end42:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -1319,10 +1340,10 @@ score_end38:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done41
+	JMP          score_done45
 
-score_short39:
-score_one42:
+score_short43:
+score_one46:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1342,7 +1363,7 @@ score_one42:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one42
+	JNE          score_one46
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -1358,36 +1379,52 @@ score_one42:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done41:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	CMPQ 64(SP), $0x00
-	JE   score_asked45
-	SUBQ $0x04, 96(SP)
-	JG   score_asked45
+score_done45:
+	ADDQ  R9, SI
+	ADDQ  R9, SI
+	ADDQ  R9, SI
+	ADDQ  R9, SI
+	MOVQ  next+48(FP), AX
+	TESTQ AX, AX
+	JE    score_asked50
+	SUBQ  $0x04, (AX)
+	JG    score_asked50
 
-score_askRow43:
-	MOVQ       72(SP), AX
-	ADDQ       $0x08, 72(SP)
-	MOVQ       (AX), AX
-	ADDQ       64(SP), AX
-	PREFETCHT1 (AX)
-	CMPQ       80(SP), $0x01
-	JE         score_askLine44
-	PREFETCHT1 64(AX)
-	PREFETCHT1 128(AX)
-	PREFETCHT1 192(AX)
-	ADDQ       $0x000000c0, AX
+score_askRow47:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
 
-score_askLine44:
-	PREFETCHT1 63(AX)
-	MOVQ       88(SP), AX
-	ADDQ       AX, 96(SP)
-	JLE        score_askRow43
+score_askRun51:
+	CMPQ 24(BX), $0x00
+	JNE  score_askFound48
 
-score_asked45:
+	// The next run.
+	ADDQ $0x20, BX
+	ADDQ $0x20, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  score_askRun51
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  score_asked50
+
+score_askFound48:
+	DECQ 24(BX)
+	MOVQ (BX), R13
+	MOVQ 8(BX), CX
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+score_askLine49:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        score_askLine49
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        score_askRow47
+
+score_asked50:
 	SUBQ $0x04, R12
 	JMP  score_panelRows
 
@@ -1403,12 +1440,12 @@ score_panel3:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short49
+	JL     score_short55
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail47
+	JL     score_tail53
 
-score_loop46:
+score_loop52:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1463,13 +1500,13 @@ score_loop46:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop46
+	JGE          score_loop52
 
-score_tail47:
+score_tail53:
 	ADDQ $0x04, CX
-	JE   score_end48
+	JE   score_end54
 
-score_one50:
+score_one56:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1485,9 +1522,9 @@ score_one50:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one50
+	JNE          score_one56
 
-score_end48:
+score_end54:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -1551,10 +1588,10 @@ score_end48:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done51
+	JMP          score_done57
 
-score_short49:
-score_one52:
+score_short55:
+score_one58:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1570,7 +1607,7 @@ score_one52:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one52
+	JNE          score_one58
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -1581,35 +1618,51 @@ score_one52:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done51:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	CMPQ 64(SP), $0x00
-	JE   score_asked55
-	SUBQ $0x03, 96(SP)
-	JG   score_asked55
+score_done57:
+	ADDQ  R9, SI
+	ADDQ  R9, SI
+	ADDQ  R9, SI
+	MOVQ  next+48(FP), AX
+	TESTQ AX, AX
+	JE    score_asked62
+	SUBQ  $0x03, (AX)
+	JG    score_asked62
 
-score_askRow53:
-	MOVQ       72(SP), AX
-	ADDQ       $0x08, 72(SP)
-	MOVQ       (AX), AX
-	ADDQ       64(SP), AX
-	PREFETCHT1 (AX)
-	CMPQ       80(SP), $0x01
-	JE         score_askLine54
-	PREFETCHT1 64(AX)
-	PREFETCHT1 128(AX)
-	PREFETCHT1 192(AX)
-	ADDQ       $0x000000c0, AX
+score_askRow59:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
 
-score_askLine54:
-	PREFETCHT1 63(AX)
-	MOVQ       88(SP), AX
-	ADDQ       AX, 96(SP)
-	JLE        score_askRow53
+score_askRun63:
+	CMPQ 24(BX), $0x00
+	JNE  score_askFound60
 
-score_asked55:
+	// The next run.
+	ADDQ $0x20, BX
+	ADDQ $0x20, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  score_askRun63
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  score_asked62
+
+score_askFound60:
+	DECQ 24(BX)
+	MOVQ (BX), R13
+	MOVQ 8(BX), CX
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+score_askLine61:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        score_askLine61
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        score_askRow59
+
+score_asked62:
 	SUBQ $0x03, R12
 	JMP  score_panelRows
 
@@ -1623,9 +1676,9 @@ score_panel2:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail57
+	JL     score_tail65
 
-score_loop56:
+score_loop64:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1668,13 +1721,13 @@ score_loop56:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop56
+	JGE          score_loop64
 
-score_tail57:
+score_tail65:
 	ADDQ $0x04, CX
-	JE   score_end58
+	JE   score_end66
 
-score_one60:
+score_one68:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1687,9 +1740,9 @@ score_one60:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one60
+	JNE          score_one68
 
-score_end58:
+score_end66:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -1698,31 +1751,47 @@ score_end58:
 	ADDQ    R9, SI
 	ADDQ    R8, DI
 	ADDQ    R9, SI
-	CMPQ    64(SP), $0x00
-	JE      score_asked63
-	SUBQ    $0x02, 96(SP)
-	JG      score_asked63
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      score_asked72
+	SUBQ    $0x02, (AX)
+	JG      score_asked72
 
-score_askRow61:
-	MOVQ       72(SP), AX
-	ADDQ       $0x08, 72(SP)
-	MOVQ       (AX), AX
-	ADDQ       64(SP), AX
-	PREFETCHT1 (AX)
-	CMPQ       80(SP), $0x01
-	JE         score_askLine62
-	PREFETCHT1 64(AX)
-	PREFETCHT1 128(AX)
-	PREFETCHT1 192(AX)
-	ADDQ       $0x000000c0, AX
+score_askRow69:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
 
-score_askLine62:
-	PREFETCHT1 63(AX)
-	MOVQ       88(SP), AX
-	ADDQ       AX, 96(SP)
-	JLE        score_askRow61
+score_askRun73:
+	CMPQ 24(BX), $0x00
+	JNE  score_askFound70
 
-score_asked63:
+	// The next run.
+	ADDQ $0x20, BX
+	ADDQ $0x20, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  score_askRun73
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  score_asked72
+
+score_askFound70:
+	DECQ 24(BX)
+	MOVQ (BX), R13
+	MOVQ 8(BX), CX
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+score_askLine71:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        score_askLine71
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        score_askRow69
+
+score_asked72:
 	SUBQ $0x02, R12
 	JMP  score_panelRows
 
@@ -1734,9 +1803,9 @@ score_panel1:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail65
+	JL     score_tail75
 
-score_loop64:
+score_loop74:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1767,13 +1836,13 @@ score_loop64:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop64
+	JGE          score_loop74
 
-score_tail65:
+score_tail75:
 	ADDQ $0x04, CX
-	JE   score_end66
+	JE   score_end76
 
-score_one68:
+score_one78:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1783,38 +1852,54 @@ score_one68:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one68
+	JNE          score_one78
 
-score_end66:
+score_end76:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
-	CMPQ    64(SP), $0x00
-	JE      score_asked71
-	SUBQ    $0x01, 96(SP)
-	JG      score_asked71
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      score_asked82
+	SUBQ    $0x01, (AX)
+	JG      score_asked82
 
-score_askRow69:
-	MOVQ       72(SP), AX
-	ADDQ       $0x08, 72(SP)
-	MOVQ       (AX), AX
-	ADDQ       64(SP), AX
-	PREFETCHT1 (AX)
-	CMPQ       80(SP), $0x01
-	JE         score_askLine70
-	PREFETCHT1 64(AX)
-	PREFETCHT1 128(AX)
-	PREFETCHT1 192(AX)
-	ADDQ       $0x000000c0, AX
+score_askRow79:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
 
-score_askLine70:
-	PREFETCHT1 63(AX)
-	MOVQ       88(SP), AX
-	ADDQ       AX, 96(SP)
-	JLE        score_askRow69
+score_askRun83:
+	CMPQ 24(BX), $0x00
+	JNE  score_askFound80
 
-score_asked71:
+	// The next run.
+	ADDQ $0x20, BX
+	ADDQ $0x20, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  score_askRun83
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  score_asked82
+
+score_askFound80:
+	DECQ 24(BX)
+	MOVQ (BX), R13
+	MOVQ 8(BX), CX
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+score_askLine81:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        score_askLine81
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        score_askRow79
+
+score_asked82:
 	SUBQ $0x01, R12
 	JMP  score_panelRows
 
@@ -1879,12 +1964,12 @@ score_half6:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short75
+	JL     score_short87
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail73
+	JL     score_tail85
 
-score_loop72:
+score_loop84:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -1944,13 +2029,13 @@ score_loop72:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop72
+	JGE          score_loop84
 
-score_tail73:
+score_tail85:
 	ADDQ $0x04, CX
-	JE   score_end74
+	JE   score_end86
 
-score_one76:
+score_one88:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -1968,9 +2053,9 @@ score_one76:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one76
+	JNE          score_one88
 
-score_end74:
+score_end86:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -2045,10 +2130,10 @@ score_end74:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          score_done77
+	JMP          score_done89
 
-score_short75:
-score_one78:
+score_short87:
+score_one90:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2066,7 +2151,7 @@ score_one78:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one78
+	JNE          score_one90
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2082,7 +2167,7 @@ score_one78:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done77:
+score_done89:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -2105,12 +2190,12 @@ score_half5:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short82
+	JL     score_short94
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail80
+	JL     score_tail92
 
-score_loop79:
+score_loop91:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2162,13 +2247,13 @@ score_loop79:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop79
+	JGE          score_loop91
 
-score_tail80:
+score_tail92:
 	ADDQ $0x04, CX
-	JE   score_end81
+	JE   score_end93
 
-score_one83:
+score_one95:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2184,9 +2269,9 @@ score_one83:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one83
+	JNE          score_one95
 
-score_end81:
+score_end93:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -2251,10 +2336,10 @@ score_end81:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          score_done84
+	JMP          score_done96
 
-score_short82:
-score_one85:
+score_short94:
+score_one97:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2270,7 +2355,7 @@ score_one85:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one85
+	JNE          score_one97
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2284,7 +2369,7 @@ score_one85:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done84:
+score_done96:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -2305,12 +2390,12 @@ score_half4:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short89
+	JL     score_short101
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail87
+	JL     score_tail99
 
-score_loop86:
+score_loop98:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2354,13 +2439,13 @@ score_loop86:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop86
+	JGE          score_loop98
 
-score_tail87:
+score_tail99:
 	ADDQ $0x04, CX
-	JE   score_end88
+	JE   score_end100
 
-score_one90:
+score_one102:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2374,9 +2459,9 @@ score_one90:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one90
+	JNE          score_one102
 
-score_end88:
+score_end100:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -2427,10 +2512,10 @@ score_end88:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          score_done91
+	JMP          score_done103
 
-score_short89:
-score_one92:
+score_short101:
+score_one104:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2444,7 +2529,7 @@ score_one92:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one92
+	JNE          score_one104
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2456,7 +2541,7 @@ score_one92:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done91:
+score_done103:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -2473,12 +2558,12 @@ score_half3:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short96
+	JL     score_short108
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail94
+	JL     score_tail106
 
-score_loop93:
+score_loop105:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2513,13 +2598,13 @@ score_loop93:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop93
+	JGE          score_loop105
 
-score_tail94:
+score_tail106:
 	ADDQ $0x04, CX
-	JE   score_end95
+	JE   score_end107
 
-score_one97:
+score_one109:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2530,9 +2615,9 @@ score_one97:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one97
+	JNE          score_one109
 
-score_end95:
+score_end107:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -2573,10 +2658,10 @@ score_end95:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          score_done98
+	JMP          score_done110
 
-score_short96:
-score_one99:
+score_short108:
+score_one111:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2587,7 +2672,7 @@ score_one99:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one99
+	JNE          score_one111
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -2595,7 +2680,7 @@ score_one99:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done98:
+score_done110:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -2610,9 +2695,9 @@ score_half2:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail101
+	JL     score_tail113
 
-score_loop100:
+score_loop112:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2639,13 +2724,13 @@ score_loop100:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop100
+	JGE          score_loop112
 
-score_tail101:
+score_tail113:
 	ADDQ $0x04, CX
-	JE   score_end102
+	JE   score_end114
 
-score_one104:
+score_one116:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2654,9 +2739,9 @@ score_one104:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one104
+	JNE          score_one116
 
-score_end102:
+score_end114:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -2673,9 +2758,9 @@ score_half1:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail106
+	JL     score_tail118
 
-score_loop105:
+score_loop117:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2694,22 +2779,22 @@ score_loop105:
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop105
+	JGE          score_loop117
 
-score_tail106:
+score_tail118:
 	ADDQ $0x04, CX
-	JE   score_end107
+	JE   score_end119
 
-score_one109:
+score_one121:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one109
+	JNE          score_one121
 
-score_end107:
+score_end119:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
@@ -2773,7 +2858,7 @@ accumulate_group1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain110
+	JE    accumulate_plain122
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -2785,9 +2870,9 @@ accumulate_group1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready111
+	JMP          accumulate_ready123
 
-accumulate_plain110:
+accumulate_plain122:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -2797,14 +2882,14 @@ accumulate_plain110:
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
 
-accumulate_ready111:
+accumulate_ready123:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail113
+	JL   accumulate_tail125
 
-accumulate_loop112:
+accumulate_loop124:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -2851,13 +2936,13 @@ accumulate_loop112:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop112
+	JGE          accumulate_loop124
 
-accumulate_tail113:
+accumulate_tail125:
 	ADDQ $0x04, CX
-	JE   accumulate_end114
+	JE   accumulate_end126
 
-accumulate_one116:
+accumulate_one128:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -2871,9 +2956,9 @@ accumulate_one116:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one116
+	JNE          accumulate_one128
 
-accumulate_end114:
+accumulate_end126:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -2908,7 +2993,7 @@ accumulate_group2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain117
+	JE    accumulate_plain129
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -2921,9 +3006,9 @@ accumulate_group2:
 	VMULPS       32(DI)(R8*1), Y14, Y5
 	VMULPS       64(DI)(R8*1), Y14, Y6
 	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready118
+	JMP          accumulate_ready130
 
-accumulate_plain117:
+accumulate_plain129:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -2933,14 +3018,14 @@ accumulate_plain117:
 	VMOVUPS 64(DI)(R8*1), Y6
 	VMOVUPS 96(DI)(R8*1), Y7
 
-accumulate_ready118:
+accumulate_ready130:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail120
+	JL   accumulate_tail132
 
-accumulate_loop119:
+accumulate_loop131:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -2987,13 +3072,13 @@ accumulate_loop119:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop119
+	JGE          accumulate_loop131
 
-accumulate_tail120:
+accumulate_tail132:
 	ADDQ $0x04, CX
-	JE   accumulate_end121
+	JE   accumulate_end133
 
-accumulate_one123:
+accumulate_one135:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -3007,9 +3092,9 @@ accumulate_one123:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one123
+	JNE          accumulate_one135
 
-accumulate_end121:
+accumulate_end133:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -3046,7 +3131,7 @@ accumulate_group3:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain124
+	JE    accumulate_plain136
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -3064,9 +3149,9 @@ accumulate_group3:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready125
+	JMP          accumulate_ready137
 
-accumulate_plain124:
+accumulate_plain136:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -3080,14 +3165,14 @@ accumulate_plain124:
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
 
-accumulate_ready125:
+accumulate_ready137:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail127
+	JL   accumulate_tail139
 
-accumulate_loop126:
+accumulate_loop138:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -3154,13 +3239,13 @@ accumulate_loop126:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop126
+	JGE          accumulate_loop138
 
-accumulate_tail127:
+accumulate_tail139:
 	ADDQ $0x04, CX
-	JE   accumulate_end128
+	JE   accumulate_end140
 
-accumulate_one130:
+accumulate_one142:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -3179,9 +3264,9 @@ accumulate_one130:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one130
+	JNE          accumulate_one142
 
-accumulate_end128:
+accumulate_end140:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -3250,7 +3335,7 @@ accumulate_panel6:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain131
+	JE    accumulate_plain143
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -3271,9 +3356,9 @@ accumulate_panel6:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready132
+	JMP          accumulate_ready144
 
-accumulate_plain131:
+accumulate_plain143:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -3287,18 +3372,18 @@ accumulate_plain131:
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
 
-accumulate_ready132:
+accumulate_ready144:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short136
+	JL   accumulate_short148
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail134
+	JL   accumulate_tail146
 
-accumulate_loop133:
+accumulate_loop145:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -3386,13 +3471,13 @@ accumulate_loop133:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop133
+	JGE          accumulate_loop145
 
-accumulate_tail134:
+accumulate_tail146:
 	ADDQ $0x04, CX
-	JE   accumulate_end135
+	JE   accumulate_end147
 
-accumulate_one137:
+accumulate_one149:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -3417,9 +3502,9 @@ accumulate_one137:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one137
+	JNE          accumulate_one149
 
-accumulate_end135:
+accumulate_end147:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3536,10 +3621,10 @@ accumulate_end135:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done138
+	JMP          accumulate_done150
 
-accumulate_short136:
-accumulate_one139:
+accumulate_short148:
+accumulate_one151:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -3564,7 +3649,7 @@ accumulate_one139:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one139
+	JNE          accumulate_one151
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -3586,7 +3671,7 @@ accumulate_one139:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done138:
+accumulate_done150:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -3594,10 +3679,10 @@ accumulate_done138:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha140
+	JE   accumulate_noAlpha152
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha140:
+accumulate_noAlpha152:
 	SUBQ $0x06, R12
 	JMP  accumulate_panelRows
 
@@ -3608,7 +3693,7 @@ accumulate_panel5:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain141
+	JE    accumulate_plain153
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -3626,9 +3711,9 @@ accumulate_panel5:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready142
+	JMP          accumulate_ready154
 
-accumulate_plain141:
+accumulate_plain153:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -3640,18 +3725,18 @@ accumulate_plain141:
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
 
-accumulate_ready142:
+accumulate_ready154:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short146
+	JL   accumulate_short158
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail144
+	JL   accumulate_tail156
 
-accumulate_loop143:
+accumulate_loop155:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -3731,13 +3816,13 @@ accumulate_loop143:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop143
+	JGE          accumulate_loop155
 
-accumulate_tail144:
+accumulate_tail156:
 	ADDQ $0x04, CX
-	JE   accumulate_end145
+	JE   accumulate_end157
 
-accumulate_one147:
+accumulate_one159:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -3760,9 +3845,9 @@ accumulate_one147:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one147
+	JNE          accumulate_one159
 
-accumulate_end145:
+accumulate_end157:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3864,10 +3949,10 @@ accumulate_end145:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done148
+	JMP          accumulate_done160
 
-accumulate_short146:
-accumulate_one149:
+accumulate_short158:
+accumulate_one161:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -3890,7 +3975,7 @@ accumulate_one149:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one149
+	JNE          accumulate_one161
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -3909,17 +3994,17 @@ accumulate_one149:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done148:
+accumulate_done160:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha150
+	JE   accumulate_noAlpha162
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha150:
+accumulate_noAlpha162:
 	SUBQ $0x05, R12
 	JMP  accumulate_panelRows
 
@@ -3930,7 +4015,7 @@ accumulate_panel4:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain151
+	JE    accumulate_plain163
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -3945,9 +4030,9 @@ accumulate_panel4:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready152
+	JMP          accumulate_ready164
 
-accumulate_plain151:
+accumulate_plain163:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -3957,18 +4042,18 @@ accumulate_plain151:
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
 
-accumulate_ready152:
+accumulate_ready164:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short156
+	JL   accumulate_short168
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail154
+	JL   accumulate_tail166
 
-accumulate_loop153:
+accumulate_loop165:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4036,13 +4121,13 @@ accumulate_loop153:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop153
+	JGE          accumulate_loop165
 
-accumulate_tail154:
+accumulate_tail166:
 	ADDQ $0x04, CX
-	JE   accumulate_end155
+	JE   accumulate_end167
 
-accumulate_one157:
+accumulate_one169:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4062,9 +4147,9 @@ accumulate_one157:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one157
+	JNE          accumulate_one169
 
-accumulate_end155:
+accumulate_end167:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4143,10 +4228,10 @@ accumulate_end155:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done158
+	JMP          accumulate_done170
 
-accumulate_short156:
-accumulate_one159:
+accumulate_short168:
+accumulate_one171:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4166,7 +4251,7 @@ accumulate_one159:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one159
+	JNE          accumulate_one171
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -4182,16 +4267,16 @@ accumulate_one159:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done158:
+accumulate_done170:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha160
+	JE   accumulate_noAlpha172
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha160:
+accumulate_noAlpha172:
 	SUBQ $0x04, R12
 	JMP  accumulate_panelRows
 
@@ -4200,7 +4285,7 @@ accumulate_panel3:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain161
+	JE    accumulate_plain173
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4212,9 +4297,9 @@ accumulate_panel3:
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y4
 	VMULPS       32(DI)(R8*2), Y14, Y5
-	JMP          accumulate_ready162
+	JMP          accumulate_ready174
 
-accumulate_plain161:
+accumulate_plain173:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -4222,16 +4307,16 @@ accumulate_plain161:
 	VMOVUPS (DI)(R8*2), Y4
 	VMOVUPS 32(DI)(R8*2), Y5
 
-accumulate_ready162:
+accumulate_ready174:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short166
+	JL   accumulate_short178
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail164
+	JL   accumulate_tail176
 
-accumulate_loop163:
+accumulate_loop175:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4286,13 +4371,13 @@ accumulate_loop163:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop163
+	JGE          accumulate_loop175
 
-accumulate_tail164:
+accumulate_tail176:
 	ADDQ $0x04, CX
-	JE   accumulate_end165
+	JE   accumulate_end177
 
-accumulate_one167:
+accumulate_one179:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4308,9 +4393,9 @@ accumulate_one167:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one167
+	JNE          accumulate_one179
 
-accumulate_end165:
+accumulate_end177:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4374,10 +4459,10 @@ accumulate_end165:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done168
+	JMP          accumulate_done180
 
-accumulate_short166:
-accumulate_one169:
+accumulate_short178:
+accumulate_one181:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4393,7 +4478,7 @@ accumulate_one169:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one169
+	JNE          accumulate_one181
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -4404,15 +4489,15 @@ accumulate_one169:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done168:
+accumulate_done180:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha170
+	JE   accumulate_noAlpha182
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha170:
+accumulate_noAlpha182:
 	SUBQ $0x03, R12
 	JMP  accumulate_panelRows
 
@@ -4421,7 +4506,7 @@ accumulate_panel2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain171
+	JE    accumulate_plain183
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4430,21 +4515,21 @@ accumulate_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulate_ready172
+	JMP          accumulate_ready184
 
-accumulate_plain171:
+accumulate_plain183:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 
-accumulate_ready172:
+accumulate_ready184:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail174
+	JL   accumulate_tail186
 
-accumulate_loop173:
+accumulate_loop185:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4487,13 +4572,13 @@ accumulate_loop173:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop173
+	JGE          accumulate_loop185
 
-accumulate_tail174:
+accumulate_tail186:
 	ADDQ $0x04, CX
-	JE   accumulate_end175
+	JE   accumulate_end187
 
-accumulate_one177:
+accumulate_one189:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4506,9 +4591,9 @@ accumulate_one177:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one177
+	JNE          accumulate_one189
 
-accumulate_end175:
+accumulate_end187:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -4518,10 +4603,10 @@ accumulate_end175:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha178
+	JE      accumulate_noAlpha190
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha178:
+accumulate_noAlpha190:
 	SUBQ $0x02, R12
 	JMP  accumulate_panelRows
 
@@ -4530,25 +4615,25 @@ accumulate_panel1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain179
+	JE    accumulate_plain191
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulate_ready180
+	JMP          accumulate_ready192
 
-accumulate_plain179:
+accumulate_plain191:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-accumulate_ready180:
+accumulate_ready192:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail182
+	JL   accumulate_tail194
 
-accumulate_loop181:
+accumulate_loop193:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4579,13 +4664,13 @@ accumulate_loop181:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop181
+	JGE          accumulate_loop193
 
-accumulate_tail182:
+accumulate_tail194:
 	ADDQ $0x04, CX
-	JE   accumulate_end183
+	JE   accumulate_end195
 
-accumulate_one185:
+accumulate_one197:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4595,18 +4680,18 @@ accumulate_one185:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one185
+	JNE          accumulate_one197
 
-accumulate_end183:
+accumulate_end195:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha186
+	JE      accumulate_noAlpha198
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha186:
+accumulate_noAlpha198:
 	SUBQ $0x01, R12
 	JMP  accumulate_panelRows
 
@@ -4664,7 +4749,7 @@ accumulate_half6:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain187
+	JE    accumulate_plain199
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4679,9 +4764,9 @@ accumulate_half6:
 	VMULPS       (AX)(R8*1), Y14, Y4
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y5
-	JMP          accumulate_ready188
+	JMP          accumulate_ready200
 
-accumulate_plain187:
+accumulate_plain199:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
@@ -4689,18 +4774,18 @@ accumulate_plain187:
 	VMOVUPS (AX)(R8*1), Y4
 	VMOVUPS (AX)(R8*2), Y5
 
-accumulate_ready188:
+accumulate_ready200:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short192
+	JL   accumulate_short204
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail190
+	JL   accumulate_tail202
 
-accumulate_loop189:
+accumulate_loop201:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4760,13 +4845,13 @@ accumulate_loop189:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop189
+	JGE          accumulate_loop201
 
-accumulate_tail190:
+accumulate_tail202:
 	ADDQ $0x04, CX
-	JE   accumulate_end191
+	JE   accumulate_end203
 
-accumulate_one193:
+accumulate_one205:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4784,9 +4869,9 @@ accumulate_one193:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one193
+	JNE          accumulate_one205
 
-accumulate_end191:
+accumulate_end203:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4861,10 +4946,10 @@ accumulate_end191:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done194
+	JMP          accumulate_done206
 
-accumulate_short192:
-accumulate_one195:
+accumulate_short204:
+accumulate_one207:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4882,7 +4967,7 @@ accumulate_one195:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one195
+	JNE          accumulate_one207
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -4898,7 +4983,7 @@ accumulate_one195:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done194:
+accumulate_done206:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -4906,10 +4991,10 @@ accumulate_done194:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha196
+	JE   accumulate_noAlpha208
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha196:
+accumulate_noAlpha208:
 	SUBQ $0x06, R12
 	JMP  accumulate_halfRows
 
@@ -4920,7 +5005,7 @@ accumulate_half5:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain197
+	JE    accumulate_plain209
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4933,27 +5018,27 @@ accumulate_half5:
 	VMULPS       (AX), Y14, Y3
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y4
-	JMP          accumulate_ready198
+	JMP          accumulate_ready210
 
-accumulate_plain197:
+accumulate_plain209:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
 
-accumulate_ready198:
+accumulate_ready210:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short202
+	JL   accumulate_short214
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail200
+	JL   accumulate_tail212
 
-accumulate_loop199:
+accumulate_loop211:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5005,13 +5090,13 @@ accumulate_loop199:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop199
+	JGE          accumulate_loop211
 
-accumulate_tail200:
+accumulate_tail212:
 	ADDQ $0x04, CX
-	JE   accumulate_end201
+	JE   accumulate_end213
 
-accumulate_one203:
+accumulate_one215:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5027,9 +5112,9 @@ accumulate_one203:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one203
+	JNE          accumulate_one215
 
-accumulate_end201:
+accumulate_end213:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -5094,10 +5179,10 @@ accumulate_end201:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done204
+	JMP          accumulate_done216
 
-accumulate_short202:
-accumulate_one205:
+accumulate_short214:
+accumulate_one217:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5113,7 +5198,7 @@ accumulate_one205:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one205
+	JNE          accumulate_one217
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -5127,17 +5212,17 @@ accumulate_one205:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done204:
+accumulate_done216:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha206
+	JE   accumulate_noAlpha218
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha206:
+accumulate_noAlpha218:
 	SUBQ $0x05, R12
 	JMP  accumulate_halfRows
 
@@ -5148,7 +5233,7 @@ accumulate_half4:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain207
+	JE    accumulate_plain219
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5159,26 +5244,26 @@ accumulate_half4:
 	VMULPS       (DI)(R8*2), Y14, Y2
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y3
-	JMP          accumulate_ready208
+	JMP          accumulate_ready220
 
-accumulate_plain207:
+accumulate_plain219:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 
-accumulate_ready208:
+accumulate_ready220:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short212
+	JL   accumulate_short224
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail210
+	JL   accumulate_tail222
 
-accumulate_loop209:
+accumulate_loop221:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5222,13 +5307,13 @@ accumulate_loop209:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop209
+	JGE          accumulate_loop221
 
-accumulate_tail210:
+accumulate_tail222:
 	ADDQ $0x04, CX
-	JE   accumulate_end211
+	JE   accumulate_end223
 
-accumulate_one213:
+accumulate_one225:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5242,9 +5327,9 @@ accumulate_one213:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one213
+	JNE          accumulate_one225
 
-accumulate_end211:
+accumulate_end223:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -5295,10 +5380,10 @@ accumulate_end211:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done214
+	JMP          accumulate_done226
 
-accumulate_short212:
-accumulate_one215:
+accumulate_short224:
+accumulate_one227:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5312,7 +5397,7 @@ accumulate_one215:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one215
+	JNE          accumulate_one227
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -5324,16 +5409,16 @@ accumulate_one215:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done214:
+accumulate_done226:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha216
+	JE   accumulate_noAlpha228
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha216:
+accumulate_noAlpha228:
 	SUBQ $0x04, R12
 	JMP  accumulate_halfRows
 
@@ -5342,7 +5427,7 @@ accumulate_half3:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain217
+	JE    accumulate_plain229
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5351,23 +5436,23 @@ accumulate_half3:
 	VMULPS       (DI)(R8*1), Y14, Y1
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y2
-	JMP          accumulate_ready218
+	JMP          accumulate_ready230
 
-accumulate_plain217:
+accumulate_plain229:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 
-accumulate_ready218:
+accumulate_ready230:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short222
+	JL   accumulate_short234
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail220
+	JL   accumulate_tail232
 
-accumulate_loop219:
+accumulate_loop231:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5402,13 +5487,13 @@ accumulate_loop219:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop219
+	JGE          accumulate_loop231
 
-accumulate_tail220:
+accumulate_tail232:
 	ADDQ $0x04, CX
-	JE   accumulate_end221
+	JE   accumulate_end233
 
-accumulate_one223:
+accumulate_one235:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5419,9 +5504,9 @@ accumulate_one223:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one223
+	JNE          accumulate_one235
 
-accumulate_end221:
+accumulate_end233:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -5462,10 +5547,10 @@ accumulate_end221:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done224
+	JMP          accumulate_done236
 
-accumulate_short222:
-accumulate_one225:
+accumulate_short234:
+accumulate_one237:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5476,7 +5561,7 @@ accumulate_one225:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one225
+	JNE          accumulate_one237
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -5484,15 +5569,15 @@ accumulate_one225:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done224:
+accumulate_done236:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha226
+	JE   accumulate_noAlpha238
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha226:
+accumulate_noAlpha238:
 	SUBQ $0x03, R12
 	JMP  accumulate_halfRows
 
@@ -5501,26 +5586,26 @@ accumulate_half2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain227
+	JE    accumulate_plain239
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulate_ready228
+	JMP          accumulate_ready240
 
-accumulate_plain227:
+accumulate_plain239:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 
-accumulate_ready228:
+accumulate_ready240:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail230
+	JL   accumulate_tail242
 
-accumulate_loop229:
+accumulate_loop241:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5547,13 +5632,13 @@ accumulate_loop229:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop229
+	JGE          accumulate_loop241
 
-accumulate_tail230:
+accumulate_tail242:
 	ADDQ $0x04, CX
-	JE   accumulate_end231
+	JE   accumulate_end243
 
-accumulate_one233:
+accumulate_one245:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5562,9 +5647,9 @@ accumulate_one233:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one233
+	JNE          accumulate_one245
 
-accumulate_end231:
+accumulate_end243:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -5572,10 +5657,10 @@ accumulate_end231:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha234
+	JE      accumulate_noAlpha246
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha234:
+accumulate_noAlpha246:
 	SUBQ $0x02, R12
 	JMP  accumulate_halfRows
 
@@ -5584,23 +5669,23 @@ accumulate_half1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain235
+	JE    accumulate_plain247
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulate_ready236
+	JMP          accumulate_ready248
 
-accumulate_plain235:
+accumulate_plain247:
 	VMOVUPS (DI), Y0
 
-accumulate_ready236:
+accumulate_ready248:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail238
+	JL   accumulate_tail250
 
-accumulate_loop237:
+accumulate_loop249:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5619,30 +5704,30 @@ accumulate_loop237:
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop237
+	JGE          accumulate_loop249
 
-accumulate_tail238:
+accumulate_tail250:
 	ADDQ $0x04, CX
-	JE   accumulate_end239
+	JE   accumulate_end251
 
-accumulate_one241:
+accumulate_one253:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one241
+	JNE          accumulate_one253
 
-accumulate_end239:
+accumulate_end251:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha242
+	JE      accumulate_noAlpha254
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha242:
+accumulate_noAlpha254:
 	SUBQ $0x01, R12
 	JMP  accumulate_halfRows
 
@@ -5709,7 +5794,7 @@ accumulateMasked_panel2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain243
+	JE    accumulateMasked_plain255
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5718,21 +5803,21 @@ accumulateMasked_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulateMasked_ready244
+	JMP          accumulateMasked_ready256
 
-accumulateMasked_plain243:
+accumulateMasked_plain255:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 
-accumulateMasked_ready244:
+accumulateMasked_ready256:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail246
+	JL   accumulateMasked_tail258
 
-accumulateMasked_loop245:
+accumulateMasked_loop257:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -5749,13 +5834,13 @@ accumulateMasked_loop245:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop245
+	JGE          accumulateMasked_loop257
 
-accumulateMasked_tail246:
+accumulateMasked_tail258:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end247
+	JE   accumulateMasked_end259
 
-accumulateMasked_one249:
+accumulateMasked_one261:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -5772,9 +5857,9 @@ accumulateMasked_one249:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one249
+	JNE          accumulateMasked_one261
 
-accumulateMasked_end247:
+accumulateMasked_end259:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -5784,10 +5869,10 @@ accumulateMasked_end247:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha250
+	JE      accumulateMasked_noAlpha262
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha250:
+accumulateMasked_noAlpha262:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_panelRows
 
@@ -5796,25 +5881,25 @@ accumulateMasked_panel1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain251
+	JE    accumulateMasked_plain263
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulateMasked_ready252
+	JMP          accumulateMasked_ready264
 
-accumulateMasked_plain251:
+accumulateMasked_plain263:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-accumulateMasked_ready252:
+accumulateMasked_ready264:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail254
+	JL   accumulateMasked_tail266
 
-accumulateMasked_loop253:
+accumulateMasked_loop265:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -5826,13 +5911,13 @@ accumulateMasked_loop253:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop253
+	JGE          accumulateMasked_loop265
 
-accumulateMasked_tail254:
+accumulateMasked_tail266:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end255
+	JE   accumulateMasked_end267
 
-accumulateMasked_one257:
+accumulateMasked_one269:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -5844,18 +5929,18 @@ accumulateMasked_one257:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one257
+	JNE          accumulateMasked_one269
 
-accumulateMasked_end255:
+accumulateMasked_end267:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha258
+	JE      accumulateMasked_noAlpha270
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha258:
+accumulateMasked_noAlpha270:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_panelRows
 
@@ -5893,26 +5978,26 @@ accumulateMasked_half2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain259
+	JE    accumulateMasked_plain271
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulateMasked_ready260
+	JMP          accumulateMasked_ready272
 
-accumulateMasked_plain259:
+accumulateMasked_plain271:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 
-accumulateMasked_ready260:
+accumulateMasked_ready272:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail262
+	JL   accumulateMasked_tail274
 
-accumulateMasked_loop261:
+accumulateMasked_loop273:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -5924,13 +6009,13 @@ accumulateMasked_loop261:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop261
+	JGE          accumulateMasked_loop273
 
-accumulateMasked_tail262:
+accumulateMasked_tail274:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end263
+	JE   accumulateMasked_end275
 
-accumulateMasked_one265:
+accumulateMasked_one277:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -5942,9 +6027,9 @@ accumulateMasked_one265:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one265
+	JNE          accumulateMasked_one277
 
-accumulateMasked_end263:
+accumulateMasked_end275:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -5952,10 +6037,10 @@ accumulateMasked_end263:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha266
+	JE      accumulateMasked_noAlpha278
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha266:
+accumulateMasked_noAlpha278:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_halfRows
 
@@ -5964,23 +6049,23 @@ accumulateMasked_half1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain267
+	JE    accumulateMasked_plain279
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulateMasked_ready268
+	JMP          accumulateMasked_ready280
 
-accumulateMasked_plain267:
+accumulateMasked_plain279:
 	VMOVUPS (DI), Y0
 
-accumulateMasked_ready268:
+accumulateMasked_ready280:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail270
+	JL   accumulateMasked_tail282
 
-accumulateMasked_loop269:
+accumulateMasked_loop281:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -5989,13 +6074,13 @@ accumulateMasked_loop269:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop269
+	JGE          accumulateMasked_loop281
 
-accumulateMasked_tail270:
+accumulateMasked_tail282:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end271
+	JE   accumulateMasked_end283
 
-accumulateMasked_one273:
+accumulateMasked_one285:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -6004,17 +6089,17 @@ accumulateMasked_one273:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one273
+	JNE          accumulateMasked_one285
 
-accumulateMasked_end271:
+accumulateMasked_end283:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha274
+	JE      accumulateMasked_noAlpha286
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha274:
+accumulateMasked_noAlpha286:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_halfRows
 
@@ -11755,27 +11840,6 @@ lastRow:
 
 end:
 	VZEROUPPER
-	RET
-
-// func prefetchSIMD(x *byte, stride int, n int, d int)
-// Requires: MMX+
-TEXT ·prefetchSIMD(SB), NOSPLIT, $0-32
-	MOVQ x+0(FP), AX
-	MOVQ stride+8(FP), CX
-	MOVQ n+16(FP), DX
-	MOVQ d+24(FP), BX
-
-row:
-	XORQ SI, SI
-
-line:
-	PREFETCHT1 (AX)(SI*1)
-	ADDQ       $0x40, SI
-	CMPQ       SI, BX
-	JL         line
-	ADDQ       CX, AX
-	DECQ       DX
-	JNE        row
 	RET
 
 // func scaleSIMD(dst *float32, x *float32, n int, f float32)

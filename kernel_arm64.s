@@ -17,12 +17,6 @@ TEXT ·scoreSIMD(SB), NOSPLIT, $0-56
 	MOVD $64, R5
 	LSL $6, R6, R8
 	MOVD $0, R26
-	MOVD R7, R14
-	MOVD next+48(FP), R15
-	MOVD 0(R15), R17
-	MOVD 8(R15), R16
-	ADD R16, R17, R17
-	MOVD 24(R15), R13
 
 	// Few rows: several panels at once, so that there are enough chains.
 	CMP $1, R11
@@ -863,26 +857,49 @@ end22:
 	ADD R3, R16, R16
 	FSTPQ (F20, F21), 0(R16)
 	FSTPQ (F22, F23), 32(R16)
-	CBZ R17, asked25
-	SUBS $6, R14, R14
-	BGT asked25
-	MOVD panels+40(FP), R21
+	MOVD next+48(FP), R19
+	CBZ R19, asked27
+	MOVD 0(R19), R22
+	SUBS $6, R22, R22
+	MOVD R22, 0(R19)
+	BGT asked27
 askRow23:
-	MOVD.P 8(R13), R19
-	ADD R17, R19, R19
-	MOVD next+48(FP), R20
-	MOVD 16(R20), R20
-askLine24:
-	PRFM (R19), PLDL2KEEP
-	ADD $64, R19, R19
-	SUB $1, R20, R20
-	CBNZ R20, askLine24
-	SUB $1, R19, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R21, R14, R14
-	CMP $0, R14
+	MOVD 16(R19), R23
+	ADD R23, R19, R20
+askRun24:
+	MOVD 24(R20), R22
+	CBNZ R22, askFound25
+
+	// The next run.
+	ADD $32, R20, R20
+	ADD $32, R23, R23
+	MOVD R23, 16(R19)
+	MOVD 24(R19), R22
+	SUB R23, R22, R22
+	CBNZ R22, askRun24
+	MOVD $9223372036854775807, R22
+	MOVD R22, 0(R19)
+	B asked27
+askFound25:
+	SUB $1, R22, R22
+	MOVD R22, 24(R20)
+	MOVD 0(R20), R21
+	MOVD 8(R20), R22
+	ADD R21, R22, R22
+	MOVD R22, 0(R20)
+	MOVD 16(R20), R22
+askLine26:
+	PRFM (R21), PLDL2KEEP
+	ADD $64, R21, R21
+	SUB $1, R22, R22
+	CBNZ R22, askLine26
+	MOVD 0(R19), R22
+	MOVD 8(R19), R23
+	ADD R23, R22, R22
+	MOVD R22, 0(R19)
+	CMP $0, R22
 	BLE askRow23
-asked25:
+asked27:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD R3, R0, R0
@@ -927,8 +944,8 @@ panel5:
 	ADD R4, R22, R23
 	ADD R4, R23, R24
 	SUBS $4, R6, R15
-	BLT tail27
-loop26:
+	BLT tail29
+loop28:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -1027,11 +1044,11 @@ loop26:
 	WORD $0x4fbc1bf3 // fmla v19.4s, v31.4s, v28.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop26
-tail27:
+	BGE loop28
+tail29:
 	ADD $4, R15, R15
-	CBZ R15, end29
-one28:
+	CBZ R15, end31
+one30:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -1061,8 +1078,8 @@ one28:
 	WORD $0x4f9c13f3 // fmla v19.4s, v31.4s, v28.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one28
-end29:
+	CBNZ R15, one30
+end31:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -1078,26 +1095,49 @@ end29:
 	ADD R3, R16, R16
 	FSTPQ (F16, F17), 0(R16)
 	FSTPQ (F18, F19), 32(R16)
-	CBZ R17, asked32
-	SUBS $5, R14, R14
-	BGT asked32
-	MOVD panels+40(FP), R21
-askRow30:
-	MOVD.P 8(R13), R19
-	ADD R17, R19, R19
-	MOVD next+48(FP), R20
-	MOVD 16(R20), R20
-askLine31:
-	PRFM (R19), PLDL2KEEP
-	ADD $64, R19, R19
-	SUB $1, R20, R20
-	CBNZ R20, askLine31
-	SUB $1, R19, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R21, R14, R14
-	CMP $0, R14
-	BLE askRow30
-asked32:
+	MOVD next+48(FP), R19
+	CBZ R19, asked36
+	MOVD 0(R19), R22
+	SUBS $5, R22, R22
+	MOVD R22, 0(R19)
+	BGT asked36
+askRow32:
+	MOVD 16(R19), R23
+	ADD R23, R19, R20
+askRun33:
+	MOVD 24(R20), R22
+	CBNZ R22, askFound34
+
+	// The next run.
+	ADD $32, R20, R20
+	ADD $32, R23, R23
+	MOVD R23, 16(R19)
+	MOVD 24(R19), R22
+	SUB R23, R22, R22
+	CBNZ R22, askRun33
+	MOVD $9223372036854775807, R22
+	MOVD R22, 0(R19)
+	B asked36
+askFound34:
+	SUB $1, R22, R22
+	MOVD R22, 24(R20)
+	MOVD 0(R20), R21
+	MOVD 8(R20), R22
+	ADD R21, R22, R22
+	MOVD R22, 0(R20)
+	MOVD 16(R20), R22
+askLine35:
+	PRFM (R21), PLDL2KEEP
+	ADD $64, R21, R21
+	SUB $1, R22, R22
+	CBNZ R22, askLine35
+	MOVD 0(R19), R22
+	MOVD 8(R19), R23
+	ADD R23, R22, R22
+	MOVD R22, 0(R19)
+	CMP $0, R22
+	BLE askRow32
+asked36:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD R3, R0, R0
@@ -1135,8 +1175,8 @@ panel4:
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	SUBS $4, R6, R15
-	BLT tail34
-loop33:
+	BLT tail38
+loop37:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -1218,11 +1258,11 @@ loop33:
 	WORD $0x4fbb1bef // fmla v15.4s, v31.4s, v27.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop33
-tail34:
+	BGE loop37
+tail38:
 	ADD $4, R15, R15
-	CBZ R15, end36
-one35:
+	CBZ R15, end40
+one39:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -1247,8 +1287,8 @@ one35:
 	WORD $0x4f9b13ef // fmla v15.4s, v31.4s, v27.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one35
-end36:
+	CBNZ R15, one39
+end40:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -1261,26 +1301,49 @@ end36:
 	ADD R3, R16, R16
 	FSTPQ (F12, F13), 0(R16)
 	FSTPQ (F14, F15), 32(R16)
-	CBZ R17, asked39
-	SUBS $4, R14, R14
-	BGT asked39
-	MOVD panels+40(FP), R21
-askRow37:
-	MOVD.P 8(R13), R19
-	ADD R17, R19, R19
-	MOVD next+48(FP), R20
-	MOVD 16(R20), R20
-askLine38:
-	PRFM (R19), PLDL2KEEP
-	ADD $64, R19, R19
-	SUB $1, R20, R20
-	CBNZ R20, askLine38
-	SUB $1, R19, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R21, R14, R14
-	CMP $0, R14
-	BLE askRow37
-asked39:
+	MOVD next+48(FP), R19
+	CBZ R19, asked45
+	MOVD 0(R19), R22
+	SUBS $4, R22, R22
+	MOVD R22, 0(R19)
+	BGT asked45
+askRow41:
+	MOVD 16(R19), R23
+	ADD R23, R19, R20
+askRun42:
+	MOVD 24(R20), R22
+	CBNZ R22, askFound43
+
+	// The next run.
+	ADD $32, R20, R20
+	ADD $32, R23, R23
+	MOVD R23, 16(R19)
+	MOVD 24(R19), R22
+	SUB R23, R22, R22
+	CBNZ R22, askRun42
+	MOVD $9223372036854775807, R22
+	MOVD R22, 0(R19)
+	B asked45
+askFound43:
+	SUB $1, R22, R22
+	MOVD R22, 24(R20)
+	MOVD 0(R20), R21
+	MOVD 8(R20), R22
+	ADD R21, R22, R22
+	MOVD R22, 0(R20)
+	MOVD 16(R20), R22
+askLine44:
+	PRFM (R21), PLDL2KEEP
+	ADD $64, R21, R21
+	SUB $1, R22, R22
+	CBNZ R22, askLine44
+	MOVD 0(R19), R22
+	MOVD 8(R19), R23
+	ADD R23, R22, R22
+	MOVD R22, 0(R19)
+	CMP $0, R22
+	BLE askRow41
+asked45:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD R3, R0, R0
@@ -1311,8 +1374,8 @@ panel3:
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail41
-loop40:
+	BLT tail47
+loop46:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -1377,11 +1440,11 @@ loop40:
 	WORD $0x4fba1beb // fmla v11.4s, v31.4s, v26.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop40
-tail41:
+	BGE loop46
+tail47:
 	ADD $4, R15, R15
-	CBZ R15, end43
-one42:
+	CBZ R15, end49
+one48:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -1401,8 +1464,8 @@ one42:
 	WORD $0x4f9a13eb // fmla v11.4s, v31.4s, v26.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one42
-end43:
+	CBNZ R15, one48
+end49:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -1412,26 +1475,49 @@ end43:
 	ADD R3, R16, R16
 	FSTPQ (F8, F9), 0(R16)
 	FSTPQ (F10, F11), 32(R16)
-	CBZ R17, asked46
-	SUBS $3, R14, R14
-	BGT asked46
-	MOVD panels+40(FP), R21
-askRow44:
-	MOVD.P 8(R13), R19
-	ADD R17, R19, R19
-	MOVD next+48(FP), R20
-	MOVD 16(R20), R20
-askLine45:
-	PRFM (R19), PLDL2KEEP
-	ADD $64, R19, R19
-	SUB $1, R20, R20
-	CBNZ R20, askLine45
-	SUB $1, R19, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R21, R14, R14
-	CMP $0, R14
-	BLE askRow44
-asked46:
+	MOVD next+48(FP), R19
+	CBZ R19, asked54
+	MOVD 0(R19), R22
+	SUBS $3, R22, R22
+	MOVD R22, 0(R19)
+	BGT asked54
+askRow50:
+	MOVD 16(R19), R23
+	ADD R23, R19, R20
+askRun51:
+	MOVD 24(R20), R22
+	CBNZ R22, askFound52
+
+	// The next run.
+	ADD $32, R20, R20
+	ADD $32, R23, R23
+	MOVD R23, 16(R19)
+	MOVD 24(R19), R22
+	SUB R23, R22, R22
+	CBNZ R22, askRun51
+	MOVD $9223372036854775807, R22
+	MOVD R22, 0(R19)
+	B asked54
+askFound52:
+	SUB $1, R22, R22
+	MOVD R22, 24(R20)
+	MOVD 0(R20), R21
+	MOVD 8(R20), R22
+	ADD R21, R22, R22
+	MOVD R22, 0(R20)
+	MOVD 16(R20), R22
+askLine53:
+	PRFM (R21), PLDL2KEEP
+	ADD $64, R21, R21
+	SUB $1, R22, R22
+	CBNZ R22, askLine53
+	MOVD 0(R19), R22
+	MOVD 8(R19), R23
+	ADD R23, R22, R22
+	MOVD R22, 0(R19)
+	CMP $0, R22
+	BLE askRow50
+asked54:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD R3, R0, R0
@@ -1455,8 +1541,8 @@ panel2:
 	MOVD R1, R20
 	ADD R4, R20, R21
 	SUBS $4, R6, R15
-	BLT tail48
-loop47:
+	BLT tail56
+loop55:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -1504,11 +1590,11 @@ loop47:
 	WORD $0x4fb91be7 // fmla v7.4s, v31.4s, v25.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop47
-tail48:
+	BGE loop55
+tail56:
 	ADD $4, R15, R15
-	CBZ R15, end50
-one49:
+	CBZ R15, end58
+one57:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -1523,34 +1609,57 @@ one49:
 	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one49
-end50:
+	CBNZ R15, one57
+end58:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
 	ADD R3, R16, R16
 	FSTPQ (F4, F5), 0(R16)
 	FSTPQ (F6, F7), 32(R16)
-	CBZ R17, asked53
-	SUBS $2, R14, R14
-	BGT asked53
-	MOVD panels+40(FP), R21
-askRow51:
-	MOVD.P 8(R13), R19
-	ADD R17, R19, R19
-	MOVD next+48(FP), R20
-	MOVD 16(R20), R20
-askLine52:
-	PRFM (R19), PLDL2KEEP
-	ADD $64, R19, R19
-	SUB $1, R20, R20
-	CBNZ R20, askLine52
-	SUB $1, R19, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R21, R14, R14
-	CMP $0, R14
-	BLE askRow51
-asked53:
+	MOVD next+48(FP), R19
+	CBZ R19, asked63
+	MOVD 0(R19), R22
+	SUBS $2, R22, R22
+	MOVD R22, 0(R19)
+	BGT asked63
+askRow59:
+	MOVD 16(R19), R23
+	ADD R23, R19, R20
+askRun60:
+	MOVD 24(R20), R22
+	CBNZ R22, askFound61
+
+	// The next run.
+	ADD $32, R20, R20
+	ADD $32, R23, R23
+	MOVD R23, 16(R19)
+	MOVD 24(R19), R22
+	SUB R23, R22, R22
+	CBNZ R22, askRun60
+	MOVD $9223372036854775807, R22
+	MOVD R22, 0(R19)
+	B asked63
+askFound61:
+	SUB $1, R22, R22
+	MOVD R22, 24(R20)
+	MOVD 0(R20), R21
+	MOVD 8(R20), R22
+	ADD R21, R22, R22
+	MOVD R22, 0(R20)
+	MOVD 16(R20), R22
+askLine62:
+	PRFM (R21), PLDL2KEEP
+	ADD $64, R21, R21
+	SUB $1, R22, R22
+	CBNZ R22, askLine62
+	MOVD 0(R19), R22
+	MOVD 8(R19), R23
+	ADD R23, R22, R22
+	MOVD R22, 0(R19)
+	CMP $0, R22
+	BLE askRow59
+asked63:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD R3, R0, R0
@@ -1567,8 +1676,8 @@ panel1:
 	MOVD R2, R19
 	MOVD R1, R20
 	SUBS $4, R6, R15
-	BLT tail55
-loop54:
+	BLT tail65
+loop64:
 	FMOVQ.P 16(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -1599,11 +1708,11 @@ loop54:
 	WORD $0x4fb81be3 // fmla v3.4s, v31.4s, v24.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop54
-tail55:
+	BGE loop64
+tail65:
 	ADD $4, R15, R15
-	CBZ R15, end57
-one56:
+	CBZ R15, end67
+one66:
 	FMOVS.P 4(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -1613,31 +1722,54 @@ one56:
 	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one56
-end57:
+	CBNZ R15, one66
+end67:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
-	CBZ R17, asked60
-	SUBS $1, R14, R14
-	BGT asked60
-	MOVD panels+40(FP), R21
-askRow58:
-	MOVD.P 8(R13), R19
-	ADD R17, R19, R19
-	MOVD next+48(FP), R20
-	MOVD 16(R20), R20
-askLine59:
-	PRFM (R19), PLDL2KEEP
-	ADD $64, R19, R19
-	SUB $1, R20, R20
-	CBNZ R20, askLine59
-	SUB $1, R19, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R21, R14, R14
-	CMP $0, R14
-	BLE askRow58
-asked60:
+	MOVD next+48(FP), R19
+	CBZ R19, asked72
+	MOVD 0(R19), R22
+	SUBS $1, R22, R22
+	MOVD R22, 0(R19)
+	BGT asked72
+askRow68:
+	MOVD 16(R19), R23
+	ADD R23, R19, R20
+askRun69:
+	MOVD 24(R20), R22
+	CBNZ R22, askFound70
+
+	// The next run.
+	ADD $32, R20, R20
+	ADD $32, R23, R23
+	MOVD R23, 16(R19)
+	MOVD 24(R19), R22
+	SUB R23, R22, R22
+	CBNZ R22, askRun69
+	MOVD $9223372036854775807, R22
+	MOVD R22, 0(R19)
+	B asked72
+askFound70:
+	SUB $1, R22, R22
+	MOVD R22, 24(R20)
+	MOVD 0(R20), R21
+	MOVD 8(R20), R22
+	ADD R21, R22, R22
+	MOVD R22, 0(R20)
+	MOVD 16(R20), R22
+askLine71:
+	PRFM (R21), PLDL2KEEP
+	ADD $64, R21, R21
+	SUB $1, R22, R22
+	CBNZ R22, askLine71
+	MOVD 0(R19), R22
+	MOVD 8(R19), R23
+	ADD R23, R22, R22
+	MOVD R22, 0(R19)
+	CMP $0, R22
+	BLE askRow68
+asked72:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	SUB $1, R12, R12
@@ -1701,8 +1833,8 @@ half6:
 	ADD R4, R23, R24
 	ADD R4, R24, R25
 	SUBS $4, R6, R15
-	BLT tail62
-loop61:
+	BLT tail74
+loop73:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -1766,11 +1898,11 @@ loop61:
 	WORD $0x4fbd1beb // fmla v11.4s, v31.4s, v29.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop61
-tail62:
+	BGE loop73
+tail74:
 	ADD $4, R15, R15
-	CBZ R15, end64
-one63:
+	CBZ R15, end76
+one75:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -1792,8 +1924,8 @@ one63:
 	WORD $0x4f9d13eb // fmla v11.4s, v31.4s, v29.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one63
-end64:
+	CBNZ R15, one75
+end76:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -1840,8 +1972,8 @@ half5:
 	ADD R4, R22, R23
 	ADD R4, R23, R24
 	SUBS $4, R6, R15
-	BLT tail66
-loop65:
+	BLT tail78
+loop77:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -1896,11 +2028,11 @@ loop65:
 	WORD $0x4fbc1be9 // fmla v9.4s, v31.4s, v28.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop65
-tail66:
+	BGE loop77
+tail78:
 	ADD $4, R15, R15
-	CBZ R15, end68
-one67:
+	CBZ R15, end80
+one79:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -1919,8 +2051,8 @@ one67:
 	WORD $0x4f9c13e9 // fmla v9.4s, v31.4s, v28.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one67
-end68:
+	CBNZ R15, one79
+end80:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -1960,8 +2092,8 @@ half4:
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	SUBS $4, R6, R15
-	BLT tail70
-loop69:
+	BLT tail82
+loop81:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -2007,11 +2139,11 @@ loop69:
 	WORD $0x4fbb1be7 // fmla v7.4s, v31.4s, v27.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop69
-tail70:
+	BGE loop81
+tail82:
 	ADD $4, R15, R15
-	CBZ R15, end72
-one71:
+	CBZ R15, end84
+one83:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -2027,8 +2159,8 @@ one71:
 	WORD $0x4f9b13e7 // fmla v7.4s, v31.4s, v27.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one71
-end72:
+	CBNZ R15, one83
+end84:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -2061,8 +2193,8 @@ half3:
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail74
-loop73:
+	BLT tail86
+loop85:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -2099,11 +2231,11 @@ loop73:
 	WORD $0x4fba1be5 // fmla v5.4s, v31.4s, v26.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop73
-tail74:
+	BGE loop85
+tail86:
 	ADD $4, R15, R15
-	CBZ R15, end76
-one75:
+	CBZ R15, end88
+one87:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -2116,8 +2248,8 @@ one75:
 	WORD $0x4f9a13e5 // fmla v5.4s, v31.4s, v26.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one75
-end76:
+	CBNZ R15, one87
+end88:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -2143,8 +2275,8 @@ half2:
 	MOVD R1, R20
 	ADD R4, R20, R21
 	SUBS $4, R6, R15
-	BLT tail78
-loop77:
+	BLT tail90
+loop89:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -2172,11 +2304,11 @@ loop77:
 	WORD $0x4fb91be3 // fmla v3.4s, v31.4s, v25.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop77
-tail78:
+	BGE loop89
+tail90:
 	ADD $4, R15, R15
-	CBZ R15, end80
-one79:
+	CBZ R15, end92
+one91:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -2186,8 +2318,8 @@ one79:
 	WORD $0x4f9913e3 // fmla v3.4s, v31.4s, v25.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one79
-end80:
+	CBNZ R15, one91
+end92:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -2206,8 +2338,8 @@ half1:
 	MOVD R2, R19
 	MOVD R1, R20
 	SUBS $4, R6, R15
-	BLT tail82
-loop81:
+	BLT tail94
+loop93:
 	FMOVQ.P 16(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -2226,19 +2358,19 @@ loop81:
 	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop81
-tail82:
+	BGE loop93
+tail94:
 	ADD $4, R15, R15
-	CBZ R15, end84
-one83:
+	CBZ R15, end96
+one95:
 	FMOVS.P 4(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
 	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one83
-end84:
+	CBNZ R15, one95
+end96:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R0, R0
@@ -2281,8 +2413,8 @@ TEXT ·accumulateSIMD(SB), NOSPLIT, $0-64
 
 	// Few rows: several panels at once, so that there are enough chains.
 	CMP $1, R11
-	BNE next85
-group86:
+	BNE next97
+group98:
 	CMP $4, R7
 	BLT panel
 	MOVD R9, R0
@@ -2300,7 +2432,7 @@ group86:
 	FLDPQ 160(R16), (F10, F11)
 	FLDPQ 192(R16), (F12, F13)
 	FLDPQ 224(R16), (F14, F15)
-	CBZ R13, plain87
+	CBZ R13, plain99
 
 	// o·alpha
 	MOVD R13, R16
@@ -2321,15 +2453,15 @@ group86:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-plain87:
+plain99:
 	MOVD R2, R19
 	ADD R8, R19, R20
 	ADD R8, R20, R21
 	ADD R8, R21, R22
 	MOVD R1, R23
 	SUBS $4, R6, R15
-	BLT tail89
-loop88:
+	BLT tail101
+loop100:
 	FMOVQ.P 16(R23), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -2444,11 +2576,11 @@ loop88:
 	WORD $0x4fb81bef // fmla v15.4s, v31.4s, v24.s[3]
 	ADD R5, R22, R22
 	SUBS $4, R15, R15
-	BGE loop88
-tail89:
+	BGE loop100
+tail101:
 	ADD $4, R15, R15
-	CBZ R15, end91
-one90:
+	CBZ R15, end103
+one102:
 	FMOVS.P 4(R23), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -2479,8 +2611,8 @@ one90:
 	WORD $0x4f9813ef // fmla v15.4s, v31.4s, v24.s[0]
 	ADD R5, R22, R22
 	SUB $1, R15, R15
-	CBNZ R15, one90
-end91:
+	CBNZ R15, one102
+end103:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -2496,11 +2628,11 @@ end91:
 	ADD R8, R2, R2
 	ADD R8, R2, R2
 	SUB $4, R7, R7
-	B group86
-next85:
+	B group98
+next97:
 	CMP $2, R11
-	BNE next92
-group93:
+	BNE next104
+group105:
 	CMP $2, R7
 	BLT panel
 	MOVD R9, R0
@@ -2519,7 +2651,7 @@ group93:
 	FLDPQ 32(R16), (F10, F11)
 	FLDPQ 64(R16), (F12, F13)
 	FLDPQ 96(R16), (F14, F15)
-	CBZ R13, plain94
+	CBZ R13, plain106
 
 	// o·alpha
 	MOVD R13, R16
@@ -2541,14 +2673,14 @@ group93:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-plain94:
+plain106:
 	MOVD R2, R19
 	ADD R8, R19, R20
 	MOVD R1, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail96
-loop95:
+	BLT tail108
+loop107:
 	FMOVQ.P 16(R21), F24
 	FMOVQ.P 16(R22), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -2640,11 +2772,11 @@ loop95:
 	WORD $0x4fb91bef // fmla v15.4s, v31.4s, v25.s[3]
 	ADD R5, R20, R20
 	SUBS $4, R15, R15
-	BGE loop95
-tail96:
+	BGE loop107
+tail108:
 	ADD $4, R15, R15
-	CBZ R15, end98
-one97:
+	CBZ R15, end110
+one109:
 	FMOVS.P 4(R21), F24
 	FMOVS.P 4(R22), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -2670,8 +2802,8 @@ one97:
 	WORD $0x4f9913ef // fmla v15.4s, v31.4s, v25.s[0]
 	ADD R5, R20, R20
 	SUB $1, R15, R15
-	CBNZ R15, one97
-end98:
+	CBNZ R15, one109
+end110:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -2686,11 +2818,11 @@ end98:
 	ADD R8, R2, R2
 	ADD R8, R2, R2
 	SUB $2, R7, R7
-	B group93
-next92:
+	B group105
+next104:
 	CMP $3, R11
-	BNE next99
-group100:
+	BNE next111
+group112:
 	CMP $2, R7
 	BLT panel
 	MOVD R9, R0
@@ -2714,7 +2846,7 @@ group100:
 	FLDPQ 32(R16), (F18, F19)
 	FLDPQ 64(R16), (F20, F21)
 	FLDPQ 96(R16), (F22, F23)
-	CBZ R13, plain101
+	CBZ R13, plain113
 
 	// o·alpha
 	MOVD R13, R16
@@ -2745,15 +2877,15 @@ group100:
 	WORD $0x6e3edeb5 // fmul v21.4s, v21.4s, v30.4s
 	WORD $0x6e3eded6 // fmul v22.4s, v22.4s, v30.4s
 	WORD $0x6e3edef7 // fmul v23.4s, v23.4s, v30.4s
-plain101:
+plain113:
 	MOVD R2, R19
 	ADD R8, R19, R20
 	MOVD R1, R21
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	SUBS $4, R6, R15
-	BLT tail103
-loop102:
+	BLT tail115
+loop114:
 	FMOVQ.P 16(R21), F24
 	FMOVQ.P 16(R22), F25
 	FMOVQ.P 16(R23), F26
@@ -2878,11 +3010,11 @@ loop102:
 	WORD $0x4fba1bf7 // fmla v23.4s, v31.4s, v26.s[3]
 	ADD R5, R20, R20
 	SUBS $4, R15, R15
-	BGE loop102
-tail103:
+	BGE loop114
+tail115:
 	ADD $4, R15, R15
-	CBZ R15, end105
-one104:
+	CBZ R15, end117
+one116:
 	FMOVS.P 4(R21), F24
 	FMOVS.P 4(R22), F25
 	FMOVS.P 4(R23), F26
@@ -2917,8 +3049,8 @@ one104:
 	WORD $0x4f9a13f7 // fmla v23.4s, v31.4s, v26.s[0]
 	ADD R5, R20, R20
 	SUB $1, R15, R15
-	CBNZ R15, one104
-end105:
+	CBNZ R15, one116
+end117:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -2938,8 +3070,8 @@ end105:
 	ADD R8, R2, R2
 	ADD R8, R2, R2
 	SUB $2, R7, R7
-	B group100
-next99:
+	B group112
+next111:
 panel:
 	CBZ R7, panelEnd
 	MOVD R9, R0
@@ -2987,7 +3119,7 @@ panel6:
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F20, F21)
 	FLDPQ 32(R16), (F22, F23)
-	CBZ R13, plain106
+	CBZ R13, plain118
 
 	// o·alpha
 	MOVD R13, R16
@@ -3021,7 +3153,7 @@ panel6:
 	WORD $0x6e3edeb5 // fmul v21.4s, v21.4s, v30.4s
 	WORD $0x6e3eded6 // fmul v22.4s, v22.4s, v30.4s
 	WORD $0x6e3edef7 // fmul v23.4s, v23.4s, v30.4s
-plain106:
+plain118:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
@@ -3030,8 +3162,8 @@ plain106:
 	ADD R4, R23, R24
 	ADD R4, R24, R25
 	SUBS $4, R6, R15
-	BLT tail108
-loop107:
+	BLT tail120
+loop119:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -3147,11 +3279,11 @@ loop107:
 	WORD $0x4fbd1bf7 // fmla v23.4s, v31.4s, v29.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop107
-tail108:
+	BGE loop119
+tail120:
 	ADD $4, R15, R15
-	CBZ R15, end110
-one109:
+	CBZ R15, end122
+one121:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -3186,8 +3318,8 @@ one109:
 	WORD $0x4f9d13f7 // fmla v23.4s, v31.4s, v29.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one109
-end110:
+	CBNZ R15, one121
+end122:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -3241,7 +3373,7 @@ panel5:
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F16, F17)
 	FLDPQ 32(R16), (F18, F19)
-	CBZ R13, plain111
+	CBZ R13, plain123
 
 	// o·alpha
 	MOVD R13, R16
@@ -3270,7 +3402,7 @@ panel5:
 	WORD $0x6e3ede31 // fmul v17.4s, v17.4s, v30.4s
 	WORD $0x6e3ede52 // fmul v18.4s, v18.4s, v30.4s
 	WORD $0x6e3ede73 // fmul v19.4s, v19.4s, v30.4s
-plain111:
+plain123:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
@@ -3278,8 +3410,8 @@ plain111:
 	ADD R4, R22, R23
 	ADD R4, R23, R24
 	SUBS $4, R6, R15
-	BLT tail113
-loop112:
+	BLT tail125
+loop124:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -3378,11 +3510,11 @@ loop112:
 	WORD $0x4fbc1bf3 // fmla v19.4s, v31.4s, v28.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop112
-tail113:
+	BGE loop124
+tail125:
 	ADD $4, R15, R15
-	CBZ R15, end115
-one114:
+	CBZ R15, end127
+one126:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -3412,8 +3544,8 @@ one114:
 	WORD $0x4f9c13f3 // fmla v19.4s, v31.4s, v28.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one114
-end115:
+	CBNZ R15, one126
+end127:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -3459,7 +3591,7 @@ panel4:
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F12, F13)
 	FLDPQ 32(R16), (F14, F15)
-	CBZ R13, plain116
+	CBZ R13, plain128
 
 	// o·alpha
 	MOVD R13, R16
@@ -3483,15 +3615,15 @@ panel4:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-plain116:
+plain128:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	SUBS $4, R6, R15
-	BLT tail118
-loop117:
+	BLT tail130
+loop129:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -3573,11 +3705,11 @@ loop117:
 	WORD $0x4fbb1bef // fmla v15.4s, v31.4s, v27.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop117
-tail118:
+	BGE loop129
+tail130:
 	ADD $4, R15, R15
-	CBZ R15, end120
-one119:
+	CBZ R15, end132
+one131:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -3602,8 +3734,8 @@ one119:
 	WORD $0x4f9b13ef // fmla v15.4s, v31.4s, v27.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one119
-end120:
+	CBNZ R15, one131
+end132:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -3641,7 +3773,7 @@ panel3:
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F8, F9)
 	FLDPQ 32(R16), (F10, F11)
-	CBZ R13, plain121
+	CBZ R13, plain133
 
 	// o·alpha
 	MOVD R13, R16
@@ -3660,14 +3792,14 @@ panel3:
 	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
 	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
 	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
-plain121:
+plain133:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail123
-loop122:
+	BLT tail135
+loop134:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -3732,11 +3864,11 @@ loop122:
 	WORD $0x4fba1beb // fmla v11.4s, v31.4s, v26.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop122
-tail123:
+	BGE loop134
+tail135:
 	ADD $4, R15, R15
-	CBZ R15, end125
-one124:
+	CBZ R15, end137
+one136:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -3756,8 +3888,8 @@ one124:
 	WORD $0x4f9a13eb // fmla v11.4s, v31.4s, v26.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one124
-end125:
+	CBNZ R15, one136
+end137:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -3787,7 +3919,7 @@ panel2:
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7)
-	CBZ R13, plain126
+	CBZ R13, plain138
 
 	// o·alpha
 	MOVD R13, R16
@@ -3801,13 +3933,13 @@ panel2:
 	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
 	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
 	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-plain126:
+plain138:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	SUBS $4, R6, R15
-	BLT tail128
-loop127:
+	BLT tail140
+loop139:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -3855,11 +3987,11 @@ loop127:
 	WORD $0x4fb91be7 // fmla v7.4s, v31.4s, v25.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop127
-tail128:
+	BGE loop139
+tail140:
 	ADD $4, R15, R15
-	CBZ R15, end130
-one129:
+	CBZ R15, end142
+one141:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -3874,8 +4006,8 @@ one129:
 	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one129
-end130:
+	CBNZ R15, one141
+end142:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -3897,7 +4029,7 @@ panel1:
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	CBZ R13, plain131
+	CBZ R13, plain143
 
 	// o·alpha
 	MOVD R13, R16
@@ -3906,12 +4038,12 @@ panel1:
 	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
 	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
 	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-plain131:
+plain143:
 	MOVD R2, R19
 	MOVD R1, R20
 	SUBS $4, R6, R15
-	BLT tail133
-loop132:
+	BLT tail145
+loop144:
 	FMOVQ.P 16(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -3942,11 +4074,11 @@ loop132:
 	WORD $0x4fb81be3 // fmla v3.4s, v31.4s, v24.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop132
-tail133:
+	BGE loop144
+tail145:
 	ADD $4, R15, R15
-	CBZ R15, end135
-one134:
+	CBZ R15, end147
+one146:
 	FMOVS.P 4(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -3956,8 +4088,8 @@ one134:
 	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one134
-end135:
+	CBNZ R15, one146
+end147:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -4020,7 +4152,7 @@ half6:
 	FLDPQ 0(R16), (F8, F9)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F10, F11)
-	CBZ R13, plain136
+	CBZ R13, plain148
 
 	// o·alpha
 	MOVD R13, R16
@@ -4042,7 +4174,7 @@ half6:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
 	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
-plain136:
+plain148:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
@@ -4051,8 +4183,8 @@ plain136:
 	ADD R4, R23, R24
 	ADD R4, R24, R25
 	SUBS $4, R6, R15
-	BLT tail138
-loop137:
+	BLT tail150
+loop149:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -4116,11 +4248,11 @@ loop137:
 	WORD $0x4fbd1beb // fmla v11.4s, v31.4s, v29.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop137
-tail138:
+	BGE loop149
+tail150:
 	ADD $4, R15, R15
-	CBZ R15, end140
-one139:
+	CBZ R15, end152
+one151:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -4142,8 +4274,8 @@ one139:
 	WORD $0x4f9d13eb // fmla v11.4s, v31.4s, v29.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one139
-end140:
+	CBNZ R15, one151
+end152:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -4186,7 +4318,7 @@ half5:
 	FLDPQ 0(R16), (F6, F7)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F8, F9)
-	CBZ R13, plain141
+	CBZ R13, plain153
 
 	// o·alpha
 	MOVD R13, R16
@@ -4205,7 +4337,7 @@ half5:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
 	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
-plain141:
+plain153:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
@@ -4213,8 +4345,8 @@ plain141:
 	ADD R4, R22, R23
 	ADD R4, R23, R24
 	SUBS $4, R6, R15
-	BLT tail143
-loop142:
+	BLT tail155
+loop154:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -4269,11 +4401,11 @@ loop142:
 	WORD $0x4fbc1be9 // fmla v9.4s, v31.4s, v28.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop142
-tail143:
+	BGE loop154
+tail155:
 	ADD $4, R15, R15
-	CBZ R15, end145
-one144:
+	CBZ R15, end157
+one156:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -4292,8 +4424,8 @@ one144:
 	WORD $0x4f9c13e9 // fmla v9.4s, v31.4s, v28.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one144
-end145:
+	CBNZ R15, one156
+end157:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -4330,7 +4462,7 @@ half4:
 	FLDPQ 0(R16), (F4, F5)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F6, F7)
-	CBZ R13, plain146
+	CBZ R13, plain158
 
 	// o·alpha
 	MOVD R13, R16
@@ -4346,15 +4478,15 @@ half4:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
 	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-plain146:
+plain158:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	SUBS $4, R6, R15
-	BLT tail148
-loop147:
+	BLT tail160
+loop159:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -4400,11 +4532,11 @@ loop147:
 	WORD $0x4fbb1be7 // fmla v7.4s, v31.4s, v27.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop147
-tail148:
+	BGE loop159
+tail160:
 	ADD $4, R15, R15
-	CBZ R15, end150
-one149:
+	CBZ R15, end162
+one161:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -4420,8 +4552,8 @@ one149:
 	WORD $0x4f9b13e7 // fmla v7.4s, v31.4s, v27.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one149
-end150:
+	CBNZ R15, one161
+end162:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -4452,7 +4584,7 @@ half3:
 	FLDPQ 0(R16), (F2, F3)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F4, F5)
-	CBZ R13, plain151
+	CBZ R13, plain163
 
 	// o·alpha
 	MOVD R13, R16
@@ -4465,14 +4597,14 @@ half3:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
 	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-plain151:
+plain163:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail153
-loop152:
+	BLT tail165
+loop164:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -4509,11 +4641,11 @@ loop152:
 	WORD $0x4fba1be5 // fmla v5.4s, v31.4s, v26.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop152
-tail153:
+	BGE loop164
+tail165:
 	ADD $4, R15, R15
-	CBZ R15, end155
-one154:
+	CBZ R15, end167
+one166:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -4526,8 +4658,8 @@ one154:
 	WORD $0x4f9a13e5 // fmla v5.4s, v31.4s, v26.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one154
-end155:
+	CBNZ R15, one166
+end167:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -4552,7 +4684,7 @@ half2:
 	FLDPQ 0(R16), (F0, F1)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F2, F3)
-	CBZ R13, plain156
+	CBZ R13, plain168
 
 	// o·alpha
 	MOVD R13, R16
@@ -4562,13 +4694,13 @@ half2:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
 	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-plain156:
+plain168:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	SUBS $4, R6, R15
-	BLT tail158
-loop157:
+	BLT tail170
+loop169:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -4596,11 +4728,11 @@ loop157:
 	WORD $0x4fb91be3 // fmla v3.4s, v31.4s, v25.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop157
-tail158:
+	BGE loop169
+tail170:
 	ADD $4, R15, R15
-	CBZ R15, end160
-one159:
+	CBZ R15, end172
+one171:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -4610,8 +4742,8 @@ one159:
 	WORD $0x4f9913e3 // fmla v3.4s, v31.4s, v25.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one159
-end160:
+	CBNZ R15, one171
+end172:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -4630,19 +4762,19 @@ half1:
 	// 1 rows × 8 columns.
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
-	CBZ R13, plain161
+	CBZ R13, plain173
 
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
 	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-plain161:
+plain173:
 	MOVD R2, R19
 	MOVD R1, R20
 	SUBS $4, R6, R15
-	BLT tail163
-loop162:
+	BLT tail175
+loop174:
 	FMOVQ.P 16(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -4661,19 +4793,19 @@ loop162:
 	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop162
-tail163:
+	BGE loop174
+tail175:
 	ADD $4, R15, R15
-	CBZ R15, end165
-one164:
+	CBZ R15, end177
+one176:
 	FMOVS.P 4(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
 	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one164
-end165:
+	CBNZ R15, one176
+end177:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R0, R0
@@ -4768,14 +4900,14 @@ panel4:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-plain166:
+plain178:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	MOVD R6, R15
-one167:
+one179:
 	VLD1 (R19), [V22.S4, V23.S4, V24.S4, V25.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
@@ -4819,7 +4951,7 @@ one167:
 	VFMLA V16.S4, V20.S4, V14.S4
 	VFMLA V16.S4, V21.S4, V15.S4
 	SUB $1, R15, R15
-	CBNZ R15, one167
+	CBNZ R15, one179
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -4865,12 +4997,12 @@ panel2:
 	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
 	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
 	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-plain168:
+plain180:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	MOVD R6, R15
-one169:
+one181:
 	VLD1 (R19), [V22.S4, V23.S4, V24.S4, V25.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
@@ -4894,7 +5026,7 @@ one169:
 	VFMLA V16.S4, V20.S4, V6.S4
 	VFMLA V16.S4, V21.S4, V7.S4
 	SUB $1, R15, R15
-	CBNZ R15, one169
+	CBNZ R15, one181
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -4922,11 +5054,11 @@ panel1:
 	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
 	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
 	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-plain170:
+plain182:
 	MOVD R2, R19
 	MOVD R1, R20
 	MOVD R6, R15
-one171:
+one183:
 	VLD1 (R19), [V22.S4, V23.S4, V24.S4, V25.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
@@ -4940,7 +5072,7 @@ one171:
 	VFMLA V16.S4, V20.S4, V2.S4
 	VFMLA V16.S4, V21.S4, V3.S4
 	SUB $1, R15, R15
-	CBNZ R15, one171
+	CBNZ R15, one183
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -5000,14 +5132,14 @@ half4:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
 	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-plain172:
+plain184:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	MOVD R6, R15
-one173:
+one185:
 	VLD1 (R19), [V22.S4, V23.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
@@ -5035,7 +5167,7 @@ one173:
 	VFMLA V16.S4, V18.S4, V6.S4
 	VFMLA V16.S4, V19.S4, V7.S4
 	SUB $1, R15, R15
-	CBNZ R15, one173
+	CBNZ R15, one185
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -5071,12 +5203,12 @@ half2:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
 	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-plain174:
+plain186:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	MOVD R6, R15
-one175:
+one187:
 	VLD1 (R19), [V22.S4, V23.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
@@ -5092,7 +5224,7 @@ one175:
 	VFMLA V16.S4, V18.S4, V2.S4
 	VFMLA V16.S4, V19.S4, V3.S4
 	SUB $1, R15, R15
-	CBNZ R15, one175
+	CBNZ R15, one187
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -5115,11 +5247,11 @@ half1:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
 	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-plain176:
+plain188:
 	MOVD R2, R19
 	MOVD R1, R20
 	MOVD R6, R15
-one177:
+one189:
 	VLD1 (R19), [V22.S4, V23.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
@@ -5129,7 +5261,7 @@ one177:
 	VFMLA V16.S4, V18.S4, V0.S4
 	VFMLA V16.S4, V19.S4, V1.S4
 	SUB $1, R15, R15
-	CBNZ R15, one177
+	CBNZ R15, one189
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R0, R0
@@ -5203,8 +5335,8 @@ keys16for4:
 	ADD R14, R16, R17
 	ADD R14, R17, R25
 	SUBS $4, R4, R12
-	BLT tail179
-loop178:
+	BLT tail191
+loop190:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R16), F17
 	FMOVQ.P 16(R17), F18
@@ -5322,11 +5454,11 @@ loop178:
 	WORD $0x4fb21beb // fmla v11.4s, v31.4s, v18.s[3]
 	WORD $0x4fb31bef // fmla v15.4s, v31.4s, v19.s[3]
 	SUBS $4, R12, R12
-	BGE loop178
-tail179:
+	BGE loop190
+tail191:
 	ADD $4, R12, R12
-	CBZ R12, end181
-one180:
+	CBZ R12, end193
+one192:
 	FMOVS.P 4(R15), F16
 	FMOVS.P 4(R16), F17
 	FMOVS.P 4(R17), F18
@@ -5376,8 +5508,8 @@ one180:
 	WORD $0x4f92138b // fmla v11.4s, v28.4s, v18.s[0]
 	WORD $0x4f93138f // fmla v15.4s, v28.4s, v19.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one180
-end181:
+	CBNZ R12, one192
+end193:
 	MOVD R11, R13
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R13)
 	ADD $256, R13, R13
@@ -5415,8 +5547,8 @@ keys4for4:
 	ADD R14, R16, R17
 	ADD R14, R17, R25
 	SUBS $4, R4, R12
-	BLT tail183
-loop182:
+	BLT tail195
+loop194:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R16), F17
 	FMOVQ.P 16(R17), F18
@@ -5450,11 +5582,11 @@ loop182:
 	WORD $0x4fb21be2 // fmla v2.4s, v31.4s, v18.s[3]
 	WORD $0x4fb31be3 // fmla v3.4s, v31.4s, v19.s[3]
 	SUBS $4, R12, R12
-	BGE loop182
-tail183:
+	BGE loop194
+tail195:
 	ADD $4, R12, R12
-	CBZ R12, end185
-one184:
+	CBZ R12, end197
+one196:
 	FMOVS.P 4(R15), F16
 	FMOVS.P 4(R16), F17
 	FMOVS.P 4(R17), F18
@@ -5468,56 +5600,56 @@ one184:
 	WORD $0x4f921382 // fmla v2.4s, v28.4s, v18.s[0]
 	WORD $0x4f931383 // fmla v3.4s, v28.4s, v19.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one184
-end185:
+	CBNZ R12, one196
+end197:
 	ADD $0, R11, R13
 	VST1.P V0.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored186
+	BLE stored198
 	VST1.P V0.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored186
+	BLE stored198
 	VST1.P V0.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored186
+	BLE stored198
 	VST1.P V0.S[3], 4(R13)
-stored186:
+stored198:
 	ADD $256, R11, R13
 	VST1.P V1.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored187
+	BLE stored199
 	VST1.P V1.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored187
+	BLE stored199
 	VST1.P V1.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored187
+	BLE stored199
 	VST1.P V1.S[3], 4(R13)
-stored187:
+stored199:
 	ADD $512, R11, R13
 	VST1.P V2.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored188
+	BLE stored200
 	VST1.P V2.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored188
+	BLE stored200
 	VST1.P V2.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored188
+	BLE stored200
 	VST1.P V2.S[3], 4(R13)
-stored188:
+stored200:
 	ADD $768, R11, R13
 	VST1.P V3.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored189
+	BLE stored201
 	VST1.P V3.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored189
+	BLE stored201
 	VST1.P V3.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored189
+	BLE stored201
 	VST1.P V3.S[3], 4(R13)
-stored189:
+stored201:
 	ADD R5<<2, R10, R10
 	ADD $16, R11, R11
 	SUB $4, R9, R9
@@ -5559,8 +5691,8 @@ keys16for3:
 	ADD R14, R15, R16
 	ADD R14, R16, R17
 	SUBS $4, R4, R12
-	BLT tail191
-loop190:
+	BLT tail203
+loop202:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R16), F17
 	FMOVQ.P 16(R17), F18
@@ -5661,11 +5793,11 @@ loop190:
 	WORD $0x4fb11be7 // fmla v7.4s, v31.4s, v17.s[3]
 	WORD $0x4fb21beb // fmla v11.4s, v31.4s, v18.s[3]
 	SUBS $4, R12, R12
-	BGE loop190
-tail191:
+	BGE loop202
+tail203:
 	ADD $4, R12, R12
-	CBZ R12, end193
-one192:
+	CBZ R12, end205
+one204:
 	FMOVS.P 4(R15), F16
 	FMOVS.P 4(R16), F17
 	FMOVS.P 4(R17), F18
@@ -5710,8 +5842,8 @@ one192:
 	WORD $0x4f911387 // fmla v7.4s, v28.4s, v17.s[0]
 	WORD $0x4f92138b // fmla v11.4s, v28.4s, v18.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one192
-end193:
+	CBNZ R12, one204
+end205:
 	MOVD R11, R13
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R13)
 	ADD $256, R13, R13
@@ -5745,8 +5877,8 @@ keys4for3:
 	ADD R14, R15, R16
 	ADD R14, R16, R17
 	SUBS $4, R4, R12
-	BLT tail195
-loop194:
+	BLT tail207
+loop206:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R16), F17
 	FMOVQ.P 16(R17), F18
@@ -5775,11 +5907,11 @@ loop194:
 	WORD $0x4fb11be1 // fmla v1.4s, v31.4s, v17.s[3]
 	WORD $0x4fb21be2 // fmla v2.4s, v31.4s, v18.s[3]
 	SUBS $4, R12, R12
-	BGE loop194
-tail195:
+	BGE loop206
+tail207:
 	ADD $4, R12, R12
-	CBZ R12, end197
-one196:
+	CBZ R12, end209
+one208:
 	FMOVS.P 4(R15), F16
 	FMOVS.P 4(R16), F17
 	FMOVS.P 4(R17), F18
@@ -5791,44 +5923,44 @@ one196:
 	WORD $0x4f911381 // fmla v1.4s, v28.4s, v17.s[0]
 	WORD $0x4f921382 // fmla v2.4s, v28.4s, v18.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one196
-end197:
+	CBNZ R12, one208
+end209:
 	ADD $0, R11, R13
 	VST1.P V0.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored198
+	BLE stored210
 	VST1.P V0.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored198
+	BLE stored210
 	VST1.P V0.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored198
+	BLE stored210
 	VST1.P V0.S[3], 4(R13)
-stored198:
+stored210:
 	ADD $256, R11, R13
 	VST1.P V1.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored199
+	BLE stored211
 	VST1.P V1.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored199
+	BLE stored211
 	VST1.P V1.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored199
+	BLE stored211
 	VST1.P V1.S[3], 4(R13)
-stored199:
+stored211:
 	ADD $512, R11, R13
 	VST1.P V2.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored200
+	BLE stored212
 	VST1.P V2.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored200
+	BLE stored212
 	VST1.P V2.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored200
+	BLE stored212
 	VST1.P V2.S[3], 4(R13)
-stored200:
+stored212:
 	ADD R5<<2, R10, R10
 	ADD $16, R11, R11
 	SUB $4, R9, R9
@@ -5864,8 +5996,8 @@ keys16for2:
 	MOVD R1, R15
 	ADD R14, R15, R16
 	SUBS $4, R4, R12
-	BLT tail202
-loop201:
+	BLT tail214
+loop213:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R16), F17
 	WORD $0x3ce56a75 // ldr q21, [x19, x5]
@@ -5949,11 +6081,11 @@ loop201:
 	WORD $0x4fb01be3 // fmla v3.4s, v31.4s, v16.s[3]
 	WORD $0x4fb11be7 // fmla v7.4s, v31.4s, v17.s[3]
 	SUBS $4, R12, R12
-	BGE loop201
-tail202:
+	BGE loop213
+tail214:
 	ADD $4, R12, R12
-	CBZ R12, end204
-one203:
+	CBZ R12, end216
+one215:
 	FMOVS.P 4(R15), F16
 	FMOVS.P 4(R16), F17
 	ADD R5, R19, R13
@@ -5993,8 +6125,8 @@ one203:
 	WORD $0x4f901383 // fmla v3.4s, v28.4s, v16.s[0]
 	WORD $0x4f911387 // fmla v7.4s, v28.4s, v17.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one203
-end204:
+	CBNZ R12, one215
+end216:
 	MOVD R11, R13
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R13)
 	ADD $256, R13, R13
@@ -6024,8 +6156,8 @@ keys4for2:
 	MOVD R1, R15
 	ADD R14, R15, R16
 	SUBS $4, R4, R12
-	BLT tail206
-loop205:
+	BLT tail218
+loop217:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R16), F17
 	FMOVQ.P 16(R19), F20
@@ -6049,11 +6181,11 @@ loop205:
 	WORD $0x4fb01be0 // fmla v0.4s, v31.4s, v16.s[3]
 	WORD $0x4fb11be1 // fmla v1.4s, v31.4s, v17.s[3]
 	SUBS $4, R12, R12
-	BGE loop205
-tail206:
+	BGE loop217
+tail218:
 	ADD $4, R12, R12
-	CBZ R12, end208
-one207:
+	CBZ R12, end220
+one219:
 	FMOVS.P 4(R15), F16
 	FMOVS.P 4(R16), F17
 	VLD1.P 4(R19), V28.S[0]
@@ -6063,32 +6195,32 @@ one207:
 	WORD $0x4f901380 // fmla v0.4s, v28.4s, v16.s[0]
 	WORD $0x4f911381 // fmla v1.4s, v28.4s, v17.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one207
-end208:
+	CBNZ R12, one219
+end220:
 	ADD $0, R11, R13
 	VST1.P V0.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored209
+	BLE stored221
 	VST1.P V0.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored209
+	BLE stored221
 	VST1.P V0.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored209
+	BLE stored221
 	VST1.P V0.S[3], 4(R13)
-stored209:
+stored221:
 	ADD $256, R11, R13
 	VST1.P V1.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored210
+	BLE stored222
 	VST1.P V1.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored210
+	BLE stored222
 	VST1.P V1.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored210
+	BLE stored222
 	VST1.P V1.S[3], 4(R13)
-stored210:
+stored222:
 	ADD R5<<2, R10, R10
 	ADD $16, R11, R11
 	SUB $4, R9, R9
@@ -6118,8 +6250,8 @@ keys16for1:
 	VEOR V3.B16, V3.B16, V3.B16
 	MOVD R1, R15
 	SUBS $4, R4, R12
-	BLT tail212
-loop211:
+	BLT tail224
+loop223:
 	FMOVQ.P 16(R15), F16
 	WORD $0x3ce56a75 // ldr q21, [x19, x5]
 	WORD $0x3ce66a76 // ldr q22, [x19, x6]
@@ -6186,11 +6318,11 @@ loop211:
 	WORD $0x4f901bc3 // fmla v3.4s, v30.4s, v16.s[2]
 	WORD $0x4fb01be3 // fmla v3.4s, v31.4s, v16.s[3]
 	SUBS $4, R12, R12
-	BGE loop211
-tail212:
+	BGE loop223
+tail224:
 	ADD $4, R12, R12
-	CBZ R12, end214
-one213:
+	CBZ R12, end226
+one225:
 	FMOVS.P 4(R15), F16
 	ADD R5, R19, R13
 	VLD1 (R13), V28.S[1]
@@ -6225,8 +6357,8 @@ one213:
 	VLD1.P 4(R22), V28.S[0]
 	WORD $0x4f901383 // fmla v3.4s, v28.4s, v16.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one213
-end214:
+	CBNZ R12, one225
+end226:
 	MOVD R11, R13
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R13)
 	ADD $256, R13, R13
@@ -6252,8 +6384,8 @@ keys4for1:
 	VEOR V0.B16, V0.B16, V0.B16
 	MOVD R1, R15
 	SUBS $4, R4, R12
-	BLT tail216
-loop215:
+	BLT tail228
+loop227:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R19), F20
 	FMOVQ.P 16(R20), F21
@@ -6272,11 +6404,11 @@ loop215:
 	WORD $0x4f901bc0 // fmla v0.4s, v30.4s, v16.s[2]
 	WORD $0x4fb01be0 // fmla v0.4s, v31.4s, v16.s[3]
 	SUBS $4, R12, R12
-	BGE loop215
-tail216:
+	BGE loop227
+tail228:
 	ADD $4, R12, R12
-	CBZ R12, end218
-one217:
+	CBZ R12, end230
+one229:
 	FMOVS.P 4(R15), F16
 	VLD1.P 4(R19), V28.S[0]
 	VLD1.P 4(R20), V28.S[1]
@@ -6284,20 +6416,20 @@ one217:
 	VLD1.P 4(R22), V28.S[3]
 	WORD $0x4f901380 // fmla v0.4s, v28.4s, v16.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one217
-end218:
+	CBNZ R12, one229
+end230:
 	ADD $0, R11, R13
 	VST1.P V0.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored219
+	BLE stored231
 	VST1.P V0.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored219
+	BLE stored231
 	VST1.P V0.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored219
+	BLE stored231
 	VST1.P V0.S[3], 4(R13)
-stored219:
+stored231:
 	ADD R5<<2, R10, R10
 	ADD $16, R11, R11
 	SUB $4, R9, R9
@@ -6381,8 +6513,8 @@ maxRow:
 
 	// 4 at a time.
 	SUBS $4, R5, R5
-	BLT end221
-loop220:
+	BLT end233
+loop232:
 	VLD1 (R1), [V24.S4]
 	VLD1 (R3), [V25.S4]
 	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
@@ -6425,14 +6557,14 @@ loop220:
 	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
 	VST1.P [V12.S4], 16(R3)
 	SUBS $4, R5, R5
-	BGE loop220
-end221:
+	BGE loop232
+end233:
 	ADD $4, R5, R5
 
 	// 1 at a time.
 	SUBS $1, R5, R5
-	BLT end223
-loop222:
+	BLT end235
+loop234:
 	FMOVS 0(R1), F24
 	FMOVS 0(R3), F25
 	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
@@ -6477,8 +6609,8 @@ loop222:
 	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
 	FMOVS.P F12, 4(R3)
 	SUBS $1, R5, R5
-	BGE loop222
-end223:
+	BGE loop234
+end235:
 	ADD $1, R5, R5
 	VADDV V29.S4, V29
 	VMOV V29.S[0], R6
@@ -6756,8 +6888,8 @@ maxRow:
 
 	// 4 at a time.
 	SUBS $4, R5, R5
-	BLT end225
-loop224:
+	BLT end237
+loop236:
 	VLD1 (R1), [V24.S4]
 	VLD1 (R3), [V25.S4]
 	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
@@ -6800,14 +6932,14 @@ loop224:
 	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
 	VST1.P [V12.S4], 16(R3)
 	SUBS $4, R5, R5
-	BGE loop224
-end225:
+	BGE loop236
+end237:
 	ADD $4, R5, R5
 
 	// 1 at a time.
 	SUBS $1, R5, R5
-	BLT end227
-loop226:
+	BLT end239
+loop238:
 	FMOVS 0(R1), F24
 	FMOVS 0(R3), F25
 	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
@@ -6852,8 +6984,8 @@ loop226:
 	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
 	FMOVS.P F12, 4(R3)
 	SUBS $1, R5, R5
-	BGE loop226
-end227:
+	BGE loop238
+end239:
 	ADD $1, R5, R5
 	VADDV V29.S4, V29
 	VMOV V29.S[0], R6
@@ -7036,8 +7168,8 @@ panel:
 	ADD R2<<2, R20, R21
 	ADD R2<<2, R21, R22
 	SUBS $4, R4, R7
-	BLT tail229
-loop228:
+	BLT tail241
+loop240:
 	WORD $0x3ce26a75 // ldr q21, [x19, x2]
 	WORD $0x3ce56a76 // ldr q22, [x19, x5]
 	WORD $0x3ce66a77 // ldr q23, [x19, x6]
@@ -7091,11 +7223,11 @@ loop228:
 	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	SUBS $4, R7, R7
-	BGE loop228
-tail229:
+	BGE loop240
+tail241:
 	ADD $4, R7, R7
-	CBZ R7, end231
-one230:
+	CBZ R7, end243
+one242:
 	ADD R2, R19, R8
 	VLD1 (R8), V0.S[1]
 	ADD R5, R19, R8
@@ -7126,8 +7258,8 @@ one230:
 	VLD1.P 4(R22), V3.S[0]
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 	SUB $1, R7, R7
-	CBNZ R7, one230
-end231:
+	CBNZ R7, one242
+end243:
 	ADD R2<<4, R1, R1
 	SUB $16, R3, R3
 	B panel
@@ -7160,8 +7292,8 @@ group:
 	CSEL GT, R22, R21, R22
 	MOVD R0, R10
 	SUBS $4, R4, R7
-	BLT tail233
-loop232:
+	BLT tail245
+loop244:
 	FMOVQ.P 16(R19), F20
 	FMOVQ.P 16(R20), F21
 	FMOVQ.P 16(R21), F22
@@ -7187,11 +7319,11 @@ loop232:
 	FMOVQ F31, 0(R10)
 	ADD R9, R10, R10
 	SUBS $4, R7, R7
-	BGE loop232
-tail233:
+	BGE loop244
+tail245:
 	ADD $4, R7, R7
-	CBZ R7, end235
-one234:
+	CBZ R7, end247
+one246:
 	VLD1.P 4(R19), V28.S[0]
 	VLD1.P 4(R20), V28.S[1]
 	VLD1.P 4(R21), V28.S[2]
@@ -7200,8 +7332,8 @@ one234:
 	FMOVQ F28, 0(R10)
 	ADD R9, R10, R10
 	SUB $1, R7, R7
-	CBNZ R7, one234
-end235:
+	CBNZ R7, one246
+end247:
 
 	// With no keys left, the last ones are read again and masked.
 	CMP $4, R3
@@ -7252,7 +7384,7 @@ last:
 	MOVD $4, R9
 quad:
 	CMP $4, R4
-	BLT not236
+	BLT not248
 	MOVD R1, R5
 	MOVD R0, R6
 	MOVD R3, R7
@@ -7264,9 +7396,9 @@ four:
 	SUB $1, R7, R7
 	CBNZ R7, four
 	B nextQuad
-not236:
+not248:
 	CMP $3, R4
-	BLT not237
+	BLT not249
 	MOVD R1, R5
 	MOVD R0, R6
 	MOVD R3, R7
@@ -7280,9 +7412,9 @@ three:
 	SUB $1, R7, R7
 	CBNZ R7, three
 	B nextQuad
-not237:
+not249:
 	CMP $2, R4
-	BLT not238
+	BLT not250
 	MOVD R1, R5
 	MOVD R0, R6
 	MOVD R3, R7
@@ -7294,9 +7426,9 @@ two:
 	SUB $1, R7, R7
 	CBNZ R7, two
 	B nextQuad
-not238:
+not250:
 	CMP $1, R4
-	BLT not239
+	BLT not251
 	MOVD R1, R5
 	MOVD R0, R6
 	MOVD R3, R7
@@ -7308,7 +7440,7 @@ one:
 	SUB $1, R7, R7
 	CBNZ R7, one
 	B nextQuad
-not239:
+not251:
 	MOVD R1, R5
 	MOVD R0, R6
 	MOVD R3, R7
@@ -7328,26 +7460,6 @@ nextQuad:
 done:
 	RET
 
-// prefetchSIMD works like prefetchGeneric.
-TEXT ·prefetchSIMD(SB), NOSPLIT, $0-32
-	MOVD x+0(FP), R0
-	MOVD stride+8(FP), R1
-	MOVD n+16(FP), R2
-	MOVD d+24(FP), R3
-row:
-	MOVD R0, R4
-	MOVD R3, R5
-line:
-	PRFM (R4), PLDL2KEEP
-	ADD $64, R4, R4
-	SUB $64, R5, R5
-	CMP $0, R5
-	BGT line
-	ADD R1, R0, R0
-	SUB $1, R2, R2
-	CBNZ R2, row
-	RET
-
 // scaleSIMD works like scaleGeneric.
 TEXT ·scaleSIMD(SB), NOSPLIT, $0-28
 	MOVD dst+0(FP), R0
@@ -7359,8 +7471,8 @@ TEXT ·scaleSIMD(SB), NOSPLIT, $0-28
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end242
-loop241:
+	BLT end254
+loop253:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x6e31dc00 // fmul v0.4s, v0.4s, v17.4s
 	WORD $0x4e30d400 // fadd v0.4s, v0.4s, v16.4s
@@ -7372,34 +7484,34 @@ loop241:
 	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 	SUBS $16, R2, R2
-	BGE loop241
-end242:
+	BGE loop253
+end254:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end244
-loop243:
+	BLT end256
+loop255:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x6e31dc00 // fmul v0.4s, v0.4s, v17.4s
 	WORD $0x4e30d400 // fadd v0.4s, v0.4s, v16.4s
 	VST1.P [V0.S4], 16(R0)
 	SUBS $4, R2, R2
-	BGE loop243
-end244:
+	BGE loop255
+end256:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end246
-loop245:
+	BLT end258
+loop257:
 	FMOVS.P 4(R1), F0
 	WORD $0x6e31dc00 // fmul v0.4s, v0.4s, v17.4s
 	WORD $0x4e30d400 // fadd v0.4s, v0.4s, v16.4s
 	FMOVS.P F0, 4(R0)
 	SUBS $1, R2, R2
-	BGE loop245
-end246:
+	BGE loop257
+end258:
 	ADD $1, R2, R2
 	RET
 
@@ -7415,8 +7527,8 @@ TEXT ·mergeSIMD(SB), NOSPLIT, $0-32
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end248
-loop247:
+	BLT end260
+loop259:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R1), [V4.S4, V5.S4, V6.S4, V7.S4]
 	WORD $0x6e31dc84 // fmul v4.4s, v4.4s, v17.4s
@@ -7429,36 +7541,36 @@ loop247:
 	VFMLA V16.S4, V3.S4, V7.S4
 	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R0)
 	SUBS $16, R2, R2
-	BGE loop247
-end248:
+	BGE loop259
+end260:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end250
-loop249:
+	BLT end262
+loop261:
 	VLD1 (R0), [V0.S4]
 	VLD1.P 16(R1), [V4.S4]
 	WORD $0x6e31dc84 // fmul v4.4s, v4.4s, v17.4s
 	VFMLA V16.S4, V0.S4, V4.S4
 	VST1.P [V4.S4], 16(R0)
 	SUBS $4, R2, R2
-	BGE loop249
-end250:
+	BGE loop261
+end262:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end252
-loop251:
+	BLT end264
+loop263:
 	FMOVS 0(R0), F0
 	FMOVS.P 4(R1), F4
 	WORD $0x6e31dc84 // fmul v4.4s, v4.4s, v17.4s
 	VFMLA V16.S4, V0.S4, V4.S4
 	FMOVS.P F4, 4(R0)
 	SUBS $1, R2, R2
-	BGE loop251
-end252:
+	BGE loop263
+end264:
 	ADD $1, R2, R2
 	RET
 
@@ -7478,8 +7590,8 @@ TEXT ·mergeSumsSIMD(SB), NOSPLIT, $0-56
 
 	// 4 at a time.
 	SUBS $4, R6, R6
-	BLT end254
-loop253:
+	BLT end266
+loop265:
 	VLD1 (R0), [V24.S4]
 	VLD1.P 16(R2), [V25.S4]
 	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
@@ -7550,14 +7662,14 @@ loop253:
 	VFMLA V8.S4, V29.S4, V30.S4
 	VST1.P [V30.S4], 16(R1)
 	SUBS $4, R6, R6
-	BGE loop253
-end254:
+	BGE loop265
+end266:
 	ADD $4, R6, R6
 
 	// 1 at a time.
 	SUBS $1, R6, R6
-	BLT end256
-loop255:
+	BLT end268
+loop267:
 	FMOVS 0(R0), F24
 	FMOVS.P 4(R2), F25
 	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
@@ -7628,8 +7740,8 @@ loop255:
 	VFMLA V8.S4, V29.S4, V30.S4
 	FMOVS.P F30, 4(R1)
 	SUBS $1, R6, R6
-	BGE loop255
-end256:
+	BGE loop267
+end268:
 	ADD $1, R6, R6
 	RET
 
@@ -7649,8 +7761,8 @@ TEXT ·softcapSIMD(SB), NOSPLIT, $0-20
 
 	// 16 at a time.
 	SUBS $16, R1, R1
-	BLT end258
-loop257:
+	BLT end270
+loop269:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x6e20dc08 // fmul v8.4s, v0.4s, v0.4s
 	WORD $0x6e21dc29 // fmul v9.4s, v1.4s, v1.4s
@@ -7663,7 +7775,7 @@ loop257:
 	WORD $0x6e30f98c // fmaxv s12, v12.4s
 	WORD $0x6eace74c // fcmgt v12.4s, v26.4s, v12.4s
 	VMOV V12.S[0], R2
-	CBZ R2, large259
+	CBZ R2, large271
 
 	// |x| < 1: x + x³·P(x²)
 	FMOVQ 416(R26), F4
@@ -7730,8 +7842,8 @@ loop257:
 	VFMLA V5.S4, V21.S4, V13.S4
 	VFMLA V6.S4, V22.S4, V14.S4
 	VFMLA V7.S4, V23.S4, V15.S4
-	B capped260
-large259:
+	B capped272
+large271:
 
 	// |x| ≥ 1: 1 − 2/(1+exp(2|x|))
 	WORD $0x4ea0f804 // fabs v4.4s, v0.4s
@@ -7916,7 +8028,7 @@ large259:
 	VBIF V10.B16, V18.B16, V14.B16
 	WORD $0x6eabe74b // fcmgt v11.4s, v26.4s, v11.4s
 	VBIF V11.B16, V19.B16, V15.B16
-capped260:
+capped272:
 
 	// c·y, y with the sign of x
 	VBIT V29.B16, V0.B16, V12.B16
@@ -7929,14 +8041,14 @@ capped260:
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	SUBS $16, R1, R1
-	BGE loop257
-end258:
+	BGE loop269
+end270:
 	ADD $16, R1, R1
 
 	// 4 at a time.
 	SUBS $4, R1, R1
-	BLT end262
-loop261:
+	BLT end274
+loop273:
 	VLD1 (R0), [V0.S4]
 	WORD $0x6e20dc08 // fmul v8.4s, v0.4s, v0.4s
 
@@ -7991,21 +8103,21 @@ loop261:
 	VFMLA V4.S4, V20.S4, V12.S4
 	WORD $0x6ea8e748 // fcmgt v8.4s, v26.4s, v8.4s
 	VBIF V8.B16, V16.B16, V12.B16
-capped264:
+capped276:
 
 	// c·y, y with the sign of x
 	VBIT V29.B16, V0.B16, V12.B16
 	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
 	VST1.P [V12.S4], 16(R0)
 	SUBS $4, R1, R1
-	BGE loop261
-end262:
+	BGE loop273
+end274:
 	ADD $4, R1, R1
 
 	// 1 at a time.
 	SUBS $1, R1, R1
-	BLT end266
-loop265:
+	BLT end278
+loop277:
 	FMOVS 0(R0), F0
 	WORD $0x6e20dc08 // fmul v8.4s, v0.4s, v0.4s
 
@@ -8060,15 +8172,15 @@ loop265:
 	VFMLA V4.S4, V20.S4, V12.S4
 	WORD $0x6ea8e748 // fcmgt v8.4s, v26.4s, v8.4s
 	VBIF V8.B16, V16.B16, V12.B16
-capped268:
+capped280:
 
 	// c·y, y with the sign of x
 	VBIT V29.B16, V0.B16, V12.B16
 	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
 	FMOVS.P F12, 4(R0)
 	SUBS $1, R1, R1
-	BGE loop265
-end266:
+	BGE loop277
+end278:
 	ADD $1, R1, R1
 	RET
 
@@ -8088,8 +8200,8 @@ TEXT ·alibiSIMD(SB), NOSPLIT, $0-32
 
 	// 16 at a time.
 	SUBS $16, R1, R1
-	BLT end270
-loop269:
+	BLT end282
+loop281:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	MOVD $4, R3
 	VDUP R3, V18.S4
@@ -8107,14 +8219,14 @@ loop269:
 	VADD V18.S4, V17.S4, V17.S4
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 	SUBS $16, R1, R1
-	BGE loop269
-end270:
+	BGE loop281
+end282:
 	ADD $16, R1, R1
 
 	// 4 at a time.
 	SUBS $4, R1, R1
-	BLT end272
-loop271:
+	BLT end284
+loop283:
 	VLD1 (R0), [V0.S4]
 	MOVD $4, R3
 	VDUP R3, V18.S4
@@ -8123,14 +8235,14 @@ loop271:
 	VADD V18.S4, V17.S4, V17.S4
 	VST1.P [V0.S4], 16(R0)
 	SUBS $4, R1, R1
-	BGE loop271
-end272:
+	BGE loop283
+end284:
 	ADD $4, R1, R1
 
 	// 1 at a time.
 	SUBS $1, R1, R1
-	BLT end274
-loop273:
+	BLT end286
+loop285:
 	FMOVS 0(R0), F0
 	MOVD $1, R3
 	VDUP R3, V18.S4
@@ -8139,8 +8251,8 @@ loop273:
 	VADD V18.S4, V17.S4, V17.S4
 	FMOVS.P F0, 4(R0)
 	SUBS $1, R1, R1
-	BGE loop273
-end274:
+	BGE loop285
+end286:
 	ADD $1, R1, R1
 	RET
 
@@ -8160,8 +8272,8 @@ TEXT ·addBiasRowSIMD(SB), NOSPLIT, $0-32
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end276
-loop275:
+	BLT end288
+loop287:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R1), [V4.S4, V5.S4, V6.S4, V7.S4]
 	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
@@ -8186,14 +8298,14 @@ loop275:
 	ORR R5, R3, R3
 	ADD $16, R4, R4
 	SUBS $16, R2, R2
-	BGE loop275
-end276:
+	BGE loop287
+end288:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end278
-loop277:
+	BLT end290
+loop289:
 	VLD1 (R0), [V0.S4]
 	VLD1.P 16(R1), [V4.S4]
 	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
@@ -8206,14 +8318,14 @@ loop277:
 	ORR R5, R3, R3
 	ADD $4, R4, R4
 	SUBS $4, R2, R2
-	BGE loop277
-end278:
+	BGE loop289
+end290:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end280
-loop279:
+	BLT end292
+loop291:
 	FMOVS 0(R0), F0
 	FMOVS.P 4(R1), F4
 	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
@@ -8228,8 +8340,8 @@ loop279:
 	ORR R5, R3, R3
 	ADD $1, R4, R4
 	SUBS $1, R2, R2
-	BGE loop279
-end280:
+	BGE loop291
+end292:
 	ADD $1, R2, R2
 	MOVD R3, live+24(FP)
 	RET
@@ -8242,8 +8354,8 @@ TEXT ·maskRowSIMD(SB), NOSPLIT, $0-24
 	MOVD $0, R3
 	MOVD $72624976668147840, R5
 	SUBS $8, R1, R1
-	BLT end282
-loop281:
+	BLT end294
+loop293:
 	MOVD.P 8(R0), R4
 	MUL R5, R4, R4
 	LSR $56, R4, R4
@@ -8251,19 +8363,19 @@ loop281:
 	ORR R4, R2, R2
 	ADD $8, R3, R3
 	SUBS $8, R1, R1
-	BGE loop281
-end282:
+	BGE loop293
+end294:
 	ADD $8, R1, R1
 	SUBS $1, R1, R1
-	BLT end284
-loop283:
+	BLT end296
+loop295:
 	MOVBU.P 1(R0), R4
 	LSL R3, R4, R4
 	ORR R4, R2, R2
 	ADD $1, R3, R3
 	SUBS $1, R1, R1
-	BGE loop283
-end284:
+	BGE loop295
+end296:
 	ADD $1, R1, R1
 	MOVD R2, live+16(FP)
 	RET
@@ -8285,8 +8397,8 @@ TEXT ·weightsSIMD(SB), NOSPLIT, $0-40
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end286
-loop285:
+	BLT end298
+loop297:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4eb8d400 // fsub v0.4s, v0.4s, v24.4s
 	WORD $0x4eb8d421 // fsub v1.4s, v1.4s, v24.4s
@@ -8406,14 +8518,14 @@ loop285:
 	VAND V27.B16, V15.B16, V15.B16
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	SUBS $16, R2, R2
-	BGE loop285
-end286:
+	BGE loop297
+end298:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end288
-loop287:
+	BLT end300
+loop299:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4eb8d400 // fsub v0.4s, v0.4s, v24.4s
 	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
@@ -8452,14 +8564,14 @@ loop287:
 	VAND V27.B16, V12.B16, V12.B16
 	VST1.P [V12.S4], 16(R0)
 	SUBS $4, R2, R2
-	BGE loop287
-end288:
+	BGE loop299
+end300:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end290
-loop289:
+	BLT end302
+loop301:
 	FMOVS.P 4(R1), F0
 	WORD $0x4eb8d400 // fsub v0.4s, v0.4s, v24.4s
 	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
@@ -8498,8 +8610,8 @@ loop289:
 	VAND V27.B16, V12.B16, V12.B16
 	FMOVS.P F12, 4(R0)
 	SUBS $1, R2, R2
-	BGE loop289
-end290:
+	BGE loop301
+end302:
 	ADD $1, R2, R2
 	RET
 
@@ -8515,38 +8627,38 @@ TEXT ·allFiniteSIMD(SB), NOSPLIT, $0-17
 
 	// 16 at a time.
 	SUBS $16, R1, R1
-	BLT end292
-loop291:
+	BLT end304
+loop303:
 	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VFMLA V16.S4, V0.S4, V4.S4
 	VFMLA V16.S4, V1.S4, V5.S4
 	VFMLA V16.S4, V2.S4, V6.S4
 	VFMLA V16.S4, V3.S4, V7.S4
 	SUBS $16, R1, R1
-	BGE loop291
-end292:
+	BGE loop303
+end304:
 	ADD $16, R1, R1
 
 	// 4 at a time.
 	SUBS $4, R1, R1
-	BLT end294
-loop293:
+	BLT end306
+loop305:
 	VLD1.P 16(R0), [V0.S4]
 	VFMLA V16.S4, V0.S4, V4.S4
 	SUBS $4, R1, R1
-	BGE loop293
-end294:
+	BGE loop305
+end306:
 	ADD $4, R1, R1
 
 	// 1 at a time.
 	SUBS $1, R1, R1
-	BLT end296
-loop295:
+	BLT end308
+loop307:
 	FMOVS.P 4(R0), F0
 	VFMLA V16.S4, V0.S4, V4.S4
 	SUBS $1, R1, R1
-	BGE loop295
-end296:
+	BGE loop307
+end308:
 	ADD $1, R1, R1
 	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
 	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
@@ -8583,8 +8695,8 @@ TEXT ·dotSIMD(SB), NOSPLIT, $256-28
 
 	// 64 at a time.
 	SUBS $64, R2, R2
-	BLT end298
-loop297:
+	BLT end310
+loop309:
 	VLD1.P 64(R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 	VLD1.P 64(R1), [V20.S4, V21.S4, V22.S4, V23.S4]
 	VFMLA V20.S4, V16.S4, V0.S4
@@ -8610,10 +8722,10 @@ loop297:
 	VFMLA V22.S4, V18.S4, V14.S4
 	VFMLA V23.S4, V19.S4, V15.S4
 	SUBS $64, R2, R2
-	BGE loop297
-end298:
+	BGE loop309
+end310:
 	ADD $64, R2, R2
-	CBZ R2, end299
+	CBZ R2, end311
 	MOVD $lanes-256(SP), R3
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R3)
 	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R3)
@@ -8623,37 +8735,37 @@ end298:
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end301
-loop300:
+	BLT end313
+loop312:
 	VLD1.P 16(R0), [V16.S4]
 	VLD1.P 16(R1), [V17.S4]
 	VLD1 (R3), [V18.S4]
 	VFMLA V17.S4, V16.S4, V18.S4
 	VST1.P [V18.S4], 16(R3)
 	SUBS $4, R2, R2
-	BGE loop300
-end301:
+	BGE loop312
+end313:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end303
-loop302:
+	BLT end315
+loop314:
 	FMOVS.P 4(R0), F16
 	FMOVS.P 4(R1), F17
 	FMOVS 0(R3), F18
 	VFMLA V17.S4, V16.S4, V18.S4
 	FMOVS.P F18, 4(R3)
 	SUBS $1, R2, R2
-	BGE loop302
-end303:
+	BGE loop314
+end315:
 	ADD $1, R2, R2
 	MOVD $lanes-256(SP), R3
 	VLD1.P 64(R3), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R3), [V4.S4, V5.S4, V6.S4, V7.S4]
 	VLD1.P 64(R3), [V8.S4, V9.S4, V10.S4, V11.S4]
 	VLD1.P 64(R3), [V12.S4, V13.S4, V14.S4, V15.S4]
-end299:
+end311:
 	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
 	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
 	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
@@ -8691,8 +8803,8 @@ TEXT ·addProductsSIMD(SB), NOSPLIT, $0-32
 
 	// 64 at a time.
 	SUBS $64, R3, R3
-	BLT end305
-loop304:
+	BLT end317
+loop316:
 	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
 	VLD1.P 64(R2), [V20.S4, V21.S4, V22.S4, V23.S4]
 	VFMLA V20.S4, V16.S4, V0.S4
@@ -8718,8 +8830,8 @@ loop304:
 	VFMLA V22.S4, V18.S4, V14.S4
 	VFMLA V23.S4, V19.S4, V15.S4
 	SUBS $64, R3, R3
-	BGE loop304
-end305:
+	BGE loop316
+end317:
 	ADD $64, R3, R3
 	MOVD R0, R4
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R4)
@@ -8740,39 +8852,39 @@ TEXT ·maxOfSIMD(SB), NOSPLIT, $0-20
 
 	// 16 at a time.
 	SUBS $16, R1, R1
-	BLT end307
-loop306:
+	BLT end319
+loop318:
 	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
 	WORD $0x4e21f4a5 // fmax v5.4s, v5.4s, v1.4s
 	WORD $0x4e22f4c6 // fmax v6.4s, v6.4s, v2.4s
 	WORD $0x4e23f4e7 // fmax v7.4s, v7.4s, v3.4s
 	SUBS $16, R1, R1
-	BGE loop306
-end307:
+	BGE loop318
+end319:
 	ADD $16, R1, R1
 
 	// 4 at a time.
 	SUBS $4, R1, R1
-	BLT end309
-loop308:
+	BLT end321
+loop320:
 	VLD1.P 16(R0), [V0.S4]
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
 	SUBS $4, R1, R1
-	BGE loop308
-end309:
+	BGE loop320
+end321:
 	ADD $4, R1, R1
 
 	// 1 at a time.
 	SUBS $1, R1, R1
-	BLT end311
-loop310:
+	BLT end323
+loop322:
 	FMOVS.P 4(R0), F0
 	VDUP V0.S[0], V0.S4
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
 	SUBS $1, R1, R1
-	BGE loop310
-end311:
+	BGE loop322
+end323:
 	ADD $1, R1, R1
 	WORD $0x4e25f484 // fmax v4.4s, v4.4s, v5.4s
 	WORD $0x4e27f4c6 // fmax v6.4s, v6.4s, v7.4s
@@ -8798,8 +8910,8 @@ TEXT ·expSIMD(SB), NOSPLIT, $0-24
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end313
-loop312:
+	BLT end325
+loop324:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
 	WORD $0x4eb8f421 // fmin v1.4s, v1.4s, v24.4s
@@ -8925,14 +9037,14 @@ loop312:
 	WORD $0x6e2bddef // fmul v15.4s, v15.4s, v11.4s
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	SUBS $16, R2, R2
-	BGE loop312
-end313:
+	BGE loop324
+end325:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end315
-loop314:
+	BLT end327
+loop326:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
 	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
@@ -8971,14 +9083,14 @@ loop314:
 	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
 	VST1.P [V12.S4], 16(R0)
 	SUBS $4, R2, R2
-	BGE loop314
-end315:
+	BGE loop326
+end327:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end317
-loop316:
+	BLT end329
+loop328:
 	FMOVS.P 4(R1), F0
 	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
 	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
@@ -9017,8 +9129,8 @@ loop316:
 	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
 	FMOVS.P F12, 4(R0)
 	SUBS $1, R2, R2
-	BGE loop316
-end317:
+	BGE loop328
+end329:
 	ADD $1, R2, R2
 	RET
 
@@ -9041,8 +9153,8 @@ TEXT ·expSumSIMD(SB), NOSPLIT, $64-36
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end319
-loop318:
+	BLT end331
+loop330:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebcd421 // fsub v1.4s, v1.4s, v28.4s
@@ -9152,18 +9264,18 @@ loop318:
 	WORD $0x4e2ed75a // fadd v26.4s, v26.4s, v14.4s
 	WORD $0x4e2fd77b // fadd v27.4s, v27.4s, v15.4s
 	SUBS $16, R2, R2
-	BGE loop318
-end319:
+	BGE loop330
+end331:
 	ADD $16, R2, R2
-	CBZ R2, end320
+	CBZ R2, end332
 	MOVD $lanes-64(SP), R3
 	VST1.P [V24.S4, V25.S4, V26.S4, V27.S4], 64(R3)
 	MOVD $lanes-64(SP), R3
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end322
-loop321:
+	BLT end334
+loop333:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -9200,14 +9312,14 @@ loop321:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	VST1.P [V30.S4], 16(R3)
 	SUBS $4, R2, R2
-	BGE loop321
-end322:
+	BGE loop333
+end334:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end324
-loop323:
+	BLT end336
+loop335:
 	FMOVS.P 4(R1), F0
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -9244,12 +9356,12 @@ loop323:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	FMOVS.P F30, 4(R3)
 	SUBS $1, R2, R2
-	BGE loop323
-end324:
+	BGE loop335
+end336:
 	ADD $1, R2, R2
 	MOVD $lanes-64(SP), R3
 	VLD1.P 64(R3), [V24.S4, V25.S4, V26.S4, V27.S4]
-end320:
+end332:
 	WORD $0x4e3ad718 // fadd v24.4s, v24.4s, v26.4s
 	WORD $0x4e3bd739 // fadd v25.4s, v25.4s, v27.4s
 	WORD $0x4e39d718 // fadd v24.4s, v24.4s, v25.4s
@@ -9277,8 +9389,8 @@ TEXT ·sumExpSIMD(SB), NOSPLIT, $64-28
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end326
-loop325:
+	BLT end338
+loop337:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebcd421 // fsub v1.4s, v1.4s, v28.4s
@@ -9387,18 +9499,18 @@ loop325:
 	WORD $0x4e2ed75a // fadd v26.4s, v26.4s, v14.4s
 	WORD $0x4e2fd77b // fadd v27.4s, v27.4s, v15.4s
 	SUBS $16, R2, R2
-	BGE loop325
-end326:
+	BGE loop337
+end338:
 	ADD $16, R2, R2
-	CBZ R2, end327
+	CBZ R2, end339
 	MOVD $lanes-64(SP), R3
 	VST1.P [V24.S4, V25.S4, V26.S4, V27.S4], 64(R3)
 	MOVD $lanes-64(SP), R3
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end329
-loop328:
+	BLT end341
+loop340:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -9434,14 +9546,14 @@ loop328:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	VST1.P [V30.S4], 16(R3)
 	SUBS $4, R2, R2
-	BGE loop328
-end329:
+	BGE loop340
+end341:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end331
-loop330:
+	BLT end343
+loop342:
 	FMOVS.P 4(R1), F0
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -9477,12 +9589,12 @@ loop330:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	FMOVS.P F30, 4(R3)
 	SUBS $1, R2, R2
-	BGE loop330
-end331:
+	BGE loop342
+end343:
 	ADD $1, R2, R2
 	MOVD $lanes-64(SP), R3
 	VLD1.P 64(R3), [V24.S4, V25.S4, V26.S4, V27.S4]
-end327:
+end339:
 	WORD $0x4e3ad718 // fadd v24.4s, v24.4s, v26.4s
 	WORD $0x4e3bd739 // fadd v25.4s, v25.4s, v27.4s
 	WORD $0x4e39d718 // fadd v24.4s, v24.4s, v25.4s

@@ -2,8 +2,6 @@
 
 package attn
 
-import "unsafe"
-
 // Without assembly the generic kernels are the only ones: these are never called.
 
 const unreachable = "attn: no assembly on this platform"
@@ -12,7 +10,6 @@ var active = choose(generic)
 
 func packKeysSIMD(dst, k *float32, stride, n, d int)               { panic(unreachable) }
 func packValuesSIMD(dst, v *float32, stride, n, d int)             { panic(unreachable) }
-func prefetchSIMD(x unsafe.Pointer, stride, n, d int)              { panic(unreachable) }
 func scoreSIMD(s, q, k *float32, rows, d, panels int, next *ahead) { panic(unreachable) }
 func scoreRowsSIMD(s, q, k *float32, rows, d, stride, n int)       { panic(unreachable) }
 func softmaxSIMD(s, m, l, alpha *float32, rows int) (dead bool)    { panic(unreachable) }

@@ -2,8 +2,6 @@
 
 package attn
 
-import "unsafe"
-
 // Stubs of the assembly kernels. The dispatchers in kernel.go have checked all
 // lengths; pointers are to the first element and every count is at least 1.
 
@@ -16,11 +14,6 @@ func packKeysSIMD(dst, k *float32, stride, n, d int)
 //
 //go:noescape
 func packValuesSIMD(dst, v *float32, stride, n, d int)
-
-// prefetchSIMD asks for n rows of d bytes, stride bytes apart.
-//
-//go:noescape
-func prefetchSIMD(x unsafe.Pointer, stride, n, d int)
 
 // scoreSIMD multiplies queries by packed keys and asks for what comes next. It
 // works like scoreGeneric.

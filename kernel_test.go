@@ -4,7 +4,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"testing"
-	"unsafe"
 )
 
 // A kernelTest compares a kernel with its generic twin.
@@ -46,7 +45,7 @@ var kernels = []kernelTest{
 		rows, d, panels := n[0], n[1], n[2]
 		q, k := c.input(rows*d), c.input(panels*d*panel)
 		got, want := c.output((rows-1)*Block + panels*panel)
-		scoreAhead(got, q, k, rows, d, panels, c.anywhere(q, rows))
+		scoreAhead(got, q, k, rows, d, panels, c.anywhere())
 		scoreGeneric(want, q, k, rows, d, panels)
 	}},
 	{"scoreRows", []dim{size("rows", 1, 99, 99), size("d", 1, 99, 600), size("keys", 1, Block, Block), size("gap", 0, 20, 200)}, func(c *trial, n []int) {
@@ -258,12 +257,16 @@ func (c *trial) stride(d, gap int) int {
 }
 
 // anywhere asks for memory that need not exist, or for nothing: both change nothing.
-func (c *trial) anywhere(x []float32, rows int) *ahead {
-	if c.IntN(2) == 0 {
-		return &ahead{}
+func (c *trial) anywhere() *ahead {
+	if c.IntN(4) == 0 {
+		return nil
 	}
-	at := c.liveBits(rows)
-	return &ahead{data: unsafe.Pointer(&x[0]), first: int(c.Uint64()), lines: 1 + 3*c.IntN(2), rows: unsafe.Slice((*int)(unsafe.Pointer(&at[0])), rows)}
+	next := new(ahead)
+	for i := range next.runs {
+		next.runs[i] = run{uintptr(c.Uint64()), int(c.Uint64()), 1 + c.IntN(9), c.IntN(4)}
+	}
+	next.start(c.IntN(len(next.runs)), c.IntN(30))
+	return next
 }
 
 // exponents makes half of the arguments of exp interesting to it.

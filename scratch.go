@@ -58,12 +58,12 @@ type scratch struct {
 	alpha []float32 // what softmax tells accumulate; x of merge
 	beta  []float32 // y of merge
 	live  []uint64  // live keys of the tile's rows in the block
-	ahead []int     // where the chunk's rows begin in the bias or mask, in bytes
+	ahead ahead     // memory to ask for
+	next  chunk     // the chunk behind the one at hand; no rows if there is none
 	s     []float32 // scores, then weights, tileRows × Block
 	k, v  []float32 // the packed block
 
-	course course // what memory to ask for
-	fitted sizes  // what the slices are long enough for
+	fitted sizes // what the slices are long enough for
 }
 
 // sizes are what the scratch of a plan depends on.
@@ -101,9 +101,6 @@ func (w *scratch) fit(p *plan) {
 	}
 	w.alpha, w.beta = grow(w.alpha, rows), grow(w.beta, rows)
 	w.live = grow(w.live, tileRows)
-	if p.pairwise() {
-		w.ahead = grow(w.ahead, rows)
-	}
 	w.s = grow(w.s, tileRows*Block)
 	if p.cache == nil {
 		w.k = grow(w.k, Block*p.d)

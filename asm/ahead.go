@@ -1,49 +1,73 @@
 package main
 
-import . "github.com/seed-1415985d/attn/asm/neon"
+import (
+	"math"
 
-// Score's requests for memory: see ahead in package attn. One row is asked for
-// whenever as many rows of single panels are done as the call has panels.
-// Between tiles R15, R16 and R19 to R25 are free, and score has no alpha.
+	. "github.com/seed-1415985d/attn/asm/neon"
+)
+
+// Score's requests for memory: the fields of ahead in package attn, which the
+// kernel changes as it goes.
 const (
-	aheadNext = alpha      // pointer to the distance of the next row
-	aheadLeft = alphaFirst // rows of single panels until the next row is due
-	aheadBase = R17        // what distances count from, 0 if there is nothing to ask for
+	aheadLeft   = 0
+	aheadEvery  = 8
+	aheadCursor = 16
+	aheadEnd    = 24
+
+	runAt     = 0
+	runStride = 8
+	runLines  = 16
+	runLeft   = 24
+	runBytes  = 32
+
 	lineBytes = 64
 )
 
-// loadAhead takes the fields of next: data, first, lines, rows.
-func (t *tileKernel) loadAhead() {
-	t.Mov(aheadLeft, panels)
-	t.arg("next", count)
-	t.Ldr(aheadBase, count, 0)
-	t.Ldr(moving, count, 8)
-	t.Add(aheadBase, aheadBase, moving)
-	t.Ldr(aheadNext, count, 24)
-}
-
-// ask asks for the rows that are due after r rows of a panel.
+// ask asks for the rows that are due after r rows of a panel. Between tiles R15, R16
+// and R19 to R25 are free.
 func (t *tileKernel) ask(r int) {
-	const at, lines, price = b0, b0 + 1, b0 + 2
-	row, line, end := t.label("askRow"), t.label("askLine"), t.label("asked")
-	t.Cbz(aheadBase, end)
-	t.SubsImm(aheadLeft, aheadLeft, r)
+	const queue, run, at, x, y = b0, b0 + 1, b0 + 2, b0 + 3, b0 + 4
+	row, search, found, line, end := t.label("askRow"), t.label("askRun"), t.label("askFound"), t.label("askLine"), t.label("asked")
+	t.arg("next", queue)
+	t.Cbz(queue, end)
+	t.Ldr(x, queue, aheadLeft)
+	t.SubsImm(x, x, r)
+	t.Str(x, queue, aheadLeft)
 	t.Bcond(GT, end)
-	t.arg("panels", price)
 	t.Label(row)
-	t.LdrPost(at, aheadNext)
-	t.Add(at, at, aheadBase)
-	t.arg("next", lines)
-	t.Ldr(lines, lines, 16)
+	t.Ldr(y, queue, aheadCursor)
+	t.Add(run, queue, y)
+	t.Label(search)
+	t.Ldr(x, run, runLeft)
+	t.Cbnz(x, found)
+	t.Comment("The next run.")
+	t.AddImm(run, run, runBytes)
+	t.AddImm(y, y, runBytes)
+	t.Str(y, queue, aheadCursor)
+	t.Ldr(x, queue, aheadEnd)
+	t.Sub(x, x, y)
+	t.Cbnz(x, search)
+	t.MovImm(x, math.MaxInt64)
+	t.Str(x, queue, aheadLeft)
+	t.B(end)
+	t.Label(found)
+	t.SubImm(x, x, 1)
+	t.Str(x, run, runLeft)
+	t.Ldr(at, run, runAt)
+	t.Ldr(x, run, runStride)
+	t.Add(x, x, at)
+	t.Str(x, run, runAt)
+	t.Ldr(x, run, runLines)
 	t.Label(line)
 	t.PrefetchL2(at)
 	t.AddImm(at, at, lineBytes)
-	t.SubImm(lines, lines, 1)
-	t.Cbnz(lines, line)
-	t.SubImm(at, at, 1)
-	t.PrefetchL2(at) // one more line if they are not aligned
-	t.Add(aheadLeft, aheadLeft, price)
-	t.CmpImm(aheadLeft, 0)
+	t.SubImm(x, x, 1)
+	t.Cbnz(x, line)
+	t.Ldr(x, queue, aheadLeft)
+	t.Ldr(y, queue, aheadEvery)
+	t.Add(x, x, y)
+	t.Str(x, queue, aheadLeft)
+	t.CmpImm(x, 0)
 	t.Bcond(LE, row)
 	t.Label(end)
 }

@@ -39,7 +39,6 @@ func generate(folder string) ([]byte, error) {
 	p.softmaxMasked()
 	p.packKeys()
 	p.packValues()
-	p.prefetch()
 	p.scale()
 	p.merge()
 	p.mergeSums()

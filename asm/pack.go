@@ -192,30 +192,3 @@ func (p *program) packValues() {
 	p.Label("done")
 	p.Ret()
 }
-
-// prefetch asks for n rows of d bytes, line by line.
-func (p *program) prefetch() {
-	const (
-		x, stride, n, d = R0, R1, R2, R3
-		at, left        = R4, R5
-		line            = 64
-	)
-	p.kernel("prefetchSIMD", 0, "x stride n d", "")
-	p.arg("x", x)
-	p.arg("stride", stride)
-	p.arg("n", n)
-	p.arg("d", d)
-	p.Label("row")
-	p.Mov(at, x)
-	p.Mov(left, d)
-	p.Label("line")
-	p.PrefetchL2(at)
-	p.AddImm(at, at, line)
-	p.SubImm(left, left, line)
-	p.CmpImm(left, 0)
-	p.Bcond(GT, "line")
-	p.Add(x, x, stride)
-	p.SubImm(n, n, 1)
-	p.Cbnz(n, "row")
-	p.Ret()
-}

@@ -85,7 +85,6 @@ func (p *program) score() {
 	p.LslImm(panelStride, steps, 6)
 	p.MovImm(half, 0)
 	t := tileKernel{program: p, sizes: []int{6, 5, 4, 3, 2, 1}}
-	t.loadAhead()
 	t.emit()
 }
 

@@ -23,7 +23,6 @@ func main() {
 	absorbKernel()
 	packKeysKernel()
 	packValuesKernel()
-	prefetchKernel()
 	scaleKernel()
 	normalizeKernel()
 	mergeKernel()

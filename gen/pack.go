@@ -213,21 +213,3 @@ func packValuesKernel() {
 	Label("end")
 	finish()
 }
-
-// prefetchKernel asks for n rows of d bytes to be brought to the L2 cache.
-func prefetchKernel() {
-	TEXT("prefetchSIMD", 4, "func(x *byte, stride, n, d int)")
-	x, stride, n, d := param("x"), param("stride"), param("n"), param("d")
-	Label("row")
-	at := GP64()
-	XORQ(at, at)
-	Label("line")
-	PREFETCHT1(Mem{Base: x, Index: at, Scale: 1})
-	ADDQ(Imm(64), at)
-	CMPQ(at, d)
-	JL(LabelRef("line"))
-	ADDQ(stride, x)
-	DECQ(n)
-	JNE(LabelRef("row"))
-	RET()
-}

@@ -57,7 +57,6 @@ type tileProgram struct {
 	c, a        Mem // stack slots: first row of c in this panel, of a
 	rows        Mem // stack slot: all rows
 	firstAlpha  Mem
-	ahead       lookAhead
 }
 
 func (t *tileProgram) label(format string, args ...any) string {
@@ -445,7 +444,6 @@ func scoreKernel() {
 	TEXT("scoreSIMD", 4, "func(s, q, k *float32, rows, d, panels int, next *uintptr)") // NOSPLIT
 	t := tileProgram{name: "score", start: fromZero, unroll: 4}
 	t.frame()
-	t.loadAhead()
 	Load(Param("s"), a0)
 	MOVQ(a0, t.c)
 	Load(Param("q"), a0)

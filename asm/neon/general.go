@@ -110,6 +110,12 @@ func (a *Asm) Ldr(d, base Reg, offset int) {
 	a.op("MOVD", "%d(%v), %v", offset, base, d)
 }
 
+// Str is memory at base + offset = d.
+func (a *Asm) Str(d, base Reg, offset int) {
+	between("Str's offset", offset, 0, 32760, 8)
+	a.op("MOVD", "%v, %d(%v)", d, offset, base)
+}
+
 // LdrPost is d = memory at base, then base += 8.
 func (a *Asm) LdrPost(d, base Reg) { a.op("MOVD.P", "8(%v), %v", base, d) }
 
