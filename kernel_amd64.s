@@ -29,9 +29,13 @@ TEXT ·scoreSIMD(SB), NOSPLIT, $64-56
 
 	// Few rows: several panels at once, so that there are enough chains.
 	CMPQ 48(SP), $0x01
-	JNE  score_not1
+	JNE  score_abreast1Not
+	CMPQ R10, $0x40
+	JNE  score_abreast1Not
+	CMPB ·panelsAbreast+0(SB), $0x00
+	JE   score_abreast1Not
 
-score_group1:
+score_abreast1:
 	CMPQ 8(SP), $0x04
 	JL   score_panel
 	MOVQ 32(SP), DI
@@ -141,11 +145,174 @@ score_end3:
 	IMUL3Q  $0x00000004, AX, AX
 	ADDQ    AX, DX
 	SUBQ    $0x04, 8(SP)
-	JMP     score_group1
+	JMP     score_abreast1
 
-score_not1:
+score_abreast1Not:
+	CMPQ 48(SP), $0x01
+	JNE  score_rows1Not
+	CMPQ R10, $0x40
+	JE   score_rows1Not
+
+score_rows1:
+	CMPQ 8(SP), $0x04
+	JL   score_panel
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 1 rows × 64 columns.
+	MOVQ   DX, BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   SI, AX
+	MOVQ   24(SP), R13
+	MOVQ   R11, CX
+	SUBQ   $0x04, CX
+	JL     score_tail7
+
+score_loop6:
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	PREFETCHT0   256(DI)(R10*8)
+	PREFETCHT0   320(DI)(R10*8)
+	PREFETCHT0   384(DI)(R10*8)
+	PREFETCHT0   448(DI)(R10*8)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	PREFETCHT0   256(DI)(R10*8)
+	PREFETCHT0   320(DI)(R10*8)
+	PREFETCHT0   384(DI)(R10*8)
+	PREFETCHT0   448(DI)(R10*8)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	PREFETCHT0   256(DI)(R10*8)
+	PREFETCHT0   320(DI)(R10*8)
+	PREFETCHT0   384(DI)(R10*8)
+	PREFETCHT0   448(DI)(R10*8)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	PREFETCHT0   256(DI)(R10*8)
+	PREFETCHT0   320(DI)(R10*8)
+	PREFETCHT0   384(DI)(R10*8)
+	PREFETCHT0   448(DI)(R10*8)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          score_loop6
+
+score_tail7:
+	ADDQ $0x04, CX
+	JE   score_end8
+
+score_one10:
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	PREFETCHT0   256(DI)(R10*8)
+	PREFETCHT0   320(DI)(R10*8)
+	PREFETCHT0   384(DI)(R10*8)
+	PREFETCHT0   448(DI)(R10*8)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          score_one10
+
+score_end8:
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000100, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000004, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x04, 8(SP)
+	JMP     score_rows1
+
+score_rows1Not:
 	CMPQ 48(SP), $0x02
-	JNE  score_not2
+	JNE  score_group2Not
 
 score_group2:
 	CMPQ 8(SP), $0x02
@@ -169,9 +336,9 @@ score_group2:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail7
+	JL     score_tail12
 
-score_loop6:
+score_loop11:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -218,13 +385,13 @@ score_loop6:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop6
+	JGE          score_loop11
 
-score_tail7:
+score_tail12:
 	ADDQ $0x04, CX
-	JE   score_end8
+	JE   score_end13
 
-score_one10:
+score_one15:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -238,9 +405,9 @@ score_one10:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one10
+	JNE          score_one15
 
-score_end8:
+score_end13:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -261,9 +428,9 @@ score_end8:
 	SUBQ    $0x02, 8(SP)
 	JMP     score_group2
 
-score_not2:
+score_group2Not:
 	CMPQ 48(SP), $0x03
-	JNE  score_not3
+	JNE  score_group3Not
 
 score_group3:
 	CMPQ 8(SP), $0x02
@@ -291,9 +458,9 @@ score_group3:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail12
+	JL     score_tail17
 
-score_loop11:
+score_loop16:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -360,13 +527,13 @@ score_loop11:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop11
+	JGE          score_loop16
 
-score_tail12:
+score_tail17:
 	ADDQ $0x04, CX
-	JE   score_end13
+	JE   score_end18
 
-score_one15:
+score_one20:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -385,9 +552,9 @@ score_one15:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one15
+	JNE          score_one20
 
-score_end13:
+score_end18:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -414,7 +581,7 @@ score_end13:
 	SUBQ    $0x02, 8(SP)
 	JMP     score_group3
 
-score_not3:
+score_group3Not:
 score_panel:
 	CMPQ 8(SP), $0x00
 	JE   score_panelEnd
@@ -469,12 +636,12 @@ score_panel6:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short19
+	JL     score_short24
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail17
+	JL     score_tail22
 
-score_loop16:
+score_loop21:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -562,13 +729,13 @@ score_loop16:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop16
+	JGE          score_loop21
 
-score_tail17:
+score_tail22:
 	ADDQ $0x04, CX
-	JE   score_end18
+	JE   score_end23
 
-score_one20:
+score_one25:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -593,9 +760,9 @@ score_one20:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one20
+	JNE          score_one25
 
-score_end18:
+score_end23:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -712,10 +879,10 @@ score_end18:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done21
+	JMP          score_done26
 
-score_short19:
-score_one22:
+score_short24:
+score_one27:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -740,7 +907,7 @@ score_one22:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one22
+	JNE          score_one27
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -762,7 +929,7 @@ score_one22:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done21:
+score_done26:
 	ADDQ  R9, SI
 	ADDQ  R9, SI
 	ADDQ  R9, SI
@@ -771,45 +938,45 @@ score_done21:
 	ADDQ  R9, SI
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    score_asked26
+	JE    score_asked31
 	SUBQ  $0x06, (AX)
-	JG    score_asked26
+	JG    score_asked31
 
-score_askRow23:
+score_askRow28:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-score_askRun27:
+score_askRun32:
 	CMPQ 24(BX), $0x00
-	JNE  score_askFound24
+	JNE  score_askFound29
 
 	// The next run.
 	ADDQ $0x20, BX
 	ADDQ $0x20, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  score_askRun27
+	JNE  score_askRun32
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  score_asked26
+	JMP  score_asked31
 
-score_askFound24:
+score_askFound29:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-score_askLine25:
+score_askLine30:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        score_askLine25
+	JNE        score_askLine30
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        score_askRow23
+	JLE        score_askRow28
 
-score_asked26:
+score_asked31:
 	SUBQ $0x06, R12
 	JMP  score_panelRows
 
@@ -831,12 +998,12 @@ score_panel5:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short31
+	JL     score_short36
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail29
+	JL     score_tail34
 
-score_loop28:
+score_loop33:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -916,13 +1083,13 @@ score_loop28:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop28
+	JGE          score_loop33
 
-score_tail29:
+score_tail34:
 	ADDQ $0x04, CX
-	JE   score_end30
+	JE   score_end35
 
-score_one32:
+score_one37:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -945,9 +1112,9 @@ score_one32:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one32
+	JNE          score_one37
 
-score_end30:
+score_end35:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -1049,10 +1216,10 @@ score_end30:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done33
+	JMP          score_done38
 
-score_short31:
-score_one34:
+score_short36:
+score_one39:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1075,7 +1242,7 @@ score_one34:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one34
+	JNE          score_one39
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -1094,7 +1261,7 @@ score_one34:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done33:
+score_done38:
 	ADDQ  R9, SI
 	ADDQ  R9, SI
 	ADDQ  R9, SI
@@ -1102,45 +1269,45 @@ score_done33:
 	ADDQ  R9, SI
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    score_asked38
+	JE    score_asked43
 	SUBQ  $0x05, (AX)
-	JG    score_asked38
+	JG    score_asked43
 
-score_askRow35:
+score_askRow40:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-score_askRun39:
+score_askRun44:
 	CMPQ 24(BX), $0x00
-	JNE  score_askFound36
+	JNE  score_askFound41
 
 	// The next run.
 	ADDQ $0x20, BX
 	ADDQ $0x20, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  score_askRun39
+	JNE  score_askRun44
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  score_asked38
+	JMP  score_asked43
 
-score_askFound36:
+score_askFound41:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-score_askLine37:
+score_askLine42:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        score_askLine37
+	JNE        score_askLine42
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        score_askRow35
+	JLE        score_askRow40
 
-score_asked38:
+score_asked43:
 	SUBQ $0x05, R12
 	JMP  score_panelRows
 
@@ -1160,12 +1327,12 @@ score_panel4:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short43
+	JL     score_short48
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail41
+	JL     score_tail46
 
-score_loop40:
+score_loop45:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1233,13 +1400,13 @@ score_loop40:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop40
+	JGE          score_loop45
 
-score_tail41:
+score_tail46:
 	ADDQ $0x04, CX
-	JE   score_end42
+	JE   score_end47
 
-score_one44:
+score_one49:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1259,9 +1426,9 @@ score_one44:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one44
+	JNE          score_one49
 
-score_end42:
+score_end47:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -1340,10 +1507,10 @@ score_end42:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done45
+	JMP          score_done50
 
-score_short43:
-score_one46:
+score_short48:
+score_one51:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1363,7 +1530,7 @@ score_one46:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one46
+	JNE          score_one51
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -1379,52 +1546,52 @@ score_one46:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done45:
+score_done50:
 	ADDQ  R9, SI
 	ADDQ  R9, SI
 	ADDQ  R9, SI
 	ADDQ  R9, SI
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    score_asked50
+	JE    score_asked55
 	SUBQ  $0x04, (AX)
-	JG    score_asked50
+	JG    score_asked55
 
-score_askRow47:
+score_askRow52:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-score_askRun51:
+score_askRun56:
 	CMPQ 24(BX), $0x00
-	JNE  score_askFound48
+	JNE  score_askFound53
 
 	// The next run.
 	ADDQ $0x20, BX
 	ADDQ $0x20, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  score_askRun51
+	JNE  score_askRun56
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  score_asked50
+	JMP  score_asked55
 
-score_askFound48:
+score_askFound53:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-score_askLine49:
+score_askLine54:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        score_askLine49
+	JNE        score_askLine54
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        score_askRow47
+	JLE        score_askRow52
 
-score_asked50:
+score_asked55:
 	SUBQ $0x04, R12
 	JMP  score_panelRows
 
@@ -1440,12 +1607,12 @@ score_panel3:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short55
+	JL     score_short60
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail53
+	JL     score_tail58
 
-score_loop52:
+score_loop57:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1500,13 +1667,13 @@ score_loop52:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop52
+	JGE          score_loop57
 
-score_tail53:
+score_tail58:
 	ADDQ $0x04, CX
-	JE   score_end54
+	JE   score_end59
 
-score_one56:
+score_one61:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1522,9 +1689,9 @@ score_one56:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one56
+	JNE          score_one61
 
-score_end54:
+score_end59:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -1588,10 +1755,10 @@ score_end54:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done57
+	JMP          score_done62
 
-score_short55:
-score_one58:
+score_short60:
+score_one63:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1607,7 +1774,7 @@ score_one58:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one58
+	JNE          score_one63
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -1618,51 +1785,51 @@ score_one58:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done57:
+score_done62:
 	ADDQ  R9, SI
 	ADDQ  R9, SI
 	ADDQ  R9, SI
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    score_asked62
+	JE    score_asked67
 	SUBQ  $0x03, (AX)
-	JG    score_asked62
+	JG    score_asked67
 
-score_askRow59:
+score_askRow64:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-score_askRun63:
+score_askRun68:
 	CMPQ 24(BX), $0x00
-	JNE  score_askFound60
+	JNE  score_askFound65
 
 	// The next run.
 	ADDQ $0x20, BX
 	ADDQ $0x20, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  score_askRun63
+	JNE  score_askRun68
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  score_asked62
+	JMP  score_asked67
 
-score_askFound60:
+score_askFound65:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-score_askLine61:
+score_askLine66:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        score_askLine61
+	JNE        score_askLine66
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        score_askRow59
+	JLE        score_askRow64
 
-score_asked62:
+score_asked67:
 	SUBQ $0x03, R12
 	JMP  score_panelRows
 
@@ -1676,9 +1843,9 @@ score_panel2:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail65
+	JL     score_tail70
 
-score_loop64:
+score_loop69:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1721,13 +1888,13 @@ score_loop64:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop64
+	JGE          score_loop69
 
-score_tail65:
+score_tail70:
 	ADDQ $0x04, CX
-	JE   score_end66
+	JE   score_end71
 
-score_one68:
+score_one73:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1740,9 +1907,9 @@ score_one68:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one68
+	JNE          score_one73
 
-score_end66:
+score_end71:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -1753,45 +1920,45 @@ score_end66:
 	ADDQ    R9, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      score_asked72
+	JE      score_asked77
 	SUBQ    $0x02, (AX)
-	JG      score_asked72
+	JG      score_asked77
 
-score_askRow69:
+score_askRow74:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-score_askRun73:
+score_askRun78:
 	CMPQ 24(BX), $0x00
-	JNE  score_askFound70
+	JNE  score_askFound75
 
 	// The next run.
 	ADDQ $0x20, BX
 	ADDQ $0x20, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  score_askRun73
+	JNE  score_askRun78
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  score_asked72
+	JMP  score_asked77
 
-score_askFound70:
+score_askFound75:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-score_askLine71:
+score_askLine76:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        score_askLine71
+	JNE        score_askLine76
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        score_askRow69
+	JLE        score_askRow74
 
-score_asked72:
+score_asked77:
 	SUBQ $0x02, R12
 	JMP  score_panelRows
 
@@ -1803,9 +1970,9 @@ score_panel1:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail75
+	JL     score_tail80
 
-score_loop74:
+score_loop79:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1836,13 +2003,13 @@ score_loop74:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop74
+	JGE          score_loop79
 
-score_tail75:
+score_tail80:
 	ADDQ $0x04, CX
-	JE   score_end76
+	JE   score_end81
 
-score_one78:
+score_one83:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -1852,54 +2019,54 @@ score_one78:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one78
+	JNE          score_one83
 
-score_end76:
+score_end81:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      score_asked82
+	JE      score_asked87
 	SUBQ    $0x01, (AX)
-	JG      score_asked82
+	JG      score_asked87
 
-score_askRow79:
+score_askRow84:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-score_askRun83:
+score_askRun88:
 	CMPQ 24(BX), $0x00
-	JNE  score_askFound80
+	JNE  score_askFound85
 
 	// The next run.
 	ADDQ $0x20, BX
 	ADDQ $0x20, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  score_askRun83
+	JNE  score_askRun88
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  score_asked82
+	JMP  score_asked87
 
-score_askFound80:
+score_askFound85:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-score_askLine81:
+score_askLine86:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        score_askLine81
+	JNE        score_askLine86
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        score_askRow79
+	JLE        score_askRow84
 
-score_asked82:
+score_asked87:
 	SUBQ $0x01, R12
 	JMP  score_panelRows
 
@@ -1964,12 +2131,12 @@ score_half6:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short87
+	JL     score_short92
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail85
+	JL     score_tail90
 
-score_loop84:
+score_loop89:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2029,13 +2196,13 @@ score_loop84:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop84
+	JGE          score_loop89
 
-score_tail85:
+score_tail90:
 	ADDQ $0x04, CX
-	JE   score_end86
+	JE   score_end91
 
-score_one88:
+score_one93:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2053,9 +2220,9 @@ score_one88:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one88
+	JNE          score_one93
 
-score_end86:
+score_end91:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -2130,10 +2297,10 @@ score_end86:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          score_done89
+	JMP          score_done94
 
-score_short87:
-score_one90:
+score_short92:
+score_one95:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2151,7 +2318,7 @@ score_one90:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one90
+	JNE          score_one95
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2167,7 +2334,7 @@ score_one90:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done89:
+score_done94:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -2190,12 +2357,12 @@ score_half5:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short94
+	JL     score_short99
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail92
+	JL     score_tail97
 
-score_loop91:
+score_loop96:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2247,13 +2414,13 @@ score_loop91:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop91
+	JGE          score_loop96
 
-score_tail92:
+score_tail97:
 	ADDQ $0x04, CX
-	JE   score_end93
+	JE   score_end98
 
-score_one95:
+score_one100:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2269,9 +2436,9 @@ score_one95:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one95
+	JNE          score_one100
 
-score_end93:
+score_end98:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -2336,10 +2503,10 @@ score_end93:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          score_done96
+	JMP          score_done101
 
-score_short94:
-score_one97:
+score_short99:
+score_one102:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2355,7 +2522,7 @@ score_one97:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one97
+	JNE          score_one102
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2369,7 +2536,7 @@ score_one97:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done96:
+score_done101:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -2390,12 +2557,12 @@ score_half4:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short101
+	JL     score_short106
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail99
+	JL     score_tail104
 
-score_loop98:
+score_loop103:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2439,13 +2606,13 @@ score_loop98:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop98
+	JGE          score_loop103
 
-score_tail99:
+score_tail104:
 	ADDQ $0x04, CX
-	JE   score_end100
+	JE   score_end105
 
-score_one102:
+score_one107:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2459,9 +2626,9 @@ score_one102:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one102
+	JNE          score_one107
 
-score_end100:
+score_end105:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -2512,10 +2679,10 @@ score_end100:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          score_done103
+	JMP          score_done108
 
-score_short101:
-score_one104:
+score_short106:
+score_one109:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2529,7 +2696,7 @@ score_one104:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one104
+	JNE          score_one109
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2541,7 +2708,7 @@ score_one104:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done103:
+score_done108:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -2558,12 +2725,12 @@ score_half3:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short108
+	JL     score_short113
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail106
+	JL     score_tail111
 
-score_loop105:
+score_loop110:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2598,13 +2765,13 @@ score_loop105:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop105
+	JGE          score_loop110
 
-score_tail106:
+score_tail111:
 	ADDQ $0x04, CX
-	JE   score_end107
+	JE   score_end112
 
-score_one109:
+score_one114:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2615,9 +2782,9 @@ score_one109:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one109
+	JNE          score_one114
 
-score_end107:
+score_end112:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -2658,10 +2825,10 @@ score_end107:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          score_done110
+	JMP          score_done115
 
-score_short108:
-score_one111:
+score_short113:
+score_one116:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2672,7 +2839,7 @@ score_one111:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one111
+	JNE          score_one116
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -2680,7 +2847,7 @@ score_one111:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done110:
+score_done115:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -2695,9 +2862,9 @@ score_half2:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail113
+	JL     score_tail118
 
-score_loop112:
+score_loop117:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2724,13 +2891,13 @@ score_loop112:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop112
+	JGE          score_loop117
 
-score_tail113:
+score_tail118:
 	ADDQ $0x04, CX
-	JE   score_end114
+	JE   score_end119
 
-score_one116:
+score_one121:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2739,9 +2906,9 @@ score_one116:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one116
+	JNE          score_one121
 
-score_end114:
+score_end119:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -2758,9 +2925,9 @@ score_half1:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail118
+	JL     score_tail123
 
-score_loop117:
+score_loop122:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2779,22 +2946,22 @@ score_loop117:
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop117
+	JGE          score_loop122
 
-score_tail118:
+score_tail123:
 	ADDQ $0x04, CX
-	JE   score_end119
+	JE   score_end124
 
-score_one121:
+score_one126:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one121
+	JNE          score_one126
 
-score_end119:
+score_end124:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
@@ -2844,9 +3011,13 @@ TEXT ·accumulateSIMD(SB), NOSPLIT, $64-64
 
 	// Few rows: several panels at once, so that there are enough chains.
 	CMPQ 48(SP), $0x01
-	JNE  accumulate_not1
+	JNE  accumulate_abreast1Not
+	CMPQ R10, $0x40
+	JNE  accumulate_abreast1Not
+	CMPB ·panelsAbreast+0(SB), $0x00
+	JE   accumulate_abreast1Not
 
-accumulate_group1:
+accumulate_abreast1:
 	CMPQ 8(SP), $0x04
 	JL   accumulate_panel
 	MOVQ 32(SP), DI
@@ -2858,7 +3029,7 @@ accumulate_group1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain122
+	JE    accumulate_plain127
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -2870,9 +3041,9 @@ accumulate_group1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready123
+	JMP          accumulate_ready128
 
-accumulate_plain122:
+accumulate_plain127:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -2882,14 +3053,14 @@ accumulate_plain122:
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
 
-accumulate_ready123:
+accumulate_ready128:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail125
+	JL   accumulate_tail130
 
-accumulate_loop124:
+accumulate_loop129:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -2936,13 +3107,13 @@ accumulate_loop124:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop124
+	JGE          accumulate_loop129
 
-accumulate_tail125:
+accumulate_tail130:
 	ADDQ $0x04, CX
-	JE   accumulate_end126
+	JE   accumulate_end131
 
-accumulate_one128:
+accumulate_one133:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -2956,9 +3127,9 @@ accumulate_one128:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one128
+	JNE          accumulate_one133
 
-accumulate_end126:
+accumulate_end131:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -2975,11 +3146,193 @@ accumulate_end126:
 	IMUL3Q  $0x00000004, AX, AX
 	ADDQ    AX, DX
 	SUBQ    $0x04, 8(SP)
-	JMP     accumulate_group1
+	JMP     accumulate_abreast1
 
-accumulate_not1:
+accumulate_abreast1Not:
+	CMPQ 48(SP), $0x01
+	JNE  accumulate_rows1Not
+	CMPQ R10, $0x40
+	JE   accumulate_rows1Not
+
+accumulate_rows1:
+	CMPQ 8(SP), $0x04
+	JL   accumulate_panel
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 1 rows × 64 columns.
+	MOVQ  DX, BX
+	MOVQ  (SP), CX
+	TESTQ CX, CX
+	JE    accumulate_plain134
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VMULPS       64(DI), Y14, Y2
+	VMULPS       96(DI), Y14, Y3
+	VMULPS       128(DI), Y14, Y4
+	VMULPS       160(DI), Y14, Y5
+	VMULPS       192(DI), Y14, Y6
+	VMULPS       224(DI), Y14, Y7
+	JMP          accumulate_ready135
+
+accumulate_plain134:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS 128(DI), Y4
+	VMOVUPS 160(DI), Y5
+	VMOVUPS 192(DI), Y6
+	VMOVUPS 224(DI), Y7
+
+accumulate_ready135:
+	MOVQ SI, AX
+	MOVQ 24(SP), R13
+	MOVQ R11, CX
+	SUBQ $0x04, CX
+	JL   accumulate_tail137
+
+accumulate_loop136:
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	PREFETCHT0   256(DI)(R10*8)
+	PREFETCHT0   320(DI)(R10*8)
+	PREFETCHT0   384(DI)(R10*8)
+	PREFETCHT0   448(DI)(R10*8)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	PREFETCHT0   256(DI)(R10*8)
+	PREFETCHT0   320(DI)(R10*8)
+	PREFETCHT0   384(DI)(R10*8)
+	PREFETCHT0   448(DI)(R10*8)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	PREFETCHT0   256(DI)(R10*8)
+	PREFETCHT0   320(DI)(R10*8)
+	PREFETCHT0   384(DI)(R10*8)
+	PREFETCHT0   448(DI)(R10*8)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	PREFETCHT0   256(DI)(R10*8)
+	PREFETCHT0   320(DI)(R10*8)
+	PREFETCHT0   384(DI)(R10*8)
+	PREFETCHT0   448(DI)(R10*8)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          accumulate_loop136
+
+accumulate_tail137:
+	ADDQ $0x04, CX
+	JE   accumulate_end138
+
+accumulate_one140:
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	PREFETCHT0   256(DI)(R10*8)
+	PREFETCHT0   320(DI)(R10*8)
+	PREFETCHT0   384(DI)(R10*8)
+	PREFETCHT0   448(DI)(R10*8)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_one140
+
+accumulate_end138:
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000100, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000004, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x04, 8(SP)
+	JMP     accumulate_rows1
+
+accumulate_rows1Not:
 	CMPQ 48(SP), $0x02
-	JNE  accumulate_not2
+	JNE  accumulate_group2Not
 
 accumulate_group2:
 	CMPQ 8(SP), $0x02
@@ -2993,7 +3346,7 @@ accumulate_group2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain129
+	JE    accumulate_plain141
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -3006,9 +3359,9 @@ accumulate_group2:
 	VMULPS       32(DI)(R8*1), Y14, Y5
 	VMULPS       64(DI)(R8*1), Y14, Y6
 	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready130
+	JMP          accumulate_ready142
 
-accumulate_plain129:
+accumulate_plain141:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -3018,14 +3371,14 @@ accumulate_plain129:
 	VMOVUPS 64(DI)(R8*1), Y6
 	VMOVUPS 96(DI)(R8*1), Y7
 
-accumulate_ready130:
+accumulate_ready142:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail132
+	JL   accumulate_tail144
 
-accumulate_loop131:
+accumulate_loop143:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -3072,13 +3425,13 @@ accumulate_loop131:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop131
+	JGE          accumulate_loop143
 
-accumulate_tail132:
+accumulate_tail144:
 	ADDQ $0x04, CX
-	JE   accumulate_end133
+	JE   accumulate_end145
 
-accumulate_one135:
+accumulate_one147:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -3092,9 +3445,9 @@ accumulate_one135:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one135
+	JNE          accumulate_one147
 
-accumulate_end133:
+accumulate_end145:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -3115,9 +3468,9 @@ accumulate_end133:
 	SUBQ    $0x02, 8(SP)
 	JMP     accumulate_group2
 
-accumulate_not2:
+accumulate_group2Not:
 	CMPQ 48(SP), $0x03
-	JNE  accumulate_not3
+	JNE  accumulate_group3Not
 
 accumulate_group3:
 	CMPQ 8(SP), $0x02
@@ -3131,7 +3484,7 @@ accumulate_group3:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain136
+	JE    accumulate_plain148
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -3149,9 +3502,9 @@ accumulate_group3:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready137
+	JMP          accumulate_ready149
 
-accumulate_plain136:
+accumulate_plain148:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -3165,14 +3518,14 @@ accumulate_plain136:
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
 
-accumulate_ready137:
+accumulate_ready149:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail139
+	JL   accumulate_tail151
 
-accumulate_loop138:
+accumulate_loop150:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -3239,13 +3592,13 @@ accumulate_loop138:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop138
+	JGE          accumulate_loop150
 
-accumulate_tail139:
+accumulate_tail151:
 	ADDQ $0x04, CX
-	JE   accumulate_end140
+	JE   accumulate_end152
 
-accumulate_one142:
+accumulate_one154:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -3264,9 +3617,9 @@ accumulate_one142:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one142
+	JNE          accumulate_one154
 
-accumulate_end140:
+accumulate_end152:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -3293,7 +3646,7 @@ accumulate_end140:
 	SUBQ    $0x02, 8(SP)
 	JMP     accumulate_group3
 
-accumulate_not3:
+accumulate_group3Not:
 accumulate_panel:
 	CMPQ 8(SP), $0x00
 	JE   accumulate_panelEnd
@@ -3335,7 +3688,7 @@ accumulate_panel6:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain143
+	JE    accumulate_plain155
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -3356,9 +3709,9 @@ accumulate_panel6:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready144
+	JMP          accumulate_ready156
 
-accumulate_plain143:
+accumulate_plain155:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -3372,18 +3725,18 @@ accumulate_plain143:
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
 
-accumulate_ready144:
+accumulate_ready156:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short148
+	JL   accumulate_short160
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail146
+	JL   accumulate_tail158
 
-accumulate_loop145:
+accumulate_loop157:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -3471,13 +3824,13 @@ accumulate_loop145:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop145
+	JGE          accumulate_loop157
 
-accumulate_tail146:
+accumulate_tail158:
 	ADDQ $0x04, CX
-	JE   accumulate_end147
+	JE   accumulate_end159
 
-accumulate_one149:
+accumulate_one161:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -3502,9 +3855,9 @@ accumulate_one149:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one149
+	JNE          accumulate_one161
 
-accumulate_end147:
+accumulate_end159:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3621,10 +3974,10 @@ accumulate_end147:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done150
+	JMP          accumulate_done162
 
-accumulate_short148:
-accumulate_one151:
+accumulate_short160:
+accumulate_one163:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -3649,7 +4002,7 @@ accumulate_one151:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one151
+	JNE          accumulate_one163
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -3671,7 +4024,7 @@ accumulate_one151:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done150:
+accumulate_done162:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -3679,10 +4032,10 @@ accumulate_done150:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha152
+	JE   accumulate_noAlpha164
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha152:
+accumulate_noAlpha164:
 	SUBQ $0x06, R12
 	JMP  accumulate_panelRows
 
@@ -3693,7 +4046,7 @@ accumulate_panel5:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain153
+	JE    accumulate_plain165
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -3711,9 +4064,9 @@ accumulate_panel5:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready154
+	JMP          accumulate_ready166
 
-accumulate_plain153:
+accumulate_plain165:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -3725,18 +4078,18 @@ accumulate_plain153:
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
 
-accumulate_ready154:
+accumulate_ready166:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short158
+	JL   accumulate_short170
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail156
+	JL   accumulate_tail168
 
-accumulate_loop155:
+accumulate_loop167:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -3816,13 +4169,13 @@ accumulate_loop155:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop155
+	JGE          accumulate_loop167
 
-accumulate_tail156:
+accumulate_tail168:
 	ADDQ $0x04, CX
-	JE   accumulate_end157
+	JE   accumulate_end169
 
-accumulate_one159:
+accumulate_one171:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -3845,9 +4198,9 @@ accumulate_one159:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one159
+	JNE          accumulate_one171
 
-accumulate_end157:
+accumulate_end169:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3949,10 +4302,10 @@ accumulate_end157:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done160
+	JMP          accumulate_done172
 
-accumulate_short158:
-accumulate_one161:
+accumulate_short170:
+accumulate_one173:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -3975,7 +4328,7 @@ accumulate_one161:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one161
+	JNE          accumulate_one173
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -3994,17 +4347,17 @@ accumulate_one161:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done160:
+accumulate_done172:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha162
+	JE   accumulate_noAlpha174
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha162:
+accumulate_noAlpha174:
 	SUBQ $0x05, R12
 	JMP  accumulate_panelRows
 
@@ -4015,7 +4368,7 @@ accumulate_panel4:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain163
+	JE    accumulate_plain175
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4030,9 +4383,9 @@ accumulate_panel4:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready164
+	JMP          accumulate_ready176
 
-accumulate_plain163:
+accumulate_plain175:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -4042,18 +4395,18 @@ accumulate_plain163:
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
 
-accumulate_ready164:
+accumulate_ready176:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short168
+	JL   accumulate_short180
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail166
+	JL   accumulate_tail178
 
-accumulate_loop165:
+accumulate_loop177:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4121,13 +4474,13 @@ accumulate_loop165:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop165
+	JGE          accumulate_loop177
 
-accumulate_tail166:
+accumulate_tail178:
 	ADDQ $0x04, CX
-	JE   accumulate_end167
+	JE   accumulate_end179
 
-accumulate_one169:
+accumulate_one181:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4147,9 +4500,9 @@ accumulate_one169:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one169
+	JNE          accumulate_one181
 
-accumulate_end167:
+accumulate_end179:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4228,10 +4581,10 @@ accumulate_end167:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done170
+	JMP          accumulate_done182
 
-accumulate_short168:
-accumulate_one171:
+accumulate_short180:
+accumulate_one183:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4251,7 +4604,7 @@ accumulate_one171:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one171
+	JNE          accumulate_one183
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -4267,16 +4620,16 @@ accumulate_one171:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done170:
+accumulate_done182:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha172
+	JE   accumulate_noAlpha184
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha172:
+accumulate_noAlpha184:
 	SUBQ $0x04, R12
 	JMP  accumulate_panelRows
 
@@ -4285,7 +4638,7 @@ accumulate_panel3:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain173
+	JE    accumulate_plain185
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4297,9 +4650,9 @@ accumulate_panel3:
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y4
 	VMULPS       32(DI)(R8*2), Y14, Y5
-	JMP          accumulate_ready174
+	JMP          accumulate_ready186
 
-accumulate_plain173:
+accumulate_plain185:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -4307,16 +4660,16 @@ accumulate_plain173:
 	VMOVUPS (DI)(R8*2), Y4
 	VMOVUPS 32(DI)(R8*2), Y5
 
-accumulate_ready174:
+accumulate_ready186:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short178
+	JL   accumulate_short190
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail176
+	JL   accumulate_tail188
 
-accumulate_loop175:
+accumulate_loop187:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4371,13 +4724,13 @@ accumulate_loop175:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop175
+	JGE          accumulate_loop187
 
-accumulate_tail176:
+accumulate_tail188:
 	ADDQ $0x04, CX
-	JE   accumulate_end177
+	JE   accumulate_end189
 
-accumulate_one179:
+accumulate_one191:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4393,9 +4746,9 @@ accumulate_one179:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one179
+	JNE          accumulate_one191
 
-accumulate_end177:
+accumulate_end189:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4459,10 +4812,10 @@ accumulate_end177:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done180
+	JMP          accumulate_done192
 
-accumulate_short178:
-accumulate_one181:
+accumulate_short190:
+accumulate_one193:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4478,7 +4831,7 @@ accumulate_one181:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one181
+	JNE          accumulate_one193
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -4489,15 +4842,15 @@ accumulate_one181:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done180:
+accumulate_done192:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha182
+	JE   accumulate_noAlpha194
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha182:
+accumulate_noAlpha194:
 	SUBQ $0x03, R12
 	JMP  accumulate_panelRows
 
@@ -4506,7 +4859,7 @@ accumulate_panel2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain183
+	JE    accumulate_plain195
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4515,21 +4868,21 @@ accumulate_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulate_ready184
+	JMP          accumulate_ready196
 
-accumulate_plain183:
+accumulate_plain195:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 
-accumulate_ready184:
+accumulate_ready196:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail186
+	JL   accumulate_tail198
 
-accumulate_loop185:
+accumulate_loop197:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4572,13 +4925,13 @@ accumulate_loop185:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop185
+	JGE          accumulate_loop197
 
-accumulate_tail186:
+accumulate_tail198:
 	ADDQ $0x04, CX
-	JE   accumulate_end187
+	JE   accumulate_end199
 
-accumulate_one189:
+accumulate_one201:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4591,9 +4944,9 @@ accumulate_one189:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one189
+	JNE          accumulate_one201
 
-accumulate_end187:
+accumulate_end199:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -4603,10 +4956,10 @@ accumulate_end187:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha190
+	JE      accumulate_noAlpha202
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha190:
+accumulate_noAlpha202:
 	SUBQ $0x02, R12
 	JMP  accumulate_panelRows
 
@@ -4615,25 +4968,25 @@ accumulate_panel1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain191
+	JE    accumulate_plain203
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulate_ready192
+	JMP          accumulate_ready204
 
-accumulate_plain191:
+accumulate_plain203:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-accumulate_ready192:
+accumulate_ready204:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail194
+	JL   accumulate_tail206
 
-accumulate_loop193:
+accumulate_loop205:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4664,13 +5017,13 @@ accumulate_loop193:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop193
+	JGE          accumulate_loop205
 
-accumulate_tail194:
+accumulate_tail206:
 	ADDQ $0x04, CX
-	JE   accumulate_end195
+	JE   accumulate_end207
 
-accumulate_one197:
+accumulate_one209:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   4096(BX)
@@ -4680,18 +5033,18 @@ accumulate_one197:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one197
+	JNE          accumulate_one209
 
-accumulate_end195:
+accumulate_end207:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha198
+	JE      accumulate_noAlpha210
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha198:
+accumulate_noAlpha210:
 	SUBQ $0x01, R12
 	JMP  accumulate_panelRows
 
@@ -4749,7 +5102,7 @@ accumulate_half6:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain199
+	JE    accumulate_plain211
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4764,9 +5117,9 @@ accumulate_half6:
 	VMULPS       (AX)(R8*1), Y14, Y4
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y5
-	JMP          accumulate_ready200
+	JMP          accumulate_ready212
 
-accumulate_plain199:
+accumulate_plain211:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
@@ -4774,18 +5127,18 @@ accumulate_plain199:
 	VMOVUPS (AX)(R8*1), Y4
 	VMOVUPS (AX)(R8*2), Y5
 
-accumulate_ready200:
+accumulate_ready212:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short204
+	JL   accumulate_short216
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail202
+	JL   accumulate_tail214
 
-accumulate_loop201:
+accumulate_loop213:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4845,13 +5198,13 @@ accumulate_loop201:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop201
+	JGE          accumulate_loop213
 
-accumulate_tail202:
+accumulate_tail214:
 	ADDQ $0x04, CX
-	JE   accumulate_end203
+	JE   accumulate_end215
 
-accumulate_one205:
+accumulate_one217:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4869,9 +5222,9 @@ accumulate_one205:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one205
+	JNE          accumulate_one217
 
-accumulate_end203:
+accumulate_end215:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4946,10 +5299,10 @@ accumulate_end203:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done206
+	JMP          accumulate_done218
 
-accumulate_short204:
-accumulate_one207:
+accumulate_short216:
+accumulate_one219:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4967,7 +5320,7 @@ accumulate_one207:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one207
+	JNE          accumulate_one219
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -4983,7 +5336,7 @@ accumulate_one207:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done206:
+accumulate_done218:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -4991,10 +5344,10 @@ accumulate_done206:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha208
+	JE   accumulate_noAlpha220
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha208:
+accumulate_noAlpha220:
 	SUBQ $0x06, R12
 	JMP  accumulate_halfRows
 
@@ -5005,7 +5358,7 @@ accumulate_half5:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain209
+	JE    accumulate_plain221
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5018,27 +5371,27 @@ accumulate_half5:
 	VMULPS       (AX), Y14, Y3
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y4
-	JMP          accumulate_ready210
+	JMP          accumulate_ready222
 
-accumulate_plain209:
+accumulate_plain221:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
 
-accumulate_ready210:
+accumulate_ready222:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short214
+	JL   accumulate_short226
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail212
+	JL   accumulate_tail224
 
-accumulate_loop211:
+accumulate_loop223:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5090,13 +5443,13 @@ accumulate_loop211:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop211
+	JGE          accumulate_loop223
 
-accumulate_tail212:
+accumulate_tail224:
 	ADDQ $0x04, CX
-	JE   accumulate_end213
+	JE   accumulate_end225
 
-accumulate_one215:
+accumulate_one227:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5112,9 +5465,9 @@ accumulate_one215:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one215
+	JNE          accumulate_one227
 
-accumulate_end213:
+accumulate_end225:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -5179,10 +5532,10 @@ accumulate_end213:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done216
+	JMP          accumulate_done228
 
-accumulate_short214:
-accumulate_one217:
+accumulate_short226:
+accumulate_one229:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5198,7 +5551,7 @@ accumulate_one217:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one217
+	JNE          accumulate_one229
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -5212,17 +5565,17 @@ accumulate_one217:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done216:
+accumulate_done228:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha218
+	JE   accumulate_noAlpha230
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha218:
+accumulate_noAlpha230:
 	SUBQ $0x05, R12
 	JMP  accumulate_halfRows
 
@@ -5233,7 +5586,7 @@ accumulate_half4:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain219
+	JE    accumulate_plain231
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5244,26 +5597,26 @@ accumulate_half4:
 	VMULPS       (DI)(R8*2), Y14, Y2
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y3
-	JMP          accumulate_ready220
+	JMP          accumulate_ready232
 
-accumulate_plain219:
+accumulate_plain231:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 
-accumulate_ready220:
+accumulate_ready232:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short224
+	JL   accumulate_short236
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail222
+	JL   accumulate_tail234
 
-accumulate_loop221:
+accumulate_loop233:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5307,13 +5660,13 @@ accumulate_loop221:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop221
+	JGE          accumulate_loop233
 
-accumulate_tail222:
+accumulate_tail234:
 	ADDQ $0x04, CX
-	JE   accumulate_end223
+	JE   accumulate_end235
 
-accumulate_one225:
+accumulate_one237:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5327,9 +5680,9 @@ accumulate_one225:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one225
+	JNE          accumulate_one237
 
-accumulate_end223:
+accumulate_end235:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -5380,10 +5733,10 @@ accumulate_end223:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done226
+	JMP          accumulate_done238
 
-accumulate_short224:
-accumulate_one227:
+accumulate_short236:
+accumulate_one239:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5397,7 +5750,7 @@ accumulate_one227:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one227
+	JNE          accumulate_one239
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -5409,16 +5762,16 @@ accumulate_one227:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done226:
+accumulate_done238:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha228
+	JE   accumulate_noAlpha240
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha228:
+accumulate_noAlpha240:
 	SUBQ $0x04, R12
 	JMP  accumulate_halfRows
 
@@ -5427,7 +5780,7 @@ accumulate_half3:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain229
+	JE    accumulate_plain241
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5436,23 +5789,23 @@ accumulate_half3:
 	VMULPS       (DI)(R8*1), Y14, Y1
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y2
-	JMP          accumulate_ready230
+	JMP          accumulate_ready242
 
-accumulate_plain229:
+accumulate_plain241:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 
-accumulate_ready230:
+accumulate_ready242:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short234
+	JL   accumulate_short246
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail232
+	JL   accumulate_tail244
 
-accumulate_loop231:
+accumulate_loop243:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5487,13 +5840,13 @@ accumulate_loop231:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop231
+	JGE          accumulate_loop243
 
-accumulate_tail232:
+accumulate_tail244:
 	ADDQ $0x04, CX
-	JE   accumulate_end233
+	JE   accumulate_end245
 
-accumulate_one235:
+accumulate_one247:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5504,9 +5857,9 @@ accumulate_one235:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one235
+	JNE          accumulate_one247
 
-accumulate_end233:
+accumulate_end245:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -5547,10 +5900,10 @@ accumulate_end233:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done236
+	JMP          accumulate_done248
 
-accumulate_short234:
-accumulate_one237:
+accumulate_short246:
+accumulate_one249:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5561,7 +5914,7 @@ accumulate_one237:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one237
+	JNE          accumulate_one249
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -5569,15 +5922,15 @@ accumulate_one237:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done236:
+accumulate_done248:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha238
+	JE   accumulate_noAlpha250
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha238:
+accumulate_noAlpha250:
 	SUBQ $0x03, R12
 	JMP  accumulate_halfRows
 
@@ -5586,26 +5939,26 @@ accumulate_half2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain239
+	JE    accumulate_plain251
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulate_ready240
+	JMP          accumulate_ready252
 
-accumulate_plain239:
+accumulate_plain251:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 
-accumulate_ready240:
+accumulate_ready252:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail242
+	JL   accumulate_tail254
 
-accumulate_loop241:
+accumulate_loop253:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5632,13 +5985,13 @@ accumulate_loop241:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop241
+	JGE          accumulate_loop253
 
-accumulate_tail242:
+accumulate_tail254:
 	ADDQ $0x04, CX
-	JE   accumulate_end243
+	JE   accumulate_end255
 
-accumulate_one245:
+accumulate_one257:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5647,9 +6000,9 @@ accumulate_one245:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one245
+	JNE          accumulate_one257
 
-accumulate_end243:
+accumulate_end255:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -5657,10 +6010,10 @@ accumulate_end243:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha246
+	JE      accumulate_noAlpha258
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha246:
+accumulate_noAlpha258:
 	SUBQ $0x02, R12
 	JMP  accumulate_halfRows
 
@@ -5669,23 +6022,23 @@ accumulate_half1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain247
+	JE    accumulate_plain259
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulate_ready248
+	JMP          accumulate_ready260
 
-accumulate_plain247:
+accumulate_plain259:
 	VMOVUPS (DI), Y0
 
-accumulate_ready248:
+accumulate_ready260:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail250
+	JL   accumulate_tail262
 
-accumulate_loop249:
+accumulate_loop261:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5704,30 +6057,30 @@ accumulate_loop249:
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop249
+	JGE          accumulate_loop261
 
-accumulate_tail250:
+accumulate_tail262:
 	ADDQ $0x04, CX
-	JE   accumulate_end251
+	JE   accumulate_end263
 
-accumulate_one253:
+accumulate_one265:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one253
+	JNE          accumulate_one265
 
-accumulate_end251:
+accumulate_end263:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha254
+	JE      accumulate_noAlpha266
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha254:
+accumulate_noAlpha266:
 	SUBQ $0x01, R12
 	JMP  accumulate_halfRows
 
@@ -5794,7 +6147,7 @@ accumulateMasked_panel2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain255
+	JE    accumulateMasked_plain267
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5803,21 +6156,21 @@ accumulateMasked_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulateMasked_ready256
+	JMP          accumulateMasked_ready268
 
-accumulateMasked_plain255:
+accumulateMasked_plain267:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 
-accumulateMasked_ready256:
+accumulateMasked_ready268:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail258
+	JL   accumulateMasked_tail270
 
-accumulateMasked_loop257:
+accumulateMasked_loop269:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -5834,13 +6187,13 @@ accumulateMasked_loop257:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop257
+	JGE          accumulateMasked_loop269
 
-accumulateMasked_tail258:
+accumulateMasked_tail270:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end259
+	JE   accumulateMasked_end271
 
-accumulateMasked_one261:
+accumulateMasked_one273:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -5857,9 +6210,9 @@ accumulateMasked_one261:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one261
+	JNE          accumulateMasked_one273
 
-accumulateMasked_end259:
+accumulateMasked_end271:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -5869,10 +6222,10 @@ accumulateMasked_end259:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha262
+	JE      accumulateMasked_noAlpha274
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha262:
+accumulateMasked_noAlpha274:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_panelRows
 
@@ -5881,25 +6234,25 @@ accumulateMasked_panel1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain263
+	JE    accumulateMasked_plain275
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulateMasked_ready264
+	JMP          accumulateMasked_ready276
 
-accumulateMasked_plain263:
+accumulateMasked_plain275:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-accumulateMasked_ready264:
+accumulateMasked_ready276:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail266
+	JL   accumulateMasked_tail278
 
-accumulateMasked_loop265:
+accumulateMasked_loop277:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -5911,13 +6264,13 @@ accumulateMasked_loop265:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop265
+	JGE          accumulateMasked_loop277
 
-accumulateMasked_tail266:
+accumulateMasked_tail278:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end267
+	JE   accumulateMasked_end279
 
-accumulateMasked_one269:
+accumulateMasked_one281:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -5929,18 +6282,18 @@ accumulateMasked_one269:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one269
+	JNE          accumulateMasked_one281
 
-accumulateMasked_end267:
+accumulateMasked_end279:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha270
+	JE      accumulateMasked_noAlpha282
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha270:
+accumulateMasked_noAlpha282:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_panelRows
 
@@ -5978,26 +6331,26 @@ accumulateMasked_half2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain271
+	JE    accumulateMasked_plain283
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulateMasked_ready272
+	JMP          accumulateMasked_ready284
 
-accumulateMasked_plain271:
+accumulateMasked_plain283:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 
-accumulateMasked_ready272:
+accumulateMasked_ready284:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail274
+	JL   accumulateMasked_tail286
 
-accumulateMasked_loop273:
+accumulateMasked_loop285:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -6009,13 +6362,13 @@ accumulateMasked_loop273:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop273
+	JGE          accumulateMasked_loop285
 
-accumulateMasked_tail274:
+accumulateMasked_tail286:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end275
+	JE   accumulateMasked_end287
 
-accumulateMasked_one277:
+accumulateMasked_one289:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -6027,9 +6380,9 @@ accumulateMasked_one277:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one277
+	JNE          accumulateMasked_one289
 
-accumulateMasked_end275:
+accumulateMasked_end287:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -6037,10 +6390,10 @@ accumulateMasked_end275:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha278
+	JE      accumulateMasked_noAlpha290
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha278:
+accumulateMasked_noAlpha290:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_halfRows
 
@@ -6049,23 +6402,23 @@ accumulateMasked_half1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain279
+	JE    accumulateMasked_plain291
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulateMasked_ready280
+	JMP          accumulateMasked_ready292
 
-accumulateMasked_plain279:
+accumulateMasked_plain291:
 	VMOVUPS (DI), Y0
 
-accumulateMasked_ready280:
+accumulateMasked_ready292:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail282
+	JL   accumulateMasked_tail294
 
-accumulateMasked_loop281:
+accumulateMasked_loop293:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -6074,13 +6427,13 @@ accumulateMasked_loop281:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop281
+	JGE          accumulateMasked_loop293
 
-accumulateMasked_tail282:
+accumulateMasked_tail294:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end283
+	JE   accumulateMasked_end295
 
-accumulateMasked_one285:
+accumulateMasked_one297:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -6089,17 +6442,17 @@ accumulateMasked_one285:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one285
+	JNE          accumulateMasked_one297
 
-accumulateMasked_end283:
+accumulateMasked_end295:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha286
+	JE      accumulateMasked_noAlpha298
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha286:
+accumulateMasked_noAlpha298:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_halfRows
 

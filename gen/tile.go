@@ -45,10 +45,11 @@ const (
 
 // tileProgram emits one kernel on the micro-kernel.
 type tileProgram struct {
-	name   string
-	start  start
-	masked bool // b counts as 0 where a has its sign bit set
-	unroll int
+	name    string
+	start   start
+	askRows bool // in groups of panels
+	masked  bool // b counts as 0 where a has its sign bit set
+	unroll  int
 
 	alpha       Mem // stack slot of the pointer to the tile's first alpha
 	panels      Mem // stack slot: 16-column panels left
@@ -85,9 +86,20 @@ func at3(p0, p3, stride reg.Register, r, disp int) Mem {
 func (t *tileProgram) emit() {
 	Comment("Few rows: several panels at once, so that there are enough chains.")
 	if !t.masked {
-		for _, g := range []struct{ rows, panels int }{{1, 4}, {2, 2}, {3, 2}} {
-			t.panelGroups(g.rows, g.panels)
-		}
+		t.panelGroups("abreast1", 1, 4, func(next string) {
+			CMPQ(bStride, imm(panelBytes))
+			JNE(LabelRef(next))
+			CMPB(panelsAbreast, Imm(0))
+			JE(LabelRef(next))
+		})
+		t.askRows = true
+		t.panelGroups("rows1", 1, 4, func(next string) {
+			CMPQ(bStride, imm(panelBytes))
+			JE(LabelRef(next))
+		})
+		t.askRows = false
+		t.panelGroups("group2", 2, 2, nil)
+		t.panelGroups("group3", 3, 2, nil)
 	}
 	t.panelLoop("panel", panel/lanes)
 	Comment("The last 8 columns, if their number is odd.")
@@ -101,12 +113,16 @@ func (t *tileProgram) emit() {
 	RET()
 }
 
-// panelGroups handles calls of exactly r rows, n panels at a time.
-func (t *tileProgram) panelGroups(r, n int) {
-	next := t.label("not%d", r)
+// panelGroups handles calls of exactly r rows, n panels at a time, where a
+// condition does not jump to next.
+func (t *tileProgram) panelGroups(name string, r, n int, condition func(next string)) {
+	next, group := t.label("%sNot", name), t.label(name)
 	CMPQ(t.rows, imm(r))
 	JNE(LabelRef(next))
-	Label(t.label("group%d", r))
+	if condition != nil {
+		condition(next)
+	}
+	Label(group)
 	CMPQ(t.panels, imm(n))
 	JL(LabelRef(t.label("panel")))
 	MOVQ(t.c, cPtr)
@@ -119,9 +135,13 @@ func (t *tileProgram) panelGroups(r, n int) {
 	IMUL3Q(U32(n), a0, a0)
 	ADDQ(a0, bPtr)
 	SUBQ(imm(n), t.panels)
-	JMP(LabelRef(t.label("group%d", r)))
+	JMP(LabelRef(group))
 	Label(next)
 }
+
+// panelsAbreast is a variable of package attn: whether the processor reads several
+// packed panels side by side faster than one behind the other.
+var panelsAbreast = Mem{Symbol: Symbol{Name: "·panelsAbreast"}, Base: reg.StaticBase}
 
 // panelLoop walks over the panels, or the one half panel, with vecs vectors a row.
 func (t *tileProgram) panelLoop(name string, vecs int) {
@@ -374,6 +394,9 @@ const (
 
 // groupStep reads b in place: with several panels there is no register left for it.
 func (t *tileProgram) groupStep(r, n, vecs, disp int) {
+	if t.askRows {
+		t.askForRows()
+	}
 	for i := range r {
 		VBROADCASTSS(at3(a0, a3, aStride, i, disp), ymm[12+i])
 	}
@@ -395,6 +418,18 @@ func (t *tileProgram) groupStep(r, n, vecs, disp int) {
 	}
 	ADDQ(bStride, b0)
 }
+
+// askForRows asks for the rest of a row of values, up to 8 lines, some rows ahead.
+// The processor sees only the columns of one group of panels after the other.
+func (t *tileProgram) askForRows() {
+	at := cPtr
+	LEAQ(Mem{Base: b0, Index: bStride, Scale: 8}, at)
+	for line := range rowLines {
+		PREFETCHT0(Mem{Base: at, Index: bStride, Scale: 8, Disp: line * lineBytes})
+	}
+}
+
+const rowLines = 8
 
 // maskedStep takes b as 0 for rows whose weight has its sign bit set.
 func (t *tileProgram) maskedStep(r, vecs, disp int) {

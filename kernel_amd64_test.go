@@ -1,0 +1,56 @@
+//go:build !purego
+
+package attn
+
+import (
+	"testing"
+
+	"github.com/klauspost/cpuid/v2"
+)
+
+// How one row of queries goes through packed panels depends on the processor;
+// the bits do not.
+func TestPanelsAbreast(t *testing.T) {
+	if active != avx2 {
+		t.Skip("AVX2 only")
+	}
+	defer func(abreast bool) { panelsAbreast = abreast }(panelsAbreast)
+	for i := range kernels {
+		k := &kernels[i]
+		if k.name != "score" && k.name != "accumulate" {
+			continue
+		}
+		for _, panelsAbreast = range []bool{false, true} {
+			c := newTrial(t, random(k.name))
+			n := make([]int, len(k.dims))
+			for range budget(300) {
+				for j := range n {
+					n[j] = k.dims[j].pick(c, k.dims[j].hi)
+				}
+				n[0] = 1
+				k.check(t, c, n)
+			}
+		}
+	}
+}
+
+func TestZen3(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		vendor        cpuid.Vendor
+		family, model int
+		want          bool
+	}{
+		{"Milan", cpuid.AMD, 0x19, 0x01, true},
+		{"Cezanne", cpuid.AMD, 0x19, 0x50, true},
+		{"Genoa", cpuid.AMD, 0x19, 0x11, false},
+		{"Raphael", cpuid.AMD, 0x19, 0x61, false},
+		{"Rome", cpuid.AMD, 0x17, 0x31, false},
+		{"Turin", cpuid.AMD, 0x1a, 0x02, false},
+		{"another vendor's", cpuid.Intel, 0x19, 0x01, false},
+	} {
+		if got := zen3(&cpuid.CPUInfo{VendorID: c.vendor, Family: c.family, Model: c.model}); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
