@@ -157,14 +157,14 @@ func (r *rowsProgram) dot(label string) {
 }
 
 // prefetchAhead returns what to emit in each round of 4 dimensions: it asks for
-// 4 cache lines of the next 16 keys, row by row. Few queries wait for memory more
+// 4 cache lines of the keys keysAhead rows on, row by row. Few queries wait for memory more
 // than they compute, and 16 rows at a time are too many streams for the processor to
 // foresee. No register is left for it, so it keeps its place on the stack.
 func (r *rowsProgram) prefetchAhead(label string) func() {
 	const lines = 4
 	at := GP64()
 	MOVQ(r.stride, at)
-	SHLQ(Imm(4), at)
+	IMUL3Q(U32(keysAhead), at, at)
 	ADDQ(r.k, at)
 	MOVQ(at, r.line)
 	ADDQ(r.width, at)
@@ -187,6 +187,8 @@ func (r *rowsProgram) prefetchAhead(label string) func() {
 		Label(same)
 	}
 }
+
+const keysAhead = 24
 
 // fma is acc_i = FMA(q_i, column, acc_i).
 func (r *rowsProgram) fma(acc []reg.VecVirtual, column reg.VecVirtual, query func(i int) Mem) {

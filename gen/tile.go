@@ -374,7 +374,11 @@ func (t *tileProgram) step(r, n, vecs, disp int) {
 		VMOVUPS(Mem{Base: b0, Disp: v * vector}, ymm[12+v])
 	}
 	if r <= fewRows && vecs == 2 {
-		PREFETCHT0(Mem{Base: b0, Disp: aheadBytes})
+		distance := fewAhead
+		if r == 1 {
+			distance = oneAhead
+		}
+		PREFETCHT0(Mem{Base: b0, Disp: distance})
 	}
 	ADDQ(bStride, b0)
 	for i := range r {
@@ -388,8 +392,9 @@ func (t *tileProgram) step(r, n, vecs, disp int) {
 // Tiles of few rows serve decoding, which waits for memory: they ask for packed
 // keys and values some way ahead.
 const (
-	fewRows    = 5
-	aheadBytes = 4096
+	fewRows  = 5
+	fewAhead = 8192 // bytes
+	oneAhead = 6144
 )
 
 // groupStep reads b in place: with several panels there is no register left for it.
@@ -419,8 +424,8 @@ func (t *tileProgram) groupStep(r, n, vecs, disp int) {
 	ADDQ(bStride, b0)
 }
 
-// askForRows asks for the rest of a row of values, up to 8 lines, some rows ahead.
-// The processor sees only the columns of one group of panels after the other.
+// askForRows asks for the columns at hand of the row of values 16 rows ahead.
+// The whole row instead, or its distance doubled, brings less.
 func (t *tileProgram) askForRows() {
 	at := cPtr
 	LEAQ(Mem{Base: b0, Index: bStride, Scale: 8}, at)
@@ -429,7 +434,7 @@ func (t *tileProgram) askForRows() {
 	}
 }
 
-const rowLines = 8
+const rowLines = 4
 
 // maskedStep takes b as 0 for rows whose weight has its sign bit set.
 func (t *tileProgram) maskedStep(r, vecs, disp int) {
