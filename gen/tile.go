@@ -116,7 +116,7 @@ func (t *tileProgram) emit() {
 // panelGroups handles calls of exactly r rows, n panels at a time, where a
 // condition does not jump to next.
 func (t *tileProgram) panelGroups(name string, r, n int, condition func(next string)) {
-	next, group := t.label("%sNot", name), t.label(name)
+	next, group := t.label("%sNot", name), t.label("%s", name)
 	CMPQ(t.rows, imm(r))
 	JNE(LabelRef(next))
 	if condition != nil {
