@@ -145,6 +145,8 @@ func fewRowsAndKeys(r *rand.Rand) shape {
 		s.lq = length(r, 40)
 	case draw < 150: // the dimensions of models
 		s.d, s.dv = length(r, 99), length(r, 99)
+	case draw < 160: // a whole block for rows and columns enough to be absorbed
+		s.lq, s.lk, s.dv = absorbRows+r.IntN(20), Block+r.IntN(2*Block), absorbCols+r.IntN(20)
 	}
 	return s
 }
