@@ -660,14 +660,14 @@ func TestConcurrentCallers(t *testing.T) {
 
 // How many rows a chunk has depends on the CPU's cache; the bits do not.
 func TestCacheSizeDoesNotMatter(t *testing.T) {
-	defer func(bytes int) { chunkBytes = bytes }(chunkBytes)
+	defer func(bytes int) { scratchBytes = bytes }(scratchBytes)
 	p := newProblem(random("cache size"), normal, shape{1, 1, 1, 1100, 300, 96, 72})
-	chunkBytes = cacheShare(0)
+	scratchBytes = cacheShare(0)
 	want := p.solve(t, Attend)
 	rows := map[int]bool{}
 	for _, size := range []int{-1, 1, 256 << 10, 1 << 20, 2 << 20, 64 << 20} {
-		chunkBytes = cacheShare(size)
-		rows[chunkBytes] = true
+		scratchBytes = cacheShare(size)
+		rows[scratchBytes] = true
 		p.same(t, fmt.Sprintf("a cache of %d bytes", size), p.solve(t, Attend), want)
 	}
 	if len(rows) != 4 {

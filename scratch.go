@@ -27,19 +27,18 @@ const (
 	denseStride = 64
 )
 
-// chunkBytes bounds the scaled queries and outputs of a chunk of rows. All of
-// them meet each packed block of keys, so more rows pack less often, but they
-// have to stay in the L2 cache.
-var chunkBytes = cacheShare(cpuid.CPU.Cache.L2)
+// scratchBytes is what a worker's scratch may take. All rows of a chunk meet each
+// packed block of keys, so more rows pack less often, but all of it has to stay in
+// the L2 cache.
+var scratchBytes = cacheShare(cpuid.CPU.Cache.L2)
 
-// cacheShare is five eighths of an L2 cache, which leaves room for packed blocks
-// and what is requested ahead. size ≤ 0 is unknown: 512 KiB then, the least of
-// the CPUs that the assembly is for. More than 2 MiB may be shared by several cores.
+// cacheShare is nearly all of an L2 cache. size ≤ 0 is unknown: 512 KiB then, the
+// least of the CPUs that the assembly is for. More than 2 MiB may be shared by several cores.
 func cacheShare(size int) int {
 	if size <= 0 {
 		size = 512 << 10
 	}
-	return min(max(size, 256<<10), 2<<20) / 8 * 5
+	return min(max(size, 256<<10), 2<<20) / 32 * 31
 }
 
 // state is the online softmax of some rows: running maximum, sum and output.
@@ -111,12 +110,16 @@ func (w *scratch) fit(p *plan) {
 // oStride is the distance of output rows in scratch: whole vectors.
 func (p *plan) oStride() int { return roundUp(p.dv, panel) }
 
-// fitRows chooses the rows of a chunk: a multiple of tileRows that fits the
-// cache, at most what the call has.
+// fitRows chooses the rows of a chunk: as many as the cache holds with a packed
+// block and a tile of scores, or fewer if that makes no more chunks.
 func (p *plan) fitRows() {
-	perRow := 4 * (p.d + p.oStride() + 5)
-	rows := max(tileRows, chunkBytes/perRow/tileRows*tileRows)
-	p.chunkRows = max(1, min(rows, p.lq*p.group))
+	const factors = 6 // maxima and sums of both states, alpha and beta
+	block := Block*(p.d+p.oStride()) + tileRows*Block
+	rows := (scratchBytes/4 - block) / (p.d + 2*p.oStride() + factors)
+	rows = max(tileRows, rows/cutRows*cutRows)
+	all := max(1, p.lq*p.group)
+	chunks := (all + rows - 1) / rows
+	p.chunkRows = min(all, roundUp((all+chunks-1)/chunks, cutRows))
 }
 
 // reset makes the first rows rows of the state empty.
