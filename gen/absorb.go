@@ -56,7 +56,7 @@ type absorbProgram struct {
 // The slots of the next tile are aligned so that one bit tells even from odd.
 const (
 	topSlots  = 2 * absorbRows * vector
-	slotBytes = 2 * topSlots
+	slotBytes = 2*topSlots + 3*absorbRows*vector
 )
 
 func absorbKernel() {
@@ -336,14 +336,14 @@ func (k *absorbProgram) begin() {
 // steps does some steps of the tile, and between them a vector of each of three
 // of the next rows and of the rows behind.
 func (k *absorbProgram) steps(n int, ahead bool) {
+	var pieces []func()
+	for r := range absorbAtOnce {
+		pieces = append(pieces, func() { k.reduce(r) }, func() { k.look(r) }, func() { k.weigh(r) })
+	}
+	done := 0
 	for u := range n {
-		for r := range absorbAtOnce {
-			if ahead && u == n*r/absorbAtOnce {
-				k.weigh(r)
-			}
-			if ahead && u == n*(2*r+1)/(2*absorbAtOnce) {
-				k.look(r)
-			}
+		for ; ahead && done < len(pieces) && done*n <= u*len(pieces); done++ {
+			pieces[done]()
 		}
 		for v := range 2 {
 			VMOVUPS(Mem{Base: b0, Disp: v * vector}, ymm[12+v])
@@ -363,28 +363,52 @@ func (k *absorbProgram) steps(n int, ahead bool) {
 	}
 }
 
-// weigh computes a vector of weights of row r of the next three.
-func (k *absorbProgram) weigh(r int) {
+// An exp in one piece would be a chain of some 55 cycles, and nothing behind it can leave
+// the processor's window before it ends: on CPUs with fewer registers to rename
+// accumulate would wait. So it is cut in two, with what is known kept in memory:
+// 2ⁿ in the place of the score, r and the begun polynomial in slots.
+
+// kept is where row r of the next three keeps r and the polynomial.
+func kept(r int) (rest, poly Mem) {
+	at := func(i int) Mem { return Mem{Base: nextSlots, Disp: 2*topSlots + (2*r+i)*2*vector} }
+	return at(0), at(1)
+}
+
+// reduce begins a vector of weights of row r of the next three.
+func (k *absorbProgram) reduce(r int) {
 	y, t, p := ymm[12], ymm[13], ymm[14]
-	x, base := Mem{Base: nextRows, Disp: r * blockBytes}, Mem{Base: nextBase, Disp: 4 * r}
-	sum := Mem{Base: nextSlots, Disp: 2 * r * vector}
-	VBROADCASTSS(base, y)
+	x := Mem{Base: nextRows, Disp: r * blockBytes}
+	rest, poly := kept(r)
+	VBROADCASTSS(Mem{Base: nextBase, Disp: 4 * r}, y)
 	VSUBPS(x, y, y) // m' − s ≥ 0
+	keep := p
+	VCMPPS(Imm(notGreater), f32(-elementary.Get("expMin")), y, keep)
+	VANDPS(keep, y, y) // what is flushed may be infinite
 	VMOVUPS(value("expBias"), t)
 	VFMADD231PS(f32(-elementary.Get("log2E")), y, t)
+	VANDPS(keep, t, p)
+	VPSLLD(Imm(23), p, p)
+	VMOVUPS(p, x) // 2ⁿ, or 0 to flush
 	VSUBPS(value("expBias"), t, p)
 	VFNMSUB231PS(value("ln2Hi"), p, y)
 	VFNMADD231PS(value("ln2Lo"), p, y)
+	VMOVUPS(y, rest)
 	VMOVUPS(value("expC6"), p)
-	for _, c := range []Mem{value("expC5"), value("expC4"), value("expC3"), value("expC2"), f32(1), f32(1)} {
+	VFMADD213PS(value("expC5"), y, p)
+	VMOVUPS(p, poly)
+}
+
+// weigh ends what reduce has begun.
+func (k *absorbProgram) weigh(r int) {
+	y, p := ymm[12], ymm[13]
+	x, sum := Mem{Base: nextRows, Disp: r * blockBytes}, Mem{Base: nextSlots, Disp: 2 * r * vector}
+	rest, poly := kept(r)
+	VMOVUPS(rest, y)
+	VMOVUPS(poly, p)
+	for _, c := range []Mem{value("expC4"), value("expC3"), value("expC2"), f32(1), f32(1)} {
 		VFMADD213PS(c, y, p)
 	}
-	VPSLLD(Imm(23), t, t)
-	VMULPS(t, p, p)
-	VBROADCASTSS(base, y) // again: there was no register to keep it
-	VSUBPS(x, y, y)
-	VCMPPS(Imm(notGreater), f32(-elementary.Get("expMin")), y, y)
-	VANDPS(y, p, p)
+	VMULPS(x, p, p)
 	VMOVUPS(p, x)
 	VADDPS(sum, p, p)
 	VMOVUPS(p, sum)
