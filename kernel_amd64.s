@@ -9711,7 +9711,7 @@ GLOBL all80000000<>(SB), RODATA|NOPTR, $32
 
 // func absorbSIMD(s *float32, m *float32, l *float32, alpha *float32, o *float32, v *float32, rows int, oStride int, b *uintptr) (dead bool)
 // Requires: AVX, AVX2, FMA3
-TEXT ·absorbSIMD(SB), $1520-73
+TEXT ·absorbSIMD(SB), $1512-73
 	MOVQ v+40(FP), AX
 	MOVQ AX, (SP)
 	MOVQ rows+48(FP), AX
@@ -9738,7 +9738,7 @@ TEXT ·absorbSIMD(SB), $1520-73
 
 	// Maxima and weights of the first tile, maxima of the second.
 	MOVQ SI, R13
-	LEAQ 175(SP), AX
+	LEAQ 167(SP), AX
 	ANDQ $-64, AX
 	MOVQ R13, BX
 	MOVQ $+6, CX
@@ -9768,87 +9768,98 @@ firstTop:
 	JNE     firstTop
 
 	// m' = max(m, top), alpha = exp(m − m')
-	LEAQ         175(SP), AX
+	VMOVUPS      allff800000<>+0(SB), Y0
+	LEAQ         167(SP), AX
 	ANDQ         $-64, AX
-	VMOVUPS      384(AX), Y0
-	VMAXPS       416(AX), Y0, Y0
-	VMOVUPS      640(AX), Y1
-	VMAXPS       672(AX), Y1, Y1
-	VPERM2F128   $0x21, Y1, Y0, Y2
-	VBLENDPS     $0xf0, Y1, Y0, Y0
-	VMAXPS       Y2, Y0, Y0
-	VMOVUPS      448(AX), Y1
-	VMAXPS       480(AX), Y1, Y1
-	VMOVUPS      704(AX), Y2
-	VMAXPS       736(AX), Y2, Y2
+	VMOVUPS      384(AX), Y1
+	VMAXPS       416(AX), Y1, Y1
+	VMOVUPS      Y0, 384(AX)
+	VMOVUPS      Y0, 416(AX)
+	VMOVUPS      640(AX), Y2
+	VMAXPS       672(AX), Y2, Y2
+	VMOVUPS      Y0, 640(AX)
+	VMOVUPS      Y0, 672(AX)
 	VPERM2F128   $0x21, Y2, Y1, Y3
 	VBLENDPS     $0xf0, Y2, Y1, Y1
 	VMAXPS       Y3, Y1, Y1
-	VMOVUPS      512(AX), Y2
-	VMAXPS       544(AX), Y2, Y2
+	VMOVUPS      448(AX), Y2
+	VMAXPS       480(AX), Y2, Y2
+	VMOVUPS      Y0, 448(AX)
+	VMOVUPS      Y0, 480(AX)
 	VMOVUPS      704(AX), Y3
 	VMAXPS       736(AX), Y3, Y3
+	VMOVUPS      Y0, 704(AX)
+	VMOVUPS      Y0, 736(AX)
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
 	VMAXPS       Y4, Y2, Y2
-	VMOVUPS      576(AX), Y3
-	VMAXPS       608(AX), Y3, Y3
+	VMOVUPS      512(AX), Y3
+	VMAXPS       544(AX), Y3, Y3
+	VMOVUPS      Y0, 512(AX)
+	VMOVUPS      Y0, 544(AX)
 	VMOVUPS      704(AX), Y4
-	VMAXPS       736(AX), Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
 	VMAXPS       Y5, Y3, Y3
-	VUNPCKHPS    Y1, Y0, Y4
-	VUNPCKLPS    Y1, Y0, Y0
-	VMAXPS       Y4, Y0, Y0
-	VUNPCKHPS    Y3, Y2, Y1
-	VUNPCKLPS    Y3, Y2, Y2
-	VMAXPS       Y1, Y2, Y2
-	VUNPCKHPD    Y2, Y0, Y1
-	VUNPCKLPD    Y2, Y0, Y0
-	VMAXPS       Y1, Y0, Y0
+	VMOVUPS      576(AX), Y4
+	VMAXPS       608(AX), Y4, Y4
+	VMOVUPS      Y0, 576(AX)
+	VMOVUPS      Y0, 608(AX)
+	VMOVUPS      704(AX), Y0
+	VPERM2F128   $0x21, Y0, Y4, Y5
+	VBLENDPS     $0xf0, Y0, Y4, Y4
+	VMAXPS       Y5, Y4, Y4
+	VUNPCKHPS    Y2, Y1, Y0
+	VUNPCKLPS    Y2, Y1, Y1
+	VMAXPS       Y0, Y1, Y1
+	VUNPCKHPS    Y4, Y3, Y0
+	VUNPCKLPS    Y4, Y3, Y3
+	VMAXPS       Y0, Y3, Y3
+	VUNPCKHPD    Y3, Y1, Y0
+	VUNPCKLPD    Y3, Y1, Y1
+	VMAXPS       Y0, Y1, Y1
 	MOVQ         48(SP), BX
 	MOVQ         40(SP), CX
-	VMOVUPS      tailMasks<>+8(SB), Y1
-	VMASKMOVPS   (BX), Y1, Y1
+	VMOVUPS      tailMasks<>+8(SB), Y0
+	VMASKMOVPS   (BX), Y0, Y0
 	VXORPS       Y2, Y2, Y2
-	VMAXPS       Y1, Y0, Y0
-	VADDPS       Y2, Y0, Y0
-	VCMPPS       $0x00, allff800000<>+0(SB), Y0, Y3
-	VANDNPS      Y0, Y3, Y2
-	VEXTRACTF128 $0x01, Y0, X4
-	VMOVUPS      X0, (BX)
+	VMAXPS       Y0, Y1, Y1
+	VADDPS       Y2, Y1, Y1
+	VCMPPS       $0x00, allff800000<>+0(SB), Y1, Y3
+	VANDNPS      Y1, Y3, Y2
+	VEXTRACTF128 $0x01, Y1, X4
+	VMOVUPS      X1, (BX)
 	VMOVSD       X4, 16(BX)
-	VMOVUPS      Y2, 80(SP)
+	VMOVUPS      Y2, 72(SP)
 	VMOVMSKPS    Y3, AX
 	ANDL         $0x3f, AX
 	ORQ          AX, 64(SP)
-	VSUBPS       Y2, Y1, Y1
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y1, Y3
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y0
-	VFMADD213PS  all4b40007f<>+0(SB), Y1, Y0
-	VSUBPS       all4b40007f<>+0(SB), Y0, Y2
-	VFNMADD231PS all3f317200<>+0(SB), Y2, Y1
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y2, Y1
+	VSUBPS       Y2, Y0, Y0
+	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y0, Y3
+	VMOVUPS      all3fb8aa3b<>+0(SB), Y1
+	VFMADD213PS  all4b40007f<>+0(SB), Y0, Y1
+	VSUBPS       all4b40007f<>+0(SB), Y1, Y2
+	VFNMADD231PS all3f317200<>+0(SB), Y2, Y0
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y2, Y0
 	VMOVUPS      all3ab511e8<>+0(SB), Y2
-	VFMADD213PS  all3c091d10<>+0(SB), Y1, Y2
-	VFMADD213PS  all3d2aac79<>+0(SB), Y1, Y2
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y1, Y2
-	VFMADD213PS  all3efffffe<>+0(SB), Y1, Y2
-	VFMADD213PS  all3f800000<>+0(SB), Y1, Y2
-	VFMADD213PS  all3f800000<>+0(SB), Y1, Y2
-	VPSLLD       $0x17, Y0, Y0
-	VMULPS       Y0, Y2, Y2
+	VFMADD213PS  all3c091d10<>+0(SB), Y0, Y2
+	VFMADD213PS  all3d2aac79<>+0(SB), Y0, Y2
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y0, Y2
+	VFMADD213PS  all3efffffe<>+0(SB), Y0, Y2
+	VFMADD213PS  all3f800000<>+0(SB), Y0, Y2
+	VFMADD213PS  all3f800000<>+0(SB), Y0, Y2
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y2, Y2
 	VANDPS       Y3, Y2, Y2
 	VEXTRACTF128 $0x01, Y2, X0
 	VMOVUPS      X2, (CX)
 	VMOVSD       X0, 16(CX)
 
 	// p = exp(s − m')
-	LEAQ    175(SP), AX
+	LEAQ    167(SP), AX
 	ANDQ    $-64, AX
 	MOVQ    SI, BX
-	LEAQ    80(SP), R11
+	LEAQ    72(SP), R11
 	MOVQ    $+6, CX
 	VMOVUPS all4b40007f<>+0(SB), Y0
 	VMOVUPS allbfb8aa3b<>+0(SB), Y1
@@ -10016,62 +10027,73 @@ firstWeights:
 	JNE          firstWeights
 
 	// l = FMA(l, alpha, Σp)
-	LEAQ         175(SP), AX
+	VXORPS       Y0, Y0, Y0
+	LEAQ         167(SP), AX
 	ANDQ         $-64, AX
-	VMOVUPS      (AX), Y0
-	VADDPS       32(AX), Y0, Y0
-	VMOVUPS      256(AX), Y1
-	VADDPS       288(AX), Y1, Y1
-	VPERM2F128   $0x21, Y1, Y0, Y2
-	VBLENDPS     $0xf0, Y1, Y0, Y0
-	VADDPS       Y2, Y0, Y0
-	VMOVUPS      64(AX), Y1
-	VADDPS       96(AX), Y1, Y1
-	VMOVUPS      320(AX), Y2
-	VADDPS       352(AX), Y2, Y2
+	VMOVUPS      (AX), Y1
+	VADDPS       32(AX), Y1, Y1
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y0, 32(AX)
+	VMOVUPS      256(AX), Y2
+	VADDPS       288(AX), Y2, Y2
+	VMOVUPS      Y0, 256(AX)
+	VMOVUPS      Y0, 288(AX)
 	VPERM2F128   $0x21, Y2, Y1, Y3
 	VBLENDPS     $0xf0, Y2, Y1, Y1
 	VADDPS       Y3, Y1, Y1
-	VMOVUPS      128(AX), Y2
-	VADDPS       160(AX), Y2, Y2
+	VMOVUPS      64(AX), Y2
+	VADDPS       96(AX), Y2, Y2
+	VMOVUPS      Y0, 64(AX)
+	VMOVUPS      Y0, 96(AX)
 	VMOVUPS      320(AX), Y3
 	VADDPS       352(AX), Y3, Y3
+	VMOVUPS      Y0, 320(AX)
+	VMOVUPS      Y0, 352(AX)
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
 	VADDPS       Y4, Y2, Y2
-	VMOVUPS      192(AX), Y3
-	VADDPS       224(AX), Y3, Y3
+	VMOVUPS      128(AX), Y3
+	VADDPS       160(AX), Y3, Y3
+	VMOVUPS      Y0, 128(AX)
+	VMOVUPS      Y0, 160(AX)
 	VMOVUPS      320(AX), Y4
-	VADDPS       352(AX), Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
 	VADDPS       Y5, Y3, Y3
-	VUNPCKHPS    Y1, Y0, Y4
-	VUNPCKLPS    Y1, Y0, Y0
-	VADDPS       Y4, Y0, Y0
-	VUNPCKHPS    Y3, Y2, Y1
-	VUNPCKLPS    Y3, Y2, Y2
-	VADDPS       Y1, Y2, Y2
-	VUNPCKHPD    Y2, Y0, Y1
-	VUNPCKLPD    Y2, Y0, Y0
-	VADDPS       Y1, Y0, Y0
+	VMOVUPS      192(AX), Y4
+	VADDPS       224(AX), Y4, Y4
+	VMOVUPS      Y0, 192(AX)
+	VMOVUPS      Y0, 224(AX)
+	VMOVUPS      320(AX), Y0
+	VPERM2F128   $0x21, Y0, Y4, Y5
+	VBLENDPS     $0xf0, Y0, Y4, Y4
+	VADDPS       Y5, Y4, Y4
+	VUNPCKHPS    Y2, Y1, Y0
+	VUNPCKLPS    Y2, Y1, Y1
+	VADDPS       Y0, Y1, Y1
+	VUNPCKHPS    Y4, Y3, Y0
+	VUNPCKLPS    Y4, Y3, Y3
+	VADDPS       Y0, Y3, Y3
+	VUNPCKHPD    Y3, Y1, Y0
+	VUNPCKLPD    Y3, Y1, Y1
+	VADDPS       Y0, Y1, Y1
 	MOVQ         56(SP), BX
 	MOVQ         40(SP), CX
-	VMOVUPS      tailMasks<>+8(SB), Y1
-	VMASKMOVPS   (BX), Y1, Y1
+	VMOVUPS      tailMasks<>+8(SB), Y0
+	VMASKMOVPS   (BX), Y0, Y0
 	VMOVUPS      tailMasks<>+8(SB), Y2
 	VMASKMOVPS   (CX), Y2, Y2
-	VFMADD213PS  Y0, Y2, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VMOVUPS      X1, (BX)
-	VMOVSD       X0, 16(BX)
+	VFMADD213PS  Y1, Y2, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VMOVUPS      X0, (BX)
+	VMOVSD       X1, 16(BX)
 	ADDQ         $0x18, 48(SP)
 	ADDQ         $0x18, 56(SP)
 	ADDQ         $0x18, 40(SP)
 	CMPQ         16(SP), $0x06
 	JE           firstDone
 	LEAQ         1536(SI), R13
-	LEAQ         175(SP), AX
+	LEAQ         167(SP), AX
 	ANDQ         $-64, AX
 	MOVQ         R13, BX
 	MOVQ         $+6, CX
@@ -10108,109 +10130,92 @@ tile:
 	JE   lastPanel
 
 	// m' = max(m, top), alpha = exp(m − m')
-	LEAQ         175(SP), AX
+	VMOVUPS      allff800000<>+0(SB), Y0
+	LEAQ         167(SP), AX
 	ANDQ         $-64, AX
-	VMOVUPS      384(AX), Y0
-	VMAXPS       416(AX), Y0, Y0
-	VMOVUPS      640(AX), Y1
-	VMAXPS       672(AX), Y1, Y1
-	VPERM2F128   $0x21, Y1, Y0, Y2
-	VBLENDPS     $0xf0, Y1, Y0, Y0
-	VMAXPS       Y2, Y0, Y0
-	VMOVUPS      448(AX), Y1
-	VMAXPS       480(AX), Y1, Y1
-	VMOVUPS      704(AX), Y2
-	VMAXPS       736(AX), Y2, Y2
+	VMOVUPS      384(AX), Y1
+	VMAXPS       416(AX), Y1, Y1
+	VMOVUPS      Y0, 384(AX)
+	VMOVUPS      Y0, 416(AX)
+	VMOVUPS      640(AX), Y2
+	VMAXPS       672(AX), Y2, Y2
+	VMOVUPS      Y0, 640(AX)
+	VMOVUPS      Y0, 672(AX)
 	VPERM2F128   $0x21, Y2, Y1, Y3
 	VBLENDPS     $0xf0, Y2, Y1, Y1
 	VMAXPS       Y3, Y1, Y1
-	VMOVUPS      512(AX), Y2
-	VMAXPS       544(AX), Y2, Y2
+	VMOVUPS      448(AX), Y2
+	VMAXPS       480(AX), Y2, Y2
+	VMOVUPS      Y0, 448(AX)
+	VMOVUPS      Y0, 480(AX)
 	VMOVUPS      704(AX), Y3
 	VMAXPS       736(AX), Y3, Y3
+	VMOVUPS      Y0, 704(AX)
+	VMOVUPS      Y0, 736(AX)
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
 	VMAXPS       Y4, Y2, Y2
-	VMOVUPS      576(AX), Y3
-	VMAXPS       608(AX), Y3, Y3
+	VMOVUPS      512(AX), Y3
+	VMAXPS       544(AX), Y3, Y3
+	VMOVUPS      Y0, 512(AX)
+	VMOVUPS      Y0, 544(AX)
 	VMOVUPS      704(AX), Y4
-	VMAXPS       736(AX), Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
 	VMAXPS       Y5, Y3, Y3
-	VUNPCKHPS    Y1, Y0, Y4
-	VUNPCKLPS    Y1, Y0, Y0
-	VMAXPS       Y4, Y0, Y0
-	VUNPCKHPS    Y3, Y2, Y1
-	VUNPCKLPS    Y3, Y2, Y2
-	VMAXPS       Y1, Y2, Y2
-	VUNPCKHPD    Y2, Y0, Y1
-	VUNPCKLPD    Y2, Y0, Y0
-	VMAXPS       Y1, Y0, Y0
+	VMOVUPS      576(AX), Y4
+	VMAXPS       608(AX), Y4, Y4
+	VMOVUPS      Y0, 576(AX)
+	VMOVUPS      Y0, 608(AX)
+	VMOVUPS      704(AX), Y0
+	VPERM2F128   $0x21, Y0, Y4, Y5
+	VBLENDPS     $0xf0, Y0, Y4, Y4
+	VMAXPS       Y5, Y4, Y4
+	VUNPCKHPS    Y2, Y1, Y0
+	VUNPCKLPS    Y2, Y1, Y1
+	VMAXPS       Y0, Y1, Y1
+	VUNPCKHPS    Y4, Y3, Y0
+	VUNPCKLPS    Y4, Y3, Y3
+	VMAXPS       Y0, Y3, Y3
+	VUNPCKHPD    Y3, Y1, Y0
+	VUNPCKLPD    Y3, Y1, Y1
+	VMAXPS       Y0, Y1, Y1
 	MOVQ         48(SP), BX
 	MOVQ         40(SP), CX
-	VMOVUPS      tailMasks<>+8(SB), Y1
-	VMASKMOVPS   (BX), Y1, Y1
+	VMOVUPS      tailMasks<>+8(SB), Y0
+	VMASKMOVPS   (BX), Y0, Y0
 	VXORPS       Y2, Y2, Y2
-	VMAXPS       Y1, Y0, Y0
-	VADDPS       Y2, Y0, Y0
-	VCMPPS       $0x00, allff800000<>+0(SB), Y0, Y3
-	VANDNPS      Y0, Y3, Y2
-	VEXTRACTF128 $0x01, Y0, X4
-	VMOVUPS      X0, (BX)
+	VMAXPS       Y0, Y1, Y1
+	VADDPS       Y2, Y1, Y1
+	VCMPPS       $0x00, allff800000<>+0(SB), Y1, Y3
+	VANDNPS      Y1, Y3, Y2
+	VEXTRACTF128 $0x01, Y1, X4
+	VMOVUPS      X1, (BX)
 	VMOVSD       X4, 16(BX)
-	VMOVUPS      Y2, 80(SP)
+	VMOVUPS      Y2, 72(SP)
 	VMOVMSKPS    Y3, AX
 	ANDL         $0x3f, AX
 	ORQ          AX, 64(SP)
-	VSUBPS       Y2, Y1, Y1
-	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y1, Y3
-	VMOVUPS      all3fb8aa3b<>+0(SB), Y0
-	VFMADD213PS  all4b40007f<>+0(SB), Y1, Y0
-	VSUBPS       all4b40007f<>+0(SB), Y0, Y2
-	VFNMADD231PS all3f317200<>+0(SB), Y2, Y1
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y2, Y1
+	VSUBPS       Y2, Y0, Y0
+	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y0, Y3
+	VMOVUPS      all3fb8aa3b<>+0(SB), Y1
+	VFMADD213PS  all4b40007f<>+0(SB), Y0, Y1
+	VSUBPS       all4b40007f<>+0(SB), Y1, Y2
+	VFNMADD231PS all3f317200<>+0(SB), Y2, Y0
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y2, Y0
 	VMOVUPS      all3ab511e8<>+0(SB), Y2
-	VFMADD213PS  all3c091d10<>+0(SB), Y1, Y2
-	VFMADD213PS  all3d2aac79<>+0(SB), Y1, Y2
-	VFMADD213PS  all3e2aaa49<>+0(SB), Y1, Y2
-	VFMADD213PS  all3efffffe<>+0(SB), Y1, Y2
-	VFMADD213PS  all3f800000<>+0(SB), Y1, Y2
-	VFMADD213PS  all3f800000<>+0(SB), Y1, Y2
-	VPSLLD       $0x17, Y0, Y0
-	VMULPS       Y0, Y2, Y2
+	VFMADD213PS  all3c091d10<>+0(SB), Y0, Y2
+	VFMADD213PS  all3d2aac79<>+0(SB), Y0, Y2
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y0, Y2
+	VFMADD213PS  all3efffffe<>+0(SB), Y0, Y2
+	VFMADD213PS  all3f800000<>+0(SB), Y0, Y2
+	VFMADD213PS  all3f800000<>+0(SB), Y0, Y2
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y2, Y2
 	VANDPS       Y3, Y2, Y2
 	VEXTRACTF128 $0x01, Y2, X0
 	VMOVUPS      X2, (CX)
 	VMOVSD       X0, 16(CX)
-	LEAQ         175(SP), AX
-	ANDQ         $-64, AX
-	VXORPS       Y0, Y0, Y0
-	VMOVUPS      Y0, (AX)
-	VMOVUPS      Y0, 32(AX)
-	VMOVUPS      Y0, 64(AX)
-	VMOVUPS      Y0, 96(AX)
-	VMOVUPS      Y0, 128(AX)
-	VMOVUPS      Y0, 160(AX)
-	VMOVUPS      Y0, 192(AX)
-	VMOVUPS      Y0, 224(AX)
-	VMOVUPS      Y0, 256(AX)
-	VMOVUPS      Y0, 288(AX)
-	VMOVUPS      Y0, 320(AX)
-	VMOVUPS      Y0, 352(AX)
-	VMOVUPS      allff800000<>+0(SB), Y0
-	VMOVUPS      Y0, 384(AX)
-	VMOVUPS      Y0, 416(AX)
-	VMOVUPS      Y0, 448(AX)
-	VMOVUPS      Y0, 480(AX)
-	VMOVUPS      Y0, 512(AX)
-	VMOVUPS      Y0, 544(AX)
-	VMOVUPS      Y0, 576(AX)
-	VMOVUPS      Y0, 608(AX)
-	VMOVUPS      Y0, 640(AX)
-	VMOVUPS      Y0, 672(AX)
-	VMOVUPS      Y0, 704(AX)
-	VMOVUPS      Y0, 736(AX)
 	XORQ         R9, R9
 	CMPQ         16(SP), $0x06
 	JE           noneBehind
@@ -10218,8 +10223,8 @@ tile:
 
 noneBehind:
 	LEAQ 1536(SI), R13
-	LEAQ 80(SP), R11
-	LEAQ 175(SP), R12
+	LEAQ 72(SP), R11
+	LEAQ 167(SP), R12
 	ANDQ $-64, R12
 
 panel:
@@ -11025,10 +11030,9 @@ steps:
 	ADDQ         $0x30, AX
 	ADDQ         $0x20, R13
 	XORQ         $0x20, R12
+
+	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
-	MOVQ         DX, 72(SP)
-	LEAQ         (DI)(R8*2), DX
-	ADDQ         R8, DX
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	VBROADCASTSS (AX), Y14
@@ -11063,8 +11067,10 @@ steps:
 	VFMADD231PS  Y13, Y14, Y3
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	VBROADCASTSS 512(AX), Y14
@@ -11097,10 +11103,12 @@ steps:
 	VBROADCASTSS 780(AX), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (DX)
-	VMOVUPS      Y7, 32(DX)
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	VBROADCASTSS 1024(AX), Y14
@@ -11133,16 +11141,22 @@ steps:
 	VBROADCASTSS 1292(AX), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      Y8, (DX)(R8*1)
-	VMOVUPS      Y9, 32(DX)(R8*1)
-	VMOVUPS      Y10, (DX)(R8*2)
-	VMOVUPS      Y11, 32(DX)(R8*2)
-	MOVQ         72(SP), DX
-	ADDQ         $0x40, DI
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y10, (DI)
+	VMOVUPS      Y11, 32(DI)
+	ADDQ         R8, DI
 	ADDQ         8(SP), DX
-	DECQ         24(SP)
-	TESTQ        $0x00000001, 24(SP)
-	JNE          panel
+
+	// Back to the tile's first row, next panel.
+	LEAQ  (R8)(R8*2), AX
+	ADDQ  AX, AX
+	SUBQ  AX, DI
+	ADDQ  $0x40, DI
+	DECQ  24(SP)
+	TESTQ $0x00000001, 24(SP)
+	JNE   panel
 
 	// The next three rows.
 	ADDQ $0x00000200, R13
@@ -11152,55 +11166,66 @@ steps:
 	JNE  panel
 
 	// l = FMA(l, alpha, Σp)
-	LEAQ         175(SP), AX
+	VXORPS       Y0, Y0, Y0
+	LEAQ         167(SP), AX
 	ANDQ         $-64, AX
-	VMOVUPS      (AX), Y0
-	VADDPS       32(AX), Y0, Y0
-	VMOVUPS      256(AX), Y1
-	VADDPS       288(AX), Y1, Y1
-	VPERM2F128   $0x21, Y1, Y0, Y2
-	VBLENDPS     $0xf0, Y1, Y0, Y0
-	VADDPS       Y2, Y0, Y0
-	VMOVUPS      64(AX), Y1
-	VADDPS       96(AX), Y1, Y1
-	VMOVUPS      320(AX), Y2
-	VADDPS       352(AX), Y2, Y2
+	VMOVUPS      (AX), Y1
+	VADDPS       32(AX), Y1, Y1
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y0, 32(AX)
+	VMOVUPS      256(AX), Y2
+	VADDPS       288(AX), Y2, Y2
+	VMOVUPS      Y0, 256(AX)
+	VMOVUPS      Y0, 288(AX)
 	VPERM2F128   $0x21, Y2, Y1, Y3
 	VBLENDPS     $0xf0, Y2, Y1, Y1
 	VADDPS       Y3, Y1, Y1
-	VMOVUPS      128(AX), Y2
-	VADDPS       160(AX), Y2, Y2
+	VMOVUPS      64(AX), Y2
+	VADDPS       96(AX), Y2, Y2
+	VMOVUPS      Y0, 64(AX)
+	VMOVUPS      Y0, 96(AX)
 	VMOVUPS      320(AX), Y3
 	VADDPS       352(AX), Y3, Y3
+	VMOVUPS      Y0, 320(AX)
+	VMOVUPS      Y0, 352(AX)
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
 	VADDPS       Y4, Y2, Y2
-	VMOVUPS      192(AX), Y3
-	VADDPS       224(AX), Y3, Y3
+	VMOVUPS      128(AX), Y3
+	VADDPS       160(AX), Y3, Y3
+	VMOVUPS      Y0, 128(AX)
+	VMOVUPS      Y0, 160(AX)
 	VMOVUPS      320(AX), Y4
-	VADDPS       352(AX), Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
 	VADDPS       Y5, Y3, Y3
-	VUNPCKHPS    Y1, Y0, Y4
-	VUNPCKLPS    Y1, Y0, Y0
-	VADDPS       Y4, Y0, Y0
-	VUNPCKHPS    Y3, Y2, Y1
-	VUNPCKLPS    Y3, Y2, Y2
-	VADDPS       Y1, Y2, Y2
-	VUNPCKHPD    Y2, Y0, Y1
-	VUNPCKLPD    Y2, Y0, Y0
-	VADDPS       Y1, Y0, Y0
+	VMOVUPS      192(AX), Y4
+	VADDPS       224(AX), Y4, Y4
+	VMOVUPS      Y0, 192(AX)
+	VMOVUPS      Y0, 224(AX)
+	VMOVUPS      320(AX), Y0
+	VPERM2F128   $0x21, Y0, Y4, Y5
+	VBLENDPS     $0xf0, Y0, Y4, Y4
+	VADDPS       Y5, Y4, Y4
+	VUNPCKHPS    Y2, Y1, Y0
+	VUNPCKLPS    Y2, Y1, Y1
+	VADDPS       Y0, Y1, Y1
+	VUNPCKHPS    Y4, Y3, Y0
+	VUNPCKLPS    Y4, Y3, Y3
+	VADDPS       Y0, Y3, Y3
+	VUNPCKHPD    Y3, Y1, Y0
+	VUNPCKLPD    Y3, Y1, Y1
+	VADDPS       Y0, Y1, Y1
 	MOVQ         56(SP), BX
 	MOVQ         40(SP), CX
-	VMOVUPS      tailMasks<>+8(SB), Y1
-	VMASKMOVPS   (BX), Y1, Y1
+	VMOVUPS      tailMasks<>+8(SB), Y0
+	VMASKMOVPS   (BX), Y0, Y0
 	VMOVUPS      tailMasks<>+8(SB), Y2
 	VMASKMOVPS   (CX), Y2, Y2
-	VFMADD213PS  Y0, Y2, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VMOVUPS      X1, (BX)
-	VMOVSD       X0, 16(BX)
+	VFMADD213PS  Y1, Y2, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VMOVUPS      X0, (BX)
+	VMOVSD       X1, 16(BX)
 	ADDQ         $0x18, 48(SP)
 	ADDQ         $0x18, 56(SP)
 	ADDQ         $0x18, 40(SP)
@@ -11829,10 +11854,9 @@ lastSteps:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         $0x30, AX
+
+	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
-	MOVQ         DX, 72(SP)
-	LEAQ         (DI)(R8*2), DX
-	ADDQ         R8, DX
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	VBROADCASTSS (AX), Y14
@@ -11867,8 +11891,10 @@ lastSteps:
 	VFMADD231PS  Y13, Y14, Y3
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	VBROADCASTSS 512(AX), Y14
@@ -11901,10 +11927,12 @@ lastSteps:
 	VBROADCASTSS 780(AX), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (DX)
-	VMOVUPS      Y7, 32(DX)
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	VBROADCASTSS 1024(AX), Y14
@@ -11937,19 +11965,25 @@ lastSteps:
 	VBROADCASTSS 1292(AX), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      Y8, (DX)(R8*1)
-	VMOVUPS      Y9, 32(DX)(R8*1)
-	VMOVUPS      Y10, (DX)(R8*2)
-	VMOVUPS      Y11, 32(DX)(R8*2)
-	MOVQ         72(SP), DX
-	ADDQ         $0x40, DI
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y10, (DI)
+	VMOVUPS      Y11, 32(DI)
+	ADDQ         R8, DI
 	ADDQ         8(SP), DX
-	DECQ         24(SP)
-	JNE          lastPanel
-	MOVQ         64(SP), AX
-	TESTQ        AX, AX
-	SETNE        AL
-	MOVB         AL, dead+72(FP)
+
+	// Back to the tile's first row, next panel.
+	LEAQ  (R8)(R8*2), AX
+	ADDQ  AX, AX
+	SUBQ  AX, DI
+	ADDQ  $0x40, DI
+	DECQ  24(SP)
+	JNE   lastPanel
+	MOVQ  64(SP), AX
+	TESTQ AX, AX
+	SETNE AL
+	MOVB  AL, dead+72(FP)
 	VZEROUPPER
 	RET
 

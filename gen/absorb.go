@@ -40,14 +40,13 @@ var (
 	behind     = reg.R9  // bytes from these to the tile behind, or 0
 	nextBase   = reg.R11 // what is subtracted from them
 	nextSlots  = reg.R12 // even lanes, odd lanes of their sums; maxima behind all sums
-	stepGroups = reg.RCX
+	stepGroups = count
 )
 
 type absorbProgram struct {
 	v, panelStride, rest, panels Mem // stack slots: first panel; bytes between panels; rows and panels left
 	alpha                        Mem // stack slot: of the tile's first row
 	nextAlpha, m, l              Mem // stack slots: of the next tile's
-	v3                           Mem // stack slot: the panel, while its register is needed
 	dead                         Mem // stack slot: a bit for each row without a score above −Inf
 	slots                        Mem // see slot
 	base                         Mem // of the next tile's rows
@@ -62,12 +61,12 @@ const (
 func absorbKernel() {
 	const growsStack = 0 // the frame is too large to go without a check
 	TEXT("absorbSIMD", growsStack, "func(s, m, l, alpha, o, v *float32, rows, oStride int, b *uintptr) (dead bool)")
-	f := AllocLocal(10*8 + vector + slotBytes + 2*vector)
+	f := AllocLocal(9*8 + vector + slotBytes + 2*vector)
 	k := absorbProgram{}
-	for i, m := range []*Mem{&k.v, &k.panelStride, &k.rest, &k.panels, &k.alpha, &k.nextAlpha, &k.m, &k.l, &k.dead, &k.v3} {
+	for i, m := range []*Mem{&k.v, &k.panelStride, &k.rest, &k.panels, &k.alpha, &k.nextAlpha, &k.m, &k.l, &k.dead} {
 		*m = f.Offset(8 * i)
 	}
-	k.base, k.slots = f.Offset(10*8), f.Offset(10*8+vector)
+	k.base, k.slots = f.Offset(9*8), f.Offset(9*8+vector)
 	k.arguments()
 	k.firstTile()
 	k.tiles()
@@ -149,15 +148,21 @@ func (k *absorbProgram) maxima(name string) {
 	JNE(LabelRef(name))
 }
 
-// fold is op over all lanes of the slots of the next tile's rows. What it says of
-// lanes 6 and 7 is what it says of lane 5.
-func (k *absorbProgram) fold(op func(ops ...Op), first int) reg.VecVirtual {
+// fold is op over all lanes of the slots of the next tile's rows, in lanes 0 to 5, and
+// leaves the slots as they have to be for the tile behind it. These stores are between
+// other instructions, because many in a row would hold up the tile.
+func (k *absorbProgram) fold(op func(ops ...Op), first int, empty reg.VecVirtual) reg.VecVirtual {
 	slot := a0
 	k.slot(slot)
 	return foldRows(op, func(r int) reg.VecVirtual {
 		v, at := YMM(), first+2*vector*min(r, absorbRows-1)
 		VMOVUPS(Mem{Base: slot, Disp: at}, v)
+		if r >= absorbRows {
+			return v // only for its lane
+		}
 		op(Mem{Base: slot, Disp: at + vector}, v, v)
+		VMOVUPS(empty, Mem{Base: slot, Disp: at})
+		VMOVUPS(empty, Mem{Base: slot, Disp: at + vector})
 		return v
 	})
 }
@@ -165,7 +170,9 @@ func (k *absorbProgram) fold(op func(ops ...Op), first int) reg.VecVirtual {
 // factors moves on the maxima of the next tile's rows.
 func (k *absorbProgram) factors() {
 	Comment("m' = max(m, top), alpha = exp(m − m')")
-	x := k.fold(VMAXPS, topSlots)
+	floor := YMM()
+	VMOVUPS(u32(bitsNegInf), floor)
+	x := k.fold(VMAXPS, topSlots, floor)
 	m, alpha, bits := b0, stepGroups, a0
 	MOVQ(k.m, m)
 	MOVQ(k.nextAlpha, alpha)
@@ -222,7 +229,9 @@ func (k *absorbProgram) weights() {
 // sums ends the next tile's sums and moves on to the tile behind it.
 func (k *absorbProgram) sums() {
 	Comment("l = FMA(l, alpha, Σp)")
-	total := k.fold(VADDPS, 0)
+	zero := YMM()
+	VXORPS(zero, zero, zero)
+	total := k.fold(VADDPS, 0, zero)
 	l, alpha := b0, stepGroups
 	MOVQ(k.l, l)
 	MOVQ(k.nextAlpha, alpha)
@@ -257,7 +266,6 @@ func (k *absorbProgram) tiles() {
 	SUBQ(imm(absorbRows), k.rest)
 	JE(LabelRef("lastPanel"))
 	k.factors()
-	k.clearSlots()
 	XORQ(behind, behind)
 	CMPQ(k.rest, imm(absorbRows))
 	JE(LabelRef("noneBehind"))
@@ -290,19 +298,6 @@ func (k *absorbProgram) tiles() {
 	JNE(LabelRef("lastPanel"))
 }
 
-func (k *absorbProgram) clearSlots() {
-	x := YMM()
-	k.slot(a0)
-	VXORPS(x, x, x)
-	for i := range 2 * absorbRows {
-		VMOVUPS(x, Mem{Base: a0, Disp: i * vector})
-	}
-	VMOVUPS(u32(bitsNegInf), x)
-	for i := range 2 * absorbRows {
-		VMOVUPS(x, Mem{Base: a0, Disp: topSlots + i*vector})
-	}
-}
-
 // panel takes one panel of columns through all steps.
 func (k *absorbProgram) panel(name string, ahead bool) {
 	k.begin()
@@ -312,9 +307,13 @@ func (k *absorbProgram) panel(name string, ahead bool) {
 	DECQ(stepGroups)
 	JNE(LabelRef(name))
 	k.steps(absorbSteps-lastSteps, ahead)
-	k.end()
-	ADDQ(imm(panelBytes), cPtr)
+	lastStepsAndStore(absorbRows, 2, func(i, u int) Mem { return Mem{Base: a0, Disp: i*blockBytes + 4*u} })
 	ADDQ(k.panelStride, bPtr)
+	Comment("Back to the tile's first row, next panel.")
+	LEAQ(Mem{Base: cStride, Index: cStride, Scale: 2}, a0)
+	ADDQ(a0, a0)
+	SUBQ(a0, cPtr)
+	ADDQ(imm(panelBytes), cPtr)
 }
 
 // begin sets the accumulators to o·alpha.
@@ -420,37 +419,4 @@ func (k *absorbProgram) look(r int) {
 	VMOVUPS(Mem{Base: nextRows, Index: behind, Scale: 1, Disp: r * blockBytes}, x)
 	VMAXPS(slot, x, x) // the old maximum wins if the score is NaN
 	VMOVUPS(x, slot)
-}
-
-// end does the last steps, and stores the outputs in between, see lastSteps.
-func (k *absorbProgram) end() {
-	b1, c3 := stepGroups, bPtr
-	LEAQ(Mem{Base: b0, Index: bStride, Scale: 1}, b1)
-	MOVQ(bPtr, k.v3)
-	LEAQ(Mem{Base: cPtr, Index: cStride, Scale: 2}, c3)
-	ADDQ(cStride, c3)
-	for first := 0; first < absorbRows; first += 2 {
-		for u := range lastSteps {
-			b := Mem{Base: []reg.Register{b0, b1}[u%2]}
-			if u >= 2 {
-				b.Index, b.Scale = bStride, 2
-			}
-			for v := range 2 {
-				b.Disp = v * vector
-				VMOVUPS(b, ymm[12+v])
-			}
-			for i := first; i < first+2; i++ {
-				VBROADCASTSS(Mem{Base: a0, Disp: i*blockBytes + 4*u}, ymm[14])
-				for v := range 2 {
-					VFMADD231PS(ymm[12+v], ymm[14], acc(i, v, 2))
-				}
-			}
-		}
-		for i := first; i < first+2; i++ {
-			for v := range 2 {
-				VMOVUPS(acc(i, v, 2), at3(cPtr, c3, cStride, i, v*vector))
-			}
-		}
-	}
-	MOVQ(k.v3, bPtr)
 }

@@ -253,7 +253,7 @@ func (t *tileProgram) tile(r, n, vecs int) {
 		t.nextRows(r)
 		return
 	}
-	t.lastStepsAndStore(r, vecs)
+	lastStepsAndStore(r, vecs, func(i, u int) Mem { return at3(a0, a3, aStride, i, 4*u) })
 	done := t.unique("done")
 	JMP(LabelRef(done))
 	Label(short)
@@ -291,7 +291,8 @@ func (t *tileProgram) nextRows(r int) {
 // them stalls the FMAs behind it for some 30 cycles (Zen 3), 7 % at 64 steps.
 const lastSteps = 4
 
-func (t *tileProgram) lastStepsAndStore(r, vecs int) {
+// a addresses row i of a at step u of them. cPtr moves on by r rows.
+func lastStepsAndStore(r, vecs int, a func(i, u int) Mem) {
 	Comment("The last steps by pairs of rows, to spread the stores.")
 	b1 := count
 	LEAQ(Mem{Base: b0, Index: bStride, Scale: 1}, b1)
@@ -307,7 +308,7 @@ func (t *tileProgram) lastStepsAndStore(r, vecs int) {
 				VMOVUPS(b, ymm[12+v])
 			}
 			for i := first; i < first+pair; i++ {
-				VBROADCASTSS(at3(a0, a3, aStride, i, 4*u), ymm[14])
+				VBROADCASTSS(a(i, u), ymm[14])
 				for v := range vecs {
 					VFMADD231PS(ymm[12+v], ymm[14], acc(i, v, vecs))
 				}
