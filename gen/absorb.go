@@ -200,21 +200,7 @@ func (k *absorbProgram) weights() {
 	Label("firstWeights")
 	most := YMM()
 	VBROADCASTSS(Mem{Base: base}, most)
-	sum := [2]reg.VecVirtual{YMM(), YMM()}
-	score := func(v int) Mem { return Mem{Base: row, Disp: v * vector} }
-	e.load = func(v int) reg.VecVirtual {
-		y := YMM()
-		VSUBPS(score(v), most, y)
-		return y
-	}
-	e.store = func(v int, p reg.VecVirtual) {
-		VMOVUPS(p, score(v))
-		if v < 2 {
-			VMOVAPS(p, sum[v])
-		} else {
-			VADDPS(p, sum[v%2], sum[v%2])
-		}
-	}
+	sum := e.weigh(func(v int) Mem { return Mem{Base: row, Disp: v * vector} }, most)
 	e.emit(0, block/lanes)
 	for i, x := range sum {
 		VMOVUPS(x, Mem{Base: slot, Disp: i * vector})

@@ -25,6 +25,26 @@ type expRow struct {
 	bias, log2E reg.VecVirtual
 }
 
+// weigh makes e replace the scores of a row by exp(s − base) and sum them in even
+// and odd lanes.
+func (e *expRow) weigh(score func(v int) Mem, base reg.VecVirtual) (sum [2]reg.VecVirtual) {
+	sum = [2]reg.VecVirtual{YMM(), YMM()}
+	e.load = func(v int) reg.VecVirtual {
+		y := YMM()
+		VSUBPS(score(v), base, y) // m' − s ≥ 0
+		return y
+	}
+	e.store = func(v int, p reg.VecVirtual) {
+		VMOVUPS(p, score(v))
+		if v < 2 {
+			VMOVAPS(p, sum[v])
+		} else {
+			VADDPS(p, sum[v%2], sum[v%2])
+		}
+	}
+	return sum
+}
+
 // plainRange: down to exp(−64) the product 2ⁿ·r is exact wherever it matters,
 // so it can be taken beside the polynomial's chain of steps instead of behind it.
 const plainRange = 64

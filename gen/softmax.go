@@ -213,21 +213,8 @@ func (k *softmaxProgram) weightRows(name string, slots Mem, e *expRow) {
 	VBROADCASTSS(Mem{Base: k.m}, base)
 	VCMPPS(Imm(equal), u32(bitsNegInf), base, dead)
 	VANDNPS(base, dead, base)
-	sum := [2]reg.VecVirtual{YMM(), YMM()}
 	score := func(v int) Mem { return Mem{Base: k.s, Disp: v * vector} }
-	e.load = func(v int) reg.VecVirtual {
-		y := YMM()
-		VSUBPS(score(v), base, y) // m' − s ≥ 0
-		return y
-	}
-	e.store = func(v int, p reg.VecVirtual) {
-		VMOVUPS(p, score(v))
-		if v < 2 {
-			VMOVAPS(p, sum[v])
-		} else {
-			VADDPS(p, sum[v%2], sum[v%2])
-		}
-	}
+	sum := e.weigh(score, base)
 	if k.masked {
 		k.maskedRow(e, score, sum)
 	} else {
