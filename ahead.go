@@ -70,7 +70,6 @@ func (a *ahead) start(first, every int) {
 // expect notes which chunk comes behind the one at hand; next is its number in the call, or
 // not less than the number of chunks.
 func (w *scratch) expect(p *plan, next int) {
-	w.next.rows = 0
 	if next < p.items() {
 		w.next, _ = p.chunk(next)
 	}

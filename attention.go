@@ -129,7 +129,7 @@ func (w *scratch) attend(p *plan, c *chunk, next int) {
 
 // loadQueries scales the queries of the chunk once for all keys.
 func (w *scratch) loadQueries(p *plan, c *chunk) {
-	w.expect(p, p.items())
+	w.next.rows = 0                    // unless the caller expects one
 	if p.group == 1 && p.q.SL == p.d { // one run of memory
 		at := p.q.offset(c.b, c.kv, c.row)
 		scale(w.q, p.q.Data[at:at+c.rows*p.d], p.scale)

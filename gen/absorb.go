@@ -39,7 +39,7 @@ var (
 	nextRows   = reg.R13 // the next tile's scores, three rows at a time
 	behind     = reg.R9  // bytes from these to the tile behind, or 0
 	nextBase   = reg.R11 // what is subtracted from them
-	nextSlots  = reg.R12 // even lanes, odd lanes of their sums; maxima behind all sums
+	nextSlots  = reg.R12 // even lanes, odd lanes of their sums; maxima and what is kept behind all sums
 	stepGroups = count
 )
 
@@ -52,10 +52,13 @@ type absorbProgram struct {
 	base                         Mem // of the next tile's rows
 }
 
-// The slots of the next tile are aligned so that one bit tells even from odd.
+// The slots of the next tile are aligned so that one bit tells even from odd: sums,
+// then maxima (see slot), then what is kept of three rows, counted from the last of them
+// as from the first (see kept).
 const (
 	topSlots  = 2 * absorbRows * vector
-	slotBytes = 2*topSlots + 3*absorbRows*vector
+	keptSlots = 2 * 2 * absorbAtOnce * vector
+	slotBytes = 2*topSlots + keptSlots + absorbRows*vector
 )
 
 func absorbKernel() {
