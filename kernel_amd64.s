@@ -6,7 +6,7 @@
 
 // func scoreSIMD(s *float32, q *float32, k *float32, rows int, d int, panels int, next *uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·scoreSIMD(SB), NOSPLIT, $64-56
+TEXT ·scoreSIMD(SB), NOSPLIT, $80-56
 	MOVQ s+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ q+8(FP), AX
@@ -26,8 +26,457 @@ TEXT ·scoreSIMD(SB), NOSPLIT, $64-56
 	MOVQ AX, 24(SP)
 	MOVQ $+0, 16(SP)
 	MOVQ $+0, 56(SP)
+	MOVQ R11, 64(SP)
+	MOVQ $+0, 72(SP)
+	CMPB ·scattered+0(SB), $0x00
+	JE   score_inOrder1
+	MOVQ DX, AX
+	ANDQ $0x00007fff, AX
+	MOVQ AX, 72(SP)
+	SHRQ $0x03, AX
+	SUBQ 72(SP), AX
+	LEAQ 32768(AX)(DX*1), AX
+	MOVQ AX, 72(SP)
 
+score_inOrder1:
 	// Few rows: several panels at once, so that there are enough chains.
+	CMPQ 48(SP), $0x01
+	JNE  score_scatter1Not
+	CMPQ 72(SP), $0x00
+	JE   score_scatter1Not
+
+score_scatter1:
+	CMPQ 8(SP), $0x04
+	JL   score_panel
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 1 rows × 64 columns.
+	MOVQ   DX, BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   SI, AX
+	MOVQ   24(SP), R13
+	MOVQ   R11, CX
+	MOVQ   72(SP), R11
+	SUBQ   $0x04, CX
+	JL     score_tail3
+
+score_loop2:
+	PREFETCHT0   (R11)
+	PREFETCHT0   4096(R11)
+	PREFETCHT0   8192(R11)
+	PREFETCHT0   12288(R11)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	PREFETCHT0   16384(R11)
+	PREFETCHT0   20480(R11)
+	PREFETCHT0   24576(R11)
+	PREFETCHT0   28672(R11)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	PREFETCHT0   64(R11)
+	PREFETCHT0   4160(R11)
+	PREFETCHT0   8256(R11)
+	PREFETCHT0   12352(R11)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	PREFETCHT0   16448(R11)
+	PREFETCHT0   20544(R11)
+	PREFETCHT0   24640(R11)
+	PREFETCHT0   28736(R11)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x00000080, R11
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          score_loop2
+
+score_tail3:
+	ADDQ $0x04, CX
+	JE   score_end4
+
+score_one6:
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          score_one6
+
+score_end4:
+	MOVQ    R11, 72(SP)
+	MOVQ    64(SP), R11
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000100, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000004, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x04, 8(SP)
+	JMP     score_scatter1
+
+score_scatter1Not:
+	CMPQ 48(SP), $0x02
+	JNE  score_scatter2Not
+	CMPQ 72(SP), $0x00
+	JE   score_scatter2Not
+
+score_scatter2:
+	CMPQ 8(SP), $0x02
+	JL   score_panel
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 2 rows × 32 columns.
+	MOVQ   DX, BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   SI, AX
+	MOVQ   24(SP), R13
+	MOVQ   R11, CX
+	MOVQ   72(SP), R11
+	SUBQ   $0x04, CX
+	JL     score_tail8
+
+score_loop7:
+	PREFETCHT0   (R11)
+	PREFETCHT0   4096(R11)
+	VBROADCASTSS (AX), Y12
+	VBROADCASTSS (AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	PREFETCHT0   8192(R11)
+	PREFETCHT0   12288(R11)
+	VBROADCASTSS 4(AX), Y12
+	VBROADCASTSS 4(AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	PREFETCHT0   16384(R11)
+	PREFETCHT0   20480(R11)
+	VBROADCASTSS 8(AX), Y12
+	VBROADCASTSS 8(AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	PREFETCHT0   24576(R11)
+	PREFETCHT0   28672(R11)
+	VBROADCASTSS 12(AX), Y12
+	VBROADCASTSS 12(AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x40, R11
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          score_loop7
+
+score_tail8:
+	ADDQ $0x04, CX
+	JE   score_end9
+
+score_one11:
+	VBROADCASTSS (AX), Y12
+	VBROADCASTSS (AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          score_one11
+
+score_end9:
+	MOVQ    R11, 72(SP)
+	MOVQ    64(SP), R11
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, (DI)(R8*1)
+	VMOVUPS Y5, 32(DI)(R8*1)
+	VMOVUPS Y6, 64(DI)(R8*1)
+	VMOVUPS Y7, 96(DI)(R8*1)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000080, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000002, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x02, 8(SP)
+	JMP     score_scatter2
+
+score_scatter2Not:
+	CMPQ 48(SP), $0x03
+	JNE  score_scatter3Not
+	CMPQ 72(SP), $0x00
+	JE   score_scatter3Not
+
+score_scatter3:
+	CMPQ 8(SP), $0x02
+	JL   score_panel
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 3 rows × 32 columns.
+	MOVQ   DX, BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	MOVQ   SI, AX
+	MOVQ   24(SP), R13
+	MOVQ   R11, CX
+	MOVQ   72(SP), R11
+	SUBQ   $0x04, CX
+	JL     score_tail13
+
+score_loop12:
+	PREFETCHT0   (R11)
+	PREFETCHT0   4096(R11)
+	VBROADCASTSS (AX), Y12
+	VBROADCASTSS (AX)(R9*1), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  (BX), Y14, Y8
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  32(BX), Y14, Y9
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  (BX)(R13*1), Y14, Y10
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	VFMADD231PS  32(BX)(R13*1), Y14, Y11
+	ADDQ         R10, BX
+	PREFETCHT0   8192(R11)
+	PREFETCHT0   12288(R11)
+	VBROADCASTSS 4(AX), Y12
+	VBROADCASTSS 4(AX)(R9*1), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  (BX), Y14, Y8
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  32(BX), Y14, Y9
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  (BX)(R13*1), Y14, Y10
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	VFMADD231PS  32(BX)(R13*1), Y14, Y11
+	ADDQ         R10, BX
+	PREFETCHT0   16384(R11)
+	PREFETCHT0   20480(R11)
+	VBROADCASTSS 8(AX), Y12
+	VBROADCASTSS 8(AX)(R9*1), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  (BX), Y14, Y8
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  32(BX), Y14, Y9
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  (BX)(R13*1), Y14, Y10
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	VFMADD231PS  32(BX)(R13*1), Y14, Y11
+	ADDQ         R10, BX
+	PREFETCHT0   24576(R11)
+	PREFETCHT0   28672(R11)
+	VBROADCASTSS 12(AX), Y12
+	VBROADCASTSS 12(AX)(R9*1), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  (BX), Y14, Y8
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  32(BX), Y14, Y9
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  (BX)(R13*1), Y14, Y10
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	VFMADD231PS  32(BX)(R13*1), Y14, Y11
+	ADDQ         R10, BX
+	ADDQ         $0x40, R11
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          score_loop12
+
+score_tail13:
+	ADDQ $0x04, CX
+	JE   score_end14
+
+score_one16:
+	VBROADCASTSS (AX), Y12
+	VBROADCASTSS (AX)(R9*1), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  (BX), Y14, Y8
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  32(BX), Y14, Y9
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  (BX)(R13*1), Y14, Y10
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	VFMADD231PS  32(BX)(R13*1), Y14, Y11
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          score_one16
+
+score_end14:
+	MOVQ    R11, 72(SP)
+	MOVQ    64(SP), R11
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, (DI)(R8*1)
+	VMOVUPS Y5, 32(DI)(R8*1)
+	VMOVUPS Y6, 64(DI)(R8*1)
+	VMOVUPS Y7, 96(DI)(R8*1)
+	VMOVUPS Y8, (DI)(R8*2)
+	VMOVUPS Y9, 32(DI)(R8*2)
+	VMOVUPS Y10, 64(DI)(R8*2)
+	VMOVUPS Y11, 96(DI)(R8*2)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000080, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000002, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x02, 8(SP)
+	JMP     score_scatter3
+
+score_scatter3Not:
 	CMPQ 48(SP), $0x01
 	JNE  score_abreast1Not
 	CMPQ R10, $0x40
@@ -57,9 +506,9 @@ score_abreast1:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail2
+	JL     score_tail18
 
-score_loop1:
+score_loop17:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -106,13 +555,13 @@ score_loop1:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop1
+	JGE          score_loop17
 
-score_tail2:
+score_tail18:
 	ADDQ $0x04, CX
-	JE   score_end3
+	JE   score_end19
 
-score_one5:
+score_one21:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -126,9 +575,9 @@ score_one5:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one5
+	JNE          score_one21
 
-score_end3:
+score_end19:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -175,9 +624,9 @@ score_rows1:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail7
+	JL     score_tail23
 
-score_loop6:
+score_loop22:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -244,13 +693,13 @@ score_loop6:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop6
+	JGE          score_loop22
 
-score_tail7:
+score_tail23:
 	ADDQ $0x04, CX
-	JE   score_end8
+	JE   score_end24
 
-score_one10:
+score_one26:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -269,9 +718,9 @@ score_one10:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one10
+	JNE          score_one26
 
-score_end8:
+score_end24:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -316,9 +765,9 @@ score_group2:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail12
+	JL     score_tail28
 
-score_loop11:
+score_loop27:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -365,13 +814,13 @@ score_loop11:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop11
+	JGE          score_loop27
 
-score_tail12:
+score_tail28:
 	ADDQ $0x04, CX
-	JE   score_end13
+	JE   score_end29
 
-score_one15:
+score_one31:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -385,9 +834,9 @@ score_one15:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one15
+	JNE          score_one31
 
-score_end13:
+score_end29:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -438,9 +887,9 @@ score_group3:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail17
+	JL     score_tail33
 
-score_loop16:
+score_loop32:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -507,13 +956,13 @@ score_loop16:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop16
+	JGE          score_loop32
 
-score_tail17:
+score_tail33:
 	ADDQ $0x04, CX
-	JE   score_end18
+	JE   score_end34
 
-score_one20:
+score_one36:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -532,9 +981,9 @@ score_one20:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one20
+	JNE          score_one36
 
-score_end18:
+score_end34:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -616,12 +1065,12 @@ score_panel6:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short24
+	JL     score_short40
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail22
+	JL     score_tail38
 
-score_loop21:
+score_loop37:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -709,13 +1158,13 @@ score_loop21:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop21
+	JGE          score_loop37
 
-score_tail22:
+score_tail38:
 	ADDQ $0x04, CX
-	JE   score_end23
+	JE   score_end39
 
-score_one25:
+score_one41:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -740,9 +1189,9 @@ score_one25:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one25
+	JNE          score_one41
 
-score_end23:
+score_end39:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -859,10 +1308,10 @@ score_end23:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done26
+	JMP          score_done42
 
-score_short24:
-score_one27:
+score_short40:
+score_one43:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -887,7 +1336,7 @@ score_one27:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one27
+	JNE          score_one43
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -909,7 +1358,7 @@ score_one27:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done26:
+score_done42:
 	ADDQ  R9, SI
 	ADDQ  R9, SI
 	ADDQ  R9, SI
@@ -918,49 +1367,52 @@ score_done26:
 	ADDQ  R9, SI
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    score_asked31
+	JE    score_asked47
 	SUBQ  $0x06, (AX)
-	JG    score_asked31
+	JG    score_asked47
 
-score_askRow28:
+score_askRow44:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-score_askRun32:
+score_askRun48:
 	CMPQ 24(BX), $0x00
-	JNE  score_askFound29
+	JNE  score_askFound45
 
 	// The next run.
 	ADDQ $0x20, BX
 	ADDQ $0x20, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  score_askRun32
+	JNE  score_askRun48
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  score_asked31
+	JMP  score_asked47
 
-score_askFound29:
+score_askFound45:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-score_askLine30:
+score_askLine46:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        score_askLine30
+	JNE        score_askLine46
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        score_askRow28
+	JLE        score_askRow44
 
-score_asked31:
+score_asked47:
 	SUBQ $0x06, R12
 	JMP  score_panelRows
 
 score_panel5:
+	CMPQ 72(SP), $0x00
+	JNE  score_scattered49
+
 	// 5 rows × 16 columns.
 	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
@@ -978,12 +1430,12 @@ score_panel5:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short36
+	JL     score_short54
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail34
+	JL     score_tail52
 
-score_loop33:
+score_loop51:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -1063,13 +1515,13 @@ score_loop33:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop33
+	JGE          score_loop51
 
-score_tail34:
+score_tail52:
 	ADDQ $0x04, CX
-	JE   score_end35
+	JE   score_end53
 
-score_one37:
+score_one55:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -1092,9 +1544,9 @@ score_one37:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one37
+	JNE          score_one55
 
-score_end35:
+score_end53:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -1196,10 +1648,10 @@ score_end35:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done38
+	JMP          score_done56
 
-score_short36:
-score_one39:
+score_short54:
+score_one57:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -1222,7 +1674,7 @@ score_one39:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one39
+	JNE          score_one57
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -1241,58 +1693,16 @@ score_one39:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done38:
-	ADDQ  R9, SI
-	ADDQ  R9, SI
-	ADDQ  R9, SI
-	ADDQ  R9, SI
-	ADDQ  R9, SI
-	MOVQ  next+48(FP), AX
-	TESTQ AX, AX
-	JE    score_asked43
-	SUBQ  $0x05, (AX)
-	JG    score_asked43
+score_done56:
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	JMP  score_done50
 
-score_askRow40:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-score_askRun44:
-	CMPQ 24(BX), $0x00
-	JNE  score_askFound41
-
-	// The next run.
-	ADDQ $0x20, BX
-	ADDQ $0x20, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  score_askRun44
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  score_asked43
-
-score_askFound41:
-	DECQ 24(BX)
-	MOVQ (BX), R13
-	MOVQ 8(BX), CX
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-score_askLine42:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        score_askLine42
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        score_askRow40
-
-score_asked43:
-	SUBQ $0x05, R12
-	JMP  score_panelRows
-
-score_panel4:
-	// 4 rows × 16 columns.
+score_scattered49:
+	// 5 rows × 16 columns.
 	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -1302,20 +1712,23 @@ score_panel4:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
 	MOVQ   SI, AX
 	LEAQ   (SI)(R9*2), R13
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short48
+	JL     score_short61
 	SUBQ   $0x04, CX
+	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail46
+	JL     score_tail59
 
-score_loop45:
+score_loop58:
+	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1329,9 +1742,12 @@ score_loop45:
 	VBROADCASTSS (R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	PREFETCHT0   4096(R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1345,9 +1761,12 @@ score_loop45:
 	VBROADCASTSS 4(R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	PREFETCHT0   8192(R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1361,9 +1780,12 @@ score_loop45:
 	VBROADCASTSS 8(R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	PREFETCHT0   12288(R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1377,19 +1799,23 @@ score_loop45:
 	VBROADCASTSS 12(R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	XORQ         $0x00004000, R11
+	ADDQ         $0x20, R11
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop45
+	JGE          score_loop58
 
-score_tail46:
+score_tail59:
 	ADDQ $0x04, CX
-	JE   score_end47
+	JE   score_end60
 
-score_one49:
+score_one62:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1403,12 +1829,17 @@ score_one49:
 	VBROADCASTSS (R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one49
+	JNE          score_one62
 
-score_end47:
+score_end60:
+	MOVQ 64(SP), R11
+
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -1487,10 +1918,224 @@ score_end47:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done50
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	ADDQ         R8, DI
+	JMP          score_done63
 
-score_short48:
-score_one51:
+score_short61:
+score_one64:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          score_one64
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, (DI)(R8*1)
+	VMOVUPS      Y3, 32(DI)(R8*1)
+	VMOVUPS      Y4, (DI)(R8*2)
+	VMOVUPS      Y5, 32(DI)(R8*2)
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	VMOVUPS      Y8, (AX)(R8*1)
+	VMOVUPS      Y9, 32(AX)(R8*1)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+score_done63:
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+
+score_done50:
+	MOVQ  next+48(FP), AX
+	TESTQ AX, AX
+	JE    score_asked68
+	SUBQ  $0x05, (AX)
+	JG    score_asked68
+
+score_askRow65:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+score_askRun69:
+	CMPQ 24(BX), $0x00
+	JNE  score_askFound66
+
+	// The next run.
+	ADDQ $0x20, BX
+	ADDQ $0x20, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  score_askRun69
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  score_asked68
+
+score_askFound66:
+	DECQ 24(BX)
+	MOVQ (BX), R13
+	MOVQ 8(BX), CX
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+score_askLine67:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        score_askLine67
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        score_askRow65
+
+score_asked68:
+	SUBQ $0x05, R12
+	JMP  score_panelRows
+
+score_panel4:
+	CMPQ 72(SP), $0x00
+	JNE  score_scattered70
+
+	// 4 rows × 16 columns.
+	MOVQ   DX, BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   SI, AX
+	LEAQ   (SI)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   R11, CX
+	CMPQ   CX, $0x04
+	JL     score_short75
+	SUBQ   $0x04, CX
+	SUBQ   $0x04, CX
+	JL     score_tail73
+
+score_loop72:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JGE          score_loop72
+
+score_tail73:
+	ADDQ $0x04, CX
+	JE   score_end74
+
+score_one76:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -1510,7 +2155,111 @@ score_one51:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one51
+	JNE          score_one76
+
+score_end74:
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	JMP          score_done77
+
+score_short75:
+score_one78:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          score_one78
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -1526,52 +2275,299 @@ score_one51:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done50:
-	ADDQ  R9, SI
-	ADDQ  R9, SI
-	ADDQ  R9, SI
-	ADDQ  R9, SI
+score_done77:
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	JMP  score_done71
+
+score_scattered70:
+	// 4 rows × 16 columns.
+	MOVQ   DX, BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   SI, AX
+	LEAQ   (SI)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   R11, CX
+	CMPQ   CX, $0x04
+	JL     score_short82
+	SUBQ   $0x04, CX
+	MOVQ   72(SP), R11
+	SUBQ   $0x04, CX
+	JL     score_tail80
+
+score_loop79:
+	PREFETCHT0   (R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	PREFETCHT0   4096(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	PREFETCHT0   8192(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	PREFETCHT0   12288(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	XORQ         $0x00004000, R11
+	ADDQ         $0x20, R11
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JGE          score_loop79
+
+score_tail80:
+	ADDQ $0x04, CX
+	JE   score_end81
+
+score_one83:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          score_one83
+
+score_end81:
+	MOVQ 64(SP), R11
+
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	JMP          score_done84
+
+score_short82:
+score_one85:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          score_one85
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, (DI)(R8*1)
+	VMOVUPS      Y3, 32(DI)(R8*1)
+	VMOVUPS      Y4, (DI)(R8*2)
+	VMOVUPS      Y5, 32(DI)(R8*2)
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+score_done84:
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+
+score_done71:
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    score_asked55
+	JE    score_asked89
 	SUBQ  $0x04, (AX)
-	JG    score_asked55
+	JG    score_asked89
 
-score_askRow52:
+score_askRow86:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-score_askRun56:
+score_askRun90:
 	CMPQ 24(BX), $0x00
-	JNE  score_askFound53
+	JNE  score_askFound87
 
 	// The next run.
 	ADDQ $0x20, BX
 	ADDQ $0x20, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  score_askRun56
+	JNE  score_askRun90
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  score_asked55
+	JMP  score_asked89
 
-score_askFound53:
+score_askFound87:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-score_askLine54:
+score_askLine88:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        score_askLine54
+	JNE        score_askLine88
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        score_askRow52
+	JLE        score_askRow86
 
-score_asked55:
+score_asked89:
 	SUBQ $0x04, R12
 	JMP  score_panelRows
 
@@ -1587,12 +2583,12 @@ score_panel3:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short60
+	JL     score_short94
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail58
+	JL     score_tail92
 
-score_loop57:
+score_loop91:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -1647,13 +2643,13 @@ score_loop57:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop57
+	JGE          score_loop91
 
-score_tail58:
+score_tail92:
 	ADDQ $0x04, CX
-	JE   score_end59
+	JE   score_end93
 
-score_one61:
+score_one95:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -1669,9 +2665,9 @@ score_one61:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one61
+	JNE          score_one95
 
-score_end59:
+score_end93:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -1735,10 +2731,10 @@ score_end59:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done62
+	JMP          score_done96
 
-score_short60:
-score_one63:
+score_short94:
+score_one97:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -1754,7 +2750,7 @@ score_one63:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one63
+	JNE          score_one97
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -1765,51 +2761,51 @@ score_one63:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done62:
+score_done96:
 	ADDQ  R9, SI
 	ADDQ  R9, SI
 	ADDQ  R9, SI
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    score_asked67
+	JE    score_asked101
 	SUBQ  $0x03, (AX)
-	JG    score_asked67
+	JG    score_asked101
 
-score_askRow64:
+score_askRow98:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-score_askRun68:
+score_askRun102:
 	CMPQ 24(BX), $0x00
-	JNE  score_askFound65
+	JNE  score_askFound99
 
 	// The next run.
 	ADDQ $0x20, BX
 	ADDQ $0x20, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  score_askRun68
+	JNE  score_askRun102
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  score_asked67
+	JMP  score_asked101
 
-score_askFound65:
+score_askFound99:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-score_askLine66:
+score_askLine100:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        score_askLine66
+	JNE        score_askLine100
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        score_askRow64
+	JLE        score_askRow98
 
-score_asked67:
+score_asked101:
 	SUBQ $0x03, R12
 	JMP  score_panelRows
 
@@ -1823,9 +2819,9 @@ score_panel2:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail70
+	JL     score_tail104
 
-score_loop69:
+score_loop103:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -1868,13 +2864,13 @@ score_loop69:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop69
+	JGE          score_loop103
 
-score_tail70:
+score_tail104:
 	ADDQ $0x04, CX
-	JE   score_end71
+	JE   score_end105
 
-score_one73:
+score_one107:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -1887,9 +2883,9 @@ score_one73:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one73
+	JNE          score_one107
 
-score_end71:
+score_end105:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -1900,45 +2896,45 @@ score_end71:
 	ADDQ    R9, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      score_asked77
+	JE      score_asked111
 	SUBQ    $0x02, (AX)
-	JG      score_asked77
+	JG      score_asked111
 
-score_askRow74:
+score_askRow108:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-score_askRun78:
+score_askRun112:
 	CMPQ 24(BX), $0x00
-	JNE  score_askFound75
+	JNE  score_askFound109
 
 	// The next run.
 	ADDQ $0x20, BX
 	ADDQ $0x20, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  score_askRun78
+	JNE  score_askRun112
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  score_asked77
+	JMP  score_asked111
 
-score_askFound75:
+score_askFound109:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-score_askLine76:
+score_askLine110:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        score_askLine76
+	JNE        score_askLine110
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        score_askRow74
+	JLE        score_askRow108
 
-score_asked77:
+score_asked111:
 	SUBQ $0x02, R12
 	JMP  score_panelRows
 
@@ -1950,9 +2946,9 @@ score_panel1:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail80
+	JL     score_tail114
 
-score_loop79:
+score_loop113:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   6144(BX)
@@ -1983,13 +2979,13 @@ score_loop79:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop79
+	JGE          score_loop113
 
-score_tail80:
+score_tail114:
 	ADDQ $0x04, CX
-	JE   score_end81
+	JE   score_end115
 
-score_one83:
+score_one117:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   6144(BX)
@@ -1999,58 +2995,64 @@ score_one83:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one83
+	JNE          score_one117
 
-score_end81:
+score_end115:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      score_asked87
+	JE      score_asked121
 	SUBQ    $0x01, (AX)
-	JG      score_asked87
+	JG      score_asked121
 
-score_askRow84:
+score_askRow118:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-score_askRun88:
+score_askRun122:
 	CMPQ 24(BX), $0x00
-	JNE  score_askFound85
+	JNE  score_askFound119
 
 	// The next run.
 	ADDQ $0x20, BX
 	ADDQ $0x20, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  score_askRun88
+	JNE  score_askRun122
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  score_asked87
+	JMP  score_asked121
 
-score_askFound85:
+score_askFound119:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-score_askLine86:
+score_askLine120:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        score_askLine86
+	JNE        score_askLine120
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        score_askRow84
+	JLE        score_askRow118
 
-score_asked87:
+score_asked121:
 	SUBQ $0x01, R12
 	JMP  score_panelRows
 
 score_panelNext:
+	CMPQ   72(SP), $0x00
+	JE     score_noScatter123
+	IMUL3Q $0x00000008, R11, AX
+	ADDQ   AX, 72(SP)
+
+score_noScatter123:
 	ADDQ $0x40, 32(SP)
 	ADDQ 24(SP), DX
 	DECQ 8(SP)
@@ -2111,12 +3113,12 @@ score_half6:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short92
+	JL     score_short127
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail90
+	JL     score_tail125
 
-score_loop89:
+score_loop124:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2176,13 +3178,13 @@ score_loop89:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop89
+	JGE          score_loop124
 
-score_tail90:
+score_tail125:
 	ADDQ $0x04, CX
-	JE   score_end91
+	JE   score_end126
 
-score_one93:
+score_one128:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2200,9 +3202,9 @@ score_one93:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one93
+	JNE          score_one128
 
-score_end91:
+score_end126:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -2277,10 +3279,10 @@ score_end91:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          score_done94
+	JMP          score_done129
 
-score_short92:
-score_one95:
+score_short127:
+score_one130:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2298,7 +3300,7 @@ score_one95:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one95
+	JNE          score_one130
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2314,7 +3316,7 @@ score_one95:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done94:
+score_done129:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -2337,12 +3339,12 @@ score_half5:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short99
+	JL     score_short134
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail97
+	JL     score_tail132
 
-score_loop96:
+score_loop131:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2394,13 +3396,13 @@ score_loop96:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop96
+	JGE          score_loop131
 
-score_tail97:
+score_tail132:
 	ADDQ $0x04, CX
-	JE   score_end98
+	JE   score_end133
 
-score_one100:
+score_one135:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2416,9 +3418,9 @@ score_one100:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one100
+	JNE          score_one135
 
-score_end98:
+score_end133:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -2483,10 +3485,10 @@ score_end98:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          score_done101
+	JMP          score_done136
 
-score_short99:
-score_one102:
+score_short134:
+score_one137:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2502,7 +3504,7 @@ score_one102:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one102
+	JNE          score_one137
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2516,7 +3518,7 @@ score_one102:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done101:
+score_done136:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -2537,12 +3539,12 @@ score_half4:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short106
+	JL     score_short141
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail104
+	JL     score_tail139
 
-score_loop103:
+score_loop138:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2586,13 +3588,13 @@ score_loop103:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop103
+	JGE          score_loop138
 
-score_tail104:
+score_tail139:
 	ADDQ $0x04, CX
-	JE   score_end105
+	JE   score_end140
 
-score_one107:
+score_one142:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2606,9 +3608,9 @@ score_one107:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one107
+	JNE          score_one142
 
-score_end105:
+score_end140:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -2659,10 +3661,10 @@ score_end105:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          score_done108
+	JMP          score_done143
 
-score_short106:
-score_one109:
+score_short141:
+score_one144:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2676,7 +3678,7 @@ score_one109:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one109
+	JNE          score_one144
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2688,7 +3690,7 @@ score_one109:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done108:
+score_done143:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -2705,12 +3707,12 @@ score_half3:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short113
+	JL     score_short148
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail111
+	JL     score_tail146
 
-score_loop110:
+score_loop145:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2745,13 +3747,13 @@ score_loop110:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop110
+	JGE          score_loop145
 
-score_tail111:
+score_tail146:
 	ADDQ $0x04, CX
-	JE   score_end112
+	JE   score_end147
 
-score_one114:
+score_one149:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2762,9 +3764,9 @@ score_one114:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one114
+	JNE          score_one149
 
-score_end112:
+score_end147:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -2805,10 +3807,10 @@ score_end112:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          score_done115
+	JMP          score_done150
 
-score_short113:
-score_one116:
+score_short148:
+score_one151:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2819,7 +3821,7 @@ score_one116:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one116
+	JNE          score_one151
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -2827,7 +3829,7 @@ score_one116:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done115:
+score_done150:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -2842,9 +3844,9 @@ score_half2:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail118
+	JL     score_tail153
 
-score_loop117:
+score_loop152:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2871,13 +3873,13 @@ score_loop117:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop117
+	JGE          score_loop152
 
-score_tail118:
+score_tail153:
 	ADDQ $0x04, CX
-	JE   score_end119
+	JE   score_end154
 
-score_one121:
+score_one156:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2886,9 +3888,9 @@ score_one121:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one121
+	JNE          score_one156
 
-score_end119:
+score_end154:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -2905,9 +3907,9 @@ score_half1:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail123
+	JL     score_tail158
 
-score_loop122:
+score_loop157:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -2926,22 +3928,22 @@ score_loop122:
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop122
+	JGE          score_loop157
 
-score_tail123:
+score_tail158:
 	ADDQ $0x04, CX
-	JE   score_end124
+	JE   score_end159
 
-score_one126:
+score_one161:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one126
+	JNE          score_one161
 
-score_end124:
+score_end159:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
@@ -2961,7 +3963,7 @@ score_done:
 
 // func accumulateSIMD(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·accumulateSIMD(SB), NOSPLIT, $64-64
+TEXT ·accumulateSIMD(SB), NOSPLIT, $80-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ p+8(FP), AX
@@ -2979,6 +3981,7 @@ TEXT ·accumulateSIMD(SB), NOSPLIT, $64-64
 	MOVQ (BX), R11
 	MOVQ 8(BX), AX
 	MOVQ AX, CX
+	MOVQ AX, R13
 	SHRQ $0x04, AX
 	MOVQ AX, 8(SP)
 	ANDQ $0x08, CX
@@ -2988,8 +3991,528 @@ TEXT ·accumulateSIMD(SB), NOSPLIT, $64-64
 	MOVQ 24(BX), AX
 	SHLQ $0x02, AX
 	MOVQ AX, 24(SP)
+	MOVQ R11, 64(SP)
+	MOVQ $+0, 72(SP)
+	CMPB ·scattered+0(SB), $0x00
+	JE   accumulate_inOrder162
+	CMPQ R10, $0x40
+	JE   accumulate_packed163
+	SHLQ $0x02, R13
+	CMPQ R10, R13
+	JNE  accumulate_inOrder162
 
+accumulate_packed163:
+	MOVQ DX, AX
+	ANDQ $0x00007fff, AX
+	MOVQ AX, 72(SP)
+	SHRQ $0x03, AX
+	SUBQ 72(SP), AX
+	LEAQ 32768(AX)(DX*1), AX
+	MOVQ AX, 72(SP)
+
+accumulate_inOrder162:
 	// Few rows: several panels at once, so that there are enough chains.
+	CMPQ 48(SP), $0x01
+	JNE  accumulate_scatter1Not
+	CMPQ 72(SP), $0x00
+	JE   accumulate_scatter1Not
+
+accumulate_scatter1:
+	CMPQ 8(SP), $0x04
+	JL   accumulate_panel
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 1 rows × 64 columns.
+	MOVQ  DX, BX
+	MOVQ  (SP), CX
+	TESTQ CX, CX
+	JE    accumulate_plain164
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VMULPS       64(DI), Y14, Y2
+	VMULPS       96(DI), Y14, Y3
+	VMULPS       128(DI), Y14, Y4
+	VMULPS       160(DI), Y14, Y5
+	VMULPS       192(DI), Y14, Y6
+	VMULPS       224(DI), Y14, Y7
+	JMP          accumulate_ready165
+
+accumulate_plain164:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS 128(DI), Y4
+	VMOVUPS 160(DI), Y5
+	VMOVUPS 192(DI), Y6
+	VMOVUPS 224(DI), Y7
+
+accumulate_ready165:
+	MOVQ SI, AX
+	MOVQ 24(SP), R13
+	MOVQ R11, CX
+	MOVQ 72(SP), R11
+	SUBQ $0x04, CX
+	JL   accumulate_tail167
+
+accumulate_loop166:
+	PREFETCHT0   (R11)
+	PREFETCHT0   4096(R11)
+	PREFETCHT0   8192(R11)
+	PREFETCHT0   12288(R11)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	PREFETCHT0   16384(R11)
+	PREFETCHT0   20480(R11)
+	PREFETCHT0   24576(R11)
+	PREFETCHT0   28672(R11)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	PREFETCHT0   64(R11)
+	PREFETCHT0   4160(R11)
+	PREFETCHT0   8256(R11)
+	PREFETCHT0   12352(R11)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	PREFETCHT0   16448(R11)
+	PREFETCHT0   20544(R11)
+	PREFETCHT0   24640(R11)
+	PREFETCHT0   28736(R11)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x00000080, R11
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          accumulate_loop166
+
+accumulate_tail167:
+	ADDQ $0x04, CX
+	JE   accumulate_end168
+
+accumulate_one170:
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_one170
+
+accumulate_end168:
+	MOVQ    R11, 72(SP)
+	MOVQ    64(SP), R11
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000100, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000004, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x04, 8(SP)
+	JMP     accumulate_scatter1
+
+accumulate_scatter1Not:
+	CMPQ 48(SP), $0x02
+	JNE  accumulate_scatter2Not
+	CMPQ 72(SP), $0x00
+	JE   accumulate_scatter2Not
+
+accumulate_scatter2:
+	CMPQ 8(SP), $0x02
+	JL   accumulate_panel
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 2 rows × 32 columns.
+	MOVQ  DX, BX
+	MOVQ  (SP), CX
+	TESTQ CX, CX
+	JE    accumulate_plain171
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VMULPS       64(DI), Y14, Y2
+	VMULPS       96(DI), Y14, Y3
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (DI)(R8*1), Y14, Y4
+	VMULPS       32(DI)(R8*1), Y14, Y5
+	VMULPS       64(DI)(R8*1), Y14, Y6
+	VMULPS       96(DI)(R8*1), Y14, Y7
+	JMP          accumulate_ready172
+
+accumulate_plain171:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS (DI)(R8*1), Y4
+	VMOVUPS 32(DI)(R8*1), Y5
+	VMOVUPS 64(DI)(R8*1), Y6
+	VMOVUPS 96(DI)(R8*1), Y7
+
+accumulate_ready172:
+	MOVQ SI, AX
+	MOVQ 24(SP), R13
+	MOVQ R11, CX
+	MOVQ 72(SP), R11
+	SUBQ $0x04, CX
+	JL   accumulate_tail174
+
+accumulate_loop173:
+	PREFETCHT0   (R11)
+	PREFETCHT0   4096(R11)
+	VBROADCASTSS (AX), Y12
+	VBROADCASTSS (AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	PREFETCHT0   8192(R11)
+	PREFETCHT0   12288(R11)
+	VBROADCASTSS 4(AX), Y12
+	VBROADCASTSS 4(AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	PREFETCHT0   16384(R11)
+	PREFETCHT0   20480(R11)
+	VBROADCASTSS 8(AX), Y12
+	VBROADCASTSS 8(AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	PREFETCHT0   24576(R11)
+	PREFETCHT0   28672(R11)
+	VBROADCASTSS 12(AX), Y12
+	VBROADCASTSS 12(AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x40, R11
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          accumulate_loop173
+
+accumulate_tail174:
+	ADDQ $0x04, CX
+	JE   accumulate_end175
+
+accumulate_one177:
+	VBROADCASTSS (AX), Y12
+	VBROADCASTSS (AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_one177
+
+accumulate_end175:
+	MOVQ    R11, 72(SP)
+	MOVQ    64(SP), R11
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, (DI)(R8*1)
+	VMOVUPS Y5, 32(DI)(R8*1)
+	VMOVUPS Y6, 64(DI)(R8*1)
+	VMOVUPS Y7, 96(DI)(R8*1)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000080, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000002, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x02, 8(SP)
+	JMP     accumulate_scatter2
+
+accumulate_scatter2Not:
+	CMPQ 48(SP), $0x03
+	JNE  accumulate_scatter3Not
+	CMPQ 72(SP), $0x00
+	JE   accumulate_scatter3Not
+
+accumulate_scatter3:
+	CMPQ 8(SP), $0x02
+	JL   accumulate_panel
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 3 rows × 32 columns.
+	MOVQ  DX, BX
+	MOVQ  (SP), CX
+	TESTQ CX, CX
+	JE    accumulate_plain178
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VMULPS       64(DI), Y14, Y2
+	VMULPS       96(DI), Y14, Y3
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (DI)(R8*1), Y14, Y4
+	VMULPS       32(DI)(R8*1), Y14, Y5
+	VMULPS       64(DI)(R8*1), Y14, Y6
+	VMULPS       96(DI)(R8*1), Y14, Y7
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (DI)(R8*2), Y14, Y8
+	VMULPS       32(DI)(R8*2), Y14, Y9
+	VMULPS       64(DI)(R8*2), Y14, Y10
+	VMULPS       96(DI)(R8*2), Y14, Y11
+	JMP          accumulate_ready179
+
+accumulate_plain178:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS (DI)(R8*1), Y4
+	VMOVUPS 32(DI)(R8*1), Y5
+	VMOVUPS 64(DI)(R8*1), Y6
+	VMOVUPS 96(DI)(R8*1), Y7
+	VMOVUPS (DI)(R8*2), Y8
+	VMOVUPS 32(DI)(R8*2), Y9
+	VMOVUPS 64(DI)(R8*2), Y10
+	VMOVUPS 96(DI)(R8*2), Y11
+
+accumulate_ready179:
+	MOVQ SI, AX
+	MOVQ 24(SP), R13
+	MOVQ R11, CX
+	MOVQ 72(SP), R11
+	SUBQ $0x04, CX
+	JL   accumulate_tail181
+
+accumulate_loop180:
+	PREFETCHT0   (R11)
+	PREFETCHT0   4096(R11)
+	VBROADCASTSS (AX), Y12
+	VBROADCASTSS (AX)(R9*1), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  (BX), Y14, Y8
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  32(BX), Y14, Y9
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  (BX)(R13*1), Y14, Y10
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	VFMADD231PS  32(BX)(R13*1), Y14, Y11
+	ADDQ         R10, BX
+	PREFETCHT0   8192(R11)
+	PREFETCHT0   12288(R11)
+	VBROADCASTSS 4(AX), Y12
+	VBROADCASTSS 4(AX)(R9*1), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  (BX), Y14, Y8
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  32(BX), Y14, Y9
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  (BX)(R13*1), Y14, Y10
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	VFMADD231PS  32(BX)(R13*1), Y14, Y11
+	ADDQ         R10, BX
+	PREFETCHT0   16384(R11)
+	PREFETCHT0   20480(R11)
+	VBROADCASTSS 8(AX), Y12
+	VBROADCASTSS 8(AX)(R9*1), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  (BX), Y14, Y8
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  32(BX), Y14, Y9
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  (BX)(R13*1), Y14, Y10
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	VFMADD231PS  32(BX)(R13*1), Y14, Y11
+	ADDQ         R10, BX
+	PREFETCHT0   24576(R11)
+	PREFETCHT0   28672(R11)
+	VBROADCASTSS 12(AX), Y12
+	VBROADCASTSS 12(AX)(R9*1), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  (BX), Y14, Y8
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  32(BX), Y14, Y9
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  (BX)(R13*1), Y14, Y10
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	VFMADD231PS  32(BX)(R13*1), Y14, Y11
+	ADDQ         R10, BX
+	ADDQ         $0x40, R11
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          accumulate_loop180
+
+accumulate_tail181:
+	ADDQ $0x04, CX
+	JE   accumulate_end182
+
+accumulate_one184:
+	VBROADCASTSS (AX), Y12
+	VBROADCASTSS (AX)(R9*1), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  (BX), Y14, Y8
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  32(BX), Y14, Y9
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  (BX)(R13*1), Y14, Y10
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	VFMADD231PS  32(BX)(R13*1), Y14, Y11
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_one184
+
+accumulate_end182:
+	MOVQ    R11, 72(SP)
+	MOVQ    64(SP), R11
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, (DI)(R8*1)
+	VMOVUPS Y5, 32(DI)(R8*1)
+	VMOVUPS Y6, 64(DI)(R8*1)
+	VMOVUPS Y7, 96(DI)(R8*1)
+	VMOVUPS Y8, (DI)(R8*2)
+	VMOVUPS Y9, 32(DI)(R8*2)
+	VMOVUPS Y10, 64(DI)(R8*2)
+	VMOVUPS Y11, 96(DI)(R8*2)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000080, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000002, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x02, 8(SP)
+	JMP     accumulate_scatter3
+
+accumulate_scatter3Not:
 	CMPQ 48(SP), $0x01
 	JNE  accumulate_abreast1Not
 	CMPQ R10, $0x40
@@ -3009,7 +4532,7 @@ accumulate_abreast1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain127
+	JE    accumulate_plain185
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -3021,9 +4544,9 @@ accumulate_abreast1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready128
+	JMP          accumulate_ready186
 
-accumulate_plain127:
+accumulate_plain185:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -3033,14 +4556,14 @@ accumulate_plain127:
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
 
-accumulate_ready128:
+accumulate_ready186:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail130
+	JL   accumulate_tail188
 
-accumulate_loop129:
+accumulate_loop187:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -3087,13 +4610,13 @@ accumulate_loop129:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop129
+	JGE          accumulate_loop187
 
-accumulate_tail130:
+accumulate_tail188:
 	ADDQ $0x04, CX
-	JE   accumulate_end131
+	JE   accumulate_end189
 
-accumulate_one133:
+accumulate_one191:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -3107,9 +4630,9 @@ accumulate_one133:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one133
+	JNE          accumulate_one191
 
-accumulate_end131:
+accumulate_end189:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -3146,7 +4669,7 @@ accumulate_rows1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain134
+	JE    accumulate_plain192
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -3158,9 +4681,9 @@ accumulate_rows1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready135
+	JMP          accumulate_ready193
 
-accumulate_plain134:
+accumulate_plain192:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -3170,14 +4693,14 @@ accumulate_plain134:
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
 
-accumulate_ready135:
+accumulate_ready193:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail137
+	JL   accumulate_tail195
 
-accumulate_loop136:
+accumulate_loop194:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -3244,13 +4767,13 @@ accumulate_loop136:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop136
+	JGE          accumulate_loop194
 
-accumulate_tail137:
+accumulate_tail195:
 	ADDQ $0x04, CX
-	JE   accumulate_end138
+	JE   accumulate_end196
 
-accumulate_one140:
+accumulate_one198:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -3269,9 +4792,9 @@ accumulate_one140:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one140
+	JNE          accumulate_one198
 
-accumulate_end138:
+accumulate_end196:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -3306,7 +4829,7 @@ accumulate_group2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain141
+	JE    accumulate_plain199
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -3319,9 +4842,9 @@ accumulate_group2:
 	VMULPS       32(DI)(R8*1), Y14, Y5
 	VMULPS       64(DI)(R8*1), Y14, Y6
 	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready142
+	JMP          accumulate_ready200
 
-accumulate_plain141:
+accumulate_plain199:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -3331,14 +4854,14 @@ accumulate_plain141:
 	VMOVUPS 64(DI)(R8*1), Y6
 	VMOVUPS 96(DI)(R8*1), Y7
 
-accumulate_ready142:
+accumulate_ready200:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail144
+	JL   accumulate_tail202
 
-accumulate_loop143:
+accumulate_loop201:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -3385,13 +4908,13 @@ accumulate_loop143:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop143
+	JGE          accumulate_loop201
 
-accumulate_tail144:
+accumulate_tail202:
 	ADDQ $0x04, CX
-	JE   accumulate_end145
+	JE   accumulate_end203
 
-accumulate_one147:
+accumulate_one205:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -3405,9 +4928,9 @@ accumulate_one147:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one147
+	JNE          accumulate_one205
 
-accumulate_end145:
+accumulate_end203:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -3444,7 +4967,7 @@ accumulate_group3:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain148
+	JE    accumulate_plain206
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -3462,9 +4985,9 @@ accumulate_group3:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready149
+	JMP          accumulate_ready207
 
-accumulate_plain148:
+accumulate_plain206:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -3478,14 +5001,14 @@ accumulate_plain148:
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
 
-accumulate_ready149:
+accumulate_ready207:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail151
+	JL   accumulate_tail209
 
-accumulate_loop150:
+accumulate_loop208:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -3552,13 +5075,13 @@ accumulate_loop150:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop150
+	JGE          accumulate_loop208
 
-accumulate_tail151:
+accumulate_tail209:
 	ADDQ $0x04, CX
-	JE   accumulate_end152
+	JE   accumulate_end210
 
-accumulate_one154:
+accumulate_one212:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -3577,9 +5100,9 @@ accumulate_one154:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one154
+	JNE          accumulate_one212
 
-accumulate_end152:
+accumulate_end210:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -3648,7 +5171,7 @@ accumulate_panel6:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain155
+	JE    accumulate_plain213
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -3669,9 +5192,9 @@ accumulate_panel6:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready156
+	JMP          accumulate_ready214
 
-accumulate_plain155:
+accumulate_plain213:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -3685,18 +5208,18 @@ accumulate_plain155:
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
 
-accumulate_ready156:
+accumulate_ready214:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short160
+	JL   accumulate_short218
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail158
+	JL   accumulate_tail216
 
-accumulate_loop157:
+accumulate_loop215:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -3784,13 +5307,13 @@ accumulate_loop157:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop157
+	JGE          accumulate_loop215
 
-accumulate_tail158:
+accumulate_tail216:
 	ADDQ $0x04, CX
-	JE   accumulate_end159
+	JE   accumulate_end217
 
-accumulate_one161:
+accumulate_one219:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -3815,9 +5338,9 @@ accumulate_one161:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one161
+	JNE          accumulate_one219
 
-accumulate_end159:
+accumulate_end217:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3934,10 +5457,10 @@ accumulate_end159:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done162
+	JMP          accumulate_done220
 
-accumulate_short160:
-accumulate_one163:
+accumulate_short218:
+accumulate_one221:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -3962,7 +5485,7 @@ accumulate_one163:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one163
+	JNE          accumulate_one221
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -3984,7 +5507,7 @@ accumulate_one163:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done162:
+accumulate_done220:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -3992,21 +5515,24 @@ accumulate_done162:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha164
+	JE   accumulate_noAlpha222
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha164:
+accumulate_noAlpha222:
 	SUBQ $0x06, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel5:
+	CMPQ 72(SP), $0x00
+	JNE  accumulate_scattered223
+
 	// 5 rows × 16 columns.
 	MOVQ  DX, BX
 	LEAQ  (DI)(R8*2), AX
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain165
+	JE    accumulate_plain225
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4024,9 +5550,9 @@ accumulate_panel5:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready166
+	JMP          accumulate_ready226
 
-accumulate_plain165:
+accumulate_plain225:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -4038,18 +5564,18 @@ accumulate_plain165:
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
 
-accumulate_ready166:
+accumulate_ready226:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short170
+	JL   accumulate_short230
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail168
+	JL   accumulate_tail228
 
-accumulate_loop167:
+accumulate_loop227:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -4129,13 +5655,13 @@ accumulate_loop167:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop167
+	JGE          accumulate_loop227
 
-accumulate_tail168:
+accumulate_tail228:
 	ADDQ $0x04, CX
-	JE   accumulate_end169
+	JE   accumulate_end229
 
-accumulate_one171:
+accumulate_one231:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -4158,9 +5684,9 @@ accumulate_one171:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one171
+	JNE          accumulate_one231
 
-accumulate_end169:
+accumulate_end229:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4262,10 +5788,10 @@ accumulate_end169:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done172
+	JMP          accumulate_done232
 
-accumulate_short170:
-accumulate_one173:
+accumulate_short230:
+accumulate_one233:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -4288,7 +5814,7 @@ accumulate_one173:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one173
+	JNE          accumulate_one233
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -4307,28 +5833,22 @@ accumulate_one173:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done172:
+accumulate_done232:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha174
-	ADDQ $0x14, (SP)
+	JMP  accumulate_done224
 
-accumulate_noAlpha174:
-	SUBQ $0x05, R12
-	JMP  accumulate_panelRows
-
-accumulate_panel4:
-	// 4 rows × 16 columns.
+accumulate_scattered223:
+	// 5 rows × 16 columns.
 	MOVQ  DX, BX
 	LEAQ  (DI)(R8*2), AX
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain175
+	JE    accumulate_plain234
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4343,9 +5863,12 @@ accumulate_panel4:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready176
+	VBROADCASTSS 16(CX), Y14
+	VMULPS       (AX)(R8*1), Y14, Y8
+	VMULPS       32(AX)(R8*1), Y14, Y9
+	JMP          accumulate_ready235
 
-accumulate_plain175:
+accumulate_plain234:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -4354,22 +5877,25 @@ accumulate_plain175:
 	VMOVUPS 32(DI)(R8*2), Y5
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
+	VMOVUPS (AX)(R8*1), Y8
+	VMOVUPS 32(AX)(R8*1), Y9
 
-accumulate_ready176:
+accumulate_ready235:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short180
+	JL   accumulate_short239
 	SUBQ $0x04, CX
+	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail178
+	JL   accumulate_tail237
 
-accumulate_loop177:
+accumulate_loop236:
+	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -4383,9 +5909,12 @@ accumulate_loop177:
 	VBROADCASTSS (R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	PREFETCHT0   4096(R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -4399,9 +5928,12 @@ accumulate_loop177:
 	VBROADCASTSS 4(R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	PREFETCHT0   8192(R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -4415,9 +5947,12 @@ accumulate_loop177:
 	VBROADCASTSS 8(R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	PREFETCHT0   12288(R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -4431,19 +5966,23 @@ accumulate_loop177:
 	VBROADCASTSS 12(R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	XORQ         $0x00004000, R11
+	ADDQ         $0x20, R11
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop177
+	JGE          accumulate_loop236
 
-accumulate_tail178:
+accumulate_tail237:
 	ADDQ $0x04, CX
-	JE   accumulate_end179
+	JE   accumulate_end238
 
-accumulate_one181:
+accumulate_one240:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -4457,12 +5996,17 @@ accumulate_one181:
 	VBROADCASTSS (R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one181
+	JNE          accumulate_one240
 
-accumulate_end179:
+accumulate_end238:
+	MOVQ 64(SP), R11
+
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4541,10 +6085,212 @@ accumulate_end179:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done182
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	ADDQ         R8, DI
+	JMP          accumulate_done241
 
-accumulate_short180:
-accumulate_one183:
+accumulate_short239:
+accumulate_one242:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one242
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, (DI)(R8*1)
+	VMOVUPS      Y3, 32(DI)(R8*1)
+	VMOVUPS      Y4, (DI)(R8*2)
+	VMOVUPS      Y5, 32(DI)(R8*2)
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	VMOVUPS      Y8, (AX)(R8*1)
+	VMOVUPS      Y9, 32(AX)(R8*1)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+accumulate_done241:
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+
+accumulate_done224:
+	CMPQ 56(SP), $0x00
+	JE   accumulate_noAlpha243
+	ADDQ $0x14, (SP)
+
+accumulate_noAlpha243:
+	SUBQ $0x05, R12
+	JMP  accumulate_panelRows
+
+accumulate_panel4:
+	CMPQ 72(SP), $0x00
+	JNE  accumulate_scattered244
+
+	// 4 rows × 16 columns.
+	MOVQ  DX, BX
+	LEAQ  (DI)(R8*2), AX
+	ADDQ  R8, AX
+	MOVQ  (SP), CX
+	TESTQ CX, CX
+	JE    accumulate_plain246
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (DI)(R8*1), Y14, Y2
+	VMULPS       32(DI)(R8*1), Y14, Y3
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (DI)(R8*2), Y14, Y4
+	VMULPS       32(DI)(R8*2), Y14, Y5
+	VBROADCASTSS 12(CX), Y14
+	VMULPS       (AX), Y14, Y6
+	VMULPS       32(AX), Y14, Y7
+	JMP          accumulate_ready247
+
+accumulate_plain246:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS (DI)(R8*1), Y2
+	VMOVUPS 32(DI)(R8*1), Y3
+	VMOVUPS (DI)(R8*2), Y4
+	VMOVUPS 32(DI)(R8*2), Y5
+	VMOVUPS (AX), Y6
+	VMOVUPS 32(AX), Y7
+
+accumulate_ready247:
+	MOVQ SI, AX
+	LEAQ (SI)(R9*2), R13
+	ADDQ R9, R13
+	MOVQ R11, CX
+	CMPQ CX, $0x04
+	JL   accumulate_short251
+	SUBQ $0x04, CX
+	SUBQ $0x04, CX
+	JL   accumulate_tail249
+
+accumulate_loop248:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JGE          accumulate_loop248
+
+accumulate_tail249:
+	ADDQ $0x04, CX
+	JE   accumulate_end250
+
+accumulate_one252:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -4564,7 +6310,111 @@ accumulate_one183:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one183
+	JNE          accumulate_one252
+
+accumulate_end250:
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	JMP          accumulate_done253
+
+accumulate_short251:
+accumulate_one254:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one254
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -4580,25 +6430,21 @@ accumulate_one183:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done182:
+accumulate_done253:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha184
-	ADDQ $0x10, (SP)
+	JMP  accumulate_done245
 
-accumulate_noAlpha184:
-	SUBQ $0x04, R12
-	JMP  accumulate_panelRows
-
-accumulate_panel3:
-	// 3 rows × 16 columns.
+accumulate_scattered244:
+	// 4 rows × 16 columns.
 	MOVQ  DX, BX
+	LEAQ  (DI)(R8*2), AX
+	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain185
+	JE    accumulate_plain255
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4610,9 +6456,284 @@ accumulate_panel3:
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y4
 	VMULPS       32(DI)(R8*2), Y14, Y5
-	JMP          accumulate_ready186
+	VBROADCASTSS 12(CX), Y14
+	VMULPS       (AX), Y14, Y6
+	VMULPS       32(AX), Y14, Y7
+	JMP          accumulate_ready256
 
-accumulate_plain185:
+accumulate_plain255:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS (DI)(R8*1), Y2
+	VMOVUPS 32(DI)(R8*1), Y3
+	VMOVUPS (DI)(R8*2), Y4
+	VMOVUPS 32(DI)(R8*2), Y5
+	VMOVUPS (AX), Y6
+	VMOVUPS 32(AX), Y7
+
+accumulate_ready256:
+	MOVQ SI, AX
+	LEAQ (SI)(R9*2), R13
+	ADDQ R9, R13
+	MOVQ R11, CX
+	CMPQ CX, $0x04
+	JL   accumulate_short260
+	SUBQ $0x04, CX
+	MOVQ 72(SP), R11
+	SUBQ $0x04, CX
+	JL   accumulate_tail258
+
+accumulate_loop257:
+	PREFETCHT0   (R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	PREFETCHT0   4096(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	PREFETCHT0   8192(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	PREFETCHT0   12288(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	XORQ         $0x00004000, R11
+	ADDQ         $0x20, R11
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JGE          accumulate_loop257
+
+accumulate_tail258:
+	ADDQ $0x04, CX
+	JE   accumulate_end259
+
+accumulate_one261:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one261
+
+accumulate_end259:
+	MOVQ 64(SP), R11
+
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	JMP          accumulate_done262
+
+accumulate_short260:
+accumulate_one263:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one263
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, (DI)(R8*1)
+	VMOVUPS      Y3, 32(DI)(R8*1)
+	VMOVUPS      Y4, (DI)(R8*2)
+	VMOVUPS      Y5, 32(DI)(R8*2)
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+accumulate_done262:
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+
+accumulate_done245:
+	CMPQ 56(SP), $0x00
+	JE   accumulate_noAlpha264
+	ADDQ $0x10, (SP)
+
+accumulate_noAlpha264:
+	SUBQ $0x04, R12
+	JMP  accumulate_panelRows
+
+accumulate_panel3:
+	// 3 rows × 16 columns.
+	MOVQ  DX, BX
+	MOVQ  (SP), CX
+	TESTQ CX, CX
+	JE    accumulate_plain265
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (DI)(R8*1), Y14, Y2
+	VMULPS       32(DI)(R8*1), Y14, Y3
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (DI)(R8*2), Y14, Y4
+	VMULPS       32(DI)(R8*2), Y14, Y5
+	JMP          accumulate_ready266
+
+accumulate_plain265:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -4620,16 +6741,16 @@ accumulate_plain185:
 	VMOVUPS (DI)(R8*2), Y4
 	VMOVUPS 32(DI)(R8*2), Y5
 
-accumulate_ready186:
+accumulate_ready266:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short190
+	JL   accumulate_short270
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail188
+	JL   accumulate_tail268
 
-accumulate_loop187:
+accumulate_loop267:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -4684,13 +6805,13 @@ accumulate_loop187:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop187
+	JGE          accumulate_loop267
 
-accumulate_tail188:
+accumulate_tail268:
 	ADDQ $0x04, CX
-	JE   accumulate_end189
+	JE   accumulate_end269
 
-accumulate_one191:
+accumulate_one271:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -4706,9 +6827,9 @@ accumulate_one191:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one191
+	JNE          accumulate_one271
 
-accumulate_end189:
+accumulate_end269:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4772,10 +6893,10 @@ accumulate_end189:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done192
+	JMP          accumulate_done272
 
-accumulate_short190:
-accumulate_one193:
+accumulate_short270:
+accumulate_one273:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -4791,7 +6912,7 @@ accumulate_one193:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one193
+	JNE          accumulate_one273
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -4802,15 +6923,15 @@ accumulate_one193:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done192:
+accumulate_done272:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha194
+	JE   accumulate_noAlpha274
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha194:
+accumulate_noAlpha274:
 	SUBQ $0x03, R12
 	JMP  accumulate_panelRows
 
@@ -4819,7 +6940,7 @@ accumulate_panel2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain195
+	JE    accumulate_plain275
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4828,21 +6949,21 @@ accumulate_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulate_ready196
+	JMP          accumulate_ready276
 
-accumulate_plain195:
+accumulate_plain275:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 
-accumulate_ready196:
+accumulate_ready276:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail198
+	JL   accumulate_tail278
 
-accumulate_loop197:
+accumulate_loop277:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -4885,13 +7006,13 @@ accumulate_loop197:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop197
+	JGE          accumulate_loop277
 
-accumulate_tail198:
+accumulate_tail278:
 	ADDQ $0x04, CX
-	JE   accumulate_end199
+	JE   accumulate_end279
 
-accumulate_one201:
+accumulate_one281:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -4904,9 +7025,9 @@ accumulate_one201:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one201
+	JNE          accumulate_one281
 
-accumulate_end199:
+accumulate_end279:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -4916,10 +7037,10 @@ accumulate_end199:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha202
+	JE      accumulate_noAlpha282
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha202:
+accumulate_noAlpha282:
 	SUBQ $0x02, R12
 	JMP  accumulate_panelRows
 
@@ -4928,25 +7049,25 @@ accumulate_panel1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain203
+	JE    accumulate_plain283
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulate_ready204
+	JMP          accumulate_ready284
 
-accumulate_plain203:
+accumulate_plain283:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-accumulate_ready204:
+accumulate_ready284:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail206
+	JL   accumulate_tail286
 
-accumulate_loop205:
+accumulate_loop285:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   6144(BX)
@@ -4977,13 +7098,13 @@ accumulate_loop205:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop205
+	JGE          accumulate_loop285
 
-accumulate_tail206:
+accumulate_tail286:
 	ADDQ $0x04, CX
-	JE   accumulate_end207
+	JE   accumulate_end287
 
-accumulate_one209:
+accumulate_one289:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   6144(BX)
@@ -4993,22 +7114,28 @@ accumulate_one209:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one209
+	JNE          accumulate_one289
 
-accumulate_end207:
+accumulate_end287:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha210
+	JE      accumulate_noAlpha290
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha210:
+accumulate_noAlpha290:
 	SUBQ $0x01, R12
 	JMP  accumulate_panelRows
 
 accumulate_panelNext:
+	CMPQ   72(SP), $0x00
+	JE     accumulate_noScatter291
+	IMUL3Q $0x00000008, R11, AX
+	ADDQ   AX, 72(SP)
+
+accumulate_noScatter291:
 	ADDQ $0x40, 32(SP)
 	ADDQ 24(SP), DX
 	DECQ 8(SP)
@@ -5062,7 +7189,7 @@ accumulate_half6:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain211
+	JE    accumulate_plain292
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5077,9 +7204,9 @@ accumulate_half6:
 	VMULPS       (AX)(R8*1), Y14, Y4
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y5
-	JMP          accumulate_ready212
+	JMP          accumulate_ready293
 
-accumulate_plain211:
+accumulate_plain292:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
@@ -5087,18 +7214,18 @@ accumulate_plain211:
 	VMOVUPS (AX)(R8*1), Y4
 	VMOVUPS (AX)(R8*2), Y5
 
-accumulate_ready212:
+accumulate_ready293:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short216
+	JL   accumulate_short297
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail214
+	JL   accumulate_tail295
 
-accumulate_loop213:
+accumulate_loop294:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5158,13 +7285,13 @@ accumulate_loop213:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop213
+	JGE          accumulate_loop294
 
-accumulate_tail214:
+accumulate_tail295:
 	ADDQ $0x04, CX
-	JE   accumulate_end215
+	JE   accumulate_end296
 
-accumulate_one217:
+accumulate_one298:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5182,9 +7309,9 @@ accumulate_one217:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one217
+	JNE          accumulate_one298
 
-accumulate_end215:
+accumulate_end296:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -5259,10 +7386,10 @@ accumulate_end215:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done218
+	JMP          accumulate_done299
 
-accumulate_short216:
-accumulate_one219:
+accumulate_short297:
+accumulate_one300:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5280,7 +7407,7 @@ accumulate_one219:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one219
+	JNE          accumulate_one300
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -5296,7 +7423,7 @@ accumulate_one219:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done218:
+accumulate_done299:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -5304,10 +7431,10 @@ accumulate_done218:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha220
+	JE   accumulate_noAlpha301
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha220:
+accumulate_noAlpha301:
 	SUBQ $0x06, R12
 	JMP  accumulate_halfRows
 
@@ -5318,7 +7445,7 @@ accumulate_half5:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain221
+	JE    accumulate_plain302
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5331,27 +7458,27 @@ accumulate_half5:
 	VMULPS       (AX), Y14, Y3
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y4
-	JMP          accumulate_ready222
+	JMP          accumulate_ready303
 
-accumulate_plain221:
+accumulate_plain302:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
 
-accumulate_ready222:
+accumulate_ready303:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short226
+	JL   accumulate_short307
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail224
+	JL   accumulate_tail305
 
-accumulate_loop223:
+accumulate_loop304:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5403,13 +7530,13 @@ accumulate_loop223:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop223
+	JGE          accumulate_loop304
 
-accumulate_tail224:
+accumulate_tail305:
 	ADDQ $0x04, CX
-	JE   accumulate_end225
+	JE   accumulate_end306
 
-accumulate_one227:
+accumulate_one308:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5425,9 +7552,9 @@ accumulate_one227:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one227
+	JNE          accumulate_one308
 
-accumulate_end225:
+accumulate_end306:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -5492,10 +7619,10 @@ accumulate_end225:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done228
+	JMP          accumulate_done309
 
-accumulate_short226:
-accumulate_one229:
+accumulate_short307:
+accumulate_one310:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5511,7 +7638,7 @@ accumulate_one229:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one229
+	JNE          accumulate_one310
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -5525,17 +7652,17 @@ accumulate_one229:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done228:
+accumulate_done309:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha230
+	JE   accumulate_noAlpha311
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha230:
+accumulate_noAlpha311:
 	SUBQ $0x05, R12
 	JMP  accumulate_halfRows
 
@@ -5546,7 +7673,7 @@ accumulate_half4:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain231
+	JE    accumulate_plain312
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5557,26 +7684,26 @@ accumulate_half4:
 	VMULPS       (DI)(R8*2), Y14, Y2
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y3
-	JMP          accumulate_ready232
+	JMP          accumulate_ready313
 
-accumulate_plain231:
+accumulate_plain312:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 
-accumulate_ready232:
+accumulate_ready313:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short236
+	JL   accumulate_short317
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail234
+	JL   accumulate_tail315
 
-accumulate_loop233:
+accumulate_loop314:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5620,13 +7747,13 @@ accumulate_loop233:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop233
+	JGE          accumulate_loop314
 
-accumulate_tail234:
+accumulate_tail315:
 	ADDQ $0x04, CX
-	JE   accumulate_end235
+	JE   accumulate_end316
 
-accumulate_one237:
+accumulate_one318:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5640,9 +7767,9 @@ accumulate_one237:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one237
+	JNE          accumulate_one318
 
-accumulate_end235:
+accumulate_end316:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -5693,10 +7820,10 @@ accumulate_end235:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done238
+	JMP          accumulate_done319
 
-accumulate_short236:
-accumulate_one239:
+accumulate_short317:
+accumulate_one320:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5710,7 +7837,7 @@ accumulate_one239:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one239
+	JNE          accumulate_one320
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -5722,16 +7849,16 @@ accumulate_one239:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done238:
+accumulate_done319:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha240
+	JE   accumulate_noAlpha321
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha240:
+accumulate_noAlpha321:
 	SUBQ $0x04, R12
 	JMP  accumulate_halfRows
 
@@ -5740,7 +7867,7 @@ accumulate_half3:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain241
+	JE    accumulate_plain322
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5749,23 +7876,23 @@ accumulate_half3:
 	VMULPS       (DI)(R8*1), Y14, Y1
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y2
-	JMP          accumulate_ready242
+	JMP          accumulate_ready323
 
-accumulate_plain241:
+accumulate_plain322:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 
-accumulate_ready242:
+accumulate_ready323:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short246
+	JL   accumulate_short327
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail244
+	JL   accumulate_tail325
 
-accumulate_loop243:
+accumulate_loop324:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5800,13 +7927,13 @@ accumulate_loop243:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop243
+	JGE          accumulate_loop324
 
-accumulate_tail244:
+accumulate_tail325:
 	ADDQ $0x04, CX
-	JE   accumulate_end245
+	JE   accumulate_end326
 
-accumulate_one247:
+accumulate_one328:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5817,9 +7944,9 @@ accumulate_one247:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one247
+	JNE          accumulate_one328
 
-accumulate_end245:
+accumulate_end326:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -5860,10 +7987,10 @@ accumulate_end245:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done248
+	JMP          accumulate_done329
 
-accumulate_short246:
-accumulate_one249:
+accumulate_short327:
+accumulate_one330:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5874,7 +8001,7 @@ accumulate_one249:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one249
+	JNE          accumulate_one330
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -5882,15 +8009,15 @@ accumulate_one249:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done248:
+accumulate_done329:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha250
+	JE   accumulate_noAlpha331
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha250:
+accumulate_noAlpha331:
 	SUBQ $0x03, R12
 	JMP  accumulate_halfRows
 
@@ -5899,26 +8026,26 @@ accumulate_half2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain251
+	JE    accumulate_plain332
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulate_ready252
+	JMP          accumulate_ready333
 
-accumulate_plain251:
+accumulate_plain332:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 
-accumulate_ready252:
+accumulate_ready333:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail254
+	JL   accumulate_tail335
 
-accumulate_loop253:
+accumulate_loop334:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5945,13 +8072,13 @@ accumulate_loop253:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop253
+	JGE          accumulate_loop334
 
-accumulate_tail254:
+accumulate_tail335:
 	ADDQ $0x04, CX
-	JE   accumulate_end255
+	JE   accumulate_end336
 
-accumulate_one257:
+accumulate_one338:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -5960,9 +8087,9 @@ accumulate_one257:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one257
+	JNE          accumulate_one338
 
-accumulate_end255:
+accumulate_end336:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -5970,10 +8097,10 @@ accumulate_end255:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha258
+	JE      accumulate_noAlpha339
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha258:
+accumulate_noAlpha339:
 	SUBQ $0x02, R12
 	JMP  accumulate_halfRows
 
@@ -5982,23 +8109,23 @@ accumulate_half1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain259
+	JE    accumulate_plain340
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulate_ready260
+	JMP          accumulate_ready341
 
-accumulate_plain259:
+accumulate_plain340:
 	VMOVUPS (DI), Y0
 
-accumulate_ready260:
+accumulate_ready341:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail262
+	JL   accumulate_tail343
 
-accumulate_loop261:
+accumulate_loop342:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -6017,30 +8144,30 @@ accumulate_loop261:
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop261
+	JGE          accumulate_loop342
 
-accumulate_tail262:
+accumulate_tail343:
 	ADDQ $0x04, CX
-	JE   accumulate_end263
+	JE   accumulate_end344
 
-accumulate_one265:
+accumulate_one346:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one265
+	JNE          accumulate_one346
 
-accumulate_end263:
+accumulate_end344:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha266
+	JE      accumulate_noAlpha347
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha266:
+accumulate_noAlpha347:
 	SUBQ $0x01, R12
 	JMP  accumulate_halfRows
 
@@ -6057,7 +8184,7 @@ accumulate_done:
 
 // func accumulateMaskedSIMD(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, FMA3
-TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $64-64
+TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $80-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ p+8(FP), AX
@@ -6075,6 +8202,7 @@ TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $64-64
 	MOVQ (BX), R11
 	MOVQ 8(BX), AX
 	MOVQ AX, CX
+	MOVQ AX, R13
 	SHRQ $0x04, AX
 	MOVQ AX, 8(SP)
 	ANDQ $0x08, CX
@@ -6107,7 +8235,7 @@ accumulateMasked_panel2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain267
+	JE    accumulateMasked_plain348
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6116,21 +8244,21 @@ accumulateMasked_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulateMasked_ready268
+	JMP          accumulateMasked_ready349
 
-accumulateMasked_plain267:
+accumulateMasked_plain348:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 
-accumulateMasked_ready268:
+accumulateMasked_ready349:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail270
+	JL   accumulateMasked_tail351
 
-accumulateMasked_loop269:
+accumulateMasked_loop350:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -6147,13 +8275,13 @@ accumulateMasked_loop269:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop269
+	JGE          accumulateMasked_loop350
 
-accumulateMasked_tail270:
+accumulateMasked_tail351:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end271
+	JE   accumulateMasked_end352
 
-accumulateMasked_one273:
+accumulateMasked_one354:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -6170,9 +8298,9 @@ accumulateMasked_one273:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one273
+	JNE          accumulateMasked_one354
 
-accumulateMasked_end271:
+accumulateMasked_end352:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -6182,10 +8310,10 @@ accumulateMasked_end271:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha274
+	JE      accumulateMasked_noAlpha355
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha274:
+accumulateMasked_noAlpha355:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_panelRows
 
@@ -6194,25 +8322,25 @@ accumulateMasked_panel1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain275
+	JE    accumulateMasked_plain356
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulateMasked_ready276
+	JMP          accumulateMasked_ready357
 
-accumulateMasked_plain275:
+accumulateMasked_plain356:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-accumulateMasked_ready276:
+accumulateMasked_ready357:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail278
+	JL   accumulateMasked_tail359
 
-accumulateMasked_loop277:
+accumulateMasked_loop358:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -6224,13 +8352,13 @@ accumulateMasked_loop277:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop277
+	JGE          accumulateMasked_loop358
 
-accumulateMasked_tail278:
+accumulateMasked_tail359:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end279
+	JE   accumulateMasked_end360
 
-accumulateMasked_one281:
+accumulateMasked_one362:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -6242,18 +8370,18 @@ accumulateMasked_one281:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one281
+	JNE          accumulateMasked_one362
 
-accumulateMasked_end279:
+accumulateMasked_end360:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha282
+	JE      accumulateMasked_noAlpha363
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha282:
+accumulateMasked_noAlpha363:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_panelRows
 
@@ -6291,26 +8419,26 @@ accumulateMasked_half2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain283
+	JE    accumulateMasked_plain364
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulateMasked_ready284
+	JMP          accumulateMasked_ready365
 
-accumulateMasked_plain283:
+accumulateMasked_plain364:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 
-accumulateMasked_ready284:
+accumulateMasked_ready365:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail286
+	JL   accumulateMasked_tail367
 
-accumulateMasked_loop285:
+accumulateMasked_loop366:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -6322,13 +8450,13 @@ accumulateMasked_loop285:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop285
+	JGE          accumulateMasked_loop366
 
-accumulateMasked_tail286:
+accumulateMasked_tail367:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end287
+	JE   accumulateMasked_end368
 
-accumulateMasked_one289:
+accumulateMasked_one370:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -6340,9 +8468,9 @@ accumulateMasked_one289:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one289
+	JNE          accumulateMasked_one370
 
-accumulateMasked_end287:
+accumulateMasked_end368:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -6350,10 +8478,10 @@ accumulateMasked_end287:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha290
+	JE      accumulateMasked_noAlpha371
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha290:
+accumulateMasked_noAlpha371:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_halfRows
 
@@ -6362,23 +8490,23 @@ accumulateMasked_half1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain291
+	JE    accumulateMasked_plain372
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulateMasked_ready292
+	JMP          accumulateMasked_ready373
 
-accumulateMasked_plain291:
+accumulateMasked_plain372:
 	VMOVUPS (DI), Y0
 
-accumulateMasked_ready292:
+accumulateMasked_ready373:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail294
+	JL   accumulateMasked_tail375
 
-accumulateMasked_loop293:
+accumulateMasked_loop374:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -6387,13 +8515,13 @@ accumulateMasked_loop293:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop293
+	JGE          accumulateMasked_loop374
 
-accumulateMasked_tail294:
+accumulateMasked_tail375:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end295
+	JE   accumulateMasked_end376
 
-accumulateMasked_one297:
+accumulateMasked_one378:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -6402,17 +8530,17 @@ accumulateMasked_one297:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one297
+	JNE          accumulateMasked_one378
 
-accumulateMasked_end295:
+accumulateMasked_end376:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha298
+	JE      accumulateMasked_noAlpha379
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha298:
+accumulateMasked_noAlpha379:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_halfRows
 
@@ -6483,11 +8611,37 @@ keys16queries4:
 	MOVQ   R13, 40(SP)
 	ADDQ   64(SP), R13
 	MOVQ   R13, 48(SP)
-	SUBQ   $0x04, R12
-	JL     keys16queries4Dims
+	CMPB   ·scattered+0(SB), $0x00
+	JE     keys16queries4Apart
+	CMPQ   CX, 64(SP)
+	JNE    keys16queries4Apart
+	MOVQ   AX, R13
+	ANDQ   $0x00007fff, R13
+	MOVQ   R13, 40(SP)
+	SHRQ   $0x03, R13
+	SUBQ   40(SP), R13
+	LEAQ   32768(R13)(AX*1), R13
+	MOVQ   R13, 40(SP)
+	MOVQ   $+0, 48(SP)
+
+keys16queries4Apart:
+	SUBQ $0x04, R12
+	JL   keys16queries4Dims
 
 keys16queries4Four:
 	MOVQ       40(SP), R13
+	CMPQ       48(SP), $0x00
+	JNE        keys16queries4InOrder
+	PREFETCHT0 (R13)
+	PREFETCHT0 4096(R13)
+	PREFETCHT0 8192(R13)
+	PREFETCHT0 12288(R13)
+	XORQ       $0x00004000, R13
+	ADDQ       $0x20, R13
+	MOVQ       R13, 40(SP)
+	JMP        keys16queries4SameRow
+
+keys16queries4InOrder:
 	PREFETCHT0 (R13)
 	PREFETCHT0 64(R13)
 	PREFETCHT0 128(R13)
@@ -6704,11 +8858,37 @@ keys16queries2:
 	MOVQ   R12, 40(SP)
 	ADDQ   64(SP), R12
 	MOVQ   R12, 48(SP)
-	SUBQ   $0x04, R11
-	JL     keys16queries2Dims
+	CMPB   ·scattered+0(SB), $0x00
+	JE     keys16queries2Apart
+	CMPQ   CX, 64(SP)
+	JNE    keys16queries2Apart
+	MOVQ   AX, R12
+	ANDQ   $0x00007fff, R12
+	MOVQ   R12, 40(SP)
+	SHRQ   $0x03, R12
+	SUBQ   40(SP), R12
+	LEAQ   32768(R12)(AX*1), R12
+	MOVQ   R12, 40(SP)
+	MOVQ   $+0, 48(SP)
+
+keys16queries2Apart:
+	SUBQ $0x04, R11
+	JL   keys16queries2Dims
 
 keys16queries2Four:
 	MOVQ       40(SP), R12
+	CMPQ       48(SP), $0x00
+	JNE        keys16queries2InOrder
+	PREFETCHT0 (R12)
+	PREFETCHT0 4096(R12)
+	PREFETCHT0 8192(R12)
+	PREFETCHT0 12288(R12)
+	XORQ       $0x00004000, R12
+	ADDQ       $0x20, R12
+	MOVQ       R12, 40(SP)
+	JMP        keys16queries2SameRow
+
+keys16queries2InOrder:
 	PREFETCHT0 (R12)
 	PREFETCHT0 64(R12)
 	PREFETCHT0 128(R12)
@@ -6875,11 +9055,37 @@ keys16queries1:
 	MOVQ   R11, 40(SP)
 	ADDQ   64(SP), R11
 	MOVQ   R11, 48(SP)
-	SUBQ   $0x04, R10
-	JL     keys16queries1Dims
+	CMPB   ·scattered+0(SB), $0x00
+	JE     keys16queries1Apart
+	CMPQ   CX, 64(SP)
+	JNE    keys16queries1Apart
+	MOVQ   AX, R11
+	ANDQ   $0x00007fff, R11
+	MOVQ   R11, 40(SP)
+	SHRQ   $0x03, R11
+	SUBQ   40(SP), R11
+	LEAQ   32768(R11)(AX*1), R11
+	MOVQ   R11, 40(SP)
+	MOVQ   $+0, 48(SP)
+
+keys16queries1Apart:
+	SUBQ $0x04, R10
+	JL   keys16queries1Dims
 
 keys16queries1Four:
 	MOVQ       40(SP), R11
+	CMPQ       48(SP), $0x00
+	JNE        keys16queries1InOrder
+	PREFETCHT0 (R11)
+	PREFETCHT0 4096(R11)
+	PREFETCHT0 8192(R11)
+	PREFETCHT0 12288(R11)
+	XORQ       $0x00004000, R11
+	ADDQ       $0x20, R11
+	MOVQ       R11, 40(SP)
+	JMP        keys16queries1SameRow
+
+keys16queries1InOrder:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)

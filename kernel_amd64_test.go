@@ -8,30 +8,36 @@ import (
 	"github.com/klauspost/cpuid/v2"
 )
 
-// How one row of queries goes through packed panels depends on the processor;
-// the bits do not.
-func TestPanelsAbreast(t *testing.T) {
-	defer func(abreast bool) { panelsAbreast = abreast }(panelsAbreast)
+// In which order few rows of queries go through memory, and ask for it, depends on the
+// processor; the bits do not.
+func TestOrdersOfMemory(t *testing.T) {
+	defer func(abreast, several bool) { panelsAbreast, scattered = abreast, several }(panelsAbreast, scattered)
 	forEach(t, func(t *testing.T) {
 		for i := range kernels {
 			for _, panelsAbreast = range []bool{false, true} {
-				if k := &kernels[i]; k.name == "score" || k.name == "accumulate" {
-					k.oneRow(t)
+				for _, scattered = range []bool{false, true} {
+					switch k := &kernels[i]; k.name {
+					case "score", "scoreRows", "accumulate":
+						k.fewRows(t)
+					}
 				}
 			}
 		}
 	})
 }
 
-// oneRow tries random sizes with a single row of queries.
-func (k *kernelTest) oneRow(t *testing.T) {
+// fewRows tries random sizes with 1 to 5 rows of queries.
+func (k *kernelTest) fewRows(t *testing.T) {
 	c := newTrial(t, random(k.name))
 	n := make([]int, len(k.dims))
-	for range budget(300) {
+	for i := range budget(300) {
 		for j := range n {
 			n[j] = k.dims[j].pick(c, k.dims[j].hi)
+			if k.dims[j].name == "gap" && i%2 == 0 {
+				n[j] = 0 // rows without gaps
+			}
 		}
-		n[0] = 1
+		n[0] = 1 + i/2%5
 		k.check(t, c, n)
 	}
 }

@@ -169,9 +169,17 @@ func (r *rowsProgram) prefetchAhead(label string) func() {
 	MOVQ(at, r.line)
 	ADDQ(r.width, at)
 	MOVQ(at, r.rowEnd)
+	r.scatterIfDense(label)
 	return func() {
-		at, same := GP64(), label+"SameRow"
+		at, same, inOrder := GP64(), label+"SameRow", label+"InOrder"
 		MOVQ(r.line, at)
+		CMPQ(r.rowEnd, Imm(0))
+		JNE(LabelRef(inOrder))
+		scatter(at, 0, lines)
+		nextScatter(at, lines)
+		MOVQ(at, r.line)
+		JMP(LabelRef(same))
+		Label(inOrder)
 		for i := range lines {
 			PREFETCHT0(Mem{Base: at, Disp: 64 * i})
 		}
@@ -186,6 +194,21 @@ func (r *rowsProgram) prefetchAhead(label string) func() {
 		MOVQ(at, r.line)
 		Label(same)
 	}
+}
+
+// scatterIfDense makes the requests scattered, which rowEnd 0 says, where the processor
+// wants that and no row has anything between it and the next.
+func (r *rowsProgram) scatterIfDense(label string) {
+	inOrder := label + "Apart"
+	CMPB(scatteredFlag, Imm(0))
+	JE(LabelRef(inOrder))
+	CMPQ(r.stride, r.width)
+	JNE(LabelRef(inOrder))
+	at := GP64()
+	scatterFrom(r.k, at, r.line)
+	MOVQ(at, r.line)
+	MOVQ(I32(0), r.rowEnd)
+	Label(inOrder)
 }
 
 const keysAhead = 24

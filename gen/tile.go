@@ -48,6 +48,7 @@ type tileProgram struct {
 	name    string
 	start   start
 	askRows bool // in groups of panels
+	scatter bool // requests in tiles of few rows go to all pages of a window
 	masked  bool // b counts as 0 where a has its sign bit set
 	unroll  int
 
@@ -58,6 +59,8 @@ type tileProgram struct {
 	c, a        Mem // stack slots: first row of c in this panel, of a
 	rows        Mem // stack slot: all rows
 	firstAlpha  Mem
+	steps       Mem // stack slot: the length of the chains, while its register points to requests
+	request     Mem // stack slot: the next address to ask for if requests are scattered, else 0
 }
 
 func (t *tileProgram) label(format string, args ...any) string {
@@ -86,6 +89,15 @@ func at3(p0, p3, stride reg.Register, r, disp int) Mem {
 func (t *tileProgram) emit() {
 	Comment("Few rows: several panels at once, so that there are enough chains.")
 	if !t.masked {
+		t.scatter = true
+		for i, panels := range []int{4, 2, 2} {
+			rows := i + 1
+			t.panelGroups(fmt.Sprintf("scatter%d", rows), rows, panels, func(next string) {
+				CMPQ(t.request, Imm(0))
+				JE(LabelRef(next))
+			})
+		}
+		t.scatter = false
 		t.panelGroups("abreast1", 1, 4, func(next string) {
 			CMPQ(bStride, imm(panelBytes))
 			JNE(LabelRef(next))
@@ -163,11 +175,24 @@ func (t *tileProgram) panelLoop(name string, vecs int) {
 		t.rowTiles(name, []int{6, 5, 4, 3, 2, 1}, vecs)
 	}
 	Label(t.label("%sNext", name))
+	if !t.masked && vecs == panel/lanes {
+		t.nextPanelOfRequests()
+	}
 	ADDQ(imm(panelBytes), t.c)
 	ADDQ(t.panelStride, bPtr)
 	DECQ(t.panels)
 	JMP(LabelRef(t.label("%s", name)))
 	Label(end)
+}
+
+// nextPanelOfRequests moves on by the requests of a panel, if they are scattered.
+func (t *tileProgram) nextPanelOfRequests() {
+	skip := t.unique("noScatter")
+	CMPQ(t.request, Imm(0))
+	JE(LabelRef(skip))
+	IMUL3Q(U32(lineBytes/scatterPages), steps, a0)
+	ADDQ(a0, t.request)
+	Label(skip)
 }
 
 // choose jumps to the tile for the rows that are left: pairs of (at least so
@@ -185,7 +210,7 @@ func (t *tileProgram) choose(name string, pairs [][2]int) {
 func (t *tileProgram) rowTiles(name string, sizes []int, vecs int) {
 	for _, r := range sizes {
 		Label(t.label("%s%d", name, r))
-		t.tile(r, 1, vecs)
+		t.tileOfPanel(r, vecs)
 		if t.start == fromAlpha {
 			t.advanceAlpha(r)
 		} else if vecs == panel/lanes {
@@ -211,6 +236,25 @@ func (t *tileProgram) unique(name string) string {
 	return t.label("%s%d", name, labels)
 }
 
+// tileOfPanel is a tile of one panel, in two forms where requests may be scattered:
+// smaller tiles take groups of panels, larger ones compute more than they wait.
+func (t *tileProgram) tileOfPanel(r, vecs int) {
+	if t.masked || r <= 3 || r > fewRows || vecs < panel/lanes {
+		t.tile(r, 1, vecs)
+		return
+	}
+	scattered, done := t.unique("scattered"), t.unique("done")
+	CMPQ(t.request, Imm(0))
+	JNE(LabelRef(scattered))
+	t.tile(r, 1, vecs)
+	JMP(LabelRef(done))
+	Label(scattered)
+	t.scatter = true
+	t.tile(r, 1, vecs)
+	t.scatter = false
+	Label(done)
+}
+
 // tile computes r rows × n panels of vecs vectors and moves cPtr and aPtr on.
 func (t *tileProgram) tile(r, n, vecs int) {
 	Commentf("%d rows × %d columns.", r, n*vecs*lanes)
@@ -234,11 +278,21 @@ func (t *tileProgram) tile(r, n, vecs int) {
 		JL(LabelRef(short))
 		SUBQ(imm(lastSteps), count)
 	}
+	ask := steps
+	if t.scatter {
+		MOVQ(t.request, ask)
+	}
 	SUBQ(imm(t.unroll), count)
 	JL(LabelRef(tail))
 	Label(loop)
 	for u := range t.unroll {
+		if t.scatter {
+			scatter(ask, n*u, n)
+		}
 		t.step(r, n, vecs, 4*u)
+	}
+	if t.scatter {
+		nextScatter(ask, n*t.unroll)
 	}
 	t.advance(r, t.unroll)
 	SUBQ(imm(t.unroll), count)
@@ -248,6 +302,12 @@ func (t *tileProgram) tile(r, n, vecs int) {
 	JE(LabelRef(end))
 	t.singleSteps(r, n, vecs)
 	Label(end)
+	if t.scatter {
+		if n > 1 {
+			MOVQ(ask, t.request)
+		}
+		MOVQ(t.steps, steps)
+	}
 	if !spread {
 		t.store(r, all)
 		t.nextRows(r)
@@ -374,7 +434,7 @@ func (t *tileProgram) step(r, n, vecs, disp int) {
 	for v := range vecs {
 		VMOVUPS(Mem{Base: b0, Disp: v * vector}, ymm[12+v])
 	}
-	if r <= fewRows && vecs == 2 {
+	if r <= fewRows && vecs == 2 && !t.scatter {
 		distance := fewAhead
 		if r == 1 {
 			distance = oneAhead
@@ -474,11 +534,27 @@ func (t *tileProgram) store(r, vecs int) {
 
 // frame reserves the stack slots.
 func (t *tileProgram) frame() {
-	f := AllocLocal(64)
-	slots := []*Mem{&t.alpha, &t.panels, &t.half, &t.panelStride, &t.c, &t.a, &t.rows, &t.firstAlpha}
+	f := AllocLocal(80)
+	slots := []*Mem{&t.alpha, &t.panels, &t.half, &t.panelStride, &t.c, &t.a, &t.rows, &t.firstAlpha, &t.steps, &t.request}
 	for i, s := range slots {
 		*s = f.Offset(8 * i)
 	}
+}
+
+// scatterIf sets t.request, where the processor wants them scattered
+// and a condition does not jump to no. It needs all of b to be read.
+func (t *tileProgram) scatterIf(dense func(no string)) {
+	no := t.unique("inOrder")
+	MOVQ(steps, t.steps)
+	MOVQ(I32(0), t.request)
+	CMPB(scatteredFlag, Imm(0))
+	JE(LabelRef(no))
+	if dense != nil {
+		dense(no)
+	}
+	scatterFrom(bPtr, a0, t.request)
+	MOVQ(a0, t.request)
+	Label(no)
 }
 
 func scoreKernel() {
@@ -504,6 +580,7 @@ func scoreKernel() {
 	MOVQ(a0, t.panelStride)
 	MOVQ(I32(0), t.half)
 	MOVQ(I32(0), t.firstAlpha)
+	t.scatterIf(nil)
 	t.emit()
 }
 
@@ -539,6 +616,7 @@ func (t *tileProgram) accumulate() {
 	MOVQ(Mem{Base: b0}, steps)
 	MOVQ(Mem{Base: b0, Disp: 8}, a0)
 	MOVQ(a0, count)
+	MOVQ(a0, a3)
 	SHRQ(Imm(4), a0)
 	MOVQ(a0, t.panels)
 	ANDQ(Imm(8), count)
@@ -548,5 +626,16 @@ func (t *tileProgram) accumulate() {
 	MOVQ(Mem{Base: b0, Disp: 24}, a0)
 	SHLQ(Imm(2), a0)
 	MOVQ(a0, t.panelStride)
+	if !t.masked {
+		t.scatterIf(func(no string) {
+			CMPQ(bStride, imm(panelBytes))
+			packed := t.unique("packed")
+			JE(LabelRef(packed))
+			SHLQ(Imm(2), a3)
+			CMPQ(bStride, a3)
+			JNE(LabelRef(no))
+			Label(packed)
+		})
+	}
 	t.emit()
 }

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"math/bits"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Some processors read memory in order at little more than half the rate at which they read
+// several pages side by side (see scattered in package attn). There, kernels
+// of few rows ask for what follows, a window of 8 pages, in an order of their own: a
+// line of each page in turn. For every line that is read there is one request, for
+// a line of the next window, so that all of a window is asked for exactly once
+// in whatever order the one before it is read, if that is all read.
+
+const (
+	scatterPages  = 8
+	pageBytes     = 4096
+	scatterWindow = scatterPages * pageBytes
+)
+
+// scatteredFlag is a variable of package attn.
+var scatteredFlag = Mem{Symbol: Symbol{Name: "·scattered"}, Base: reg.StaticBase}
+
+// scatterFrom leaves in at the first request if what is read next is at from: where so
+// many lines would have been asked for as lie in front of it in its window.
+func scatterFrom(from, at reg.Register, tmp Mem) {
+	MOVQ(from, at)
+	ANDQ(imm(scatterWindow-1), at)
+	MOVQ(at, tmp)
+	SHRQ(Imm(uint64(bits.Len(scatterPages-1))), at)
+	SUBQ(tmp, at)
+	LEAQ(Mem{Base: at, Index: from, Scale: 1, Disp: scatterWindow}, at)
+}
+
+// scatter asks for n lines, the i-th of them being number from+i of a round that
+// begins at a line of the first page.
+func scatter(at reg.Register, from, n int) {
+	for i := from; i < from+n; i++ {
+		PREFETCHT0(Mem{Base: at, Disp: i%scatterPages*pageBytes + i/scatterPages*lineBytes})
+	}
+}
+
+// nextScatter moves on by n requests, which must begin and end a round or half of one.
+func nextScatter(at reg.Register, n int) {
+	const half = scatterPages / 2
+	if n%scatterPages == 0 {
+		ADDQ(imm(n/scatterPages*lineBytes), at)
+		return
+	}
+	if n != half {
+		panic("scatter: requests for no half of a round")
+	}
+	// Half a line more each time is a line more after two times.
+	XORQ(imm(half*pageBytes), at)
+	ADDQ(imm(lineBytes/2), at)
+}
