@@ -77,6 +77,8 @@ var kernels = []kernelTest{
 		s, sWant := c.scores(rows)
 		m, mWant, l, lWant := c.runningState(rows)
 		alpha, alphaWant := c.output(rows)
+		defer func(was bool) { fused = was }(fused)
+		fused = c.IntN(4) > 0
 		dead := absorb(s, m, l, alpha, a.got, a.v, rows, a.oStride, &a.values)
 		c.equal("dead", dead, absorbGeneric(sWant, mWant, lWant, alphaWant, a.want, a.v, rows, a.oStride, &a.values))
 	}},
