@@ -61,13 +61,14 @@ type result struct {
 	Benchmark      string  `json:"benchmark"`
 	Shape          string  `json:"shape"`
 	Threads        int     `json:"threads"`
-	Nanoseconds    float64 `json:"ns_per_call"` // least of all repetitions
-	Median         float64 `json:"median_ns"`   // far above the least on a noisy machine
-	Rate           float64 `json:"rate"`        // work per second
-	Limit          float64 `json:"limit"`       // best of all repetitions
-	Unit           string  `json:"unit"`        // of rate and limit
-	LimitOf        string  `json:"limit_of"`    // FMA or DRAM
-	Percent        float64 `json:"percent"`     // rate to limit
+	Nanoseconds    float64 `json:"ns_per_call"`    // least of all repetitions
+	Median         float64 `json:"median_ns"`      // far above the least on a noisy machine
+	Rate           float64 `json:"rate"`           // work per second
+	Limit          float64 `json:"limit"`          // best of all repetitions, over stretches as long as those
+	Peak           float64 `json:"peak,omitempty"` // FMA: best of many short bursts
+	Unit           string  `json:"unit"`           // of rate and limit
+	LimitOf        string  `json:"limit_of"`       // FMA or DRAM
+	Percent        float64 `json:"percent"`        // rate to limit
 	Repetitions    int     `json:"repetitions"`
 	Calls          int     `json:"calls_per_repetition"`
 	AllocsPerCall  float64 `json:"allocs_per_call"`
@@ -183,7 +184,7 @@ func (m *measurement) cases() []threadedCase {
 // machine measures the limits of one thread.
 func (m *measurement) machine() machine {
 	got := machine{Vectors: m.vectors.String(), Read: map[string]float64{}}
-	got.FMA = m.best(func() float64 { return limits.FMA(m.vectors, 1) })
+	got.FMA = m.best(func() float64 { return limits.FMA(m.vectors, 1, limits.Burst) })
 	for _, level := range limits.Levels() {
 		memory := limits.NewMemory(m.vectors, 1, level.Bytes)
 		got.Read[level.Name] = m.best(memory.Read)
@@ -204,20 +205,29 @@ func (m *measurement) best(measure func() float64) float64 {
 	return top
 }
 
-// limit measures the limit of a case. Multiply-adds take less than a
-// millisecond and are measured several times; memory takes longer.
-func (m *measurement) limit(c *benchCase, threads int) float64 {
+// limit measures the limit of a case for as long as the case takes: short
+// measurements would find the moments in which the clock is high and the neighbours are quiet,
+// and the case would have to run through all others.
+func (m *measurement) limit(c *benchCase, threads int, stretch time.Duration) float64 {
 	if !c.memory() {
-		top := 0.0
-		for range 6 * threads * threads { // the more threads, the rarer a moment in which all run
-			top = max(top, limits.FMA(m.vectors, threads))
-		}
-		return top
+		return limits.FMA(m.vectors, threads, stretch)
 	}
 	if m.dram == nil || m.dram.Threads() != threads {
 		m.dram = limits.NewMemory(m.vectors, threads, limits.DRAM())
 	}
-	return m.dram.ReadStreams() // this also leaves nothing of the case's data in the caches
+	m.dram.ReadStreams() // leaves nothing of the case's data in the caches, nor of the part
+	return m.dram.ReadPart(int(c.work()))
+}
+
+// peak is what multiply-adds reach in the best of some short bursts.
+func (m *measurement) peak(c *benchCase, threads int) (top float64) {
+	if c.memory() {
+		return 0
+	}
+	for range 6 * threads * threads { // the more threads, the rarer a moment in which all run
+		top = max(top, limits.FMA(m.vectors, threads, limits.Burst))
+	}
+	return top
 }
 
 // measure alternates between the case and its limit, so that both see the
@@ -233,10 +243,13 @@ func (m *measurement) measure(c benchCase, threads int) (result, error) {
 	}
 	r := c.result(threads)
 	r.Calls = callsPerRepetition(&c, call)
-	times := []float64{}
+	times, stretch := []float64{}, time.Duration(repetition(call, r.Calls)*float64(r.Calls))
 	for start := time.Now(); len(times) < m.effort.least || time.Since(start) < m.effort.perCase; {
-		r.Limit = max(r.Limit, m.limit(&c, threads)/1e9)
-		times = append(times, repetition(call, r.Calls))
+		r.Peak = max(r.Peak, m.peak(&c, threads)/1e9)
+		r.Limit = max(r.Limit, m.limit(&c, threads, stretch)/1e9)
+		perCall := repetition(call, r.Calls)
+		times = append(times, perCall)
+		stretch = time.Duration(perCall * float64(r.Calls))
 	}
 	r.Repetitions = len(times)
 	r.Nanoseconds, r.Median = leastAndMedian(times)

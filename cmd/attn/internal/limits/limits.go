@@ -42,18 +42,25 @@ func (v Vectors) String() string {
 const (
 	accumulators = 12   // independent chains: latency 4 × 2 units, and some more
 	fmaSteps     = 4096 // of one call: assembly cannot be preempted
-	fmaRounds    = 64
 )
 
-// FMA runs multiply-adds on all threads at once for a fraction of a
-// millisecond and returns floating-point operations per second, two for each multiply-add.
-func FMA(v Vectors, threads int) float64 {
-	operations := 2 * accumulators * v.lanes() * fmaSteps * fmaRounds * threads
-	return float64(operations) / parallel(threads, func(int) {
-		for range fmaRounds {
+// Burst is short enough to fall between two disturbances of a shared machine.
+const Burst = 400 * time.Microsecond
+
+// FMA runs multiply-adds on all threads at once, each for a stretch of time, and returns
+// floating-point operations per second, two for each multiply-add.
+func FMA(v Vectors, threads int, stretch time.Duration) float64 {
+	var rounds atomic.Int64
+	took := parallel(threads, func(int) {
+		for start := time.Now(); ; {
 			fma(v, fmaSteps)
+			rounds.Add(1)
+			if time.Since(start) >= stretch {
+				return
+			}
 		}
-	}).Seconds()
+	})
+	return 2 * accumulators * fmaSteps * float64(v.lanes()) * float64(rounds.Load()) / took.Seconds()
 }
 
 // Memory is buffers, one for each thread, of which the next read should come from one level.
@@ -92,6 +99,17 @@ func (m *Memory) Read() float64 { return m.read(read) }
 
 // ReadStreams is Read from 8 places of each buffer at once.
 func (m *Memory) ReadStreams() float64 { return m.read(readStreams) }
+
+// ReadPart is ReadStreams of about so many bytes, from the start of the buffers.
+func (m *Memory) ReadPart(bytes int) float64 {
+	granules := max(1, bytes/4/len(m.buffers)/granule)
+	n := min(len(m.buffers[0]), granules*granule)
+	part := &Memory{vectors: m.vectors, rounds: 1}
+	for _, b := range m.buffers {
+		part.buffers = append(part.buffers, b[:n])
+	}
+	return part.ReadStreams()
+}
 
 func (m *Memory) read(loop func(Vectors, []float32)) float64 {
 	bytes := 4 * len(m.buffers) * len(m.buffers[0]) * m.rounds

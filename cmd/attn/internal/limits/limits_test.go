@@ -1,6 +1,9 @@
 package limits
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // kinds are the vectors that this machine has.
 func kinds() []Vectors {
@@ -19,13 +22,25 @@ func TestFMA(t *testing.T) {
 	for _, v := range kinds() {
 		best := 0.0
 		for range 3 {
-			best = max(best, FMA(v, 1))
+			best = max(best, FMA(v, 1, Burst))
 		}
 		if best <= 0 || best > 1e12 {
 			t.Errorf("%v: %g operations per second", v, best)
 		}
-		if both := FMA(v, 2); both <= 0 {
+		if both := FMA(v, 2, Burst); both <= 0 {
 			t.Errorf("%v: %g on two threads", v, both)
+		}
+	}
+}
+
+// A stretch lasts as long as asked for, and a bit.
+func TestFMALasts(t *testing.T) {
+	const stretch = 5 * time.Millisecond
+	for _, v := range kinds() {
+		start := time.Now()
+		FMA(v, 1, stretch)
+		if took := time.Since(start); took < stretch {
+			t.Errorf("%v: %v, want at least %v", v, took, stretch)
 		}
 	}
 }
@@ -37,7 +52,7 @@ func TestVectorsAreFaster(t *testing.T) {
 	}
 	scalar, vector := 0.0, 0.0
 	for range 5 {
-		scalar, vector = max(scalar, FMA(Scalar, 1)), max(vector, FMA(AVX2, 1))
+		scalar, vector = max(scalar, FMA(Scalar, 1, Burst)), max(vector, FMA(AVX2, 1, Burst))
 	}
 	if vector < 2*scalar {
 		t.Errorf("AVX2 %g, scalar %g operations per second", vector, scalar)
@@ -53,8 +68,8 @@ func TestRead(t *testing.T) {
 			}
 		}
 		m := NewMemory(v, 2, 1<<20)
-		if inOrder, streams := m.Read(), m.ReadStreams(); inOrder <= 0 || streams <= 0 {
-			t.Errorf("%v: %g and %g bytes per second on two threads", v, inOrder, streams)
+		if inOrder, streams, part := m.Read(), m.ReadStreams(), m.ReadPart(1<<19); inOrder <= 0 || streams <= 0 || part <= 0 {
+			t.Errorf("%v: %g, %g and %g bytes per second on two threads", v, inOrder, streams, part)
 		}
 	}
 }
