@@ -9658,7 +9658,7 @@ keys1End:
 
 // func softmaxSIMD(s *float32, m *float32, l *float32, alpha *float32, rows int) (dead bool)
 // Requires: AVX, AVX2, FMA3
-TEXT ·softmaxSIMD(SB), $1568-41
+TEXT ·softmaxSIMD(SB), $1576-41
 	// alpha_r = max of the live scores of row r, NaN not counting
 	MOVQ    s+0(FP), AX
 	MOVQ    alpha+24(FP), CX
@@ -10651,7 +10651,22 @@ GLOBL all42aeac4f<>(SB), RODATA|NOPTR, $32
 
 // func softmaxMaskedSIMD(s *float32, m *float32, l *float32, alpha *float32, live *uint64, rows int) (dead bool)
 // Requires: AVX, AVX2, FMA3
-TEXT ·softmaxMaskedSIMD(SB), $1568-49
+TEXT ·softmaxMaskedSIMD(SB), $1576-49
+	MOVQ rows+40(FP), AX
+	MOVQ live+32(FP), CX
+	XORQ DX, DX
+
+orLive:
+	ORQ  (CX), DX
+	ADDQ $0x08, CX
+	DECQ AX
+	JNE  orLive
+	ORQ  $0x01, DX
+	BSRQ DX, DX
+	SHRQ $0x04, DX
+	INCQ DX
+	MOVQ DX, 1568(SP)
+
 	// alpha_r = max of the live scores of row r, NaN not counting
 	MOVQ    s+0(FP), AX
 	MOVQ    alpha+24(FP), CX
@@ -10677,6 +10692,8 @@ maxRows:
 	VPMAXUD      Y4, Y1, Y1
 	VBLENDVPS    Y3, Y4, Y0, Y3
 	VMAXPS       Y0, Y3, Y3
+	CMPQ         1568(SP), $0x01
+	JE           maxOfRow389
 	VPBROADCASTB 2(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -10691,6 +10708,8 @@ maxRows:
 	VPMAXUD      Y5, Y1, Y1
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
+	CMPQ         1568(SP), $0x02
+	JE           maxOfRow389
 	VPBROADCASTB 4(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -10705,6 +10724,8 @@ maxRows:
 	VPMAXUD      Y5, Y1, Y1
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
+	CMPQ         1568(SP), $0x03
+	JE           maxOfRow389
 	VPBROADCASTB 6(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -10719,6 +10740,8 @@ maxRows:
 	VPMAXUD      Y5, Y1, Y1
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
+
+maxOfRow389:
 	VMAXPS       Y3, Y2, Y2
 	VPBROADCASTB 32(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -10734,6 +10757,8 @@ maxRows:
 	VPMAXUD      Y5, Y1, Y1
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
+	CMPQ         1568(SP), $0x01
+	JE           maxOfRow390
 	VPBROADCASTB 34(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -10748,6 +10773,8 @@ maxRows:
 	VPMAXUD      Y6, Y1, Y1
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
+	CMPQ         1568(SP), $0x02
+	JE           maxOfRow390
 	VPBROADCASTB 36(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -10762,6 +10789,8 @@ maxRows:
 	VPMAXUD      Y6, Y1, Y1
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
+	CMPQ         1568(SP), $0x03
+	JE           maxOfRow390
 	VPBROADCASTB 38(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -10776,6 +10805,8 @@ maxRows:
 	VPMAXUD      Y6, Y1, Y1
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
+
+maxOfRow390:
 	VMAXPS       Y4, Y3, Y3
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
@@ -10794,6 +10825,8 @@ maxRows:
 	VPMAXUD      Y5, Y1, Y1
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
+	CMPQ         1568(SP), $0x01
+	JE           maxOfRow391
 	VPBROADCASTB 10(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -10808,6 +10841,8 @@ maxRows:
 	VPMAXUD      Y6, Y1, Y1
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
+	CMPQ         1568(SP), $0x02
+	JE           maxOfRow391
 	VPBROADCASTB 12(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -10822,6 +10857,8 @@ maxRows:
 	VPMAXUD      Y6, Y1, Y1
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
+	CMPQ         1568(SP), $0x03
+	JE           maxOfRow391
 	VPBROADCASTB 14(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -10836,6 +10873,8 @@ maxRows:
 	VPMAXUD      Y6, Y1, Y1
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
+
+maxOfRow391:
 	VMAXPS       Y4, Y3, Y3
 	VPBROADCASTB 40(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
@@ -10851,6 +10890,8 @@ maxRows:
 	VPMAXUD      Y6, Y1, Y1
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
+	CMPQ         1568(SP), $0x01
+	JE           maxOfRow392
 	VPBROADCASTB 42(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -10865,6 +10906,8 @@ maxRows:
 	VPMAXUD      Y7, Y1, Y1
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
+	CMPQ         1568(SP), $0x02
+	JE           maxOfRow392
 	VPBROADCASTB 44(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -10879,6 +10922,8 @@ maxRows:
 	VPMAXUD      Y7, Y1, Y1
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
+	CMPQ         1568(SP), $0x03
+	JE           maxOfRow392
 	VPBROADCASTB 46(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -10893,6 +10938,8 @@ maxRows:
 	VPMAXUD      Y7, Y1, Y1
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
+
+maxOfRow392:
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
@@ -10911,6 +10958,8 @@ maxRows:
 	VPMAXUD      Y6, Y1, Y1
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
+	CMPQ         1568(SP), $0x01
+	JE           maxOfRow393
 	VPBROADCASTB 18(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -10925,6 +10974,8 @@ maxRows:
 	VPMAXUD      Y7, Y1, Y1
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
+	CMPQ         1568(SP), $0x02
+	JE           maxOfRow393
 	VPBROADCASTB 20(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -10939,6 +10990,8 @@ maxRows:
 	VPMAXUD      Y7, Y1, Y1
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
+	CMPQ         1568(SP), $0x03
+	JE           maxOfRow393
 	VPBROADCASTB 22(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -10953,6 +11006,8 @@ maxRows:
 	VPMAXUD      Y7, Y1, Y1
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
+
+maxOfRow393:
 	VMAXPS       Y5, Y4, Y4
 	VPBROADCASTB 48(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -10968,6 +11023,8 @@ maxRows:
 	VPMAXUD      Y7, Y1, Y1
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
+	CMPQ         1568(SP), $0x01
+	JE           maxOfRow394
 	VPBROADCASTB 50(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -10982,6 +11039,8 @@ maxRows:
 	VPMAXUD      Y8, Y1, Y1
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
+	CMPQ         1568(SP), $0x02
+	JE           maxOfRow394
 	VPBROADCASTB 52(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -10996,6 +11055,8 @@ maxRows:
 	VPMAXUD      Y8, Y1, Y1
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
+	CMPQ         1568(SP), $0x03
+	JE           maxOfRow394
 	VPBROADCASTB 54(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -11010,6 +11071,8 @@ maxRows:
 	VPMAXUD      Y8, Y1, Y1
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
+
+maxOfRow394:
 	VMAXPS       Y6, Y5, Y5
 	VPERM2F128   $0x21, Y5, Y4, Y6
 	VBLENDPS     $0xf0, Y5, Y4, Y4
@@ -11028,6 +11091,8 @@ maxRows:
 	VPMAXUD      Y7, Y1, Y1
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
+	CMPQ         1568(SP), $0x01
+	JE           maxOfRow395
 	VPBROADCASTB 26(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -11042,6 +11107,8 @@ maxRows:
 	VPMAXUD      Y8, Y1, Y1
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
+	CMPQ         1568(SP), $0x02
+	JE           maxOfRow395
 	VPBROADCASTB 28(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -11056,6 +11123,8 @@ maxRows:
 	VPMAXUD      Y8, Y1, Y1
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
+	CMPQ         1568(SP), $0x03
+	JE           maxOfRow395
 	VPBROADCASTB 30(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -11070,6 +11139,8 @@ maxRows:
 	VPMAXUD      Y8, Y1, Y1
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
+
+maxOfRow395:
 	VMAXPS       Y6, Y5, Y5
 	VPBROADCASTB 56(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
@@ -11085,6 +11156,8 @@ maxRows:
 	VPMAXUD      Y8, Y1, Y1
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y0, Y7, Y7
+	CMPQ         1568(SP), $0x01
+	JE           maxOfRow396
 	VPBROADCASTB 58(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -11099,6 +11172,8 @@ maxRows:
 	VPMAXUD      Y9, Y1, Y1
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
+	CMPQ         1568(SP), $0x02
+	JE           maxOfRow396
 	VPBROADCASTB 60(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -11113,6 +11188,8 @@ maxRows:
 	VPMAXUD      Y9, Y1, Y1
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
+	CMPQ         1568(SP), $0x03
+	JE           maxOfRow396
 	VPBROADCASTB 62(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -11127,25 +11204,27 @@ maxRows:
 	VPMAXUD      Y9, Y1, Y1
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
-	VMAXPS       Y7, Y6, Y6
-	VPERM2F128   $0x21, Y6, Y5, Y7
-	VBLENDPS     $0xf0, Y6, Y5, Y5
-	VMAXPS       Y7, Y5, Y5
-	VUNPCKHPS    Y3, Y2, Y6
-	VUNPCKLPS    Y3, Y2, Y2
-	VMAXPS       Y6, Y2, Y2
-	VUNPCKHPS    Y5, Y4, Y3
-	VUNPCKLPS    Y5, Y4, Y4
-	VMAXPS       Y3, Y4, Y4
-	VUNPCKHPD    Y4, Y2, Y3
-	VUNPCKLPD    Y4, Y2, Y2
-	VMAXPS       Y3, Y2, Y2
-	VMOVUPS      Y2, (CX)
-	ADDQ         $0x00000800, AX
-	ADDQ         $0x40, BX
-	ADDQ         $0x20, CX
-	SUBQ         $0x08, DX
-	JGE          maxRows
+
+maxOfRow396:
+	VMAXPS     Y7, Y6, Y6
+	VPERM2F128 $0x21, Y6, Y5, Y7
+	VBLENDPS   $0xf0, Y6, Y5, Y5
+	VMAXPS     Y7, Y5, Y5
+	VUNPCKHPS  Y3, Y2, Y6
+	VUNPCKLPS  Y3, Y2, Y2
+	VMAXPS     Y6, Y2, Y2
+	VUNPCKHPS  Y5, Y4, Y3
+	VUNPCKLPS  Y5, Y4, Y4
+	VMAXPS     Y3, Y4, Y4
+	VUNPCKHPD  Y4, Y2, Y3
+	VUNPCKLPD  Y4, Y2, Y2
+	VMAXPS     Y3, Y2, Y2
+	VMOVUPS    Y2, (CX)
+	ADDQ       $0x00000800, AX
+	ADDQ       $0x40, BX
+	ADDQ       $0x20, CX
+	SUBQ       $0x08, DX
+	JGE        maxRows
 
 maxRest:
 	ADDQ $0x08, DX
@@ -11166,6 +11245,8 @@ maxRow:
 	VPMAXUD      Y4, Y1, Y1
 	VBLENDVPS    Y3, Y4, Y0, Y3
 	VMAXPS       Y0, Y3, Y3
+	CMPQ         1568(SP), $0x01
+	JE           maxOfRow397
 	VPBROADCASTB 2(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -11180,6 +11261,8 @@ maxRow:
 	VPMAXUD      Y5, Y1, Y1
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
+	CMPQ         1568(SP), $0x02
+	JE           maxOfRow397
 	VPBROADCASTB 4(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -11194,6 +11277,8 @@ maxRow:
 	VPMAXUD      Y5, Y1, Y1
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
+	CMPQ         1568(SP), $0x03
+	JE           maxOfRow397
 	VPBROADCASTB 6(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -11208,6 +11293,8 @@ maxRow:
 	VPMAXUD      Y5, Y1, Y1
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
+
+maxOfRow397:
 	VMAXPS       Y3, Y2, Y2
 	VEXTRACTF128 $0x01, Y2, X3
 	VMAXPS       X3, X2, X2
@@ -11598,6 +11685,369 @@ noneLive6:
 	JMP     weighed
 
 plain:
+	CMPQ    1568(SP), $0x01
+	JNE     morePairs1
+	MOVQ    s+0(FP), CX
+	MOVQ    m+8(FP), DX
+	MOVQ    rows+40(FP), BX
+	MOVQ    live+32(FP), SI
+	LEAQ    31(SP), DI
+	ANDQ    $-32, DI
+	VMOVUPS all4b40007f<>+0(SB), Y0
+	VMOVUPS allbfb8aa3b<>+0(SB), Y1
+
+plainRow1:
+	VBROADCASTSS (DX), Y2
+	VCMPPS       $0x00, allff800000<>+0(SB), Y2, Y3
+	VANDNPS      Y2, Y3, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VSUBPS       (CX), Y2, Y5
+	VSUBPS       32(CX), Y2, Y2
+	VMOVAPS      Y5, Y6
+	VFMADD213PS  Y0, Y1, Y6
+	VMOVAPS      Y2, Y7
+	VFMADD213PS  Y0, Y1, Y7
+	VSUBPS       Y0, Y6, Y8
+	VSUBPS       Y0, Y7, Y9
+	VFNMSUB231PS all3f317200<>+0(SB), Y8, Y5
+	VFNMSUB231PS all3f317200<>+0(SB), Y9, Y2
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y8, Y5
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y9, Y2
+	VMOVUPS      all3ab511e8<>+0(SB), Y8
+	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y8
+	VMOVUPS      all3ab511e8<>+0(SB), Y9
+	VFMADD213PS  all3c091d10<>+0(SB), Y2, Y9
+	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y8
+	VFMADD213PS  all3d2aac79<>+0(SB), Y2, Y9
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y8
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y2, Y9
+	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y8
+	VFMADD213PS  all3efffffe<>+0(SB), Y2, Y9
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y8
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VFMADD213PS  all3f800000<>+0(SB), Y2, Y9
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y2, Y2
+	VFMADD213PS  Y6, Y5, Y8
+	VFMADD213PS  Y7, Y2, Y9
+	VMOVUPS      all80000000<>+0(SB), Y2
+	VPBROADCASTB (SI), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, Y8, Y2, Y8
+	VMOVUPS      Y8, (CX)
+	VADDPS       Y8, Y3, Y3
+	VMOVUPS      all80000000<>+0(SB), Y2
+	VPBROADCASTB 1(SI), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, Y9, Y2, Y9
+	VMOVUPS      Y9, 32(CX)
+	VADDPS       Y9, Y4, Y4
+	VMOVUPS      all80000000<>+0(SB), Y2
+	VMOVUPS      Y2, 64(CX)
+	VMOVUPS      Y2, 96(CX)
+	VMOVUPS      Y2, 128(CX)
+	VMOVUPS      Y2, 160(CX)
+	VMOVUPS      Y2, 192(CX)
+	VMOVUPS      Y2, 224(CX)
+	VADDPS       Y4, Y3, Y3
+	VMOVUPS      Y3, (DI)
+	ADDQ         $0x20, DI
+	ADDQ         $0x04, DX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, SI
+	DECQ         BX
+	JNE          plainRow1
+	JMP          weighed
+
+morePairs1:
+	CMPQ    1568(SP), $0x02
+	JNE     morePairs2
+	MOVQ    s+0(FP), CX
+	MOVQ    m+8(FP), DX
+	MOVQ    rows+40(FP), BX
+	MOVQ    live+32(FP), SI
+	LEAQ    31(SP), DI
+	ANDQ    $-32, DI
+	VMOVUPS all4b40007f<>+0(SB), Y0
+	VMOVUPS allbfb8aa3b<>+0(SB), Y1
+
+plainRow2:
+	VBROADCASTSS (DX), Y2
+	VCMPPS       $0x00, allff800000<>+0(SB), Y2, Y3
+	VANDNPS      Y2, Y3, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VSUBPS       (CX), Y2, Y5
+	VSUBPS       32(CX), Y2, Y6
+	VMOVAPS      Y5, Y7
+	VFMADD213PS  Y0, Y1, Y7
+	VMOVAPS      Y6, Y8
+	VFMADD213PS  Y0, Y1, Y8
+	VSUBPS       Y0, Y7, Y9
+	VSUBPS       Y0, Y8, Y10
+	VFNMSUB231PS all3f317200<>+0(SB), Y9, Y5
+	VFNMSUB231PS all3f317200<>+0(SB), Y10, Y6
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y9, Y5
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y10, Y6
+	VMOVUPS      all3ab511e8<>+0(SB), Y9
+	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y9
+	VMOVUPS      all3ab511e8<>+0(SB), Y10
+	VFMADD213PS  all3c091d10<>+0(SB), Y6, Y10
+	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y9
+	VFMADD213PS  all3d2aac79<>+0(SB), Y6, Y10
+	VSUBPS       64(CX), Y2, Y11
+	VSUBPS       96(CX), Y2, Y2
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y9
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y6, Y10
+	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y9
+	VFMADD213PS  all3efffffe<>+0(SB), Y6, Y10
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y9
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VFMADD213PS  all3f800000<>+0(SB), Y6, Y10
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y8, Y6, Y6
+	VMOVAPS      Y11, Y12
+	VFMADD213PS  Y0, Y1, Y12
+	VMOVAPS      Y2, Y13
+	VFMADD213PS  Y0, Y1, Y13
+	VFMADD213PS  Y7, Y5, Y9
+	VFMADD213PS  Y8, Y6, Y10
+	VSUBPS       Y0, Y12, Y5
+	VSUBPS       Y0, Y13, Y6
+	VFNMSUB231PS all3f317200<>+0(SB), Y5, Y11
+	VFNMSUB231PS all3f317200<>+0(SB), Y6, Y2
+	VMOVUPS      all80000000<>+0(SB), Y7
+	VPBROADCASTB (SI), Y8
+	VPAND        bitOfLane<>+0(SB), Y8, Y8
+	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
+	VBLENDVPS    Y8, Y9, Y7, Y9
+	VMOVUPS      Y9, (CX)
+	VADDPS       Y9, Y3, Y3
+	VMOVUPS      all80000000<>+0(SB), Y7
+	VPBROADCASTB 1(SI), Y8
+	VPAND        bitOfLane<>+0(SB), Y8, Y8
+	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
+	VBLENDVPS    Y8, Y10, Y7, Y10
+	VMOVUPS      Y10, 32(CX)
+	VADDPS       Y10, Y4, Y4
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y11
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y6, Y2
+	VMOVUPS      all3ab511e8<>+0(SB), Y5
+	VFMADD213PS  all3c091d10<>+0(SB), Y11, Y5
+	VMOVUPS      all3ab511e8<>+0(SB), Y6
+	VFMADD213PS  all3c091d10<>+0(SB), Y2, Y6
+	VFMADD213PS  all3d2aac79<>+0(SB), Y11, Y5
+	VFMADD213PS  all3d2aac79<>+0(SB), Y2, Y6
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y11, Y5
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y2, Y6
+	VFMADD213PS  all3efffffe<>+0(SB), Y11, Y5
+	VFMADD213PS  all3efffffe<>+0(SB), Y2, Y6
+	VFMADD213PS  all3f800000<>+0(SB), Y11, Y5
+	VPSLLD       $0x17, Y12, Y12
+	VMULPS       Y12, Y11, Y11
+	VFMADD213PS  all3f800000<>+0(SB), Y2, Y6
+	VPSLLD       $0x17, Y13, Y13
+	VMULPS       Y13, Y2, Y2
+	VFMADD213PS  Y12, Y11, Y5
+	VFMADD213PS  Y13, Y2, Y6
+	VMOVUPS      all80000000<>+0(SB), Y2
+	VPBROADCASTB 2(SI), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VBLENDVPS    Y7, Y5, Y2, Y5
+	VMOVUPS      Y5, 64(CX)
+	VADDPS       Y5, Y3, Y3
+	VMOVUPS      all80000000<>+0(SB), Y2
+	VPBROADCASTB 3(SI), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, Y6, Y2, Y6
+	VMOVUPS      Y6, 96(CX)
+	VADDPS       Y6, Y4, Y4
+	VMOVUPS      all80000000<>+0(SB), Y2
+	VMOVUPS      Y2, 128(CX)
+	VMOVUPS      Y2, 160(CX)
+	VMOVUPS      Y2, 192(CX)
+	VMOVUPS      Y2, 224(CX)
+	VADDPS       Y4, Y3, Y3
+	VMOVUPS      Y3, (DI)
+	ADDQ         $0x20, DI
+	ADDQ         $0x04, DX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, SI
+	DECQ         BX
+	JNE          plainRow2
+	JMP          weighed
+
+morePairs2:
+	CMPQ    1568(SP), $0x03
+	JNE     morePairs3
+	MOVQ    s+0(FP), CX
+	MOVQ    m+8(FP), DX
+	MOVQ    rows+40(FP), BX
+	MOVQ    live+32(FP), SI
+	LEAQ    31(SP), DI
+	ANDQ    $-32, DI
+	VMOVUPS all4b40007f<>+0(SB), Y0
+	VMOVUPS allbfb8aa3b<>+0(SB), Y1
+
+plainRow3:
+	VBROADCASTSS (DX), Y2
+	VCMPPS       $0x00, allff800000<>+0(SB), Y2, Y3
+	VANDNPS      Y2, Y3, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VSUBPS       (CX), Y2, Y5
+	VSUBPS       32(CX), Y2, Y6
+	VMOVAPS      Y5, Y7
+	VFMADD213PS  Y0, Y1, Y7
+	VMOVAPS      Y6, Y8
+	VFMADD213PS  Y0, Y1, Y8
+	VSUBPS       Y0, Y7, Y9
+	VSUBPS       Y0, Y8, Y10
+	VFNMSUB231PS all3f317200<>+0(SB), Y9, Y5
+	VFNMSUB231PS all3f317200<>+0(SB), Y10, Y6
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y9, Y5
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y10, Y6
+	VMOVUPS      all3ab511e8<>+0(SB), Y9
+	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y9
+	VMOVUPS      all3ab511e8<>+0(SB), Y10
+	VFMADD213PS  all3c091d10<>+0(SB), Y6, Y10
+	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y9
+	VFMADD213PS  all3d2aac79<>+0(SB), Y6, Y10
+	VSUBPS       64(CX), Y2, Y11
+	VSUBPS       96(CX), Y2, Y12
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y9
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y6, Y10
+	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y9
+	VFMADD213PS  all3efffffe<>+0(SB), Y6, Y10
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y9
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VFMADD213PS  all3f800000<>+0(SB), Y6, Y10
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y8, Y6, Y6
+	VMOVAPS      Y11, Y13
+	VFMADD213PS  Y0, Y1, Y13
+	VMOVAPS      Y12, Y14
+	VFMADD213PS  Y0, Y1, Y14
+	VFMADD213PS  Y7, Y5, Y9
+	VFMADD213PS  Y8, Y6, Y10
+	VSUBPS       Y0, Y13, Y5
+	VSUBPS       Y0, Y14, Y6
+	VFNMSUB231PS all3f317200<>+0(SB), Y5, Y11
+	VFNMSUB231PS all3f317200<>+0(SB), Y6, Y12
+	VMOVUPS      all80000000<>+0(SB), Y7
+	VPBROADCASTB (SI), Y8
+	VPAND        bitOfLane<>+0(SB), Y8, Y8
+	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
+	VBLENDVPS    Y8, Y9, Y7, Y9
+	VMOVUPS      Y9, (CX)
+	VADDPS       Y9, Y3, Y3
+	VMOVUPS      all80000000<>+0(SB), Y7
+	VPBROADCASTB 1(SI), Y8
+	VPAND        bitOfLane<>+0(SB), Y8, Y8
+	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
+	VBLENDVPS    Y8, Y10, Y7, Y10
+	VMOVUPS      Y10, 32(CX)
+	VADDPS       Y10, Y4, Y4
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y11
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y6, Y12
+	VMOVUPS      all3ab511e8<>+0(SB), Y5
+	VFMADD213PS  all3c091d10<>+0(SB), Y11, Y5
+	VMOVUPS      all3ab511e8<>+0(SB), Y6
+	VFMADD213PS  all3c091d10<>+0(SB), Y12, Y6
+	VFMADD213PS  all3d2aac79<>+0(SB), Y11, Y5
+	VFMADD213PS  all3d2aac79<>+0(SB), Y12, Y6
+	VSUBPS       128(CX), Y2, Y7
+	VSUBPS       160(CX), Y2, Y2
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y11, Y5
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y12, Y6
+	VFMADD213PS  all3efffffe<>+0(SB), Y11, Y5
+	VFMADD213PS  all3efffffe<>+0(SB), Y12, Y6
+	VFMADD213PS  all3f800000<>+0(SB), Y11, Y5
+	VPSLLD       $0x17, Y13, Y13
+	VMULPS       Y13, Y11, Y11
+	VFMADD213PS  all3f800000<>+0(SB), Y12, Y6
+	VPSLLD       $0x17, Y14, Y14
+	VMULPS       Y14, Y12, Y12
+	VMOVAPS      Y7, Y8
+	VFMADD213PS  Y0, Y1, Y8
+	VMOVAPS      Y2, Y9
+	VFMADD213PS  Y0, Y1, Y9
+	VFMADD213PS  Y13, Y11, Y5
+	VFMADD213PS  Y14, Y12, Y6
+	VSUBPS       Y0, Y8, Y10
+	VSUBPS       Y0, Y9, Y11
+	VFNMSUB231PS all3f317200<>+0(SB), Y10, Y7
+	VFNMSUB231PS all3f317200<>+0(SB), Y11, Y2
+	VMOVUPS      all80000000<>+0(SB), Y12
+	VPBROADCASTB 2(SI), Y13
+	VPAND        bitOfLane<>+0(SB), Y13, Y13
+	VPCMPEQD     bitOfLane<>+0(SB), Y13, Y13
+	VBLENDVPS    Y13, Y5, Y12, Y5
+	VMOVUPS      Y5, 64(CX)
+	VADDPS       Y5, Y3, Y3
+	VMOVUPS      all80000000<>+0(SB), Y5
+	VPBROADCASTB 3(SI), Y12
+	VPAND        bitOfLane<>+0(SB), Y12, Y12
+	VPCMPEQD     bitOfLane<>+0(SB), Y12, Y12
+	VBLENDVPS    Y12, Y6, Y5, Y6
+	VMOVUPS      Y6, 96(CX)
+	VADDPS       Y6, Y4, Y4
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y10, Y7
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y11, Y2
+	VMOVUPS      all3ab511e8<>+0(SB), Y10
+	VFMADD213PS  all3c091d10<>+0(SB), Y7, Y10
+	VMOVUPS      all3ab511e8<>+0(SB), Y11
+	VFMADD213PS  all3c091d10<>+0(SB), Y2, Y11
+	VFMADD213PS  all3d2aac79<>+0(SB), Y7, Y10
+	VFMADD213PS  all3d2aac79<>+0(SB), Y2, Y11
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y7, Y10
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y2, Y11
+	VFMADD213PS  all3efffffe<>+0(SB), Y7, Y10
+	VFMADD213PS  all3efffffe<>+0(SB), Y2, Y11
+	VFMADD213PS  all3f800000<>+0(SB), Y7, Y10
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD213PS  all3f800000<>+0(SB), Y2, Y11
+	VPSLLD       $0x17, Y9, Y9
+	VMULPS       Y9, Y2, Y2
+	VFMADD213PS  Y8, Y7, Y10
+	VFMADD213PS  Y9, Y2, Y11
+	VMOVUPS      all80000000<>+0(SB), Y2
+	VPBROADCASTB 4(SI), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, Y10, Y2, Y10
+	VMOVUPS      Y10, 128(CX)
+	VADDPS       Y10, Y3, Y3
+	VMOVUPS      all80000000<>+0(SB), Y2
+	VPBROADCASTB 5(SI), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, Y11, Y2, Y11
+	VMOVUPS      Y11, 160(CX)
+	VADDPS       Y11, Y4, Y4
+	VMOVUPS      all80000000<>+0(SB), Y2
+	VMOVUPS      Y2, 192(CX)
+	VMOVUPS      Y2, 224(CX)
+	VADDPS       Y4, Y3, Y3
+	VMOVUPS      Y3, (DI)
+	ADDQ         $0x20, DI
+	ADDQ         $0x04, DX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, SI
+	DECQ         BX
+	JNE          plainRow3
+	JMP          weighed
+
+morePairs3:
 	MOVQ    s+0(FP), CX
 	MOVQ    m+8(FP), DX
 	MOVQ    rows+40(FP), BX

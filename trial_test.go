@@ -211,8 +211,12 @@ func (c *trial) outputOf(n int, kind distribution) (got, want []float32) {
 // liveBits returns a set of keys for each row: all, none, few, any, a range.
 func (c *trial) liveBits(n int) []uint64 {
 	write, read := place(c.Rand, &c.arena.words, &c.arena.used[1], n)
+	end := Block
+	if c.IntN(2) == 0 {
+		end = c.IntN(Block + 1) // no key behind it is live in any row
+	}
 	for i := range write {
-		write[i] = c.live()
+		write[i] = c.live() & lowBits(end)
 	}
 	return read
 }

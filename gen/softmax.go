@@ -15,6 +15,7 @@ type softmaxProgram struct {
 	masked                  bool
 	s, m, l, alpha, live, n reg.GPVirtual
 	dead                    reg.GPVirtual
+	pairs                   Mem // stack slot: keys 16·pairs and up are live in no row
 
 	// For the choice of exp:
 	least reg.VecVirtual // the least live score if one is negative, as unsigned bits
@@ -30,7 +31,10 @@ func softmaxKernel(masked bool) {
 		TEXT("softmaxSIMD", growsStack, "func(s, m, l, alpha *float32, rows int) (dead bool)")
 	}
 	k := softmaxProgram{masked: masked, dead: GP64()}
-	slots := AllocLocal((softmaxRows + 1) * vector) // the lanes of each row's sum
+	slots := AllocLocal((softmaxRows+1)*vector + 8) // the lanes of each row's sum
+	if masked {
+		k.findPairs(slots.Offset((softmaxRows + 1) * vector))
+	}
 	k.maxima()
 	k.factors()
 	k.weights(slots)
@@ -80,6 +84,25 @@ func (k *softmaxProgram) keep(row, v int) reg.VecVirtual {
 	return keep
 }
 
+// findPairs counts the pairs of vectors that some row needs: behind the last key
+// of a sequence and above a causal diagonal nothing has to be computed.
+func (k *softmaxProgram) findPairs(slot Mem) {
+	k.pairs = slot
+	k.load("rows")
+	live := GP64()
+	XORQ(live, live)
+	Label("orLive")
+	ORQ(Mem{Base: k.live}, live)
+	ADDQ(Imm(8), k.live)
+	DECQ(k.n)
+	JNE(LabelRef("orLive"))
+	ORQ(Imm(1), live)
+	BSRQ(live, live)
+	SHRQ(Imm(4), live)
+	INCQ(live)
+	MOVQ(live, k.pairs)
+}
+
 // maxima leaves the largest live score of each row in alpha.
 func (k *softmaxProgram) maxima() {
 	Comment("alpha_r = max of the live scores of row r, NaN not counting")
@@ -113,7 +136,12 @@ func (k *softmaxProgram) maxima() {
 // negative numbers are above positive ones, and the larger the further below zero.
 func (k *softmaxProgram) maximum(row int, floor reg.VecVirtual) reg.VecVirtual {
 	top := [2]reg.VecVirtual{YMM(), YMM()}
+	end := unique("maxOfRow")
 	for v := range block / lanes {
+		if k.masked && v > 0 && v%2 == 0 {
+			CMPQ(k.pairs, imm(v/2))
+			JE(LabelRef(end))
+		}
 		x := Mem{Base: k.s, Disp: row*blockBytes + v*vector}
 		last := top[v%2]
 		if v < 2 {
@@ -132,6 +160,7 @@ func (k *softmaxProgram) maximum(row int, floor reg.VecVirtual) reg.VecVirtual {
 		VBLENDVPS(keep, live, floor, keep)
 		VMAXPS(last, keep, top[v%2])
 	}
+	Label(end)
 	VMAXPS(top[1], top[0], top[0])
 	return top[0]
 }
@@ -181,10 +210,14 @@ func (k *softmaxProgram) weights(slots Mem) {
 	VUCOMISS(spread, limit)
 	JA(LabelRef("plain")) // not if spread is NaN
 	Label("apart")
-	k.weightRows("carefulRow", slots, &expRow{})
+	k.weightRows("carefulRow", slots, &expRow{}, block/lanes)
 	JMP(LabelRef("weighed"))
 	Label("plain")
-	k.weightRows("plainRow", slots, &expRow{plain: true})
+	if k.masked {
+		k.weightPairs(slots)
+	} else {
+		k.weightRows("plainRow", slots, &expRow{plain: true}, block/lanes)
+	}
 	Label("weighed")
 }
 
@@ -204,7 +237,22 @@ func (k *softmaxProgram) spread() reg.Register {
 	return most
 }
 
-func (k *softmaxProgram) weightRows(name string, slots Mem, e *expRow) {
+// weightPairs is weightRows for the vectors that some row needs.
+func (k *softmaxProgram) weightPairs(slots Mem) {
+	const most = block / lanes / 2
+	for pairs := 1; pairs < most; pairs++ {
+		next := fmt.Sprintf("morePairs%d", pairs)
+		CMPQ(k.pairs, imm(pairs))
+		JNE(LabelRef(next))
+		k.weightRows(fmt.Sprintf("plainRow%d", pairs), slots, &expRow{plain: true}, 2*pairs)
+		JMP(LabelRef("weighed"))
+		Label(next)
+	}
+	k.weightRows("plainRow", slots, &expRow{plain: true}, 2*most)
+}
+
+// weightRows does so for the first vectors of each row; behind them no key is live.
+func (k *softmaxProgram) weightRows(name string, slots Mem, e *expRow, vectors int) {
 	k.load("s", "m", "rows")
 	slot := aligned(slots)
 	e.constants()
@@ -216,7 +264,7 @@ func (k *softmaxProgram) weightRows(name string, slots Mem, e *expRow) {
 	score := func(v int) Mem { return Mem{Base: k.s, Disp: v * vector} }
 	sum := e.weigh(score, base)
 	if k.masked {
-		k.maskedRow(e, score, sum)
+		k.maskedRow(e, score, sum, vectors)
 	} else {
 		e.emit(0, block/lanes)
 	}
@@ -230,7 +278,7 @@ func (k *softmaxProgram) weightRows(name string, slots Mem, e *expRow) {
 }
 
 // maskedRow computes weights where keys are live, and −0 elsewhere.
-func (k *softmaxProgram) maskedRow(e *expRow, score func(v int) Mem, sum [2]reg.VecVirtual) {
+func (k *softmaxProgram) maskedRow(e *expRow, score func(v int) Mem, sum [2]reg.VecVirtual, vectors int) {
 	VXORPS(sum[0], sum[0], sum[0])
 	VXORPS(sum[1], sum[1], sum[1])
 	e.store = func(v int, p reg.VecVirtual) {
@@ -241,7 +289,14 @@ func (k *softmaxProgram) maskedRow(e *expRow, score func(v int) Mem, sum [2]reg.
 		VADDPS(p, sum[v%2], sum[v%2])
 	}
 	if e.plain {
-		e.emit(0, block/lanes)
+		e.emit(0, vectors)
+		gone := YMM()
+		for v := vectors; v < block/lanes; v++ {
+			if v == vectors {
+				VMOVUPS(u32(bitsSign), gone)
+			}
+			VMOVUPS(gone, score(v))
+		}
 		return
 	}
 	for v := 0; v < block/lanes; v += 2 {

@@ -231,9 +231,11 @@ func (t *tileProgram) advanceAlpha(r int) {
 
 var labels int
 
-func (t *tileProgram) unique(name string) string {
+func (t *tileProgram) unique(name string) string { return t.label("%s", unique(name)) }
+
+func unique(name string) string {
 	labels++
-	return t.label("%s%d", name, labels)
+	return fmt.Sprintf("%s%d", name, labels)
 }
 
 // tileOfPanel is a tile of one panel, in two forms where requests may be scattered:
