@@ -13,8 +13,9 @@ const (
 	// enough that their scores and outputs stay in the L1 cache.
 	tileRows = 48
 
-	// diagonalRows rows go together where the rows of a block see different keys.
-	diagonalRows = 6
+	// diagonalRows rows go together where the rows of a block see different keys: as many
+	// as a panel has keys, so that a causal diagonal goes through corners of panels.
+	diagonalRows = 16
 
 	// rawRows is the number of rows up to which keys and values are read where
 	// the caller has them instead of being packed first.
