@@ -403,18 +403,38 @@ func weightsKernel() {
 	finish()
 }
 
-// allFiniteKernel sums x·0, which is NaN where x is not finite.
+// allFiniteKernel sums x·0, which is NaN where x is not finite, in several chains: one
+// would wait for itself.
 func allFiniteKernel() {
 	TEXT("allFiniteSIMD", 4, "func(x *float32, n int) bool")
 	x, n := param("x"), param("n")
-	zero, sum := YMM(), YMM()
+	zero, sums := YMM(), vectors(8)
 	VXORPS(zero, zero, zero)
-	VXORPS(sum, sum, sum)
+	for _, sum := range sums {
+		VXORPS(sum, sum, sum)
+	}
+	SUBQ(imm(len(sums)*lanes), n)
+	JL(LabelRef("rest"))
+	Label("chains")
+	for i, sum := range sums {
+		VFMADD231PS(Mem{Base: x, Disp: i * vector}, zero, sum)
+	}
+	ADDQ(imm(len(sums)*vector), x)
+	SUBQ(imm(len(sums)*lanes), n)
+	JGE(LabelRef("chains"))
+	Label("rest")
+	ADDQ(imm(len(sums)*lanes), n)
 	eachVector(n, func(mask reg.VecVirtual) {
 		v := YMM()
 		load(Mem{Base: x}, mask, v)
-		VFMADD231PS(zero, v, sum)
+		VFMADD231PS(zero, v, sums[0])
 	}, func() { ADDQ(imm(vector), x) })
+	for n := len(sums); n > 1; n /= 2 {
+		for i := range n / 2 {
+			VADDPS(sums[i], sums[i+n/2], sums[i])
+		}
+	}
+	sum := sums[0]
 	bits, yes := GP32(), GP8()
 	VCMPPS(Imm(unordered), sum, sum, sum)
 	VMOVMSKPS(sum, bits)
