@@ -61,14 +61,14 @@ type result struct {
 	Benchmark      string  `json:"benchmark"`
 	Shape          string  `json:"shape"`
 	Threads        int     `json:"threads"`
-	Nanoseconds    float64 `json:"ns_per_call"`    // least of all repetitions
-	Median         float64 `json:"median_ns"`      // far above the least on a noisy machine
-	Rate           float64 `json:"rate"`           // work per second
-	Limit          float64 `json:"limit"`          // best of all repetitions, over stretches as long as those
-	Peak           float64 `json:"peak,omitempty"` // FMA: best of many short bursts
-	Unit           string  `json:"unit"`           // of rate and limit
-	LimitOf        string  `json:"limit_of"`       // FMA or DRAM
-	Percent        float64 `json:"percent"`        // rate to limit
+	Nanoseconds    float64 `json:"ns_per_call"`         // least of all repetitions
+	Median         float64 `json:"median_ns"`           // far above the least on a noisy machine
+	Rate           float64 `json:"rate"`                // work per second
+	Limit          float64 `json:"limit"`               // best of all repetitions
+	Sustained      float64 `json:"sustained,omitempty"` // FMA: the same over stretches as long as a repetition
+	Unit           string  `json:"unit"`                // of rate and limit
+	LimitOf        string  `json:"limit_of"`            // FMA or DRAM
+	Percent        float64 `json:"percent"`             // rate to limit
 	Repetitions    int     `json:"repetitions"`
 	Calls          int     `json:"calls_per_repetition"`
 	AllocsPerCall  float64 `json:"allocs_per_call"`
@@ -95,7 +95,7 @@ type effort struct {
 }
 
 var (
-	fullEffort  = effort{2500 * time.Millisecond, 5}
+	fullEffort  = effort{5 * time.Second, 8}
 	quickEffort = effort{200 * time.Millisecond, 3}
 )
 
@@ -205,12 +205,14 @@ func (m *measurement) best(measure func() float64) float64 {
 	return top
 }
 
-// limit measures the limit of a case for as long as the case takes: short
-// measurements would find the moments in which the clock is high and the neighbours are quiet,
-// and the case would have to run through all others.
-func (m *measurement) limit(c *benchCase, threads int, stretch time.Duration) float64 {
+// limit measures the limit of a case: multiply-adds in short bursts, or reading as many
+// bytes as the case.
+func (m *measurement) limit(c *benchCase, threads int) (top float64) {
 	if !c.memory() {
-		return limits.FMA(m.vectors, threads, stretch)
+		for range 6 * threads * threads { // the more threads, the rarer a moment in which all run
+			top = max(top, limits.FMA(m.vectors, threads, limits.Burst))
+		}
+		return top
 	}
 	if m.dram == nil || m.dram.Threads() != threads {
 		m.dram = limits.NewMemory(m.vectors, threads, limits.DRAM())
@@ -219,15 +221,14 @@ func (m *measurement) limit(c *benchCase, threads int, stretch time.Duration) fl
 	return m.dram.ReadPart(int(c.work()))
 }
 
-// peak is what multiply-adds reach in the best of some short bursts.
-func (m *measurement) peak(c *benchCase, threads int) (top float64) {
+// sustained is what multiply-adds reach for as long as the case takes: bursts find the
+// moments in which the clock is high and the neighbours are quiet, and the case has to run
+// through all others.
+func (m *measurement) sustained(c *benchCase, threads int, stretch time.Duration) float64 {
 	if c.memory() {
 		return 0
 	}
-	for range 6 * threads * threads { // the more threads, the rarer a moment in which all run
-		top = max(top, limits.FMA(m.vectors, threads, limits.Burst))
-	}
-	return top
+	return limits.FMA(m.vectors, threads, stretch)
 }
 
 // measure alternates between the case and its limit, so that both see the
@@ -245,8 +246,8 @@ func (m *measurement) measure(c benchCase, threads int) (result, error) {
 	r.Calls = callsPerRepetition(&c, call)
 	times, stretch := []float64{}, time.Duration(repetition(call, r.Calls)*float64(r.Calls))
 	for start := time.Now(); len(times) < m.effort.least || time.Since(start) < m.effort.perCase; {
-		r.Peak = max(r.Peak, m.peak(&c, threads)/1e9)
-		r.Limit = max(r.Limit, m.limit(&c, threads, stretch)/1e9)
+		r.Limit = max(r.Limit, m.limit(&c, threads)/1e9)
+		r.Sustained = max(r.Sustained, m.sustained(&c, threads, stretch)/1e9)
 		perCall := repetition(call, r.Calls)
 		times = append(times, perCall)
 		stretch = time.Duration(perCall * float64(r.Calls))
