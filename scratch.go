@@ -33,13 +33,14 @@ const (
 // the L2 cache.
 var scratchBytes = cacheShare(cpuid.CPU.Cache.L2)
 
-// cacheShare is nearly all of an L2 cache. size ≤ 0 is unknown: 512 KiB then, the
-// least of the CPUs that the assembly is for. More than 2 MiB may be shared by several cores.
+// cacheShare is nearly all of an L2 cache, up to a size from which on more rows do not
+// pay, while caches may be shared by several threads. size ≤ 0 is unknown: 512 KiB then,
+// the least of the CPUs that the assembly is for.
 func cacheShare(size int) int {
 	if size <= 0 {
 		size = 512 << 10
 	}
-	return min(max(size, 256<<10), 2<<20) / 32 * 31
+	return min(max(size, 256<<10)/32*31, 1280<<10)
 }
 
 // state is the online softmax of some rows: running maximum, sum and output.
