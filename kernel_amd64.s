@@ -132,15 +132,20 @@ score_loop2:
 	VFMADD231PS  32(DI)(R13*1), Y12, Y7
 	ADDQ         R10, BX
 	ADDQ         $0x00000080, R11
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          score_loop2
+	TESTQ        $0x00001000, R11
+	JE           sameWindow6
+	ADDQ         $0x00007000, R11
+
+sameWindow6:
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JGE  score_loop2
 
 score_tail3:
 	ADDQ $0x04, CX
 	JE   score_end4
 
-score_one6:
+score_one7:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -154,7 +159,7 @@ score_one6:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one6
+	JNE          score_one7
 
 score_end4:
 	MOVQ    R11, 72(SP)
@@ -206,9 +211,9 @@ score_scatter2:
 	MOVQ   R11, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail8
+	JL     score_tail9
 
-score_loop7:
+score_loop8:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -262,15 +267,20 @@ score_loop7:
 	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          score_loop7
+	TESTQ        $0x00001000, R11
+	JE           sameWindow12
+	ADDQ         $0x00007000, R11
 
-score_tail8:
+sameWindow12:
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JGE  score_loop8
+
+score_tail9:
 	ADDQ $0x04, CX
-	JE   score_end9
+	JE   score_end10
 
-score_one11:
+score_one13:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -284,9 +294,9 @@ score_one11:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one11
+	JNE          score_one13
 
-score_end9:
+score_end10:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -342,9 +352,9 @@ score_scatter3:
 	MOVQ   R11, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail13
+	JL     score_tail15
 
-score_loop12:
+score_loop14:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -418,15 +428,20 @@ score_loop12:
 	VFMADD231PS  32(BX)(R13*1), Y14, Y11
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          score_loop12
+	TESTQ        $0x00001000, R11
+	JE           sameWindow18
+	ADDQ         $0x00007000, R11
 
-score_tail13:
+sameWindow18:
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JGE  score_loop14
+
+score_tail15:
 	ADDQ $0x04, CX
-	JE   score_end14
+	JE   score_end16
 
-score_one16:
+score_one19:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -445,9 +460,9 @@ score_one16:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one16
+	JNE          score_one19
 
-score_end14:
+score_end16:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -506,9 +521,9 @@ score_abreast1:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail18
+	JL     score_tail21
 
-score_loop17:
+score_loop20:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -555,13 +570,13 @@ score_loop17:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop17
+	JGE          score_loop20
 
-score_tail18:
+score_tail21:
 	ADDQ $0x04, CX
-	JE   score_end19
+	JE   score_end22
 
-score_one21:
+score_one24:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -575,9 +590,9 @@ score_one21:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one21
+	JNE          score_one24
 
-score_end19:
+score_end22:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -624,9 +639,9 @@ score_rows1:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail23
+	JL     score_tail26
 
-score_loop22:
+score_loop25:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -693,13 +708,13 @@ score_loop22:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop22
+	JGE          score_loop25
 
-score_tail23:
+score_tail26:
 	ADDQ $0x04, CX
-	JE   score_end24
+	JE   score_end27
 
-score_one26:
+score_one29:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -718,9 +733,9 @@ score_one26:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one26
+	JNE          score_one29
 
-score_end24:
+score_end27:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -765,9 +780,9 @@ score_group2:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail28
+	JL     score_tail31
 
-score_loop27:
+score_loop30:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -814,13 +829,13 @@ score_loop27:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop27
+	JGE          score_loop30
 
-score_tail28:
+score_tail31:
 	ADDQ $0x04, CX
-	JE   score_end29
+	JE   score_end32
 
-score_one31:
+score_one34:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -834,9 +849,9 @@ score_one31:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one31
+	JNE          score_one34
 
-score_end29:
+score_end32:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -887,9 +902,9 @@ score_group3:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail33
+	JL     score_tail36
 
-score_loop32:
+score_loop35:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -956,13 +971,13 @@ score_loop32:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop32
+	JGE          score_loop35
 
-score_tail33:
+score_tail36:
 	ADDQ $0x04, CX
-	JE   score_end34
+	JE   score_end37
 
-score_one36:
+score_one39:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -981,9 +996,9 @@ score_one36:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one36
+	JNE          score_one39
 
-score_end34:
+score_end37:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -1065,12 +1080,12 @@ score_panel6:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short40
+	JL     score_short43
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail38
+	JL     score_tail41
 
-score_loop37:
+score_loop40:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1158,13 +1173,13 @@ score_loop37:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop37
+	JGE          score_loop40
 
-score_tail38:
+score_tail41:
 	ADDQ $0x04, CX
-	JE   score_end39
+	JE   score_end42
 
-score_one41:
+score_one44:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1189,9 +1204,9 @@ score_one41:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one41
+	JNE          score_one44
 
-score_end39:
+score_end42:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -1308,10 +1323,10 @@ score_end39:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done42
+	JMP          score_done45
 
-score_short40:
-score_one43:
+score_short43:
+score_one46:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1336,7 +1351,7 @@ score_one43:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one43
+	JNE          score_one46
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -1358,7 +1373,7 @@ score_one43:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done42:
+score_done45:
 	ADDQ  R9, SI
 	ADDQ  R9, SI
 	ADDQ  R9, SI
@@ -1367,51 +1382,51 @@ score_done42:
 	ADDQ  R9, SI
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    score_asked47
+	JE    score_asked50
 	SUBQ  $0x06, (AX)
-	JG    score_asked47
+	JG    score_asked50
 
-score_askRow44:
+score_askRow47:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-score_askRun48:
+score_askRun51:
 	CMPQ 24(BX), $0x00
-	JNE  score_askFound45
+	JNE  score_askFound48
 
 	// The next run.
 	ADDQ $0x20, BX
 	ADDQ $0x20, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  score_askRun48
+	JNE  score_askRun51
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  score_asked47
+	JMP  score_asked50
 
-score_askFound45:
+score_askFound48:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-score_askLine46:
+score_askLine49:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        score_askLine46
+	JNE        score_askLine49
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        score_askRow44
+	JLE        score_askRow47
 
-score_asked47:
+score_asked50:
 	SUBQ $0x06, R12
 	JMP  score_panelRows
 
 score_panel5:
 	CMPQ 72(SP), $0x00
-	JNE  score_scattered49
+	JNE  score_scattered52
 
 	// 5 rows × 16 columns.
 	MOVQ   DX, BX
@@ -1430,12 +1445,12 @@ score_panel5:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short54
+	JL     score_short57
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail52
+	JL     score_tail55
 
-score_loop51:
+score_loop54:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -1515,13 +1530,13 @@ score_loop51:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop51
+	JGE          score_loop54
 
-score_tail52:
+score_tail55:
 	ADDQ $0x04, CX
-	JE   score_end53
+	JE   score_end56
 
-score_one55:
+score_one58:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -1544,9 +1559,9 @@ score_one55:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one55
+	JNE          score_one58
 
-score_end53:
+score_end56:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -1648,10 +1663,10 @@ score_end53:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done56
+	JMP          score_done59
 
-score_short54:
-score_one57:
+score_short57:
+score_one60:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -1674,7 +1689,7 @@ score_one57:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one57
+	JNE          score_one60
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -1693,15 +1708,15 @@ score_one57:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done56:
+score_done59:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  score_done50
+	JMP  score_done53
 
-score_scattered49:
+score_scattered52:
 	// 5 rows × 16 columns.
 	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
@@ -1719,13 +1734,13 @@ score_scattered49:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short61
+	JL     score_short64
 	SUBQ   $0x04, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail59
+	JL     score_tail62
 
-score_loop58:
+score_loop61:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -1804,16 +1819,21 @@ score_loop58:
 	VFMADD231PS  Y13, Y14, Y9
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JGE          score_loop58
+	TESTQ        $0x00001000, R11
+	JE           sameWindow65
+	ADDQ         $0x00007000, R11
 
-score_tail59:
+sameWindow65:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	SUBQ $0x04, CX
+	JGE  score_loop61
+
+score_tail62:
 	ADDQ $0x04, CX
-	JE   score_end60
+	JE   score_end63
 
-score_one62:
+score_one66:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1835,9 +1855,9 @@ score_one62:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one62
+	JNE          score_one66
 
-score_end60:
+score_end63:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -1941,10 +1961,10 @@ score_end60:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done63
+	JMP          score_done67
 
-score_short61:
-score_one64:
+score_short64:
+score_one68:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1966,7 +1986,7 @@ score_one64:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one64
+	JNE          score_one68
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -1985,61 +2005,61 @@ score_one64:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done63:
+score_done67:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-score_done50:
+score_done53:
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    score_asked68
+	JE    score_asked72
 	SUBQ  $0x05, (AX)
-	JG    score_asked68
+	JG    score_asked72
 
-score_askRow65:
+score_askRow69:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-score_askRun69:
+score_askRun73:
 	CMPQ 24(BX), $0x00
-	JNE  score_askFound66
+	JNE  score_askFound70
 
 	// The next run.
 	ADDQ $0x20, BX
 	ADDQ $0x20, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  score_askRun69
+	JNE  score_askRun73
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  score_asked68
+	JMP  score_asked72
 
-score_askFound66:
+score_askFound70:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-score_askLine67:
+score_askLine71:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        score_askLine67
+	JNE        score_askLine71
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        score_askRow65
+	JLE        score_askRow69
 
-score_asked68:
+score_asked72:
 	SUBQ $0x05, R12
 	JMP  score_panelRows
 
 score_panel4:
 	CMPQ 72(SP), $0x00
-	JNE  score_scattered70
+	JNE  score_scattered74
 
 	// 4 rows × 16 columns.
 	MOVQ   DX, BX
@@ -2056,12 +2076,12 @@ score_panel4:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short75
+	JL     score_short79
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail73
+	JL     score_tail77
 
-score_loop72:
+score_loop76:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -2129,13 +2149,13 @@ score_loop72:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop72
+	JGE          score_loop76
 
-score_tail73:
+score_tail77:
 	ADDQ $0x04, CX
-	JE   score_end74
+	JE   score_end78
 
-score_one76:
+score_one80:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -2155,9 +2175,9 @@ score_one76:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one76
+	JNE          score_one80
 
-score_end74:
+score_end78:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -2236,10 +2256,10 @@ score_end74:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done77
+	JMP          score_done81
 
-score_short75:
-score_one78:
+score_short79:
+score_one82:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -2259,7 +2279,7 @@ score_one78:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one78
+	JNE          score_one82
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2275,14 +2295,14 @@ score_one78:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done77:
+score_done81:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  score_done71
+	JMP  score_done75
 
-score_scattered70:
+score_scattered74:
 	// 4 rows × 16 columns.
 	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
@@ -2298,13 +2318,13 @@ score_scattered70:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short82
+	JL     score_short86
 	SUBQ   $0x04, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail80
+	JL     score_tail84
 
-score_loop79:
+score_loop83:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -2371,16 +2391,21 @@ score_loop79:
 	VFMADD231PS  Y13, Y14, Y7
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JGE          score_loop79
+	TESTQ        $0x00001000, R11
+	JE           sameWindow87
+	ADDQ         $0x00007000, R11
 
-score_tail80:
+sameWindow87:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	SUBQ $0x04, CX
+	JGE  score_loop83
+
+score_tail84:
 	ADDQ $0x04, CX
-	JE   score_end81
+	JE   score_end85
 
-score_one83:
+score_one88:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2399,9 +2424,9 @@ score_one83:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one83
+	JNE          score_one88
 
-score_end81:
+score_end85:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -2482,10 +2507,10 @@ score_end81:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done84
+	JMP          score_done89
 
-score_short82:
-score_one85:
+score_short86:
+score_one90:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2504,7 +2529,7 @@ score_one85:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one85
+	JNE          score_one90
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2520,54 +2545,54 @@ score_one85:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done84:
+score_done89:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-score_done71:
+score_done75:
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    score_asked89
+	JE    score_asked94
 	SUBQ  $0x04, (AX)
-	JG    score_asked89
+	JG    score_asked94
 
-score_askRow86:
+score_askRow91:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-score_askRun90:
+score_askRun95:
 	CMPQ 24(BX), $0x00
-	JNE  score_askFound87
+	JNE  score_askFound92
 
 	// The next run.
 	ADDQ $0x20, BX
 	ADDQ $0x20, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  score_askRun90
+	JNE  score_askRun95
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  score_asked89
+	JMP  score_asked94
 
-score_askFound87:
+score_askFound92:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-score_askLine88:
+score_askLine93:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        score_askLine88
+	JNE        score_askLine93
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        score_askRow86
+	JLE        score_askRow91
 
-score_asked89:
+score_asked94:
 	SUBQ $0x04, R12
 	JMP  score_panelRows
 
@@ -2583,12 +2608,12 @@ score_panel3:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short94
+	JL     score_short99
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail92
+	JL     score_tail97
 
-score_loop91:
+score_loop96:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -2643,13 +2668,13 @@ score_loop91:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop91
+	JGE          score_loop96
 
-score_tail92:
+score_tail97:
 	ADDQ $0x04, CX
-	JE   score_end93
+	JE   score_end98
 
-score_one95:
+score_one100:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -2665,9 +2690,9 @@ score_one95:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one95
+	JNE          score_one100
 
-score_end93:
+score_end98:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -2731,10 +2756,10 @@ score_end93:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done96
+	JMP          score_done101
 
-score_short94:
-score_one97:
+score_short99:
+score_one102:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -2750,7 +2775,7 @@ score_one97:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one97
+	JNE          score_one102
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -2761,51 +2786,51 @@ score_one97:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done96:
+score_done101:
 	ADDQ  R9, SI
 	ADDQ  R9, SI
 	ADDQ  R9, SI
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    score_asked101
+	JE    score_asked106
 	SUBQ  $0x03, (AX)
-	JG    score_asked101
+	JG    score_asked106
 
-score_askRow98:
+score_askRow103:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-score_askRun102:
+score_askRun107:
 	CMPQ 24(BX), $0x00
-	JNE  score_askFound99
+	JNE  score_askFound104
 
 	// The next run.
 	ADDQ $0x20, BX
 	ADDQ $0x20, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  score_askRun102
+	JNE  score_askRun107
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  score_asked101
+	JMP  score_asked106
 
-score_askFound99:
+score_askFound104:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-score_askLine100:
+score_askLine105:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        score_askLine100
+	JNE        score_askLine105
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        score_askRow98
+	JLE        score_askRow103
 
-score_asked101:
+score_asked106:
 	SUBQ $0x03, R12
 	JMP  score_panelRows
 
@@ -2819,9 +2844,9 @@ score_panel2:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail104
+	JL     score_tail109
 
-score_loop103:
+score_loop108:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -2864,13 +2889,13 @@ score_loop103:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop103
+	JGE          score_loop108
 
-score_tail104:
+score_tail109:
 	ADDQ $0x04, CX
-	JE   score_end105
+	JE   score_end110
 
-score_one107:
+score_one112:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -2883,9 +2908,9 @@ score_one107:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one107
+	JNE          score_one112
 
-score_end105:
+score_end110:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -2896,45 +2921,45 @@ score_end105:
 	ADDQ    R9, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      score_asked111
+	JE      score_asked116
 	SUBQ    $0x02, (AX)
-	JG      score_asked111
+	JG      score_asked116
 
-score_askRow108:
+score_askRow113:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-score_askRun112:
+score_askRun117:
 	CMPQ 24(BX), $0x00
-	JNE  score_askFound109
+	JNE  score_askFound114
 
 	// The next run.
 	ADDQ $0x20, BX
 	ADDQ $0x20, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  score_askRun112
+	JNE  score_askRun117
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  score_asked111
+	JMP  score_asked116
 
-score_askFound109:
+score_askFound114:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-score_askLine110:
+score_askLine115:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        score_askLine110
+	JNE        score_askLine115
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        score_askRow108
+	JLE        score_askRow113
 
-score_asked111:
+score_asked116:
 	SUBQ $0x02, R12
 	JMP  score_panelRows
 
@@ -2946,9 +2971,9 @@ score_panel1:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail114
+	JL     score_tail119
 
-score_loop113:
+score_loop118:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   6144(BX)
@@ -2979,13 +3004,13 @@ score_loop113:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop113
+	JGE          score_loop118
 
-score_tail114:
+score_tail119:
 	ADDQ $0x04, CX
-	JE   score_end115
+	JE   score_end120
 
-score_one117:
+score_one122:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   6144(BX)
@@ -2995,64 +3020,70 @@ score_one117:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one117
+	JNE          score_one122
 
-score_end115:
+score_end120:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      score_asked121
+	JE      score_asked126
 	SUBQ    $0x01, (AX)
-	JG      score_asked121
+	JG      score_asked126
 
-score_askRow118:
+score_askRow123:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-score_askRun122:
+score_askRun127:
 	CMPQ 24(BX), $0x00
-	JNE  score_askFound119
+	JNE  score_askFound124
 
 	// The next run.
 	ADDQ $0x20, BX
 	ADDQ $0x20, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  score_askRun122
+	JNE  score_askRun127
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  score_asked121
+	JMP  score_asked126
 
-score_askFound119:
+score_askFound124:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-score_askLine120:
+score_askLine125:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        score_askLine120
+	JNE        score_askLine125
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        score_askRow118
+	JLE        score_askRow123
 
-score_asked121:
+score_asked126:
 	SUBQ $0x01, R12
 	JMP  score_panelRows
 
 score_panelNext:
-	CMPQ   72(SP), $0x00
-	JE     score_noScatter123
+	CMPQ 72(SP), $0x00
+	JE   score_noScatter128
+
+	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
+	ADDQ   72(SP), AX
+	MOVQ   AX, 72(SP)
+	ANDQ   $0x00007000, AX
+	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 72(SP)
 
-score_noScatter123:
+score_noScatter128:
 	ADDQ $0x40, 32(SP)
 	ADDQ 24(SP), DX
 	DECQ 8(SP)
@@ -3113,12 +3144,12 @@ score_half6:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short127
+	JL     score_short132
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail125
+	JL     score_tail130
 
-score_loop124:
+score_loop129:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3178,13 +3209,13 @@ score_loop124:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop124
+	JGE          score_loop129
 
-score_tail125:
+score_tail130:
 	ADDQ $0x04, CX
-	JE   score_end126
+	JE   score_end131
 
-score_one128:
+score_one133:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3202,9 +3233,9 @@ score_one128:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one128
+	JNE          score_one133
 
-score_end126:
+score_end131:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3279,10 +3310,10 @@ score_end126:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          score_done129
+	JMP          score_done134
 
-score_short127:
-score_one130:
+score_short132:
+score_one135:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3300,7 +3331,7 @@ score_one130:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one130
+	JNE          score_one135
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -3316,7 +3347,7 @@ score_one130:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done129:
+score_done134:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -3339,12 +3370,12 @@ score_half5:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short134
+	JL     score_short139
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail132
+	JL     score_tail137
 
-score_loop131:
+score_loop136:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3396,13 +3427,13 @@ score_loop131:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop131
+	JGE          score_loop136
 
-score_tail132:
+score_tail137:
 	ADDQ $0x04, CX
-	JE   score_end133
+	JE   score_end138
 
-score_one135:
+score_one140:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3418,9 +3449,9 @@ score_one135:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one135
+	JNE          score_one140
 
-score_end133:
+score_end138:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3485,10 +3516,10 @@ score_end133:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          score_done136
+	JMP          score_done141
 
-score_short134:
-score_one137:
+score_short139:
+score_one142:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3504,7 +3535,7 @@ score_one137:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one137
+	JNE          score_one142
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -3518,7 +3549,7 @@ score_one137:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done136:
+score_done141:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -3539,12 +3570,12 @@ score_half4:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short141
+	JL     score_short146
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail139
+	JL     score_tail144
 
-score_loop138:
+score_loop143:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3588,13 +3619,13 @@ score_loop138:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop138
+	JGE          score_loop143
 
-score_tail139:
+score_tail144:
 	ADDQ $0x04, CX
-	JE   score_end140
+	JE   score_end145
 
-score_one142:
+score_one147:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3608,9 +3639,9 @@ score_one142:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one142
+	JNE          score_one147
 
-score_end140:
+score_end145:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3661,10 +3692,10 @@ score_end140:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          score_done143
+	JMP          score_done148
 
-score_short141:
-score_one144:
+score_short146:
+score_one149:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3678,7 +3709,7 @@ score_one144:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one144
+	JNE          score_one149
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -3690,7 +3721,7 @@ score_one144:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done143:
+score_done148:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -3707,12 +3738,12 @@ score_half3:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short148
+	JL     score_short153
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail146
+	JL     score_tail151
 
-score_loop145:
+score_loop150:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3747,13 +3778,13 @@ score_loop145:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop145
+	JGE          score_loop150
 
-score_tail146:
+score_tail151:
 	ADDQ $0x04, CX
-	JE   score_end147
+	JE   score_end152
 
-score_one149:
+score_one154:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3764,9 +3795,9 @@ score_one149:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one149
+	JNE          score_one154
 
-score_end147:
+score_end152:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3807,10 +3838,10 @@ score_end147:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          score_done150
+	JMP          score_done155
 
-score_short148:
-score_one151:
+score_short153:
+score_one156:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3821,7 +3852,7 @@ score_one151:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one151
+	JNE          score_one156
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -3829,7 +3860,7 @@ score_one151:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done150:
+score_done155:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -3844,9 +3875,9 @@ score_half2:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail153
+	JL     score_tail158
 
-score_loop152:
+score_loop157:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3873,13 +3904,13 @@ score_loop152:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop152
+	JGE          score_loop157
 
-score_tail153:
+score_tail158:
 	ADDQ $0x04, CX
-	JE   score_end154
+	JE   score_end159
 
-score_one156:
+score_one161:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3888,9 +3919,9 @@ score_one156:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one156
+	JNE          score_one161
 
-score_end154:
+score_end159:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -3907,9 +3938,9 @@ score_half1:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail158
+	JL     score_tail163
 
-score_loop157:
+score_loop162:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3928,22 +3959,22 @@ score_loop157:
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop157
+	JGE          score_loop162
 
-score_tail158:
+score_tail163:
 	ADDQ $0x04, CX
-	JE   score_end159
+	JE   score_end164
 
-score_one161:
+score_one166:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one161
+	JNE          score_one166
 
-score_end159:
+score_end164:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
@@ -3994,14 +4025,14 @@ TEXT ·accumulateSIMD(SB), NOSPLIT, $80-64
 	MOVQ R11, 64(SP)
 	MOVQ $+0, 72(SP)
 	CMPB ·scattered+0(SB), $0x00
-	JE   accumulate_inOrder162
+	JE   accumulate_inOrder167
 	CMPQ R10, $0x40
-	JE   accumulate_packed163
+	JE   accumulate_packed168
 	SHLQ $0x02, R13
 	CMPQ R10, R13
-	JNE  accumulate_inOrder162
+	JNE  accumulate_inOrder167
 
-accumulate_packed163:
+accumulate_packed168:
 	MOVQ DX, AX
 	ANDQ $0x00007fff, AX
 	MOVQ AX, 72(SP)
@@ -4010,7 +4041,7 @@ accumulate_packed163:
 	LEAQ 32768(AX)(DX*1), AX
 	MOVQ AX, 72(SP)
 
-accumulate_inOrder162:
+accumulate_inOrder167:
 	// Few rows: several panels at once, so that there are enough chains.
 	CMPQ 48(SP), $0x01
 	JNE  accumulate_scatter1Not
@@ -4029,7 +4060,7 @@ accumulate_scatter1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain164
+	JE    accumulate_plain169
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4041,9 +4072,9 @@ accumulate_scatter1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready165
+	JMP          accumulate_ready170
 
-accumulate_plain164:
+accumulate_plain169:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -4053,15 +4084,15 @@ accumulate_plain164:
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
 
-accumulate_ready165:
+accumulate_ready170:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail167
+	JL   accumulate_tail172
 
-accumulate_loop166:
+accumulate_loop171:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	PREFETCHT0   8192(R11)
@@ -4123,15 +4154,20 @@ accumulate_loop166:
 	VFMADD231PS  32(DI)(R13*1), Y12, Y7
 	ADDQ         R10, BX
 	ADDQ         $0x00000080, R11
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop166
+	TESTQ        $0x00001000, R11
+	JE           sameWindow175
+	ADDQ         $0x00007000, R11
 
-accumulate_tail167:
+sameWindow175:
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JGE  accumulate_loop171
+
+accumulate_tail172:
 	ADDQ $0x04, CX
-	JE   accumulate_end168
+	JE   accumulate_end173
 
-accumulate_one170:
+accumulate_one176:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -4145,9 +4181,9 @@ accumulate_one170:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one170
+	JNE          accumulate_one176
 
-accumulate_end168:
+accumulate_end173:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -4186,7 +4222,7 @@ accumulate_scatter2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain171
+	JE    accumulate_plain177
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4199,9 +4235,9 @@ accumulate_scatter2:
 	VMULPS       32(DI)(R8*1), Y14, Y5
 	VMULPS       64(DI)(R8*1), Y14, Y6
 	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready172
+	JMP          accumulate_ready178
 
-accumulate_plain171:
+accumulate_plain177:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -4211,15 +4247,15 @@ accumulate_plain171:
 	VMOVUPS 64(DI)(R8*1), Y6
 	VMOVUPS 96(DI)(R8*1), Y7
 
-accumulate_ready172:
+accumulate_ready178:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail174
+	JL   accumulate_tail180
 
-accumulate_loop173:
+accumulate_loop179:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -4273,15 +4309,20 @@ accumulate_loop173:
 	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop173
+	TESTQ        $0x00001000, R11
+	JE           sameWindow183
+	ADDQ         $0x00007000, R11
 
-accumulate_tail174:
+sameWindow183:
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JGE  accumulate_loop179
+
+accumulate_tail180:
 	ADDQ $0x04, CX
-	JE   accumulate_end175
+	JE   accumulate_end181
 
-accumulate_one177:
+accumulate_one184:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -4295,9 +4336,9 @@ accumulate_one177:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one177
+	JNE          accumulate_one184
 
-accumulate_end175:
+accumulate_end181:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -4338,7 +4379,7 @@ accumulate_scatter3:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain178
+	JE    accumulate_plain185
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4356,9 +4397,9 @@ accumulate_scatter3:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready179
+	JMP          accumulate_ready186
 
-accumulate_plain178:
+accumulate_plain185:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -4372,15 +4413,15 @@ accumulate_plain178:
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
 
-accumulate_ready179:
+accumulate_ready186:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail181
+	JL   accumulate_tail188
 
-accumulate_loop180:
+accumulate_loop187:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -4454,15 +4495,20 @@ accumulate_loop180:
 	VFMADD231PS  32(BX)(R13*1), Y14, Y11
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop180
+	TESTQ        $0x00001000, R11
+	JE           sameWindow191
+	ADDQ         $0x00007000, R11
 
-accumulate_tail181:
+sameWindow191:
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JGE  accumulate_loop187
+
+accumulate_tail188:
 	ADDQ $0x04, CX
-	JE   accumulate_end182
+	JE   accumulate_end189
 
-accumulate_one184:
+accumulate_one192:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -4481,9 +4527,9 @@ accumulate_one184:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one184
+	JNE          accumulate_one192
 
-accumulate_end182:
+accumulate_end189:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -4532,7 +4578,7 @@ accumulate_abreast1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain185
+	JE    accumulate_plain193
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4544,9 +4590,9 @@ accumulate_abreast1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready186
+	JMP          accumulate_ready194
 
-accumulate_plain185:
+accumulate_plain193:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -4556,14 +4602,14 @@ accumulate_plain185:
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
 
-accumulate_ready186:
+accumulate_ready194:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail188
+	JL   accumulate_tail196
 
-accumulate_loop187:
+accumulate_loop195:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -4610,13 +4656,13 @@ accumulate_loop187:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop187
+	JGE          accumulate_loop195
 
-accumulate_tail188:
+accumulate_tail196:
 	ADDQ $0x04, CX
-	JE   accumulate_end189
+	JE   accumulate_end197
 
-accumulate_one191:
+accumulate_one199:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -4630,9 +4676,9 @@ accumulate_one191:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one191
+	JNE          accumulate_one199
 
-accumulate_end189:
+accumulate_end197:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -4669,7 +4715,7 @@ accumulate_rows1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain192
+	JE    accumulate_plain200
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4681,9 +4727,9 @@ accumulate_rows1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready193
+	JMP          accumulate_ready201
 
-accumulate_plain192:
+accumulate_plain200:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -4693,14 +4739,14 @@ accumulate_plain192:
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
 
-accumulate_ready193:
+accumulate_ready201:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail195
+	JL   accumulate_tail203
 
-accumulate_loop194:
+accumulate_loop202:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -4767,13 +4813,13 @@ accumulate_loop194:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop194
+	JGE          accumulate_loop202
 
-accumulate_tail195:
+accumulate_tail203:
 	ADDQ $0x04, CX
-	JE   accumulate_end196
+	JE   accumulate_end204
 
-accumulate_one198:
+accumulate_one206:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -4792,9 +4838,9 @@ accumulate_one198:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one198
+	JNE          accumulate_one206
 
-accumulate_end196:
+accumulate_end204:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -4829,7 +4875,7 @@ accumulate_group2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain199
+	JE    accumulate_plain207
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4842,9 +4888,9 @@ accumulate_group2:
 	VMULPS       32(DI)(R8*1), Y14, Y5
 	VMULPS       64(DI)(R8*1), Y14, Y6
 	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready200
+	JMP          accumulate_ready208
 
-accumulate_plain199:
+accumulate_plain207:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -4854,14 +4900,14 @@ accumulate_plain199:
 	VMOVUPS 64(DI)(R8*1), Y6
 	VMOVUPS 96(DI)(R8*1), Y7
 
-accumulate_ready200:
+accumulate_ready208:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail202
+	JL   accumulate_tail210
 
-accumulate_loop201:
+accumulate_loop209:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -4908,13 +4954,13 @@ accumulate_loop201:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop201
+	JGE          accumulate_loop209
 
-accumulate_tail202:
+accumulate_tail210:
 	ADDQ $0x04, CX
-	JE   accumulate_end203
+	JE   accumulate_end211
 
-accumulate_one205:
+accumulate_one213:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -4928,9 +4974,9 @@ accumulate_one205:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one205
+	JNE          accumulate_one213
 
-accumulate_end203:
+accumulate_end211:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -4967,7 +5013,7 @@ accumulate_group3:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain206
+	JE    accumulate_plain214
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4985,9 +5031,9 @@ accumulate_group3:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready207
+	JMP          accumulate_ready215
 
-accumulate_plain206:
+accumulate_plain214:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -5001,14 +5047,14 @@ accumulate_plain206:
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
 
-accumulate_ready207:
+accumulate_ready215:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail209
+	JL   accumulate_tail217
 
-accumulate_loop208:
+accumulate_loop216:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -5075,13 +5121,13 @@ accumulate_loop208:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop208
+	JGE          accumulate_loop216
 
-accumulate_tail209:
+accumulate_tail217:
 	ADDQ $0x04, CX
-	JE   accumulate_end210
+	JE   accumulate_end218
 
-accumulate_one212:
+accumulate_one220:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -5100,9 +5146,9 @@ accumulate_one212:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one212
+	JNE          accumulate_one220
 
-accumulate_end210:
+accumulate_end218:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -5171,7 +5217,7 @@ accumulate_panel6:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain213
+	JE    accumulate_plain221
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5192,9 +5238,9 @@ accumulate_panel6:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready214
+	JMP          accumulate_ready222
 
-accumulate_plain213:
+accumulate_plain221:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -5208,18 +5254,18 @@ accumulate_plain213:
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
 
-accumulate_ready214:
+accumulate_ready222:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short218
+	JL   accumulate_short226
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail216
+	JL   accumulate_tail224
 
-accumulate_loop215:
+accumulate_loop223:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -5307,13 +5353,13 @@ accumulate_loop215:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop215
+	JGE          accumulate_loop223
 
-accumulate_tail216:
+accumulate_tail224:
 	ADDQ $0x04, CX
-	JE   accumulate_end217
+	JE   accumulate_end225
 
-accumulate_one219:
+accumulate_one227:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -5338,9 +5384,9 @@ accumulate_one219:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one219
+	JNE          accumulate_one227
 
-accumulate_end217:
+accumulate_end225:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -5457,10 +5503,10 @@ accumulate_end217:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done220
+	JMP          accumulate_done228
 
-accumulate_short218:
-accumulate_one221:
+accumulate_short226:
+accumulate_one229:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -5485,7 +5531,7 @@ accumulate_one221:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one221
+	JNE          accumulate_one229
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -5507,7 +5553,7 @@ accumulate_one221:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done220:
+accumulate_done228:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -5515,16 +5561,16 @@ accumulate_done220:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha222
+	JE   accumulate_noAlpha230
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha222:
+accumulate_noAlpha230:
 	SUBQ $0x06, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel5:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered223
+	JNE  accumulate_scattered231
 
 	// 5 rows × 16 columns.
 	MOVQ  DX, BX
@@ -5532,7 +5578,7 @@ accumulate_panel5:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain225
+	JE    accumulate_plain233
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5550,9 +5596,9 @@ accumulate_panel5:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready226
+	JMP          accumulate_ready234
 
-accumulate_plain225:
+accumulate_plain233:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -5564,18 +5610,18 @@ accumulate_plain225:
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
 
-accumulate_ready226:
+accumulate_ready234:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short230
+	JL   accumulate_short238
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail228
+	JL   accumulate_tail236
 
-accumulate_loop227:
+accumulate_loop235:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -5655,13 +5701,13 @@ accumulate_loop227:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop227
+	JGE          accumulate_loop235
 
-accumulate_tail228:
+accumulate_tail236:
 	ADDQ $0x04, CX
-	JE   accumulate_end229
+	JE   accumulate_end237
 
-accumulate_one231:
+accumulate_one239:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -5684,9 +5730,9 @@ accumulate_one231:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one231
+	JNE          accumulate_one239
 
-accumulate_end229:
+accumulate_end237:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -5788,10 +5834,10 @@ accumulate_end229:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done232
+	JMP          accumulate_done240
 
-accumulate_short230:
-accumulate_one233:
+accumulate_short238:
+accumulate_one241:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -5814,7 +5860,7 @@ accumulate_one233:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one233
+	JNE          accumulate_one241
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -5833,22 +5879,22 @@ accumulate_one233:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done232:
+accumulate_done240:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done224
+	JMP  accumulate_done232
 
-accumulate_scattered223:
+accumulate_scattered231:
 	// 5 rows × 16 columns.
 	MOVQ  DX, BX
 	LEAQ  (DI)(R8*2), AX
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain234
+	JE    accumulate_plain242
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5866,9 +5912,9 @@ accumulate_scattered223:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready235
+	JMP          accumulate_ready243
 
-accumulate_plain234:
+accumulate_plain242:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -5880,19 +5926,19 @@ accumulate_plain234:
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
 
-accumulate_ready235:
+accumulate_ready243:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short239
+	JL   accumulate_short247
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail237
+	JL   accumulate_tail245
 
-accumulate_loop236:
+accumulate_loop244:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -5971,16 +6017,21 @@ accumulate_loop236:
 	VFMADD231PS  Y13, Y14, Y9
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop236
+	TESTQ        $0x00001000, R11
+	JE           sameWindow248
+	ADDQ         $0x00007000, R11
 
-accumulate_tail237:
+sameWindow248:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	SUBQ $0x04, CX
+	JGE  accumulate_loop244
+
+accumulate_tail245:
 	ADDQ $0x04, CX
-	JE   accumulate_end238
+	JE   accumulate_end246
 
-accumulate_one240:
+accumulate_one249:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -6002,9 +6053,9 @@ accumulate_one240:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one240
+	JNE          accumulate_one249
 
-accumulate_end238:
+accumulate_end246:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -6108,10 +6159,10 @@ accumulate_end238:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done241
+	JMP          accumulate_done250
 
-accumulate_short239:
-accumulate_one242:
+accumulate_short247:
+accumulate_one251:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -6133,7 +6184,7 @@ accumulate_one242:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one242
+	JNE          accumulate_one251
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -6152,292 +6203,26 @@ accumulate_one242:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done241:
+accumulate_done250:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done224:
+accumulate_done232:
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha243
+	JE   accumulate_noAlpha252
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha243:
+accumulate_noAlpha252:
 	SUBQ $0x05, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel4:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered244
+	JNE  accumulate_scattered253
 
-	// 4 rows × 16 columns.
-	MOVQ  DX, BX
-	LEAQ  (DI)(R8*2), AX
-	ADDQ  R8, AX
-	MOVQ  (SP), CX
-	TESTQ CX, CX
-	JE    accumulate_plain246
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
-	VBROADCASTSS 12(CX), Y14
-	VMULPS       (AX), Y14, Y6
-	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready247
-
-accumulate_plain246:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-	VMOVUPS (AX), Y6
-	VMOVUPS 32(AX), Y7
-
-accumulate_ready247:
-	MOVQ SI, AX
-	LEAQ (SI)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ R11, CX
-	CMPQ CX, $0x04
-	JL   accumulate_short251
-	SUBQ $0x04, CX
-	SUBQ $0x04, CX
-	JL   accumulate_tail249
-
-accumulate_loop248:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop248
-
-accumulate_tail249:
-	ADDQ $0x04, CX
-	JE   accumulate_end250
-
-accumulate_one252:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one252
-
-accumulate_end250:
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y2, (DI)
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      Y4, (DI)
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
-	JMP          accumulate_done253
-
-accumulate_short251:
-accumulate_one254:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one254
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (AX)
-	VMOVUPS      Y7, 32(AX)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-
-accumulate_done253:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	JMP  accumulate_done245
-
-accumulate_scattered244:
 	// 4 rows × 16 columns.
 	MOVQ  DX, BX
 	LEAQ  (DI)(R8*2), AX
@@ -6479,14 +6264,13 @@ accumulate_ready256:
 	CMPQ CX, $0x04
 	JL   accumulate_short260
 	SUBQ $0x04, CX
-	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
 	JL   accumulate_tail258
 
 accumulate_loop257:
-	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -6500,9 +6284,9 @@ accumulate_loop257:
 	VBROADCASTSS (R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	PREFETCHT0   4096(R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -6516,9 +6300,9 @@ accumulate_loop257:
 	VBROADCASTSS 4(R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	PREFETCHT0   8192(R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -6532,9 +6316,9 @@ accumulate_loop257:
 	VBROADCASTSS 8(R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	PREFETCHT0   12288(R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -6548,8 +6332,6 @@ accumulate_loop257:
 	VBROADCASTSS 12(R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	XORQ         $0x00004000, R11
-	ADDQ         $0x20, R11
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
@@ -6562,6 +6344,7 @@ accumulate_tail258:
 accumulate_one261:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -6581,8 +6364,6 @@ accumulate_one261:
 	JNE          accumulate_one261
 
 accumulate_end259:
-	MOVQ 64(SP), R11
-
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -6667,6 +6448,7 @@ accumulate_short260:
 accumulate_one263:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -6704,22 +6486,16 @@ accumulate_done262:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
+	JMP  accumulate_done254
 
-accumulate_done245:
-	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha264
-	ADDQ $0x10, (SP)
-
-accumulate_noAlpha264:
-	SUBQ $0x04, R12
-	JMP  accumulate_panelRows
-
-accumulate_panel3:
-	// 3 rows × 16 columns.
+accumulate_scattered253:
+	// 4 rows × 16 columns.
 	MOVQ  DX, BX
+	LEAQ  (DI)(R8*2), AX
+	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain265
+	JE    accumulate_plain264
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6731,9 +6507,289 @@ accumulate_panel3:
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y4
 	VMULPS       32(DI)(R8*2), Y14, Y5
-	JMP          accumulate_ready266
+	VBROADCASTSS 12(CX), Y14
+	VMULPS       (AX), Y14, Y6
+	VMULPS       32(AX), Y14, Y7
+	JMP          accumulate_ready265
 
-accumulate_plain265:
+accumulate_plain264:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS (DI)(R8*1), Y2
+	VMOVUPS 32(DI)(R8*1), Y3
+	VMOVUPS (DI)(R8*2), Y4
+	VMOVUPS 32(DI)(R8*2), Y5
+	VMOVUPS (AX), Y6
+	VMOVUPS 32(AX), Y7
+
+accumulate_ready265:
+	MOVQ SI, AX
+	LEAQ (SI)(R9*2), R13
+	ADDQ R9, R13
+	MOVQ R11, CX
+	CMPQ CX, $0x04
+	JL   accumulate_short269
+	SUBQ $0x04, CX
+	MOVQ 72(SP), R11
+	SUBQ $0x04, CX
+	JL   accumulate_tail267
+
+accumulate_loop266:
+	PREFETCHT0   (R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	PREFETCHT0   4096(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	PREFETCHT0   8192(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	PREFETCHT0   12288(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	XORQ         $0x00004000, R11
+	ADDQ         $0x20, R11
+	TESTQ        $0x00001000, R11
+	JE           sameWindow270
+	ADDQ         $0x00007000, R11
+
+sameWindow270:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	SUBQ $0x04, CX
+	JGE  accumulate_loop266
+
+accumulate_tail267:
+	ADDQ $0x04, CX
+	JE   accumulate_end268
+
+accumulate_one271:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one271
+
+accumulate_end268:
+	MOVQ 64(SP), R11
+
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	JMP          accumulate_done272
+
+accumulate_short269:
+accumulate_one273:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one273
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, (DI)(R8*1)
+	VMOVUPS      Y3, 32(DI)(R8*1)
+	VMOVUPS      Y4, (DI)(R8*2)
+	VMOVUPS      Y5, 32(DI)(R8*2)
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+accumulate_done272:
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+
+accumulate_done254:
+	CMPQ 56(SP), $0x00
+	JE   accumulate_noAlpha274
+	ADDQ $0x10, (SP)
+
+accumulate_noAlpha274:
+	SUBQ $0x04, R12
+	JMP  accumulate_panelRows
+
+accumulate_panel3:
+	// 3 rows × 16 columns.
+	MOVQ  DX, BX
+	MOVQ  (SP), CX
+	TESTQ CX, CX
+	JE    accumulate_plain275
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (DI)(R8*1), Y14, Y2
+	VMULPS       32(DI)(R8*1), Y14, Y3
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (DI)(R8*2), Y14, Y4
+	VMULPS       32(DI)(R8*2), Y14, Y5
+	JMP          accumulate_ready276
+
+accumulate_plain275:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -6741,16 +6797,16 @@ accumulate_plain265:
 	VMOVUPS (DI)(R8*2), Y4
 	VMOVUPS 32(DI)(R8*2), Y5
 
-accumulate_ready266:
+accumulate_ready276:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short270
+	JL   accumulate_short280
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail268
+	JL   accumulate_tail278
 
-accumulate_loop267:
+accumulate_loop277:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -6805,13 +6861,13 @@ accumulate_loop267:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop267
+	JGE          accumulate_loop277
 
-accumulate_tail268:
+accumulate_tail278:
 	ADDQ $0x04, CX
-	JE   accumulate_end269
+	JE   accumulate_end279
 
-accumulate_one271:
+accumulate_one281:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -6827,9 +6883,9 @@ accumulate_one271:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one271
+	JNE          accumulate_one281
 
-accumulate_end269:
+accumulate_end279:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -6893,10 +6949,10 @@ accumulate_end269:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done272
+	JMP          accumulate_done282
 
-accumulate_short270:
-accumulate_one273:
+accumulate_short280:
+accumulate_one283:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -6912,7 +6968,7 @@ accumulate_one273:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one273
+	JNE          accumulate_one283
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -6923,15 +6979,15 @@ accumulate_one273:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done272:
+accumulate_done282:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha274
+	JE   accumulate_noAlpha284
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha274:
+accumulate_noAlpha284:
 	SUBQ $0x03, R12
 	JMP  accumulate_panelRows
 
@@ -6940,7 +6996,7 @@ accumulate_panel2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain275
+	JE    accumulate_plain285
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6949,21 +7005,21 @@ accumulate_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulate_ready276
+	JMP          accumulate_ready286
 
-accumulate_plain275:
+accumulate_plain285:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 
-accumulate_ready276:
+accumulate_ready286:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail278
+	JL   accumulate_tail288
 
-accumulate_loop277:
+accumulate_loop287:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -7006,13 +7062,13 @@ accumulate_loop277:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop277
+	JGE          accumulate_loop287
 
-accumulate_tail278:
+accumulate_tail288:
 	ADDQ $0x04, CX
-	JE   accumulate_end279
+	JE   accumulate_end289
 
-accumulate_one281:
+accumulate_one291:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -7025,9 +7081,9 @@ accumulate_one281:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one281
+	JNE          accumulate_one291
 
-accumulate_end279:
+accumulate_end289:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -7037,10 +7093,10 @@ accumulate_end279:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha282
+	JE      accumulate_noAlpha292
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha282:
+accumulate_noAlpha292:
 	SUBQ $0x02, R12
 	JMP  accumulate_panelRows
 
@@ -7049,25 +7105,25 @@ accumulate_panel1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain283
+	JE    accumulate_plain293
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulate_ready284
+	JMP          accumulate_ready294
 
-accumulate_plain283:
+accumulate_plain293:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-accumulate_ready284:
+accumulate_ready294:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail286
+	JL   accumulate_tail296
 
-accumulate_loop285:
+accumulate_loop295:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   6144(BX)
@@ -7098,13 +7154,13 @@ accumulate_loop285:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop285
+	JGE          accumulate_loop295
 
-accumulate_tail286:
+accumulate_tail296:
 	ADDQ $0x04, CX
-	JE   accumulate_end287
+	JE   accumulate_end297
 
-accumulate_one289:
+accumulate_one299:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   6144(BX)
@@ -7114,28 +7170,34 @@ accumulate_one289:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one289
+	JNE          accumulate_one299
 
-accumulate_end287:
+accumulate_end297:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha290
+	JE      accumulate_noAlpha300
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha290:
+accumulate_noAlpha300:
 	SUBQ $0x01, R12
 	JMP  accumulate_panelRows
 
 accumulate_panelNext:
-	CMPQ   72(SP), $0x00
-	JE     accumulate_noScatter291
+	CMPQ 72(SP), $0x00
+	JE   accumulate_noScatter301
+
+	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
+	ADDQ   72(SP), AX
+	MOVQ   AX, 72(SP)
+	ANDQ   $0x00007000, AX
+	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 72(SP)
 
-accumulate_noScatter291:
+accumulate_noScatter301:
 	ADDQ $0x40, 32(SP)
 	ADDQ 24(SP), DX
 	DECQ 8(SP)
@@ -7189,7 +7251,7 @@ accumulate_half6:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain292
+	JE    accumulate_plain302
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7204,9 +7266,9 @@ accumulate_half6:
 	VMULPS       (AX)(R8*1), Y14, Y4
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y5
-	JMP          accumulate_ready293
+	JMP          accumulate_ready303
 
-accumulate_plain292:
+accumulate_plain302:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
@@ -7214,18 +7276,18 @@ accumulate_plain292:
 	VMOVUPS (AX)(R8*1), Y4
 	VMOVUPS (AX)(R8*2), Y5
 
-accumulate_ready293:
+accumulate_ready303:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short297
+	JL   accumulate_short307
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail295
+	JL   accumulate_tail305
 
-accumulate_loop294:
+accumulate_loop304:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7285,13 +7347,13 @@ accumulate_loop294:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop294
+	JGE          accumulate_loop304
 
-accumulate_tail295:
+accumulate_tail305:
 	ADDQ $0x04, CX
-	JE   accumulate_end296
+	JE   accumulate_end306
 
-accumulate_one298:
+accumulate_one308:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7309,9 +7371,9 @@ accumulate_one298:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one298
+	JNE          accumulate_one308
 
-accumulate_end296:
+accumulate_end306:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -7386,10 +7448,10 @@ accumulate_end296:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done299
+	JMP          accumulate_done309
 
-accumulate_short297:
-accumulate_one300:
+accumulate_short307:
+accumulate_one310:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7407,7 +7469,7 @@ accumulate_one300:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one300
+	JNE          accumulate_one310
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -7423,7 +7485,7 @@ accumulate_one300:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done299:
+accumulate_done309:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -7431,10 +7493,10 @@ accumulate_done299:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha301
+	JE   accumulate_noAlpha311
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha301:
+accumulate_noAlpha311:
 	SUBQ $0x06, R12
 	JMP  accumulate_halfRows
 
@@ -7445,7 +7507,7 @@ accumulate_half5:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain302
+	JE    accumulate_plain312
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7458,27 +7520,27 @@ accumulate_half5:
 	VMULPS       (AX), Y14, Y3
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y4
-	JMP          accumulate_ready303
+	JMP          accumulate_ready313
 
-accumulate_plain302:
+accumulate_plain312:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
 
-accumulate_ready303:
+accumulate_ready313:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short307
+	JL   accumulate_short317
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail305
+	JL   accumulate_tail315
 
-accumulate_loop304:
+accumulate_loop314:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7530,13 +7592,13 @@ accumulate_loop304:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop304
+	JGE          accumulate_loop314
 
-accumulate_tail305:
+accumulate_tail315:
 	ADDQ $0x04, CX
-	JE   accumulate_end306
+	JE   accumulate_end316
 
-accumulate_one308:
+accumulate_one318:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7552,9 +7614,9 @@ accumulate_one308:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one308
+	JNE          accumulate_one318
 
-accumulate_end306:
+accumulate_end316:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -7619,10 +7681,10 @@ accumulate_end306:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done309
+	JMP          accumulate_done319
 
-accumulate_short307:
-accumulate_one310:
+accumulate_short317:
+accumulate_one320:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7638,7 +7700,7 @@ accumulate_one310:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one310
+	JNE          accumulate_one320
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -7652,17 +7714,17 @@ accumulate_one310:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done309:
+accumulate_done319:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha311
+	JE   accumulate_noAlpha321
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha311:
+accumulate_noAlpha321:
 	SUBQ $0x05, R12
 	JMP  accumulate_halfRows
 
@@ -7673,7 +7735,7 @@ accumulate_half4:
 	ADDQ  R8, AX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain312
+	JE    accumulate_plain322
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7684,26 +7746,26 @@ accumulate_half4:
 	VMULPS       (DI)(R8*2), Y14, Y2
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y3
-	JMP          accumulate_ready313
+	JMP          accumulate_ready323
 
-accumulate_plain312:
+accumulate_plain322:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 
-accumulate_ready313:
+accumulate_ready323:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short317
+	JL   accumulate_short327
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail315
+	JL   accumulate_tail325
 
-accumulate_loop314:
+accumulate_loop324:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7747,13 +7809,13 @@ accumulate_loop314:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop314
+	JGE          accumulate_loop324
 
-accumulate_tail315:
+accumulate_tail325:
 	ADDQ $0x04, CX
-	JE   accumulate_end316
+	JE   accumulate_end326
 
-accumulate_one318:
+accumulate_one328:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7767,9 +7829,9 @@ accumulate_one318:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one318
+	JNE          accumulate_one328
 
-accumulate_end316:
+accumulate_end326:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -7820,10 +7882,10 @@ accumulate_end316:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done319
+	JMP          accumulate_done329
 
-accumulate_short317:
-accumulate_one320:
+accumulate_short327:
+accumulate_one330:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7837,7 +7899,7 @@ accumulate_one320:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one320
+	JNE          accumulate_one330
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -7849,16 +7911,16 @@ accumulate_one320:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done319:
+accumulate_done329:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha321
+	JE   accumulate_noAlpha331
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha321:
+accumulate_noAlpha331:
 	SUBQ $0x04, R12
 	JMP  accumulate_halfRows
 
@@ -7867,7 +7929,7 @@ accumulate_half3:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain322
+	JE    accumulate_plain332
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7876,23 +7938,23 @@ accumulate_half3:
 	VMULPS       (DI)(R8*1), Y14, Y1
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y2
-	JMP          accumulate_ready323
+	JMP          accumulate_ready333
 
-accumulate_plain322:
+accumulate_plain332:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 
-accumulate_ready323:
+accumulate_ready333:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short327
+	JL   accumulate_short337
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail325
+	JL   accumulate_tail335
 
-accumulate_loop324:
+accumulate_loop334:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7927,13 +7989,13 @@ accumulate_loop324:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop324
+	JGE          accumulate_loop334
 
-accumulate_tail325:
+accumulate_tail335:
 	ADDQ $0x04, CX
-	JE   accumulate_end326
+	JE   accumulate_end336
 
-accumulate_one328:
+accumulate_one338:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7944,9 +8006,9 @@ accumulate_one328:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one328
+	JNE          accumulate_one338
 
-accumulate_end326:
+accumulate_end336:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -7987,10 +8049,10 @@ accumulate_end326:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done329
+	JMP          accumulate_done339
 
-accumulate_short327:
-accumulate_one330:
+accumulate_short337:
+accumulate_one340:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8001,7 +8063,7 @@ accumulate_one330:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one330
+	JNE          accumulate_one340
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -8009,15 +8071,15 @@ accumulate_one330:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done329:
+accumulate_done339:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha331
+	JE   accumulate_noAlpha341
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha331:
+accumulate_noAlpha341:
 	SUBQ $0x03, R12
 	JMP  accumulate_halfRows
 
@@ -8026,26 +8088,26 @@ accumulate_half2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain332
+	JE    accumulate_plain342
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulate_ready333
+	JMP          accumulate_ready343
 
-accumulate_plain332:
+accumulate_plain342:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 
-accumulate_ready333:
+accumulate_ready343:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail335
+	JL   accumulate_tail345
 
-accumulate_loop334:
+accumulate_loop344:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8072,13 +8134,13 @@ accumulate_loop334:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop334
+	JGE          accumulate_loop344
 
-accumulate_tail335:
+accumulate_tail345:
 	ADDQ $0x04, CX
-	JE   accumulate_end336
+	JE   accumulate_end346
 
-accumulate_one338:
+accumulate_one348:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8087,9 +8149,9 @@ accumulate_one338:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one338
+	JNE          accumulate_one348
 
-accumulate_end336:
+accumulate_end346:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -8097,10 +8159,10 @@ accumulate_end336:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha339
+	JE      accumulate_noAlpha349
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha339:
+accumulate_noAlpha349:
 	SUBQ $0x02, R12
 	JMP  accumulate_halfRows
 
@@ -8109,23 +8171,23 @@ accumulate_half1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulate_plain340
+	JE    accumulate_plain350
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulate_ready341
+	JMP          accumulate_ready351
 
-accumulate_plain340:
+accumulate_plain350:
 	VMOVUPS (DI), Y0
 
-accumulate_ready341:
+accumulate_ready351:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail343
+	JL   accumulate_tail353
 
-accumulate_loop342:
+accumulate_loop352:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8144,30 +8206,30 @@ accumulate_loop342:
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop342
+	JGE          accumulate_loop352
 
-accumulate_tail343:
+accumulate_tail353:
 	ADDQ $0x04, CX
-	JE   accumulate_end344
+	JE   accumulate_end354
 
-accumulate_one346:
+accumulate_one356:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one346
+	JNE          accumulate_one356
 
-accumulate_end344:
+accumulate_end354:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha347
+	JE      accumulate_noAlpha357
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha347:
+accumulate_noAlpha357:
 	SUBQ $0x01, R12
 	JMP  accumulate_halfRows
 
@@ -8235,7 +8297,7 @@ accumulateMasked_panel2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain348
+	JE    accumulateMasked_plain358
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8244,21 +8306,21 @@ accumulateMasked_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulateMasked_ready349
+	JMP          accumulateMasked_ready359
 
-accumulateMasked_plain348:
+accumulateMasked_plain358:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 
-accumulateMasked_ready349:
+accumulateMasked_ready359:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail351
+	JL   accumulateMasked_tail361
 
-accumulateMasked_loop350:
+accumulateMasked_loop360:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -8275,13 +8337,13 @@ accumulateMasked_loop350:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop350
+	JGE          accumulateMasked_loop360
 
-accumulateMasked_tail351:
+accumulateMasked_tail361:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end352
+	JE   accumulateMasked_end362
 
-accumulateMasked_one354:
+accumulateMasked_one364:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -8298,9 +8360,9 @@ accumulateMasked_one354:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one354
+	JNE          accumulateMasked_one364
 
-accumulateMasked_end352:
+accumulateMasked_end362:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -8310,10 +8372,10 @@ accumulateMasked_end352:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha355
+	JE      accumulateMasked_noAlpha365
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha355:
+accumulateMasked_noAlpha365:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_panelRows
 
@@ -8322,25 +8384,25 @@ accumulateMasked_panel1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain356
+	JE    accumulateMasked_plain366
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulateMasked_ready357
+	JMP          accumulateMasked_ready367
 
-accumulateMasked_plain356:
+accumulateMasked_plain366:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-accumulateMasked_ready357:
+accumulateMasked_ready367:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail359
+	JL   accumulateMasked_tail369
 
-accumulateMasked_loop358:
+accumulateMasked_loop368:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -8352,13 +8414,13 @@ accumulateMasked_loop358:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop358
+	JGE          accumulateMasked_loop368
 
-accumulateMasked_tail359:
+accumulateMasked_tail369:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end360
+	JE   accumulateMasked_end370
 
-accumulateMasked_one362:
+accumulateMasked_one372:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -8370,18 +8432,18 @@ accumulateMasked_one362:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one362
+	JNE          accumulateMasked_one372
 
-accumulateMasked_end360:
+accumulateMasked_end370:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha363
+	JE      accumulateMasked_noAlpha373
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha363:
+accumulateMasked_noAlpha373:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_panelRows
 
@@ -8419,26 +8481,26 @@ accumulateMasked_half2:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain364
+	JE    accumulateMasked_plain374
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulateMasked_ready365
+	JMP          accumulateMasked_ready375
 
-accumulateMasked_plain364:
+accumulateMasked_plain374:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 
-accumulateMasked_ready365:
+accumulateMasked_ready375:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail367
+	JL   accumulateMasked_tail377
 
-accumulateMasked_loop366:
+accumulateMasked_loop376:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -8450,13 +8512,13 @@ accumulateMasked_loop366:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop366
+	JGE          accumulateMasked_loop376
 
-accumulateMasked_tail367:
+accumulateMasked_tail377:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end368
+	JE   accumulateMasked_end378
 
-accumulateMasked_one370:
+accumulateMasked_one380:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -8468,9 +8530,9 @@ accumulateMasked_one370:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one370
+	JNE          accumulateMasked_one380
 
-accumulateMasked_end368:
+accumulateMasked_end378:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -8478,10 +8540,10 @@ accumulateMasked_end368:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha371
+	JE      accumulateMasked_noAlpha381
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha371:
+accumulateMasked_noAlpha381:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_halfRows
 
@@ -8490,23 +8552,23 @@ accumulateMasked_half1:
 	MOVQ  DX, BX
 	MOVQ  (SP), CX
 	TESTQ CX, CX
-	JE    accumulateMasked_plain372
+	JE    accumulateMasked_plain382
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulateMasked_ready373
+	JMP          accumulateMasked_ready383
 
-accumulateMasked_plain372:
+accumulateMasked_plain382:
 	VMOVUPS (DI), Y0
 
-accumulateMasked_ready373:
+accumulateMasked_ready383:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail375
+	JL   accumulateMasked_tail385
 
-accumulateMasked_loop374:
+accumulateMasked_loop384:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -8515,13 +8577,13 @@ accumulateMasked_loop374:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop374
+	JGE          accumulateMasked_loop384
 
-accumulateMasked_tail375:
+accumulateMasked_tail385:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end376
+	JE   accumulateMasked_end386
 
-accumulateMasked_one378:
+accumulateMasked_one388:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -8530,17 +8592,17 @@ accumulateMasked_one378:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one378
+	JNE          accumulateMasked_one388
 
-accumulateMasked_end376:
+accumulateMasked_end386:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha379
+	JE      accumulateMasked_noAlpha389
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha379:
+accumulateMasked_noAlpha389:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_halfRows
 
@@ -8638,8 +8700,13 @@ keys16queries4Four:
 	PREFETCHT0 12288(R13)
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
-	MOVQ       R13, 40(SP)
-	JMP        keys16queries4SameRow
+	TESTQ      $0x00001000, R13
+	JE         sameWindow390
+	ADDQ       $0x00007000, R13
+
+sameWindow390:
+	MOVQ R13, 40(SP)
+	JMP  keys16queries4SameRow
 
 keys16queries4InOrder:
 	PREFETCHT0 (R13)
@@ -8885,8 +8952,13 @@ keys16queries2Four:
 	PREFETCHT0 12288(R12)
 	XORQ       $0x00004000, R12
 	ADDQ       $0x20, R12
-	MOVQ       R12, 40(SP)
-	JMP        keys16queries2SameRow
+	TESTQ      $0x00001000, R12
+	JE         sameWindow391
+	ADDQ       $0x00007000, R12
+
+sameWindow391:
+	MOVQ R12, 40(SP)
+	JMP  keys16queries2SameRow
 
 keys16queries2InOrder:
 	PREFETCHT0 (R12)
@@ -9082,8 +9154,13 @@ keys16queries1Four:
 	PREFETCHT0 12288(R11)
 	XORQ       $0x00004000, R11
 	ADDQ       $0x20, R11
-	MOVQ       R11, 40(SP)
-	JMP        keys16queries1SameRow
+	TESTQ      $0x00001000, R11
+	JE         sameWindow392
+	ADDQ       $0x00007000, R11
+
+sameWindow392:
+	MOVQ R11, 40(SP)
+	JMP  keys16queries1SameRow
 
 keys16queries1InOrder:
 	PREFETCHT0 (R11)
@@ -10693,7 +10770,7 @@ maxRows:
 	VBLENDVPS    Y3, Y4, Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow389
+	JE           maxOfRow402
 	VPBROADCASTB 2(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -10709,7 +10786,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow389
+	JE           maxOfRow402
 	VPBROADCASTB 4(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -10725,7 +10802,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow389
+	JE           maxOfRow402
 	VPBROADCASTB 6(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -10741,7 +10818,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow389:
+maxOfRow402:
 	VMAXPS       Y3, Y2, Y2
 	VPBROADCASTB 32(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -10758,7 +10835,7 @@ maxOfRow389:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow390
+	JE           maxOfRow403
 	VPBROADCASTB 34(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -10774,7 +10851,7 @@ maxOfRow389:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow390
+	JE           maxOfRow403
 	VPBROADCASTB 36(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -10790,7 +10867,7 @@ maxOfRow389:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow390
+	JE           maxOfRow403
 	VPBROADCASTB 38(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -10806,7 +10883,7 @@ maxOfRow389:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow390:
+maxOfRow403:
 	VMAXPS       Y4, Y3, Y3
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
@@ -10826,7 +10903,7 @@ maxOfRow390:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow391
+	JE           maxOfRow404
 	VPBROADCASTB 10(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -10842,7 +10919,7 @@ maxOfRow390:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow391
+	JE           maxOfRow404
 	VPBROADCASTB 12(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -10858,7 +10935,7 @@ maxOfRow390:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow391
+	JE           maxOfRow404
 	VPBROADCASTB 14(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -10874,7 +10951,7 @@ maxOfRow390:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow391:
+maxOfRow404:
 	VMAXPS       Y4, Y3, Y3
 	VPBROADCASTB 40(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
@@ -10891,7 +10968,7 @@ maxOfRow391:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow392
+	JE           maxOfRow405
 	VPBROADCASTB 42(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -10907,7 +10984,7 @@ maxOfRow391:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow392
+	JE           maxOfRow405
 	VPBROADCASTB 44(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -10923,7 +11000,7 @@ maxOfRow391:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow392
+	JE           maxOfRow405
 	VPBROADCASTB 46(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -10939,7 +11016,7 @@ maxOfRow391:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow392:
+maxOfRow405:
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
@@ -10959,7 +11036,7 @@ maxOfRow392:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow393
+	JE           maxOfRow406
 	VPBROADCASTB 18(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -10975,7 +11052,7 @@ maxOfRow392:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow393
+	JE           maxOfRow406
 	VPBROADCASTB 20(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -10991,7 +11068,7 @@ maxOfRow392:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow393
+	JE           maxOfRow406
 	VPBROADCASTB 22(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -11007,7 +11084,7 @@ maxOfRow392:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow393:
+maxOfRow406:
 	VMAXPS       Y5, Y4, Y4
 	VPBROADCASTB 48(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -11024,7 +11101,7 @@ maxOfRow393:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow394
+	JE           maxOfRow407
 	VPBROADCASTB 50(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -11040,7 +11117,7 @@ maxOfRow393:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow394
+	JE           maxOfRow407
 	VPBROADCASTB 52(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -11056,7 +11133,7 @@ maxOfRow393:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow394
+	JE           maxOfRow407
 	VPBROADCASTB 54(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -11072,7 +11149,7 @@ maxOfRow393:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow394:
+maxOfRow407:
 	VMAXPS       Y6, Y5, Y5
 	VPERM2F128   $0x21, Y5, Y4, Y6
 	VBLENDPS     $0xf0, Y5, Y4, Y4
@@ -11092,7 +11169,7 @@ maxOfRow394:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow395
+	JE           maxOfRow408
 	VPBROADCASTB 26(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -11108,7 +11185,7 @@ maxOfRow394:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow395
+	JE           maxOfRow408
 	VPBROADCASTB 28(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -11124,7 +11201,7 @@ maxOfRow394:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow395
+	JE           maxOfRow408
 	VPBROADCASTB 30(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -11140,7 +11217,7 @@ maxOfRow394:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow395:
+maxOfRow408:
 	VMAXPS       Y6, Y5, Y5
 	VPBROADCASTB 56(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
@@ -11157,7 +11234,7 @@ maxOfRow395:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y0, Y7, Y7
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow396
+	JE           maxOfRow409
 	VPBROADCASTB 58(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -11173,7 +11250,7 @@ maxOfRow395:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow396
+	JE           maxOfRow409
 	VPBROADCASTB 60(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -11189,7 +11266,7 @@ maxOfRow395:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow396
+	JE           maxOfRow409
 	VPBROADCASTB 62(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -11205,7 +11282,7 @@ maxOfRow395:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 
-maxOfRow396:
+maxOfRow409:
 	VMAXPS     Y7, Y6, Y6
 	VPERM2F128 $0x21, Y6, Y5, Y7
 	VBLENDPS   $0xf0, Y6, Y5, Y5
@@ -11246,7 +11323,7 @@ maxRow:
 	VBLENDVPS    Y3, Y4, Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow397
+	JE           maxOfRow410
 	VPBROADCASTB 2(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -11262,7 +11339,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow397
+	JE           maxOfRow410
 	VPBROADCASTB 4(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -11278,7 +11355,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow397
+	JE           maxOfRow410
 	VPBROADCASTB 6(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -11294,7 +11371,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow397:
+maxOfRow410:
 	VMAXPS       Y3, Y2, Y2
 	VEXTRACTF128 $0x01, Y2, X3
 	VMAXPS       X3, X2, X2

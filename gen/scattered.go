@@ -46,14 +46,19 @@ func scatter(at reg.Register, from, n int) {
 // nextScatter moves on by n requests, which must begin and end a round or half of one.
 func nextScatter(at reg.Register, n int) {
 	const half = scatterPages / 2
-	if n%scatterPages == 0 {
+	switch {
+	case n%scatterPages == 0:
 		ADDQ(imm(n/scatterPages*lineBytes), at)
-		return
-	}
-	if n != half {
+	case n == half:
+		// Half a line more each time is a line more after two times.
+		XORQ(imm(half*pageBytes), at)
+		ADDQ(imm(lineBytes/2), at)
+	default:
 		panic("scatter: requests for no half of a round")
 	}
-	// Half a line more each time is a line more after two times.
-	XORQ(imm(half*pageBytes), at)
-	ADDQ(imm(lineBytes/2), at)
+	same := unique("sameWindow")
+	TESTQ(U32(pageBytes), at)
+	JE(LabelRef(same))
+	ADDQ(imm(scatterWindow-pageBytes), at) // behind the first page's last line
+	Label(same)
 }

@@ -190,7 +190,12 @@ func (t *tileProgram) nextPanelOfRequests() {
 	skip := t.unique("noScatter")
 	CMPQ(t.request, Imm(0))
 	JE(LabelRef(skip))
+	Comment("What goes beyond the first page of a window is so many windows.")
 	IMUL3Q(U32(lineBytes/scatterPages), steps, a0)
+	ADDQ(t.request, a0)
+	MOVQ(a0, t.request)
+	ANDQ(imm(scatterWindow-pageBytes), a0)
+	IMUL3Q(U32(scatterPages-1), a0, a0)
 	ADDQ(a0, t.request)
 	Label(skip)
 }
