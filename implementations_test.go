@@ -43,9 +43,6 @@ func budget(n int) int {
 	if testing.Short() {
 		n /= 10
 	}
-	if sanitizing {
-		n /= 4 // each call takes many times as long
-	}
 	if active == generic {
 		n /= 4
 	}

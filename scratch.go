@@ -33,14 +33,16 @@ const (
 // the L2 cache.
 var scratchBytes = cacheShare(cpuid.CPU.Cache.L2)
 
-// cacheShare is nearly all of an L2 cache, up to a size from which on more rows do not
-// pay, while caches may be shared by several threads. size ≤ 0 is unknown: 512 KiB then,
-// the least of the CPUs that the assembly is for.
+// mostScratch: beyond it, more rows do not pay, and a larger cache may be shared by several threads.
+const mostScratch = 1280 << 10
+
+// cacheShare is nearly all of an L2 cache, up to mostScratch. size ≤ 0 is unknown: 512 KiB
+// then, the least of the CPUs that the assembly is for.
 func cacheShare(size int) int {
 	if size <= 0 {
 		size = 512 << 10
 	}
-	return min(max(size, 256<<10)/32*31, 1280<<10)
+	return min(max(size, 256<<10)/32*31, mostScratch)
 }
 
 // state is the online softmax of some rows: running maximum, sum and output.

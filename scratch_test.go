@@ -19,7 +19,7 @@ func TestScratchFitsTheCache(t *testing.T) {
 				for _, s := range [][]float32{w.q, w.total.m, w.total.l, w.total.o, w.part.m, w.part.l, w.part.o, w.alpha, w.beta, w.s, w.k, w.v} {
 					got += 4 * cap(s)
 				}
-				if got > cache || got < min(cache, 1280<<10)*3/4 && l > 1<<10 {
+				if got > scratchBytes || got < min(cache, mostScratch)*3/4 && l > 1<<10 {
 					t.Errorf("cache %d, dimension %d, length %d: scratch of %d bytes", cache, d, l, got)
 				}
 			}

@@ -548,8 +548,8 @@ func (t *tileProgram) frame() {
 	}
 }
 
-// scatterIf sets t.request, where the processor wants them scattered
-// and a condition does not jump to no. It needs all of b to be read.
+// scatterIf sets t.request if the processor is one that wants requests scattered and dense,
+// if any, does not jump to no: between what is read of b there must be nothing else.
 func (t *tileProgram) scatterIf(dense func(no string)) {
 	no := t.unique("inOrder")
 	MOVQ(steps, t.steps)
