@@ -6459,6 +6459,8 @@ maxRow:
 	VMOV V30.B16, V25.B16
 	VMOV V30.B16, V26.B16
 	VMOV V30.B16, V27.B16
+	MOVD $4, R8
+maxQuarter:
 	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x6eb8e404 // fcmgt v4.4s, v0.4s, v24.4s
 	VBIT V4.B16, V0.B16, V24.B16
@@ -6468,33 +6470,8 @@ maxRow:
 	VBIT V6.B16, V2.B16, V26.B16
 	WORD $0x6ebbe467 // fcmgt v7.4s, v3.4s, v27.4s
 	VBIT V7.B16, V3.B16, V27.B16
-	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
-	WORD $0x6eb8e404 // fcmgt v4.4s, v0.4s, v24.4s
-	VBIT V4.B16, V0.B16, V24.B16
-	WORD $0x6eb9e425 // fcmgt v5.4s, v1.4s, v25.4s
-	VBIT V5.B16, V1.B16, V25.B16
-	WORD $0x6ebae446 // fcmgt v6.4s, v2.4s, v26.4s
-	VBIT V6.B16, V2.B16, V26.B16
-	WORD $0x6ebbe467 // fcmgt v7.4s, v3.4s, v27.4s
-	VBIT V7.B16, V3.B16, V27.B16
-	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
-	WORD $0x6eb8e404 // fcmgt v4.4s, v0.4s, v24.4s
-	VBIT V4.B16, V0.B16, V24.B16
-	WORD $0x6eb9e425 // fcmgt v5.4s, v1.4s, v25.4s
-	VBIT V5.B16, V1.B16, V25.B16
-	WORD $0x6ebae446 // fcmgt v6.4s, v2.4s, v26.4s
-	VBIT V6.B16, V2.B16, V26.B16
-	WORD $0x6ebbe467 // fcmgt v7.4s, v3.4s, v27.4s
-	VBIT V7.B16, V3.B16, V27.B16
-	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
-	WORD $0x6eb8e404 // fcmgt v4.4s, v0.4s, v24.4s
-	VBIT V4.B16, V0.B16, V24.B16
-	WORD $0x6eb9e425 // fcmgt v5.4s, v1.4s, v25.4s
-	VBIT V5.B16, V1.B16, V25.B16
-	WORD $0x6ebae446 // fcmgt v6.4s, v2.4s, v26.4s
-	VBIT V6.B16, V2.B16, V26.B16
-	WORD $0x6ebbe467 // fcmgt v7.4s, v3.4s, v27.4s
-	VBIT V7.B16, V3.B16, V27.B16
+	SUB $1, R8, R8
+	CBNZ R8, maxQuarter
 	WORD $0x4e39c718 // fmaxnm v24.4s, v24.4s, v25.4s
 	WORD $0x4e3bc75a // fmaxnm v26.4s, v26.4s, v27.4s
 	WORD $0x4e3ac718 // fmaxnm v24.4s, v24.4s, v26.4s
@@ -6762,6 +6739,23 @@ TEXT ·softmaxMaskedSIMD(SB), NOSPLIT, $0-49
 	FMOVQ 0(R26), F20
 	FMOVQ 16(R26), F21
 	FMOVQ 32(R26), F22
+	MOVD s+0(FP), R0
+	MOVD m+8(FP), R1
+	MOVD l+16(FP), R2
+	MOVD alpha+24(FP), R3
+	MOVD rows+40(FP), R5
+	MOVD live+32(FP), R4
+	MOVD $0, R7
+orLive:
+	MOVD.P 8(R4), R10
+	ORR R10, R7, R7
+	SUB $1, R5, R5
+	CBNZ R5, orLive
+	MOVD $0, R10
+needed:
+	ADD $1, R10, R10
+	LSR $16, R7, R7
+	CBNZ R7, needed
 
 	// alpha_r = max of the live scores of row r, NaN not counting
 	MOVD s+0(FP), R0
@@ -6777,6 +6771,8 @@ maxRow:
 	VMOV V30.B16, V26.B16
 	VMOV V30.B16, V27.B16
 	MOVD.P 8(R4), R7
+	MOVD R10, R8
+maxQuarter:
 	VDUP R7, V28.S4
 	LSR $16, R7, R7
 	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
@@ -6800,75 +6796,16 @@ maxRow:
 	VCMTST V28.S4, V29.S4, V29.S4
 	VAND V29.B16, V7.B16, V7.B16
 	VBIT V7.B16, V3.B16, V27.B16
-	VDUP R7, V28.S4
-	LSR $16, R7, R7
-	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
-	WORD $0x6eb8e404 // fcmgt v4.4s, v0.4s, v24.4s
-	FMOVQ 192(R26), F29
-	VCMTST V28.S4, V29.S4, V29.S4
-	VAND V29.B16, V4.B16, V4.B16
-	VBIT V4.B16, V0.B16, V24.B16
-	WORD $0x6eb9e425 // fcmgt v5.4s, v1.4s, v25.4s
-	FMOVQ 208(R26), F29
-	VCMTST V28.S4, V29.S4, V29.S4
-	VAND V29.B16, V5.B16, V5.B16
-	VBIT V5.B16, V1.B16, V25.B16
-	WORD $0x6ebae446 // fcmgt v6.4s, v2.4s, v26.4s
-	FMOVQ 224(R26), F29
-	VCMTST V28.S4, V29.S4, V29.S4
-	VAND V29.B16, V6.B16, V6.B16
-	VBIT V6.B16, V2.B16, V26.B16
-	WORD $0x6ebbe467 // fcmgt v7.4s, v3.4s, v27.4s
-	FMOVQ 240(R26), F29
-	VCMTST V28.S4, V29.S4, V29.S4
-	VAND V29.B16, V7.B16, V7.B16
-	VBIT V7.B16, V3.B16, V27.B16
-	VDUP R7, V28.S4
-	LSR $16, R7, R7
-	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
-	WORD $0x6eb8e404 // fcmgt v4.4s, v0.4s, v24.4s
-	FMOVQ 192(R26), F29
-	VCMTST V28.S4, V29.S4, V29.S4
-	VAND V29.B16, V4.B16, V4.B16
-	VBIT V4.B16, V0.B16, V24.B16
-	WORD $0x6eb9e425 // fcmgt v5.4s, v1.4s, v25.4s
-	FMOVQ 208(R26), F29
-	VCMTST V28.S4, V29.S4, V29.S4
-	VAND V29.B16, V5.B16, V5.B16
-	VBIT V5.B16, V1.B16, V25.B16
-	WORD $0x6ebae446 // fcmgt v6.4s, v2.4s, v26.4s
-	FMOVQ 224(R26), F29
-	VCMTST V28.S4, V29.S4, V29.S4
-	VAND V29.B16, V6.B16, V6.B16
-	VBIT V6.B16, V2.B16, V26.B16
-	WORD $0x6ebbe467 // fcmgt v7.4s, v3.4s, v27.4s
-	FMOVQ 240(R26), F29
-	VCMTST V28.S4, V29.S4, V29.S4
-	VAND V29.B16, V7.B16, V7.B16
-	VBIT V7.B16, V3.B16, V27.B16
-	VDUP R7, V28.S4
-	LSR $16, R7, R7
-	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
-	WORD $0x6eb8e404 // fcmgt v4.4s, v0.4s, v24.4s
-	FMOVQ 192(R26), F29
-	VCMTST V28.S4, V29.S4, V29.S4
-	VAND V29.B16, V4.B16, V4.B16
-	VBIT V4.B16, V0.B16, V24.B16
-	WORD $0x6eb9e425 // fcmgt v5.4s, v1.4s, v25.4s
-	FMOVQ 208(R26), F29
-	VCMTST V28.S4, V29.S4, V29.S4
-	VAND V29.B16, V5.B16, V5.B16
-	VBIT V5.B16, V1.B16, V25.B16
-	WORD $0x6ebae446 // fcmgt v6.4s, v2.4s, v26.4s
-	FMOVQ 224(R26), F29
-	VCMTST V28.S4, V29.S4, V29.S4
-	VAND V29.B16, V6.B16, V6.B16
-	VBIT V6.B16, V2.B16, V26.B16
-	WORD $0x6ebbe467 // fcmgt v7.4s, v3.4s, v27.4s
-	FMOVQ 240(R26), F29
-	VCMTST V28.S4, V29.S4, V29.S4
-	VAND V29.B16, V7.B16, V7.B16
-	VBIT V7.B16, V3.B16, V27.B16
+	SUB $1, R8, R8
+	CBNZ R8, maxQuarter
+	MOVD $4, R8
+	SUB R10, R8, R8
+	CBZ R8, maxQuarterEnd
+maxQuarterRest:
+	ADD $64, R0, R0
+	SUB $1, R8, R8
+	CBNZ R8, maxQuarterRest
+maxQuarterEnd:
 	WORD $0x4e39c718 // fmaxnm v24.4s, v24.4s, v25.4s
 	WORD $0x4e3bc75a // fmaxnm v26.4s, v26.4s, v27.4s
 	WORD $0x4e3ac718 // fmaxnm v24.4s, v24.4s, v26.4s
@@ -7010,7 +6947,7 @@ expRow:
 	VEOR V25.B16, V25.B16, V25.B16
 	VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16
-	MOVD $4, R8
+	MOVD R10, R8
 quarter:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4eb7d400 // fsub v0.4s, v0.4s, v23.4s
@@ -7132,6 +7069,18 @@ quarter:
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	SUB $1, R8, R8
 	CBNZ R8, quarter
+	MOVD $4, R8
+	SUB R10, R8, R8
+	CBZ R8, quarterEnd
+quarterRest:
+	VMOV V30.B16, V12.B16
+	VMOV V30.B16, V13.B16
+	VMOV V30.B16, V14.B16
+	VMOV V30.B16, V15.B16
+	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
+	SUB $1, R8, R8
+	CBNZ R8, quarterRest
+quarterEnd:
 	WORD $0x4e3ad718 // fadd v24.4s, v24.4s, v26.4s
 	WORD $0x4e3bd739 // fadd v25.4s, v25.4s, v27.4s
 	WORD $0x4e39d718 // fadd v24.4s, v24.4s, v25.4s

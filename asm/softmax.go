@@ -21,7 +21,7 @@ const (
 	smDead    = R6
 	smBits    = R7 // live bits of the row, the next 16 lowest
 	smQuarter = R8
-	smWork    = R9
+	smNeeded  = R10 // quarters that some row needs: behind them no key is live
 )
 
 // quarters of a row are four vectors, 16 keys.
@@ -54,6 +54,9 @@ func (p *program) softmaxMasked() {
 func (k softmaxKernel) emit() {
 	k.loadTable()
 	k.expConstants(smExp)
+	if k.masked {
+		k.findQuarters()
+	}
 	k.maxima()
 	k.factors()
 	k.weights()
@@ -71,6 +74,48 @@ func (k softmaxKernel) load() {
 	if k.masked {
 		k.arg("live", smLive)
 	}
+}
+
+// findQuarters counts those that some row needs: behind the last key of a sequence
+// and above a causal diagonal nothing has to be computed.
+func (k softmaxKernel) findQuarters() {
+	k.load()
+	k.MovImm(smBits, 0)
+	k.Label("orLive")
+	k.LdrPost(smNeeded, smLive)
+	k.Orr(smBits, smBits, smNeeded)
+	k.SubImm(smRows, smRows, 1)
+	k.Cbnz(smRows, "orLive")
+	k.MovImm(smNeeded, 0)
+	k.Label("needed")
+	k.AddImm(smNeeded, smNeeded, 1)
+	k.LsrImm(smBits, smBits, panel)
+	k.Cbnz(smBits, "needed")
+}
+
+// eachQuarter runs body over the quarters of a row that are needed, and rest
+// over the others.
+func (k softmaxKernel) eachQuarter(name string, body, rest func()) {
+	if k.masked {
+		k.Mov(smQuarter, smNeeded)
+	} else {
+		k.MovImm(smQuarter, quarters)
+	}
+	k.Label(name)
+	body()
+	k.SubImm(smQuarter, smQuarter, 1)
+	k.Cbnz(smQuarter, name)
+	if !k.masked {
+		return
+	}
+	k.MovImm(smQuarter, quarters)
+	k.Sub(smQuarter, smQuarter, smNeeded)
+	k.Cbz(smQuarter, name+"End")
+	k.Label(name + "Rest")
+	rest()
+	k.SubImm(smQuarter, smQuarter, 1)
+	k.Cbnz(smQuarter, name+"Rest")
+	k.Label(name + "End")
 }
 
 // nextLive takes the live bits of 16 keys.
@@ -99,7 +144,7 @@ func (k softmaxKernel) maxima() {
 	if k.masked {
 		k.LdrPost(smBits, smLive)
 	}
-	for range quarters {
+	k.eachQuarter("maxQuarter", func() {
 		if k.masked {
 			k.nextLive()
 		}
@@ -112,7 +157,7 @@ func (k softmaxKernel) maxima() {
 			}
 			k.Bit(smFold[v], x, larger[v])
 		}
-	}
+	}, func() { k.AddImm(smScores, smScores, 4*panel) })
 	k.Fmaxnm(smFold[0], smFold[0], smFold[1])
 	k.Fmaxnm(smFold[2], smFold[2], smFold[3])
 	k.Fmaxnm(smFold[0], smFold[0], smFold[2])
@@ -191,8 +236,23 @@ func (k softmaxKernel) weights() {
 	for _, sum := range smFold {
 		k.Zero(sum)
 	}
-	k.MovImm(smQuarter, quarters)
-	k.Label("quarter")
+	k.eachQuarter("quarter", k.quarter, func() {
+		for _, weight := range smExp.p {
+			k.MovV(weight, smFill)
+		}
+		k.St1Post(smExp.p, smScores)
+	})
+	k.fold(smFold)
+	k.LdrSPost(smX[0], smAlpha)
+	k.LdrS(smX[1], smSum, 0)
+	k.Fmla(smFold[0], smX[0], smX[1])
+	k.StrSPost(smFold[0], smSum)
+	k.SubImm(smRows, smRows, 1)
+	k.Cbnz(smRows, "expRow")
+}
+
+// quarter does so for 16 keys of a row.
+func (k softmaxKernel) quarter() {
 	k.Ld1(smX, smScores)
 	for _, x := range smX {
 		k.Fsub(x, x, smBase)
@@ -209,15 +269,6 @@ func (k softmaxKernel) weights() {
 		k.Fadd(smFold[v], smFold[v], weight)
 	}
 	k.St1Post(smExp.p, smScores)
-	k.SubImm(smQuarter, smQuarter, 1)
-	k.Cbnz(smQuarter, "quarter")
-	k.fold(smFold)
-	k.LdrSPost(smX[0], smAlpha)
-	k.LdrS(smX[1], smSum, 0)
-	k.Fmla(smFold[0], smX[0], smX[1])
-	k.StrSPost(smFold[0], smSum)
-	k.SubImm(smRows, smRows, 1)
-	k.Cbnz(smRows, "expRow")
 }
 
 // fold sums the lanes of v in halves, lane t with lane t+half, into lane 0 of v[0].
