@@ -3,6 +3,8 @@ package attn
 import (
 	"math"
 	"unsafe"
+
+	"github.com/klauspost/cpuid/v2"
 )
 
 // Score asks for memory that will be needed soon, while it has something to
@@ -30,8 +32,8 @@ type run struct {
 }
 
 const (
-	pairRuns  = 16 // the bias or mask of a tile: one for each head of a group
-	tokenRuns = 3  // keys and values of the next block, queries of the next chunk
+	pairRuns  = 16             // the bias or mask of a tile: one for each head of a group
+	tokenRuns = 2 + 2*pairRuns // keys and values of the next block, outputs, queries of the next chunk
 )
 
 // A full tile has four panels, so this is two requests for each row of queries,
@@ -41,9 +43,13 @@ const (
 	pairEvery  = 3
 )
 
-// firstQueries is how many queries of the next chunk are asked for; from there on
-// the processor has seen that they are read in order.
-const firstQueries = 256
+// askedBytes is how much of a chunk's outputs is asked for, and of the next one's queries:
+// more would push out of the L2 cache what the chunk works with.
+var askedBytes = cacheSize(cpuid.CPU.Cache.L2) / 8
+
+// outputBlocks is during how many blocks outputs are asked for: under a causal
+// mask, few rows see the last ones.
+const outputBlocks = 4
 
 const cacheLine = 64
 
@@ -63,9 +69,11 @@ func (a *ahead) stop() { a.left = math.MaxInt }
 // start begins with run first.
 func (a *ahead) start(first, every int) {
 	a.left, a.every = every, every
-	a.cursor, a.end = int(unsafe.Offsetof(a.runs)), int(unsafe.Sizeof(*a))
-	a.cursor += first * int(unsafe.Sizeof(run{}))
+	a.cursor = a.place(first)
 }
+
+// place is where run i is, in bytes from here.
+func (a *ahead) place(i int) int { return int(unsafe.Offsetof(a.runs)) + i*int(unsafe.Sizeof(run{})) }
 
 // expect notes which chunk comes behind the one at hand; next is its number in the call, or
 // not less than the number of chunks.
@@ -75,31 +83,67 @@ func (w *scratch) expect(p *plan, next int) {
 	}
 }
 
-// askForTokens fills the queue for the block at key first: the next block of
-// the chunk, or in its last one the first block and queries of the next chunk.
+// askForTokens fills the queue for the block at key first.
 func (w *scratch) askForTokens(p *plan, c *chunk, first int) {
-	w.ahead.stop()
-	runs := w.ahead.runs[pairRuns:]
-	clear(runs)
-	if p.cache != nil || c.rows <= rawRows {
-		return
+	a := &w.ahead
+	a.stop()
+	runs := a.runs[:pairRuns]
+	if c.rows > rawRows {
+		runs = w.appendTokens(runs, p, c, first)
 	}
-	_, end := p.chunkKeys(c)
-	if first += Block; first >= end {
-		if w.next.rows == 0 {
-			return
-		}
-		c = &w.next
-		first, end = p.chunkKeys(c)
-		first = first / Block * Block
-		if p.group == 1 {
-			runs[2] = runOf(p.q.Data, p.q.offset(c.b, c.kv, c.row), p.q.SL, min(c.rows, firstQueries), p.d)
-		}
+	a.end = a.place(len(runs))
+	if len(runs) > pairRuns {
+		a.start(pairRuns, tokenEvery)
 	}
+}
+
+// appendTokens appends the next block's keys and values and some of the chunk's outputs. In the
+// last block of the chunk, these are the keys and values that the next chunk begins
+// with, and its queries.
+func (w *scratch) appendTokens(runs []run, p *plan, c *chunk, first int) []run {
+	lo, end := p.chunkKeys(c)
+	if next := first + Block; next < end {
+		runs = p.appendBlock(runs, c, next, end)
+		parts := min((end-lo/Block*Block-1)/Block, outputBlocks) // not in the last block
+		later := (end - next + Block - 1) / Block
+		return p.appendRows(runs, &p.dst, c, parts-later, parts)
+	}
+	if first <= lo { // the only block
+		runs = p.appendRows(runs, &p.dst, c, 0, 1)
+	}
+	if w.next.rows == 0 {
+		return runs
+	}
+	lo, end = p.chunkKeys(&w.next)
+	runs = p.appendBlock(runs, &w.next, lo/Block*Block, end)
+	return p.appendRows(runs, &p.q, &w.next, 0, 1)
+}
+
+// appendBlock appends the keys from first on, at most a block of them, and their values.
+func (p *plan) appendBlock(runs []run, c *chunk, first, end int) []run {
 	n := min(Block, end-first)
-	runs[0] = runOf(p.k.Data, p.k.offset(c.b, c.kv, first), p.k.SL, n, p.d)
-	runs[1] = runOf(p.v.Data, p.v.offset(c.b, c.kv, first), p.v.SL, n, p.dv)
-	w.ahead.start(pairRuns, tokenEvery)
+	if p.cache != nil || n <= 0 {
+		return runs
+	}
+	return append(runs,
+		runOf(p.k.Data, p.k.offset(c.b, c.kv, first), p.k.SL, n, p.d),
+		runOf(p.v.Data, p.v.offset(c.b, c.kv, first), p.v.SL, n, p.dv))
+}
+
+// appendRows appends one of several parts of the chunk's queries or outputs: rows that
+// follow each other, for each head of the group.
+func (p *plan) appendRows(runs []run, x *Tensor, c *chunk, part, parts int) []run {
+	if part < 0 || x.D == 0 { // a State has no outputs yet
+		return runs
+	}
+	heads := min(p.group, c.rows, pairRuns)
+	n := min(c.rows/p.group, askedBytes/4/x.D/heads)
+	from, to := n*part/parts, n*(part+1)/parts
+	for r := range heads {
+		h, i := p.locate(c.kv, c.row+r)
+		runs = append(runs, runOf(x.Data, x.offset(c.b, h, i+from), x.SL, to-from, x.D))
+	}
+	return runs
 }
 
 // askForPairs puts the bias, or the mask if there is no bias, of a tile in front

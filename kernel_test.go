@@ -267,6 +267,7 @@ func (c *trial) anywhere() *ahead {
 	for i := range next.runs {
 		next.runs[i] = run{uintptr(c.Uint64()), int(c.Uint64()), 1 + c.IntN(9), c.IntN(4)}
 	}
+	next.end = next.place(len(next.runs))
 	next.start(c.IntN(len(next.runs)), c.IntN(30))
 	return next
 }

@@ -36,13 +36,16 @@ var scratchBytes = cacheShare(cpuid.CPU.Cache.L2)
 // mostScratch: beyond it, more rows do not pay, and a larger cache may be shared by several threads.
 const mostScratch = 1280 << 10
 
-// cacheShare is nearly all of an L2 cache, up to mostScratch. size ≤ 0 is unknown: 512 KiB
-// then, the least of the CPUs that the assembly is for.
-func cacheShare(size int) int {
+// cacheShare is nearly all of an L2 cache, up to mostScratch.
+func cacheShare(size int) int { return min(cacheSize(size)/32*31, mostScratch) }
+
+// cacheSize is the size of an L2 cache: if it is unknown, 512 KiB, which is the
+// least of the CPUs that the assembly is for.
+func cacheSize(size int) int {
 	if size <= 0 {
-		size = 512 << 10
+		return 512 << 10
 	}
-	return min(max(size, 256<<10)/32*31, mostScratch)
+	return max(size, 256<<10)
 }
 
 // state is the online softmax of some rows: running maximum, sum and output.
