@@ -26,11 +26,10 @@ func (w *scratch) block(p *plan, c *chunk, st *state, first, lo, hi int) {
 	w.askForTokens(p, c, first)
 	for r := 0; r < c.rows; {
 		t := b.tile(p, c, r)
-		if st.fresh {
-			clear(st.o[t.row*p.oStride() : (t.row+t.rows)*p.oStride()])
-		}
 		if t.lo < t.hi {
 			w.tile(p, c, st, &b, &t)
+		} else if st.fresh {
+			clear(st.o[t.row*p.oStride() : (t.row+t.rows)*p.oStride()])
 		}
 		r += t.rows
 	}
@@ -127,7 +126,7 @@ func (w *scratch) tile(p *plan, c *chunk, st *state, b *block, t *tile) {
 	m, l := st.m[t.row:], st.l[t.row:]
 	o, stride := st.o[t.row*p.oStride():], p.oStride()
 	values := b.values
-	values.keys = t.hi - t.lo
+	values.keys, values.fresh = t.hi-t.lo, st.fresh
 	v := b.v[t.lo*values.stride:]
 	if full {
 		if absorb(w.s, m, l, w.alpha, o, v, t.rows, stride, &values) {
@@ -144,11 +143,7 @@ func (w *scratch) tile(p *plan, c *chunk, st *state, b *block, t *tile) {
 		accumulateMasked(o, w.s[t.lo:], v, w.alpha, t.rows, stride, Block, &values)
 		return
 	}
-	alpha := w.alpha
-	if st.fresh {
-		alpha = nil // there is nothing to shrink
-	}
-	accumulate(o, w.s[t.lo:], v, alpha, t.rows, stride, Block, &values)
+	accumulate(o, w.s[t.lo:], v, w.alpha, t.rows, stride, Block, &values)
 }
 
 // pairwise reports whether single pairs of query and key may be masked.

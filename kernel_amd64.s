@@ -4009,6 +4009,11 @@ TEXT ·accumulateSIMD(SB), NOSPLIT, $80-64
 	MOVQ pStride+48(FP), R9
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
+	CMPB 32(BX), $0x00
+	JE   accumulate_used167
+	MOVQ $+1, 56(SP)
+
+accumulate_used167:
 	MOVQ (BX), R11
 	MOVQ 8(BX), AX
 	MOVQ AX, CX
@@ -4025,14 +4030,14 @@ TEXT ·accumulateSIMD(SB), NOSPLIT, $80-64
 	MOVQ R11, 64(SP)
 	MOVQ $+0, 72(SP)
 	CMPB ·scattered+0(SB), $0x00
-	JE   accumulate_inOrder167
+	JE   accumulate_inOrder168
 	CMPQ R10, $0x40
-	JE   accumulate_packed168
+	JE   accumulate_packed169
 	SHLQ $0x02, R13
 	CMPQ R10, R13
-	JNE  accumulate_inOrder167
+	JNE  accumulate_inOrder168
 
-accumulate_packed168:
+accumulate_packed169:
 	MOVQ DX, AX
 	ANDQ $0x00007fff, AX
 	MOVQ AX, 72(SP)
@@ -4041,7 +4046,7 @@ accumulate_packed168:
 	LEAQ 32768(AX)(DX*1), AX
 	MOVQ AX, 72(SP)
 
-accumulate_inOrder167:
+accumulate_inOrder168:
 	// Few rows: several panels at once, so that there are enough chains.
 	CMPQ 48(SP), $0x01
 	JNE  accumulate_scatter1Not
@@ -4057,10 +4062,11 @@ accumulate_scatter1:
 	MOVQ AX, (SP)
 
 	// 1 rows × 64 columns.
-	MOVQ  DX, BX
-	MOVQ  (SP), CX
-	TESTQ CX, CX
-	JE    accumulate_plain169
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh171
+	JB   accumulate_plain170
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4072,9 +4078,9 @@ accumulate_scatter1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready170
+	JMP          accumulate_ready172
 
-accumulate_plain169:
+accumulate_plain170:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -4083,16 +4089,27 @@ accumulate_plain169:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
+	JMP     accumulate_ready172
 
-accumulate_ready170:
+accumulate_fresh171:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+accumulate_ready172:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail172
+	JL   accumulate_tail174
 
-accumulate_loop171:
+accumulate_loop173:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	PREFETCHT0   8192(R11)
@@ -4155,19 +4172,19 @@ accumulate_loop171:
 	ADDQ         R10, BX
 	ADDQ         $0x00000080, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow175
+	JE           sameWindow177
 	ADDQ         $0x00007000, R11
 
-sameWindow175:
+sameWindow177:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop171
+	JGE  accumulate_loop173
 
-accumulate_tail172:
+accumulate_tail174:
 	ADDQ $0x04, CX
-	JE   accumulate_end173
+	JE   accumulate_end175
 
-accumulate_one176:
+accumulate_one178:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -4181,9 +4198,9 @@ accumulate_one176:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one176
+	JNE          accumulate_one178
 
-accumulate_end173:
+accumulate_end175:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -4219,10 +4236,11 @@ accumulate_scatter2:
 	MOVQ AX, (SP)
 
 	// 2 rows × 32 columns.
-	MOVQ  DX, BX
-	MOVQ  (SP), CX
-	TESTQ CX, CX
-	JE    accumulate_plain177
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh180
+	JB   accumulate_plain179
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4235,9 +4253,9 @@ accumulate_scatter2:
 	VMULPS       32(DI)(R8*1), Y14, Y5
 	VMULPS       64(DI)(R8*1), Y14, Y6
 	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready178
+	JMP          accumulate_ready181
 
-accumulate_plain177:
+accumulate_plain179:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -4246,16 +4264,27 @@ accumulate_plain177:
 	VMOVUPS 32(DI)(R8*1), Y5
 	VMOVUPS 64(DI)(R8*1), Y6
 	VMOVUPS 96(DI)(R8*1), Y7
+	JMP     accumulate_ready181
 
-accumulate_ready178:
+accumulate_fresh180:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+accumulate_ready181:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail180
+	JL   accumulate_tail183
 
-accumulate_loop179:
+accumulate_loop182:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -4310,19 +4339,19 @@ accumulate_loop179:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow183
+	JE           sameWindow186
 	ADDQ         $0x00007000, R11
 
-sameWindow183:
+sameWindow186:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop179
+	JGE  accumulate_loop182
 
-accumulate_tail180:
+accumulate_tail183:
 	ADDQ $0x04, CX
-	JE   accumulate_end181
+	JE   accumulate_end184
 
-accumulate_one184:
+accumulate_one187:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -4336,9 +4365,9 @@ accumulate_one184:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one184
+	JNE          accumulate_one187
 
-accumulate_end181:
+accumulate_end184:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -4376,10 +4405,11 @@ accumulate_scatter3:
 	MOVQ AX, (SP)
 
 	// 3 rows × 32 columns.
-	MOVQ  DX, BX
-	MOVQ  (SP), CX
-	TESTQ CX, CX
-	JE    accumulate_plain185
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh189
+	JB   accumulate_plain188
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4397,9 +4427,9 @@ accumulate_scatter3:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready186
+	JMP          accumulate_ready190
 
-accumulate_plain185:
+accumulate_plain188:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -4412,16 +4442,31 @@ accumulate_plain185:
 	VMOVUPS 32(DI)(R8*2), Y9
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
+	JMP     accumulate_ready190
 
-accumulate_ready186:
+accumulate_fresh189:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+
+accumulate_ready190:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail188
+	JL   accumulate_tail192
 
-accumulate_loop187:
+accumulate_loop191:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -4496,19 +4541,19 @@ accumulate_loop187:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow191
+	JE           sameWindow195
 	ADDQ         $0x00007000, R11
 
-sameWindow191:
+sameWindow195:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop187
+	JGE  accumulate_loop191
 
-accumulate_tail188:
+accumulate_tail192:
 	ADDQ $0x04, CX
-	JE   accumulate_end189
+	JE   accumulate_end193
 
-accumulate_one192:
+accumulate_one196:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -4527,9 +4572,9 @@ accumulate_one192:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one192
+	JNE          accumulate_one196
 
-accumulate_end189:
+accumulate_end193:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -4575,10 +4620,11 @@ accumulate_abreast1:
 	MOVQ AX, (SP)
 
 	// 1 rows × 64 columns.
-	MOVQ  DX, BX
-	MOVQ  (SP), CX
-	TESTQ CX, CX
-	JE    accumulate_plain193
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh198
+	JB   accumulate_plain197
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4590,9 +4636,9 @@ accumulate_abreast1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready194
+	JMP          accumulate_ready199
 
-accumulate_plain193:
+accumulate_plain197:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -4601,15 +4647,26 @@ accumulate_plain193:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
+	JMP     accumulate_ready199
 
-accumulate_ready194:
+accumulate_fresh198:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+accumulate_ready199:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail196
+	JL   accumulate_tail201
 
-accumulate_loop195:
+accumulate_loop200:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -4656,13 +4713,13 @@ accumulate_loop195:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop195
+	JGE          accumulate_loop200
 
-accumulate_tail196:
+accumulate_tail201:
 	ADDQ $0x04, CX
-	JE   accumulate_end197
+	JE   accumulate_end202
 
-accumulate_one199:
+accumulate_one204:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -4676,9 +4733,9 @@ accumulate_one199:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one199
+	JNE          accumulate_one204
 
-accumulate_end197:
+accumulate_end202:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -4712,10 +4769,11 @@ accumulate_rows1:
 	MOVQ AX, (SP)
 
 	// 1 rows × 64 columns.
-	MOVQ  DX, BX
-	MOVQ  (SP), CX
-	TESTQ CX, CX
-	JE    accumulate_plain200
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh206
+	JB   accumulate_plain205
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4727,9 +4785,9 @@ accumulate_rows1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready201
+	JMP          accumulate_ready207
 
-accumulate_plain200:
+accumulate_plain205:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -4738,15 +4796,26 @@ accumulate_plain200:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
+	JMP     accumulate_ready207
 
-accumulate_ready201:
+accumulate_fresh206:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+accumulate_ready207:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail203
+	JL   accumulate_tail209
 
-accumulate_loop202:
+accumulate_loop208:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -4813,13 +4882,13 @@ accumulate_loop202:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop202
+	JGE          accumulate_loop208
 
-accumulate_tail203:
+accumulate_tail209:
 	ADDQ $0x04, CX
-	JE   accumulate_end204
+	JE   accumulate_end210
 
-accumulate_one206:
+accumulate_one212:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -4838,9 +4907,9 @@ accumulate_one206:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one206
+	JNE          accumulate_one212
 
-accumulate_end204:
+accumulate_end210:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -4872,10 +4941,11 @@ accumulate_group2:
 	MOVQ AX, (SP)
 
 	// 2 rows × 32 columns.
-	MOVQ  DX, BX
-	MOVQ  (SP), CX
-	TESTQ CX, CX
-	JE    accumulate_plain207
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh214
+	JB   accumulate_plain213
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4888,9 +4958,9 @@ accumulate_group2:
 	VMULPS       32(DI)(R8*1), Y14, Y5
 	VMULPS       64(DI)(R8*1), Y14, Y6
 	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready208
+	JMP          accumulate_ready215
 
-accumulate_plain207:
+accumulate_plain213:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -4899,15 +4969,26 @@ accumulate_plain207:
 	VMOVUPS 32(DI)(R8*1), Y5
 	VMOVUPS 64(DI)(R8*1), Y6
 	VMOVUPS 96(DI)(R8*1), Y7
+	JMP     accumulate_ready215
 
-accumulate_ready208:
+accumulate_fresh214:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+accumulate_ready215:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail210
+	JL   accumulate_tail217
 
-accumulate_loop209:
+accumulate_loop216:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -4954,13 +5035,13 @@ accumulate_loop209:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop209
+	JGE          accumulate_loop216
 
-accumulate_tail210:
+accumulate_tail217:
 	ADDQ $0x04, CX
-	JE   accumulate_end211
+	JE   accumulate_end218
 
-accumulate_one213:
+accumulate_one220:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -4974,9 +5055,9 @@ accumulate_one213:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one213
+	JNE          accumulate_one220
 
-accumulate_end211:
+accumulate_end218:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -5010,10 +5091,11 @@ accumulate_group3:
 	MOVQ AX, (SP)
 
 	// 3 rows × 32 columns.
-	MOVQ  DX, BX
-	MOVQ  (SP), CX
-	TESTQ CX, CX
-	JE    accumulate_plain214
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh222
+	JB   accumulate_plain221
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5031,9 +5113,9 @@ accumulate_group3:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready215
+	JMP          accumulate_ready223
 
-accumulate_plain214:
+accumulate_plain221:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -5046,15 +5128,30 @@ accumulate_plain214:
 	VMOVUPS 32(DI)(R8*2), Y9
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
+	JMP     accumulate_ready223
 
-accumulate_ready215:
+accumulate_fresh222:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+
+accumulate_ready223:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail217
+	JL   accumulate_tail225
 
-accumulate_loop216:
+accumulate_loop224:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -5121,13 +5218,13 @@ accumulate_loop216:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop216
+	JGE          accumulate_loop224
 
-accumulate_tail217:
+accumulate_tail225:
 	ADDQ $0x04, CX
-	JE   accumulate_end218
+	JE   accumulate_end226
 
-accumulate_one220:
+accumulate_one228:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -5146,9 +5243,9 @@ accumulate_one220:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one220
+	JNE          accumulate_one228
 
-accumulate_end218:
+accumulate_end226:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -5212,12 +5309,13 @@ accumulate_panelRows:
 
 accumulate_panel6:
 	// 6 rows × 16 columns.
-	MOVQ  DX, BX
-	LEAQ  (DI)(R8*2), AX
-	ADDQ  R8, AX
-	MOVQ  (SP), CX
-	TESTQ CX, CX
-	JE    accumulate_plain221
+	MOVQ DX, BX
+	LEAQ (DI)(R8*2), AX
+	ADDQ R8, AX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh230
+	JB   accumulate_plain229
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5238,9 +5336,9 @@ accumulate_panel6:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready222
+	JMP          accumulate_ready231
 
-accumulate_plain221:
+accumulate_plain229:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -5253,19 +5351,34 @@ accumulate_plain221:
 	VMOVUPS 32(AX)(R8*1), Y9
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
+	JMP     accumulate_ready231
 
-accumulate_ready222:
+accumulate_fresh230:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+
+accumulate_ready231:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short226
+	JL   accumulate_short235
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail224
+	JL   accumulate_tail233
 
-accumulate_loop223:
+accumulate_loop232:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -5353,13 +5466,13 @@ accumulate_loop223:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop223
+	JGE          accumulate_loop232
 
-accumulate_tail224:
+accumulate_tail233:
 	ADDQ $0x04, CX
-	JE   accumulate_end225
+	JE   accumulate_end234
 
-accumulate_one227:
+accumulate_one236:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -5384,9 +5497,9 @@ accumulate_one227:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one227
+	JNE          accumulate_one236
 
-accumulate_end225:
+accumulate_end234:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -5503,10 +5616,10 @@ accumulate_end225:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done228
+	JMP          accumulate_done237
 
-accumulate_short226:
-accumulate_one229:
+accumulate_short235:
+accumulate_one238:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -5531,7 +5644,7 @@ accumulate_one229:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one229
+	JNE          accumulate_one238
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -5553,32 +5666,33 @@ accumulate_one229:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done228:
+accumulate_done237:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha230
+	CMPQ 56(SP), $0x01
+	JBE  accumulate_noAlpha239
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha230:
+accumulate_noAlpha239:
 	SUBQ $0x06, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel5:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered231
+	JNE  accumulate_scattered240
 
 	// 5 rows × 16 columns.
-	MOVQ  DX, BX
-	LEAQ  (DI)(R8*2), AX
-	ADDQ  R8, AX
-	MOVQ  (SP), CX
-	TESTQ CX, CX
-	JE    accumulate_plain233
+	MOVQ DX, BX
+	LEAQ (DI)(R8*2), AX
+	ADDQ R8, AX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh243
+	JB   accumulate_plain242
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5596,9 +5710,9 @@ accumulate_panel5:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready234
+	JMP          accumulate_ready244
 
-accumulate_plain233:
+accumulate_plain242:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -5609,19 +5723,32 @@ accumulate_plain233:
 	VMOVUPS 32(AX), Y7
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
+	JMP     accumulate_ready244
 
-accumulate_ready234:
+accumulate_fresh243:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+
+accumulate_ready244:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short238
+	JL   accumulate_short248
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail236
+	JL   accumulate_tail246
 
-accumulate_loop235:
+accumulate_loop245:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -5701,339 +5828,16 @@ accumulate_loop235:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop235
+	JGE          accumulate_loop245
 
-accumulate_tail236:
+accumulate_tail246:
 	ADDQ $0x04, CX
-	JE   accumulate_end237
-
-accumulate_one239:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one239
-
-accumulate_end237:
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y2, (DI)
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      Y4, (DI)
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         R8, DI
-	JMP          accumulate_done240
-
-accumulate_short238:
-accumulate_one241:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one241
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (AX)
-	VMOVUPS      Y7, 32(AX)
-	VMOVUPS      Y8, (AX)(R8*1)
-	VMOVUPS      Y9, 32(AX)(R8*1)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-
-accumulate_done240:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	JMP  accumulate_done232
-
-accumulate_scattered231:
-	// 5 rows × 16 columns.
-	MOVQ  DX, BX
-	LEAQ  (DI)(R8*2), AX
-	ADDQ  R8, AX
-	MOVQ  (SP), CX
-	TESTQ CX, CX
-	JE    accumulate_plain242
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
-	VBROADCASTSS 12(CX), Y14
-	VMULPS       (AX), Y14, Y6
-	VMULPS       32(AX), Y14, Y7
-	VBROADCASTSS 16(CX), Y14
-	VMULPS       (AX)(R8*1), Y14, Y8
-	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready243
-
-accumulate_plain242:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-	VMOVUPS (AX), Y6
-	VMOVUPS 32(AX), Y7
-	VMOVUPS (AX)(R8*1), Y8
-	VMOVUPS 32(AX)(R8*1), Y9
-
-accumulate_ready243:
-	MOVQ SI, AX
-	LEAQ (SI)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ R11, CX
-	CMPQ CX, $0x04
-	JL   accumulate_short247
-	SUBQ $0x04, CX
-	MOVQ 72(SP), R11
-	SUBQ $0x04, CX
-	JL   accumulate_tail245
-
-accumulate_loop244:
-	PREFETCHT0   (R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	PREFETCHT0   4096(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	PREFETCHT0   8192(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	PREFETCHT0   12288(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	XORQ         $0x00004000, R11
-	ADDQ         $0x20, R11
-	TESTQ        $0x00001000, R11
-	JE           sameWindow248
-	ADDQ         $0x00007000, R11
-
-sameWindow248:
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	SUBQ $0x04, CX
-	JGE  accumulate_loop244
-
-accumulate_tail245:
-	ADDQ $0x04, CX
-	JE   accumulate_end246
+	JE   accumulate_end247
 
 accumulate_one249:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -6055,9 +5859,7 @@ accumulate_one249:
 	DECQ         CX
 	JNE          accumulate_one249
 
-accumulate_end246:
-	MOVQ 64(SP), R11
-
+accumulate_end247:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -6161,10 +5963,11 @@ accumulate_end246:
 	ADDQ         R8, DI
 	JMP          accumulate_done250
 
-accumulate_short247:
+accumulate_short248:
 accumulate_one251:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -6209,27 +6012,17 @@ accumulate_done250:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
+	JMP  accumulate_done241
 
-accumulate_done232:
-	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha252
-	ADDQ $0x14, (SP)
-
-accumulate_noAlpha252:
-	SUBQ $0x05, R12
-	JMP  accumulate_panelRows
-
-accumulate_panel4:
-	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered253
-
-	// 4 rows × 16 columns.
-	MOVQ  DX, BX
-	LEAQ  (DI)(R8*2), AX
-	ADDQ  R8, AX
-	MOVQ  (SP), CX
-	TESTQ CX, CX
-	JE    accumulate_plain255
+accumulate_scattered240:
+	// 5 rows × 16 columns.
+	MOVQ DX, BX
+	LEAQ (DI)(R8*2), AX
+	ADDQ R8, AX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh253
+	JB   accumulate_plain252
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6244,9 +6037,12 @@ accumulate_panel4:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready256
+	VBROADCASTSS 16(CX), Y14
+	VMULPS       (AX)(R8*1), Y14, Y8
+	VMULPS       32(AX)(R8*1), Y14, Y9
+	JMP          accumulate_ready254
 
-accumulate_plain255:
+accumulate_plain252:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -6255,286 +6051,35 @@ accumulate_plain255:
 	VMOVUPS 32(DI)(R8*2), Y5
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
+	VMOVUPS (AX)(R8*1), Y8
+	VMOVUPS 32(AX)(R8*1), Y9
+	JMP     accumulate_ready254
 
-accumulate_ready256:
+accumulate_fresh253:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+
+accumulate_ready254:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short260
-	SUBQ $0x04, CX
-	SUBQ $0x04, CX
-	JL   accumulate_tail258
-
-accumulate_loop257:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop257
-
-accumulate_tail258:
-	ADDQ $0x04, CX
-	JE   accumulate_end259
-
-accumulate_one261:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one261
-
-accumulate_end259:
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y2, (DI)
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      Y4, (DI)
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
-	JMP          accumulate_done262
-
-accumulate_short260:
-accumulate_one263:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one263
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (AX)
-	VMOVUPS      Y7, 32(AX)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-
-accumulate_done262:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	JMP  accumulate_done254
-
-accumulate_scattered253:
-	// 4 rows × 16 columns.
-	MOVQ  DX, BX
-	LEAQ  (DI)(R8*2), AX
-	ADDQ  R8, AX
-	MOVQ  (SP), CX
-	TESTQ CX, CX
-	JE    accumulate_plain264
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
-	VBROADCASTSS 12(CX), Y14
-	VMULPS       (AX), Y14, Y6
-	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready265
-
-accumulate_plain264:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-	VMOVUPS (AX), Y6
-	VMOVUPS 32(AX), Y7
-
-accumulate_ready265:
-	MOVQ SI, AX
-	LEAQ (SI)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ R11, CX
-	CMPQ CX, $0x04
-	JL   accumulate_short269
+	JL   accumulate_short258
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail267
+	JL   accumulate_tail256
 
-accumulate_loop266:
+accumulate_loop255:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -6551,6 +6096,9 @@ accumulate_loop266:
 	VBROADCASTSS (R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
 	PREFETCHT0   4096(R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -6567,6 +6115,9 @@ accumulate_loop266:
 	VBROADCASTSS 4(R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
 	PREFETCHT0   8192(R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -6583,6 +6134,9 @@ accumulate_loop266:
 	VBROADCASTSS 8(R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
 	PREFETCHT0   12288(R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -6599,23 +6153,26 @@ accumulate_loop266:
 	VBROADCASTSS 12(R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow270
+	JE           sameWindow259
 	ADDQ         $0x00007000, R11
 
-sameWindow270:
+sameWindow259:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop266
+	JGE  accumulate_loop255
 
-accumulate_tail267:
+accumulate_tail256:
 	ADDQ $0x04, CX
-	JE   accumulate_end268
+	JE   accumulate_end257
 
-accumulate_one271:
+accumulate_one260:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -6631,12 +6188,15 @@ accumulate_one271:
 	VBROADCASTSS (R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one271
+	JNE          accumulate_one260
 
-accumulate_end268:
+accumulate_end257:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -6717,10 +6277,510 @@ accumulate_end268:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done272
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	ADDQ         R8, DI
+	JMP          accumulate_done261
 
-accumulate_short269:
+accumulate_short258:
+accumulate_one262:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one262
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, (DI)(R8*1)
+	VMOVUPS      Y3, 32(DI)(R8*1)
+	VMOVUPS      Y4, (DI)(R8*2)
+	VMOVUPS      Y5, 32(DI)(R8*2)
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	VMOVUPS      Y8, (AX)(R8*1)
+	VMOVUPS      Y9, 32(AX)(R8*1)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+accumulate_done261:
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+
+accumulate_done241:
+	CMPQ 56(SP), $0x01
+	JBE  accumulate_noAlpha263
+	ADDQ $0x14, (SP)
+
+accumulate_noAlpha263:
+	SUBQ $0x05, R12
+	JMP  accumulate_panelRows
+
+accumulate_panel4:
+	CMPQ 72(SP), $0x00
+	JNE  accumulate_scattered264
+
+	// 4 rows × 16 columns.
+	MOVQ DX, BX
+	LEAQ (DI)(R8*2), AX
+	ADDQ R8, AX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh267
+	JB   accumulate_plain266
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (DI)(R8*1), Y14, Y2
+	VMULPS       32(DI)(R8*1), Y14, Y3
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (DI)(R8*2), Y14, Y4
+	VMULPS       32(DI)(R8*2), Y14, Y5
+	VBROADCASTSS 12(CX), Y14
+	VMULPS       (AX), Y14, Y6
+	VMULPS       32(AX), Y14, Y7
+	JMP          accumulate_ready268
+
+accumulate_plain266:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS (DI)(R8*1), Y2
+	VMOVUPS 32(DI)(R8*1), Y3
+	VMOVUPS (DI)(R8*2), Y4
+	VMOVUPS 32(DI)(R8*2), Y5
+	VMOVUPS (AX), Y6
+	VMOVUPS 32(AX), Y7
+	JMP     accumulate_ready268
+
+accumulate_fresh267:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+accumulate_ready268:
+	MOVQ SI, AX
+	LEAQ (SI)(R9*2), R13
+	ADDQ R9, R13
+	MOVQ R11, CX
+	CMPQ CX, $0x04
+	JL   accumulate_short272
+	SUBQ $0x04, CX
+	SUBQ $0x04, CX
+	JL   accumulate_tail270
+
+accumulate_loop269:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JGE          accumulate_loop269
+
+accumulate_tail270:
+	ADDQ $0x04, CX
+	JE   accumulate_end271
+
 accumulate_one273:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one273
+
+accumulate_end271:
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	JMP          accumulate_done274
+
+accumulate_short272:
+accumulate_one275:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one275
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, (DI)(R8*1)
+	VMOVUPS      Y3, 32(DI)(R8*1)
+	VMOVUPS      Y4, (DI)(R8*2)
+	VMOVUPS      Y5, 32(DI)(R8*2)
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+accumulate_done274:
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	JMP  accumulate_done265
+
+accumulate_scattered264:
+	// 4 rows × 16 columns.
+	MOVQ DX, BX
+	LEAQ (DI)(R8*2), AX
+	ADDQ R8, AX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh277
+	JB   accumulate_plain276
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (DI)(R8*1), Y14, Y2
+	VMULPS       32(DI)(R8*1), Y14, Y3
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (DI)(R8*2), Y14, Y4
+	VMULPS       32(DI)(R8*2), Y14, Y5
+	VBROADCASTSS 12(CX), Y14
+	VMULPS       (AX), Y14, Y6
+	VMULPS       32(AX), Y14, Y7
+	JMP          accumulate_ready278
+
+accumulate_plain276:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS (DI)(R8*1), Y2
+	VMOVUPS 32(DI)(R8*1), Y3
+	VMOVUPS (DI)(R8*2), Y4
+	VMOVUPS 32(DI)(R8*2), Y5
+	VMOVUPS (AX), Y6
+	VMOVUPS 32(AX), Y7
+	JMP     accumulate_ready278
+
+accumulate_fresh277:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+accumulate_ready278:
+	MOVQ SI, AX
+	LEAQ (SI)(R9*2), R13
+	ADDQ R9, R13
+	MOVQ R11, CX
+	CMPQ CX, $0x04
+	JL   accumulate_short282
+	SUBQ $0x04, CX
+	MOVQ 72(SP), R11
+	SUBQ $0x04, CX
+	JL   accumulate_tail280
+
+accumulate_loop279:
+	PREFETCHT0   (R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	PREFETCHT0   4096(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	PREFETCHT0   8192(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	PREFETCHT0   12288(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	XORQ         $0x00004000, R11
+	ADDQ         $0x20, R11
+	TESTQ        $0x00001000, R11
+	JE           sameWindow283
+	ADDQ         $0x00007000, R11
+
+sameWindow283:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	SUBQ $0x04, CX
+	JGE  accumulate_loop279
+
+accumulate_tail280:
+	ADDQ $0x04, CX
+	JE   accumulate_end281
+
+accumulate_one284:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -6739,7 +6799,112 @@ accumulate_one273:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one273
+	JNE          accumulate_one284
+
+accumulate_end281:
+	MOVQ 64(SP), R11
+
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	JMP          accumulate_done285
+
+accumulate_short282:
+accumulate_one286:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one286
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -6755,27 +6920,28 @@ accumulate_one273:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done272:
+accumulate_done285:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done254:
-	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha274
+accumulate_done265:
+	CMPQ 56(SP), $0x01
+	JBE  accumulate_noAlpha287
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha274:
+accumulate_noAlpha287:
 	SUBQ $0x04, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel3:
 	// 3 rows × 16 columns.
-	MOVQ  DX, BX
-	MOVQ  (SP), CX
-	TESTQ CX, CX
-	JE    accumulate_plain275
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh289
+	JB   accumulate_plain288
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6787,26 +6953,35 @@ accumulate_panel3:
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y4
 	VMULPS       32(DI)(R8*2), Y14, Y5
-	JMP          accumulate_ready276
+	JMP          accumulate_ready290
 
-accumulate_plain275:
+accumulate_plain288:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 	VMOVUPS (DI)(R8*2), Y4
 	VMOVUPS 32(DI)(R8*2), Y5
+	JMP     accumulate_ready290
 
-accumulate_ready276:
+accumulate_fresh289:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+
+accumulate_ready290:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short280
+	JL   accumulate_short294
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail278
+	JL   accumulate_tail292
 
-accumulate_loop277:
+accumulate_loop291:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -6861,13 +7036,13 @@ accumulate_loop277:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop277
+	JGE          accumulate_loop291
 
-accumulate_tail278:
+accumulate_tail292:
 	ADDQ $0x04, CX
-	JE   accumulate_end279
+	JE   accumulate_end293
 
-accumulate_one281:
+accumulate_one295:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -6883,9 +7058,9 @@ accumulate_one281:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one281
+	JNE          accumulate_one295
 
-accumulate_end279:
+accumulate_end293:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -6949,10 +7124,10 @@ accumulate_end279:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done282
+	JMP          accumulate_done296
 
-accumulate_short280:
-accumulate_one283:
+accumulate_short294:
+accumulate_one297:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -6968,7 +7143,7 @@ accumulate_one283:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one283
+	JNE          accumulate_one297
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -6979,24 +7154,25 @@ accumulate_one283:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done282:
+accumulate_done296:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha284
+	CMPQ 56(SP), $0x01
+	JBE  accumulate_noAlpha298
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha284:
+accumulate_noAlpha298:
 	SUBQ $0x03, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel2:
 	// 2 rows × 16 columns.
-	MOVQ  DX, BX
-	MOVQ  (SP), CX
-	TESTQ CX, CX
-	JE    accumulate_plain285
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh300
+	JB   accumulate_plain299
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7005,21 +7181,28 @@ accumulate_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulate_ready286
+	JMP          accumulate_ready301
 
-accumulate_plain285:
+accumulate_plain299:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
+	JMP     accumulate_ready301
 
-accumulate_ready286:
+accumulate_fresh300:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+accumulate_ready301:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail288
+	JL   accumulate_tail303
 
-accumulate_loop287:
+accumulate_loop302:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -7062,13 +7245,13 @@ accumulate_loop287:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop287
+	JGE          accumulate_loop302
 
-accumulate_tail288:
+accumulate_tail303:
 	ADDQ $0x04, CX
-	JE   accumulate_end289
+	JE   accumulate_end304
 
-accumulate_one291:
+accumulate_one306:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -7081,9 +7264,9 @@ accumulate_one291:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one291
+	JNE          accumulate_one306
 
-accumulate_end289:
+accumulate_end304:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -7092,38 +7275,44 @@ accumulate_end289:
 	ADDQ    R9, SI
 	ADDQ    R8, DI
 	ADDQ    R9, SI
-	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha292
+	CMPQ    56(SP), $0x01
+	JBE     accumulate_noAlpha307
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha292:
+accumulate_noAlpha307:
 	SUBQ $0x02, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel1:
 	// 1 rows × 16 columns.
-	MOVQ  DX, BX
-	MOVQ  (SP), CX
-	TESTQ CX, CX
-	JE    accumulate_plain293
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh309
+	JB   accumulate_plain308
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulate_ready294
+	JMP          accumulate_ready310
 
-accumulate_plain293:
+accumulate_plain308:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
+	JMP     accumulate_ready310
 
-accumulate_ready294:
+accumulate_fresh309:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+accumulate_ready310:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail296
+	JL   accumulate_tail312
 
-accumulate_loop295:
+accumulate_loop311:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   6144(BX)
@@ -7154,13 +7343,13 @@ accumulate_loop295:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop295
+	JGE          accumulate_loop311
 
-accumulate_tail296:
+accumulate_tail312:
 	ADDQ $0x04, CX
-	JE   accumulate_end297
+	JE   accumulate_end313
 
-accumulate_one299:
+accumulate_one315:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   6144(BX)
@@ -7170,24 +7359,24 @@ accumulate_one299:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one299
+	JNE          accumulate_one315
 
-accumulate_end297:
+accumulate_end313:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
-	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha300
+	CMPQ    56(SP), $0x01
+	JBE     accumulate_noAlpha316
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha300:
+accumulate_noAlpha316:
 	SUBQ $0x01, R12
 	JMP  accumulate_panelRows
 
 accumulate_panelNext:
 	CMPQ 72(SP), $0x00
-	JE   accumulate_noScatter301
+	JE   accumulate_noScatter317
 
 	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
@@ -7197,7 +7386,7 @@ accumulate_panelNext:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 72(SP)
 
-accumulate_noScatter301:
+accumulate_noScatter317:
 	ADDQ $0x40, 32(SP)
 	ADDQ 24(SP), DX
 	DECQ 8(SP)
@@ -7246,12 +7435,13 @@ accumulate_halfRows:
 
 accumulate_half6:
 	// 6 rows × 8 columns.
-	MOVQ  DX, BX
-	LEAQ  (DI)(R8*2), AX
-	ADDQ  R8, AX
-	MOVQ  (SP), CX
-	TESTQ CX, CX
-	JE    accumulate_plain302
+	MOVQ DX, BX
+	LEAQ (DI)(R8*2), AX
+	ADDQ R8, AX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh319
+	JB   accumulate_plain318
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7266,28 +7456,37 @@ accumulate_half6:
 	VMULPS       (AX)(R8*1), Y14, Y4
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y5
-	JMP          accumulate_ready303
+	JMP          accumulate_ready320
 
-accumulate_plain302:
+accumulate_plain318:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
 	VMOVUPS (AX)(R8*2), Y5
+	JMP     accumulate_ready320
 
-accumulate_ready303:
+accumulate_fresh319:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+
+accumulate_ready320:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short307
+	JL   accumulate_short324
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail305
+	JL   accumulate_tail322
 
-accumulate_loop304:
+accumulate_loop321:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7347,13 +7546,13 @@ accumulate_loop304:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop304
+	JGE          accumulate_loop321
 
-accumulate_tail305:
+accumulate_tail322:
 	ADDQ $0x04, CX
-	JE   accumulate_end306
+	JE   accumulate_end323
 
-accumulate_one308:
+accumulate_one325:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7371,9 +7570,9 @@ accumulate_one308:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one308
+	JNE          accumulate_one325
 
-accumulate_end306:
+accumulate_end323:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -7448,10 +7647,10 @@ accumulate_end306:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done309
+	JMP          accumulate_done326
 
-accumulate_short307:
-accumulate_one310:
+accumulate_short324:
+accumulate_one327:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7469,7 +7668,7 @@ accumulate_one310:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one310
+	JNE          accumulate_one327
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -7485,29 +7684,30 @@ accumulate_one310:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done309:
+accumulate_done326:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha311
+	CMPQ 56(SP), $0x01
+	JBE  accumulate_noAlpha328
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha311:
+accumulate_noAlpha328:
 	SUBQ $0x06, R12
 	JMP  accumulate_halfRows
 
 accumulate_half5:
 	// 5 rows × 8 columns.
-	MOVQ  DX, BX
-	LEAQ  (DI)(R8*2), AX
-	ADDQ  R8, AX
-	MOVQ  (SP), CX
-	TESTQ CX, CX
-	JE    accumulate_plain312
+	MOVQ DX, BX
+	LEAQ (DI)(R8*2), AX
+	ADDQ R8, AX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh330
+	JB   accumulate_plain329
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7520,27 +7720,35 @@ accumulate_half5:
 	VMULPS       (AX), Y14, Y3
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y4
-	JMP          accumulate_ready313
+	JMP          accumulate_ready331
 
-accumulate_plain312:
+accumulate_plain329:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
+	JMP     accumulate_ready331
 
-accumulate_ready313:
+accumulate_fresh330:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+
+accumulate_ready331:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short317
+	JL   accumulate_short335
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail315
+	JL   accumulate_tail333
 
-accumulate_loop314:
+accumulate_loop332:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7592,13 +7800,13 @@ accumulate_loop314:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop314
+	JGE          accumulate_loop332
 
-accumulate_tail315:
+accumulate_tail333:
 	ADDQ $0x04, CX
-	JE   accumulate_end316
+	JE   accumulate_end334
 
-accumulate_one318:
+accumulate_one336:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7614,9 +7822,9 @@ accumulate_one318:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one318
+	JNE          accumulate_one336
 
-accumulate_end316:
+accumulate_end334:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -7681,10 +7889,10 @@ accumulate_end316:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done319
+	JMP          accumulate_done337
 
-accumulate_short317:
-accumulate_one320:
+accumulate_short335:
+accumulate_one338:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7700,7 +7908,7 @@ accumulate_one320:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one320
+	JNE          accumulate_one338
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -7714,28 +7922,29 @@ accumulate_one320:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done319:
+accumulate_done337:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha321
+	CMPQ 56(SP), $0x01
+	JBE  accumulate_noAlpha339
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha321:
+accumulate_noAlpha339:
 	SUBQ $0x05, R12
 	JMP  accumulate_halfRows
 
 accumulate_half4:
 	// 4 rows × 8 columns.
-	MOVQ  DX, BX
-	LEAQ  (DI)(R8*2), AX
-	ADDQ  R8, AX
-	MOVQ  (SP), CX
-	TESTQ CX, CX
-	JE    accumulate_plain322
+	MOVQ DX, BX
+	LEAQ (DI)(R8*2), AX
+	ADDQ R8, AX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh341
+	JB   accumulate_plain340
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7746,26 +7955,33 @@ accumulate_half4:
 	VMULPS       (DI)(R8*2), Y14, Y2
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y3
-	JMP          accumulate_ready323
+	JMP          accumulate_ready342
 
-accumulate_plain322:
+accumulate_plain340:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
+	JMP     accumulate_ready342
 
-accumulate_ready323:
+accumulate_fresh341:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+accumulate_ready342:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short327
+	JL   accumulate_short346
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail325
+	JL   accumulate_tail344
 
-accumulate_loop324:
+accumulate_loop343:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7809,13 +8025,13 @@ accumulate_loop324:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop324
+	JGE          accumulate_loop343
 
-accumulate_tail325:
+accumulate_tail344:
 	ADDQ $0x04, CX
-	JE   accumulate_end326
+	JE   accumulate_end345
 
-accumulate_one328:
+accumulate_one347:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7829,9 +8045,9 @@ accumulate_one328:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one328
+	JNE          accumulate_one347
 
-accumulate_end326:
+accumulate_end345:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -7882,10 +8098,10 @@ accumulate_end326:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done329
+	JMP          accumulate_done348
 
-accumulate_short327:
-accumulate_one330:
+accumulate_short346:
+accumulate_one349:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7899,7 +8115,7 @@ accumulate_one330:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one330
+	JNE          accumulate_one349
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -7911,25 +8127,26 @@ accumulate_one330:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done329:
+accumulate_done348:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha331
+	CMPQ 56(SP), $0x01
+	JBE  accumulate_noAlpha350
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha331:
+accumulate_noAlpha350:
 	SUBQ $0x04, R12
 	JMP  accumulate_halfRows
 
 accumulate_half3:
 	// 3 rows × 8 columns.
-	MOVQ  DX, BX
-	MOVQ  (SP), CX
-	TESTQ CX, CX
-	JE    accumulate_plain332
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh352
+	JB   accumulate_plain351
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7938,23 +8155,29 @@ accumulate_half3:
 	VMULPS       (DI)(R8*1), Y14, Y1
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y2
-	JMP          accumulate_ready333
+	JMP          accumulate_ready353
 
-accumulate_plain332:
+accumulate_plain351:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
+	JMP     accumulate_ready353
 
-accumulate_ready333:
+accumulate_fresh352:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+
+accumulate_ready353:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short337
+	JL   accumulate_short357
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail335
+	JL   accumulate_tail355
 
-accumulate_loop334:
+accumulate_loop354:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7989,13 +8212,13 @@ accumulate_loop334:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop334
+	JGE          accumulate_loop354
 
-accumulate_tail335:
+accumulate_tail355:
 	ADDQ $0x04, CX
-	JE   accumulate_end336
+	JE   accumulate_end356
 
-accumulate_one338:
+accumulate_one358:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8006,9 +8229,9 @@ accumulate_one338:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one338
+	JNE          accumulate_one358
 
-accumulate_end336:
+accumulate_end356:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -8049,10 +8272,10 @@ accumulate_end336:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done339
+	JMP          accumulate_done359
 
-accumulate_short337:
-accumulate_one340:
+accumulate_short357:
+accumulate_one360:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8063,7 +8286,7 @@ accumulate_one340:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one340
+	JNE          accumulate_one360
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -8071,43 +8294,49 @@ accumulate_one340:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done339:
+accumulate_done359:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	CMPQ 56(SP), $0x00
-	JE   accumulate_noAlpha341
+	CMPQ 56(SP), $0x01
+	JBE  accumulate_noAlpha361
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha341:
+accumulate_noAlpha361:
 	SUBQ $0x03, R12
 	JMP  accumulate_halfRows
 
 accumulate_half2:
 	// 2 rows × 8 columns.
-	MOVQ  DX, BX
-	MOVQ  (SP), CX
-	TESTQ CX, CX
-	JE    accumulate_plain342
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh363
+	JB   accumulate_plain362
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulate_ready343
+	JMP          accumulate_ready364
 
-accumulate_plain342:
+accumulate_plain362:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
+	JMP     accumulate_ready364
 
-accumulate_ready343:
+accumulate_fresh363:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+accumulate_ready364:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail345
+	JL   accumulate_tail366
 
-accumulate_loop344:
+accumulate_loop365:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8134,13 +8363,13 @@ accumulate_loop344:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop344
+	JGE          accumulate_loop365
 
-accumulate_tail345:
+accumulate_tail366:
 	ADDQ $0x04, CX
-	JE   accumulate_end346
+	JE   accumulate_end367
 
-accumulate_one348:
+accumulate_one369:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8149,45 +8378,50 @@ accumulate_one348:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one348
+	JNE          accumulate_one369
 
-accumulate_end346:
+accumulate_end367:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	ADDQ    R8, DI
 	ADDQ    R9, SI
-	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha349
+	CMPQ    56(SP), $0x01
+	JBE     accumulate_noAlpha370
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha349:
+accumulate_noAlpha370:
 	SUBQ $0x02, R12
 	JMP  accumulate_halfRows
 
 accumulate_half1:
 	// 1 rows × 8 columns.
-	MOVQ  DX, BX
-	MOVQ  (SP), CX
-	TESTQ CX, CX
-	JE    accumulate_plain350
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh372
+	JB   accumulate_plain371
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulate_ready351
+	JMP          accumulate_ready373
 
-accumulate_plain350:
+accumulate_plain371:
 	VMOVUPS (DI), Y0
+	JMP     accumulate_ready373
 
-accumulate_ready351:
+accumulate_fresh372:
+	VXORPS Y0, Y0, Y0
+
+accumulate_ready373:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail353
+	JL   accumulate_tail375
 
-accumulate_loop352:
+accumulate_loop374:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8206,30 +8440,30 @@ accumulate_loop352:
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop352
+	JGE          accumulate_loop374
 
-accumulate_tail353:
+accumulate_tail375:
 	ADDQ $0x04, CX
-	JE   accumulate_end354
+	JE   accumulate_end376
 
-accumulate_one356:
+accumulate_one378:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one356
+	JNE          accumulate_one378
 
-accumulate_end354:
+accumulate_end376:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
-	CMPQ    56(SP), $0x00
-	JE      accumulate_noAlpha357
+	CMPQ    56(SP), $0x01
+	JBE     accumulate_noAlpha379
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha357:
+accumulate_noAlpha379:
 	SUBQ $0x01, R12
 	JMP  accumulate_halfRows
 
@@ -8261,6 +8495,11 @@ TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $80-64
 	MOVQ pStride+48(FP), R9
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
+	CMPB 32(BX), $0x00
+	JE   accumulateMasked_used380
+	MOVQ $+1, 56(SP)
+
+accumulateMasked_used380:
 	MOVQ (BX), R11
 	MOVQ 8(BX), AX
 	MOVQ AX, CX
@@ -8294,10 +8533,11 @@ accumulateMasked_panelRows:
 
 accumulateMasked_panel2:
 	// 2 rows × 16 columns.
-	MOVQ  DX, BX
-	MOVQ  (SP), CX
-	TESTQ CX, CX
-	JE    accumulateMasked_plain358
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulateMasked_fresh382
+	JB   accumulateMasked_plain381
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8306,21 +8546,28 @@ accumulateMasked_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulateMasked_ready359
+	JMP          accumulateMasked_ready383
 
-accumulateMasked_plain358:
+accumulateMasked_plain381:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
+	JMP     accumulateMasked_ready383
 
-accumulateMasked_ready359:
+accumulateMasked_fresh382:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+accumulateMasked_ready383:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail361
+	JL   accumulateMasked_tail385
 
-accumulateMasked_loop360:
+accumulateMasked_loop384:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -8337,13 +8584,13 @@ accumulateMasked_loop360:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop360
+	JGE          accumulateMasked_loop384
 
-accumulateMasked_tail361:
+accumulateMasked_tail385:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end362
+	JE   accumulateMasked_end386
 
-accumulateMasked_one364:
+accumulateMasked_one388:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -8360,9 +8607,9 @@ accumulateMasked_one364:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one364
+	JNE          accumulateMasked_one388
 
-accumulateMasked_end362:
+accumulateMasked_end386:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -8371,38 +8618,44 @@ accumulateMasked_end362:
 	ADDQ    R9, SI
 	ADDQ    R8, DI
 	ADDQ    R9, SI
-	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha365
+	CMPQ    56(SP), $0x01
+	JBE     accumulateMasked_noAlpha389
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha365:
+accumulateMasked_noAlpha389:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_panelRows
 
 accumulateMasked_panel1:
 	// 1 rows × 16 columns.
-	MOVQ  DX, BX
-	MOVQ  (SP), CX
-	TESTQ CX, CX
-	JE    accumulateMasked_plain366
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulateMasked_fresh391
+	JB   accumulateMasked_plain390
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulateMasked_ready367
+	JMP          accumulateMasked_ready392
 
-accumulateMasked_plain366:
+accumulateMasked_plain390:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
+	JMP     accumulateMasked_ready392
 
-accumulateMasked_ready367:
+accumulateMasked_fresh391:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+accumulateMasked_ready392:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail369
+	JL   accumulateMasked_tail394
 
-accumulateMasked_loop368:
+accumulateMasked_loop393:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -8414,13 +8667,13 @@ accumulateMasked_loop368:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop368
+	JGE          accumulateMasked_loop393
 
-accumulateMasked_tail369:
+accumulateMasked_tail394:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end370
+	JE   accumulateMasked_end395
 
-accumulateMasked_one372:
+accumulateMasked_one397:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -8432,18 +8685,18 @@ accumulateMasked_one372:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one372
+	JNE          accumulateMasked_one397
 
-accumulateMasked_end370:
+accumulateMasked_end395:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
-	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha373
+	CMPQ    56(SP), $0x01
+	JBE     accumulateMasked_noAlpha398
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha373:
+accumulateMasked_noAlpha398:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_panelRows
 
@@ -8478,29 +8731,35 @@ accumulateMasked_halfRows:
 
 accumulateMasked_half2:
 	// 2 rows × 8 columns.
-	MOVQ  DX, BX
-	MOVQ  (SP), CX
-	TESTQ CX, CX
-	JE    accumulateMasked_plain374
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulateMasked_fresh400
+	JB   accumulateMasked_plain399
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulateMasked_ready375
+	JMP          accumulateMasked_ready401
 
-accumulateMasked_plain374:
+accumulateMasked_plain399:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
+	JMP     accumulateMasked_ready401
 
-accumulateMasked_ready375:
+accumulateMasked_fresh400:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+accumulateMasked_ready401:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail377
+	JL   accumulateMasked_tail403
 
-accumulateMasked_loop376:
+accumulateMasked_loop402:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -8512,13 +8771,13 @@ accumulateMasked_loop376:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop376
+	JGE          accumulateMasked_loop402
 
-accumulateMasked_tail377:
+accumulateMasked_tail403:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end378
+	JE   accumulateMasked_end404
 
-accumulateMasked_one380:
+accumulateMasked_one406:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -8530,45 +8789,50 @@ accumulateMasked_one380:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one380
+	JNE          accumulateMasked_one406
 
-accumulateMasked_end378:
+accumulateMasked_end404:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	ADDQ    R8, DI
 	ADDQ    R9, SI
-	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha381
+	CMPQ    56(SP), $0x01
+	JBE     accumulateMasked_noAlpha407
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha381:
+accumulateMasked_noAlpha407:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_halfRows
 
 accumulateMasked_half1:
 	// 1 rows × 8 columns.
-	MOVQ  DX, BX
-	MOVQ  (SP), CX
-	TESTQ CX, CX
-	JE    accumulateMasked_plain382
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulateMasked_fresh409
+	JB   accumulateMasked_plain408
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulateMasked_ready383
+	JMP          accumulateMasked_ready410
 
-accumulateMasked_plain382:
+accumulateMasked_plain408:
 	VMOVUPS (DI), Y0
+	JMP     accumulateMasked_ready410
 
-accumulateMasked_ready383:
+accumulateMasked_fresh409:
+	VXORPS Y0, Y0, Y0
+
+accumulateMasked_ready410:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail385
+	JL   accumulateMasked_tail412
 
-accumulateMasked_loop384:
+accumulateMasked_loop411:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -8577,13 +8841,13 @@ accumulateMasked_loop384:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop384
+	JGE          accumulateMasked_loop411
 
-accumulateMasked_tail385:
+accumulateMasked_tail412:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end386
+	JE   accumulateMasked_end413
 
-accumulateMasked_one388:
+accumulateMasked_one415:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -8592,17 +8856,17 @@ accumulateMasked_one388:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one388
+	JNE          accumulateMasked_one415
 
-accumulateMasked_end386:
+accumulateMasked_end413:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
-	CMPQ    56(SP), $0x00
-	JE      accumulateMasked_noAlpha389
+	CMPQ    56(SP), $0x01
+	JBE     accumulateMasked_noAlpha416
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha389:
+accumulateMasked_noAlpha416:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_halfRows
 
@@ -8701,10 +8965,10 @@ keys16queries4Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow390
+	JE         sameWindow417
 	ADDQ       $0x00007000, R13
 
-sameWindow390:
+sameWindow417:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries4SameRow
 
@@ -8953,10 +9217,10 @@ keys16queries2Four:
 	XORQ       $0x00004000, R12
 	ADDQ       $0x20, R12
 	TESTQ      $0x00001000, R12
-	JE         sameWindow391
+	JE         sameWindow418
 	ADDQ       $0x00007000, R12
 
-sameWindow391:
+sameWindow418:
 	MOVQ R12, 40(SP)
 	JMP  keys16queries2SameRow
 
@@ -9155,10 +9419,10 @@ keys16queries1Four:
 	XORQ       $0x00004000, R11
 	ADDQ       $0x20, R11
 	TESTQ      $0x00001000, R11
-	JE         sameWindow392
+	JE         sameWindow419
 	ADDQ       $0x00007000, R11
 
-sameWindow392:
+sameWindow419:
 	MOVQ R11, 40(SP)
 	JMP  keys16queries1SameRow
 
@@ -10770,7 +11034,7 @@ maxRows:
 	VBLENDVPS    Y3, Y4, Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow402
+	JE           maxOfRow429
 	VPBROADCASTB 2(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -10786,7 +11050,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow402
+	JE           maxOfRow429
 	VPBROADCASTB 4(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -10802,7 +11066,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow402
+	JE           maxOfRow429
 	VPBROADCASTB 6(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -10818,7 +11082,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow402:
+maxOfRow429:
 	VMAXPS       Y3, Y2, Y2
 	VPBROADCASTB 32(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -10835,7 +11099,7 @@ maxOfRow402:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow403
+	JE           maxOfRow430
 	VPBROADCASTB 34(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -10851,7 +11115,7 @@ maxOfRow402:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow403
+	JE           maxOfRow430
 	VPBROADCASTB 36(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -10867,7 +11131,7 @@ maxOfRow402:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow403
+	JE           maxOfRow430
 	VPBROADCASTB 38(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -10883,7 +11147,7 @@ maxOfRow402:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow403:
+maxOfRow430:
 	VMAXPS       Y4, Y3, Y3
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
@@ -10903,7 +11167,7 @@ maxOfRow403:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow404
+	JE           maxOfRow431
 	VPBROADCASTB 10(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -10919,7 +11183,7 @@ maxOfRow403:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow404
+	JE           maxOfRow431
 	VPBROADCASTB 12(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -10935,7 +11199,7 @@ maxOfRow403:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow404
+	JE           maxOfRow431
 	VPBROADCASTB 14(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -10951,7 +11215,7 @@ maxOfRow403:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow404:
+maxOfRow431:
 	VMAXPS       Y4, Y3, Y3
 	VPBROADCASTB 40(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
@@ -10968,7 +11232,7 @@ maxOfRow404:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow405
+	JE           maxOfRow432
 	VPBROADCASTB 42(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -10984,7 +11248,7 @@ maxOfRow404:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow405
+	JE           maxOfRow432
 	VPBROADCASTB 44(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -11000,7 +11264,7 @@ maxOfRow404:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow405
+	JE           maxOfRow432
 	VPBROADCASTB 46(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -11016,7 +11280,7 @@ maxOfRow404:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow405:
+maxOfRow432:
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
@@ -11036,7 +11300,7 @@ maxOfRow405:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow406
+	JE           maxOfRow433
 	VPBROADCASTB 18(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -11052,7 +11316,7 @@ maxOfRow405:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow406
+	JE           maxOfRow433
 	VPBROADCASTB 20(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -11068,7 +11332,7 @@ maxOfRow405:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow406
+	JE           maxOfRow433
 	VPBROADCASTB 22(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -11084,7 +11348,7 @@ maxOfRow405:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow406:
+maxOfRow433:
 	VMAXPS       Y5, Y4, Y4
 	VPBROADCASTB 48(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -11101,7 +11365,7 @@ maxOfRow406:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow407
+	JE           maxOfRow434
 	VPBROADCASTB 50(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -11117,7 +11381,7 @@ maxOfRow406:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow407
+	JE           maxOfRow434
 	VPBROADCASTB 52(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -11133,7 +11397,7 @@ maxOfRow406:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow407
+	JE           maxOfRow434
 	VPBROADCASTB 54(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -11149,7 +11413,7 @@ maxOfRow406:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow407:
+maxOfRow434:
 	VMAXPS       Y6, Y5, Y5
 	VPERM2F128   $0x21, Y5, Y4, Y6
 	VBLENDPS     $0xf0, Y5, Y4, Y4
@@ -11169,7 +11433,7 @@ maxOfRow407:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow408
+	JE           maxOfRow435
 	VPBROADCASTB 26(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -11185,7 +11449,7 @@ maxOfRow407:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow408
+	JE           maxOfRow435
 	VPBROADCASTB 28(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -11201,7 +11465,7 @@ maxOfRow407:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow408
+	JE           maxOfRow435
 	VPBROADCASTB 30(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -11217,7 +11481,7 @@ maxOfRow407:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow408:
+maxOfRow435:
 	VMAXPS       Y6, Y5, Y5
 	VPBROADCASTB 56(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
@@ -11234,7 +11498,7 @@ maxOfRow408:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y0, Y7, Y7
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow409
+	JE           maxOfRow436
 	VPBROADCASTB 58(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -11250,7 +11514,7 @@ maxOfRow408:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow409
+	JE           maxOfRow436
 	VPBROADCASTB 60(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -11266,7 +11530,7 @@ maxOfRow408:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow409
+	JE           maxOfRow436
 	VPBROADCASTB 62(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -11282,7 +11546,7 @@ maxOfRow408:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 
-maxOfRow409:
+maxOfRow436:
 	VMAXPS     Y7, Y6, Y6
 	VPERM2F128 $0x21, Y6, Y5, Y7
 	VBLENDPS   $0xf0, Y6, Y5, Y5
@@ -11323,7 +11587,7 @@ maxRow:
 	VBLENDVPS    Y3, Y4, Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow410
+	JE           maxOfRow437
 	VPBROADCASTB 2(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -11339,7 +11603,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow410
+	JE           maxOfRow437
 	VPBROADCASTB 4(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -11355,7 +11619,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow410
+	JE           maxOfRow437
 	VPBROADCASTB 6(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -11371,7 +11635,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow410:
+maxOfRow437:
 	VMAXPS       Y3, Y2, Y2
 	VEXTRACTF128 $0x01, Y2, X3
 	VMAXPS       X3, X2, X2
@@ -12444,34 +12708,36 @@ GLOBL all80000000<>(SB), RODATA|NOPTR, $32
 
 // func absorbSIMD(s *float32, m *float32, l *float32, alpha *float32, o *float32, v *float32, rows int, oStride int, b *uintptr) (dead bool)
 // Requires: AVX, AVX2, FMA3
-TEXT ·absorbSIMD(SB), $1512-73
-	MOVQ v+40(FP), AX
-	MOVQ AX, (SP)
-	MOVQ rows+48(FP), AX
-	MOVQ AX, 16(SP)
-	MOVQ alpha+24(FP), AX
-	MOVQ AX, 32(SP)
-	MOVQ alpha+24(FP), AX
-	MOVQ AX, 40(SP)
-	MOVQ m+8(FP), AX
-	MOVQ AX, 48(SP)
-	MOVQ l+16(FP), AX
-	MOVQ AX, 56(SP)
-	MOVQ $+0, 64(SP)
-	MOVQ o+32(FP), DI
-	MOVQ s+0(FP), SI
-	MOVQ oStride+56(FP), R8
-	SHLQ $0x02, R8
-	MOVQ b+64(FP), BX
-	MOVQ 16(BX), R10
-	SHLQ $0x02, R10
-	MOVQ 24(BX), AX
-	SHLQ $0x02, AX
-	MOVQ AX, 8(SP)
+TEXT ·absorbSIMD(SB), $1520-73
+	MOVQ    v+40(FP), AX
+	MOVQ    AX, (SP)
+	MOVQ    rows+48(FP), AX
+	MOVQ    AX, 16(SP)
+	MOVQ    alpha+24(FP), AX
+	MOVQ    AX, 32(SP)
+	MOVQ    alpha+24(FP), AX
+	MOVQ    AX, 40(SP)
+	MOVQ    m+8(FP), AX
+	MOVQ    AX, 48(SP)
+	MOVQ    l+16(FP), AX
+	MOVQ    AX, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    o+32(FP), DI
+	MOVQ    s+0(FP), SI
+	MOVQ    oStride+56(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    b+64(FP), BX
+	MOVQ    16(BX), R10
+	SHLQ    $0x02, R10
+	MOVQ    24(BX), AX
+	SHLQ    $0x02, AX
+	MOVQ    AX, 8(SP)
+	MOVBQZX 32(BX), AX
+	MOVQ    AX, 72(SP)
 
 	// Maxima and weights of the first tile, maxima of the second.
 	MOVQ SI, R13
-	LEAQ 167(SP), AX
+	LEAQ 175(SP), AX
 	ANDQ $-64, AX
 	MOVQ R13, BX
 	MOVQ $+6, CX
@@ -12502,7 +12768,7 @@ firstTop:
 
 	// m' = max(m, top), alpha = exp(m − m')
 	VMOVUPS      allff800000<>+0(SB), Y0
-	LEAQ         167(SP), AX
+	LEAQ         175(SP), AX
 	ANDQ         $-64, AX
 	VMOVUPS      384(AX), Y1
 	VMAXPS       416(AX), Y1, Y1
@@ -12563,7 +12829,7 @@ firstTop:
 	VEXTRACTF128 $0x01, Y1, X4
 	VMOVUPS      X1, (BX)
 	VMOVSD       X4, 16(BX)
-	VMOVUPS      Y2, 72(SP)
+	VMOVUPS      Y2, 80(SP)
 	VMOVMSKPS    Y3, AX
 	ANDL         $0x3f, AX
 	ORQ          AX, 64(SP)
@@ -12589,10 +12855,10 @@ firstTop:
 	VMOVSD       X0, 16(CX)
 
 	// p = exp(s − m')
-	LEAQ    167(SP), AX
+	LEAQ    175(SP), AX
 	ANDQ    $-64, AX
 	MOVQ    SI, BX
-	LEAQ    72(SP), R11
+	LEAQ    80(SP), R11
 	MOVQ    $+6, CX
 	VMOVUPS all4b40007f<>+0(SB), Y0
 	VMOVUPS allbfb8aa3b<>+0(SB), Y1
@@ -12761,7 +13027,7 @@ firstWeights:
 
 	// l = FMA(l, alpha, Σp)
 	VXORPS       Y0, Y0, Y0
-	LEAQ         167(SP), AX
+	LEAQ         175(SP), AX
 	ANDQ         $-64, AX
 	VMOVUPS      (AX), Y1
 	VADDPS       32(AX), Y1, Y1
@@ -12826,7 +13092,7 @@ firstWeights:
 	CMPQ         16(SP), $0x06
 	JE           firstDone
 	LEAQ         1536(SI), R13
-	LEAQ         167(SP), AX
+	LEAQ         175(SP), AX
 	ANDQ         $-64, AX
 	MOVQ         R13, BX
 	MOVQ         $+6, CX
@@ -12864,7 +13130,7 @@ tile:
 
 	// m' = max(m, top), alpha = exp(m − m')
 	VMOVUPS      allff800000<>+0(SB), Y0
-	LEAQ         167(SP), AX
+	LEAQ         175(SP), AX
 	ANDQ         $-64, AX
 	VMOVUPS      384(AX), Y1
 	VMAXPS       416(AX), Y1, Y1
@@ -12925,7 +13191,7 @@ tile:
 	VEXTRACTF128 $0x01, Y1, X4
 	VMOVUPS      X1, (BX)
 	VMOVSD       X4, 16(BX)
-	VMOVUPS      Y2, 72(SP)
+	VMOVUPS      Y2, 80(SP)
 	VMOVMSKPS    Y3, AX
 	ANDL         $0x3f, AX
 	ORQ          AX, 64(SP)
@@ -12956,11 +13222,13 @@ tile:
 
 noneBehind:
 	LEAQ 1536(SI), R13
-	LEAQ 72(SP), R11
-	LEAQ 167(SP), R12
+	LEAQ 80(SP), R11
+	LEAQ 175(SP), R12
 	ANDQ $-64, R12
 
 panel:
+	CMPQ         72(SP), $0x00
+	JNE          absorbFresh438
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -12982,9 +13250,26 @@ panel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	MOVQ         SI, AX
-	MOVQ         DX, BX
-	MOVQ         $+3, CX
+	JMP          absorbReady439
+
+absorbFresh438:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+
+absorbReady439:
+	MOVQ SI, AX
+	MOVQ DX, BX
+	MOVQ $+3, CX
 
 steps:
 	VBROADCASTSS (R11), Y12
@@ -13900,7 +14185,7 @@ steps:
 
 	// l = FMA(l, alpha, Σp)
 	VXORPS       Y0, Y0, Y0
-	LEAQ         167(SP), AX
+	LEAQ         175(SP), AX
 	ANDQ         $-64, AX
 	VMOVUPS      (AX), Y1
 	VADDPS       32(AX), Y1, Y1
@@ -13969,6 +14254,8 @@ steps:
 	JMP          tile
 
 lastPanel:
+	CMPQ         72(SP), $0x00
+	JNE          absorbFresh440
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -13990,9 +14277,26 @@ lastPanel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	MOVQ         SI, AX
-	MOVQ         DX, BX
-	MOVQ         $+3, CX
+	JMP          absorbReady441
+
+absorbFresh440:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+
+absorbReady441:
+	MOVQ SI, AX
+	MOVQ DX, BX
+	MOVQ $+3, CX
 
 lastSteps:
 	VMOVUPS      (BX), Y12

@@ -2399,7 +2399,7 @@ TEXT ·accumulateSIMD(SB), NOSPLIT, $0-64
 	LSL $2, R4, R4
 	MOVD b+56(FP), R16
 
-	// b: keys, cols, stride, panelStride
+	// b: keys, cols, stride, panelStride, fresh
 	MOVD 0(R16), R6
 	MOVD 8(R16), R7
 	MOVD 16(R16), R5
@@ -2410,6 +2410,12 @@ TEXT ·accumulateSIMD(SB), NOSPLIT, $0-64
 	LSR $4, R7, R7
 	LSL $1, R7, R16
 	SUB R16, R26, R26
+	MOVD b+56(FP), R16
+	ADD $32, R16, R16
+	MOVBU.P 1(R16), R15
+	MOVD $1, R16
+	CMP $0, R15
+	CSEL NE, R16, R14, R14
 
 	// Few rows: several panels at once, so that there are enough chains.
 	CMP $1, R11
@@ -2423,6 +2429,8 @@ group98:
 	MOVD R14, R13
 
 	// 1 rows × 64 columns.
+	CMP $1, R13
+	BEQ fresh100
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
@@ -2454,14 +2462,33 @@ group98:
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
 plain99:
+	B ready101
+fresh100:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+ready101:
 	MOVD R2, R19
 	ADD R8, R19, R20
 	ADD R8, R20, R21
 	ADD R8, R21, R22
 	MOVD R1, R23
 	SUBS $4, R6, R15
-	BLT tail101
-loop100:
+	BLT tail103
+loop102:
 	FMOVQ.P 16(R23), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -2576,11 +2603,11 @@ loop100:
 	WORD $0x4fb81bef // fmla v15.4s, v31.4s, v24.s[3]
 	ADD R5, R22, R22
 	SUBS $4, R15, R15
-	BGE loop100
-tail101:
+	BGE loop102
+tail103:
 	ADD $4, R15, R15
-	CBZ R15, end103
-one102:
+	CBZ R15, end105
+one104:
 	FMOVS.P 4(R23), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -2611,8 +2638,8 @@ one102:
 	WORD $0x4f9813ef // fmla v15.4s, v31.4s, v24.s[0]
 	ADD R5, R22, R22
 	SUB $1, R15, R15
-	CBNZ R15, one102
-end103:
+	CBNZ R15, one104
+end105:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -2631,8 +2658,8 @@ end103:
 	B group98
 next97:
 	CMP $2, R11
-	BNE next104
-group105:
+	BNE next106
+group107:
 	CMP $2, R7
 	BLT panel
 	MOVD R9, R0
@@ -2641,6 +2668,8 @@ group105:
 	MOVD R14, R13
 
 	// 2 rows × 32 columns.
+	CMP $1, R13
+	BEQ fresh109
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
@@ -2651,7 +2680,7 @@ group105:
 	FLDPQ 32(R16), (F10, F11)
 	FLDPQ 64(R16), (F12, F13)
 	FLDPQ 96(R16), (F14, F15)
-	CBZ R13, plain106
+	CBZ R13, plain108
 
 	// o·alpha
 	MOVD R13, R16
@@ -2673,14 +2702,33 @@ group105:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-plain106:
+plain108:
+	B ready110
+fresh109:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+ready110:
 	MOVD R2, R19
 	ADD R8, R19, R20
 	MOVD R1, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail108
-loop107:
+	BLT tail112
+loop111:
 	FMOVQ.P 16(R21), F24
 	FMOVQ.P 16(R22), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -2772,11 +2820,11 @@ loop107:
 	WORD $0x4fb91bef // fmla v15.4s, v31.4s, v25.s[3]
 	ADD R5, R20, R20
 	SUBS $4, R15, R15
-	BGE loop107
-tail108:
+	BGE loop111
+tail112:
 	ADD $4, R15, R15
-	CBZ R15, end110
-one109:
+	CBZ R15, end114
+one113:
 	FMOVS.P 4(R21), F24
 	FMOVS.P 4(R22), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -2802,8 +2850,8 @@ one109:
 	WORD $0x4f9913ef // fmla v15.4s, v31.4s, v25.s[0]
 	ADD R5, R20, R20
 	SUB $1, R15, R15
-	CBNZ R15, one109
-end110:
+	CBNZ R15, one113
+end114:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -2818,11 +2866,11 @@ end110:
 	ADD R8, R2, R2
 	ADD R8, R2, R2
 	SUB $2, R7, R7
-	B group105
-next104:
+	B group107
+next106:
 	CMP $3, R11
-	BNE next111
-group112:
+	BNE next115
+group116:
 	CMP $2, R7
 	BLT panel
 	MOVD R9, R0
@@ -2831,6 +2879,8 @@ group112:
 	MOVD R14, R13
 
 	// 3 rows × 32 columns.
+	CMP $1, R13
+	BEQ fresh118
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
@@ -2846,7 +2896,7 @@ group112:
 	FLDPQ 32(R16), (F18, F19)
 	FLDPQ 64(R16), (F20, F21)
 	FLDPQ 96(R16), (F22, F23)
-	CBZ R13, plain113
+	CBZ R13, plain117
 
 	// o·alpha
 	MOVD R13, R16
@@ -2877,15 +2927,42 @@ group112:
 	WORD $0x6e3edeb5 // fmul v21.4s, v21.4s, v30.4s
 	WORD $0x6e3eded6 // fmul v22.4s, v22.4s, v30.4s
 	WORD $0x6e3edef7 // fmul v23.4s, v23.4s, v30.4s
-plain113:
+plain117:
+	B ready119
+fresh118:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16
+ready119:
 	MOVD R2, R19
 	ADD R8, R19, R20
 	MOVD R1, R21
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	SUBS $4, R6, R15
-	BLT tail115
-loop114:
+	BLT tail121
+loop120:
 	FMOVQ.P 16(R21), F24
 	FMOVQ.P 16(R22), F25
 	FMOVQ.P 16(R23), F26
@@ -3010,11 +3087,11 @@ loop114:
 	WORD $0x4fba1bf7 // fmla v23.4s, v31.4s, v26.s[3]
 	ADD R5, R20, R20
 	SUBS $4, R15, R15
-	BGE loop114
-tail115:
+	BGE loop120
+tail121:
 	ADD $4, R15, R15
-	CBZ R15, end117
-one116:
+	CBZ R15, end123
+one122:
 	FMOVS.P 4(R21), F24
 	FMOVS.P 4(R22), F25
 	FMOVS.P 4(R23), F26
@@ -3049,8 +3126,8 @@ one116:
 	WORD $0x4f9a13f7 // fmla v23.4s, v31.4s, v26.s[0]
 	ADD R5, R20, R20
 	SUB $1, R15, R15
-	CBNZ R15, one116
-end117:
+	CBNZ R15, one122
+end123:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -3070,8 +3147,8 @@ end117:
 	ADD R8, R2, R2
 	ADD R8, R2, R2
 	SUB $2, R7, R7
-	B group112
-next111:
+	B group116
+next115:
 panel:
 	CBZ R7, panelEnd
 	MOVD R9, R0
@@ -3101,6 +3178,8 @@ panelRows:
 panel6:
 
 	// 6 rows × 16 columns.
+	CMP $1, R13
+	BEQ fresh125
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
@@ -3119,7 +3198,7 @@ panel6:
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F20, F21)
 	FLDPQ 32(R16), (F22, F23)
-	CBZ R13, plain118
+	CBZ R13, plain124
 
 	// o·alpha
 	MOVD R13, R16
@@ -3153,7 +3232,34 @@ panel6:
 	WORD $0x6e3edeb5 // fmul v21.4s, v21.4s, v30.4s
 	WORD $0x6e3eded6 // fmul v22.4s, v22.4s, v30.4s
 	WORD $0x6e3edef7 // fmul v23.4s, v23.4s, v30.4s
-plain118:
+plain124:
+	B ready126
+fresh125:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16
+ready126:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
@@ -3162,8 +3268,8 @@ plain118:
 	ADD R4, R23, R24
 	ADD R4, R24, R25
 	SUBS $4, R6, R15
-	BLT tail120
-loop119:
+	BLT tail128
+loop127:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -3279,11 +3385,11 @@ loop119:
 	WORD $0x4fbd1bf7 // fmla v23.4s, v31.4s, v29.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop119
-tail120:
+	BGE loop127
+tail128:
 	ADD $4, R15, R15
-	CBZ R15, end122
-one121:
+	CBZ R15, end130
+one129:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -3318,8 +3424,8 @@ one121:
 	WORD $0x4f9d13f7 // fmla v23.4s, v31.4s, v29.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one121
-end122:
+	CBNZ R15, one129
+end130:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -3351,13 +3457,15 @@ end122:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD $24, R13, R16
-	CMP $0, R13
-	CSEL NE, R16, R13, R13
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
 	SUB $6, R12, R12
 	B panelRows
 panel5:
 
 	// 5 rows × 16 columns.
+	CMP $1, R13
+	BEQ fresh132
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
@@ -3373,7 +3481,7 @@ panel5:
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F16, F17)
 	FLDPQ 32(R16), (F18, F19)
-	CBZ R13, plain123
+	CBZ R13, plain131
 
 	// o·alpha
 	MOVD R13, R16
@@ -3402,7 +3510,30 @@ panel5:
 	WORD $0x6e3ede31 // fmul v17.4s, v17.4s, v30.4s
 	WORD $0x6e3ede52 // fmul v18.4s, v18.4s, v30.4s
 	WORD $0x6e3ede73 // fmul v19.4s, v19.4s, v30.4s
-plain123:
+plain131:
+	B ready133
+fresh132:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+ready133:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
@@ -3410,8 +3541,8 @@ plain123:
 	ADD R4, R22, R23
 	ADD R4, R23, R24
 	SUBS $4, R6, R15
-	BLT tail125
-loop124:
+	BLT tail135
+loop134:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -3510,11 +3641,11 @@ loop124:
 	WORD $0x4fbc1bf3 // fmla v19.4s, v31.4s, v28.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop124
-tail125:
+	BGE loop134
+tail135:
 	ADD $4, R15, R15
-	CBZ R15, end127
-one126:
+	CBZ R15, end137
+one136:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -3544,8 +3675,8 @@ one126:
 	WORD $0x4f9c13f3 // fmla v19.4s, v31.4s, v28.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one126
-end127:
+	CBNZ R15, one136
+end137:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -3572,13 +3703,15 @@ end127:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD $20, R13, R16
-	CMP $0, R13
-	CSEL NE, R16, R13, R13
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
 	SUB $5, R12, R12
 	B panelRows
 panel4:
 
 	// 4 rows × 16 columns.
+	CMP $1, R13
+	BEQ fresh139
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
@@ -3591,7 +3724,7 @@ panel4:
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F12, F13)
 	FLDPQ 32(R16), (F14, F15)
-	CBZ R13, plain128
+	CBZ R13, plain138
 
 	// o·alpha
 	MOVD R13, R16
@@ -3615,15 +3748,34 @@ panel4:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-plain128:
+plain138:
+	B ready140
+fresh139:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+ready140:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	SUBS $4, R6, R15
-	BLT tail130
-loop129:
+	BLT tail142
+loop141:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -3705,11 +3857,11 @@ loop129:
 	WORD $0x4fbb1bef // fmla v15.4s, v31.4s, v27.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop129
-tail130:
+	BGE loop141
+tail142:
 	ADD $4, R15, R15
-	CBZ R15, end132
-one131:
+	CBZ R15, end144
+one143:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -3734,8 +3886,8 @@ one131:
 	WORD $0x4f9b13ef // fmla v15.4s, v31.4s, v27.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one131
-end132:
+	CBNZ R15, one143
+end144:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -3757,13 +3909,15 @@ end132:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD $16, R13, R16
-	CMP $0, R13
-	CSEL NE, R16, R13, R13
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
 	SUB $4, R12, R12
 	B panelRows
 panel3:
 
 	// 3 rows × 16 columns.
+	CMP $1, R13
+	BEQ fresh146
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
@@ -3773,7 +3927,7 @@ panel3:
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F8, F9)
 	FLDPQ 32(R16), (F10, F11)
-	CBZ R13, plain133
+	CBZ R13, plain145
 
 	// o·alpha
 	MOVD R13, R16
@@ -3792,14 +3946,29 @@ panel3:
 	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
 	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
 	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
-plain133:
+plain145:
+	B ready147
+fresh146:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+ready147:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail135
-loop134:
+	BLT tail149
+loop148:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -3864,11 +4033,11 @@ loop134:
 	WORD $0x4fba1beb // fmla v11.4s, v31.4s, v26.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop134
-tail135:
+	BGE loop148
+tail149:
 	ADD $4, R15, R15
-	CBZ R15, end137
-one136:
+	CBZ R15, end151
+one150:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -3888,8 +4057,8 @@ one136:
 	WORD $0x4f9a13eb // fmla v11.4s, v31.4s, v26.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one136
-end137:
+	CBNZ R15, one150
+end151:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -3906,20 +4075,22 @@ end137:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD $12, R13, R16
-	CMP $0, R13
-	CSEL NE, R16, R13, R13
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
 	SUB $3, R12, R12
 	B panelRows
 panel2:
 
 	// 2 rows × 16 columns.
+	CMP $1, R13
+	BEQ fresh153
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7)
-	CBZ R13, plain138
+	CBZ R13, plain152
 
 	// o·alpha
 	MOVD R13, R16
@@ -3933,13 +4104,24 @@ panel2:
 	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
 	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
 	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-plain138:
+plain152:
+	B ready154
+fresh153:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+ready154:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	SUBS $4, R6, R15
-	BLT tail140
-loop139:
+	BLT tail156
+loop155:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -3987,11 +4169,11 @@ loop139:
 	WORD $0x4fb91be7 // fmla v7.4s, v31.4s, v25.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop139
-tail140:
+	BGE loop155
+tail156:
 	ADD $4, R15, R15
-	CBZ R15, end142
-one141:
+	CBZ R15, end158
+one157:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -4006,8 +4188,8 @@ one141:
 	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one141
-end142:
+	CBNZ R15, one157
+end158:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -4019,17 +4201,19 @@ end142:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD $8, R13, R16
-	CMP $0, R13
-	CSEL NE, R16, R13, R13
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
 	SUB $2, R12, R12
 	B panelRows
 panel1:
 
 	// 1 rows × 16 columns.
+	CMP $1, R13
+	BEQ fresh160
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	CBZ R13, plain143
+	CBZ R13, plain159
 
 	// o·alpha
 	MOVD R13, R16
@@ -4038,12 +4222,19 @@ panel1:
 	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
 	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
 	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-plain143:
+plain159:
+	B ready161
+fresh160:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+ready161:
 	MOVD R2, R19
 	MOVD R1, R20
 	SUBS $4, R6, R15
-	BLT tail145
-loop144:
+	BLT tail163
+loop162:
 	FMOVQ.P 16(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -4074,11 +4265,11 @@ loop144:
 	WORD $0x4fb81be3 // fmla v3.4s, v31.4s, v24.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop144
-tail145:
+	BGE loop162
+tail163:
 	ADD $4, R15, R15
-	CBZ R15, end147
-one146:
+	CBZ R15, end165
+one164:
 	FMOVS.P 4(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -4088,16 +4279,16 @@ one146:
 	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one146
-end147:
+	CBNZ R15, one164
+end165:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD $4, R13, R16
-	CMP $0, R13
-	CSEL NE, R16, R13, R13
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
 	SUB $1, R12, R12
 	B panelRows
 panelNext:
@@ -4140,6 +4331,8 @@ halfRows:
 half6:
 
 	// 6 rows × 8 columns.
+	CMP $1, R13
+	BEQ fresh167
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	ADD R3, R16, R16
@@ -4152,7 +4345,7 @@ half6:
 	FLDPQ 0(R16), (F8, F9)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F10, F11)
-	CBZ R13, plain148
+	CBZ R13, plain166
 
 	// o·alpha
 	MOVD R13, R16
@@ -4174,7 +4367,22 @@ half6:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
 	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
-plain148:
+plain166:
+	B ready168
+fresh167:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+ready168:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
@@ -4183,8 +4391,8 @@ plain148:
 	ADD R4, R23, R24
 	ADD R4, R24, R25
 	SUBS $4, R6, R15
-	BLT tail150
-loop149:
+	BLT tail170
+loop169:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -4248,11 +4456,11 @@ loop149:
 	WORD $0x4fbd1beb // fmla v11.4s, v31.4s, v29.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop149
-tail150:
+	BGE loop169
+tail170:
 	ADD $4, R15, R15
-	CBZ R15, end152
-one151:
+	CBZ R15, end172
+one171:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -4274,8 +4482,8 @@ one151:
 	WORD $0x4f9d13eb // fmla v11.4s, v31.4s, v29.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one151
-end152:
+	CBNZ R15, one171
+end172:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -4301,13 +4509,15 @@ end152:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD $24, R13, R16
-	CMP $0, R13
-	CSEL NE, R16, R13, R13
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
 	SUB $6, R12, R12
 	B halfRows
 half5:
 
 	// 5 rows × 8 columns.
+	CMP $1, R13
+	BEQ fresh174
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	ADD R3, R16, R16
@@ -4318,7 +4528,7 @@ half5:
 	FLDPQ 0(R16), (F6, F7)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F8, F9)
-	CBZ R13, plain153
+	CBZ R13, plain173
 
 	// o·alpha
 	MOVD R13, R16
@@ -4337,7 +4547,20 @@ half5:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
 	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
-plain153:
+plain173:
+	B ready175
+fresh174:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+ready175:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
@@ -4345,8 +4568,8 @@ plain153:
 	ADD R4, R22, R23
 	ADD R4, R23, R24
 	SUBS $4, R6, R15
-	BLT tail155
-loop154:
+	BLT tail177
+loop176:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -4401,11 +4624,11 @@ loop154:
 	WORD $0x4fbc1be9 // fmla v9.4s, v31.4s, v28.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop154
-tail155:
+	BGE loop176
+tail177:
 	ADD $4, R15, R15
-	CBZ R15, end157
-one156:
+	CBZ R15, end179
+one178:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -4424,8 +4647,8 @@ one156:
 	WORD $0x4f9c13e9 // fmla v9.4s, v31.4s, v28.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one156
-end157:
+	CBNZ R15, one178
+end179:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -4447,13 +4670,15 @@ end157:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD $20, R13, R16
-	CMP $0, R13
-	CSEL NE, R16, R13, R13
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
 	SUB $5, R12, R12
 	B halfRows
 half4:
 
 	// 4 rows × 8 columns.
+	CMP $1, R13
+	BEQ fresh181
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	ADD R3, R16, R16
@@ -4462,7 +4687,7 @@ half4:
 	FLDPQ 0(R16), (F4, F5)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F6, F7)
-	CBZ R13, plain158
+	CBZ R13, plain180
 
 	// o·alpha
 	MOVD R13, R16
@@ -4478,15 +4703,26 @@ half4:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
 	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-plain158:
+plain180:
+	B ready182
+fresh181:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+ready182:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	SUBS $4, R6, R15
-	BLT tail160
-loop159:
+	BLT tail184
+loop183:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -4532,11 +4768,11 @@ loop159:
 	WORD $0x4fbb1be7 // fmla v7.4s, v31.4s, v27.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop159
-tail160:
+	BGE loop183
+tail184:
 	ADD $4, R15, R15
-	CBZ R15, end162
-one161:
+	CBZ R15, end186
+one185:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -4552,8 +4788,8 @@ one161:
 	WORD $0x4f9b13e7 // fmla v7.4s, v31.4s, v27.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one161
-end162:
+	CBNZ R15, one185
+end186:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -4571,20 +4807,22 @@ end162:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD $16, R13, R16
-	CMP $0, R13
-	CSEL NE, R16, R13, R13
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
 	SUB $4, R12, R12
 	B halfRows
 half3:
 
 	// 3 rows × 8 columns.
+	CMP $1, R13
+	BEQ fresh188
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F2, F3)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F4, F5)
-	CBZ R13, plain163
+	CBZ R13, plain187
 
 	// o·alpha
 	MOVD R13, R16
@@ -4597,14 +4835,23 @@ half3:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
 	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-plain163:
+plain187:
+	B ready189
+fresh188:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+ready189:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail165
-loop164:
+	BLT tail191
+loop190:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -4641,11 +4888,11 @@ loop164:
 	WORD $0x4fba1be5 // fmla v5.4s, v31.4s, v26.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop164
-tail165:
+	BGE loop190
+tail191:
 	ADD $4, R15, R15
-	CBZ R15, end167
-one166:
+	CBZ R15, end193
+one192:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -4658,8 +4905,8 @@ one166:
 	WORD $0x4f9a13e5 // fmla v5.4s, v31.4s, v26.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one166
-end167:
+	CBNZ R15, one192
+end193:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -4673,18 +4920,20 @@ end167:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD $12, R13, R16
-	CMP $0, R13
-	CSEL NE, R16, R13, R13
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
 	SUB $3, R12, R12
 	B halfRows
 half2:
 
 	// 2 rows × 8 columns.
+	CMP $1, R13
+	BEQ fresh195
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F2, F3)
-	CBZ R13, plain168
+	CBZ R13, plain194
 
 	// o·alpha
 	MOVD R13, R16
@@ -4694,13 +4943,20 @@ half2:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
 	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-plain168:
+plain194:
+	B ready196
+fresh195:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+ready196:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	SUBS $4, R6, R15
-	BLT tail170
-loop169:
+	BLT tail198
+loop197:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -4728,11 +4984,11 @@ loop169:
 	WORD $0x4fb91be3 // fmla v3.4s, v31.4s, v25.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop169
-tail170:
+	BGE loop197
+tail198:
 	ADD $4, R15, R15
-	CBZ R15, end172
-one171:
+	CBZ R15, end200
+one199:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -4742,8 +4998,8 @@ one171:
 	WORD $0x4f9913e3 // fmla v3.4s, v31.4s, v25.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one171
-end172:
+	CBNZ R15, one199
+end200:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -4753,28 +5009,35 @@ end172:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD $8, R13, R16
-	CMP $0, R13
-	CSEL NE, R16, R13, R13
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
 	SUB $2, R12, R12
 	B halfRows
 half1:
 
 	// 1 rows × 8 columns.
+	CMP $1, R13
+	BEQ fresh202
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
-	CBZ R13, plain173
+	CBZ R13, plain201
 
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
 	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-plain173:
+plain201:
+	B ready203
+fresh202:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+ready203:
 	MOVD R2, R19
 	MOVD R1, R20
 	SUBS $4, R6, R15
-	BLT tail175
-loop174:
+	BLT tail205
+loop204:
 	FMOVQ.P 16(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -4793,26 +5056,26 @@ loop174:
 	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop174
-tail175:
+	BGE loop204
+tail205:
 	ADD $4, R15, R15
-	CBZ R15, end177
-one176:
+	CBZ R15, end207
+one206:
 	FMOVS.P 4(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
 	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one176
-end177:
+	CBNZ R15, one206
+end207:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD $4, R13, R16
-	CMP $0, R13
-	CSEL NE, R16, R13, R13
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
 	SUB $1, R12, R12
 	B halfRows
 halfNext:
@@ -4837,7 +5100,7 @@ TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $0-64
 	LSL $2, R4, R4
 	MOVD b+56(FP), R16
 
-	// b: keys, cols, stride, panelStride
+	// b: keys, cols, stride, panelStride, fresh
 	MOVD 0(R16), R6
 	MOVD 8(R16), R7
 	MOVD 16(R16), R5
@@ -4848,6 +5111,12 @@ TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $0-64
 	LSR $4, R7, R7
 	LSL $1, R7, R16
 	SUB R16, R26, R26
+	MOVD b+56(FP), R16
+	ADD $32, R16, R16
+	MOVBU.P 1(R16), R15
+	MOVD $1, R16
+	CMP $0, R15
+	CSEL NE, R16, R14, R14
 panel:
 	CBZ R7, panelEnd
 	MOVD R9, R0
@@ -4865,6 +5134,8 @@ panelRows:
 panel4:
 
 	// 4 rows × 16 columns.
+	CMP $1, R13
+	BEQ fresh209
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
@@ -4877,6 +5148,7 @@ panel4:
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F12, F13)
 	FLDPQ 32(R16), (F14, F15)
+	CBZ R13, plain208
 
 	// o·alpha
 	MOVD R13, R16
@@ -4900,14 +5172,33 @@ panel4:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-plain178:
+plain208:
+	B ready210
+fresh209:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+ready210:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	MOVD R6, R15
-one179:
+one211:
 	VLD1 (R19), [V22.S4, V23.S4, V24.S4, V25.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
@@ -4951,7 +5242,7 @@ one179:
 	VFMLA V16.S4, V20.S4, V14.S4
 	VFMLA V16.S4, V21.S4, V15.S4
 	SUB $1, R15, R15
-	CBNZ R15, one179
+	CBNZ R15, one211
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -4972,18 +5263,23 @@ one179:
 	ADD R4, R1, R1
 	ADD R3, R0, R0
 	ADD R4, R1, R1
-	ADD $16, R13, R13
+	ADD $16, R13, R16
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
 	SUB $4, R12, R12
 	B panelRows
 panel2:
 
 	// 2 rows × 16 columns.
+	CMP $1, R13
+	BEQ fresh213
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7)
+	CBZ R13, plain212
 
 	// o·alpha
 	MOVD R13, R16
@@ -4997,12 +5293,23 @@ panel2:
 	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
 	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
 	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-plain180:
+plain212:
+	B ready214
+fresh213:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+ready214:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	MOVD R6, R15
-one181:
+one215:
 	VLD1 (R19), [V22.S4, V23.S4, V24.S4, V25.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
@@ -5026,7 +5333,7 @@ one181:
 	VFMLA V16.S4, V20.S4, V6.S4
 	VFMLA V16.S4, V21.S4, V7.S4
 	SUB $1, R15, R15
-	CBNZ R15, one181
+	CBNZ R15, one215
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -5037,15 +5344,20 @@ one181:
 	ADD R4, R1, R1
 	ADD R3, R0, R0
 	ADD R4, R1, R1
-	ADD $8, R13, R13
+	ADD $8, R13, R16
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
 	SUB $2, R12, R12
 	B panelRows
 panel1:
 
 	// 1 rows × 16 columns.
+	CMP $1, R13
+	BEQ fresh217
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
+	CBZ R13, plain216
 
 	// o·alpha
 	MOVD R13, R16
@@ -5054,11 +5366,18 @@ panel1:
 	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
 	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
 	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-plain182:
+plain216:
+	B ready218
+fresh217:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+ready218:
 	MOVD R2, R19
 	MOVD R1, R20
 	MOVD R6, R15
-one183:
+one219:
 	VLD1 (R19), [V22.S4, V23.S4, V24.S4, V25.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
@@ -5072,13 +5391,15 @@ one183:
 	VFMLA V16.S4, V20.S4, V2.S4
 	VFMLA V16.S4, V21.S4, V3.S4
 	SUB $1, R15, R15
-	CBNZ R15, one183
+	CBNZ R15, one219
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
 	ADD R3, R0, R0
 	ADD R4, R1, R1
-	ADD $4, R13, R13
+	ADD $4, R13, R16
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
 	SUB $1, R12, R12
 	B panelRows
 panelNext:
@@ -5109,6 +5430,8 @@ halfRows:
 half4:
 
 	// 4 rows × 8 columns.
+	CMP $1, R13
+	BEQ fresh221
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	ADD R3, R16, R16
@@ -5117,6 +5440,7 @@ half4:
 	FLDPQ 0(R16), (F4, F5)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F6, F7)
+	CBZ R13, plain220
 
 	// o·alpha
 	MOVD R13, R16
@@ -5132,14 +5456,25 @@ half4:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
 	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-plain184:
+plain220:
+	B ready222
+fresh221:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+ready222:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	MOVD R6, R15
-one185:
+one223:
 	VLD1 (R19), [V22.S4, V23.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
@@ -5167,7 +5502,7 @@ one185:
 	VFMLA V16.S4, V18.S4, V6.S4
 	VFMLA V16.S4, V19.S4, V7.S4
 	SUB $1, R15, R15
-	CBNZ R15, one185
+	CBNZ R15, one223
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -5184,16 +5519,21 @@ one185:
 	ADD R4, R1, R1
 	ADD R3, R0, R0
 	ADD R4, R1, R1
-	ADD $16, R13, R13
+	ADD $16, R13, R16
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
 	SUB $4, R12, R12
 	B halfRows
 half2:
 
 	// 2 rows × 8 columns.
+	CMP $1, R13
+	BEQ fresh225
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F2, F3)
+	CBZ R13, plain224
 
 	// o·alpha
 	MOVD R13, R16
@@ -5203,12 +5543,19 @@ half2:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
 	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-plain186:
+plain224:
+	B ready226
+fresh225:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+ready226:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	MOVD R6, R15
-one187:
+one227:
 	VLD1 (R19), [V22.S4, V23.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
@@ -5224,7 +5571,7 @@ one187:
 	VFMLA V16.S4, V18.S4, V2.S4
 	VFMLA V16.S4, V19.S4, V3.S4
 	SUB $1, R15, R15
-	CBNZ R15, one187
+	CBNZ R15, one227
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -5233,25 +5580,35 @@ one187:
 	ADD R4, R1, R1
 	ADD R3, R0, R0
 	ADD R4, R1, R1
-	ADD $8, R13, R13
+	ADD $8, R13, R16
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
 	SUB $2, R12, R12
 	B halfRows
 half1:
 
 	// 1 rows × 8 columns.
+	CMP $1, R13
+	BEQ fresh229
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
+	CBZ R13, plain228
 
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
 	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-plain188:
+plain228:
+	B ready230
+fresh229:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+ready230:
 	MOVD R2, R19
 	MOVD R1, R20
 	MOVD R6, R15
-one189:
+one231:
 	VLD1 (R19), [V22.S4, V23.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
@@ -5261,12 +5618,14 @@ one189:
 	VFMLA V16.S4, V18.S4, V0.S4
 	VFMLA V16.S4, V19.S4, V1.S4
 	SUB $1, R15, R15
-	CBNZ R15, one189
+	CBNZ R15, one231
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R0, R0
 	ADD R4, R1, R1
-	ADD $4, R13, R13
+	ADD $4, R13, R16
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
 	SUB $1, R12, R12
 	B halfRows
 halfNext:
@@ -5335,8 +5694,8 @@ keys16for4:
 	ADD R14, R16, R17
 	ADD R14, R17, R25
 	SUBS $4, R4, R12
-	BLT tail191
-loop190:
+	BLT tail233
+loop232:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R16), F17
 	FMOVQ.P 16(R17), F18
@@ -5454,11 +5813,11 @@ loop190:
 	WORD $0x4fb21beb // fmla v11.4s, v31.4s, v18.s[3]
 	WORD $0x4fb31bef // fmla v15.4s, v31.4s, v19.s[3]
 	SUBS $4, R12, R12
-	BGE loop190
-tail191:
+	BGE loop232
+tail233:
 	ADD $4, R12, R12
-	CBZ R12, end193
-one192:
+	CBZ R12, end235
+one234:
 	FMOVS.P 4(R15), F16
 	FMOVS.P 4(R16), F17
 	FMOVS.P 4(R17), F18
@@ -5508,8 +5867,8 @@ one192:
 	WORD $0x4f92138b // fmla v11.4s, v28.4s, v18.s[0]
 	WORD $0x4f93138f // fmla v15.4s, v28.4s, v19.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one192
-end193:
+	CBNZ R12, one234
+end235:
 	MOVD R11, R13
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R13)
 	ADD $256, R13, R13
@@ -5547,8 +5906,8 @@ keys4for4:
 	ADD R14, R16, R17
 	ADD R14, R17, R25
 	SUBS $4, R4, R12
-	BLT tail195
-loop194:
+	BLT tail237
+loop236:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R16), F17
 	FMOVQ.P 16(R17), F18
@@ -5582,11 +5941,11 @@ loop194:
 	WORD $0x4fb21be2 // fmla v2.4s, v31.4s, v18.s[3]
 	WORD $0x4fb31be3 // fmla v3.4s, v31.4s, v19.s[3]
 	SUBS $4, R12, R12
-	BGE loop194
-tail195:
+	BGE loop236
+tail237:
 	ADD $4, R12, R12
-	CBZ R12, end197
-one196:
+	CBZ R12, end239
+one238:
 	FMOVS.P 4(R15), F16
 	FMOVS.P 4(R16), F17
 	FMOVS.P 4(R17), F18
@@ -5600,56 +5959,56 @@ one196:
 	WORD $0x4f921382 // fmla v2.4s, v28.4s, v18.s[0]
 	WORD $0x4f931383 // fmla v3.4s, v28.4s, v19.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one196
-end197:
+	CBNZ R12, one238
+end239:
 	ADD $0, R11, R13
 	VST1.P V0.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored198
+	BLE stored240
 	VST1.P V0.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored198
+	BLE stored240
 	VST1.P V0.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored198
+	BLE stored240
 	VST1.P V0.S[3], 4(R13)
-stored198:
+stored240:
 	ADD $256, R11, R13
 	VST1.P V1.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored199
+	BLE stored241
 	VST1.P V1.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored199
+	BLE stored241
 	VST1.P V1.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored199
+	BLE stored241
 	VST1.P V1.S[3], 4(R13)
-stored199:
+stored241:
 	ADD $512, R11, R13
 	VST1.P V2.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored200
+	BLE stored242
 	VST1.P V2.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored200
+	BLE stored242
 	VST1.P V2.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored200
+	BLE stored242
 	VST1.P V2.S[3], 4(R13)
-stored200:
+stored242:
 	ADD $768, R11, R13
 	VST1.P V3.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored201
+	BLE stored243
 	VST1.P V3.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored201
+	BLE stored243
 	VST1.P V3.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored201
+	BLE stored243
 	VST1.P V3.S[3], 4(R13)
-stored201:
+stored243:
 	ADD R5<<2, R10, R10
 	ADD $16, R11, R11
 	SUB $4, R9, R9
@@ -5691,8 +6050,8 @@ keys16for3:
 	ADD R14, R15, R16
 	ADD R14, R16, R17
 	SUBS $4, R4, R12
-	BLT tail203
-loop202:
+	BLT tail245
+loop244:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R16), F17
 	FMOVQ.P 16(R17), F18
@@ -5793,11 +6152,11 @@ loop202:
 	WORD $0x4fb11be7 // fmla v7.4s, v31.4s, v17.s[3]
 	WORD $0x4fb21beb // fmla v11.4s, v31.4s, v18.s[3]
 	SUBS $4, R12, R12
-	BGE loop202
-tail203:
+	BGE loop244
+tail245:
 	ADD $4, R12, R12
-	CBZ R12, end205
-one204:
+	CBZ R12, end247
+one246:
 	FMOVS.P 4(R15), F16
 	FMOVS.P 4(R16), F17
 	FMOVS.P 4(R17), F18
@@ -5842,8 +6201,8 @@ one204:
 	WORD $0x4f911387 // fmla v7.4s, v28.4s, v17.s[0]
 	WORD $0x4f92138b // fmla v11.4s, v28.4s, v18.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one204
-end205:
+	CBNZ R12, one246
+end247:
 	MOVD R11, R13
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R13)
 	ADD $256, R13, R13
@@ -5877,8 +6236,8 @@ keys4for3:
 	ADD R14, R15, R16
 	ADD R14, R16, R17
 	SUBS $4, R4, R12
-	BLT tail207
-loop206:
+	BLT tail249
+loop248:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R16), F17
 	FMOVQ.P 16(R17), F18
@@ -5907,11 +6266,11 @@ loop206:
 	WORD $0x4fb11be1 // fmla v1.4s, v31.4s, v17.s[3]
 	WORD $0x4fb21be2 // fmla v2.4s, v31.4s, v18.s[3]
 	SUBS $4, R12, R12
-	BGE loop206
-tail207:
+	BGE loop248
+tail249:
 	ADD $4, R12, R12
-	CBZ R12, end209
-one208:
+	CBZ R12, end251
+one250:
 	FMOVS.P 4(R15), F16
 	FMOVS.P 4(R16), F17
 	FMOVS.P 4(R17), F18
@@ -5923,44 +6282,44 @@ one208:
 	WORD $0x4f911381 // fmla v1.4s, v28.4s, v17.s[0]
 	WORD $0x4f921382 // fmla v2.4s, v28.4s, v18.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one208
-end209:
+	CBNZ R12, one250
+end251:
 	ADD $0, R11, R13
 	VST1.P V0.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored210
+	BLE stored252
 	VST1.P V0.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored210
+	BLE stored252
 	VST1.P V0.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored210
+	BLE stored252
 	VST1.P V0.S[3], 4(R13)
-stored210:
+stored252:
 	ADD $256, R11, R13
 	VST1.P V1.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored211
+	BLE stored253
 	VST1.P V1.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored211
+	BLE stored253
 	VST1.P V1.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored211
+	BLE stored253
 	VST1.P V1.S[3], 4(R13)
-stored211:
+stored253:
 	ADD $512, R11, R13
 	VST1.P V2.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored212
+	BLE stored254
 	VST1.P V2.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored212
+	BLE stored254
 	VST1.P V2.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored212
+	BLE stored254
 	VST1.P V2.S[3], 4(R13)
-stored212:
+stored254:
 	ADD R5<<2, R10, R10
 	ADD $16, R11, R11
 	SUB $4, R9, R9
@@ -5996,8 +6355,8 @@ keys16for2:
 	MOVD R1, R15
 	ADD R14, R15, R16
 	SUBS $4, R4, R12
-	BLT tail214
-loop213:
+	BLT tail256
+loop255:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R16), F17
 	WORD $0x3ce56a75 // ldr q21, [x19, x5]
@@ -6081,11 +6440,11 @@ loop213:
 	WORD $0x4fb01be3 // fmla v3.4s, v31.4s, v16.s[3]
 	WORD $0x4fb11be7 // fmla v7.4s, v31.4s, v17.s[3]
 	SUBS $4, R12, R12
-	BGE loop213
-tail214:
+	BGE loop255
+tail256:
 	ADD $4, R12, R12
-	CBZ R12, end216
-one215:
+	CBZ R12, end258
+one257:
 	FMOVS.P 4(R15), F16
 	FMOVS.P 4(R16), F17
 	ADD R5, R19, R13
@@ -6125,8 +6484,8 @@ one215:
 	WORD $0x4f901383 // fmla v3.4s, v28.4s, v16.s[0]
 	WORD $0x4f911387 // fmla v7.4s, v28.4s, v17.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one215
-end216:
+	CBNZ R12, one257
+end258:
 	MOVD R11, R13
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R13)
 	ADD $256, R13, R13
@@ -6156,8 +6515,8 @@ keys4for2:
 	MOVD R1, R15
 	ADD R14, R15, R16
 	SUBS $4, R4, R12
-	BLT tail218
-loop217:
+	BLT tail260
+loop259:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R16), F17
 	FMOVQ.P 16(R19), F20
@@ -6181,11 +6540,11 @@ loop217:
 	WORD $0x4fb01be0 // fmla v0.4s, v31.4s, v16.s[3]
 	WORD $0x4fb11be1 // fmla v1.4s, v31.4s, v17.s[3]
 	SUBS $4, R12, R12
-	BGE loop217
-tail218:
+	BGE loop259
+tail260:
 	ADD $4, R12, R12
-	CBZ R12, end220
-one219:
+	CBZ R12, end262
+one261:
 	FMOVS.P 4(R15), F16
 	FMOVS.P 4(R16), F17
 	VLD1.P 4(R19), V28.S[0]
@@ -6195,32 +6554,32 @@ one219:
 	WORD $0x4f901380 // fmla v0.4s, v28.4s, v16.s[0]
 	WORD $0x4f911381 // fmla v1.4s, v28.4s, v17.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one219
-end220:
+	CBNZ R12, one261
+end262:
 	ADD $0, R11, R13
 	VST1.P V0.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored221
+	BLE stored263
 	VST1.P V0.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored221
+	BLE stored263
 	VST1.P V0.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored221
+	BLE stored263
 	VST1.P V0.S[3], 4(R13)
-stored221:
+stored263:
 	ADD $256, R11, R13
 	VST1.P V1.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored222
+	BLE stored264
 	VST1.P V1.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored222
+	BLE stored264
 	VST1.P V1.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored222
+	BLE stored264
 	VST1.P V1.S[3], 4(R13)
-stored222:
+stored264:
 	ADD R5<<2, R10, R10
 	ADD $16, R11, R11
 	SUB $4, R9, R9
@@ -6250,8 +6609,8 @@ keys16for1:
 	VEOR V3.B16, V3.B16, V3.B16
 	MOVD R1, R15
 	SUBS $4, R4, R12
-	BLT tail224
-loop223:
+	BLT tail266
+loop265:
 	FMOVQ.P 16(R15), F16
 	WORD $0x3ce56a75 // ldr q21, [x19, x5]
 	WORD $0x3ce66a76 // ldr q22, [x19, x6]
@@ -6318,11 +6677,11 @@ loop223:
 	WORD $0x4f901bc3 // fmla v3.4s, v30.4s, v16.s[2]
 	WORD $0x4fb01be3 // fmla v3.4s, v31.4s, v16.s[3]
 	SUBS $4, R12, R12
-	BGE loop223
-tail224:
+	BGE loop265
+tail266:
 	ADD $4, R12, R12
-	CBZ R12, end226
-one225:
+	CBZ R12, end268
+one267:
 	FMOVS.P 4(R15), F16
 	ADD R5, R19, R13
 	VLD1 (R13), V28.S[1]
@@ -6357,8 +6716,8 @@ one225:
 	VLD1.P 4(R22), V28.S[0]
 	WORD $0x4f901383 // fmla v3.4s, v28.4s, v16.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one225
-end226:
+	CBNZ R12, one267
+end268:
 	MOVD R11, R13
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R13)
 	ADD $256, R13, R13
@@ -6384,8 +6743,8 @@ keys4for1:
 	VEOR V0.B16, V0.B16, V0.B16
 	MOVD R1, R15
 	SUBS $4, R4, R12
-	BLT tail228
-loop227:
+	BLT tail270
+loop269:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R19), F20
 	FMOVQ.P 16(R20), F21
@@ -6404,11 +6763,11 @@ loop227:
 	WORD $0x4f901bc0 // fmla v0.4s, v30.4s, v16.s[2]
 	WORD $0x4fb01be0 // fmla v0.4s, v31.4s, v16.s[3]
 	SUBS $4, R12, R12
-	BGE loop227
-tail228:
+	BGE loop269
+tail270:
 	ADD $4, R12, R12
-	CBZ R12, end230
-one229:
+	CBZ R12, end272
+one271:
 	FMOVS.P 4(R15), F16
 	VLD1.P 4(R19), V28.S[0]
 	VLD1.P 4(R20), V28.S[1]
@@ -6416,20 +6775,20 @@ one229:
 	VLD1.P 4(R22), V28.S[3]
 	WORD $0x4f901380 // fmla v0.4s, v28.4s, v16.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one229
-end230:
+	CBNZ R12, one271
+end272:
 	ADD $0, R11, R13
 	VST1.P V0.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored231
+	BLE stored273
 	VST1.P V0.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored231
+	BLE stored273
 	VST1.P V0.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored231
+	BLE stored273
 	VST1.P V0.S[3], 4(R13)
-stored231:
+stored273:
 	ADD R5<<2, R10, R10
 	ADD $16, R11, R11
 	SUB $4, R9, R9
@@ -6490,8 +6849,8 @@ maxQuarter:
 
 	// 4 at a time.
 	SUBS $4, R5, R5
-	BLT end233
-loop232:
+	BLT end275
+loop274:
 	VLD1 (R1), [V24.S4]
 	VLD1 (R3), [V25.S4]
 	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
@@ -6534,14 +6893,14 @@ loop232:
 	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
 	VST1.P [V12.S4], 16(R3)
 	SUBS $4, R5, R5
-	BGE loop232
-end233:
+	BGE loop274
+end275:
 	ADD $4, R5, R5
 
 	// 1 at a time.
 	SUBS $1, R5, R5
-	BLT end235
-loop234:
+	BLT end277
+loop276:
 	FMOVS 0(R1), F24
 	FMOVS 0(R3), F25
 	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
@@ -6586,8 +6945,8 @@ loop234:
 	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
 	FMOVS.P F12, 4(R3)
 	SUBS $1, R5, R5
-	BGE loop234
-end235:
+	BGE loop276
+end277:
 	ADD $1, R5, R5
 	VADDV V29.S4, V29
 	VMOV V29.S[0], R6
@@ -6825,8 +7184,8 @@ maxQuarterEnd:
 
 	// 4 at a time.
 	SUBS $4, R5, R5
-	BLT end237
-loop236:
+	BLT end279
+loop278:
 	VLD1 (R1), [V24.S4]
 	VLD1 (R3), [V25.S4]
 	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
@@ -6869,14 +7228,14 @@ loop236:
 	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
 	VST1.P [V12.S4], 16(R3)
 	SUBS $4, R5, R5
-	BGE loop236
-end237:
+	BGE loop278
+end279:
 	ADD $4, R5, R5
 
 	// 1 at a time.
 	SUBS $1, R5, R5
-	BLT end239
-loop238:
+	BLT end281
+loop280:
 	FMOVS 0(R1), F24
 	FMOVS 0(R3), F25
 	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
@@ -6921,8 +7280,8 @@ loop238:
 	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
 	FMOVS.P F12, 4(R3)
 	SUBS $1, R5, R5
-	BGE loop238
-end239:
+	BGE loop280
+end281:
 	ADD $1, R5, R5
 	VADDV V29.S4, V29
 	VMOV V29.S[0], R6
@@ -7117,8 +7476,8 @@ panel:
 	ADD R2<<2, R20, R21
 	ADD R2<<2, R21, R22
 	SUBS $4, R4, R7
-	BLT tail241
-loop240:
+	BLT tail283
+loop282:
 	WORD $0x3ce26a75 // ldr q21, [x19, x2]
 	WORD $0x3ce56a76 // ldr q22, [x19, x5]
 	WORD $0x3ce66a77 // ldr q23, [x19, x6]
@@ -7172,11 +7531,11 @@ loop240:
 	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	SUBS $4, R7, R7
-	BGE loop240
-tail241:
+	BGE loop282
+tail283:
 	ADD $4, R7, R7
-	CBZ R7, end243
-one242:
+	CBZ R7, end285
+one284:
 	ADD R2, R19, R8
 	VLD1 (R8), V0.S[1]
 	ADD R5, R19, R8
@@ -7207,8 +7566,8 @@ one242:
 	VLD1.P 4(R22), V3.S[0]
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 	SUB $1, R7, R7
-	CBNZ R7, one242
-end243:
+	CBNZ R7, one284
+end285:
 	ADD R2<<4, R1, R1
 	SUB $16, R3, R3
 	B panel
@@ -7241,8 +7600,8 @@ group:
 	CSEL GT, R22, R21, R22
 	MOVD R0, R10
 	SUBS $4, R4, R7
-	BLT tail245
-loop244:
+	BLT tail287
+loop286:
 	FMOVQ.P 16(R19), F20
 	FMOVQ.P 16(R20), F21
 	FMOVQ.P 16(R21), F22
@@ -7268,11 +7627,11 @@ loop244:
 	FMOVQ F31, 0(R10)
 	ADD R9, R10, R10
 	SUBS $4, R7, R7
-	BGE loop244
-tail245:
+	BGE loop286
+tail287:
 	ADD $4, R7, R7
-	CBZ R7, end247
-one246:
+	CBZ R7, end289
+one288:
 	VLD1.P 4(R19), V28.S[0]
 	VLD1.P 4(R20), V28.S[1]
 	VLD1.P 4(R21), V28.S[2]
@@ -7281,8 +7640,8 @@ one246:
 	FMOVQ F28, 0(R10)
 	ADD R9, R10, R10
 	SUB $1, R7, R7
-	CBNZ R7, one246
-end247:
+	CBNZ R7, one288
+end289:
 
 	// With no keys left, the last ones are read again and masked.
 	CMP $4, R3
@@ -7333,7 +7692,7 @@ last:
 	MOVD $4, R9
 quad:
 	CMP $4, R4
-	BLT not248
+	BLT not290
 	MOVD R1, R5
 	MOVD R0, R6
 	MOVD R3, R7
@@ -7345,9 +7704,9 @@ four:
 	SUB $1, R7, R7
 	CBNZ R7, four
 	B nextQuad
-not248:
+not290:
 	CMP $3, R4
-	BLT not249
+	BLT not291
 	MOVD R1, R5
 	MOVD R0, R6
 	MOVD R3, R7
@@ -7361,9 +7720,9 @@ three:
 	SUB $1, R7, R7
 	CBNZ R7, three
 	B nextQuad
-not249:
+not291:
 	CMP $2, R4
-	BLT not250
+	BLT not292
 	MOVD R1, R5
 	MOVD R0, R6
 	MOVD R3, R7
@@ -7375,9 +7734,9 @@ two:
 	SUB $1, R7, R7
 	CBNZ R7, two
 	B nextQuad
-not250:
+not292:
 	CMP $1, R4
-	BLT not251
+	BLT not293
 	MOVD R1, R5
 	MOVD R0, R6
 	MOVD R3, R7
@@ -7389,7 +7748,7 @@ one:
 	SUB $1, R7, R7
 	CBNZ R7, one
 	B nextQuad
-not251:
+not293:
 	MOVD R1, R5
 	MOVD R0, R6
 	MOVD R3, R7
@@ -7420,8 +7779,8 @@ TEXT ·scaleSIMD(SB), NOSPLIT, $0-28
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end254
-loop253:
+	BLT end296
+loop295:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x6e31dc00 // fmul v0.4s, v0.4s, v17.4s
 	WORD $0x4e30d400 // fadd v0.4s, v0.4s, v16.4s
@@ -7433,34 +7792,34 @@ loop253:
 	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 	SUBS $16, R2, R2
-	BGE loop253
-end254:
+	BGE loop295
+end296:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end256
-loop255:
+	BLT end298
+loop297:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x6e31dc00 // fmul v0.4s, v0.4s, v17.4s
 	WORD $0x4e30d400 // fadd v0.4s, v0.4s, v16.4s
 	VST1.P [V0.S4], 16(R0)
 	SUBS $4, R2, R2
-	BGE loop255
-end256:
+	BGE loop297
+end298:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end258
-loop257:
+	BLT end300
+loop299:
 	FMOVS.P 4(R1), F0
 	WORD $0x6e31dc00 // fmul v0.4s, v0.4s, v17.4s
 	WORD $0x4e30d400 // fadd v0.4s, v0.4s, v16.4s
 	FMOVS.P F0, 4(R0)
 	SUBS $1, R2, R2
-	BGE loop257
-end258:
+	BGE loop299
+end300:
 	ADD $1, R2, R2
 	RET
 
@@ -7476,8 +7835,8 @@ TEXT ·mergeSIMD(SB), NOSPLIT, $0-32
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end260
-loop259:
+	BLT end302
+loop301:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R1), [V4.S4, V5.S4, V6.S4, V7.S4]
 	WORD $0x6e31dc84 // fmul v4.4s, v4.4s, v17.4s
@@ -7490,36 +7849,36 @@ loop259:
 	VFMLA V16.S4, V3.S4, V7.S4
 	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R0)
 	SUBS $16, R2, R2
-	BGE loop259
-end260:
+	BGE loop301
+end302:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end262
-loop261:
+	BLT end304
+loop303:
 	VLD1 (R0), [V0.S4]
 	VLD1.P 16(R1), [V4.S4]
 	WORD $0x6e31dc84 // fmul v4.4s, v4.4s, v17.4s
 	VFMLA V16.S4, V0.S4, V4.S4
 	VST1.P [V4.S4], 16(R0)
 	SUBS $4, R2, R2
-	BGE loop261
-end262:
+	BGE loop303
+end304:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end264
-loop263:
+	BLT end306
+loop305:
 	FMOVS 0(R0), F0
 	FMOVS.P 4(R1), F4
 	WORD $0x6e31dc84 // fmul v4.4s, v4.4s, v17.4s
 	VFMLA V16.S4, V0.S4, V4.S4
 	FMOVS.P F4, 4(R0)
 	SUBS $1, R2, R2
-	BGE loop263
-end264:
+	BGE loop305
+end306:
 	ADD $1, R2, R2
 	RET
 
@@ -7539,8 +7898,8 @@ TEXT ·mergeSumsSIMD(SB), NOSPLIT, $0-56
 
 	// 4 at a time.
 	SUBS $4, R6, R6
-	BLT end266
-loop265:
+	BLT end308
+loop307:
 	VLD1 (R0), [V24.S4]
 	VLD1.P 16(R2), [V25.S4]
 	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
@@ -7611,14 +7970,14 @@ loop265:
 	VFMLA V8.S4, V29.S4, V30.S4
 	VST1.P [V30.S4], 16(R1)
 	SUBS $4, R6, R6
-	BGE loop265
-end266:
+	BGE loop307
+end308:
 	ADD $4, R6, R6
 
 	// 1 at a time.
 	SUBS $1, R6, R6
-	BLT end268
-loop267:
+	BLT end310
+loop309:
 	FMOVS 0(R0), F24
 	FMOVS.P 4(R2), F25
 	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
@@ -7689,8 +8048,8 @@ loop267:
 	VFMLA V8.S4, V29.S4, V30.S4
 	FMOVS.P F30, 4(R1)
 	SUBS $1, R6, R6
-	BGE loop267
-end268:
+	BGE loop309
+end310:
 	ADD $1, R6, R6
 	RET
 
@@ -7710,8 +8069,8 @@ TEXT ·softcapSIMD(SB), NOSPLIT, $0-20
 
 	// 16 at a time.
 	SUBS $16, R1, R1
-	BLT end270
-loop269:
+	BLT end312
+loop311:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x6e20dc08 // fmul v8.4s, v0.4s, v0.4s
 	WORD $0x6e21dc29 // fmul v9.4s, v1.4s, v1.4s
@@ -7724,7 +8083,7 @@ loop269:
 	WORD $0x6e30f98c // fmaxv s12, v12.4s
 	WORD $0x6eace74c // fcmgt v12.4s, v26.4s, v12.4s
 	VMOV V12.S[0], R2
-	CBZ R2, large271
+	CBZ R2, large313
 
 	// |x| < 1: x + x³·P(x²)
 	FMOVQ 416(R26), F4
@@ -7791,8 +8150,8 @@ loop269:
 	VFMLA V5.S4, V21.S4, V13.S4
 	VFMLA V6.S4, V22.S4, V14.S4
 	VFMLA V7.S4, V23.S4, V15.S4
-	B capped272
-large271:
+	B capped314
+large313:
 
 	// |x| ≥ 1: 1 − 2/(1+exp(2|x|))
 	WORD $0x4ea0f804 // fabs v4.4s, v0.4s
@@ -7977,7 +8336,7 @@ large271:
 	VBIF V10.B16, V18.B16, V14.B16
 	WORD $0x6eabe74b // fcmgt v11.4s, v26.4s, v11.4s
 	VBIF V11.B16, V19.B16, V15.B16
-capped272:
+capped314:
 
 	// c·y, y with the sign of x
 	VBIT V29.B16, V0.B16, V12.B16
@@ -7990,14 +8349,14 @@ capped272:
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	SUBS $16, R1, R1
-	BGE loop269
-end270:
+	BGE loop311
+end312:
 	ADD $16, R1, R1
 
 	// 4 at a time.
 	SUBS $4, R1, R1
-	BLT end274
-loop273:
+	BLT end316
+loop315:
 	VLD1 (R0), [V0.S4]
 	WORD $0x6e20dc08 // fmul v8.4s, v0.4s, v0.4s
 
@@ -8052,21 +8411,21 @@ loop273:
 	VFMLA V4.S4, V20.S4, V12.S4
 	WORD $0x6ea8e748 // fcmgt v8.4s, v26.4s, v8.4s
 	VBIF V8.B16, V16.B16, V12.B16
-capped276:
+capped318:
 
 	// c·y, y with the sign of x
 	VBIT V29.B16, V0.B16, V12.B16
 	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
 	VST1.P [V12.S4], 16(R0)
 	SUBS $4, R1, R1
-	BGE loop273
-end274:
+	BGE loop315
+end316:
 	ADD $4, R1, R1
 
 	// 1 at a time.
 	SUBS $1, R1, R1
-	BLT end278
-loop277:
+	BLT end320
+loop319:
 	FMOVS 0(R0), F0
 	WORD $0x6e20dc08 // fmul v8.4s, v0.4s, v0.4s
 
@@ -8121,15 +8480,15 @@ loop277:
 	VFMLA V4.S4, V20.S4, V12.S4
 	WORD $0x6ea8e748 // fcmgt v8.4s, v26.4s, v8.4s
 	VBIF V8.B16, V16.B16, V12.B16
-capped280:
+capped322:
 
 	// c·y, y with the sign of x
 	VBIT V29.B16, V0.B16, V12.B16
 	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
 	FMOVS.P F12, 4(R0)
 	SUBS $1, R1, R1
-	BGE loop277
-end278:
+	BGE loop319
+end320:
 	ADD $1, R1, R1
 	RET
 
@@ -8149,8 +8508,8 @@ TEXT ·alibiSIMD(SB), NOSPLIT, $0-32
 
 	// 16 at a time.
 	SUBS $16, R1, R1
-	BLT end282
-loop281:
+	BLT end324
+loop323:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	MOVD $4, R3
 	VDUP R3, V18.S4
@@ -8168,14 +8527,14 @@ loop281:
 	VADD V18.S4, V17.S4, V17.S4
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 	SUBS $16, R1, R1
-	BGE loop281
-end282:
+	BGE loop323
+end324:
 	ADD $16, R1, R1
 
 	// 4 at a time.
 	SUBS $4, R1, R1
-	BLT end284
-loop283:
+	BLT end326
+loop325:
 	VLD1 (R0), [V0.S4]
 	MOVD $4, R3
 	VDUP R3, V18.S4
@@ -8184,14 +8543,14 @@ loop283:
 	VADD V18.S4, V17.S4, V17.S4
 	VST1.P [V0.S4], 16(R0)
 	SUBS $4, R1, R1
-	BGE loop283
-end284:
+	BGE loop325
+end326:
 	ADD $4, R1, R1
 
 	// 1 at a time.
 	SUBS $1, R1, R1
-	BLT end286
-loop285:
+	BLT end328
+loop327:
 	FMOVS 0(R0), F0
 	MOVD $1, R3
 	VDUP R3, V18.S4
@@ -8200,8 +8559,8 @@ loop285:
 	VADD V18.S4, V17.S4, V17.S4
 	FMOVS.P F0, 4(R0)
 	SUBS $1, R1, R1
-	BGE loop285
-end286:
+	BGE loop327
+end328:
 	ADD $1, R1, R1
 	RET
 
@@ -8221,8 +8580,8 @@ TEXT ·addBiasRowSIMD(SB), NOSPLIT, $0-32
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end288
-loop287:
+	BLT end330
+loop329:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R1), [V4.S4, V5.S4, V6.S4, V7.S4]
 	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
@@ -8247,14 +8606,14 @@ loop287:
 	ORR R5, R3, R3
 	ADD $16, R4, R4
 	SUBS $16, R2, R2
-	BGE loop287
-end288:
+	BGE loop329
+end330:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end290
-loop289:
+	BLT end332
+loop331:
 	VLD1 (R0), [V0.S4]
 	VLD1.P 16(R1), [V4.S4]
 	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
@@ -8267,14 +8626,14 @@ loop289:
 	ORR R5, R3, R3
 	ADD $4, R4, R4
 	SUBS $4, R2, R2
-	BGE loop289
-end290:
+	BGE loop331
+end332:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end292
-loop291:
+	BLT end334
+loop333:
 	FMOVS 0(R0), F0
 	FMOVS.P 4(R1), F4
 	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
@@ -8289,8 +8648,8 @@ loop291:
 	ORR R5, R3, R3
 	ADD $1, R4, R4
 	SUBS $1, R2, R2
-	BGE loop291
-end292:
+	BGE loop333
+end334:
 	ADD $1, R2, R2
 	MOVD R3, live+24(FP)
 	RET
@@ -8303,8 +8662,8 @@ TEXT ·maskRowSIMD(SB), NOSPLIT, $0-24
 	MOVD $0, R3
 	MOVD $72624976668147840, R5
 	SUBS $8, R1, R1
-	BLT end294
-loop293:
+	BLT end336
+loop335:
 	MOVD.P 8(R0), R4
 	MUL R5, R4, R4
 	LSR $56, R4, R4
@@ -8312,19 +8671,19 @@ loop293:
 	ORR R4, R2, R2
 	ADD $8, R3, R3
 	SUBS $8, R1, R1
-	BGE loop293
-end294:
+	BGE loop335
+end336:
 	ADD $8, R1, R1
 	SUBS $1, R1, R1
-	BLT end296
-loop295:
+	BLT end338
+loop337:
 	MOVBU.P 1(R0), R4
 	LSL R3, R4, R4
 	ORR R4, R2, R2
 	ADD $1, R3, R3
 	SUBS $1, R1, R1
-	BGE loop295
-end296:
+	BGE loop337
+end338:
 	ADD $1, R1, R1
 	MOVD R2, live+16(FP)
 	RET
@@ -8346,8 +8705,8 @@ TEXT ·weightsSIMD(SB), NOSPLIT, $0-40
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end298
-loop297:
+	BLT end340
+loop339:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4eb8d400 // fsub v0.4s, v0.4s, v24.4s
 	WORD $0x4eb8d421 // fsub v1.4s, v1.4s, v24.4s
@@ -8467,14 +8826,14 @@ loop297:
 	VAND V27.B16, V15.B16, V15.B16
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	SUBS $16, R2, R2
-	BGE loop297
-end298:
+	BGE loop339
+end340:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end300
-loop299:
+	BLT end342
+loop341:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4eb8d400 // fsub v0.4s, v0.4s, v24.4s
 	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
@@ -8513,14 +8872,14 @@ loop299:
 	VAND V27.B16, V12.B16, V12.B16
 	VST1.P [V12.S4], 16(R0)
 	SUBS $4, R2, R2
-	BGE loop299
-end300:
+	BGE loop341
+end342:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end302
-loop301:
+	BLT end344
+loop343:
 	FMOVS.P 4(R1), F0
 	WORD $0x4eb8d400 // fsub v0.4s, v0.4s, v24.4s
 	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
@@ -8559,8 +8918,8 @@ loop301:
 	VAND V27.B16, V12.B16, V12.B16
 	FMOVS.P F12, 4(R0)
 	SUBS $1, R2, R2
-	BGE loop301
-end302:
+	BGE loop343
+end344:
 	ADD $1, R2, R2
 	RET
 
@@ -8576,38 +8935,38 @@ TEXT ·allFiniteSIMD(SB), NOSPLIT, $0-17
 
 	// 16 at a time.
 	SUBS $16, R1, R1
-	BLT end304
-loop303:
+	BLT end346
+loop345:
 	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VFMLA V16.S4, V0.S4, V4.S4
 	VFMLA V16.S4, V1.S4, V5.S4
 	VFMLA V16.S4, V2.S4, V6.S4
 	VFMLA V16.S4, V3.S4, V7.S4
 	SUBS $16, R1, R1
-	BGE loop303
-end304:
+	BGE loop345
+end346:
 	ADD $16, R1, R1
 
 	// 4 at a time.
 	SUBS $4, R1, R1
-	BLT end306
-loop305:
+	BLT end348
+loop347:
 	VLD1.P 16(R0), [V0.S4]
 	VFMLA V16.S4, V0.S4, V4.S4
 	SUBS $4, R1, R1
-	BGE loop305
-end306:
+	BGE loop347
+end348:
 	ADD $4, R1, R1
 
 	// 1 at a time.
 	SUBS $1, R1, R1
-	BLT end308
-loop307:
+	BLT end350
+loop349:
 	FMOVS.P 4(R0), F0
 	VFMLA V16.S4, V0.S4, V4.S4
 	SUBS $1, R1, R1
-	BGE loop307
-end308:
+	BGE loop349
+end350:
 	ADD $1, R1, R1
 	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
 	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
@@ -8644,8 +9003,8 @@ TEXT ·dotSIMD(SB), NOSPLIT, $256-28
 
 	// 64 at a time.
 	SUBS $64, R2, R2
-	BLT end310
-loop309:
+	BLT end352
+loop351:
 	VLD1.P 64(R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 	VLD1.P 64(R1), [V20.S4, V21.S4, V22.S4, V23.S4]
 	VFMLA V20.S4, V16.S4, V0.S4
@@ -8671,10 +9030,10 @@ loop309:
 	VFMLA V22.S4, V18.S4, V14.S4
 	VFMLA V23.S4, V19.S4, V15.S4
 	SUBS $64, R2, R2
-	BGE loop309
-end310:
+	BGE loop351
+end352:
 	ADD $64, R2, R2
-	CBZ R2, end311
+	CBZ R2, end353
 	MOVD $lanes-256(SP), R3
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R3)
 	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R3)
@@ -8684,37 +9043,37 @@ end310:
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end313
-loop312:
+	BLT end355
+loop354:
 	VLD1.P 16(R0), [V16.S4]
 	VLD1.P 16(R1), [V17.S4]
 	VLD1 (R3), [V18.S4]
 	VFMLA V17.S4, V16.S4, V18.S4
 	VST1.P [V18.S4], 16(R3)
 	SUBS $4, R2, R2
-	BGE loop312
-end313:
+	BGE loop354
+end355:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end315
-loop314:
+	BLT end357
+loop356:
 	FMOVS.P 4(R0), F16
 	FMOVS.P 4(R1), F17
 	FMOVS 0(R3), F18
 	VFMLA V17.S4, V16.S4, V18.S4
 	FMOVS.P F18, 4(R3)
 	SUBS $1, R2, R2
-	BGE loop314
-end315:
+	BGE loop356
+end357:
 	ADD $1, R2, R2
 	MOVD $lanes-256(SP), R3
 	VLD1.P 64(R3), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R3), [V4.S4, V5.S4, V6.S4, V7.S4]
 	VLD1.P 64(R3), [V8.S4, V9.S4, V10.S4, V11.S4]
 	VLD1.P 64(R3), [V12.S4, V13.S4, V14.S4, V15.S4]
-end311:
+end353:
 	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
 	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
 	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
@@ -8752,8 +9111,8 @@ TEXT ·addProductsSIMD(SB), NOSPLIT, $0-32
 
 	// 64 at a time.
 	SUBS $64, R3, R3
-	BLT end317
-loop316:
+	BLT end359
+loop358:
 	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
 	VLD1.P 64(R2), [V20.S4, V21.S4, V22.S4, V23.S4]
 	VFMLA V20.S4, V16.S4, V0.S4
@@ -8779,8 +9138,8 @@ loop316:
 	VFMLA V22.S4, V18.S4, V14.S4
 	VFMLA V23.S4, V19.S4, V15.S4
 	SUBS $64, R3, R3
-	BGE loop316
-end317:
+	BGE loop358
+end359:
 	ADD $64, R3, R3
 	MOVD R0, R4
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R4)
@@ -8801,39 +9160,39 @@ TEXT ·maxOfSIMD(SB), NOSPLIT, $0-20
 
 	// 16 at a time.
 	SUBS $16, R1, R1
-	BLT end319
-loop318:
+	BLT end361
+loop360:
 	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
 	WORD $0x4e21f4a5 // fmax v5.4s, v5.4s, v1.4s
 	WORD $0x4e22f4c6 // fmax v6.4s, v6.4s, v2.4s
 	WORD $0x4e23f4e7 // fmax v7.4s, v7.4s, v3.4s
 	SUBS $16, R1, R1
-	BGE loop318
-end319:
+	BGE loop360
+end361:
 	ADD $16, R1, R1
 
 	// 4 at a time.
 	SUBS $4, R1, R1
-	BLT end321
-loop320:
+	BLT end363
+loop362:
 	VLD1.P 16(R0), [V0.S4]
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
 	SUBS $4, R1, R1
-	BGE loop320
-end321:
+	BGE loop362
+end363:
 	ADD $4, R1, R1
 
 	// 1 at a time.
 	SUBS $1, R1, R1
-	BLT end323
-loop322:
+	BLT end365
+loop364:
 	FMOVS.P 4(R0), F0
 	VDUP V0.S[0], V0.S4
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
 	SUBS $1, R1, R1
-	BGE loop322
-end323:
+	BGE loop364
+end365:
 	ADD $1, R1, R1
 	WORD $0x4e25f484 // fmax v4.4s, v4.4s, v5.4s
 	WORD $0x4e27f4c6 // fmax v6.4s, v6.4s, v7.4s
@@ -8859,8 +9218,8 @@ TEXT ·expSIMD(SB), NOSPLIT, $0-24
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end325
-loop324:
+	BLT end367
+loop366:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
 	WORD $0x4eb8f421 // fmin v1.4s, v1.4s, v24.4s
@@ -8986,14 +9345,14 @@ loop324:
 	WORD $0x6e2bddef // fmul v15.4s, v15.4s, v11.4s
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	SUBS $16, R2, R2
-	BGE loop324
-end325:
+	BGE loop366
+end367:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end327
-loop326:
+	BLT end369
+loop368:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
 	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
@@ -9032,14 +9391,14 @@ loop326:
 	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
 	VST1.P [V12.S4], 16(R0)
 	SUBS $4, R2, R2
-	BGE loop326
-end327:
+	BGE loop368
+end369:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end329
-loop328:
+	BLT end371
+loop370:
 	FMOVS.P 4(R1), F0
 	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
 	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
@@ -9078,8 +9437,8 @@ loop328:
 	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
 	FMOVS.P F12, 4(R0)
 	SUBS $1, R2, R2
-	BGE loop328
-end329:
+	BGE loop370
+end371:
 	ADD $1, R2, R2
 	RET
 
@@ -9102,8 +9461,8 @@ TEXT ·expSumSIMD(SB), NOSPLIT, $64-36
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end331
-loop330:
+	BLT end373
+loop372:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebcd421 // fsub v1.4s, v1.4s, v28.4s
@@ -9213,18 +9572,18 @@ loop330:
 	WORD $0x4e2ed75a // fadd v26.4s, v26.4s, v14.4s
 	WORD $0x4e2fd77b // fadd v27.4s, v27.4s, v15.4s
 	SUBS $16, R2, R2
-	BGE loop330
-end331:
+	BGE loop372
+end373:
 	ADD $16, R2, R2
-	CBZ R2, end332
+	CBZ R2, end374
 	MOVD $lanes-64(SP), R3
 	VST1.P [V24.S4, V25.S4, V26.S4, V27.S4], 64(R3)
 	MOVD $lanes-64(SP), R3
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end334
-loop333:
+	BLT end376
+loop375:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -9261,14 +9620,14 @@ loop333:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	VST1.P [V30.S4], 16(R3)
 	SUBS $4, R2, R2
-	BGE loop333
-end334:
+	BGE loop375
+end376:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end336
-loop335:
+	BLT end378
+loop377:
 	FMOVS.P 4(R1), F0
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -9305,12 +9664,12 @@ loop335:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	FMOVS.P F30, 4(R3)
 	SUBS $1, R2, R2
-	BGE loop335
-end336:
+	BGE loop377
+end378:
 	ADD $1, R2, R2
 	MOVD $lanes-64(SP), R3
 	VLD1.P 64(R3), [V24.S4, V25.S4, V26.S4, V27.S4]
-end332:
+end374:
 	WORD $0x4e3ad718 // fadd v24.4s, v24.4s, v26.4s
 	WORD $0x4e3bd739 // fadd v25.4s, v25.4s, v27.4s
 	WORD $0x4e39d718 // fadd v24.4s, v24.4s, v25.4s
@@ -9338,8 +9697,8 @@ TEXT ·sumExpSIMD(SB), NOSPLIT, $64-28
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end338
-loop337:
+	BLT end380
+loop379:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebcd421 // fsub v1.4s, v1.4s, v28.4s
@@ -9448,18 +9807,18 @@ loop337:
 	WORD $0x4e2ed75a // fadd v26.4s, v26.4s, v14.4s
 	WORD $0x4e2fd77b // fadd v27.4s, v27.4s, v15.4s
 	SUBS $16, R2, R2
-	BGE loop337
-end338:
+	BGE loop379
+end380:
 	ADD $16, R2, R2
-	CBZ R2, end339
+	CBZ R2, end381
 	MOVD $lanes-64(SP), R3
 	VST1.P [V24.S4, V25.S4, V26.S4, V27.S4], 64(R3)
 	MOVD $lanes-64(SP), R3
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end341
-loop340:
+	BLT end383
+loop382:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -9495,14 +9854,14 @@ loop340:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	VST1.P [V30.S4], 16(R3)
 	SUBS $4, R2, R2
-	BGE loop340
-end341:
+	BGE loop382
+end383:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end343
-loop342:
+	BLT end385
+loop384:
 	FMOVS.P 4(R1), F0
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -9538,12 +9897,12 @@ loop342:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	FMOVS.P F30, 4(R3)
 	SUBS $1, R2, R2
-	BGE loop342
-end343:
+	BGE loop384
+end385:
 	ADD $1, R2, R2
 	MOVD $lanes-64(SP), R3
 	VLD1.P 64(R3), [V24.S4, V25.S4, V26.S4, V27.S4]
-end339:
+end381:
 	WORD $0x4e3ad718 // fadd v24.4s, v24.4s, v26.4s
 	WORD $0x4e3bd739 // fadd v25.4s, v25.4s, v27.4s
 	WORD $0x4e39d718 // fadd v24.4s, v24.4s, v25.4s

@@ -151,15 +151,20 @@ func absorbGeneric(s, m, l, alpha, o, v []float32, rows, oStride int, b *values)
 type values struct {
 	keys, cols          int // cols is a multiple of 8
 	stride, panelStride int
+	fresh               bool // they are the first: outputs begin at 0, whatever is there
 }
 
 // accumulate is o[r*oStride+c] = o·alpha[r], then FMA(p[r*pStride+j], v_jc, o)
-// for ascending j. A nil alpha leaves o as it is: then it is a matrix product.
+// for ascending j. A nil alpha leaves o as it is: then it is a matrix product. For fresh
+// values, o begins at 0.
 func accumulateGeneric(o, p, v, alpha []float32, rows, oStride, pStride int, b *values) {
 	for r := range rows {
 		for c := range b.cols {
 			e := &o[r*oStride+c]
-			if alpha != nil {
+			switch {
+			case b.fresh:
+				*e = 0
+			case alpha != nil:
 				*e *= alpha[r]
 			}
 			for j := range b.keys {
@@ -176,6 +181,9 @@ func accumulateMaskedGeneric(o, p, v, alpha []float32, rows, oStride, pStride in
 		for c := range b.cols {
 			e := &o[r*oStride+c]
 			*e *= alpha[r]
+			if b.fresh {
+				*e = 0
+			}
 			for j := range b.keys {
 				w, x := p[r*pStride+j], float32(0)
 				if math.Float32bits(w)&negZero == 0 {

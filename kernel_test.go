@@ -327,7 +327,7 @@ type accumulation struct {
 func (c *trial) newAccumulation(n []int) *accumulation {
 	rows, keys, cols, gap := n[0], n[1], n[2], n[3]
 	a := &accumulation{rows: rows, oStride: cols + c.IntN(17), pStride: keys + c.IntN(17)}
-	a.values = values{keys: keys, cols: cols, stride: panel, panelStride: Block * panel}
+	a.values = values{keys: keys, cols: cols, stride: panel, panelStride: Block * panel, fresh: c.IntN(4) == 0}
 	if keys > Block || c.IntN(2) == 0 {
 		a.values.stride, a.values.panelStride = c.stride(cols, gap), panel // rows of the caller
 	}

@@ -37,13 +37,19 @@ const (
 	aFirst      = R10 // a at the first row
 	rows        = R11 // all rows
 	left        = R12 // rows left in the panel
-	alpha       = R13 // alpha of the tile's first row, or 0
-	alphaFirst  = R14 // alpha of the first row, or 0
+	alpha       = R13 // alpha of the tile's first row, noAlpha or freshOutputs
+	alphaFirst  = R14 // alpha of the first row, noAlpha or freshOutputs
 	count       = R15 // steps left
 	moving      = R16 // a moving pointer: rows of c or alpha
 	b0          = R19 // moving through up to 4 panels of b: R19 to R22
 	a0          = R20 // moving through up to 6 rows of a: up to R25
 	half        = R26 // are there 8 columns behind the last panel?
+)
+
+// What is in the place of the pointer to alpha, where there is none to follow.
+const (
+	noAlpha      = 0 // begin with c
+	freshOutputs = 1 // begin with 0
 )
 
 // tileA is the general register that moves through row r of a; with n panels of
@@ -66,7 +72,7 @@ const (
 // tileKernel emits one kernel on the micro-kernel.
 type tileKernel struct {
 	*program
-	accumulates bool // start from c·alpha, or c if there is no alpha; else from zero
+	accumulates bool // start from c·alpha, c if there is no alpha, or zero; else from zero
 	masked      bool // b counts as 0 where a has its sign bit set
 	sizes       []int
 }
@@ -113,7 +119,7 @@ func (p *program) accumulateArgs() {
 	p.arg("pStride", aStride)
 	p.LslImm(aStride, aStride, 2)
 	p.arg("b", moving)
-	p.Comment("b: keys, cols, stride, panelStride")
+	p.Comment("b: keys, cols, stride, panelStride, fresh")
 	p.Ldr(steps, moving, 0)
 	p.Ldr(panels, moving, 8)
 	p.Ldr(bStride, moving, 16)
@@ -124,6 +130,12 @@ func (p *program) accumulateArgs() {
 	p.LsrImm(panels, panels, 4)
 	p.LslImm(moving, panels, 1)
 	p.Sub(half, half, moving)
+	p.arg("b", moving)
+	p.AddImm(moving, moving, 32)
+	p.LdrbPost(count, moving)
+	p.MovImm(moving, freshOutputs)
+	p.CmpImm(count, 0)
+	p.Csel(NE, alphaFirst, moving, alphaFirst)
 }
 
 // emit writes the loops over panels and row tiles.
@@ -222,12 +234,10 @@ func (t *tileKernel) nextRows(r int) {
 		t.Add(cTile, cTile, cStride)
 		t.Add(aTile, aTile, aStride)
 	}
-	if t.accumulates && t.masked {
-		t.AddImm(alpha, alpha, 4*r)
-	} else if t.accumulates {
+	if t.accumulates {
 		t.AddImm(moving, alpha, 4*r)
-		t.CmpImm(alpha, 0)
-		t.Csel(NE, alpha, moving, alpha)
+		t.CmpImm(alpha, freshOutputs)
+		t.Csel(HI, alpha, moving, alpha)
 	}
 	t.SubImm(left, left, r)
 }
@@ -261,11 +271,12 @@ func (t *tileKernel) tile(r, n, vecs int) {
 // begin sets the accumulators.
 func (t *tileKernel) begin(r, vecs int) {
 	if !t.accumulates {
-		for i := range r * vecs {
-			t.Zero(Vec(i))
-		}
+		t.zero(r * vecs)
 		return
 	}
+	plain, fresh, ready := t.label("plain"), t.label("fresh"), t.label("ready")
+	t.CmpImm(alpha, freshOutputs)
+	t.Bcond(EQ, fresh)
 	t.Mov(moving, cTile)
 	for i := range r {
 		t.transfer(i, vecs, t.LdpQ)
@@ -273,10 +284,7 @@ func (t *tileKernel) begin(r, vecs int) {
 			t.Add(moving, moving, cStride)
 		}
 	}
-	plain := t.label("plain")
-	if !t.masked {
-		t.Cbz(alpha, plain)
-	}
+	t.Cbz(alpha, plain)
 	t.Comment("o·alpha")
 	t.Mov(moving, alpha)
 	for i := range r {
@@ -286,6 +294,17 @@ func (t *tileKernel) begin(r, vecs int) {
 		}
 	}
 	t.Label(plain)
+	t.B(ready)
+	t.Label(fresh)
+	t.zero(r * vecs)
+	t.Label(ready)
+}
+
+// zero clears the first n accumulators.
+func (t *tileKernel) zero(n int) {
+	for _, v := range from(0, n) {
+		t.Zero(v)
+	}
 }
 
 // transfer loads or stores the accumulators of row i, which moving points to.

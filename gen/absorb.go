@@ -48,6 +48,7 @@ type absorbProgram struct {
 	alpha                        Mem // stack slot: of the tile's first row
 	nextAlpha, m, l              Mem // stack slots: of the next tile's
 	dead                         Mem // stack slot: a bit for each row without a score above −Inf
+	fresh                        Mem // stack slot: do outputs begin at 0?
 	slots                        Mem // see slot
 	base                         Mem // of the next tile's rows
 }
@@ -64,12 +65,12 @@ const (
 func absorbKernel() {
 	const growsStack = 0 // the frame is too large to go without a check
 	TEXT("absorbSIMD", growsStack, "func(s, m, l, alpha, o, v *float32, rows, oStride int, b *uintptr) (dead bool)")
-	f := AllocLocal(9*8 + vector + slotBytes + 2*vector)
+	f := AllocLocal(10*8 + vector + slotBytes + 2*vector)
 	k := absorbProgram{}
-	for i, m := range []*Mem{&k.v, &k.panelStride, &k.rest, &k.panels, &k.alpha, &k.nextAlpha, &k.m, &k.l, &k.dead} {
+	for i, m := range []*Mem{&k.v, &k.panelStride, &k.rest, &k.panels, &k.alpha, &k.nextAlpha, &k.m, &k.l, &k.dead, &k.fresh} {
 		*m = f.Offset(8 * i)
 	}
-	k.base, k.slots = f.Offset(9*8), f.Offset(9*8+vector)
+	k.base, k.slots = f.Offset(10*8), f.Offset(10*8+vector)
 	k.arguments()
 	k.firstTile()
 	k.tiles()
@@ -100,6 +101,8 @@ func (k *absorbProgram) arguments() {
 	MOVQ(Mem{Base: b0, Disp: 24}, a0)
 	SHLQ(Imm(2), a0)
 	MOVQ(a0, k.panelStride)
+	MOVBQZX(freshFlag(b0), a0)
+	MOVQ(a0, k.fresh)
 }
 
 // slot points p to the slots of the next tile: two vectors for each row's sum, then
@@ -305,8 +308,11 @@ func (k *absorbProgram) panel(name string, ahead bool) {
 	ADDQ(imm(panelBytes), cPtr)
 }
 
-// begin sets the accumulators to o·alpha.
+// begin sets the accumulators to o·alpha, or 0.
 func (k *absorbProgram) begin() {
+	fresh, ready := unique("absorbFresh"), unique("absorbReady")
+	CMPQ(k.fresh, Imm(0))
+	JNE(LabelRef(fresh))
 	alpha, c3 := a0, b0
 	MOVQ(k.alpha, alpha)
 	LEAQ(Mem{Base: cPtr, Index: cStride, Scale: 2}, c3)
@@ -317,6 +323,10 @@ func (k *absorbProgram) begin() {
 			VMULPS(at3(cPtr, c3, cStride, i, v*vector), ymm[14], acc(i, v, 2))
 		}
 	}
+	JMP(LabelRef(ready))
+	Label(fresh)
+	zero(2 * absorbRows)
+	Label(ready)
 	MOVQ(aPtr, a0)
 	MOVQ(bPtr, b0)
 }

@@ -40,7 +40,13 @@ type start int
 
 const (
 	fromZero  start = iota // score
-	fromAlpha              // c·alpha, or c if there is no alpha
+	fromAlpha              // c·alpha, c or 0
+)
+
+// What is in the place of the pointer to alpha, where there is none to follow.
+const (
+	noAlpha      = 0 // begin with c
+	freshOutputs = 1 // begin with 0
 )
 
 // tileProgram emits one kernel on the micro-kernel.
@@ -52,7 +58,7 @@ type tileProgram struct {
 	masked  bool // b counts as 0 where a has its sign bit set
 	unroll  int
 
-	alpha       Mem // stack slot of the pointer to the tile's first alpha
+	alpha       Mem // stack slot of the pointer to the tile's first alpha, noAlpha or freshOutputs
 	panels      Mem // stack slot: 16-column panels left
 	half        Mem // stack slot: 8 more columns?
 	panelStride Mem // stack slot: bytes between panels of b
@@ -228,8 +234,8 @@ func (t *tileProgram) rowTiles(name string, sizes []int, vecs int) {
 
 func (t *tileProgram) advanceAlpha(r int) {
 	skip := t.unique("noAlpha")
-	CMPQ(t.firstAlpha, Imm(0))
-	JE(LabelRef(skip))
+	CMPQ(t.firstAlpha, imm(freshOutputs))
+	JBE(LabelRef(skip))
 	ADDQ(imm(4*r), t.alpha)
 	Label(skip)
 }
@@ -393,16 +399,15 @@ func lastStepsAndStore(r, vecs int, a func(i, u int) Mem) {
 // begin sets the accumulators.
 func (t *tileProgram) begin(r, vecs int) {
 	if t.start == fromZero {
-		for i := range r * vecs {
-			VXORPS(ymm[i], ymm[i], ymm[i])
-		}
+		zero(r * vecs)
 		return
 	}
 	t.rowPointers(r)
-	plain, ready := t.unique("plain"), t.unique("ready")
+	plain, fresh, ready := t.unique("plain"), t.unique("fresh"), t.unique("ready")
 	MOVQ(t.alpha, count)
-	TESTQ(count, count)
-	JE(LabelRef(plain))
+	CMPQ(count, imm(freshOutputs))
+	JE(LabelRef(fresh))
+	JB(LabelRef(plain))
 	Comment("o·alpha. To look first whether alpha is 1 costs more than it saves.")
 	for i := range r {
 		VBROADCASTSS(Mem{Base: count, Disp: 4 * i}, ymm[14])
@@ -417,7 +422,17 @@ func (t *tileProgram) begin(r, vecs int) {
 			VMOVUPS(at3(cPtr, a0, cStride, i, v*vector), acc(i, v, vecs))
 		}
 	}
+	JMP(LabelRef(ready))
+	Label(fresh)
+	zero(r * vecs)
 	Label(ready)
+}
+
+// zero clears the first n accumulators.
+func zero(n int) {
+	for _, v := range ymm[:n] {
+		VXORPS(v, v, v)
+	}
 }
 
 // rowPointers points a0 to row 3 of c.
@@ -539,6 +554,9 @@ func (t *tileProgram) store(r, vecs int) {
 	}
 }
 
+// freshFlag is the last field of values.
+func freshFlag(values reg.Register) Mem { return Mem{Base: values, Disp: 32} }
+
 // frame reserves the stack slots.
 func (t *tileProgram) frame() {
 	f := AllocLocal(80)
@@ -603,7 +621,7 @@ func accumulateMaskedKernel() {
 	t.accumulate()
 }
 
-// accumulate loads the arguments. The fields of values: keys, cols, stride, panelStride.
+// accumulate loads the arguments. The fields of values: keys, cols, stride, panelStride, fresh.
 func (t *tileProgram) accumulate() {
 	t.frame()
 	Load(Param("o"), a0)
@@ -620,6 +638,11 @@ func (t *tileProgram) accumulate() {
 	Load(Param("pStride"), aStride)
 	SHLQ(Imm(2), aStride)
 	Load(Param("b"), b0)
+	used := t.unique("used")
+	CMPB(freshFlag(b0), Imm(0))
+	JE(LabelRef(used))
+	MOVQ(I32(freshOutputs), t.firstAlpha)
+	Label(used)
 	MOVQ(Mem{Base: b0}, steps)
 	MOVQ(Mem{Base: b0, Disp: 8}, a0)
 	MOVQ(a0, count)

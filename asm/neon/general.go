@@ -71,7 +71,7 @@ func (a *Asm) CmpImm(n Reg, x int) {
 // Cond is a condition.
 type Cond string
 
-// The conditions; LT to GE are signed.
+// The conditions; LT to GE are signed, HI is not.
 const (
 	EQ Cond = "EQ"
 	NE Cond = "NE"
@@ -79,6 +79,7 @@ const (
 	LE Cond = "LE"
 	GT Cond = "GT"
 	GE Cond = "GE"
+	HI Cond = "HI"
 	VS Cond = "VS" // unordered, after a comparison of floats
 	VC Cond = "VC" // ordered
 )
