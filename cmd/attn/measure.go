@@ -61,14 +61,14 @@ type result struct {
 	Benchmark      string  `json:"benchmark"`
 	Shape          string  `json:"shape"`
 	Threads        int     `json:"threads"`
-	Nanoseconds    float64 `json:"ns_per_call"`         // least of all repetitions
-	Median         float64 `json:"median_ns"`           // far above the least on a noisy machine
-	Rate           float64 `json:"rate"`                // work per second
-	Limit          float64 `json:"limit"`               // best of all repetitions
-	Sustained      float64 `json:"sustained,omitempty"` // FMA: the same over stretches as long as a repetition
-	Unit           string  `json:"unit"`                // of rate and limit
-	LimitOf        string  `json:"limit_of"`            // FMA or DRAM
-	Percent        float64 `json:"percent"`             // rate to limit
+	Nanoseconds    float64 `json:"ns_per_call"`                    // least of all repetitions
+	Median         float64 `json:"median_ns"`                      // far above the least on a noisy machine
+	Rate           float64 `json:"rate"`                           // work per second
+	Limit          float64 `json:"limit"`                          // best of all repetitions
+	Unit           string  `json:"unit"`                           // of rate and limit
+	LimitOf        string  `json:"limit_of"`                       // FMA or DRAM
+	Percent        float64 `json:"percent"`                        // rate to limit
+	AtItsClock     float64 `json:"percent_at_its_clock,omitempty"` // FMA: median of rate to limit at the same moment
 	Repetitions    int     `json:"repetitions"`
 	Calls          int     `json:"calls_per_repetition"`
 	AllocsPerCall  float64 `json:"allocs_per_call"`
@@ -221,14 +221,11 @@ func (m *measurement) limit(c *benchCase, threads int) (top float64) {
 	return m.dram.ReadPart(int(c.work()))
 }
 
-// sustained is what multiply-adds reach for as long as the case takes: bursts find the
-// moments in which the clock is high and the neighbours are quiet, and the case has to run
-// through all others.
-func (m *measurement) sustained(c *benchCase, threads int, stretch time.Duration) float64 {
-	if c.memory() {
-		return 0
-	}
-	return limits.FMA(m.vectors, threads, stretch)
+// moment is the limit of multiply-adds at this moment: some CPUs lower their clock for code
+// that takes more power than a loop of nothing but multiply-adds, and raise it again within a
+// millisecond.
+func (m *measurement) moment(threads int) float64 {
+	return limits.FMA(m.vectors, threads, limits.Burst/4)
 }
 
 // measure alternates between the case and its limit, so that both see the
@@ -244,16 +241,25 @@ func (m *measurement) measure(c benchCase, threads int) (result, error) {
 	}
 	r := c.result(threads)
 	r.Calls = callsPerRepetition(&c, call)
-	times, stretch := []float64{}, time.Duration(repetition(call, r.Calls)*float64(r.Calls))
+	var times, percents []float64
 	for start := time.Now(); len(times) < m.effort.least || time.Since(start) < m.effort.perCase; {
 		r.Limit = max(r.Limit, m.limit(&c, threads)/1e9)
-		r.Sustained = max(r.Sustained, m.sustained(&c, threads, stretch)/1e9)
+		if c.memory() {
+			times = append(times, repetition(call, r.Calls))
+			continue
+		}
+		repetition(call, r.Calls) // the clock is that of the case when the next one begins
+		before := m.moment(threads)
 		perCall := repetition(call, r.Calls)
+		after := m.moment(threads)
 		times = append(times, perCall)
-		stretch = time.Duration(perCall * float64(r.Calls))
+		percents = append(percents, 100*c.work()/perCall*1e9/((before+after)/2))
 	}
 	r.Repetitions = len(times)
 	r.Nanoseconds, r.Median = leastAndMedian(times)
+	if !c.memory() {
+		_, r.AtItsClock = leastAndMedian(percents)
+	}
 	r.AllocsPerCall = allocations(call, r.Calls)
 	r.Rate = c.work() / r.Nanoseconds
 	r.Percent = 100 * r.Rate / r.Limit
