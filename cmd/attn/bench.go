@@ -24,9 +24,9 @@ second from memory for decode. The limit is measured again with each case, in
 turns with it; the best of all repetitions counts, of the case and of the limit.
 Multiply-adds are measured in bursts of 0.4 ms, which find the best moments of a
 shared machine. Some CPUs run them with a higher clock than code that also loads
-what it multiplies; the last column compares each repetition with multiply-adds just
-before and after it, and is the median. Every implementation that the CPU has is
-measured, each in a process of its own.
+what it multiplies; the last column compares repetitions with multiply-adds just
+before and after each, and is the median over the fastest quarter of them. Every
+implementation that the CPU has is measured, each in a process of its own.
 
 `
 

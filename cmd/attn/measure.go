@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -68,7 +69,7 @@ type result struct {
 	Unit           string  `json:"unit"`                           // of rate and limit
 	LimitOf        string  `json:"limit_of"`                       // FMA or DRAM
 	Percent        float64 `json:"percent"`                        // rate to limit
-	AtItsClock     float64 `json:"percent_at_its_clock,omitempty"` // FMA: median of rate to limit at the same moment
+	AtItsClock     float64 `json:"percent_at_its_clock,omitempty"` // FMA: rate to limit at the same moment, median of the fastest quarter
 	Repetitions    int     `json:"repetitions"`
 	Calls          int     `json:"calls_per_repetition"`
 	AllocsPerCall  float64 `json:"allocs_per_call"`
@@ -241,25 +242,20 @@ func (m *measurement) measure(c benchCase, threads int) (result, error) {
 	}
 	r := c.result(threads)
 	r.Calls = callsPerRepetition(&c, call)
-	var times, percents []float64
-	for start := time.Now(); len(times) < m.effort.least || time.Since(start) < m.effort.perCase; {
+	var samples []sample
+	for start := time.Now(); len(samples) < m.effort.least || time.Since(start) < m.effort.perCase; {
 		r.Limit = max(r.Limit, m.limit(&c, threads)/1e9)
 		if c.memory() {
-			times = append(times, repetition(call, r.Calls))
+			samples = append(samples, sample{nanoseconds: repetition(call, r.Calls)})
 			continue
 		}
-		repetition(call, r.Calls) // the clock is that of the case when the next one begins
+		repetition(call, r.Calls) // when the next one begins, the clock is that of the case
 		before := m.moment(threads)
 		perCall := repetition(call, r.Calls)
-		after := m.moment(threads)
-		times = append(times, perCall)
-		percents = append(percents, 100*c.work()/perCall*1e9/((before+after)/2))
+		samples = append(samples, sample{perCall, 100 * c.work() / perCall * 1e9 / max(before, m.moment(threads))})
 	}
-	r.Repetitions = len(times)
-	r.Nanoseconds, r.Median = leastAndMedian(times)
-	if !c.memory() {
-		_, r.AtItsClock = leastAndMedian(percents)
-	}
+	r.Repetitions = len(samples)
+	r.summarize(samples)
 	r.AllocsPerCall = allocations(call, r.Calls)
 	r.Rate = c.work() / r.Nanoseconds
 	r.Percent = 100 * r.Rate / r.Limit
@@ -343,9 +339,19 @@ func repetition(call func() error, calls int) float64 {
 	return float64(time.Since(start)) / float64(calls)
 }
 
-func leastAndMedian(times []float64) (least, median float64) {
-	slices.Sort(times)
-	return times[0], times[len(times)/2]
+// sample is one repetition.
+type sample struct {
+	nanoseconds float64 // per call
+	percent     float64 // at its clock
+}
+
+// summarize takes the median per cent of the fastest quarter: the others were disturbed.
+func (r *result) summarize(samples []sample) {
+	slices.SortFunc(samples, func(a, b sample) int { return cmp.Compare(a.nanoseconds, b.nanoseconds) })
+	r.Nanoseconds, r.Median = samples[0].nanoseconds, samples[len(samples)/2].nanoseconds
+	fastest := samples[:(len(samples)+3)/4]
+	slices.SortFunc(fastest, func(a, b sample) int { return cmp.Compare(a.percent, b.percent) })
+	r.AtItsClock = fastest[len(fastest)/2].percent
 }
 
 func allocations(call func() error, calls int) float64 {
