@@ -9163,6 +9163,239 @@ keys16queries4Store:
 	JMP     keys16queries4
 
 keys16queries4End:
+keys16queries3:
+	CMPQ   16(SP), $0x03
+	JL     keys16queries3End
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	MOVQ   AX, DX
+	IMUL3Q $0x00000003, CX, BX
+	ADDQ   AX, BX
+	IMUL3Q $0x00000005, CX, SI
+	ADDQ   AX, SI
+	IMUL3Q $0x0000000a, CX, DI
+	ADDQ   AX, DI
+	IMUL3Q $0x0000000b, CX, R8
+	ADDQ   AX, R8
+	MOVQ   8(SP), R9
+	MOVQ   24(SP), R10
+	SHLQ   $0x02, R10
+	LEAQ   (R9)(R10*2), R11
+	MOVQ   24(SP), R12
+	MOVQ   CX, R13
+	IMUL3Q $0x00000018, R13, R13
+	ADDQ   AX, R13
+	MOVQ   R13, 40(SP)
+	ADDQ   64(SP), R13
+	MOVQ   R13, 48(SP)
+	CMPB   ·scattered+0(SB), $0x00
+	JE     keys16queries3Apart
+	CMPQ   CX, 64(SP)
+	JNE    keys16queries3Apart
+	MOVQ   AX, R13
+	ANDQ   $0x00007fff, R13
+	MOVQ   R13, 40(SP)
+	SHRQ   $0x03, R13
+	SUBQ   40(SP), R13
+	LEAQ   32768(R13)(AX*1), R13
+	MOVQ   R13, 40(SP)
+	MOVQ   $+0, 48(SP)
+
+keys16queries3Apart:
+	SUBQ $0x04, R12
+	JL   keys16queries3Dims
+
+keys16queries3Four:
+	MOVQ       40(SP), R13
+	CMPQ       48(SP), $0x00
+	JNE        keys16queries3InOrder
+	PREFETCHT0 (R13)
+	PREFETCHT0 4096(R13)
+	PREFETCHT0 8192(R13)
+	PREFETCHT0 12288(R13)
+	XORQ       $0x00004000, R13
+	ADDQ       $0x20, R13
+	TESTQ      $0x00001000, R13
+	JE         sameWindow418
+	ADDQ       $0x00007000, R13
+
+sameWindow418:
+	MOVQ R13, 40(SP)
+	JMP  keys16queries3SameRow
+
+keys16queries3InOrder:
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
+	PREFETCHT0 128(R13)
+	PREFETCHT0 192(R13)
+	ADDQ       $0x00000100, 40(SP)
+	MOVQ       48(SP), R13
+	CMPQ       40(SP), R13
+	JL         keys16queries3SameRow
+
+	// The next row begins a stride behind this one.
+	ADDQ CX, R13
+	MOVQ R13, 48(SP)
+	SUBQ 64(SP), R13
+	MOVQ R13, 40(SP)
+
+keys16queries3SameRow:
+	VBROADCASTF128 (DX), Y6
+	VINSERTF128    $0x01, (DX)(CX*4), Y6, Y6
+	VBROADCASTF128 (DX)(CX*1), Y7
+	VINSERTF128    $0x01, (BX)(CX*2), Y7, Y7
+	VBROADCASTF128 (DX)(CX*2), Y8
+	VINSERTF128    $0x01, (SI)(CX*1), Y8, Y8
+	VBROADCASTF128 (BX), Y9
+	VINSERTF128    $0x01, (BX)(CX*4), Y9, Y9
+	VUNPCKLPS      Y7, Y6, Y10
+	VUNPCKHPS      Y7, Y6, Y6
+	VUNPCKLPS      Y9, Y8, Y7
+	VUNPCKHPS      Y9, Y8, Y8
+	VUNPCKLPD      Y7, Y10, Y9
+	VUNPCKHPD      Y7, Y10, Y7
+	VUNPCKLPD      Y8, Y6, Y10
+	VUNPCKHPD      Y8, Y6, Y6
+	VBROADCASTSS   (R9), Y8
+	VFMADD231PS    Y9, Y8, Y0
+	VBROADCASTSS   (R9)(R10*1), Y8
+	VFMADD231PS    Y9, Y8, Y1
+	VBROADCASTSS   (R11), Y8
+	VFMADD231PS    Y9, Y8, Y2
+	VBROADCASTSS   4(R9), Y8
+	VFMADD231PS    Y7, Y8, Y0
+	VBROADCASTSS   4(R9)(R10*1), Y8
+	VFMADD231PS    Y7, Y8, Y1
+	VBROADCASTSS   4(R11), Y8
+	VFMADD231PS    Y7, Y8, Y2
+	VBROADCASTSS   8(R9), Y7
+	VFMADD231PS    Y10, Y7, Y0
+	VBROADCASTSS   8(R9)(R10*1), Y7
+	VFMADD231PS    Y10, Y7, Y1
+	VBROADCASTSS   8(R11), Y7
+	VFMADD231PS    Y10, Y7, Y2
+	VBROADCASTSS   12(R9), Y7
+	VFMADD231PS    Y6, Y7, Y0
+	VBROADCASTSS   12(R9)(R10*1), Y7
+	VFMADD231PS    Y6, Y7, Y1
+	VBROADCASTSS   12(R11), Y7
+	VFMADD231PS    Y6, Y7, Y2
+	VBROADCASTF128 (DX)(CX*8), Y6
+	VINSERTF128    $0x01, (DI)(CX*2), Y6, Y6
+	VBROADCASTF128 (SI)(CX*4), Y7
+	VINSERTF128    $0x01, (SI)(CX*8), Y7, Y7
+	VBROADCASTF128 (DI), Y8
+	VINSERTF128    $0x01, (DI)(CX*4), Y8, Y8
+	VBROADCASTF128 (BX)(CX*8), Y9
+	VINSERTF128    $0x01, (R8)(CX*4), Y9, Y9
+	VUNPCKLPS      Y7, Y6, Y10
+	VUNPCKHPS      Y7, Y6, Y6
+	VUNPCKLPS      Y9, Y8, Y7
+	VUNPCKHPS      Y9, Y8, Y8
+	VUNPCKLPD      Y7, Y10, Y9
+	VUNPCKHPD      Y7, Y10, Y7
+	VUNPCKLPD      Y8, Y6, Y10
+	VUNPCKHPD      Y8, Y6, Y6
+	VBROADCASTSS   (R9), Y8
+	VFMADD231PS    Y9, Y8, Y3
+	VBROADCASTSS   (R9)(R10*1), Y8
+	VFMADD231PS    Y9, Y8, Y4
+	VBROADCASTSS   (R11), Y8
+	VFMADD231PS    Y9, Y8, Y5
+	VBROADCASTSS   4(R9), Y8
+	VFMADD231PS    Y7, Y8, Y3
+	VBROADCASTSS   4(R9)(R10*1), Y8
+	VFMADD231PS    Y7, Y8, Y4
+	VBROADCASTSS   4(R11), Y8
+	VFMADD231PS    Y7, Y8, Y5
+	VBROADCASTSS   8(R9), Y7
+	VFMADD231PS    Y10, Y7, Y3
+	VBROADCASTSS   8(R9)(R10*1), Y7
+	VFMADD231PS    Y10, Y7, Y4
+	VBROADCASTSS   8(R11), Y7
+	VFMADD231PS    Y10, Y7, Y5
+	VBROADCASTSS   12(R9), Y7
+	VFMADD231PS    Y6, Y7, Y3
+	VBROADCASTSS   12(R9)(R10*1), Y7
+	VFMADD231PS    Y6, Y7, Y4
+	VBROADCASTSS   12(R11), Y7
+	VFMADD231PS    Y6, Y7, Y5
+	ADDQ           $0x10, DX
+	ADDQ           $0x10, BX
+	ADDQ           $0x10, SI
+	ADDQ           $0x10, DI
+	ADDQ           $0x10, R8
+	ADDQ           $0x10, R9
+	ADDQ           $0x10, R11
+	SUBQ           $0x04, R12
+	JGE            keys16queries3Four
+
+keys16queries3Dims:
+	ADDQ $0x04, R12
+	JE   keys16queries3Store
+
+	// One dimension at a time.
+keys16queries3One:
+	VBROADCASTSS (DX), Y6
+	VINSERTPS    $0x10, (DX)(CX*1), X6, X6
+	VINSERTPS    $0x20, (DX)(CX*2), X6, X6
+	VINSERTPS    $0x30, (BX), X6, X6
+	VBROADCASTSS (DX)(CX*4), Y7
+	VINSERTPS    $0x10, (BX)(CX*2), X7, X7
+	VINSERTPS    $0x20, (SI)(CX*1), X7, X7
+	VINSERTPS    $0x30, (BX)(CX*4), X7, X7
+	VINSERTF128  $0x01, X7, Y6, Y6
+	VBROADCASTSS (R9), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (R9)(R10*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (R11), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (DX)(CX*8), Y6
+	VINSERTPS    $0x10, (SI)(CX*4), X6, X6
+	VINSERTPS    $0x20, (DI), X6, X6
+	VINSERTPS    $0x30, (BX)(CX*8), X6, X6
+	VBROADCASTSS (DI)(CX*2), Y7
+	VINSERTPS    $0x10, (SI)(CX*8), X7, X7
+	VINSERTPS    $0x20, (DI)(CX*4), X7, X7
+	VINSERTPS    $0x30, (R8)(CX*4), X7, X7
+	VINSERTF128  $0x01, X7, Y6, Y6
+	VBROADCASTSS (R9), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (R9)(R10*1), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (R11), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, R9
+	ADDQ         $0x04, R11
+	DECQ         R12
+	JNE          keys16queries3One
+
+keys16queries3Store:
+	MOVQ    56(SP), DX
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y3, 32(DX)
+	VMOVUPS Y1, 256(DX)
+	VMOVUPS Y4, 288(DX)
+	VMOVUPS Y2, 512(DX)
+	VMOVUPS Y5, 544(DX)
+	ADDQ    $0x00000300, 56(SP)
+	MOVQ    24(SP), DX
+	IMUL3Q  $0x0000000c, DX, DX
+	ADDQ    DX, 8(SP)
+	SUBQ    $0x03, 16(SP)
+	JMP     keys16queries3
+
+keys16queries3End:
 keys16queries2:
 	CMPQ   16(SP), $0x02
 	JL     keys16queries2End
@@ -9217,10 +9450,10 @@ keys16queries2Four:
 	XORQ       $0x00004000, R12
 	ADDQ       $0x20, R12
 	TESTQ      $0x00001000, R12
-	JE         sameWindow418
+	JE         sameWindow419
 	ADDQ       $0x00007000, R12
 
-sameWindow418:
+sameWindow419:
 	MOVQ R12, 40(SP)
 	JMP  keys16queries2SameRow
 
@@ -9419,10 +9652,10 @@ keys16queries1Four:
 	XORQ       $0x00004000, R11
 	ADDQ       $0x20, R11
 	TESTQ      $0x00001000, R11
-	JE         sameWindow419
+	JE         sameWindow420
 	ADDQ       $0x00007000, R11
 
-sameWindow419:
+sameWindow420:
 	MOVQ R11, 40(SP)
 	JMP  keys16queries1SameRow
 
@@ -9689,6 +9922,116 @@ keys8queries4Store:
 	JMP     keys8queries4
 
 keys8queries4End:
+keys8queries3:
+	CMPQ   16(SP), $0x03
+	JL     keys8queries3End
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	MOVQ   AX, DX
+	IMUL3Q $0x00000003, CX, BX
+	ADDQ   AX, BX
+	IMUL3Q $0x00000006, CX, SI
+	ADDQ   AX, SI
+	MOVQ   8(SP), DI
+	MOVQ   24(SP), R8
+	SHLQ   $0x02, R8
+	LEAQ   (DI)(R8*2), R9
+	MOVQ   24(SP), R10
+	SUBQ   $0x04, R10
+	JL     keys8queries3Dims
+
+keys8queries3Four:
+	VBROADCASTF128 (DX), Y3
+	VINSERTF128    $0x01, (DX)(CX*4), Y3, Y3
+	VBROADCASTF128 (DX)(CX*1), Y4
+	VINSERTF128    $0x01, (BX)(CX*2), Y4, Y4
+	VBROADCASTF128 (DX)(CX*2), Y5
+	VINSERTF128    $0x01, (SI), Y5, Y5
+	VBROADCASTF128 (BX), Y6
+	VINSERTF128    $0x01, (BX)(CX*4), Y6, Y6
+	VUNPCKLPS      Y4, Y3, Y7
+	VUNPCKHPS      Y4, Y3, Y3
+	VUNPCKLPS      Y6, Y5, Y4
+	VUNPCKHPS      Y6, Y5, Y5
+	VUNPCKLPD      Y4, Y7, Y6
+	VUNPCKHPD      Y4, Y7, Y4
+	VUNPCKLPD      Y5, Y3, Y7
+	VUNPCKHPD      Y5, Y3, Y3
+	VBROADCASTSS   (DI), Y5
+	VFMADD231PS    Y6, Y5, Y0
+	VBROADCASTSS   (DI)(R8*1), Y5
+	VFMADD231PS    Y6, Y5, Y1
+	VBROADCASTSS   (R9), Y5
+	VFMADD231PS    Y6, Y5, Y2
+	VBROADCASTSS   4(DI), Y5
+	VFMADD231PS    Y4, Y5, Y0
+	VBROADCASTSS   4(DI)(R8*1), Y5
+	VFMADD231PS    Y4, Y5, Y1
+	VBROADCASTSS   4(R9), Y5
+	VFMADD231PS    Y4, Y5, Y2
+	VBROADCASTSS   8(DI), Y4
+	VFMADD231PS    Y7, Y4, Y0
+	VBROADCASTSS   8(DI)(R8*1), Y4
+	VFMADD231PS    Y7, Y4, Y1
+	VBROADCASTSS   8(R9), Y4
+	VFMADD231PS    Y7, Y4, Y2
+	VBROADCASTSS   12(DI), Y4
+	VFMADD231PS    Y3, Y4, Y0
+	VBROADCASTSS   12(DI)(R8*1), Y4
+	VFMADD231PS    Y3, Y4, Y1
+	VBROADCASTSS   12(R9), Y4
+	VFMADD231PS    Y3, Y4, Y2
+	ADDQ           $0x10, DX
+	ADDQ           $0x10, BX
+	ADDQ           $0x10, SI
+	ADDQ           $0x10, DI
+	ADDQ           $0x10, R9
+	SUBQ           $0x04, R10
+	JGE            keys8queries3Four
+
+keys8queries3Dims:
+	ADDQ $0x04, R10
+	JE   keys8queries3Store
+
+	// One dimension at a time.
+keys8queries3One:
+	VBROADCASTSS (DX), Y3
+	VINSERTPS    $0x10, (DX)(CX*1), X3, X3
+	VINSERTPS    $0x20, (DX)(CX*2), X3, X3
+	VINSERTPS    $0x30, (BX), X3, X3
+	VBROADCASTSS (DX)(CX*4), Y4
+	VINSERTPS    $0x10, (BX)(CX*2), X4, X4
+	VINSERTPS    $0x20, (SI), X4, X4
+	VINSERTPS    $0x30, (BX)(CX*4), X4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VBROADCASTSS (DI), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS (DI)(R8*1), Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VBROADCASTSS (R9), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNE          keys8queries3One
+
+keys8queries3Store:
+	MOVQ    56(SP), DX
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 256(DX)
+	VMOVUPS Y2, 512(DX)
+	ADDQ    $0x00000300, 56(SP)
+	MOVQ    24(SP), DX
+	IMUL3Q  $0x0000000c, DX, DX
+	ADDQ    DX, 8(SP)
+	SUBQ    $0x03, 16(SP)
+	JMP     keys8queries3
+
+keys8queries3End:
 keys8queries2:
 	CMPQ   16(SP), $0x02
 	JL     keys8queries2End
@@ -9926,6 +10269,45 @@ keys1queries4One:
 	JMP          keys1queries4
 
 keys1queries4End:
+keys1queries3:
+	CMPQ   16(SP), $0x03
+	JL     keys1queries3End
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	MOVQ   AX, DX
+	MOVQ   8(SP), BX
+	MOVQ   24(SP), SI
+	SHLQ   $0x02, SI
+	LEAQ   (BX)(SI*2), DI
+	MOVQ   24(SP), R8
+
+	// One dimension at a time.
+keys1queries3One:
+	VBROADCASTSS (DX), Y3
+	VBROADCASTSS (BX), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS (BX)(SI*1), Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VBROADCASTSS (DI), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, DI
+	DECQ         R8
+	JNE          keys1queries3One
+	MOVQ         56(SP), DX
+	VMOVSS       X0, (DX)
+	VMOVSS       X1, 256(DX)
+	VMOVSS       X2, 512(DX)
+	ADDQ         $0x00000300, 56(SP)
+	MOVQ         24(SP), DX
+	IMUL3Q       $0x0000000c, DX, DX
+	ADDQ         DX, 8(SP)
+	SUBQ         $0x03, 16(SP)
+	JMP          keys1queries3
+
+keys1queries3End:
 keys1queries2:
 	CMPQ   16(SP), $0x02
 	JL     keys1queries2End
@@ -11034,7 +11416,7 @@ maxRows:
 	VBLENDVPS    Y3, Y4, Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow429
+	JE           maxOfRow430
 	VPBROADCASTB 2(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -11050,7 +11432,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow429
+	JE           maxOfRow430
 	VPBROADCASTB 4(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -11066,7 +11448,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow429
+	JE           maxOfRow430
 	VPBROADCASTB 6(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -11082,7 +11464,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow429:
+maxOfRow430:
 	VMAXPS       Y3, Y2, Y2
 	VPBROADCASTB 32(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -11099,7 +11481,7 @@ maxOfRow429:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow430
+	JE           maxOfRow431
 	VPBROADCASTB 34(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -11115,7 +11497,7 @@ maxOfRow429:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow430
+	JE           maxOfRow431
 	VPBROADCASTB 36(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -11131,7 +11513,7 @@ maxOfRow429:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow430
+	JE           maxOfRow431
 	VPBROADCASTB 38(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -11147,7 +11529,7 @@ maxOfRow429:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow430:
+maxOfRow431:
 	VMAXPS       Y4, Y3, Y3
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
@@ -11167,7 +11549,7 @@ maxOfRow430:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow431
+	JE           maxOfRow432
 	VPBROADCASTB 10(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -11183,7 +11565,7 @@ maxOfRow430:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow431
+	JE           maxOfRow432
 	VPBROADCASTB 12(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -11199,7 +11581,7 @@ maxOfRow430:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow431
+	JE           maxOfRow432
 	VPBROADCASTB 14(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -11215,7 +11597,7 @@ maxOfRow430:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow431:
+maxOfRow432:
 	VMAXPS       Y4, Y3, Y3
 	VPBROADCASTB 40(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
@@ -11232,7 +11614,7 @@ maxOfRow431:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow432
+	JE           maxOfRow433
 	VPBROADCASTB 42(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -11248,7 +11630,7 @@ maxOfRow431:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow432
+	JE           maxOfRow433
 	VPBROADCASTB 44(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -11264,7 +11646,7 @@ maxOfRow431:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow432
+	JE           maxOfRow433
 	VPBROADCASTB 46(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -11280,7 +11662,7 @@ maxOfRow431:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow432:
+maxOfRow433:
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
@@ -11300,7 +11682,7 @@ maxOfRow432:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow433
+	JE           maxOfRow434
 	VPBROADCASTB 18(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -11316,7 +11698,7 @@ maxOfRow432:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow433
+	JE           maxOfRow434
 	VPBROADCASTB 20(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -11332,7 +11714,7 @@ maxOfRow432:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow433
+	JE           maxOfRow434
 	VPBROADCASTB 22(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -11348,7 +11730,7 @@ maxOfRow432:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow433:
+maxOfRow434:
 	VMAXPS       Y5, Y4, Y4
 	VPBROADCASTB 48(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -11365,7 +11747,7 @@ maxOfRow433:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow434
+	JE           maxOfRow435
 	VPBROADCASTB 50(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -11381,7 +11763,7 @@ maxOfRow433:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow434
+	JE           maxOfRow435
 	VPBROADCASTB 52(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -11397,7 +11779,7 @@ maxOfRow433:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow434
+	JE           maxOfRow435
 	VPBROADCASTB 54(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -11413,7 +11795,7 @@ maxOfRow433:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow434:
+maxOfRow435:
 	VMAXPS       Y6, Y5, Y5
 	VPERM2F128   $0x21, Y5, Y4, Y6
 	VBLENDPS     $0xf0, Y5, Y4, Y4
@@ -11433,7 +11815,7 @@ maxOfRow434:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow435
+	JE           maxOfRow436
 	VPBROADCASTB 26(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -11449,7 +11831,7 @@ maxOfRow434:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow435
+	JE           maxOfRow436
 	VPBROADCASTB 28(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -11465,7 +11847,7 @@ maxOfRow434:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow435
+	JE           maxOfRow436
 	VPBROADCASTB 30(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -11481,7 +11863,7 @@ maxOfRow434:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow435:
+maxOfRow436:
 	VMAXPS       Y6, Y5, Y5
 	VPBROADCASTB 56(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
@@ -11498,7 +11880,7 @@ maxOfRow435:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y0, Y7, Y7
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow436
+	JE           maxOfRow437
 	VPBROADCASTB 58(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -11514,7 +11896,7 @@ maxOfRow435:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow436
+	JE           maxOfRow437
 	VPBROADCASTB 60(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -11530,7 +11912,7 @@ maxOfRow435:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow436
+	JE           maxOfRow437
 	VPBROADCASTB 62(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -11546,7 +11928,7 @@ maxOfRow435:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 
-maxOfRow436:
+maxOfRow437:
 	VMAXPS     Y7, Y6, Y6
 	VPERM2F128 $0x21, Y6, Y5, Y7
 	VBLENDPS   $0xf0, Y6, Y5, Y5
@@ -11587,7 +11969,7 @@ maxRow:
 	VBLENDVPS    Y3, Y4, Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow437
+	JE           maxOfRow438
 	VPBROADCASTB 2(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -11603,7 +11985,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow437
+	JE           maxOfRow438
 	VPBROADCASTB 4(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -11619,7 +12001,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow437
+	JE           maxOfRow438
 	VPBROADCASTB 6(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -11635,7 +12017,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow437:
+maxOfRow438:
 	VMAXPS       Y3, Y2, Y2
 	VEXTRACTF128 $0x01, Y2, X3
 	VMAXPS       X3, X2, X2
@@ -13228,7 +13610,7 @@ noneBehind:
 
 panel:
 	CMPQ         72(SP), $0x00
-	JNE          absorbFresh438
+	JNE          absorbFresh439
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -13250,9 +13632,9 @@ panel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          absorbReady439
+	JMP          absorbReady440
 
-absorbFresh438:
+absorbFresh439:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -13266,7 +13648,7 @@ absorbFresh438:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-absorbReady439:
+absorbReady440:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX
@@ -14255,7 +14637,7 @@ steps:
 
 lastPanel:
 	CMPQ         72(SP), $0x00
-	JNE          absorbFresh440
+	JNE          absorbFresh441
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -14277,9 +14659,9 @@ lastPanel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          absorbReady441
+	JMP          absorbReady442
 
-absorbFresh440:
+absorbFresh441:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -14293,7 +14675,7 @@ absorbFresh440:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-absorbReady441:
+absorbReady442:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX

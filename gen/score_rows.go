@@ -60,7 +60,7 @@ func (r *rowsProgram) keyLoop(keys int) {
 	MOVQ(tmp, r.rows)
 	MOVQ(r.s, tmp)
 	MOVQ(tmp, r.sRow)
-	for _, queries := range []int{4, 2, 1} {
+	for _, queries := range []int{4, 3, 2, 1} {
 		r.queries = queries
 		r.queryLoop()
 	}
