@@ -67,12 +67,9 @@ func cutScore(s, q, k []float32, rows, d, panels int, next *ahead) {
 // of values, with the dimension in the place of keys, so accumulate can go on
 // with the chains where the part before has left them.
 func chainScore(s, q, k []float32, rows, d, panels int) {
-	for r := range rows {
-		clear(s[r*Block:][:panels*panel])
-	}
 	const step = 512
 	for x := 0; x < d; x += step {
-		part := values{keys: min(step, d-x), cols: panels * panel, stride: panel, panelStride: d * panel}
+		part := values{keys: min(step, d-x), cols: panels * panel, stride: panel, panelStride: d * panel, fresh: x == 0}
 		accumulate(s, q[x:], k[x*panel:], nil, rows, Block, d, &part)
 	}
 }

@@ -39,11 +39,6 @@ func MatMul(dst, a, b Tensor) error {
 	if dst.empty() {
 		return nil
 	}
-	for i := range dst.B {
-		for h := range dst.H {
-			clearRowsOf(&dst, i, h)
-		}
-	}
 	first := 0
 	if a.L <= rawRows {
 		first = b.D / 8 * 8 // whole vectors can be read where they are
@@ -84,13 +79,7 @@ func checkProduct(dst, a *Tensor, batch, heads, inner, cols int, b, bias memory)
 	return checkApart(memoryOf("dst", dst, dstExtent), inputs[:])
 }
 
-func clearRowsOf(dst *Tensor, b, h int) {
-	for i := range dst.L {
-		clear(dst.row(b, h, i))
-	}
-}
-
-// multiplyRaw adds columns [0, cols) of the product for few rows of a: packing
+// multiplyRaw computes columns [0, cols) of the product for few rows of a: packing
 // would take longer than multiplying.
 func multiplyRaw(dst, a, b *Tensor, cols int) {
 	if cols == 0 {
@@ -100,7 +89,7 @@ func multiplyRaw(dst, a, b *Tensor, cols int) {
 		for h := range a.H {
 			bi, bh := min(i, b.B-1), min(h, b.H-1)
 			for k := 0; k < a.D; k += productInner {
-				layout := values{keys: min(productInner, a.D-k), cols: cols, stride: b.SL, panelStride: panel}
+				layout := values{keys: min(productInner, a.D-k), cols: cols, stride: b.SL, panelStride: panel, fresh: k == 0}
 				addProduct(dst.Data[dst.offset(i, h, 0):], a.Data[a.offset(i, h, 0)+k:], b.Data[b.offset(bi, bh, k):],
 					a.L, dst.SL, a.SL, &layout)
 			}
@@ -108,11 +97,12 @@ func multiplyRaw(dst, a, b *Tensor, cols int) {
 	}
 }
 
-// multiplyCols adds columns [first, first+cols) of the product. Each part of b
+// multiplyCols computes columns [first, first+cols) of the product. Each part of b
 // is packed once for all batches and heads that use it.
 func multiplyCols(dst, a, b *Tensor, first, cols int, packed []float32) {
 	for k := 0; k < a.D; k += productInner {
 		layout := packedLayout(min(productInner, a.D-k), cols)
+		layout.fresh = k == 0
 		have := -1 // where in b the packed part begins
 		for i := range a.B {
 			for h := range a.H {
@@ -148,8 +138,8 @@ func packPanels(dst, b []float32, stride int, layout *values) {
 	}
 }
 
-// addProduct is dst += a·b for some inner steps and any number of columns. In
-// b, packed columns go on to a multiple of 8.
+// addProduct is dst += a·b for some inner steps and any number of columns, or dst = a·b if
+// they are the first. In b, packed columns go on to a multiple of 8.
 func addProduct(dst, a, b []float32, rows, dstStride, aStride int, b0 *values) {
 	for r := 0; r < rows; r += productRows {
 		n := min(productRows, rows-r)
@@ -291,11 +281,9 @@ func (p *projection) unit(i int) {
 	i, first := i/p.colBlocks(), i%p.colBlocks()*p.cols
 	b, h := i/p.dst.H, i%p.dst.H
 	rows, cols := min(p.rows, p.dst.L-row), min(p.cols, p.dst.D-first)
-	for r := range rows {
-		clear(p.dst.row(b, h, row+r)[first:][:cols])
-	}
 	for k := 0; k < p.m.inner; k += productInner {
 		part, layout := p.m.part(b, h, k, first, cols)
+		layout.fresh = k == 0
 		addRows(p.dst.Data[p.dst.offset(b, h, row)+first:], p.a.Data[p.a.offset(b, h, row)+k:], part,
 			rows, p.dst.SL, p.a.SL, &layout)
 	}
