@@ -34,8 +34,8 @@ func absorb(s, m, l, alpha, o, v []float32, rows, oStride int, b *values) (dead 
 	if fused && b.cols >= absorbCols {
 		whole = rows / absorbRows * absorbRows
 	}
-	for r := 0; r < whole; r += tileRows {
-		dead = absorbSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &o[r*oStride], &v[0], min(tileRows, whole-r), oStride, b) || dead
+	for r := 0; r < whole; r += fewTileRows {
+		dead = absorbSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &o[r*oStride], &v[0], min(fewTileRows, whole-r), oStride, b) || dead
 	}
 	if b.cols > absorbCols && whole > 0 {
 		rest := *b

@@ -175,7 +175,7 @@ func BenchmarkKernel(b *testing.B) {
 
 func benchmarkPasses(b *testing.B, d int) {
 	r := random("passes")
-	const rows = tileRows
+	const rows = fewTileRows
 	q, k, v := tensor(r, normal, 1, 1, rows, d).Data, tensor(r, normal, 1, 1, Block, d).Data, tensor(r, normal, 1, 1, Block, d).Data
 	packed, values := make([]float32, Block*d), values{keys: Block, cols: d, stride: panel, panelStride: Block * panel}
 	s, o := make([]float32, rows*Block), make([]float32, rows*d)

@@ -26,8 +26,8 @@ func TestAssemblyCallsAreShort(t *testing.T) {
 		{"one chain of products", 4 * callInner},
 		{"elements packed", 2 * callCopies},                 // 2 GB/s from memory at 1.5 GHz is 3 cycles for 4 bytes, and most come from the cache
 		{"elements of a vector function", 8 * callElements}, // exp of 4 lanes: 32 cycles
-		{"softmax of a tile", 16 * tileRows * Block},
-		{"absorption of a tile", tileRows * Block * (absorbCols/slowestLanes + 16)},
+		{"softmax of a tile", 16 * fewTileRows * Block},
+		{"absorption of a tile", fewTileRows * Block * (absorbCols/slowestLanes + 16)},
 		{"softmax of rows", 16 * diagonalRows * Block},
 	} {
 		if s := c.cycles / slowestHertz; s > longestSeconds {
@@ -121,8 +121,8 @@ func BenchmarkLongestCall(b *testing.B) {
 	const d = callProducts / Block / 12
 	x := make([]float32, callProducts)
 	y := make([]float32, callProducts)
-	layout := values{keys: Block, cols: callProducts / Block / tileRows / panel * panel, stride: panel, panelStride: Block * panel}
-	m := make([]float32, tileRows)
+	layout := values{keys: Block, cols: callProducts / Block / fewTileRows / panel * panel, stride: panel, panelStride: Block * panel}
+	m := make([]float32, fewTileRows)
 	for _, c := range []struct {
 		name string
 		call func()
@@ -131,8 +131,8 @@ func BenchmarkLongestCall(b *testing.B) {
 		{"score_rows", func() {
 			scoreRows(y, x, x, rawRows, callRawProducts/rawRows/Block, callRawProducts/rawRows/Block, Block)
 		}},
-		{"accumulate", func() { accumulate(y, x, x, m, tileRows, layout.cols, Block, &layout) }},
-		{"softmax", func() { softmax(y, m, m, m, tileRows) }},
+		{"accumulate", func() { accumulate(y, x, x, m, fewTileRows, layout.cols, Block, &layout) }},
+		{"softmax", func() { softmax(y, m, m, m, fewTileRows) }},
 		{"pack_keys", func() { packKeys(y, x, callCopies/Block, Block, callCopies/Block) }},
 		{"pack_values", func() { packValues(y, x, callCopies/Block, Block, callCopies/Block) }},
 		{"exp", func() { exp(y, x[:callElements]) }},

@@ -658,9 +658,9 @@ func TestConcurrentCallers(t *testing.T) {
 	})
 }
 
-// How many rows a chunk has depends on the CPU's cache; the bits do not.
+// How many rows a chunk and a tile have depends on the CPU's caches; the bits do not.
 func TestCacheSizeDoesNotMatter(t *testing.T) {
-	defer func(bytes int) { scratchBytes = bytes }(scratchBytes)
+	defer func(bytes, rows int) { scratchBytes, tileRows = bytes, rows }(scratchBytes, tileRows)
 	p := newProblem(random("cache size"), normal, shape{1, 1, 1, 1100, 300, 96, 72})
 	scratchBytes = cacheShare(0)
 	want := p.solve(t, Attend)
@@ -668,7 +668,9 @@ func TestCacheSizeDoesNotMatter(t *testing.T) {
 	for _, size := range []int{-1, 1, 256 << 10, 1 << 20, 2 << 20, 64 << 20} {
 		scratchBytes = cacheShare(size)
 		rows[scratchBytes] = true
-		p.same(t, fmt.Sprintf("a cache of %d bytes", size), p.solve(t, Attend), want)
+		for _, tileRows = range []int{fewTileRows, mostTileRows} {
+			p.same(t, fmt.Sprintf("a cache of %d bytes, tiles of %d rows", size, tileRows), p.solve(t, Attend), want)
+		}
 	}
 	if len(rows) != 4 {
 		t.Errorf("%d sizes of chunks, want 4", len(rows))
