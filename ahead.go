@@ -47,8 +47,8 @@ const (
 // more would push out of the L2 cache what the chunk works with.
 var askedBytes = cacheSize(cpuid.CPU.Cache.L2) / 8
 
-// outputBlocks is during how many blocks outputs are asked for: under a causal
-// mask, few rows see the last ones.
+// outputBlocks is during how many blocks before a chunk's last one outputs are asked for, a
+// part in each: under a causal mask few rows see these blocks, so one is not enough.
 const outputBlocks = 4
 
 const cacheLine = 64
@@ -104,8 +104,8 @@ func (w *scratch) appendTokens(runs []run, p *plan, c *chunk, first int) []run {
 	lo, end := p.chunkKeys(c)
 	if next := first + Block; next < end {
 		runs = p.appendBlock(runs, c, next, end)
-		parts := min((end-lo/Block*Block-1)/Block, outputBlocks) // not in the last block
-		later := (end - next + Block - 1) / Block
+		later := (end - next + Block - 1) / Block // blocks behind this one
+		parts := min((end-lo/Block*Block-1)/Block, outputBlocks)
 		return p.appendRows(runs, &p.dst, c, parts-later, parts)
 	}
 	if first <= lo { // the only block
@@ -131,7 +131,7 @@ func (p *plan) appendBlock(runs []run, c *chunk, first, end int) []run {
 }
 
 // appendRows appends one of several parts of the chunk's queries or outputs: rows that
-// follow each other, for each head of the group.
+// follow each other, for each head of the group. A part below 0 is none.
 func (p *plan) appendRows(runs []run, x *Tensor, c *chunk, part, parts int) []run {
 	if part < 0 || x.D == 0 { // a State has no outputs yet
 		return runs

@@ -38,7 +38,7 @@ func TestBench(t *testing.T) {
 		t.Fatalf("%d reports", len(b.Reports))
 	}
 	r := b.Reports[0].Results[0]
-	if r.Case != "tiny" || r.Threads != 1 || r.Nanoseconds <= 0 || r.Median < r.Nanoseconds || r.Percent <= 0 || r.Limit <= 0 {
+	if r.Case != "tiny" || r.Threads != 1 || r.Nanoseconds <= 0 || r.Median < r.Nanoseconds || r.Percent <= 0 || r.Limit <= 0 || r.AtItsClock <= 0 {
 		t.Errorf("%+v", r)
 	}
 	if m := b.Reports[0].Machine; m.FMA <= 0 || len(m.Read) != 5 {
@@ -94,7 +94,7 @@ func TestMeasureMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Unit != "GB/s" || !strings.HasPrefix(r.Benchmark, "BenchmarkCache/") || r.Calls != 1 || r.Nanoseconds <= 0 || r.Limit <= 0 {
+		if r.Unit != "GB/s" || !strings.HasPrefix(r.Benchmark, "BenchmarkCache/") || r.Calls != 1 || r.Nanoseconds <= 0 || r.Limit <= 0 || r.AtItsClock != 0 {
 			t.Errorf("%d threads: %+v", threads, r)
 		}
 	}
