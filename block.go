@@ -99,10 +99,10 @@ type tile struct {
 	uniform   bool // all rows see all keys of [lo, hi), by position
 }
 
-// tile returns the tile that starts at a row of the chunk: tileRows rows if they see the
-// same keys, else fewer, so that little is computed for nothing.
+// tile returns the tile that starts at a row of the chunk: the plan's number of rows if they
+// see the same keys, else fewer, so that little is computed for nothing.
 func (b *block) tile(p *plan, c *chunk, row int) tile {
-	t := tile{row: row, rows: min(tileRows, c.rows-row)}
+	t := tile{row: row, rows: min(p.tileRows, c.rows-row)}
 	lo, hi := b.keyRange(p, c, row)
 	lastLo, lastHi := b.keyRange(p, c, row+t.rows-1)
 	if lo != lastLo || hi != lastHi {
