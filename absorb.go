@@ -8,7 +8,8 @@ import "github.com/klauspost/cpuid/v2"
 
 // fused: softmax and accumulate are one kernel. That is 2 % faster than two on Zen 5. On a
 // Xeon, where multiply-adds and most steps of exp go through the same two ports, it
-// is 1 % slower, and 8 % when another program runs on the other thread of the core.
+// is 1 % slower, and 8 % when another program runs on the other thread of the core. The kernel
+// has 8 lanes: with AVX-512 the two with 16 are used.
 var fused = cpuid.CPU.VendorID != cpuid.Intel
 
 const (
@@ -31,7 +32,7 @@ func absorb(s, m, l, alpha, o, v []float32, rows, oStride int, b *values) (dead 
 		return absorbGeneric(s, m, l, alpha, o, v, rows, oStride, b)
 	}
 	whole := 0
-	if fused && b.cols >= absorbCols {
+	if fused && active != avx512 && b.cols >= absorbCols {
 		whole = rows / absorbRows * absorbRows
 	}
 	for r := 0; r < whole; r += fewTileRows {

@@ -1,7 +1,7 @@
 // Package attn computes exact scaled dot-product attention,
 // softmax(scale·QKᵀ)·V, on CPUs: the core of transformers for language
 // models, embeddings and reranking. It is pure Go with Go assembly for AVX2
-// (amd64) and NEON (arm64), uses no cgo, and does not allocate on the hot path.
+// and AVX-512 (amd64) and NEON (arm64), uses no cgo, and does not allocate on the hot path.
 //
 // # Tensors
 //
@@ -67,7 +67,7 @@
 //
 // [Implementation] names the kernels in use, chosen when the program starts by
 // what the CPU and the operating system support. The environment variable
-// ATTN_ISA=generic, avx2 or neon forces one, and the program panics at start if
+// ATTN_ISA=generic, avx2, avx512 or neon forces one, and the program panics at start if
 // it is not available. The build tag purego leaves all assembly out. The
 // generic Go code runs everywhere.
 package attn

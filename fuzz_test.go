@@ -3,6 +3,7 @@ package attn
 import (
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -38,14 +39,19 @@ func fuzzKernel(f *testing.F, name string) {
 	})
 }
 
-// fuzzTrials runs f on trials that spend the fuzzer's bytes.
+// fuzzTrials runs f on trials that spend the fuzzer's bytes, the same with each
+// implementation that is compared with the generic one.
 func fuzzTrials(f *testing.F, run func(t *testing.T, c *trial)) {
 	seedInputs(f)
 	c := newTrial(f, nil)
 	c.stock = newStock()
+	compared := slices.DeleteFunc(implementations(), func(i isa) bool { return i == generic && chosen != generic })
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c.Rand = randomFrom(data)
-		run(t, c)
+		defer func() { active = chosen }()
+		for _, active = range compared {
+			c.Rand = randomFrom(data)
+			run(t, c)
+		}
 	})
 }
 
@@ -124,8 +130,9 @@ func FuzzAttend(f *testing.F) {
 		for _, way := range ways {
 			p.same(t, way.name, p.solveScattered(t, r, operands, way.attend), got)
 		}
-		active = generic
-		p.same(t, chosen.String(), got, p.solve(t, Attend))
+		for _, active = range implementations()[1:] {
+			p.same(t, chosen.String(), got, p.solve(t, Attend))
+		}
 	})
 }
 

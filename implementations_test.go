@@ -13,8 +13,11 @@ var chosen = active
 // implementations lists what this machine can run: what was chosen and
 // everything below it.
 func implementations() []isa {
-	if chosen == generic {
+	switch chosen {
+	case generic:
 		return []isa{generic}
+	case avx512:
+		return []isa{avx512, avx2, generic}
 	}
 	return []isa{chosen, generic}
 }
@@ -87,7 +90,11 @@ func TestForcedImplementation(t *testing.T) {
 	if got := choose(avx2, generic); got != generic {
 		t.Errorf("ATTN_ISA=generic: choose(avx2, generic) = %v, want generic", got)
 	}
-	for _, name := range []string{"avx512", "neon", "avx1024"} { // not written yet, of another architecture, unheard of
+	t.Setenv("ATTN_ISA", "avx2")
+	if got := choose(avx512, avx2, generic); got != avx2 {
+		t.Errorf("ATTN_ISA=avx2: choose(avx512, avx2, generic) = %v, want avx2", got)
+	}
+	for _, name := range []string{"avx512", "neon", "avx1024"} { // of a newer CPU, of another architecture, unheard of
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("ATTN_ISA", name)
 			defer func() {

@@ -31,12 +31,13 @@ type isa int
 const (
 	generic isa = iota
 	avx2
+	avx512
 	neon
 )
 
-func (i isa) String() string { return [...]string{"generic", "avx2", "neon"}[i] }
+func (i isa) String() string { return [...]string{"generic", "avx2", "avx512", "neon"}[i] }
 
-// Implementation names the kernels in use: "avx2", "neon" or "generic". It is
+// Implementation names the kernels in use: "avx512", "avx2", "neon" or "generic". It is
 // chosen once, when the program starts; the environment variable ATTN_ISA forces
 // one, and the program panics at its start if that one is not there.
 func Implementation() string { return active.String() }
@@ -86,6 +87,10 @@ func scoreAhead(s, q, k []float32, rows, d, panels int, next *ahead) {
 		cutScore(s, q, k, rows, d, panels, next)
 		return
 	}
+	if active == avx512 && rows >= wideRows {
+		scoreWide(&s[0], &q[0], &k[0], rows, d, panels, next)
+		return
+	}
 	scoreSIMD(&s[0], &q[0], &k[0], rows, d, panels, next)
 }
 
@@ -112,11 +117,15 @@ func softmax(s, m, l, alpha []float32, rows int) (dead bool) {
 	if active == generic {
 		return softmaxGeneric(s, m, l, alpha, rows)
 	}
-	for ; rows > softmaxRows; rows -= softmaxRows {
-		dead = softmaxSIMD(&s[0], &m[0], &l[0], &alpha[0], softmaxRows) || dead
-		s, m, l, alpha = s[softmaxRows*Block:], m[softmaxRows:], l[softmaxRows:], alpha[softmaxRows:]
+	for r := 0; r < rows; r += softmaxRows {
+		n := min(softmaxRows, rows-r)
+		if active == avx512 {
+			dead = softmaxWide(&s[r*Block], &m[r], &l[r], &alpha[r], n) || dead
+		} else {
+			dead = softmaxSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], n) || dead
+		}
 	}
-	return softmaxSIMD(&s[0], &m[0], &l[0], &alpha[0], rows) || dead
+	return dead
 }
 
 func softmaxMasked(s, m, l, alpha []float32, live []uint64, rows int) (dead bool) {
@@ -128,11 +137,15 @@ func softmaxMasked(s, m, l, alpha []float32, live []uint64, rows int) (dead bool
 	if active == generic {
 		return softmaxMaskedGeneric(s, m, l, alpha, live, rows)
 	}
-	for ; rows > softmaxRows; rows -= softmaxRows {
-		dead = softmaxMaskedSIMD(&s[0], &m[0], &l[0], &alpha[0], &live[0], softmaxRows) || dead
-		s, m, l, alpha, live = s[softmaxRows*Block:], m[softmaxRows:], l[softmaxRows:], alpha[softmaxRows:], live[softmaxRows:]
+	for r := 0; r < rows; r += softmaxRows {
+		n := min(softmaxRows, rows-r)
+		if active == avx512 {
+			dead = softmaxMaskedWide(&s[r*Block], &m[r], &l[r], &alpha[r], &live[r], n) || dead
+		} else {
+			dead = softmaxMaskedSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &live[r], n) || dead
+		}
 	}
-	return softmaxMaskedSIMD(&s[0], &m[0], &l[0], &alpha[0], &live[0], rows) || dead
+	return dead
 }
 
 func accumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *values) {
@@ -151,6 +164,10 @@ func accumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *values)
 	if alpha != nil {
 		reads(alpha, rows)
 		a = &alpha[0]
+	}
+	if active == avx512 && rows >= wideRows && b.cols >= panel {
+		accumulatePanels(o, p, v, a, rows, oStride, pStride, b)
+		return
 	}
 	accumulateSIMD(&o[0], &p[0], &v[0], a, rows, oStride, pStride, b)
 }

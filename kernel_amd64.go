@@ -7,12 +7,17 @@ import "github.com/klauspost/cpuid/v2"
 var active = choose(possible()...)
 
 // possible gates each implementation on every feature its kernels use. cpuid
-// reports AVX2 and FMA3 only if the operating system saves YMM registers.
+// reports AVX2 and FMA3 only if the operating system saves YMM registers, and AVX-512 only
+// if it saves ZMM and mask registers.
 func possible() []isa {
-	if cpuid.CPU.Supports(cpuid.AVX2, cpuid.FMA3) {
+	has := cpuid.CPU.Supports
+	switch {
+	case !has(cpuid.AVX2, cpuid.FMA3):
+		return []isa{generic}
+	case !has(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL):
 		return []isa{avx2, generic}
 	}
-	return []isa{generic}
+	return []isa{avx512, avx2, generic}
 }
 
 // panelsAbreast: one row of queries takes four packed panels side by side instead of one
@@ -29,11 +34,45 @@ func zen3(c *cpuid.CPUInfo) bool {
 // is asked for ahead in order, and 18 so. On Zen 5 order is best; nothing else was measured.
 var scattered = cpuid.CPU.VendorID == cpuid.Intel
 
+// wideRows is the least number of rows of score and accumulate with 16 lanes. Fewer wait for
+// memory, and the kernels with 8 lanes know how to ask for it. So do those with 16, but only in
+// the way of scattered.
+var wideRows = fewestWideRows(scattered)
+
+func fewestWideRows(scattered bool) int {
+	const fewest = 6 // of a tile
+	if scattered {
+		return fewest
+	}
+	return 2*fewest + 1
+}
+
 // absorbSIMD takes a block of scores into the state of rows, a multiple of absorbRows,
 // and absorbCols columns. It works like absorbGeneric.
 //
 //go:noescape
 func absorbSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *values) (dead bool)
+
+// scoreWide is scoreSIMD for AVX-512 and at least 6 rows.
+//
+//go:noescape
+func scoreWide(s, q, k *float32, rows, d, panels int, next *ahead)
+
+// accumulateWide is accumulateSIMD for AVX-512, at least 6 rows and whole panels: it
+// leaves out the last 8 columns if their number is odd.
+//
+//go:noescape
+func accumulateWide(o, p, v, alpha *float32, rows, oStride, pStride int, b *values)
+
+// softmaxWide is softmaxSIMD for AVX-512.
+//
+//go:noescape
+func softmaxWide(s, m, l, alpha *float32, rows int) (dead bool)
+
+// softmaxMaskedWide is softmaxMaskedSIMD for AVX-512.
+//
+//go:noescape
+func softmaxMaskedWide(s, m, l, alpha *float32, live *uint64, rows int) (dead bool)
 
 // normalizeSIMD divides rows by their sums. It works like normalizeGeneric.
 //

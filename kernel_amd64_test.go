@@ -11,7 +11,10 @@ import (
 // In which order few rows of queries go through memory, and ask for it, depends on the
 // processor; the bits do not.
 func TestOrdersOfMemory(t *testing.T) {
-	defer func(abreast, several bool) { panelsAbreast, scattered = abreast, several }(panelsAbreast, scattered)
+	defer func(abreast, several bool, wide int) {
+		panelsAbreast, scattered, wideRows = abreast, several, wide
+	}(panelsAbreast, scattered, wideRows)
+	wideRows = fewestWideRows(true)
 	forEach(t, func(t *testing.T) {
 		for i := range kernels {
 			for _, panelsAbreast = range []bool{false, true} {
@@ -26,7 +29,7 @@ func TestOrdersOfMemory(t *testing.T) {
 	})
 }
 
-// fewRows tries random sizes with 1 to 5 rows of queries.
+// fewRows tries random sizes with 1 to 35 rows of queries, mostly less than 6.
 func (k *kernelTest) fewRows(t *testing.T) {
 	c := newTrial(t, random(k.name))
 	n := make([]int, len(k.dims))
@@ -38,6 +41,9 @@ func (k *kernelTest) fewRows(t *testing.T) {
 			}
 		}
 		n[0] = 1 + i/2%5
+		if i%4 == 3 {
+			n[0] = 6 + i/4%30
+		}
 		k.check(t, c, n)
 	}
 }

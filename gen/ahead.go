@@ -29,8 +29,8 @@ func (q aheadQueue) n() Mem      { return Mem{Base: q.run, Disp: 24} }
 const runBytes = 32
 
 // ask asks for the rows that are due after r rows of a panel.
-func (t *tileProgram) ask(r int) {
-	row, found, line, end := t.unique("askRow"), t.unique("askFound"), t.unique("askLine"), t.unique("asked")
+func ask(r int) {
+	row, found, line, end := unique("askRow"), unique("askFound"), unique("askLine"), unique("asked")
 	q := aheadQueue{a0, b0}
 	Load(Param("next"), q.queue)
 	TESTQ(q.queue, q.queue)
@@ -40,7 +40,7 @@ func (t *tileProgram) ask(r int) {
 	Label(row)
 	MOVQ(q.cursor(), q.run)
 	ADDQ(q.queue, q.run)
-	skip := t.unique("askRun")
+	skip := unique("askRun")
 	Label(skip)
 	CMPQ(q.n(), Imm(0))
 	JNE(LabelRef(found))

@@ -12,7 +12,7 @@ import (
 // the rows are independent of one another, so that the long chains of one (fold,
 // exp) run beside those of the next.
 type softmaxProgram struct {
-	masked                  bool
+	masked, wide            bool
 	s, m, l, alpha, live, n reg.GPVirtual
 	dead                    reg.GPVirtual
 	pairs                   Mem // stack slot: keys 16·pairs and up are live in no row
@@ -21,16 +21,18 @@ type softmaxProgram struct {
 	least reg.VecVirtual // the least live score if one is negative, as unsigned bits
 	most  reg.VecVirtual // the largest maximum but for NaN
 	odd   reg.GPVirtual  // not 0 if a maximum is NaN, as in a state that was loaded
+
+	wideLeast reg.VecVirtual
 }
 
-func softmaxKernel(masked bool) {
+func softmaxKernel(name string, masked, wide bool) {
 	const growsStack = 0 // the frame is too large to go without a check
 	if masked {
-		TEXT("softmaxMaskedSIMD", growsStack, "func(s, m, l, alpha *float32, live *uint64, rows int) (dead bool)")
+		TEXT(name, growsStack, "func(s, m, l, alpha *float32, live *uint64, rows int) (dead bool)")
 	} else {
-		TEXT("softmaxSIMD", growsStack, "func(s, m, l, alpha *float32, rows int) (dead bool)")
+		TEXT(name, growsStack, "func(s, m, l, alpha *float32, rows int) (dead bool)")
 	}
-	k := softmaxProgram{masked: masked, dead: GP64()}
+	k := softmaxProgram{masked: masked, wide: wide, dead: GP64()}
 	slots := AllocLocal((softmaxRows+1)*vector + 8) // the lanes of each row's sum
 	if masked {
 		k.findPairs(slots.Offset((softmaxRows + 1) * vector))
@@ -107,14 +109,23 @@ func (k *softmaxProgram) findPairs(slot Mem) {
 func (k *softmaxProgram) maxima() {
 	Comment("alpha_r = max of the live scores of row r, NaN not counting")
 	k.load("s", "alpha", "rows")
-	floor := YMM()
-	VMOVUPS(u32(bitsNegInf), floor)
-	k.least = YMM()
-	VPXOR(k.least, k.least, k.least)
+	var floor reg.VecVirtual
+	maximum := k.maximum
+	if k.wide {
+		floor, maximum = ZMM(), k.wideMaximum
+		VBROADCASTSS(u32(bitsNegInf), floor)
+		k.wideLeast = ZMM()
+		VPXORD(k.wideLeast, k.wideLeast, k.wideLeast)
+	} else {
+		floor = YMM()
+		VMOVUPS(u32(bitsNegInf), floor)
+		k.least = YMM()
+		VPXOR(k.least, k.least, k.least)
+	}
 	SUBQ(imm(lanes), k.n)
 	JL(LabelRef("maxRest"))
 	Label("maxRows")
-	tops := foldRows(VMAXPS, func(r int) reg.VecVirtual { return k.maximum(r, floor) })
+	tops := foldRows(VMAXPS, func(r int) reg.VecVirtual { return maximum(r, floor) })
 	VMOVUPS(tops, Mem{Base: k.alpha})
 	k.nextRows(lanes)
 	ADDQ(imm(vector), k.alpha)
@@ -124,12 +135,15 @@ func (k *softmaxProgram) maxima() {
 	ADDQ(imm(lanes), k.n)
 	JE(LabelRef("maxEnd"))
 	Label("maxRow")
-	VMOVSS(foldMax(k.maximum(0, floor)).AsX(), Mem{Base: k.alpha})
+	VMOVSS(foldMax(maximum(0, floor)).AsX(), Mem{Base: k.alpha})
 	k.nextRows(1)
 	ADDQ(Imm(4), k.alpha)
 	DECQ(k.n)
 	JNE(LabelRef("maxRow"))
 	Label("maxEnd")
+	if k.wide {
+		k.least = foldHalves(VPMAXUD, k.wideLeast)
+	}
 }
 
 // maximum is the largest live score of a row, in some lane. As unsigned integers,
@@ -210,13 +224,13 @@ func (k *softmaxProgram) weights(slots Mem) {
 	VUCOMISS(spread, limit)
 	JA(LabelRef("plain")) // not if spread is NaN
 	Label("apart")
-	k.weightRows("carefulRow", slots, &expRow{}, block/lanes)
+	k.weightRows("carefulRow", slots, false, block/lanes)
 	JMP(LabelRef("weighed"))
 	Label("plain")
 	if k.masked {
 		k.weightPairs(slots)
 	} else {
-		k.weightRows("plainRow", slots, &expRow{plain: true}, block/lanes)
+		k.weightRows("plainRow", slots, true, block/lanes)
 	}
 	Label("weighed")
 }
@@ -244,23 +258,31 @@ func (k *softmaxProgram) weightPairs(slots Mem) {
 		next := fmt.Sprintf("morePairs%d", pairs)
 		CMPQ(k.pairs, imm(pairs))
 		JNE(LabelRef(next))
-		k.weightRows(fmt.Sprintf("plainRow%d", pairs), slots, &expRow{plain: true}, 2*pairs)
+		k.weightRows(fmt.Sprintf("plainRow%d", pairs), slots, true, 2*pairs)
 		JMP(LabelRef("weighed"))
 		Label(next)
 	}
-	k.weightRows("plainRow", slots, &expRow{plain: true}, 2*most)
+	k.weightRows("plainRow", slots, true, 2*most)
 }
 
 // weightRows does so for the first vectors of each row; behind them no key is live.
-func (k *softmaxProgram) weightRows(name string, slots Mem, e *expRow, vectors int) {
+func (k *softmaxProgram) weightRows(name string, slots Mem, plain bool, vectors int) {
+	if k.wide {
+		k.wideWeightRows(name, slots, plain, vectors*lanes/wideLanes)
+		return
+	}
+	e := &expRow{plain: plain}
 	k.load("s", "m", "rows")
 	slot := aligned(slots)
 	e.constants()
 	Label(name)
-	base, dead := YMM(), YMM()
+	base := YMM()
 	VBROADCASTSS(Mem{Base: k.m}, base)
-	VCMPPS(Imm(equal), u32(bitsNegInf), base, dead)
-	VANDNPS(base, dead, base)
+	if !plain { // else no maximum is −∞ where a live score is a number
+		dead := YMM()
+		VCMPPS(Imm(equal), u32(bitsNegInf), base, dead)
+		VANDNPS(base, dead, base)
+	}
 	score := func(v int) Mem { return Mem{Base: k.s, Disp: v * vector} }
 	sum := e.weigh(score, base)
 	if k.masked {

@@ -225,7 +225,7 @@ func (t *tileProgram) rowTiles(name string, sizes []int, vecs int) {
 		if t.start == fromAlpha {
 			t.advanceAlpha(r)
 		} else if vecs == panel/lanes {
-			t.ask(r)
+			ask(r)
 		}
 		SUBQ(imm(r), rows)
 		JMP(LabelRef(t.label("%sRows", name)))

@@ -94,7 +94,7 @@ func features(arch string) []feature {
 			{"AVX2", has(cpuid.AVX2), "vectors of 8 floats, for avx2"},
 			{"FMA3", has(cpuid.FMA3), "fused multiply-add, for avx2"},
 			{"F16C", has(cpuid.F16C), "half-precision conversion"},
-			{"AVX-512", has(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL), "F, BW, DQ and VL, vectors of 16 floats; no kernels use them yet"},
+			{"AVX-512", has(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL), "F, BW, DQ and VL, vectors of 16 floats, for avx512"},
 		}
 	case "arm64":
 		return []feature{{"ASIMD", has(cpuid.ASIMD), "vectors of 4 floats, for neon"}}

@@ -82,6 +82,7 @@ func TestWhy(t *testing.T) {
 		return // which is the reason for everything
 	}
 	for _, c := range []struct{ implementation, arch, want string }{
+		{"avx512", "amd64", "the best"},
 		{"avx2", "amd64", "the best"},
 		{"generic", "riscv64", "no assembly for riscv64"},
 		{"generic", "arm64", "lacks ASIMD"},

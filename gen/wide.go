@@ -1,0 +1,408 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// The micro-kernel of score and accumulate for AVX-512: a panel is one vector.
+//
+// A tile of 6 rows × 4 panels keeps 24 accumulators in registers, at 10 loads for 24 FMAs; one of
+// 12 rows × 2 panels has 14, but needs half as much of the L1 cache for b.
+
+const (
+	wideLanes  = 16            // float32 of a vector
+	wideVector = 4 * wideLanes // bytes
+)
+
+// wideTiles are the tiles, by the number of panels side by side: the most rows of one, and
+// the fewest, of calls with at least 6 rows.
+var wideTiles = []struct {
+	name         string
+	panels       int
+	most, fewest int
+}{{"quad", 4, 6, 3}, {"pair", 2, 12, 6}, {"single", 1, 12, 6}}
+
+const (
+	// quadSteps is the longest chain of tiles of four panels, which are 32 KiB then.
+	quadSteps = 128
+
+	// mostPairRows is up to how many rows two panels at a time are better than four, if
+	// there are more than one tile of four takes: keys and values then come from memory
+	// during the first tile, and the fewer tiles, the longer that one computes beside.
+	mostPairRows = 24
+
+	// mostScatterRows is up to how many rows the kernels ask for packed keys and values.
+	mostScatterRows = 32
+)
+
+// Registers by role; those that tileProgram has as well are the same ones.
+var (
+	wideTemp        = reg.RDX
+	widePanelStride = reg.R8
+	a6              = reg.R12
+	a9              = reg.R11
+	b1              = a9 // moving through the second panel of b, in tiles of few rows
+)
+
+// wideRowPointers are what rows 0, 3, 6 and 9 of a tile are addressed by.
+var wideRowPointers = []reg.Register{a0, a3, a6, a9}
+
+// zmm is in order of use: Z15 belongs to the runtime.
+var zmm = []reg.VecPhysical{
+	reg.Z16, reg.Z17, reg.Z18, reg.Z19, reg.Z20, reg.Z21, reg.Z22, reg.Z23, reg.Z24, reg.Z25, reg.Z26, reg.Z27,
+	reg.Z28, reg.Z29, reg.Z30, reg.Z31, reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7,
+	reg.Z8, reg.Z9, reg.Z10, reg.Z11, reg.Z12,
+}
+
+const wideB, wideA = 24, 28 // indices of the first vector of b, and of the broadcast of a
+
+// wideProgram emits one kernel on the micro-kernel.
+type wideProgram struct {
+	start  start
+	unroll int
+
+	alpha, firstAlpha Mem // stack slots, as in tileProgram
+	panels, b         Mem // stack slots: panels left, the first of them
+	c, a              Mem // stack slots: first row of c in this panel, of a
+	cStride           Mem // stack slot: bytes between rows of c
+	rows, rest        Mem // stack slots: all rows, and those left in this panel
+	steps             Mem // stack slot: the length of the chains
+	request           Mem // stack slot: the next address to ask for if requests are scattered, else 0
+}
+
+func (w *wideProgram) frame() {
+	slots := []*Mem{&w.alpha, &w.firstAlpha, &w.panels, &w.b, &w.c, &w.a, &w.cStride, &w.rows, &w.rest, &w.steps, &w.request}
+	f := AllocLocal(8 * len(slots))
+	for i, s := range slots {
+		*s = f.Offset(8 * i)
+	}
+}
+
+// wideRow addresses row r of a tile through its pointers.
+func wideRow(r int, stride reg.Register, disp int) Mem {
+	m := Mem{Base: wideRowPointers[r/3], Disp: disp}
+	if r%3 > 0 {
+		m.Index, m.Scale = stride, uint8(r%3)
+	}
+	return m
+}
+
+// pointAtRows sets the pointers for r rows from p on. It may be the first of them.
+func pointAtRows(p, stride reg.Register, r int) {
+	if p != wideRowPointers[0] {
+		MOVQ(p, wideRowPointers[0])
+	}
+	for i := 3; i < r; i += 3 {
+		at := wideRowPointers[i/3]
+		LEAQ(Mem{Base: wideRowPointers[i/3-1], Index: stride, Scale: 2}, at)
+		ADDQ(stride, at)
+	}
+}
+
+// scatterIf sets w.request if b is packed, the rows are few and the processor is one that
+// wants requests scattered.
+func (w *wideProgram) scatterIf() {
+	no := unique("inOrder")
+	MOVQ(I32(0), w.request)
+	CMPB(scatteredFlag, Imm(0))
+	JE(LabelRef(no))
+	CMPQ(w.rows, imm(mostScatterRows))
+	JG(LabelRef(no))
+	CMPQ(bStride, imm(panelBytes))
+	JNE(LabelRef(no))
+	MOVQ(w.b, b0)
+	scatterFrom(b0, a0, w.request)
+	MOVQ(a0, w.request)
+	Label(no)
+}
+
+// emit writes the loops over panels and row tiles.
+func (w *wideProgram) emit() {
+	w.scatterIf()
+	for _, t := range wideTiles {
+		w.panelLoop(t.name, t.panels, t.most, t.fewest)
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// panelLoop walks over the panels, n at a time.
+func (w *wideProgram) panelLoop(name string, n, most, fewest int) {
+	end := name + "End"
+	if n == 4 {
+		CMPQ(w.steps, imm(quadSteps))
+		JG(LabelRef(end))
+		few := unique("few")
+		CMPQ(w.rows, imm(most))
+		JLE(LabelRef(few))
+		CMPQ(w.rows, imm(mostPairRows))
+		JLE(LabelRef(end))
+		Label(few)
+	}
+	Label(name)
+	CMPQ(w.panels, imm(n))
+	JL(LabelRef(end))
+	MOVQ(w.c, cPtr)
+	MOVQ(w.a, aPtr)
+	MOVQ(w.rows, count)
+	MOVQ(count, w.rest)
+	MOVQ(w.firstAlpha, a0)
+	MOVQ(a0, w.alpha)
+	Label(name + "Rows")
+	MOVQ(w.rest, count)
+	w.choose(name, most, fewest)
+	for r := most; r >= fewest; r-- {
+		Label(wideLabel(name, r))
+		w.tile(r, n)
+		SUBQ(imm(r), w.rest)
+		JMP(LabelRef(name + "Rows"))
+	}
+	Label(name + "Next")
+	ADDQ(imm(n*wideVector), w.c)
+	IMUL3Q(U32(uint32(n)), widePanelStride, a0)
+	ADDQ(a0, w.b)
+	SUBQ(imm(n), w.panels)
+	JMP(LabelRef(name))
+	Label(end)
+}
+
+func wideLabel(name string, rows int) string { return fmt.Sprintf("%s%d", name, rows) }
+
+// choose jumps to the tile for the rows that are left. What is less than two tiles is
+// divided in two equal ones, so that none has too few chains.
+func (w *wideProgram) choose(name string, most, fewest int) {
+	to := func(least, rows int) {
+		CMPQ(count, imm(least))
+		JGE(LabelRef(wideLabel(name, rows)))
+	}
+	to(2*most-1, most)
+	for rows := most - 1; 2*rows-1 > most; rows-- {
+		to(2*rows-1, rows)
+	}
+	for rows := most; rows >= fewest; rows-- {
+		to(rows, rows)
+	}
+	JMP(LabelRef(name + "Next"))
+}
+
+// tile computes r rows × n panels and moves cPtr, aPtr and alpha on.
+func (w *wideProgram) tile(r, n int) {
+	Commentf("%d rows × %d columns.", r, n*panel)
+	w.begin(r, n)
+	pointAtRows(aPtr, aStride, r)
+	MOVQ(w.b, b0)
+	if n == 4 {
+		LEAQ(Mem{Base: b0, Index: widePanelStride, Scale: 1}, b1)
+	}
+	MOVQ(w.steps, count)
+	loop, tail, one, end := unique("loop"), unique("tail"), unique("one"), unique("end")
+	SUBQ(imm(w.unroll), count)
+	JL(LabelRef(tail))
+	if n > 1 {
+		w.askingLoop(r, n, loop, tail)
+	}
+	Label(loop)
+	for u := range w.unroll {
+		w.step(r, n, 4*u)
+	}
+	w.advance(r, w.unroll)
+	SUBQ(imm(w.unroll), count)
+	JGE(LabelRef(loop))
+	Label(tail)
+	ADDQ(imm(w.unroll), count)
+	JE(LabelRef(end))
+	Label(one)
+	w.step(r, n, 0)
+	w.advance(r, 1)
+	DECQ(count)
+	JNE(LabelRef(one))
+	Label(end)
+	w.store(r, n)
+	IMUL3Q(U32(uint32(r)), wideTemp, wideTemp)
+	ADDQ(wideTemp, cPtr)
+	IMUL3Q(U32(uint32(r)), aStride, wideTemp)
+	ADDQ(wideTemp, aPtr)
+	if w.start == fromAlpha {
+		w.advanceAlpha(r)
+	} else {
+		ask(r * n)
+	}
+}
+
+// askingLoop is the loop over steps that asks for a line for every one it reads. Only the
+// first tile reads them from memory; the others go to loop.
+func (w *wideProgram) askingLoop(r, n int, loop, tail string) {
+	asking := unique("asking")
+	MOVQ(w.rest, wideTemp)
+	CMPQ(wideTemp, w.rows)
+	JNE(LabelRef(loop))
+	MOVQ(w.request, wideTemp)
+	TESTQ(wideTemp, wideTemp)
+	JE(LabelRef(loop))
+	Label(asking)
+	for u := range w.unroll {
+		scatter(wideTemp, n*u, n)
+		w.step(r, n, 4*u)
+	}
+	nextScatter(wideTemp, n*w.unroll)
+	w.advance(r, w.unroll)
+	SUBQ(imm(w.unroll), count)
+	JGE(LabelRef(asking))
+	MOVQ(wideTemp, w.request)
+	JMP(LabelRef(tail))
+}
+
+// step is acc(i, v) = FMA(a[i][k], b[k][v], acc(i, v)) for one k.
+func (w *wideProgram) step(r, n, disp int) {
+	for v := range n {
+		b := Mem{Base: b0}
+		switch v {
+		case 1, 2:
+			b.Index, b.Scale = widePanelStride, uint8(v)
+		case 3:
+			b.Base, b.Index, b.Scale = b1, widePanelStride, 2
+		}
+		VMOVUPS(b, zmm[wideB+v])
+	}
+	ADDQ(bStride, b0)
+	if n == 4 {
+		ADDQ(bStride, b1)
+	}
+	for i := range r {
+		VBROADCASTSS(wideRow(i, aStride, disp), zmm[wideA])
+		for v := range n {
+			VFMADD231PS(zmm[wideB+v], zmm[wideA], zmm[i*n+v])
+		}
+	}
+}
+
+func (w *wideProgram) advance(r, steps int) {
+	for i := 0; i < r; i += 3 {
+		ADDQ(imm(4*steps), wideRowPointers[i/3])
+	}
+}
+
+// begin sets the accumulators.
+func (w *wideProgram) begin(r, n int) {
+	if w.start == fromZero {
+		wideZero(r * n)
+		return
+	}
+	plain, fresh, ready := unique("plain"), unique("fresh"), unique("ready")
+	MOVQ(w.alpha, count)
+	CMPQ(count, imm(freshOutputs))
+	JE(LabelRef(fresh))
+	MOVQ(w.cStride, wideTemp)
+	pointAtRows(cPtr, wideTemp, r)
+	CMPQ(count, imm(noAlpha))
+	JE(LabelRef(plain))
+	for i := range r {
+		VBROADCASTSS(Mem{Base: count, Disp: 4 * i}, zmm[wideA])
+		for v := range n {
+			VMULPS(wideRow(i, wideTemp, v*wideVector), zmm[wideA], zmm[i*n+v])
+		}
+	}
+	JMP(LabelRef(ready))
+	Label(plain)
+	for i := range r {
+		for v := range n {
+			VMOVUPS(wideRow(i, wideTemp, v*wideVector), zmm[i*n+v])
+		}
+	}
+	JMP(LabelRef(ready))
+	Label(fresh)
+	wideZero(r * n)
+	Label(ready)
+}
+
+// wideZero clears the first n accumulators.
+func wideZero(n int) {
+	for _, v := range zmm[:n] {
+		VPXORD(v, v, v)
+	}
+}
+
+// store leaves the bytes between rows of c in wideTemp.
+func (w *wideProgram) store(r, n int) {
+	MOVQ(w.cStride, wideTemp)
+	pointAtRows(cPtr, wideTemp, r)
+	for i := range r {
+		for v := range n {
+			VMOVUPS(zmm[i*n+v], wideRow(i, wideTemp, v*wideVector))
+		}
+	}
+}
+
+func (w *wideProgram) advanceAlpha(r int) {
+	skip := unique("noAlpha")
+	CMPQ(w.firstAlpha, imm(freshOutputs))
+	JBE(LabelRef(skip))
+	ADDQ(imm(4*r), w.alpha)
+	Label(skip)
+}
+
+func scoreWideKernel() {
+	TEXT("scoreWide", 4, "func(s, q, k *float32, rows, d, panels int, next *uintptr)") // NOSPLIT
+	w := wideProgram{start: fromZero, unroll: 4}
+	w.frame()
+	Load(Param("s"), a0)
+	MOVQ(a0, w.c)
+	Load(Param("q"), a0)
+	MOVQ(a0, w.a)
+	Load(Param("k"), a0)
+	MOVQ(a0, w.b)
+	Load(Param("rows"), a0)
+	MOVQ(a0, w.rows)
+	Load(Param("panels"), a0)
+	MOVQ(a0, w.panels)
+	Load(Param("d"), aStride)
+	MOVQ(aStride, w.steps)
+	MOVQ(aStride, widePanelStride)
+	SHLQ(Imm(2), aStride)
+	SHLQ(Imm(6), widePanelStride)
+	MOVQ(U32(panelBytes), bStride)
+	MOVQ(I32(blockBytes), w.cStride)
+	MOVQ(I32(noAlpha), w.firstAlpha)
+	w.emit()
+}
+
+func accumulateWideKernel() {
+	TEXT("accumulateWide", 4, "func(o, p, v, alpha *float32, rows, oStride, pStride int, b *uintptr)")
+	w := wideProgram{start: fromAlpha, unroll: 4}
+	w.frame()
+	Load(Param("o"), a0)
+	MOVQ(a0, w.c)
+	Load(Param("p"), a0)
+	MOVQ(a0, w.a)
+	Load(Param("v"), a0)
+	MOVQ(a0, w.b)
+	Load(Param("rows"), a0)
+	MOVQ(a0, w.rows)
+	Load(Param("oStride"), a0)
+	SHLQ(Imm(2), a0)
+	MOVQ(a0, w.cStride)
+	Load(Param("pStride"), aStride)
+	SHLQ(Imm(2), aStride)
+	Load(Param("alpha"), a0)
+	Load(Param("b"), b0)
+	used := unique("used")
+	CMPB(freshFlag(b0), Imm(0))
+	JE(LabelRef(used))
+	MOVQ(U32(freshOutputs), a0)
+	Label(used)
+	MOVQ(a0, w.firstAlpha)
+	MOVQ(Mem{Base: b0}, a0)
+	MOVQ(a0, w.steps)
+	MOVQ(Mem{Base: b0, Disp: 8}, a0)
+	SHRQ(Imm(4), a0)
+	MOVQ(a0, w.panels)
+	MOVQ(Mem{Base: b0, Disp: 16}, bStride)
+	SHLQ(Imm(2), bStride)
+	MOVQ(Mem{Base: b0, Disp: 24}, widePanelStride)
+	SHLQ(Imm(2), widePanelStride)
+	w.emit()
+}

@@ -1,0 +1,18 @@
+//go:build !amd64 || purego
+
+package attn
+
+// There are no kernels of 16 lanes: these are never called.
+
+const wideRows = 0
+
+const noAVX512 = "attn: no AVX-512 on this platform"
+
+func scoreWide(s, q, k *float32, rows, d, panels int, next *ahead) { panic(noAVX512) }
+func accumulateWide(o, p, v, alpha *float32, rows, oStride, pStride int, b *values) {
+	panic(noAVX512)
+}
+func softmaxWide(s, m, l, alpha *float32, rows int) (dead bool) { panic(noAVX512) }
+func softmaxMaskedWide(s, m, l, alpha *float32, live *uint64, rows int) (dead bool) {
+	panic(noAVX512)
+}

@@ -1,0 +1,17 @@
+package attn
+
+// The kernels with 16 lanes are those that prefill waits for: score, softmax and accumulate.
+// With AVX-512, all others are those with 8 lanes: they are as fast as memory, or take
+// little of the time.
+
+// accumulatePanels does whole panels with 16 lanes, and with 8 the last 8 columns if their number is odd.
+func accumulatePanels(o, p, v []float32, alpha *float32, rows, oStride, pStride int, b *values) {
+	accumulateWide(&o[0], &p[0], &v[0], alpha, rows, oStride, pStride, b)
+	whole := b.cols / panel
+	if whole*panel == b.cols {
+		return
+	}
+	rest := *b
+	rest.cols -= whole * panel
+	accumulateSIMD(&o[whole*panel], &p[0], &v[whole*b.panelStride], alpha, rows, oStride, pStride, &rest)
+}
