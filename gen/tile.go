@@ -252,7 +252,7 @@ func unique(name string) string {
 // tileOfPanel is a tile of one panel, in two forms where requests may be scattered:
 // smaller tiles take groups of panels, larger ones compute more than they wait.
 func (t *tileProgram) tileOfPanel(r, vecs int) {
-	if t.masked || r <= 3 || r > fewRows || vecs < panel/lanes {
+	if t.masked || r <= 3 || vecs < panel/lanes {
 		t.tile(r, 1, vecs)
 		return
 	}
@@ -574,6 +574,8 @@ func (t *tileProgram) scatterIf(dense func(no string)) {
 	MOVQ(I32(0), t.request)
 	CMPB(scatteredFlag, Imm(0))
 	JE(LabelRef(no))
+	CMPQ(t.rows, imm(mostScatterRows))
+	JG(LabelRef(no))
 	if dense != nil {
 		dense(no)
 	}

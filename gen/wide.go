@@ -103,8 +103,8 @@ func pointAtRows(p, stride reg.Register, r int) {
 	}
 }
 
-// scatterIf sets w.request if b is packed, the rows are few and the processor is one that
-// wants requests scattered.
+// scatterIf sets w.request if the rows are few, the processor is one that wants requests
+// scattered and b is packed, or rows with nothing between them.
 func (w *wideProgram) scatterIf() {
 	no := unique("inOrder")
 	MOVQ(I32(0), w.request)
@@ -112,8 +112,17 @@ func (w *wideProgram) scatterIf() {
 	JE(LabelRef(no))
 	CMPQ(w.rows, imm(mostScatterRows))
 	JG(LabelRef(no))
-	CMPQ(bStride, imm(panelBytes))
-	JNE(LabelRef(no))
+	if w.start == fromAlpha {
+		packed := unique("packed")
+		CMPQ(bStride, imm(panelBytes))
+		JE(LabelRef(packed))
+		Load(Param("b"), a0)
+		MOVQ(Mem{Base: a0, Disp: 8}, a0)
+		SHLQ(Imm(2), a0)
+		CMPQ(bStride, a0)
+		JNE(LabelRef(no))
+		Label(packed)
+	}
 	MOVQ(w.b, b0)
 	scatterFrom(b0, a0, w.request)
 	MOVQ(a0, w.request)
