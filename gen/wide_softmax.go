@@ -13,16 +13,17 @@ import (
 type wideConstants struct {
 	bias, log2E, ln2Hi, ln2Lo, one reg.VecPhysical
 	c                              [5]reg.VecPhysical // C6 to C2
-	gone, least                    reg.VecPhysical    // −0 and expMin, where they are needed
+	gone                           reg.VecPhysical    // −0, if masked
+	least, negInf                  reg.VecPhysical    // −expMin and −∞, unless plain
 }
 
 var wide = wideConstants{
 	bias: reg.Z0, log2E: reg.Z1, ln2Hi: reg.Z2, ln2Lo: reg.Z3, one: reg.Z4,
 	c:    [5]reg.VecPhysical{reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9},
-	gone: reg.Z10, least: reg.Z11,
+	gone: reg.Z10, least: reg.Z11, negInf: reg.Z12,
 }
 
-var wideBase, wideSum, wideNegInf = reg.Z12, reg.Z13, reg.Z14
+var wideBase, wideSum = reg.Z13, reg.Z14
 
 // load takes from memory what exp needs; plain is as in expRow.
 func (c *wideConstants) load(plain, masked bool) {
@@ -34,8 +35,8 @@ func (c *wideConstants) load(plain, masked bool) {
 	for i, name := range []string{"expC6", "expC5", "expC4", "expC3", "expC2"} {
 		VBROADCASTSS(value(name), c.c[i])
 	}
-	VBROADCASTSS(u32(bitsNegInf), wideNegInf)
 	if !plain {
+		VBROADCASTSS(u32(bitsNegInf), c.negInf)
 		VBROADCASTSS(f32(-elementary.Get("expMin")), c.least)
 	}
 	if masked {
@@ -92,7 +93,7 @@ func (k *softmaxProgram) wideWeightRows(name string, slots Mem, plain bool, vect
 	VBROADCASTSS(Mem{Base: k.m}, wideBase)
 	if !plain {
 		some := reg.K1
-		VCMPPS(Imm(notEqual), wideNegInf, wideBase, some)
+		VCMPPS(Imm(notEqual), wide.negInf, wideBase, some)
 		VMOVAPS_Z(wideBase, some, wideBase)
 	}
 	if k.masked {

@@ -87,7 +87,7 @@ func TestBenchMeasuresAllImplementations(t *testing.T) {
 
 // A case whose limit is memory is measured on one thread and on more.
 func TestMeasureMemory(t *testing.T) {
-	m := measurement{effort: effort{time.Millisecond, 1}, vectors: limits.For(attn.Implementation())}
+	m := measurement{effort: effort{time.Millisecond, 1, time.Second}, vectors: limits.For(attn.Implementation())}
 	c := benchCase{Name: "decode, cache", Bench: "decode", cached: true, b: 1, h: 2, kvh: 1, lq: 1, lk: 100, d: 8}
 	for _, threads := range []int{1, 1, 2} {
 		r, err := m.measure(c, threads)
@@ -101,6 +101,20 @@ func TestMeasureMemory(t *testing.T) {
 }
 
 // One thread is measured once, also if it is all that there is.
+// Slow implementations are not measured for hours, and every case is measured once.
+func TestEffort(t *testing.T) {
+	e := effort{perCase: 5, least: 8, most: 20}
+	for _, c := range []struct {
+		repetitions int
+		spent       time.Duration
+		want        bool
+	}{{0, 100, false}, {1, 4, false}, {1, 19, false}, {1, 20, true}, {7, 5, false}, {8, 4, false}, {8, 5, true}} {
+		if got := e.enough(c.repetitions, c.spent); got != c.want {
+			t.Errorf("%d repetitions in %d: %v, want %v", c.repetitions, c.spent, got, c.want)
+		}
+	}
+}
+
 func TestThreadsOfCases(t *testing.T) {
 	for threads, want := range map[int]int{0: 1, 1: 1, 2: 2} {
 		m := measurement{match: regexp.MustCompile("^bert$"), threads: threads}
@@ -112,7 +126,7 @@ func TestThreadsOfCases(t *testing.T) {
 
 // A case that the package refuses is an error, before it is measured and while.
 func TestMeasureReportsErrors(t *testing.T) {
-	m := measurement{effort: effort{time.Millisecond, 1}}
+	m := measurement{effort: effort{time.Millisecond, 1, time.Second}}
 	for name, c := range map[string]benchCase{
 		"no keys in a cache": {cached: true, b: 1, h: 1, kvh: 1, lq: 1, d: 8},
 		"heads":              {b: 1, h: 3, kvh: 2, lq: 1, lk: 1, d: 8},

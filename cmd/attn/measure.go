@@ -92,13 +92,19 @@ type report struct {
 // effort is how much time measuring may take.
 type effort struct {
 	perCase time.Duration // for each case and number of threads
-	least   int           // repetitions, whatever they take
+	least   int           // repetitions, if they take longer
+	most    time.Duration // for these
 }
 
 var (
-	fullEffort  = effort{5 * time.Second, 8}
-	quickEffort = effort{200 * time.Millisecond, 3}
+	fullEffort  = effort{5 * time.Second, 8, 20 * time.Second}
+	quickEffort = effort{200 * time.Millisecond, 3, 20 * time.Second}
 )
+
+// enough reports whether there are enough repetitions: one at least.
+func (e *effort) enough(repetitions int, spent time.Duration) bool {
+	return repetitions > 0 && spent >= e.perCase && (repetitions >= e.least || spent >= e.most)
+}
 
 // measureCommand measures the implementation in use, and prints a report as
 // JSON. attn bench runs it in a process for each implementation.
@@ -243,7 +249,7 @@ func (m *measurement) measure(c benchCase, threads int) (result, error) {
 	r := c.result(threads)
 	r.Calls = callsPerRepetition(&c, call)
 	var samples []sample
-	for start := time.Now(); len(samples) < m.effort.least || time.Since(start) < m.effort.perCase; {
+	for start := time.Now(); !m.effort.enough(len(samples), time.Since(start)); {
 		r.Limit = max(r.Limit, m.limit(&c, threads)/1e9)
 		if c.memory() {
 			samples = append(samples, sample{nanoseconds: repetition(call, r.Calls)})
