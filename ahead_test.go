@@ -7,7 +7,18 @@ import (
 
 // Between them, the blocks of a call ask once for each row that is to come: keys, values
 // and queries but for those that the call begins with, and outputs.
-func TestAskedOnce(t *testing.T) {
+func TestAskedOnce(t *testing.T) { forEach(t, testAskedOnce) }
+
+// next moves on by a row, as score does.
+func (r *run) next() {
+	r.n--
+	r.at += uintptr(r.step)
+	if r.n%4 == 0 {
+		r.at += uintptr(r.back)
+	}
+}
+
+func testAskedOnce(t *testing.T) {
 	const batch, kvHeads, d, dv = 2, 2, 24, 40
 	for _, c := range []struct {
 		group, lq, lk int
@@ -74,9 +85,8 @@ func allAsked(p *plan) map[uintptr]int {
 		for first := lo / Block * Block; first < hi; first += Block {
 			w.askForTokens(p, &c, first)
 			for i := pairRuns; w.ahead.place(i) < w.ahead.end; i++ {
-				for r := w.ahead.runs[i]; r.n > 0; r.n-- {
+				for r := w.ahead.runs[i]; r.n > 0; r.next() {
 					asked[r.at]++
-					r.at += uintptr(r.stride)
 				}
 			}
 		}

@@ -1738,8 +1738,8 @@ askRun61:
 	JNE  askFound58
 
 	// The next run.
-	ADDQ $0x20, BX
-	ADDQ $0x20, 16(AX)
+	ADDQ $0x30, BX
+	ADDQ $0x30, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
 	JNE  askRun61
@@ -1748,9 +1748,14 @@ askRun61:
 	JMP  asked60
 
 askFound58:
-	DECQ 24(BX)
-	MOVQ (BX), R13
-	MOVQ 8(BX), CX
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  32(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong62
+	ADDQ  40(BX), CX
+
+askAmong62:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
@@ -1769,7 +1774,7 @@ asked60:
 
 score_panel5:
 	CMPQ 72(SP), $0x00
-	JNE  score_scattered62
+	JNE  score_scattered63
 
 	// 5 rows × 16 columns.
 	MOVQ   DX, BX
@@ -1788,12 +1793,12 @@ score_panel5:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short67
+	JL     score_short68
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail65
+	JL     score_tail66
 
-score_loop64:
+score_loop65:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -1873,13 +1878,13 @@ score_loop64:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop64
+	JGE          score_loop65
 
-score_tail65:
+score_tail66:
 	ADDQ $0x04, CX
-	JE   score_end66
+	JE   score_end67
 
-score_one68:
+score_one69:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -1902,9 +1907,9 @@ score_one68:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one68
+	JNE          score_one69
 
-score_end66:
+score_end67:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -2006,10 +2011,10 @@ score_end66:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done69
+	JMP          score_done70
 
-score_short67:
-score_one70:
+score_short68:
+score_one71:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -2032,7 +2037,7 @@ score_one70:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one70
+	JNE          score_one71
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2051,15 +2056,15 @@ score_one70:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done69:
+score_done70:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  score_done63
+	JMP  score_done64
 
-score_scattered62:
+score_scattered63:
 	// 5 rows × 16 columns.
 	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
@@ -2077,13 +2082,13 @@ score_scattered62:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short74
+	JL     score_short75
 	SUBQ   $0x04, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail72
+	JL     score_tail73
 
-score_loop71:
+score_loop72:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -2163,20 +2168,20 @@ score_loop71:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow75
+	JE           sameWindow76
 	ADDQ         $0x00007000, R11
 
-sameWindow75:
+sameWindow76:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  score_loop71
+	JGE  score_loop72
 
-score_tail72:
+score_tail73:
 	ADDQ $0x04, CX
-	JE   score_end73
+	JE   score_end74
 
-score_one76:
+score_one77:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2198,9 +2203,9 @@ score_one76:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one76
+	JNE          score_one77
 
-score_end73:
+score_end74:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -2304,10 +2309,10 @@ score_end73:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done77
+	JMP          score_done78
 
-score_short74:
-score_one78:
+score_short75:
+score_one79:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2329,7 +2334,7 @@ score_one78:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one78
+	JNE          score_one79
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2348,61 +2353,66 @@ score_one78:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done77:
+score_done78:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-score_done63:
+score_done64:
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    asked82
+	JE    asked83
 	SUBQ  $0x05, (AX)
-	JG    asked82
+	JG    asked83
 
-askRow79:
+askRow80:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun83:
+askRun84:
 	CMPQ 24(BX), $0x00
-	JNE  askFound80
+	JNE  askFound81
 
 	// The next run.
-	ADDQ $0x20, BX
-	ADDQ $0x20, 16(AX)
+	ADDQ $0x30, BX
+	ADDQ $0x30, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun83
+	JNE  askRun84
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked82
+	JMP  asked83
 
-askFound80:
-	DECQ 24(BX)
-	MOVQ (BX), R13
-	MOVQ 8(BX), CX
+askFound81:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  32(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong85
+	ADDQ  40(BX), CX
+
+askAmong85:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine81:
+askLine82:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine81
+	JNE        askLine82
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow79
+	JLE        askRow80
 
-asked82:
+asked83:
 	SUBQ $0x05, R12
 	JMP  score_panelRows
 
 score_panel4:
 	CMPQ 72(SP), $0x00
-	JNE  score_scattered84
+	JNE  score_scattered86
 
 	// 4 rows × 16 columns.
 	MOVQ   DX, BX
@@ -2419,12 +2429,12 @@ score_panel4:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short89
+	JL     score_short91
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail87
+	JL     score_tail89
 
-score_loop86:
+score_loop88:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -2492,116 +2502,12 @@ score_loop86:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop86
+	JGE          score_loop88
 
-score_tail87:
+score_tail89:
 	ADDQ $0x04, CX
-	JE   score_end88
+	JE   score_end90
 
-score_one90:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          score_one90
-
-score_end88:
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y2, (DI)
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      Y4, (DI)
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
-	JMP          score_done91
-
-score_short89:
 score_one92:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -2623,6 +2529,110 @@ score_one92:
 	ADDQ         $0x04, R13
 	DECQ         CX
 	JNE          score_one92
+
+score_end90:
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	JMP          score_done93
+
+score_short91:
+score_one94:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          score_one94
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2638,14 +2648,14 @@ score_one92:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done91:
+score_done93:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  score_done85
+	JMP  score_done87
 
-score_scattered84:
+score_scattered86:
 	// 4 rows × 16 columns.
 	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
@@ -2661,13 +2671,13 @@ score_scattered84:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short96
+	JL     score_short98
 	SUBQ   $0x04, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail94
+	JL     score_tail96
 
-score_loop93:
+score_loop95:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -2735,20 +2745,20 @@ score_loop93:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow97
+	JE           sameWindow99
 	ADDQ         $0x00007000, R11
 
-sameWindow97:
+sameWindow99:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  score_loop93
+	JGE  score_loop95
 
-score_tail94:
+score_tail96:
 	ADDQ $0x04, CX
-	JE   score_end95
+	JE   score_end97
 
-score_one98:
+score_one100:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2767,9 +2777,9 @@ score_one98:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one98
+	JNE          score_one100
 
-score_end95:
+score_end97:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -2850,10 +2860,10 @@ score_end95:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done99
+	JMP          score_done101
 
-score_short96:
-score_one100:
+score_short98:
+score_one102:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2872,7 +2882,7 @@ score_one100:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one100
+	JNE          score_one102
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2888,54 +2898,59 @@ score_one100:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done99:
+score_done101:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-score_done85:
+score_done87:
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    asked104
+	JE    asked106
 	SUBQ  $0x04, (AX)
-	JG    asked104
+	JG    asked106
 
-askRow101:
+askRow103:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun105:
+askRun107:
 	CMPQ 24(BX), $0x00
-	JNE  askFound102
+	JNE  askFound104
 
 	// The next run.
-	ADDQ $0x20, BX
-	ADDQ $0x20, 16(AX)
+	ADDQ $0x30, BX
+	ADDQ $0x30, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun105
+	JNE  askRun107
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked104
+	JMP  asked106
 
-askFound102:
-	DECQ 24(BX)
-	MOVQ (BX), R13
-	MOVQ 8(BX), CX
+askFound104:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  32(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong108
+	ADDQ  40(BX), CX
+
+askAmong108:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine103:
+askLine105:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine103
+	JNE        askLine105
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow101
+	JLE        askRow103
 
-asked104:
+asked106:
 	SUBQ $0x04, R12
 	JMP  score_panelRows
 
@@ -2951,12 +2966,12 @@ score_panel3:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short109
+	JL     score_short112
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail107
+	JL     score_tail110
 
-score_loop106:
+score_loop109:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -3011,13 +3026,13 @@ score_loop106:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop106
+	JGE          score_loop109
 
-score_tail107:
+score_tail110:
 	ADDQ $0x04, CX
-	JE   score_end108
+	JE   score_end111
 
-score_one110:
+score_one113:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -3033,9 +3048,9 @@ score_one110:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one110
+	JNE          score_one113
 
-score_end108:
+score_end111:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3099,10 +3114,10 @@ score_end108:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done111
+	JMP          score_done114
 
-score_short109:
-score_one112:
+score_short112:
+score_one115:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -3118,7 +3133,7 @@ score_one112:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one112
+	JNE          score_one115
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -3129,51 +3144,56 @@ score_one112:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done111:
+score_done114:
 	ADDQ  R9, SI
 	ADDQ  R9, SI
 	ADDQ  R9, SI
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    asked116
+	JE    asked119
 	SUBQ  $0x03, (AX)
-	JG    asked116
+	JG    asked119
 
-askRow113:
+askRow116:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun117:
+askRun120:
 	CMPQ 24(BX), $0x00
-	JNE  askFound114
+	JNE  askFound117
 
 	// The next run.
-	ADDQ $0x20, BX
-	ADDQ $0x20, 16(AX)
+	ADDQ $0x30, BX
+	ADDQ $0x30, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun117
+	JNE  askRun120
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked116
+	JMP  asked119
 
-askFound114:
-	DECQ 24(BX)
-	MOVQ (BX), R13
-	MOVQ 8(BX), CX
+askFound117:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  32(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong121
+	ADDQ  40(BX), CX
+
+askAmong121:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine115:
+askLine118:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine115
+	JNE        askLine118
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow113
+	JLE        askRow116
 
-asked116:
+asked119:
 	SUBQ $0x03, R12
 	JMP  score_panelRows
 
@@ -3187,9 +3207,9 @@ score_panel2:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail119
+	JL     score_tail123
 
-score_loop118:
+score_loop122:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -3232,13 +3252,13 @@ score_loop118:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop118
+	JGE          score_loop122
 
-score_tail119:
+score_tail123:
 	ADDQ $0x04, CX
-	JE   score_end120
+	JE   score_end124
 
-score_one122:
+score_one126:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -3251,9 +3271,9 @@ score_one122:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one122
+	JNE          score_one126
 
-score_end120:
+score_end124:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -3264,45 +3284,50 @@ score_end120:
 	ADDQ    R9, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked126
+	JE      asked130
 	SUBQ    $0x02, (AX)
-	JG      asked126
+	JG      asked130
 
-askRow123:
+askRow127:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun127:
+askRun131:
 	CMPQ 24(BX), $0x00
-	JNE  askFound124
+	JNE  askFound128
 
 	// The next run.
-	ADDQ $0x20, BX
-	ADDQ $0x20, 16(AX)
+	ADDQ $0x30, BX
+	ADDQ $0x30, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun127
+	JNE  askRun131
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked126
+	JMP  asked130
 
-askFound124:
-	DECQ 24(BX)
-	MOVQ (BX), R13
-	MOVQ 8(BX), CX
+askFound128:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  32(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong132
+	ADDQ  40(BX), CX
+
+askAmong132:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine125:
+askLine129:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine125
+	JNE        askLine129
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow123
+	JLE        askRow127
 
-asked126:
+asked130:
 	SUBQ $0x02, R12
 	JMP  score_panelRows
 
@@ -3314,9 +3339,9 @@ score_panel1:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail129
+	JL     score_tail134
 
-score_loop128:
+score_loop133:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   6144(BX)
@@ -3347,13 +3372,13 @@ score_loop128:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop128
+	JGE          score_loop133
 
-score_tail129:
+score_tail134:
 	ADDQ $0x04, CX
-	JE   score_end130
+	JE   score_end135
 
-score_one132:
+score_one137:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   6144(BX)
@@ -3363,60 +3388,65 @@ score_one132:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one132
+	JNE          score_one137
 
-score_end130:
+score_end135:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked136
+	JE      asked141
 	SUBQ    $0x01, (AX)
-	JG      asked136
+	JG      asked141
 
-askRow133:
+askRow138:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun137:
+askRun142:
 	CMPQ 24(BX), $0x00
-	JNE  askFound134
+	JNE  askFound139
 
 	// The next run.
-	ADDQ $0x20, BX
-	ADDQ $0x20, 16(AX)
+	ADDQ $0x30, BX
+	ADDQ $0x30, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun137
+	JNE  askRun142
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked136
+	JMP  asked141
 
-askFound134:
-	DECQ 24(BX)
-	MOVQ (BX), R13
-	MOVQ 8(BX), CX
+askFound139:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  32(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong143
+	ADDQ  40(BX), CX
+
+askAmong143:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine135:
+askLine140:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine135
+	JNE        askLine140
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow133
+	JLE        askRow138
 
-asked136:
+asked141:
 	SUBQ $0x01, R12
 	JMP  score_panelRows
 
 score_panelNext:
 	CMPQ 72(SP), $0x00
-	JE   score_noScatter138
+	JE   score_noScatter144
 
 	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
@@ -3426,7 +3456,7 @@ score_panelNext:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 72(SP)
 
-score_noScatter138:
+score_noScatter144:
 	ADDQ $0x40, 32(SP)
 	ADDQ 24(SP), DX
 	DECQ 8(SP)
@@ -3487,12 +3517,12 @@ score_half6:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short142
+	JL     score_short148
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail140
+	JL     score_tail146
 
-score_loop139:
+score_loop145:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3552,13 +3582,13 @@ score_loop139:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop139
+	JGE          score_loop145
 
-score_tail140:
+score_tail146:
 	ADDQ $0x04, CX
-	JE   score_end141
+	JE   score_end147
 
-score_one143:
+score_one149:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3576,9 +3606,9 @@ score_one143:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one143
+	JNE          score_one149
 
-score_end141:
+score_end147:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3653,10 +3683,10 @@ score_end141:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          score_done144
+	JMP          score_done150
 
-score_short142:
-score_one145:
+score_short148:
+score_one151:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3674,7 +3704,7 @@ score_one145:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one145
+	JNE          score_one151
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -3690,7 +3720,7 @@ score_one145:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done144:
+score_done150:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -3713,12 +3743,12 @@ score_half5:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short149
+	JL     score_short155
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail147
+	JL     score_tail153
 
-score_loop146:
+score_loop152:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3770,13 +3800,13 @@ score_loop146:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop146
+	JGE          score_loop152
 
-score_tail147:
+score_tail153:
 	ADDQ $0x04, CX
-	JE   score_end148
+	JE   score_end154
 
-score_one150:
+score_one156:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3792,9 +3822,9 @@ score_one150:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one150
+	JNE          score_one156
 
-score_end148:
+score_end154:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3859,10 +3889,10 @@ score_end148:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          score_done151
+	JMP          score_done157
 
-score_short149:
-score_one152:
+score_short155:
+score_one158:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3878,7 +3908,7 @@ score_one152:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one152
+	JNE          score_one158
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -3892,7 +3922,7 @@ score_one152:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done151:
+score_done157:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -3913,12 +3943,12 @@ score_half4:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short156
+	JL     score_short162
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail154
+	JL     score_tail160
 
-score_loop153:
+score_loop159:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3962,13 +3992,13 @@ score_loop153:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop153
+	JGE          score_loop159
 
-score_tail154:
+score_tail160:
 	ADDQ $0x04, CX
-	JE   score_end155
+	JE   score_end161
 
-score_one157:
+score_one163:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3982,9 +4012,9 @@ score_one157:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one157
+	JNE          score_one163
 
-score_end155:
+score_end161:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4035,10 +4065,10 @@ score_end155:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          score_done158
+	JMP          score_done164
 
-score_short156:
-score_one159:
+score_short162:
+score_one165:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4052,7 +4082,7 @@ score_one159:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one159
+	JNE          score_one165
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -4064,7 +4094,7 @@ score_one159:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done158:
+score_done164:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -4081,12 +4111,12 @@ score_half3:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short163
+	JL     score_short169
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail161
+	JL     score_tail167
 
-score_loop160:
+score_loop166:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4121,13 +4151,13 @@ score_loop160:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop160
+	JGE          score_loop166
 
-score_tail161:
+score_tail167:
 	ADDQ $0x04, CX
-	JE   score_end162
+	JE   score_end168
 
-score_one164:
+score_one170:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4138,9 +4168,9 @@ score_one164:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one164
+	JNE          score_one170
 
-score_end162:
+score_end168:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4181,10 +4211,10 @@ score_end162:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          score_done165
+	JMP          score_done171
 
-score_short163:
-score_one166:
+score_short169:
+score_one172:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4195,7 +4225,7 @@ score_one166:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one166
+	JNE          score_one172
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -4203,7 +4233,7 @@ score_one166:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done165:
+score_done171:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -4218,9 +4248,9 @@ score_half2:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail168
+	JL     score_tail174
 
-score_loop167:
+score_loop173:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4247,13 +4277,13 @@ score_loop167:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop167
+	JGE          score_loop173
 
-score_tail168:
+score_tail174:
 	ADDQ $0x04, CX
-	JE   score_end169
+	JE   score_end175
 
-score_one171:
+score_one177:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4262,9 +4292,9 @@ score_one171:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one171
+	JNE          score_one177
 
-score_end169:
+score_end175:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -4281,9 +4311,9 @@ score_half1:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail173
+	JL     score_tail179
 
-score_loop172:
+score_loop178:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4302,22 +4332,22 @@ score_loop172:
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop172
+	JGE          score_loop178
 
-score_tail173:
+score_tail179:
 	ADDQ $0x04, CX
-	JE   score_end174
+	JE   score_end180
 
-score_one176:
+score_one182:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one176
+	JNE          score_one182
 
-score_end174:
+score_end180:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
@@ -4353,10 +4383,10 @@ TEXT ·accumulateSIMD(SB), NOSPLIT, $80-64
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
 	CMPB 32(BX), $0x00
-	JE   accumulate_used177
+	JE   accumulate_used183
 	MOVQ $+1, 56(SP)
 
-accumulate_used177:
+accumulate_used183:
 	MOVQ (BX), R11
 	MOVQ 8(BX), AX
 	MOVQ AX, CX
@@ -4373,16 +4403,16 @@ accumulate_used177:
 	MOVQ R11, 64(SP)
 	MOVQ $+0, 72(SP)
 	CMPB ·scattered+0(SB), $0x00
-	JE   accumulate_inOrder178
+	JE   accumulate_inOrder184
 	CMPQ 48(SP), $0x20
-	JG   accumulate_inOrder178
+	JG   accumulate_inOrder184
 	CMPQ R10, $0x40
-	JE   accumulate_packed179
+	JE   accumulate_packed185
 	SHLQ $0x02, R13
 	CMPQ R10, R13
-	JNE  accumulate_inOrder178
+	JNE  accumulate_inOrder184
 
-accumulate_packed179:
+accumulate_packed185:
 	MOVQ DX, AX
 	ANDQ $0x00007fff, AX
 	MOVQ AX, 72(SP)
@@ -4391,7 +4421,7 @@ accumulate_packed179:
 	LEAQ 32768(AX)(DX*1), AX
 	MOVQ AX, 72(SP)
 
-accumulate_inOrder178:
+accumulate_inOrder184:
 	// Few rows: several panels at once, so that there are enough chains.
 	CMPQ 48(SP), $0x01
 	JNE  accumulate_scatter1Not
@@ -4410,8 +4440,8 @@ accumulate_scatter1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh181
-	JB   accumulate_plain180
+	JE   accumulate_fresh187
+	JB   accumulate_plain186
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4423,9 +4453,9 @@ accumulate_scatter1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready182
+	JMP          accumulate_ready188
 
-accumulate_plain180:
+accumulate_plain186:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -4434,9 +4464,9 @@ accumulate_plain180:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready182
+	JMP     accumulate_ready188
 
-accumulate_fresh181:
+accumulate_fresh187:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -4446,15 +4476,15 @@ accumulate_fresh181:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready182:
+accumulate_ready188:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail184
+	JL   accumulate_tail190
 
-accumulate_loop183:
+accumulate_loop189:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	PREFETCHT0   8192(R11)
@@ -4517,19 +4547,19 @@ accumulate_loop183:
 	ADDQ         R10, BX
 	ADDQ         $0x00000080, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow187
+	JE           sameWindow193
 	ADDQ         $0x00007000, R11
 
-sameWindow187:
+sameWindow193:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop183
+	JGE  accumulate_loop189
 
-accumulate_tail184:
+accumulate_tail190:
 	ADDQ $0x04, CX
-	JE   accumulate_end185
+	JE   accumulate_end191
 
-accumulate_one188:
+accumulate_one194:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -4543,9 +4573,9 @@ accumulate_one188:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one188
+	JNE          accumulate_one194
 
-accumulate_end185:
+accumulate_end191:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -4584,8 +4614,8 @@ accumulate_scatter2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh190
-	JB   accumulate_plain189
+	JE   accumulate_fresh196
+	JB   accumulate_plain195
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4598,9 +4628,9 @@ accumulate_scatter2:
 	VMULPS       32(DI)(R8*1), Y14, Y5
 	VMULPS       64(DI)(R8*1), Y14, Y6
 	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready191
+	JMP          accumulate_ready197
 
-accumulate_plain189:
+accumulate_plain195:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -4609,9 +4639,9 @@ accumulate_plain189:
 	VMOVUPS 32(DI)(R8*1), Y5
 	VMOVUPS 64(DI)(R8*1), Y6
 	VMOVUPS 96(DI)(R8*1), Y7
-	JMP     accumulate_ready191
+	JMP     accumulate_ready197
 
-accumulate_fresh190:
+accumulate_fresh196:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -4621,15 +4651,15 @@ accumulate_fresh190:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready191:
+accumulate_ready197:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail193
+	JL   accumulate_tail199
 
-accumulate_loop192:
+accumulate_loop198:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -4684,19 +4714,19 @@ accumulate_loop192:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow196
+	JE           sameWindow202
 	ADDQ         $0x00007000, R11
 
-sameWindow196:
+sameWindow202:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop192
+	JGE  accumulate_loop198
 
-accumulate_tail193:
+accumulate_tail199:
 	ADDQ $0x04, CX
-	JE   accumulate_end194
+	JE   accumulate_end200
 
-accumulate_one197:
+accumulate_one203:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -4710,9 +4740,9 @@ accumulate_one197:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one197
+	JNE          accumulate_one203
 
-accumulate_end194:
+accumulate_end200:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -4753,8 +4783,8 @@ accumulate_scatter3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh199
-	JB   accumulate_plain198
+	JE   accumulate_fresh205
+	JB   accumulate_plain204
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4772,9 +4802,9 @@ accumulate_scatter3:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready200
+	JMP          accumulate_ready206
 
-accumulate_plain198:
+accumulate_plain204:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -4787,9 +4817,9 @@ accumulate_plain198:
 	VMOVUPS 32(DI)(R8*2), Y9
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
-	JMP     accumulate_ready200
+	JMP     accumulate_ready206
 
-accumulate_fresh199:
+accumulate_fresh205:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -4803,15 +4833,15 @@ accumulate_fresh199:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready200:
+accumulate_ready206:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail202
+	JL   accumulate_tail208
 
-accumulate_loop201:
+accumulate_loop207:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -4886,19 +4916,19 @@ accumulate_loop201:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow205
+	JE           sameWindow211
 	ADDQ         $0x00007000, R11
 
-sameWindow205:
+sameWindow211:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop201
+	JGE  accumulate_loop207
 
-accumulate_tail202:
+accumulate_tail208:
 	ADDQ $0x04, CX
-	JE   accumulate_end203
+	JE   accumulate_end209
 
-accumulate_one206:
+accumulate_one212:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -4917,9 +4947,9 @@ accumulate_one206:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one206
+	JNE          accumulate_one212
 
-accumulate_end203:
+accumulate_end209:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -4968,8 +4998,8 @@ accumulate_abreast1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh208
-	JB   accumulate_plain207
+	JE   accumulate_fresh214
+	JB   accumulate_plain213
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4981,9 +5011,9 @@ accumulate_abreast1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready209
+	JMP          accumulate_ready215
 
-accumulate_plain207:
+accumulate_plain213:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -4992,9 +5022,9 @@ accumulate_plain207:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready209
+	JMP     accumulate_ready215
 
-accumulate_fresh208:
+accumulate_fresh214:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5004,14 +5034,14 @@ accumulate_fresh208:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready209:
+accumulate_ready215:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail211
+	JL   accumulate_tail217
 
-accumulate_loop210:
+accumulate_loop216:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -5058,13 +5088,13 @@ accumulate_loop210:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop210
+	JGE          accumulate_loop216
 
-accumulate_tail211:
+accumulate_tail217:
 	ADDQ $0x04, CX
-	JE   accumulate_end212
+	JE   accumulate_end218
 
-accumulate_one214:
+accumulate_one220:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -5078,9 +5108,9 @@ accumulate_one214:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one214
+	JNE          accumulate_one220
 
-accumulate_end212:
+accumulate_end218:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -5117,8 +5147,8 @@ accumulate_rows1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh216
-	JB   accumulate_plain215
+	JE   accumulate_fresh222
+	JB   accumulate_plain221
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5130,9 +5160,9 @@ accumulate_rows1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready217
+	JMP          accumulate_ready223
 
-accumulate_plain215:
+accumulate_plain221:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -5141,9 +5171,9 @@ accumulate_plain215:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready217
+	JMP     accumulate_ready223
 
-accumulate_fresh216:
+accumulate_fresh222:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5153,14 +5183,14 @@ accumulate_fresh216:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready217:
+accumulate_ready223:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail219
+	JL   accumulate_tail225
 
-accumulate_loop218:
+accumulate_loop224:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -5227,13 +5257,13 @@ accumulate_loop218:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop218
+	JGE          accumulate_loop224
 
-accumulate_tail219:
+accumulate_tail225:
 	ADDQ $0x04, CX
-	JE   accumulate_end220
+	JE   accumulate_end226
 
-accumulate_one222:
+accumulate_one228:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -5252,9 +5282,9 @@ accumulate_one222:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one222
+	JNE          accumulate_one228
 
-accumulate_end220:
+accumulate_end226:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -5289,8 +5319,8 @@ accumulate_group2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh224
-	JB   accumulate_plain223
+	JE   accumulate_fresh230
+	JB   accumulate_plain229
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5303,9 +5333,9 @@ accumulate_group2:
 	VMULPS       32(DI)(R8*1), Y14, Y5
 	VMULPS       64(DI)(R8*1), Y14, Y6
 	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready225
+	JMP          accumulate_ready231
 
-accumulate_plain223:
+accumulate_plain229:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -5314,9 +5344,9 @@ accumulate_plain223:
 	VMOVUPS 32(DI)(R8*1), Y5
 	VMOVUPS 64(DI)(R8*1), Y6
 	VMOVUPS 96(DI)(R8*1), Y7
-	JMP     accumulate_ready225
+	JMP     accumulate_ready231
 
-accumulate_fresh224:
+accumulate_fresh230:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5326,14 +5356,14 @@ accumulate_fresh224:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready225:
+accumulate_ready231:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail227
+	JL   accumulate_tail233
 
-accumulate_loop226:
+accumulate_loop232:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -5380,13 +5410,13 @@ accumulate_loop226:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop226
+	JGE          accumulate_loop232
 
-accumulate_tail227:
+accumulate_tail233:
 	ADDQ $0x04, CX
-	JE   accumulate_end228
+	JE   accumulate_end234
 
-accumulate_one230:
+accumulate_one236:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -5400,9 +5430,9 @@ accumulate_one230:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one230
+	JNE          accumulate_one236
 
-accumulate_end228:
+accumulate_end234:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -5439,8 +5469,8 @@ accumulate_group3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh232
-	JB   accumulate_plain231
+	JE   accumulate_fresh238
+	JB   accumulate_plain237
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5458,9 +5488,9 @@ accumulate_group3:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready233
+	JMP          accumulate_ready239
 
-accumulate_plain231:
+accumulate_plain237:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -5473,9 +5503,9 @@ accumulate_plain231:
 	VMOVUPS 32(DI)(R8*2), Y9
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
-	JMP     accumulate_ready233
+	JMP     accumulate_ready239
 
-accumulate_fresh232:
+accumulate_fresh238:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5489,14 +5519,14 @@ accumulate_fresh232:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready233:
+accumulate_ready239:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail235
+	JL   accumulate_tail241
 
-accumulate_loop234:
+accumulate_loop240:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -5563,13 +5593,13 @@ accumulate_loop234:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop234
+	JGE          accumulate_loop240
 
-accumulate_tail235:
+accumulate_tail241:
 	ADDQ $0x04, CX
-	JE   accumulate_end236
+	JE   accumulate_end242
 
-accumulate_one238:
+accumulate_one244:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -5588,9 +5618,9 @@ accumulate_one238:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one238
+	JNE          accumulate_one244
 
-accumulate_end236:
+accumulate_end242:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -5654,7 +5684,7 @@ accumulate_panelRows:
 
 accumulate_panel6:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered239
+	JNE  accumulate_scattered245
 
 	// 6 rows × 16 columns.
 	MOVQ DX, BX
@@ -5662,8 +5692,8 @@ accumulate_panel6:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh242
-	JB   accumulate_plain241
+	JE   accumulate_fresh248
+	JB   accumulate_plain247
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5684,9 +5714,9 @@ accumulate_panel6:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready243
+	JMP          accumulate_ready249
 
-accumulate_plain241:
+accumulate_plain247:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -5699,9 +5729,9 @@ accumulate_plain241:
 	VMOVUPS 32(AX)(R8*1), Y9
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
-	JMP     accumulate_ready243
+	JMP     accumulate_ready249
 
-accumulate_fresh242:
+accumulate_fresh248:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5715,18 +5745,18 @@ accumulate_fresh242:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready243:
+accumulate_ready249:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short247
+	JL   accumulate_short253
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail245
+	JL   accumulate_tail251
 
-accumulate_loop244:
+accumulate_loop250:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -5814,13 +5844,13 @@ accumulate_loop244:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop244
+	JGE          accumulate_loop250
 
-accumulate_tail245:
+accumulate_tail251:
 	ADDQ $0x04, CX
-	JE   accumulate_end246
+	JE   accumulate_end252
 
-accumulate_one248:
+accumulate_one254:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -5845,9 +5875,9 @@ accumulate_one248:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one248
+	JNE          accumulate_one254
 
-accumulate_end246:
+accumulate_end252:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -5964,10 +5994,10 @@ accumulate_end246:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done249
+	JMP          accumulate_done255
 
-accumulate_short247:
-accumulate_one250:
+accumulate_short253:
+accumulate_one256:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -5992,7 +6022,7 @@ accumulate_one250:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one250
+	JNE          accumulate_one256
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -6014,24 +6044,24 @@ accumulate_one250:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done249:
+accumulate_done255:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done240
+	JMP  accumulate_done246
 
-accumulate_scattered239:
+accumulate_scattered245:
 	// 6 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh252
-	JB   accumulate_plain251
+	JE   accumulate_fresh258
+	JB   accumulate_plain257
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6052,9 +6082,9 @@ accumulate_scattered239:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready253
+	JMP          accumulate_ready259
 
-accumulate_plain251:
+accumulate_plain257:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -6067,9 +6097,9 @@ accumulate_plain251:
 	VMOVUPS 32(AX)(R8*1), Y9
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
-	JMP     accumulate_ready253
+	JMP     accumulate_ready259
 
-accumulate_fresh252:
+accumulate_fresh258:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6083,19 +6113,19 @@ accumulate_fresh252:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready253:
+accumulate_ready259:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short257
+	JL   accumulate_short263
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail255
+	JL   accumulate_tail261
 
-accumulate_loop254:
+accumulate_loop260:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -6187,20 +6217,20 @@ accumulate_loop254:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow258
+	JE           sameWindow264
 	ADDQ         $0x00007000, R11
 
-sameWindow258:
+sameWindow264:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop254
+	JGE  accumulate_loop260
 
-accumulate_tail255:
+accumulate_tail261:
 	ADDQ $0x04, CX
-	JE   accumulate_end256
+	JE   accumulate_end262
 
-accumulate_one259:
+accumulate_one265:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -6225,9 +6255,9 @@ accumulate_one259:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one259
+	JNE          accumulate_one265
 
-accumulate_end256:
+accumulate_end262:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -6346,10 +6376,10 @@ accumulate_end256:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done260
+	JMP          accumulate_done266
 
-accumulate_short257:
-accumulate_one261:
+accumulate_short263:
+accumulate_one267:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -6374,7 +6404,7 @@ accumulate_one261:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one261
+	JNE          accumulate_one267
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -6396,7 +6426,7 @@ accumulate_one261:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done260:
+accumulate_done266:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -6404,18 +6434,18 @@ accumulate_done260:
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done240:
+accumulate_done246:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha262
+	JBE  accumulate_noAlpha268
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha262:
+accumulate_noAlpha268:
 	SUBQ $0x06, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel5:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered263
+	JNE  accumulate_scattered269
 
 	// 5 rows × 16 columns.
 	MOVQ DX, BX
@@ -6423,8 +6453,8 @@ accumulate_panel5:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh266
-	JB   accumulate_plain265
+	JE   accumulate_fresh272
+	JB   accumulate_plain271
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6442,9 +6472,9 @@ accumulate_panel5:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready267
+	JMP          accumulate_ready273
 
-accumulate_plain265:
+accumulate_plain271:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -6455,9 +6485,9 @@ accumulate_plain265:
 	VMOVUPS 32(AX), Y7
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
-	JMP     accumulate_ready267
+	JMP     accumulate_ready273
 
-accumulate_fresh266:
+accumulate_fresh272:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6469,18 +6499,18 @@ accumulate_fresh266:
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
 
-accumulate_ready267:
+accumulate_ready273:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short271
+	JL   accumulate_short277
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail269
+	JL   accumulate_tail275
 
-accumulate_loop268:
+accumulate_loop274:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -6560,13 +6590,13 @@ accumulate_loop268:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop268
+	JGE          accumulate_loop274
 
-accumulate_tail269:
+accumulate_tail275:
 	ADDQ $0x04, CX
-	JE   accumulate_end270
+	JE   accumulate_end276
 
-accumulate_one272:
+accumulate_one278:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -6589,9 +6619,9 @@ accumulate_one272:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one272
+	JNE          accumulate_one278
 
-accumulate_end270:
+accumulate_end276:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -6693,10 +6723,10 @@ accumulate_end270:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done273
+	JMP          accumulate_done279
 
-accumulate_short271:
-accumulate_one274:
+accumulate_short277:
+accumulate_one280:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -6719,7 +6749,7 @@ accumulate_one274:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one274
+	JNE          accumulate_one280
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -6738,23 +6768,23 @@ accumulate_one274:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done273:
+accumulate_done279:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done264
+	JMP  accumulate_done270
 
-accumulate_scattered263:
+accumulate_scattered269:
 	// 5 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh276
-	JB   accumulate_plain275
+	JE   accumulate_fresh282
+	JB   accumulate_plain281
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6772,9 +6802,9 @@ accumulate_scattered263:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready277
+	JMP          accumulate_ready283
 
-accumulate_plain275:
+accumulate_plain281:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -6785,9 +6815,9 @@ accumulate_plain275:
 	VMOVUPS 32(AX), Y7
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
-	JMP     accumulate_ready277
+	JMP     accumulate_ready283
 
-accumulate_fresh276:
+accumulate_fresh282:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6799,19 +6829,19 @@ accumulate_fresh276:
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
 
-accumulate_ready277:
+accumulate_ready283:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short281
+	JL   accumulate_short287
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail279
+	JL   accumulate_tail285
 
-accumulate_loop278:
+accumulate_loop284:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -6891,20 +6921,20 @@ accumulate_loop278:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow282
+	JE           sameWindow288
 	ADDQ         $0x00007000, R11
 
-sameWindow282:
+sameWindow288:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop278
+	JGE  accumulate_loop284
 
-accumulate_tail279:
+accumulate_tail285:
 	ADDQ $0x04, CX
-	JE   accumulate_end280
+	JE   accumulate_end286
 
-accumulate_one283:
+accumulate_one289:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -6926,9 +6956,9 @@ accumulate_one283:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one283
+	JNE          accumulate_one289
 
-accumulate_end280:
+accumulate_end286:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -7032,10 +7062,10 @@ accumulate_end280:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done284
+	JMP          accumulate_done290
 
-accumulate_short281:
-accumulate_one285:
+accumulate_short287:
+accumulate_one291:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -7057,7 +7087,7 @@ accumulate_one285:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one285
+	JNE          accumulate_one291
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -7076,25 +7106,25 @@ accumulate_one285:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done284:
+accumulate_done290:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done264:
+accumulate_done270:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha286
+	JBE  accumulate_noAlpha292
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha286:
+accumulate_noAlpha292:
 	SUBQ $0x05, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel4:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered287
+	JNE  accumulate_scattered293
 
 	// 4 rows × 16 columns.
 	MOVQ DX, BX
@@ -7102,8 +7132,8 @@ accumulate_panel4:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh290
-	JB   accumulate_plain289
+	JE   accumulate_fresh296
+	JB   accumulate_plain295
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7118,9 +7148,9 @@ accumulate_panel4:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready291
+	JMP          accumulate_ready297
 
-accumulate_plain289:
+accumulate_plain295:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -7129,9 +7159,9 @@ accumulate_plain289:
 	VMOVUPS 32(DI)(R8*2), Y5
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
-	JMP     accumulate_ready291
+	JMP     accumulate_ready297
 
-accumulate_fresh290:
+accumulate_fresh296:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7141,18 +7171,18 @@ accumulate_fresh290:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready291:
+accumulate_ready297:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short295
+	JL   accumulate_short301
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail293
+	JL   accumulate_tail299
 
-accumulate_loop292:
+accumulate_loop298:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -7220,13 +7250,13 @@ accumulate_loop292:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop292
+	JGE          accumulate_loop298
 
-accumulate_tail293:
+accumulate_tail299:
 	ADDQ $0x04, CX
-	JE   accumulate_end294
+	JE   accumulate_end300
 
-accumulate_one296:
+accumulate_one302:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -7246,9 +7276,9 @@ accumulate_one296:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one296
+	JNE          accumulate_one302
 
-accumulate_end294:
+accumulate_end300:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -7327,10 +7357,10 @@ accumulate_end294:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done297
+	JMP          accumulate_done303
 
-accumulate_short295:
-accumulate_one298:
+accumulate_short301:
+accumulate_one304:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -7350,7 +7380,7 @@ accumulate_one298:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one298
+	JNE          accumulate_one304
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -7366,22 +7396,22 @@ accumulate_one298:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done297:
+accumulate_done303:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done288
+	JMP  accumulate_done294
 
-accumulate_scattered287:
+accumulate_scattered293:
 	// 4 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh300
-	JB   accumulate_plain299
+	JE   accumulate_fresh306
+	JB   accumulate_plain305
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7396,9 +7426,9 @@ accumulate_scattered287:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready301
+	JMP          accumulate_ready307
 
-accumulate_plain299:
+accumulate_plain305:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -7407,9 +7437,9 @@ accumulate_plain299:
 	VMOVUPS 32(DI)(R8*2), Y5
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
-	JMP     accumulate_ready301
+	JMP     accumulate_ready307
 
-accumulate_fresh300:
+accumulate_fresh306:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7419,19 +7449,19 @@ accumulate_fresh300:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready301:
+accumulate_ready307:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short305
+	JL   accumulate_short311
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail303
+	JL   accumulate_tail309
 
-accumulate_loop302:
+accumulate_loop308:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -7499,20 +7529,20 @@ accumulate_loop302:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow306
+	JE           sameWindow312
 	ADDQ         $0x00007000, R11
 
-sameWindow306:
+sameWindow312:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop302
+	JGE  accumulate_loop308
 
-accumulate_tail303:
+accumulate_tail309:
 	ADDQ $0x04, CX
-	JE   accumulate_end304
+	JE   accumulate_end310
 
-accumulate_one307:
+accumulate_one313:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -7531,9 +7561,9 @@ accumulate_one307:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one307
+	JNE          accumulate_one313
 
-accumulate_end304:
+accumulate_end310:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -7614,10 +7644,10 @@ accumulate_end304:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done308
+	JMP          accumulate_done314
 
-accumulate_short305:
-accumulate_one309:
+accumulate_short311:
+accumulate_one315:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -7636,7 +7666,7 @@ accumulate_one309:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one309
+	JNE          accumulate_one315
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -7652,18 +7682,18 @@ accumulate_one309:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done308:
+accumulate_done314:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done288:
+accumulate_done294:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha310
+	JBE  accumulate_noAlpha316
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha310:
+accumulate_noAlpha316:
 	SUBQ $0x04, R12
 	JMP  accumulate_panelRows
 
@@ -7672,8 +7702,8 @@ accumulate_panel3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh312
-	JB   accumulate_plain311
+	JE   accumulate_fresh318
+	JB   accumulate_plain317
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7685,18 +7715,18 @@ accumulate_panel3:
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y4
 	VMULPS       32(DI)(R8*2), Y14, Y5
-	JMP          accumulate_ready313
+	JMP          accumulate_ready319
 
-accumulate_plain311:
+accumulate_plain317:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 	VMOVUPS (DI)(R8*2), Y4
 	VMOVUPS 32(DI)(R8*2), Y5
-	JMP     accumulate_ready313
+	JMP     accumulate_ready319
 
-accumulate_fresh312:
+accumulate_fresh318:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7704,16 +7734,16 @@ accumulate_fresh312:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-accumulate_ready313:
+accumulate_ready319:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short317
+	JL   accumulate_short323
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail315
+	JL   accumulate_tail321
 
-accumulate_loop314:
+accumulate_loop320:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -7768,13 +7798,13 @@ accumulate_loop314:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop314
+	JGE          accumulate_loop320
 
-accumulate_tail315:
+accumulate_tail321:
 	ADDQ $0x04, CX
-	JE   accumulate_end316
+	JE   accumulate_end322
 
-accumulate_one318:
+accumulate_one324:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -7790,9 +7820,9 @@ accumulate_one318:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one318
+	JNE          accumulate_one324
 
-accumulate_end316:
+accumulate_end322:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -7856,10 +7886,10 @@ accumulate_end316:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done319
+	JMP          accumulate_done325
 
-accumulate_short317:
-accumulate_one320:
+accumulate_short323:
+accumulate_one326:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -7875,7 +7905,7 @@ accumulate_one320:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one320
+	JNE          accumulate_one326
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -7886,15 +7916,15 @@ accumulate_one320:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done319:
+accumulate_done325:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha321
+	JBE  accumulate_noAlpha327
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha321:
+accumulate_noAlpha327:
 	SUBQ $0x03, R12
 	JMP  accumulate_panelRows
 
@@ -7903,8 +7933,8 @@ accumulate_panel2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh323
-	JB   accumulate_plain322
+	JE   accumulate_fresh329
+	JB   accumulate_plain328
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7913,28 +7943,28 @@ accumulate_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulate_ready324
+	JMP          accumulate_ready330
 
-accumulate_plain322:
+accumulate_plain328:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
-	JMP     accumulate_ready324
+	JMP     accumulate_ready330
 
-accumulate_fresh323:
+accumulate_fresh329:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready324:
+accumulate_ready330:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail326
+	JL   accumulate_tail332
 
-accumulate_loop325:
+accumulate_loop331:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -7977,13 +8007,13 @@ accumulate_loop325:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop325
+	JGE          accumulate_loop331
 
-accumulate_tail326:
+accumulate_tail332:
 	ADDQ $0x04, CX
-	JE   accumulate_end327
+	JE   accumulate_end333
 
-accumulate_one329:
+accumulate_one335:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -7996,9 +8026,9 @@ accumulate_one329:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one329
+	JNE          accumulate_one335
 
-accumulate_end327:
+accumulate_end333:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -8008,10 +8038,10 @@ accumulate_end327:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha330
+	JBE     accumulate_noAlpha336
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha330:
+accumulate_noAlpha336:
 	SUBQ $0x02, R12
 	JMP  accumulate_panelRows
 
@@ -8020,31 +8050,31 @@ accumulate_panel1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh332
-	JB   accumulate_plain331
+	JE   accumulate_fresh338
+	JB   accumulate_plain337
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulate_ready333
+	JMP          accumulate_ready339
 
-accumulate_plain331:
+accumulate_plain337:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
-	JMP     accumulate_ready333
+	JMP     accumulate_ready339
 
-accumulate_fresh332:
+accumulate_fresh338:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulate_ready333:
+accumulate_ready339:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail335
+	JL   accumulate_tail341
 
-accumulate_loop334:
+accumulate_loop340:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   6144(BX)
@@ -8075,13 +8105,13 @@ accumulate_loop334:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop334
+	JGE          accumulate_loop340
 
-accumulate_tail335:
+accumulate_tail341:
 	ADDQ $0x04, CX
-	JE   accumulate_end336
+	JE   accumulate_end342
 
-accumulate_one338:
+accumulate_one344:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   6144(BX)
@@ -8091,24 +8121,24 @@ accumulate_one338:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one338
+	JNE          accumulate_one344
 
-accumulate_end336:
+accumulate_end342:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha339
+	JBE     accumulate_noAlpha345
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha339:
+accumulate_noAlpha345:
 	SUBQ $0x01, R12
 	JMP  accumulate_panelRows
 
 accumulate_panelNext:
 	CMPQ 72(SP), $0x00
-	JE   accumulate_noScatter340
+	JE   accumulate_noScatter346
 
 	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
@@ -8118,7 +8148,7 @@ accumulate_panelNext:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 72(SP)
 
-accumulate_noScatter340:
+accumulate_noScatter346:
 	ADDQ $0x40, 32(SP)
 	ADDQ 24(SP), DX
 	DECQ 8(SP)
@@ -8172,8 +8202,8 @@ accumulate_half6:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh342
-	JB   accumulate_plain341
+	JE   accumulate_fresh348
+	JB   accumulate_plain347
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8188,18 +8218,18 @@ accumulate_half6:
 	VMULPS       (AX)(R8*1), Y14, Y4
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y5
-	JMP          accumulate_ready343
+	JMP          accumulate_ready349
 
-accumulate_plain341:
+accumulate_plain347:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
 	VMOVUPS (AX)(R8*2), Y5
-	JMP     accumulate_ready343
+	JMP     accumulate_ready349
 
-accumulate_fresh342:
+accumulate_fresh348:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -8207,18 +8237,18 @@ accumulate_fresh342:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-accumulate_ready343:
+accumulate_ready349:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short347
+	JL   accumulate_short353
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail345
+	JL   accumulate_tail351
 
-accumulate_loop344:
+accumulate_loop350:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8278,13 +8308,13 @@ accumulate_loop344:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop344
+	JGE          accumulate_loop350
 
-accumulate_tail345:
+accumulate_tail351:
 	ADDQ $0x04, CX
-	JE   accumulate_end346
+	JE   accumulate_end352
 
-accumulate_one348:
+accumulate_one354:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8302,9 +8332,9 @@ accumulate_one348:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one348
+	JNE          accumulate_one354
 
-accumulate_end346:
+accumulate_end352:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -8379,10 +8409,10 @@ accumulate_end346:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done349
+	JMP          accumulate_done355
 
-accumulate_short347:
-accumulate_one350:
+accumulate_short353:
+accumulate_one356:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8400,7 +8430,7 @@ accumulate_one350:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one350
+	JNE          accumulate_one356
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -8416,7 +8446,7 @@ accumulate_one350:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done349:
+accumulate_done355:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -8424,10 +8454,10 @@ accumulate_done349:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha351
+	JBE  accumulate_noAlpha357
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha351:
+accumulate_noAlpha357:
 	SUBQ $0x06, R12
 	JMP  accumulate_halfRows
 
@@ -8438,8 +8468,8 @@ accumulate_half5:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh353
-	JB   accumulate_plain352
+	JE   accumulate_fresh359
+	JB   accumulate_plain358
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8452,35 +8482,35 @@ accumulate_half5:
 	VMULPS       (AX), Y14, Y3
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y4
-	JMP          accumulate_ready354
+	JMP          accumulate_ready360
 
-accumulate_plain352:
+accumulate_plain358:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
-	JMP     accumulate_ready354
+	JMP     accumulate_ready360
 
-accumulate_fresh353:
+accumulate_fresh359:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 
-accumulate_ready354:
+accumulate_ready360:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short358
+	JL   accumulate_short364
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail356
+	JL   accumulate_tail362
 
-accumulate_loop355:
+accumulate_loop361:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8532,13 +8562,13 @@ accumulate_loop355:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop355
+	JGE          accumulate_loop361
 
-accumulate_tail356:
+accumulate_tail362:
 	ADDQ $0x04, CX
-	JE   accumulate_end357
+	JE   accumulate_end363
 
-accumulate_one359:
+accumulate_one365:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8554,9 +8584,9 @@ accumulate_one359:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one359
+	JNE          accumulate_one365
 
-accumulate_end357:
+accumulate_end363:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -8621,10 +8651,10 @@ accumulate_end357:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done360
+	JMP          accumulate_done366
 
-accumulate_short358:
-accumulate_one361:
+accumulate_short364:
+accumulate_one367:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8640,7 +8670,7 @@ accumulate_one361:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one361
+	JNE          accumulate_one367
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -8654,17 +8684,17 @@ accumulate_one361:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done360:
+accumulate_done366:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha362
+	JBE  accumulate_noAlpha368
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha362:
+accumulate_noAlpha368:
 	SUBQ $0x05, R12
 	JMP  accumulate_halfRows
 
@@ -8675,8 +8705,8 @@ accumulate_half4:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh364
-	JB   accumulate_plain363
+	JE   accumulate_fresh370
+	JB   accumulate_plain369
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8687,33 +8717,33 @@ accumulate_half4:
 	VMULPS       (DI)(R8*2), Y14, Y2
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y3
-	JMP          accumulate_ready365
+	JMP          accumulate_ready371
 
-accumulate_plain363:
+accumulate_plain369:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
-	JMP     accumulate_ready365
+	JMP     accumulate_ready371
 
-accumulate_fresh364:
+accumulate_fresh370:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready365:
+accumulate_ready371:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short369
+	JL   accumulate_short375
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail367
+	JL   accumulate_tail373
 
-accumulate_loop366:
+accumulate_loop372:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8757,13 +8787,13 @@ accumulate_loop366:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop366
+	JGE          accumulate_loop372
 
-accumulate_tail367:
+accumulate_tail373:
 	ADDQ $0x04, CX
-	JE   accumulate_end368
+	JE   accumulate_end374
 
-accumulate_one370:
+accumulate_one376:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8777,9 +8807,9 @@ accumulate_one370:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one370
+	JNE          accumulate_one376
 
-accumulate_end368:
+accumulate_end374:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -8830,10 +8860,10 @@ accumulate_end368:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done371
+	JMP          accumulate_done377
 
-accumulate_short369:
-accumulate_one372:
+accumulate_short375:
+accumulate_one378:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8847,7 +8877,7 @@ accumulate_one372:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one372
+	JNE          accumulate_one378
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -8859,16 +8889,16 @@ accumulate_one372:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done371:
+accumulate_done377:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha373
+	JBE  accumulate_noAlpha379
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha373:
+accumulate_noAlpha379:
 	SUBQ $0x04, R12
 	JMP  accumulate_halfRows
 
@@ -8877,8 +8907,8 @@ accumulate_half3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh375
-	JB   accumulate_plain374
+	JE   accumulate_fresh381
+	JB   accumulate_plain380
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8887,29 +8917,29 @@ accumulate_half3:
 	VMULPS       (DI)(R8*1), Y14, Y1
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y2
-	JMP          accumulate_ready376
+	JMP          accumulate_ready382
 
-accumulate_plain374:
+accumulate_plain380:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
-	JMP     accumulate_ready376
+	JMP     accumulate_ready382
 
-accumulate_fresh375:
+accumulate_fresh381:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 
-accumulate_ready376:
+accumulate_ready382:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short380
+	JL   accumulate_short386
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail378
+	JL   accumulate_tail384
 
-accumulate_loop377:
+accumulate_loop383:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8944,13 +8974,13 @@ accumulate_loop377:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop377
+	JGE          accumulate_loop383
 
-accumulate_tail378:
+accumulate_tail384:
 	ADDQ $0x04, CX
-	JE   accumulate_end379
+	JE   accumulate_end385
 
-accumulate_one381:
+accumulate_one387:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8961,9 +8991,9 @@ accumulate_one381:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one381
+	JNE          accumulate_one387
 
-accumulate_end379:
+accumulate_end385:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -9004,10 +9034,10 @@ accumulate_end379:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done382
+	JMP          accumulate_done388
 
-accumulate_short380:
-accumulate_one383:
+accumulate_short386:
+accumulate_one389:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9018,7 +9048,7 @@ accumulate_one383:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one383
+	JNE          accumulate_one389
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -9026,15 +9056,15 @@ accumulate_one383:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done382:
+accumulate_done388:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha384
+	JBE  accumulate_noAlpha390
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha384:
+accumulate_noAlpha390:
 	SUBQ $0x03, R12
 	JMP  accumulate_halfRows
 
@@ -9043,32 +9073,32 @@ accumulate_half2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh386
-	JB   accumulate_plain385
+	JE   accumulate_fresh392
+	JB   accumulate_plain391
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulate_ready387
+	JMP          accumulate_ready393
 
-accumulate_plain385:
+accumulate_plain391:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
-	JMP     accumulate_ready387
+	JMP     accumulate_ready393
 
-accumulate_fresh386:
+accumulate_fresh392:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulate_ready387:
+accumulate_ready393:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail389
+	JL   accumulate_tail395
 
-accumulate_loop388:
+accumulate_loop394:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9095,13 +9125,13 @@ accumulate_loop388:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop388
+	JGE          accumulate_loop394
 
-accumulate_tail389:
+accumulate_tail395:
 	ADDQ $0x04, CX
-	JE   accumulate_end390
+	JE   accumulate_end396
 
-accumulate_one392:
+accumulate_one398:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9110,9 +9140,9 @@ accumulate_one392:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one392
+	JNE          accumulate_one398
 
-accumulate_end390:
+accumulate_end396:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -9120,10 +9150,10 @@ accumulate_end390:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha393
+	JBE     accumulate_noAlpha399
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha393:
+accumulate_noAlpha399:
 	SUBQ $0x02, R12
 	JMP  accumulate_halfRows
 
@@ -9132,28 +9162,28 @@ accumulate_half1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh395
-	JB   accumulate_plain394
+	JE   accumulate_fresh401
+	JB   accumulate_plain400
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulate_ready396
+	JMP          accumulate_ready402
 
-accumulate_plain394:
+accumulate_plain400:
 	VMOVUPS (DI), Y0
-	JMP     accumulate_ready396
+	JMP     accumulate_ready402
 
-accumulate_fresh395:
+accumulate_fresh401:
 	VXORPS Y0, Y0, Y0
 
-accumulate_ready396:
+accumulate_ready402:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail398
+	JL   accumulate_tail404
 
-accumulate_loop397:
+accumulate_loop403:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9172,30 +9202,30 @@ accumulate_loop397:
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop397
+	JGE          accumulate_loop403
 
-accumulate_tail398:
+accumulate_tail404:
 	ADDQ $0x04, CX
-	JE   accumulate_end399
+	JE   accumulate_end405
 
-accumulate_one401:
+accumulate_one407:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one401
+	JNE          accumulate_one407
 
-accumulate_end399:
+accumulate_end405:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha402
+	JBE     accumulate_noAlpha408
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha402:
+accumulate_noAlpha408:
 	SUBQ $0x01, R12
 	JMP  accumulate_halfRows
 
@@ -9228,10 +9258,10 @@ TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $80-64
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
 	CMPB 32(BX), $0x00
-	JE   accumulateMasked_used403
+	JE   accumulateMasked_used409
 	MOVQ $+1, 56(SP)
 
-accumulateMasked_used403:
+accumulateMasked_used409:
 	MOVQ (BX), R11
 	MOVQ 8(BX), AX
 	MOVQ AX, CX
@@ -9268,8 +9298,8 @@ accumulateMasked_panel2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh405
-	JB   accumulateMasked_plain404
+	JE   accumulateMasked_fresh411
+	JB   accumulateMasked_plain410
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9278,28 +9308,28 @@ accumulateMasked_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulateMasked_ready406
+	JMP          accumulateMasked_ready412
 
-accumulateMasked_plain404:
+accumulateMasked_plain410:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
-	JMP     accumulateMasked_ready406
+	JMP     accumulateMasked_ready412
 
-accumulateMasked_fresh405:
+accumulateMasked_fresh411:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulateMasked_ready406:
+accumulateMasked_ready412:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail408
+	JL   accumulateMasked_tail414
 
-accumulateMasked_loop407:
+accumulateMasked_loop413:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -9316,13 +9346,13 @@ accumulateMasked_loop407:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop407
+	JGE          accumulateMasked_loop413
 
-accumulateMasked_tail408:
+accumulateMasked_tail414:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end409
+	JE   accumulateMasked_end415
 
-accumulateMasked_one411:
+accumulateMasked_one417:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -9339,9 +9369,9 @@ accumulateMasked_one411:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one411
+	JNE          accumulateMasked_one417
 
-accumulateMasked_end409:
+accumulateMasked_end415:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -9351,10 +9381,10 @@ accumulateMasked_end409:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha412
+	JBE     accumulateMasked_noAlpha418
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha412:
+accumulateMasked_noAlpha418:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_panelRows
 
@@ -9363,31 +9393,31 @@ accumulateMasked_panel1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh414
-	JB   accumulateMasked_plain413
+	JE   accumulateMasked_fresh420
+	JB   accumulateMasked_plain419
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulateMasked_ready415
+	JMP          accumulateMasked_ready421
 
-accumulateMasked_plain413:
+accumulateMasked_plain419:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
-	JMP     accumulateMasked_ready415
+	JMP     accumulateMasked_ready421
 
-accumulateMasked_fresh414:
+accumulateMasked_fresh420:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulateMasked_ready415:
+accumulateMasked_ready421:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail417
+	JL   accumulateMasked_tail423
 
-accumulateMasked_loop416:
+accumulateMasked_loop422:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -9399,13 +9429,13 @@ accumulateMasked_loop416:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop416
+	JGE          accumulateMasked_loop422
 
-accumulateMasked_tail417:
+accumulateMasked_tail423:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end418
+	JE   accumulateMasked_end424
 
-accumulateMasked_one420:
+accumulateMasked_one426:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -9417,18 +9447,18 @@ accumulateMasked_one420:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one420
+	JNE          accumulateMasked_one426
 
-accumulateMasked_end418:
+accumulateMasked_end424:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha421
+	JBE     accumulateMasked_noAlpha427
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha421:
+accumulateMasked_noAlpha427:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_panelRows
 
@@ -9466,32 +9496,32 @@ accumulateMasked_half2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh423
-	JB   accumulateMasked_plain422
+	JE   accumulateMasked_fresh429
+	JB   accumulateMasked_plain428
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulateMasked_ready424
+	JMP          accumulateMasked_ready430
 
-accumulateMasked_plain422:
+accumulateMasked_plain428:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
-	JMP     accumulateMasked_ready424
+	JMP     accumulateMasked_ready430
 
-accumulateMasked_fresh423:
+accumulateMasked_fresh429:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulateMasked_ready424:
+accumulateMasked_ready430:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail426
+	JL   accumulateMasked_tail432
 
-accumulateMasked_loop425:
+accumulateMasked_loop431:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -9503,13 +9533,13 @@ accumulateMasked_loop425:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop425
+	JGE          accumulateMasked_loop431
 
-accumulateMasked_tail426:
+accumulateMasked_tail432:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end427
+	JE   accumulateMasked_end433
 
-accumulateMasked_one429:
+accumulateMasked_one435:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -9521,9 +9551,9 @@ accumulateMasked_one429:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one429
+	JNE          accumulateMasked_one435
 
-accumulateMasked_end427:
+accumulateMasked_end433:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -9531,10 +9561,10 @@ accumulateMasked_end427:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha430
+	JBE     accumulateMasked_noAlpha436
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha430:
+accumulateMasked_noAlpha436:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_halfRows
 
@@ -9543,28 +9573,28 @@ accumulateMasked_half1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh432
-	JB   accumulateMasked_plain431
+	JE   accumulateMasked_fresh438
+	JB   accumulateMasked_plain437
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulateMasked_ready433
+	JMP          accumulateMasked_ready439
 
-accumulateMasked_plain431:
+accumulateMasked_plain437:
 	VMOVUPS (DI), Y0
-	JMP     accumulateMasked_ready433
+	JMP     accumulateMasked_ready439
 
-accumulateMasked_fresh432:
+accumulateMasked_fresh438:
 	VXORPS Y0, Y0, Y0
 
-accumulateMasked_ready433:
+accumulateMasked_ready439:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail435
+	JL   accumulateMasked_tail441
 
-accumulateMasked_loop434:
+accumulateMasked_loop440:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -9573,13 +9603,13 @@ accumulateMasked_loop434:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop434
+	JGE          accumulateMasked_loop440
 
-accumulateMasked_tail435:
+accumulateMasked_tail441:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end436
+	JE   accumulateMasked_end442
 
-accumulateMasked_one438:
+accumulateMasked_one444:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -9588,17 +9618,17 @@ accumulateMasked_one438:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one438
+	JNE          accumulateMasked_one444
 
-accumulateMasked_end436:
+accumulateMasked_end442:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha439
+	JBE     accumulateMasked_noAlpha445
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha439:
+accumulateMasked_noAlpha445:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_halfRows
 
@@ -9636,9 +9666,9 @@ TEXT ·scoreWide(SB), NOSPLIT, $88-56
 	MOVQ $+0, 8(SP)
 	MOVQ $+0, 80(SP)
 	CMPB ·scattered+0(SB), $0x00
-	JE   inOrder440
+	JE   inOrder446
 	CMPQ 56(SP), $0x20
-	JG   inOrder440
+	JG   inOrder446
 	MOVQ 24(SP), BX
 	MOVQ BX, AX
 	ANDQ $0x00007fff, AX
@@ -9648,15 +9678,15 @@ TEXT ·scoreWide(SB), NOSPLIT, $88-56
 	LEAQ 32768(AX)(BX*1), AX
 	MOVQ AX, 80(SP)
 
-inOrder440:
+inOrder446:
 	CMPQ 72(SP), $0x00000080
 	JG   quadEnd
 	CMPQ 56(SP), $0x06
-	JLE  quads441
+	JLE  quads447
 	CMPQ 56(SP), $0x18
 	JLE  quadEnd
 
-quads441:
+quads447:
 quad:
 	CMPQ 16(SP), $0x04
 	JL   quadEnd
@@ -9718,15 +9748,15 @@ quad6:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail443
+	JL     tail449
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop442
+	JNE    loop448
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop442
+	JE     loop448
 
-asking446:
+asking452:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -9889,18 +9919,18 @@ asking446:
 	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow447
+	JE           sameWindow453
 	ADDQ         $0x00007000, DX
 
-sameWindow447:
+sameWindow453:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking446
+	JGE  asking452
 	MOVQ DX, 80(SP)
-	JMP  tail443
+	JMP  tail449
 
-loop442:
+loop448:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10048,13 +10078,13 @@ loop442:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop442
+	JGE          loop448
 
-tail443:
+tail449:
 	ADDQ $0x04, CX
-	JE   end445
+	JE   end451
 
-one444:
+one450:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10094,9 +10124,9 @@ one444:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one444
+	JNE          one450
 
-end445:
+end451:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -10131,45 +10161,50 @@ end445:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked451
+	JE      asked457
 	SUBQ    $0x18, (AX)
-	JG      asked451
+	JG      asked457
 
-askRow448:
+askRow454:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun452:
+askRun458:
 	CMPQ 24(BX), $0x00
-	JNE  askFound449
+	JNE  askFound455
 
 	// The next run.
-	ADDQ $0x20, BX
-	ADDQ $0x20, 16(AX)
+	ADDQ $0x30, BX
+	ADDQ $0x30, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun452
+	JNE  askRun458
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked451
+	JMP  asked457
 
-askFound449:
-	DECQ 24(BX)
-	MOVQ (BX), R13
-	MOVQ 8(BX), CX
+askFound455:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  32(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong459
+	ADDQ  40(BX), CX
+
+askAmong459:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine450:
+askLine456:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine450
+	JNE        askLine456
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow448
+	JLE        askRow454
 
-asked451:
+asked457:
 	SUBQ $0x06, 64(SP)
 	JMP  quadRows
 
@@ -10202,15 +10237,15 @@ quad5:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail454
+	JL     tail461
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop453
+	JNE    loop460
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop453
+	JE     loop460
 
-asking457:
+asking464:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -10353,18 +10388,18 @@ asking457:
 	VFMADD231PS  Z11, Z12, Z3
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow458
+	JE           sameWindow465
 	ADDQ         $0x00007000, DX
 
-sameWindow458:
+sameWindow465:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking457
+	JGE  asking464
 	MOVQ DX, 80(SP)
-	JMP  tail454
+	JMP  tail461
 
-loop453:
+loop460:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10492,13 +10527,13 @@ loop453:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop453
+	JGE          loop460
 
-tail454:
+tail461:
 	ADDQ $0x04, CX
-	JE   end456
+	JE   end463
 
-one455:
+one462:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10533,9 +10568,9 @@ one455:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one455
+	JNE          one462
 
-end456:
+end463:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -10566,45 +10601,50 @@ end456:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked462
+	JE      asked469
 	SUBQ    $0x14, (AX)
-	JG      asked462
+	JG      asked469
 
-askRow459:
+askRow466:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun463:
+askRun470:
 	CMPQ 24(BX), $0x00
-	JNE  askFound460
+	JNE  askFound467
 
 	// The next run.
-	ADDQ $0x20, BX
-	ADDQ $0x20, 16(AX)
+	ADDQ $0x30, BX
+	ADDQ $0x30, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun463
+	JNE  askRun470
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked462
+	JMP  asked469
 
-askFound460:
-	DECQ 24(BX)
-	MOVQ (BX), R13
-	MOVQ 8(BX), CX
+askFound467:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  32(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong471
+	ADDQ  40(BX), CX
+
+askAmong471:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine461:
+askLine468:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine461
+	JNE        askLine468
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow459
+	JLE        askRow466
 
-asked462:
+asked469:
 	SUBQ $0x05, 64(SP)
 	JMP  quadRows
 
@@ -10633,15 +10673,15 @@ quad4:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail465
+	JL     tail473
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop464
+	JNE    loop472
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop464
+	JE     loop472
 
-asking468:
+asking476:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -10764,18 +10804,18 @@ asking468:
 	VFMADD231PS  Z11, Z12, Z31
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow469
+	JE           sameWindow477
 	ADDQ         $0x00007000, DX
 
-sameWindow469:
+sameWindow477:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking468
+	JGE  asking476
 	MOVQ DX, 80(SP)
-	JMP  tail465
+	JMP  tail473
 
-loop464:
+loop472:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10883,13 +10923,13 @@ loop464:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop464
+	JGE          loop472
 
-tail465:
+tail473:
 	ADDQ $0x04, CX
-	JE   end467
+	JE   end475
 
-one466:
+one474:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10919,9 +10959,9 @@ one466:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one466
+	JNE          one474
 
-end467:
+end475:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -10948,45 +10988,50 @@ end467:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked473
+	JE      asked481
 	SUBQ    $0x10, (AX)
-	JG      asked473
+	JG      asked481
 
-askRow470:
+askRow478:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun474:
+askRun482:
 	CMPQ 24(BX), $0x00
-	JNE  askFound471
+	JNE  askFound479
 
 	// The next run.
-	ADDQ $0x20, BX
-	ADDQ $0x20, 16(AX)
+	ADDQ $0x30, BX
+	ADDQ $0x30, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun474
+	JNE  askRun482
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked473
+	JMP  asked481
 
-askFound471:
-	DECQ 24(BX)
-	MOVQ (BX), R13
-	MOVQ 8(BX), CX
+askFound479:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  32(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong483
+	ADDQ  40(BX), CX
+
+askAmong483:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine472:
+askLine480:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine472
+	JNE        askLine480
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow470
+	JLE        askRow478
 
-asked473:
+asked481:
 	SUBQ $0x04, 64(SP)
 	JMP  quadRows
 
@@ -11009,15 +11054,15 @@ quad3:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail476
+	JL     tail485
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop475
+	JNE    loop484
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop475
+	JE     loop484
 
-asking479:
+asking488:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -11120,17 +11165,17 @@ asking479:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow480
+	JE           sameWindow489
 	ADDQ         $0x00007000, DX
 
-sameWindow480:
+sameWindow489:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking479
+	JGE  asking488
 	MOVQ DX, 80(SP)
-	JMP  tail476
+	JMP  tail485
 
-loop475:
+loop484:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11217,13 +11262,13 @@ loop475:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop475
+	JGE          loop484
 
-tail476:
+tail485:
 	ADDQ $0x04, CX
-	JE   end478
+	JE   end487
 
-one477:
+one486:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11247,9 +11292,9 @@ one477:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one477
+	JNE          one486
 
-end478:
+end487:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -11270,45 +11315,50 @@ end478:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked484
+	JE      asked493
 	SUBQ    $0x0c, (AX)
-	JG      asked484
+	JG      asked493
 
-askRow481:
+askRow490:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun485:
+askRun494:
 	CMPQ 24(BX), $0x00
-	JNE  askFound482
+	JNE  askFound491
 
 	// The next run.
-	ADDQ $0x20, BX
-	ADDQ $0x20, 16(AX)
+	ADDQ $0x30, BX
+	ADDQ $0x30, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun485
+	JNE  askRun494
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked484
+	JMP  asked493
 
-askFound482:
-	DECQ 24(BX)
-	MOVQ (BX), R13
-	MOVQ 8(BX), CX
+askFound491:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  32(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong495
+	ADDQ  40(BX), CX
+
+askAmong495:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine483:
+askLine492:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine483
+	JNE        askLine492
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow481
+	JLE        askRow490
 
-asked484:
+asked493:
 	SUBQ $0x03, 64(SP)
 	JMP  quadRows
 
@@ -11396,15 +11446,15 @@ pair12:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail487
+	JL     tail497
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop486
+	JNE    loop496
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop486
+	JE     loop496
 
-asking490:
+asking500:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -11571,20 +11621,20 @@ asking490:
 	VFMADD231PS  Z9, Z12, Z7
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow491
+	JE           sameWindow501
 	ADDQ         $0x00007000, DX
 
-sameWindow491:
+sameWindow501:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking490
+	JGE  asking500
 	MOVQ DX, 80(SP)
-	JMP  tail487
+	JMP  tail497
 
-loop486:
+loop496:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -11746,13 +11796,13 @@ loop486:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop486
+	JGE          loop496
 
-tail487:
+tail497:
 	ADDQ $0x04, CX
-	JE   end489
+	JE   end499
 
-one488:
+one498:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -11797,9 +11847,9 @@ one488:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one488
+	JNE          one498
 
-end489:
+end499:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -11838,45 +11888,50 @@ end489:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked495
+	JE      asked505
 	SUBQ    $0x18, (AX)
-	JG      asked495
+	JG      asked505
 
-askRow492:
+askRow502:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun496:
+askRun506:
 	CMPQ 24(BX), $0x00
-	JNE  askFound493
+	JNE  askFound503
 
 	// The next run.
-	ADDQ $0x20, BX
-	ADDQ $0x20, 16(AX)
+	ADDQ $0x30, BX
+	ADDQ $0x30, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun496
+	JNE  askRun506
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked495
+	JMP  asked505
 
-askFound493:
-	DECQ 24(BX)
-	MOVQ (BX), R13
-	MOVQ 8(BX), CX
+askFound503:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  32(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong507
+	ADDQ  40(BX), CX
+
+askAmong507:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine494:
+askLine504:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine494
+	JNE        askLine504
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow492
+	JLE        askRow502
 
-asked495:
+asked505:
 	SUBQ $0x0c, 64(SP)
 	JMP  pairRows
 
@@ -11904,493 +11959,6 @@ pair11:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail498
-	MOVQ   64(SP), DX
-	CMPQ   DX, 56(SP)
-	JNE    loop497
-	MOVQ   80(SP), DX
-	TESTQ  DX, DX
-	JE     loop497
-
-asking501:
-	PREFETCHT0   (DX)
-	PREFETCHT0   4096(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS (R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	PREFETCHT0   8192(DX)
-	PREFETCHT0   12288(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 4(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 4(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	PREFETCHT0   16384(DX)
-	PREFETCHT0   20480(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 8(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 8(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	PREFETCHT0   24576(DX)
-	PREFETCHT0   28672(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 12(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 12(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	ADDQ         $0x40, DX
-	TESTQ        $0x00001000, DX
-	JE           sameWindow502
-	ADDQ         $0x00007000, DX
-
-sameWindow502:
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	ADDQ $0x10, R12
-	ADDQ $0x10, R11
-	SUBQ $0x04, CX
-	JGE  asking501
-	MOVQ DX, 80(SP)
-	JMP  tail498
-
-loop497:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS (R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 4(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 4(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 8(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 8(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 12(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 12(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	ADDQ         $0x10, R11
-	SUBQ         $0x04, CX
-	JGE          loop497
-
-tail498:
-	ADDQ $0x04, CX
-	JE   end500
-
-one499:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS (R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	ADDQ         $0x04, R11
-	DECQ         CX
-	JNE          one499
-
-end500:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	LEAQ    (AX)(DX*2), R13
-	ADDQ    DX, R13
-	LEAQ    (R13)(DX*2), R12
-	ADDQ    DX, R12
-	LEAQ    (R12)(DX*2), R11
-	ADDQ    DX, R11
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, 64(AX)
-	VMOVUPS Z18, (AX)(DX*1)
-	VMOVUPS Z19, 64(AX)(DX*1)
-	VMOVUPS Z20, (AX)(DX*2)
-	VMOVUPS Z21, 64(AX)(DX*2)
-	VMOVUPS Z22, (R13)
-	VMOVUPS Z23, 64(R13)
-	VMOVUPS Z24, (R13)(DX*1)
-	VMOVUPS Z25, 64(R13)(DX*1)
-	VMOVUPS Z26, (R13)(DX*2)
-	VMOVUPS Z27, 64(R13)(DX*2)
-	VMOVUPS Z28, (R12)
-	VMOVUPS Z29, 64(R12)
-	VMOVUPS Z30, (R12)(DX*1)
-	VMOVUPS Z31, 64(R12)(DX*1)
-	VMOVUPS Z0, (R12)(DX*2)
-	VMOVUPS Z1, 64(R12)(DX*2)
-	VMOVUPS Z2, (R11)
-	VMOVUPS Z3, 64(R11)
-	VMOVUPS Z4, (R11)(DX*1)
-	VMOVUPS Z5, 64(R11)(DX*1)
-	IMUL3Q  $0x0000000b, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x0000000b, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      asked506
-	SUBQ    $0x16, (AX)
-	JG      asked506
-
-askRow503:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-askRun507:
-	CMPQ 24(BX), $0x00
-	JNE  askFound504
-
-	// The next run.
-	ADDQ $0x20, BX
-	ADDQ $0x20, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  askRun507
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  asked506
-
-askFound504:
-	DECQ 24(BX)
-	MOVQ (BX), R13
-	MOVQ 8(BX), CX
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-askLine505:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        askLine505
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        askRow503
-
-asked506:
-	SUBQ $0x0b, 64(SP)
-	JMP  pairRows
-
-pair10:
-	// 10 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
 	MOVQ   SI, AX
 	LEAQ   (AX)(R9*2), R13
 	ADDQ   R9, R13
@@ -12445,6 +12013,498 @@ asking512:
 	VBROADCASTSS (R11), Z12
 	VFMADD231PS  Z8, Z12, Z2
 	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS (R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	PREFETCHT0   8192(DX)
+	PREFETCHT0   12288(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 4(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 4(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 4(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	PREFETCHT0   16384(DX)
+	PREFETCHT0   20480(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 8(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 8(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 8(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	PREFETCHT0   24576(DX)
+	PREFETCHT0   28672(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 12(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 12(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 12(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	ADDQ         $0x40, DX
+	TESTQ        $0x00001000, DX
+	JE           sameWindow513
+	ADDQ         $0x00007000, DX
+
+sameWindow513:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	ADDQ $0x10, R12
+	ADDQ $0x10, R11
+	SUBQ $0x04, CX
+	JGE  asking512
+	MOVQ DX, 80(SP)
+	JMP  tail509
+
+loop508:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS (R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 4(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 4(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 4(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 8(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 8(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 8(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 12(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 12(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 12(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	ADDQ         $0x10, R11
+	SUBQ         $0x04, CX
+	JGE          loop508
+
+tail509:
+	ADDQ $0x04, CX
+	JE   end511
+
+one510:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS (R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R11
+	DECQ         CX
+	JNE          one510
+
+end511:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	LEAQ    (AX)(DX*2), R13
+	ADDQ    DX, R13
+	LEAQ    (R13)(DX*2), R12
+	ADDQ    DX, R12
+	LEAQ    (R12)(DX*2), R11
+	ADDQ    DX, R11
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, 64(AX)
+	VMOVUPS Z18, (AX)(DX*1)
+	VMOVUPS Z19, 64(AX)(DX*1)
+	VMOVUPS Z20, (AX)(DX*2)
+	VMOVUPS Z21, 64(AX)(DX*2)
+	VMOVUPS Z22, (R13)
+	VMOVUPS Z23, 64(R13)
+	VMOVUPS Z24, (R13)(DX*1)
+	VMOVUPS Z25, 64(R13)(DX*1)
+	VMOVUPS Z26, (R13)(DX*2)
+	VMOVUPS Z27, 64(R13)(DX*2)
+	VMOVUPS Z28, (R12)
+	VMOVUPS Z29, 64(R12)
+	VMOVUPS Z30, (R12)(DX*1)
+	VMOVUPS Z31, 64(R12)(DX*1)
+	VMOVUPS Z0, (R12)(DX*2)
+	VMOVUPS Z1, 64(R12)(DX*2)
+	VMOVUPS Z2, (R11)
+	VMOVUPS Z3, 64(R11)
+	VMOVUPS Z4, (R11)(DX*1)
+	VMOVUPS Z5, 64(R11)(DX*1)
+	IMUL3Q  $0x0000000b, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x0000000b, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      asked517
+	SUBQ    $0x16, (AX)
+	JG      asked517
+
+askRow514:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+askRun518:
+	CMPQ 24(BX), $0x00
+	JNE  askFound515
+
+	// The next run.
+	ADDQ $0x30, BX
+	ADDQ $0x30, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  askRun518
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  asked517
+
+askFound515:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  32(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong519
+	ADDQ  40(BX), CX
+
+askAmong519:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+askLine516:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        askLine516
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        askRow514
+
+asked517:
+	SUBQ $0x0b, 64(SP)
+	JMP  pairRows
+
+pair10:
+	// 10 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	LEAQ   (R12)(R9*2), R11
+	ADDQ   R9, R11
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail521
+	MOVQ   64(SP), DX
+	CMPQ   DX, 56(SP)
+	JNE    loop520
+	MOVQ   80(SP), DX
+	TESTQ  DX, DX
+	JE     loop520
+
+asking524:
+	PREFETCHT0   (DX)
+	PREFETCHT0   4096(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
 	PREFETCHT0   8192(DX)
 	PREFETCHT0   12288(DX)
 	VMOVUPS      (BX), Z8
@@ -12552,20 +12612,20 @@ asking512:
 	VFMADD231PS  Z9, Z12, Z3
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow513
+	JE           sameWindow525
 	ADDQ         $0x00007000, DX
 
-sameWindow513:
+sameWindow525:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking512
+	JGE  asking524
 	MOVQ DX, 80(SP)
-	JMP  tail509
+	JMP  tail521
 
-loop508:
+loop520:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12703,13 +12763,13 @@ loop508:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop508
+	JGE          loop520
 
-tail509:
+tail521:
 	ADDQ $0x04, CX
-	JE   end511
+	JE   end523
 
-one510:
+one522:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12748,9 +12808,9 @@ one510:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one510
+	JNE          one522
 
-end511:
+end523:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -12785,45 +12845,50 @@ end511:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked517
+	JE      asked529
 	SUBQ    $0x14, (AX)
-	JG      asked517
+	JG      asked529
 
-askRow514:
+askRow526:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun518:
+askRun530:
 	CMPQ 24(BX), $0x00
-	JNE  askFound515
+	JNE  askFound527
 
 	// The next run.
-	ADDQ $0x20, BX
-	ADDQ $0x20, 16(AX)
+	ADDQ $0x30, BX
+	ADDQ $0x30, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun518
+	JNE  askRun530
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked517
+	JMP  asked529
 
-askFound515:
-	DECQ 24(BX)
-	MOVQ (BX), R13
-	MOVQ 8(BX), CX
+askFound527:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  32(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong531
+	ADDQ  40(BX), CX
+
+askAmong531:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine516:
+askLine528:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine516
+	JNE        askLine528
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow514
+	JLE        askRow526
 
-asked517:
+asked529:
 	SUBQ $0x0a, 64(SP)
 	JMP  pairRows
 
@@ -12855,15 +12920,15 @@ pair9:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail520
+	JL     tail533
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop519
+	JNE    loop532
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop519
+	JE     loop532
 
-asking523:
+asking536:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -12994,19 +13059,19 @@ asking523:
 	VFMADD231PS  Z9, Z12, Z1
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow524
+	JE           sameWindow537
 	ADDQ         $0x00007000, DX
 
-sameWindow524:
+sameWindow537:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking523
+	JGE  asking536
 	MOVQ DX, 80(SP)
-	JMP  tail520
+	JMP  tail533
 
-loop519:
+loop532:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13131,13 +13196,13 @@ loop519:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop519
+	JGE          loop532
 
-tail520:
+tail533:
 	ADDQ $0x04, CX
-	JE   end522
+	JE   end535
 
-one521:
+one534:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13172,9 +13237,9 @@ one521:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one521
+	JNE          one534
 
-end522:
+end535:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -13205,45 +13270,50 @@ end522:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked528
+	JE      asked541
 	SUBQ    $0x12, (AX)
-	JG      asked528
+	JG      asked541
 
-askRow525:
+askRow538:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun529:
+askRun542:
 	CMPQ 24(BX), $0x00
-	JNE  askFound526
+	JNE  askFound539
 
 	// The next run.
-	ADDQ $0x20, BX
-	ADDQ $0x20, 16(AX)
+	ADDQ $0x30, BX
+	ADDQ $0x30, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun529
+	JNE  askRun542
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked528
+	JMP  asked541
 
-askFound526:
-	DECQ 24(BX)
-	MOVQ (BX), R13
-	MOVQ 8(BX), CX
+askFound539:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  32(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong543
+	ADDQ  40(BX), CX
+
+askAmong543:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine527:
+askLine540:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine527
+	JNE        askLine540
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow525
+	JLE        askRow538
 
-asked528:
+asked541:
 	SUBQ $0x09, 64(SP)
 	JMP  pairRows
 
@@ -13273,15 +13343,15 @@ pair8:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail531
+	JL     tail545
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop530
+	JNE    loop544
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop530
+	JE     loop544
 
-asking534:
+asking548:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -13400,19 +13470,19 @@ asking534:
 	VFMADD231PS  Z9, Z12, Z31
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow535
+	JE           sameWindow549
 	ADDQ         $0x00007000, DX
 
-sameWindow535:
+sameWindow549:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking534
+	JGE  asking548
 	MOVQ DX, 80(SP)
-	JMP  tail531
+	JMP  tail545
 
-loop530:
+loop544:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13525,13 +13595,13 @@ loop530:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop530
+	JGE          loop544
 
-tail531:
+tail545:
 	ADDQ $0x04, CX
-	JE   end533
+	JE   end547
 
-one532:
+one546:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13563,9 +13633,9 @@ one532:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one532
+	JNE          one546
 
-end533:
+end547:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -13594,45 +13664,50 @@ end533:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked539
+	JE      asked553
 	SUBQ    $0x10, (AX)
-	JG      asked539
+	JG      asked553
 
-askRow536:
+askRow550:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun540:
+askRun554:
 	CMPQ 24(BX), $0x00
-	JNE  askFound537
+	JNE  askFound551
 
 	// The next run.
-	ADDQ $0x20, BX
-	ADDQ $0x20, 16(AX)
+	ADDQ $0x30, BX
+	ADDQ $0x30, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun540
+	JNE  askRun554
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked539
+	JMP  asked553
 
-askFound537:
-	DECQ 24(BX)
-	MOVQ (BX), R13
-	MOVQ 8(BX), CX
+askFound551:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  32(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong555
+	ADDQ  40(BX), CX
+
+askAmong555:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine538:
+askLine552:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine538
+	JNE        askLine552
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow536
+	JLE        askRow550
 
-asked539:
+asked553:
 	SUBQ $0x08, 64(SP)
 	JMP  pairRows
 
@@ -13660,15 +13735,15 @@ pair7:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail542
+	JL     tail557
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop541
+	JNE    loop556
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop541
+	JE     loop556
 
-asking545:
+asking560:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -13775,19 +13850,19 @@ asking545:
 	VFMADD231PS  Z9, Z12, Z29
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow546
+	JE           sameWindow561
 	ADDQ         $0x00007000, DX
 
-sameWindow546:
+sameWindow561:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking545
+	JGE  asking560
 	MOVQ DX, 80(SP)
-	JMP  tail542
+	JMP  tail557
 
-loop541:
+loop556:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13888,13 +13963,13 @@ loop541:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop541
+	JGE          loop556
 
-tail542:
+tail557:
 	ADDQ $0x04, CX
-	JE   end544
+	JE   end559
 
-one543:
+one558:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13923,9 +13998,9 @@ one543:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one543
+	JNE          one558
 
-end544:
+end559:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -13952,45 +14027,50 @@ end544:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked550
+	JE      asked565
 	SUBQ    $0x0e, (AX)
-	JG      asked550
+	JG      asked565
 
-askRow547:
+askRow562:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun551:
+askRun566:
 	CMPQ 24(BX), $0x00
-	JNE  askFound548
+	JNE  askFound563
 
 	// The next run.
-	ADDQ $0x20, BX
-	ADDQ $0x20, 16(AX)
+	ADDQ $0x30, BX
+	ADDQ $0x30, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun551
+	JNE  askRun566
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked550
+	JMP  asked565
 
-askFound548:
-	DECQ 24(BX)
-	MOVQ (BX), R13
-	MOVQ 8(BX), CX
+askFound563:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  32(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong567
+	ADDQ  40(BX), CX
+
+askAmong567:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine549:
+askLine564:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine549
+	JNE        askLine564
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow547
+	JLE        askRow562
 
-asked550:
+asked565:
 	SUBQ $0x07, 64(SP)
 	JMP  pairRows
 
@@ -14014,15 +14094,15 @@ pair6:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail553
+	JL     tail569
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop552
+	JNE    loop568
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop552
+	JE     loop568
 
-asking556:
+asking572:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -14117,18 +14197,18 @@ asking556:
 	VFMADD231PS  Z9, Z12, Z27
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow557
+	JE           sameWindow573
 	ADDQ         $0x00007000, DX
 
-sameWindow557:
+sameWindow573:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking556
+	JGE  asking572
 	MOVQ DX, 80(SP)
-	JMP  tail553
+	JMP  tail569
 
-loop552:
+loop568:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14216,13 +14296,13 @@ loop552:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop552
+	JGE          loop568
 
-tail553:
+tail569:
 	ADDQ $0x04, CX
-	JE   end555
+	JE   end571
 
-one554:
+one570:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14247,9 +14327,9 @@ one554:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one554
+	JNE          one570
 
-end555:
+end571:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -14272,45 +14352,50 @@ end555:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked561
+	JE      asked577
 	SUBQ    $0x0c, (AX)
-	JG      asked561
+	JG      asked577
 
-askRow558:
+askRow574:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun562:
+askRun578:
 	CMPQ 24(BX), $0x00
-	JNE  askFound559
+	JNE  askFound575
 
 	// The next run.
-	ADDQ $0x20, BX
-	ADDQ $0x20, 16(AX)
+	ADDQ $0x30, BX
+	ADDQ $0x30, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun562
+	JNE  askRun578
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked561
+	JMP  asked577
 
-askFound559:
-	DECQ 24(BX)
-	MOVQ (BX), R13
-	MOVQ 8(BX), CX
+askFound575:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  32(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong579
+	ADDQ  40(BX), CX
+
+askAmong579:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine560:
+askLine576:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine560
+	JNE        askLine576
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow558
+	JLE        askRow574
 
-asked561:
+asked577:
 	SUBQ $0x06, 64(SP)
 	JMP  pairRows
 
@@ -14386,9 +14471,9 @@ single12:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail564
+	JL     tail581
 
-loop563:
+loop580:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -14498,13 +14583,13 @@ loop563:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop563
+	JGE          loop580
 
-tail564:
+tail581:
 	ADDQ $0x04, CX
-	JE   end566
+	JE   end583
 
-one565:
+one582:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -14536,9 +14621,9 @@ one565:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one565
+	JNE          one582
 
-end566:
+end583:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -14565,45 +14650,50 @@ end566:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked570
+	JE      asked587
 	SUBQ    $0x0c, (AX)
-	JG      asked570
+	JG      asked587
 
-askRow567:
+askRow584:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun571:
+askRun588:
 	CMPQ 24(BX), $0x00
-	JNE  askFound568
+	JNE  askFound585
 
 	// The next run.
-	ADDQ $0x20, BX
-	ADDQ $0x20, 16(AX)
+	ADDQ $0x30, BX
+	ADDQ $0x30, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun571
+	JNE  askRun588
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked570
+	JMP  asked587
 
-askFound568:
-	DECQ 24(BX)
-	MOVQ (BX), R13
-	MOVQ 8(BX), CX
+askFound585:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  32(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong589
+	ADDQ  40(BX), CX
+
+askAmong589:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine569:
+askLine586:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine569
+	JNE        askLine586
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow567
+	JLE        askRow584
 
-asked570:
+asked587:
 	SUBQ $0x0c, 64(SP)
 	JMP  singleRows
 
@@ -14630,9 +14720,9 @@ single11:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail573
+	JL     tail591
 
-loop572:
+loop590:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -14734,13 +14824,13 @@ loop572:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop572
+	JGE          loop590
 
-tail573:
+tail591:
 	ADDQ $0x04, CX
-	JE   end575
+	JE   end593
 
-one574:
+one592:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -14770,9 +14860,9 @@ one574:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one574
+	JNE          one592
 
-end575:
+end593:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -14798,45 +14888,50 @@ end575:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked579
+	JE      asked597
 	SUBQ    $0x0b, (AX)
-	JG      asked579
+	JG      asked597
 
-askRow576:
+askRow594:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun580:
+askRun598:
 	CMPQ 24(BX), $0x00
-	JNE  askFound577
+	JNE  askFound595
 
 	// The next run.
-	ADDQ $0x20, BX
-	ADDQ $0x20, 16(AX)
+	ADDQ $0x30, BX
+	ADDQ $0x30, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun580
+	JNE  askRun598
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked579
+	JMP  asked597
 
-askFound577:
-	DECQ 24(BX)
-	MOVQ (BX), R13
-	MOVQ 8(BX), CX
+askFound595:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  32(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong599
+	ADDQ  40(BX), CX
+
+askAmong599:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine578:
+askLine596:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine578
+	JNE        askLine596
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow576
+	JLE        askRow594
 
-asked579:
+asked597:
 	SUBQ $0x0b, 64(SP)
 	JMP  singleRows
 
@@ -14862,9 +14957,9 @@ single10:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail582
+	JL     tail601
 
-loop581:
+loop600:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -14958,13 +15053,13 @@ loop581:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop581
+	JGE          loop600
 
-tail582:
+tail601:
 	ADDQ $0x04, CX
-	JE   end584
+	JE   end603
 
-one583:
+one602:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -14992,9 +15087,9 @@ one583:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one583
+	JNE          one602
 
-end584:
+end603:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15019,45 +15114,50 @@ end584:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked588
+	JE      asked607
 	SUBQ    $0x0a, (AX)
-	JG      asked588
+	JG      asked607
 
-askRow585:
+askRow604:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun589:
+askRun608:
 	CMPQ 24(BX), $0x00
-	JNE  askFound586
+	JNE  askFound605
 
 	// The next run.
-	ADDQ $0x20, BX
-	ADDQ $0x20, 16(AX)
+	ADDQ $0x30, BX
+	ADDQ $0x30, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun589
+	JNE  askRun608
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked588
+	JMP  asked607
 
-askFound586:
-	DECQ 24(BX)
-	MOVQ (BX), R13
-	MOVQ 8(BX), CX
+askFound605:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  32(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong609
+	ADDQ  40(BX), CX
+
+askAmong609:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine587:
+askLine606:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine587
+	JNE        askLine606
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow585
+	JLE        askRow604
 
-asked588:
+asked607:
 	SUBQ $0x0a, 64(SP)
 	JMP  singleRows
 
@@ -15080,9 +15180,9 @@ single9:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail591
+	JL     tail611
 
-loop590:
+loop610:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -15167,13 +15267,13 @@ loop590:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop590
+	JGE          loop610
 
-tail591:
+tail611:
 	ADDQ $0x04, CX
-	JE   end593
+	JE   end613
 
-one592:
+one612:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -15198,9 +15298,9 @@ one592:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one592
+	JNE          one612
 
-end593:
+end613:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15222,45 +15322,50 @@ end593:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked597
+	JE      asked617
 	SUBQ    $0x09, (AX)
-	JG      asked597
+	JG      asked617
 
-askRow594:
+askRow614:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun598:
+askRun618:
 	CMPQ 24(BX), $0x00
-	JNE  askFound595
+	JNE  askFound615
 
 	// The next run.
-	ADDQ $0x20, BX
-	ADDQ $0x20, 16(AX)
+	ADDQ $0x30, BX
+	ADDQ $0x30, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun598
+	JNE  askRun618
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked597
+	JMP  asked617
 
-askFound595:
-	DECQ 24(BX)
-	MOVQ (BX), R13
-	MOVQ 8(BX), CX
+askFound615:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  32(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong619
+	ADDQ  40(BX), CX
+
+askAmong619:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine596:
+askLine616:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine596
+	JNE        askLine616
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow594
+	JLE        askRow614
 
-asked597:
+asked617:
 	SUBQ $0x09, 64(SP)
 	JMP  singleRows
 
@@ -15282,9 +15387,9 @@ single8:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail600
+	JL     tail621
 
-loop599:
+loop620:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -15361,13 +15466,13 @@ loop599:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop599
+	JGE          loop620
 
-tail600:
+tail621:
 	ADDQ $0x04, CX
-	JE   end602
+	JE   end623
 
-one601:
+one622:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -15390,9 +15495,9 @@ one601:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one601
+	JNE          one622
 
-end602:
+end623:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15413,45 +15518,50 @@ end602:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked606
+	JE      asked627
 	SUBQ    $0x08, (AX)
-	JG      asked606
+	JG      asked627
 
-askRow603:
+askRow624:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun607:
+askRun628:
 	CMPQ 24(BX), $0x00
-	JNE  askFound604
+	JNE  askFound625
 
 	// The next run.
-	ADDQ $0x20, BX
-	ADDQ $0x20, 16(AX)
+	ADDQ $0x30, BX
+	ADDQ $0x30, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun607
+	JNE  askRun628
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked606
+	JMP  asked627
 
-askFound604:
-	DECQ 24(BX)
-	MOVQ (BX), R13
-	MOVQ 8(BX), CX
+askFound625:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  32(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong629
+	ADDQ  40(BX), CX
+
+askAmong629:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine605:
+askLine626:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine605
+	JNE        askLine626
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow603
+	JLE        askRow624
 
-asked606:
+asked627:
 	SUBQ $0x08, 64(SP)
 	JMP  singleRows
 
@@ -15472,9 +15582,9 @@ single7:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail609
+	JL     tail631
 
-loop608:
+loop630:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -15543,13 +15653,13 @@ loop608:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop608
+	JGE          loop630
 
-tail609:
+tail631:
 	ADDQ $0x04, CX
-	JE   end611
+	JE   end633
 
-one610:
+one632:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -15570,9 +15680,9 @@ one610:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one610
+	JNE          one632
 
-end611:
+end633:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15592,45 +15702,50 @@ end611:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked615
+	JE      asked637
 	SUBQ    $0x07, (AX)
-	JG      asked615
+	JG      asked637
 
-askRow612:
+askRow634:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun616:
+askRun638:
 	CMPQ 24(BX), $0x00
-	JNE  askFound613
+	JNE  askFound635
 
 	// The next run.
-	ADDQ $0x20, BX
-	ADDQ $0x20, 16(AX)
+	ADDQ $0x30, BX
+	ADDQ $0x30, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun616
+	JNE  askRun638
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked615
+	JMP  asked637
 
-askFound613:
-	DECQ 24(BX)
-	MOVQ (BX), R13
-	MOVQ 8(BX), CX
+askFound635:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  32(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong639
+	ADDQ  40(BX), CX
+
+askAmong639:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine614:
+askLine636:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine614
+	JNE        askLine636
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow612
+	JLE        askRow634
 
-asked615:
+asked637:
 	SUBQ $0x07, 64(SP)
 	JMP  singleRows
 
@@ -15648,9 +15763,9 @@ single6:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail618
+	JL     tail641
 
-loop617:
+loop640:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -15710,13 +15825,13 @@ loop617:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop617
+	JGE          loop640
 
-tail618:
+tail641:
 	ADDQ $0x04, CX
-	JE   end620
+	JE   end643
 
-one619:
+one642:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -15734,9 +15849,9 @@ one619:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one619
+	JNE          one642
 
-end620:
+end643:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15753,45 +15868,50 @@ end620:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked624
+	JE      asked647
 	SUBQ    $0x06, (AX)
-	JG      asked624
+	JG      asked647
 
-askRow621:
+askRow644:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun625:
+askRun648:
 	CMPQ 24(BX), $0x00
-	JNE  askFound622
+	JNE  askFound645
 
 	// The next run.
-	ADDQ $0x20, BX
-	ADDQ $0x20, 16(AX)
+	ADDQ $0x30, BX
+	ADDQ $0x30, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun625
+	JNE  askRun648
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked624
+	JMP  asked647
 
-askFound622:
-	DECQ 24(BX)
-	MOVQ (BX), R13
-	MOVQ 8(BX), CX
+askFound645:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  32(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong649
+	ADDQ  40(BX), CX
+
+askAmong649:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine623:
+askLine646:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine623
+	JNE        askLine646
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow621
+	JLE        askRow644
 
-asked624:
+asked647:
 	SUBQ $0x06, 64(SP)
 	JMP  singleRows
 
@@ -15825,10 +15945,10 @@ TEXT ·accumulateWide(SB), NOSPLIT, $88-64
 	MOVQ alpha+24(FP), AX
 	MOVQ b+56(FP), BX
 	CMPB 32(BX), $0x00
-	JE   used626
+	JE   used650
 	MOVQ $0x00000001, AX
 
-used626:
+used650:
 	MOVQ AX, 8(SP)
 	MOVQ (BX), AX
 	MOVQ AX, 72(SP)
@@ -15841,18 +15961,18 @@ used626:
 	SHLQ $0x02, R8
 	MOVQ $+0, 80(SP)
 	CMPB ·scattered+0(SB), $0x00
-	JE   inOrder627
+	JE   inOrder651
 	CMPQ 56(SP), $0x20
-	JG   inOrder627
+	JG   inOrder651
 	CMPQ R10, $0x40
-	JE   packed628
+	JE   packed652
 	MOVQ b+56(FP), AX
 	MOVQ 8(AX), AX
 	SHLQ $0x02, AX
 	CMPQ R10, AX
-	JNE  inOrder627
+	JNE  inOrder651
 
-packed628:
+packed652:
 	MOVQ 24(SP), BX
 	MOVQ BX, AX
 	ANDQ $0x00007fff, AX
@@ -15862,15 +15982,15 @@ packed628:
 	LEAQ 32768(AX)(BX*1), AX
 	MOVQ AX, 80(SP)
 
-inOrder627:
+inOrder651:
 	CMPQ 72(SP), $0x00000080
 	JG   quadEnd
 	CMPQ 56(SP), $0x06
-	JLE  quads629
+	JLE  quads653
 	CMPQ 56(SP), $0x18
 	JLE  quadEnd
 
-quads629:
+quads653:
 quad:
 	CMPQ 16(SP), $0x04
 	JL   quadEnd
@@ -15903,13 +16023,13 @@ quad6:
 	// 6 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh631
+	JE           fresh655
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain630
+	JE           plain654
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -15940,9 +16060,9 @@ quad6:
 	VMULPS       64(R13)(DX*2), Z12, Z5
 	VMULPS       128(R13)(DX*2), Z12, Z6
 	VMULPS       192(R13)(DX*2), Z12, Z7
-	JMP          ready632
+	JMP          ready656
 
-plain630:
+plain654:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -15967,9 +16087,9 @@ plain630:
 	VMOVUPS 64(R13)(DX*2), Z5
 	VMOVUPS 128(R13)(DX*2), Z6
 	VMOVUPS 192(R13)(DX*2), Z7
-	JMP     ready632
+	JMP     ready656
 
-fresh631:
+fresh655:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -15995,7 +16115,7 @@ fresh631:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-ready632:
+ready656:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -16003,15 +16123,15 @@ ready632:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail634
+	JL    tail658
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop633
+	JNE   loop657
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop633
+	JE    loop657
 
-asking637:
+asking661:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -16174,18 +16294,18 @@ asking637:
 	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow638
+	JE           sameWindow662
 	ADDQ         $0x00007000, DX
 
-sameWindow638:
+sameWindow662:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking637
+	JGE  asking661
 	MOVQ DX, 80(SP)
-	JMP  tail634
+	JMP  tail658
 
-loop633:
+loop657:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -16333,13 +16453,13 @@ loop633:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop633
+	JGE          loop657
 
-tail634:
+tail658:
 	ADDQ $0x04, CX
-	JE   end636
+	JE   end660
 
-one635:
+one659:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -16379,9 +16499,9 @@ one635:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one635
+	JNE          one659
 
-end636:
+end660:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16415,10 +16535,10 @@ end636:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha639
+	JBE     noAlpha663
 	ADDQ    $0x18, (SP)
 
-noAlpha639:
+noAlpha663:
 	SUBQ $0x06, 64(SP)
 	JMP  quadRows
 
@@ -16426,13 +16546,13 @@ quad5:
 	// 5 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh641
+	JE           fresh665
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain640
+	JE           plain664
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -16458,9 +16578,9 @@ quad5:
 	VMULPS       64(R13)(DX*1), Z12, Z1
 	VMULPS       128(R13)(DX*1), Z12, Z2
 	VMULPS       192(R13)(DX*1), Z12, Z3
-	JMP          ready642
+	JMP          ready666
 
-plain640:
+plain664:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -16481,9 +16601,9 @@ plain640:
 	VMOVUPS 64(R13)(DX*1), Z1
 	VMOVUPS 128(R13)(DX*1), Z2
 	VMOVUPS 192(R13)(DX*1), Z3
-	JMP     ready642
+	JMP     ready666
 
-fresh641:
+fresh665:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -16505,7 +16625,7 @@ fresh641:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-ready642:
+ready666:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -16513,15 +16633,15 @@ ready642:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail644
+	JL    tail668
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop643
+	JNE   loop667
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop643
+	JE    loop667
 
-asking647:
+asking671:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -16664,18 +16784,18 @@ asking647:
 	VFMADD231PS  Z11, Z12, Z3
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow648
+	JE           sameWindow672
 	ADDQ         $0x00007000, DX
 
-sameWindow648:
+sameWindow672:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking647
+	JGE  asking671
 	MOVQ DX, 80(SP)
-	JMP  tail644
+	JMP  tail668
 
-loop643:
+loop667:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -16803,13 +16923,13 @@ loop643:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop643
+	JGE          loop667
 
-tail644:
+tail668:
 	ADDQ $0x04, CX
-	JE   end646
+	JE   end670
 
-one645:
+one669:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -16844,9 +16964,9 @@ one645:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one645
+	JNE          one669
 
-end646:
+end670:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16876,10 +16996,10 @@ end646:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha649
+	JBE     noAlpha673
 	ADDQ    $0x14, (SP)
 
-noAlpha649:
+noAlpha673:
 	SUBQ $0x05, 64(SP)
 	JMP  quadRows
 
@@ -16887,13 +17007,13 @@ quad4:
 	// 4 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh651
+	JE           fresh675
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain650
+	JE           plain674
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -16914,9 +17034,9 @@ quad4:
 	VMULPS       64(R13), Z12, Z29
 	VMULPS       128(R13), Z12, Z30
 	VMULPS       192(R13), Z12, Z31
-	JMP          ready652
+	JMP          ready676
 
-plain650:
+plain674:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -16933,9 +17053,9 @@ plain650:
 	VMOVUPS 64(R13), Z29
 	VMOVUPS 128(R13), Z30
 	VMOVUPS 192(R13), Z31
-	JMP     ready652
+	JMP     ready676
 
-fresh651:
+fresh675:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -16953,7 +17073,7 @@ fresh651:
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
 
-ready652:
+ready676:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -16961,15 +17081,15 @@ ready652:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail654
+	JL    tail678
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop653
+	JNE   loop677
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop653
+	JE    loop677
 
-asking657:
+asking681:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -17092,18 +17212,18 @@ asking657:
 	VFMADD231PS  Z11, Z12, Z31
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow658
+	JE           sameWindow682
 	ADDQ         $0x00007000, DX
 
-sameWindow658:
+sameWindow682:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking657
+	JGE  asking681
 	MOVQ DX, 80(SP)
-	JMP  tail654
+	JMP  tail678
 
-loop653:
+loop677:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -17211,13 +17331,13 @@ loop653:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop653
+	JGE          loop677
 
-tail654:
+tail678:
 	ADDQ $0x04, CX
-	JE   end656
+	JE   end680
 
-one655:
+one679:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -17247,9 +17367,9 @@ one655:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one655
+	JNE          one679
 
-end656:
+end680:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17275,10 +17395,10 @@ end656:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha659
+	JBE     noAlpha683
 	ADDQ    $0x10, (SP)
 
-noAlpha659:
+noAlpha683:
 	SUBQ $0x04, 64(SP)
 	JMP  quadRows
 
@@ -17286,11 +17406,11 @@ quad3:
 	// 3 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh661
+	JE           fresh685
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain660
+	JE           plain684
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -17306,9 +17426,9 @@ quad3:
 	VMULPS       64(AX)(DX*2), Z12, Z25
 	VMULPS       128(AX)(DX*2), Z12, Z26
 	VMULPS       192(AX)(DX*2), Z12, Z27
-	JMP          ready662
+	JMP          ready686
 
-plain660:
+plain684:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -17321,9 +17441,9 @@ plain660:
 	VMOVUPS 64(AX)(DX*2), Z25
 	VMOVUPS 128(AX)(DX*2), Z26
 	VMOVUPS 192(AX)(DX*2), Z27
-	JMP     ready662
+	JMP     ready686
 
-fresh661:
+fresh685:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -17337,21 +17457,21 @@ fresh661:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready662:
+ready686:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail664
+	JL    tail688
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop663
+	JNE   loop687
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop663
+	JE    loop687
 
-asking667:
+asking691:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -17454,17 +17574,17 @@ asking667:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow668
+	JE           sameWindow692
 	ADDQ         $0x00007000, DX
 
-sameWindow668:
+sameWindow692:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking667
+	JGE  asking691
 	MOVQ DX, 80(SP)
-	JMP  tail664
+	JMP  tail688
 
-loop663:
+loop687:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -17551,13 +17671,13 @@ loop663:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop663
+	JGE          loop687
 
-tail664:
+tail688:
 	ADDQ $0x04, CX
-	JE   end666
+	JE   end690
 
-one665:
+one689:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -17581,9 +17701,9 @@ one665:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one665
+	JNE          one689
 
-end666:
+end690:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -17603,10 +17723,10 @@ end666:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha669
+	JBE     noAlpha693
 	ADDQ    $0x0c, (SP)
 
-noAlpha669:
+noAlpha693:
 	SUBQ $0x03, 64(SP)
 	JMP  quadRows
 
@@ -17662,7 +17782,7 @@ pair12:
 	// 12 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh671
+	JE           fresh695
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -17672,7 +17792,7 @@ pair12:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain670
+	JE           plain694
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -17709,9 +17829,9 @@ pair12:
 	VBROADCASTSS 44(CX), Z12
 	VMULPS       (R11)(DX*2), Z12, Z6
 	VMULPS       64(R11)(DX*2), Z12, Z7
-	JMP          ready672
+	JMP          ready696
 
-plain670:
+plain694:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -17736,9 +17856,9 @@ plain670:
 	VMOVUPS 64(R11)(DX*1), Z5
 	VMOVUPS (R11)(DX*2), Z6
 	VMOVUPS 64(R11)(DX*2), Z7
-	JMP     ready672
+	JMP     ready696
 
-fresh671:
+fresh695:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -17764,7 +17884,7 @@ fresh671:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-ready672:
+ready696:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -17775,15 +17895,15 @@ ready672:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail674
+	JL    tail698
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop673
+	JNE   loop697
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop673
+	JE    loop697
 
-asking677:
+asking701:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -17950,20 +18070,20 @@ asking677:
 	VFMADD231PS  Z9, Z12, Z7
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow678
+	JE           sameWindow702
 	ADDQ         $0x00007000, DX
 
-sameWindow678:
+sameWindow702:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking677
+	JGE  asking701
 	MOVQ DX, 80(SP)
-	JMP  tail674
+	JMP  tail698
 
-loop673:
+loop697:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18125,13 +18245,13 @@ loop673:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop673
+	JGE          loop697
 
-tail674:
+tail698:
 	ADDQ $0x04, CX
-	JE   end676
+	JE   end700
 
-one675:
+one699:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18176,9 +18296,9 @@ one675:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one675
+	JNE          one699
 
-end676:
+end700:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18216,10 +18336,10 @@ end676:
 	IMUL3Q  $0x0000000c, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha679
+	JBE     noAlpha703
 	ADDQ    $0x30, (SP)
 
-noAlpha679:
+noAlpha703:
 	SUBQ $0x0c, 64(SP)
 	JMP  pairRows
 
@@ -18227,7 +18347,7 @@ pair11:
 	// 11 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh681
+	JE           fresh705
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -18237,7 +18357,7 @@ pair11:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain680
+	JE           plain704
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -18271,9 +18391,9 @@ pair11:
 	VBROADCASTSS 40(CX), Z12
 	VMULPS       (R11)(DX*1), Z12, Z4
 	VMULPS       64(R11)(DX*1), Z12, Z5
-	JMP          ready682
+	JMP          ready706
 
-plain680:
+plain704:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -18296,9 +18416,9 @@ plain680:
 	VMOVUPS 64(R11), Z3
 	VMOVUPS (R11)(DX*1), Z4
 	VMOVUPS 64(R11)(DX*1), Z5
-	JMP     ready682
+	JMP     ready706
 
-fresh681:
+fresh705:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -18322,7 +18442,7 @@ fresh681:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 
-ready682:
+ready706:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -18333,15 +18453,15 @@ ready682:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail684
+	JL    tail708
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop683
+	JNE   loop707
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop683
+	JE    loop707
 
-asking687:
+asking711:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -18496,20 +18616,20 @@ asking687:
 	VFMADD231PS  Z9, Z12, Z5
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow688
+	JE           sameWindow712
 	ADDQ         $0x00007000, DX
 
-sameWindow688:
+sameWindow712:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking687
+	JGE  asking711
 	MOVQ DX, 80(SP)
-	JMP  tail684
+	JMP  tail708
 
-loop683:
+loop707:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18659,13 +18779,13 @@ loop683:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop683
+	JGE          loop707
 
-tail684:
+tail708:
 	ADDQ $0x04, CX
-	JE   end686
+	JE   end710
 
-one685:
+one709:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18707,9 +18827,9 @@ one685:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one685
+	JNE          one709
 
-end686:
+end710:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18745,10 +18865,10 @@ end686:
 	IMUL3Q  $0x0000000b, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha689
+	JBE     noAlpha713
 	ADDQ    $0x2c, (SP)
 
-noAlpha689:
+noAlpha713:
 	SUBQ $0x0b, 64(SP)
 	JMP  pairRows
 
@@ -18756,7 +18876,7 @@ pair10:
 	// 10 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh691
+	JE           fresh715
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -18766,7 +18886,7 @@ pair10:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain690
+	JE           plain714
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -18797,9 +18917,9 @@ pair10:
 	VBROADCASTSS 36(CX), Z12
 	VMULPS       (R11), Z12, Z2
 	VMULPS       64(R11), Z12, Z3
-	JMP          ready692
+	JMP          ready716
 
-plain690:
+plain714:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -18820,9 +18940,9 @@ plain690:
 	VMOVUPS 64(R12)(DX*2), Z1
 	VMOVUPS (R11), Z2
 	VMOVUPS 64(R11), Z3
-	JMP     ready692
+	JMP     ready716
 
-fresh691:
+fresh715:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -18844,7 +18964,7 @@ fresh691:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-ready692:
+ready716:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -18855,15 +18975,15 @@ ready692:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail694
+	JL    tail718
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop693
+	JNE   loop717
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop693
+	JE    loop717
 
-asking697:
+asking721:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -19006,20 +19126,20 @@ asking697:
 	VFMADD231PS  Z9, Z12, Z3
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow698
+	JE           sameWindow722
 	ADDQ         $0x00007000, DX
 
-sameWindow698:
+sameWindow722:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking697
+	JGE  asking721
 	MOVQ DX, 80(SP)
-	JMP  tail694
+	JMP  tail718
 
-loop693:
+loop717:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -19157,13 +19277,13 @@ loop693:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop693
+	JGE          loop717
 
-tail694:
+tail718:
 	ADDQ $0x04, CX
-	JE   end696
+	JE   end720
 
-one695:
+one719:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -19202,9 +19322,9 @@ one695:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one695
+	JNE          one719
 
-end696:
+end720:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19238,10 +19358,10 @@ end696:
 	IMUL3Q  $0x0000000a, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha699
+	JBE     noAlpha723
 	ADDQ    $0x28, (SP)
 
-noAlpha699:
+noAlpha723:
 	SUBQ $0x0a, 64(SP)
 	JMP  pairRows
 
@@ -19249,7 +19369,7 @@ pair9:
 	// 9 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh701
+	JE           fresh725
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -19257,7 +19377,7 @@ pair9:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain700
+	JE           plain724
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -19285,9 +19405,9 @@ pair9:
 	VBROADCASTSS 32(CX), Z12
 	VMULPS       (R12)(DX*2), Z12, Z0
 	VMULPS       64(R12)(DX*2), Z12, Z1
-	JMP          ready702
+	JMP          ready726
 
-plain700:
+plain724:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -19306,9 +19426,9 @@ plain700:
 	VMOVUPS 64(R12)(DX*1), Z31
 	VMOVUPS (R12)(DX*2), Z0
 	VMOVUPS 64(R12)(DX*2), Z1
-	JMP     ready702
+	JMP     ready726
 
-fresh701:
+fresh725:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -19328,7 +19448,7 @@ fresh701:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 
-ready702:
+ready726:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -19337,15 +19457,15 @@ ready702:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail704
+	JL    tail728
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop703
+	JNE   loop727
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop703
+	JE    loop727
 
-asking707:
+asking731:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -19476,19 +19596,19 @@ asking707:
 	VFMADD231PS  Z9, Z12, Z1
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow708
+	JE           sameWindow732
 	ADDQ         $0x00007000, DX
 
-sameWindow708:
+sameWindow732:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking707
+	JGE  asking731
 	MOVQ DX, 80(SP)
-	JMP  tail704
+	JMP  tail728
 
-loop703:
+loop727:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -19613,13 +19733,13 @@ loop703:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop703
+	JGE          loop727
 
-tail704:
+tail728:
 	ADDQ $0x04, CX
-	JE   end706
+	JE   end730
 
-one705:
+one729:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -19654,9 +19774,9 @@ one705:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one705
+	JNE          one729
 
-end706:
+end730:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19686,10 +19806,10 @@ end706:
 	IMUL3Q  $0x00000009, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha709
+	JBE     noAlpha733
 	ADDQ    $0x24, (SP)
 
-noAlpha709:
+noAlpha733:
 	SUBQ $0x09, 64(SP)
 	JMP  pairRows
 
@@ -19697,7 +19817,7 @@ pair8:
 	// 8 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh711
+	JE           fresh735
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -19705,7 +19825,7 @@ pair8:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain710
+	JE           plain734
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -19730,9 +19850,9 @@ pair8:
 	VBROADCASTSS 28(CX), Z12
 	VMULPS       (R12)(DX*1), Z12, Z30
 	VMULPS       64(R12)(DX*1), Z12, Z31
-	JMP          ready712
+	JMP          ready736
 
-plain710:
+plain734:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -19749,9 +19869,9 @@ plain710:
 	VMOVUPS 64(R12), Z29
 	VMOVUPS (R12)(DX*1), Z30
 	VMOVUPS 64(R12)(DX*1), Z31
-	JMP     ready712
+	JMP     ready736
 
-fresh711:
+fresh735:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -19769,7 +19889,7 @@ fresh711:
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
 
-ready712:
+ready736:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -19778,15 +19898,15 @@ ready712:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail714
+	JL    tail738
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop713
+	JNE   loop737
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop713
+	JE    loop737
 
-asking717:
+asking741:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -19905,19 +20025,19 @@ asking717:
 	VFMADD231PS  Z9, Z12, Z31
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow718
+	JE           sameWindow742
 	ADDQ         $0x00007000, DX
 
-sameWindow718:
+sameWindow742:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking717
+	JGE  asking741
 	MOVQ DX, 80(SP)
-	JMP  tail714
+	JMP  tail738
 
-loop713:
+loop737:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -20030,13 +20150,13 @@ loop713:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop713
+	JGE          loop737
 
-tail714:
+tail738:
 	ADDQ $0x04, CX
-	JE   end716
+	JE   end740
 
-one715:
+one739:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -20068,9 +20188,9 @@ one715:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one715
+	JNE          one739
 
-end716:
+end740:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -20098,10 +20218,10 @@ end716:
 	IMUL3Q  $0x00000008, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha719
+	JBE     noAlpha743
 	ADDQ    $0x20, (SP)
 
-noAlpha719:
+noAlpha743:
 	SUBQ $0x08, 64(SP)
 	JMP  pairRows
 
@@ -20109,7 +20229,7 @@ pair7:
 	// 7 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh721
+	JE           fresh745
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -20117,7 +20237,7 @@ pair7:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain720
+	JE           plain744
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -20139,9 +20259,9 @@ pair7:
 	VBROADCASTSS 24(CX), Z12
 	VMULPS       (R12), Z12, Z28
 	VMULPS       64(R12), Z12, Z29
-	JMP          ready722
+	JMP          ready746
 
-plain720:
+plain744:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -20156,9 +20276,9 @@ plain720:
 	VMOVUPS 64(R13)(DX*2), Z27
 	VMOVUPS (R12), Z28
 	VMOVUPS 64(R12), Z29
-	JMP     ready722
+	JMP     ready746
 
-fresh721:
+fresh745:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -20174,7 +20294,7 @@ fresh721:
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
 
-ready722:
+ready746:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -20183,15 +20303,15 @@ ready722:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail724
+	JL    tail748
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop723
+	JNE   loop747
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop723
+	JE    loop747
 
-asking727:
+asking751:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -20298,19 +20418,19 @@ asking727:
 	VFMADD231PS  Z9, Z12, Z29
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow728
+	JE           sameWindow752
 	ADDQ         $0x00007000, DX
 
-sameWindow728:
+sameWindow752:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking727
+	JGE  asking751
 	MOVQ DX, 80(SP)
-	JMP  tail724
+	JMP  tail748
 
-loop723:
+loop747:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -20411,13 +20531,13 @@ loop723:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop723
+	JGE          loop747
 
-tail724:
+tail748:
 	ADDQ $0x04, CX
-	JE   end726
+	JE   end750
 
-one725:
+one749:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -20446,9 +20566,9 @@ one725:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one725
+	JNE          one749
 
-end726:
+end750:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -20474,10 +20594,10 @@ end726:
 	IMUL3Q  $0x00000007, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha729
+	JBE     noAlpha753
 	ADDQ    $0x1c, (SP)
 
-noAlpha729:
+noAlpha753:
 	SUBQ $0x07, 64(SP)
 	JMP  pairRows
 
@@ -20485,13 +20605,13 @@ pair6:
 	// 6 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh731
+	JE           fresh755
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain730
+	JE           plain754
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -20510,9 +20630,9 @@ pair6:
 	VBROADCASTSS 20(CX), Z12
 	VMULPS       (R13)(DX*2), Z12, Z26
 	VMULPS       64(R13)(DX*2), Z12, Z27
-	JMP          ready732
+	JMP          ready756
 
-plain730:
+plain754:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -20525,9 +20645,9 @@ plain730:
 	VMOVUPS 64(R13)(DX*1), Z25
 	VMOVUPS (R13)(DX*2), Z26
 	VMOVUPS 64(R13)(DX*2), Z27
-	JMP     ready732
+	JMP     ready756
 
-fresh731:
+fresh755:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -20541,22 +20661,22 @@ fresh731:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready732:
+ready756:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail734
+	JL    tail758
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop733
+	JNE   loop757
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop733
+	JE    loop757
 
-asking737:
+asking761:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -20651,18 +20771,18 @@ asking737:
 	VFMADD231PS  Z9, Z12, Z27
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow738
+	JE           sameWindow762
 	ADDQ         $0x00007000, DX
 
-sameWindow738:
+sameWindow762:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking737
+	JGE  asking761
 	MOVQ DX, 80(SP)
-	JMP  tail734
+	JMP  tail758
 
-loop733:
+loop757:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -20750,13 +20870,13 @@ loop733:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop733
+	JGE          loop757
 
-tail734:
+tail758:
 	ADDQ $0x04, CX
-	JE   end736
+	JE   end760
 
-one735:
+one759:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -20781,9 +20901,9 @@ one735:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one735
+	JNE          one759
 
-end736:
+end760:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -20805,10 +20925,10 @@ end736:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha739
+	JBE     noAlpha763
 	ADDQ    $0x18, (SP)
 
-noAlpha739:
+noAlpha763:
 	SUBQ $0x06, 64(SP)
 	JMP  pairRows
 
@@ -20864,7 +20984,7 @@ single12:
 	// 12 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh741
+	JE           fresh765
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -20874,7 +20994,7 @@ single12:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain740
+	JE           plain764
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -20899,9 +21019,9 @@ single12:
 	VMULPS       (R11)(DX*1), Z12, Z26
 	VBROADCASTSS 44(CX), Z12
 	VMULPS       (R11)(DX*2), Z12, Z27
-	JMP          ready742
+	JMP          ready766
 
-plain740:
+plain764:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -20914,9 +21034,9 @@ plain740:
 	VMOVUPS (R11), Z25
 	VMOVUPS (R11)(DX*1), Z26
 	VMOVUPS (R11)(DX*2), Z27
-	JMP     ready742
+	JMP     ready766
 
-fresh741:
+fresh765:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -20930,7 +21050,7 @@ fresh741:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready742:
+ready766:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -20941,9 +21061,9 @@ ready742:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail744
+	JL   tail768
 
-loop743:
+loop767:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -21053,13 +21173,13 @@ loop743:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop743
+	JGE          loop767
 
-tail744:
+tail768:
 	ADDQ $0x04, CX
-	JE   end746
+	JE   end770
 
-one745:
+one769:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -21091,9 +21211,9 @@ one745:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one745
+	JNE          one769
 
-end746:
+end770:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -21119,10 +21239,10 @@ end746:
 	IMUL3Q  $0x0000000c, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha747
+	JBE     noAlpha771
 	ADDQ    $0x30, (SP)
 
-noAlpha747:
+noAlpha771:
 	SUBQ $0x0c, 64(SP)
 	JMP  singleRows
 
@@ -21130,7 +21250,7 @@ single11:
 	// 11 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh749
+	JE           fresh773
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -21140,7 +21260,7 @@ single11:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain748
+	JE           plain772
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -21163,9 +21283,9 @@ single11:
 	VMULPS       (R11), Z12, Z25
 	VBROADCASTSS 40(CX), Z12
 	VMULPS       (R11)(DX*1), Z12, Z26
-	JMP          ready750
+	JMP          ready774
 
-plain748:
+plain772:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -21177,9 +21297,9 @@ plain748:
 	VMOVUPS (R12)(DX*2), Z24
 	VMOVUPS (R11), Z25
 	VMOVUPS (R11)(DX*1), Z26
-	JMP     ready750
+	JMP     ready774
 
-fresh749:
+fresh773:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21192,7 +21312,7 @@ fresh749:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 
-ready750:
+ready774:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -21203,9 +21323,9 @@ ready750:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail752
+	JL   tail776
 
-loop751:
+loop775:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -21307,13 +21427,13 @@ loop751:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop751
+	JGE          loop775
 
-tail752:
+tail776:
 	ADDQ $0x04, CX
-	JE   end754
+	JE   end778
 
-one753:
+one777:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -21343,9 +21463,9 @@ one753:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one753
+	JNE          one777
 
-end754:
+end778:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -21370,10 +21490,10 @@ end754:
 	IMUL3Q  $0x0000000b, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha755
+	JBE     noAlpha779
 	ADDQ    $0x2c, (SP)
 
-noAlpha755:
+noAlpha779:
 	SUBQ $0x0b, 64(SP)
 	JMP  singleRows
 
@@ -21381,7 +21501,7 @@ single10:
 	// 10 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh757
+	JE           fresh781
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -21391,7 +21511,7 @@ single10:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain756
+	JE           plain780
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -21412,9 +21532,9 @@ single10:
 	VMULPS       (R12)(DX*2), Z12, Z24
 	VBROADCASTSS 36(CX), Z12
 	VMULPS       (R11), Z12, Z25
-	JMP          ready758
+	JMP          ready782
 
-plain756:
+plain780:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -21425,9 +21545,9 @@ plain756:
 	VMOVUPS (R12)(DX*1), Z23
 	VMOVUPS (R12)(DX*2), Z24
 	VMOVUPS (R11), Z25
-	JMP     ready758
+	JMP     ready782
 
-fresh757:
+fresh781:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21439,7 +21559,7 @@ fresh757:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 
-ready758:
+ready782:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -21450,9 +21570,9 @@ ready758:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail760
+	JL   tail784
 
-loop759:
+loop783:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -21546,13 +21666,13 @@ loop759:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop759
+	JGE          loop783
 
-tail760:
+tail784:
 	ADDQ $0x04, CX
-	JE   end762
+	JE   end786
 
-one761:
+one785:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -21580,9 +21700,9 @@ one761:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one761
+	JNE          one785
 
-end762:
+end786:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -21606,10 +21726,10 @@ end762:
 	IMUL3Q  $0x0000000a, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha763
+	JBE     noAlpha787
 	ADDQ    $0x28, (SP)
 
-noAlpha763:
+noAlpha787:
 	SUBQ $0x0a, 64(SP)
 	JMP  singleRows
 
@@ -21617,7 +21737,7 @@ single9:
 	// 9 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh765
+	JE           fresh789
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -21625,7 +21745,7 @@ single9:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain764
+	JE           plain788
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -21644,9 +21764,9 @@ single9:
 	VMULPS       (R12)(DX*1), Z12, Z23
 	VBROADCASTSS 32(CX), Z12
 	VMULPS       (R12)(DX*2), Z12, Z24
-	JMP          ready766
+	JMP          ready790
 
-plain764:
+plain788:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -21656,9 +21776,9 @@ plain764:
 	VMOVUPS (R12), Z22
 	VMOVUPS (R12)(DX*1), Z23
 	VMOVUPS (R12)(DX*2), Z24
-	JMP     ready766
+	JMP     ready790
 
-fresh765:
+fresh789:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21669,7 +21789,7 @@ fresh765:
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 
-ready766:
+ready790:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -21678,9 +21798,9 @@ ready766:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail768
+	JL   tail792
 
-loop767:
+loop791:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -21765,13 +21885,13 @@ loop767:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop767
+	JGE          loop791
 
-tail768:
+tail792:
 	ADDQ $0x04, CX
-	JE   end770
+	JE   end794
 
-one769:
+one793:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -21796,9 +21916,9 @@ one769:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one769
+	JNE          one793
 
-end770:
+end794:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -21819,10 +21939,10 @@ end770:
 	IMUL3Q  $0x00000009, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha771
+	JBE     noAlpha795
 	ADDQ    $0x24, (SP)
 
-noAlpha771:
+noAlpha795:
 	SUBQ $0x09, 64(SP)
 	JMP  singleRows
 
@@ -21830,7 +21950,7 @@ single8:
 	// 8 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh773
+	JE           fresh797
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -21838,7 +21958,7 @@ single8:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain772
+	JE           plain796
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -21855,9 +21975,9 @@ single8:
 	VMULPS       (R12), Z12, Z22
 	VBROADCASTSS 28(CX), Z12
 	VMULPS       (R12)(DX*1), Z12, Z23
-	JMP          ready774
+	JMP          ready798
 
-plain772:
+plain796:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -21866,9 +21986,9 @@ plain772:
 	VMOVUPS (R13)(DX*2), Z21
 	VMOVUPS (R12), Z22
 	VMOVUPS (R12)(DX*1), Z23
-	JMP     ready774
+	JMP     ready798
 
-fresh773:
+fresh797:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21878,7 +21998,7 @@ fresh773:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready774:
+ready798:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -21887,9 +22007,9 @@ ready774:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail776
+	JL   tail800
 
-loop775:
+loop799:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -21966,13 +22086,13 @@ loop775:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop775
+	JGE          loop799
 
-tail776:
+tail800:
 	ADDQ $0x04, CX
-	JE   end778
+	JE   end802
 
-one777:
+one801:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -21995,9 +22115,9 @@ one777:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one777
+	JNE          one801
 
-end778:
+end802:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -22017,10 +22137,10 @@ end778:
 	IMUL3Q  $0x00000008, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha779
+	JBE     noAlpha803
 	ADDQ    $0x20, (SP)
 
-noAlpha779:
+noAlpha803:
 	SUBQ $0x08, 64(SP)
 	JMP  singleRows
 
@@ -22028,7 +22148,7 @@ single7:
 	// 7 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh781
+	JE           fresh805
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -22036,7 +22156,7 @@ single7:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain780
+	JE           plain804
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -22051,9 +22171,9 @@ single7:
 	VMULPS       (R13)(DX*2), Z12, Z21
 	VBROADCASTSS 24(CX), Z12
 	VMULPS       (R12), Z12, Z22
-	JMP          ready782
+	JMP          ready806
 
-plain780:
+plain804:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -22061,9 +22181,9 @@ plain780:
 	VMOVUPS (R13)(DX*1), Z20
 	VMOVUPS (R13)(DX*2), Z21
 	VMOVUPS (R12), Z22
-	JMP     ready782
+	JMP     ready806
 
-fresh781:
+fresh805:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -22072,7 +22192,7 @@ fresh781:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 
-ready782:
+ready806:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -22081,9 +22201,9 @@ ready782:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail784
+	JL   tail808
 
-loop783:
+loop807:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -22152,13 +22272,13 @@ loop783:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop783
+	JGE          loop807
 
-tail784:
+tail808:
 	ADDQ $0x04, CX
-	JE   end786
+	JE   end810
 
-one785:
+one809:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -22179,9 +22299,9 @@ one785:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one785
+	JNE          one809
 
-end786:
+end810:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -22200,10 +22320,10 @@ end786:
 	IMUL3Q  $0x00000007, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha787
+	JBE     noAlpha811
 	ADDQ    $0x1c, (SP)
 
-noAlpha787:
+noAlpha811:
 	SUBQ $0x07, 64(SP)
 	JMP  singleRows
 
@@ -22211,13 +22331,13 @@ single6:
 	// 6 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh789
+	JE           fresh813
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain788
+	JE           plain812
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -22230,18 +22350,18 @@ single6:
 	VMULPS       (R13)(DX*1), Z12, Z20
 	VBROADCASTSS 20(CX), Z12
 	VMULPS       (R13)(DX*2), Z12, Z21
-	JMP          ready790
+	JMP          ready814
 
-plain788:
+plain812:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
 	VMOVUPS (R13)(DX*1), Z20
 	VMOVUPS (R13)(DX*2), Z21
-	JMP     ready790
+	JMP     ready814
 
-fresh789:
+fresh813:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -22249,16 +22369,16 @@ fresh789:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 
-ready790:
+ready814:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail792
+	JL   tail816
 
-loop791:
+loop815:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -22318,13 +22438,13 @@ loop791:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop791
+	JGE          loop815
 
-tail792:
+tail816:
 	ADDQ $0x04, CX
-	JE   end794
+	JE   end818
 
-one793:
+one817:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -22342,9 +22462,9 @@ one793:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one793
+	JNE          one817
 
-end794:
+end818:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -22360,10 +22480,10 @@ end794:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha795
+	JBE     noAlpha819
 	ADDQ    $0x18, (SP)
 
-noAlpha795:
+noAlpha819:
 	SUBQ $0x06, 64(SP)
 	JMP  singleRows
 
@@ -22462,10 +22582,10 @@ keys16queries4Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow796
+	JE         sameWindow820
 	ADDQ       $0x00007000, R13
 
-sameWindow796:
+sameWindow820:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries4SameRow
 
@@ -22717,10 +22837,10 @@ keys16queries3Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow797
+	JE         sameWindow821
 	ADDQ       $0x00007000, R13
 
-sameWindow797:
+sameWindow821:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries3SameRow
 
@@ -22947,10 +23067,10 @@ keys16queries2Four:
 	XORQ       $0x00004000, R12
 	ADDQ       $0x20, R12
 	TESTQ      $0x00001000, R12
-	JE         sameWindow798
+	JE         sameWindow822
 	ADDQ       $0x00007000, R12
 
-sameWindow798:
+sameWindow822:
 	MOVQ R12, 40(SP)
 	JMP  keys16queries2SameRow
 
@@ -23149,10 +23269,10 @@ keys16queries1Four:
 	XORQ       $0x00004000, R11
 	ADDQ       $0x20, R11
 	TESTQ      $0x00001000, R11
-	JE         sameWindow799
+	JE         sameWindow823
 	ADDQ       $0x00007000, R11
 
-sameWindow799:
+sameWindow823:
 	MOVQ R11, 40(SP)
 	JMP  keys16queries1SameRow
 
@@ -24911,7 +25031,7 @@ maxRows:
 	VBLENDVPS    Y3, Y4, Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow809
+	JE           maxOfRow833
 	VPBROADCASTB 2(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -24927,7 +25047,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow809
+	JE           maxOfRow833
 	VPBROADCASTB 4(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -24943,7 +25063,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow809
+	JE           maxOfRow833
 	VPBROADCASTB 6(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -24959,7 +25079,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow809:
+maxOfRow833:
 	VMAXPS       Y3, Y2, Y2
 	VPBROADCASTB 32(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -24976,7 +25096,7 @@ maxOfRow809:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow810
+	JE           maxOfRow834
 	VPBROADCASTB 34(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -24992,7 +25112,7 @@ maxOfRow809:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow810
+	JE           maxOfRow834
 	VPBROADCASTB 36(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -25008,7 +25128,7 @@ maxOfRow809:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow810
+	JE           maxOfRow834
 	VPBROADCASTB 38(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -25024,7 +25144,7 @@ maxOfRow809:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow810:
+maxOfRow834:
 	VMAXPS       Y4, Y3, Y3
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
@@ -25044,7 +25164,7 @@ maxOfRow810:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow811
+	JE           maxOfRow835
 	VPBROADCASTB 10(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -25060,7 +25180,7 @@ maxOfRow810:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow811
+	JE           maxOfRow835
 	VPBROADCASTB 12(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -25076,7 +25196,7 @@ maxOfRow810:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow811
+	JE           maxOfRow835
 	VPBROADCASTB 14(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -25092,7 +25212,7 @@ maxOfRow810:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow811:
+maxOfRow835:
 	VMAXPS       Y4, Y3, Y3
 	VPBROADCASTB 40(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
@@ -25109,7 +25229,7 @@ maxOfRow811:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow812
+	JE           maxOfRow836
 	VPBROADCASTB 42(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -25125,7 +25245,7 @@ maxOfRow811:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow812
+	JE           maxOfRow836
 	VPBROADCASTB 44(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -25141,7 +25261,7 @@ maxOfRow811:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow812
+	JE           maxOfRow836
 	VPBROADCASTB 46(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -25157,7 +25277,7 @@ maxOfRow811:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow812:
+maxOfRow836:
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
@@ -25177,7 +25297,7 @@ maxOfRow812:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow813
+	JE           maxOfRow837
 	VPBROADCASTB 18(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -25193,7 +25313,7 @@ maxOfRow812:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow813
+	JE           maxOfRow837
 	VPBROADCASTB 20(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -25209,7 +25329,7 @@ maxOfRow812:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow813
+	JE           maxOfRow837
 	VPBROADCASTB 22(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -25225,7 +25345,7 @@ maxOfRow812:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow813:
+maxOfRow837:
 	VMAXPS       Y5, Y4, Y4
 	VPBROADCASTB 48(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -25242,7 +25362,7 @@ maxOfRow813:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow814
+	JE           maxOfRow838
 	VPBROADCASTB 50(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -25258,7 +25378,7 @@ maxOfRow813:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow814
+	JE           maxOfRow838
 	VPBROADCASTB 52(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -25274,7 +25394,7 @@ maxOfRow813:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow814
+	JE           maxOfRow838
 	VPBROADCASTB 54(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -25290,7 +25410,7 @@ maxOfRow813:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow814:
+maxOfRow838:
 	VMAXPS       Y6, Y5, Y5
 	VPERM2F128   $0x21, Y5, Y4, Y6
 	VBLENDPS     $0xf0, Y5, Y4, Y4
@@ -25310,7 +25430,7 @@ maxOfRow814:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow815
+	JE           maxOfRow839
 	VPBROADCASTB 26(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -25326,7 +25446,7 @@ maxOfRow814:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow815
+	JE           maxOfRow839
 	VPBROADCASTB 28(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -25342,7 +25462,7 @@ maxOfRow814:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow815
+	JE           maxOfRow839
 	VPBROADCASTB 30(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -25358,7 +25478,7 @@ maxOfRow814:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow815:
+maxOfRow839:
 	VMAXPS       Y6, Y5, Y5
 	VPBROADCASTB 56(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
@@ -25375,7 +25495,7 @@ maxOfRow815:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y0, Y7, Y7
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow816
+	JE           maxOfRow840
 	VPBROADCASTB 58(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -25391,7 +25511,7 @@ maxOfRow815:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow816
+	JE           maxOfRow840
 	VPBROADCASTB 60(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -25407,7 +25527,7 @@ maxOfRow815:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow816
+	JE           maxOfRow840
 	VPBROADCASTB 62(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -25423,7 +25543,7 @@ maxOfRow815:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 
-maxOfRow816:
+maxOfRow840:
 	VMAXPS     Y7, Y6, Y6
 	VPERM2F128 $0x21, Y6, Y5, Y7
 	VBLENDPS   $0xf0, Y6, Y5, Y5
@@ -25464,7 +25584,7 @@ maxRow:
 	VBLENDVPS    Y3, Y4, Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow817
+	JE           maxOfRow841
 	VPBROADCASTB 2(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -25480,7 +25600,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow817
+	JE           maxOfRow841
 	VPBROADCASTB 4(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -25496,7 +25616,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow817
+	JE           maxOfRow841
 	VPBROADCASTB 6(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -25512,7 +25632,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow817:
+maxOfRow841:
 	VMAXPS       Y3, Y2, Y2
 	VEXTRACTF128 $0x01, Y2, X3
 	VMAXPS       X3, X2, X2
@@ -27209,25 +27329,25 @@ maxRows:
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x01
-	JE        maxOfRow827
+	JE        maxOfRow851
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x02
-	JE        maxOfRow827
+	JE        maxOfRow851
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x03
-	JE        maxOfRow827
+	JE        maxOfRow851
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 
-maxOfRow827:
+maxOfRow851:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VMOVAPS       Z0, Z3
@@ -27236,25 +27356,25 @@ maxOfRow827:
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow828
+	JE            maxOfRow852
 	KMOVW         34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow828
+	JE            maxOfRow852
 	KMOVW         36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow828
+	JE            maxOfRow852
 	KMOVW         38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow828:
+maxOfRow852:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VPERM2F128    $0x21, Y3, Y2, Y4
@@ -27266,25 +27386,25 @@ maxOfRow828:
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow829
+	JE            maxOfRow853
 	KMOVW         10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow829
+	JE            maxOfRow853
 	KMOVW         12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow829
+	JE            maxOfRow853
 	KMOVW         14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow829:
+maxOfRow853:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VMOVAPS       Z0, Z4
@@ -27293,25 +27413,25 @@ maxOfRow829:
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow830
+	JE            maxOfRow854
 	KMOVW         42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow830
+	JE            maxOfRow854
 	KMOVW         44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow830
+	JE            maxOfRow854
 	KMOVW         46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow830:
+maxOfRow854:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VPERM2F128    $0x21, Y4, Y3, Y5
@@ -27323,25 +27443,25 @@ maxOfRow830:
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow831
+	JE            maxOfRow855
 	KMOVW         18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow831
+	JE            maxOfRow855
 	KMOVW         20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow831
+	JE            maxOfRow855
 	KMOVW         22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow831:
+maxOfRow855:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VMOVAPS       Z0, Z5
@@ -27350,25 +27470,25 @@ maxOfRow831:
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow832
+	JE            maxOfRow856
 	KMOVW         50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow832
+	JE            maxOfRow856
 	KMOVW         52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow832
+	JE            maxOfRow856
 	KMOVW         54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow832:
+maxOfRow856:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VPERM2F128    $0x21, Y5, Y4, Y6
@@ -27380,25 +27500,25 @@ maxOfRow832:
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow833
+	JE            maxOfRow857
 	KMOVW         26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow833
+	JE            maxOfRow857
 	KMOVW         28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow833
+	JE            maxOfRow857
 	KMOVW         30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow833:
+maxOfRow857:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VMOVAPS       Z0, Z6
@@ -27407,25 +27527,25 @@ maxOfRow833:
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow834
+	JE            maxOfRow858
 	KMOVW         58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow834
+	JE            maxOfRow858
 	KMOVW         60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow834
+	JE            maxOfRow858
 	KMOVW         62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 
-maxOfRow834:
+maxOfRow858:
 	VEXTRACTF32X8 $0x01, Z6, Y7
 	VMAXPS        Y7, Y6, Y6
 	VPERM2F128    $0x21, Y6, Y5, Y7
@@ -27458,25 +27578,25 @@ maxRow:
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x01
-	JE        maxOfRow835
+	JE        maxOfRow859
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x02
-	JE        maxOfRow835
+	JE        maxOfRow859
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x03
-	JE        maxOfRow835
+	JE        maxOfRow859
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 
-maxOfRow835:
+maxOfRow859:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VEXTRACTF128  $0x01, Y2, X3
@@ -28681,7 +28801,7 @@ noneBehind:
 
 panel:
 	CMPQ         72(SP), $0x00
-	JNE          absorbFresh836
+	JNE          absorbFresh860
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -28703,9 +28823,9 @@ panel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          absorbReady837
+	JMP          absorbReady861
 
-absorbFresh836:
+absorbFresh860:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -28719,7 +28839,7 @@ absorbFresh836:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-absorbReady837:
+absorbReady861:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX
@@ -29708,7 +29828,7 @@ steps:
 
 lastPanel:
 	CMPQ         72(SP), $0x00
-	JNE          absorbFresh838
+	JNE          absorbFresh862
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -29730,9 +29850,9 @@ lastPanel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          absorbReady839
+	JMP          absorbReady863
 
-absorbFresh838:
+absorbFresh862:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -29746,7 +29866,7 @@ absorbFresh838:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-absorbReady839:
+absorbReady863:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX

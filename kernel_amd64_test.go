@@ -29,6 +29,16 @@ func TestOrdersOfMemory(t *testing.T) {
 	})
 }
 
+// In which order requests go through rows depends on it too.
+func TestScatteredRowsAskedOnce(t *testing.T) {
+	defer func(was bool) { scattered = was }(scattered)
+	forEach(t, func(t *testing.T) {
+		for _, scattered = range []bool{false, true} {
+			testAskedOnce(t)
+		}
+	})
+}
+
 // fewRows tries random sizes with 1 to 35 rows of queries, mostly less than 6.
 func (k *kernelTest) fewRows(t *testing.T) {
 	c := newTrial(t, random(k.name))

@@ -4,7 +4,10 @@ package attn
 
 // There are no kernels of 16 lanes: these are never called.
 
-const wideRows = 0
+const (
+	wideRows  = 0
+	scattered = false
+)
 
 const noAVX512 = "attn: no AVX-512 on this platform"
 

@@ -18,7 +18,7 @@ const (
 	runStride = 8
 	runLines  = 16
 	runLeft   = 24
-	runBytes  = 32
+	runBytes  = 48
 
 	lineBytes = 64
 )

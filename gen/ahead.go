@@ -21,12 +21,13 @@ func (q aheadQueue) every() Mem  { return Mem{Base: q.queue, Disp: 8} }
 func (q aheadQueue) cursor() Mem { return Mem{Base: q.queue, Disp: 16} }
 func (q aheadQueue) end() Mem    { return Mem{Base: q.queue, Disp: 24} }
 
-func (q aheadQueue) at() Mem     { return Mem{Base: q.run} }
-func (q aheadQueue) stride() Mem { return Mem{Base: q.run, Disp: 8} }
-func (q aheadQueue) lines() Mem  { return Mem{Base: q.run, Disp: 16} }
-func (q aheadQueue) n() Mem      { return Mem{Base: q.run, Disp: 24} }
+func (q aheadQueue) at() Mem    { return Mem{Base: q.run} }
+func (q aheadQueue) lines() Mem { return Mem{Base: q.run, Disp: 16} }
+func (q aheadQueue) n() Mem     { return Mem{Base: q.run, Disp: 24} }
+func (q aheadQueue) step() Mem  { return Mem{Base: q.run, Disp: 32} }
+func (q aheadQueue) back() Mem  { return Mem{Base: q.run, Disp: 40} }
 
-const runBytes = 32
+const runBytes = 48
 
 // ask asks for the rows that are due after r rows of a panel.
 func ask(r int) {
@@ -56,7 +57,12 @@ func ask(r int) {
 	Label(found)
 	DECQ(q.n())
 	MOVQ(q.at(), a3)
-	MOVQ(q.stride(), count)
+	MOVQ(q.step(), count)
+	TESTQ(U32(3), q.n())
+	among := unique("askAmong")
+	JNE(LabelRef(among))
+	ADDQ(q.back(), count)
+	Label(among)
 	ADDQ(count, q.at())
 	MOVQ(q.lines(), count)
 	Label(line)
