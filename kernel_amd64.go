@@ -11,10 +11,15 @@ var active = choose(possible()...)
 // if it saves ZMM and mask registers.
 func possible() []isa {
 	has := cpuid.CPU.Supports
+	return bestFirst(has(cpuid.AVX2, cpuid.FMA3), has(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL))
+}
+
+// bestFirst lists implementations by the lanes of the vectors that there are.
+func bestFirst(eight, sixteen bool) []isa {
 	switch {
-	case !has(cpuid.AVX2, cpuid.FMA3):
+	case !eight:
 		return []isa{generic}
-	case !has(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL):
+	case !sixteen:
 		return []isa{avx2, generic}
 	}
 	return []isa{avx512, avx2, generic}

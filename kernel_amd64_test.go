@@ -3,6 +3,7 @@
 package attn
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/klauspost/cpuid/v2"
@@ -55,6 +56,40 @@ func (k *kernelTest) fewRows(t *testing.T) {
 			n[0] = 6 + i/4%30
 		}
 		k.check(t, c, n)
+	}
+}
+
+// What this CPU does not decide.
+func TestChoices(t *testing.T) {
+	for _, c := range []struct {
+		eight, sixteen bool
+		want           []isa
+	}{
+		{false, false, []isa{generic}},
+		{false, true, []isa{generic}}, // kernels with 16 lanes are not enough
+		{true, false, []isa{avx2, generic}},
+		{true, true, []isa{avx512, avx2, generic}},
+	} {
+		if got := bestFirst(c.eight, c.sixteen); !slices.Equal(got, c.want) {
+			t.Errorf("with 8 lanes %v, with 16 %v: %v, want %v", c.eight, c.sixteen, got, c.want)
+		}
+	}
+	if few, more := fewestWideRows(true), fewestWideRows(false); few != 6 || more != 13 {
+		t.Errorf("with 16 lanes from %d and %d rows on, want 6 and 13", few, more)
+	}
+}
+
+func TestRowsOfTile(t *testing.T) {
+	defer func(was bool) { fused = was }(fused)
+	for _, c := range []struct {
+		l1    int
+		fused bool
+		want  int
+	}{{32 << 10, false, fewTileRows}, {48 << 10, true, fewTileRows}, {48 << 10, false, mostTileRows}, {-1, false, fewTileRows}} {
+		fused = c.fused
+		if got := rowsOfTile(c.l1); got != c.want {
+			t.Errorf("%d bytes of L1 cache, fused %v: %d rows, want %d", c.l1, c.fused, got, c.want)
+		}
 	}
 }
 
