@@ -76,6 +76,12 @@ func param(name string) reg.GPVirtual {
 	return r
 }
 
+// spill stores an argument in a stack slot, by way of a0.
+func spill(name string, slot Mem) {
+	Load(Param(name), a0)
+	MOVQ(a0, slot)
+}
+
 func broadcastParam(name string) reg.VecVirtual {
 	v := YMM()
 	m, err := Param(name).Resolve()
