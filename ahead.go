@@ -26,14 +26,13 @@ type ahead struct {
 // run is rows of memory at equal distances. With AVX-512, if n is a multiple of 4 and requests
 // are scattered, they are asked for from four places in turn, a quarter of the rows from each: that
 // way the Xeon reads faster (see scattered). AVX2 computes for longer than memory takes in order,
-// and loses 1 % so. NEON's score asks for all in order.
+// and loses 1 % so. NEON's score has no use for back.
 type run struct {
-	at     uintptr // of the next row; not a pointer, for a stack may move
-	stride int     // in bytes
-	lines  int     // cache lines of a row, at least 1
-	n      int     // rows left
-	step   int     // from a row to the one that is asked for next, in bytes
-	back   int     // beside step, behind every fourth row: when n is a multiple of 4 again
+	at    uintptr // of the next row; not a pointer, for a stack may move
+	step  int     // from a row to the one that is asked for next, in bytes
+	lines int     // cache lines of a row, at least 1
+	n     int     // rows left
+	back  int     // beside step, behind every fourth row: when n is a multiple of 4 again; 0 if in order
 }
 
 const (
@@ -64,13 +63,12 @@ func runOf[T any](x []T, at, stride, n, d int) run {
 		return run{}
 	}
 	size := int(unsafe.Sizeof(x[0]))
-	first := uintptr(unsafe.Pointer(&x[at]))
-	r := run{first, stride * size, (int(first%cacheLine) + d*size + cacheLine - 1) / cacheLine, n, stride * size, 0}
+	first, step, back := uintptr(unsafe.Pointer(&x[at])), stride*size, 0
 	if scattered && active == avx512 && n%4 == 0 {
-		r.step *= n / 4
-		r.back = r.stride - 4*r.step
+		back = step - n*step
+		step *= n / 4
 	}
-	return r
+	return run{first, step, (int(first%cacheLine) + d*size + cacheLine - 1) / cacheLine, n, back}
 }
 
 // stop empties the queue.

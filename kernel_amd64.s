@@ -1738,8 +1738,8 @@ askRun61:
 	JNE  askFound58
 
 	// The next run.
-	ADDQ $0x30, BX
-	ADDQ $0x30, 16(AX)
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
 	JNE  askRun61
@@ -1750,10 +1750,10 @@ askRun61:
 askFound58:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
-	MOVQ  32(BX), CX
+	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
 	JNE   askAmong62
-	ADDQ  40(BX), CX
+	ADDQ  32(BX), CX
 
 askAmong62:
 	ADDQ CX, (BX)
@@ -2376,8 +2376,8 @@ askRun84:
 	JNE  askFound81
 
 	// The next run.
-	ADDQ $0x30, BX
-	ADDQ $0x30, 16(AX)
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
 	JNE  askRun84
@@ -2388,10 +2388,10 @@ askRun84:
 askFound81:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
-	MOVQ  32(BX), CX
+	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
 	JNE   askAmong85
-	ADDQ  40(BX), CX
+	ADDQ  32(BX), CX
 
 askAmong85:
 	ADDQ CX, (BX)
@@ -2920,8 +2920,8 @@ askRun107:
 	JNE  askFound104
 
 	// The next run.
-	ADDQ $0x30, BX
-	ADDQ $0x30, 16(AX)
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
 	JNE  askRun107
@@ -2932,10 +2932,10 @@ askRun107:
 askFound104:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
-	MOVQ  32(BX), CX
+	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
 	JNE   askAmong108
-	ADDQ  40(BX), CX
+	ADDQ  32(BX), CX
 
 askAmong108:
 	ADDQ CX, (BX)
@@ -3163,8 +3163,8 @@ askRun120:
 	JNE  askFound117
 
 	// The next run.
-	ADDQ $0x30, BX
-	ADDQ $0x30, 16(AX)
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
 	JNE  askRun120
@@ -3175,10 +3175,10 @@ askRun120:
 askFound117:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
-	MOVQ  32(BX), CX
+	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
 	JNE   askAmong121
-	ADDQ  40(BX), CX
+	ADDQ  32(BX), CX
 
 askAmong121:
 	ADDQ CX, (BX)
@@ -3297,8 +3297,8 @@ askRun131:
 	JNE  askFound128
 
 	// The next run.
-	ADDQ $0x30, BX
-	ADDQ $0x30, 16(AX)
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
 	JNE  askRun131
@@ -3309,10 +3309,10 @@ askRun131:
 askFound128:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
-	MOVQ  32(BX), CX
+	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
 	JNE   askAmong132
-	ADDQ  40(BX), CX
+	ADDQ  32(BX), CX
 
 askAmong132:
 	ADDQ CX, (BX)
@@ -3410,8 +3410,8 @@ askRun142:
 	JNE  askFound139
 
 	// The next run.
-	ADDQ $0x30, BX
-	ADDQ $0x30, 16(AX)
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
 	JNE  askRun142
@@ -3422,10 +3422,10 @@ askRun142:
 askFound139:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
-	MOVQ  32(BX), CX
+	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
 	JNE   askAmong143
-	ADDQ  40(BX), CX
+	ADDQ  32(BX), CX
 
 askAmong143:
 	ADDQ CX, (BX)
@@ -10174,8 +10174,8 @@ askRun458:
 	JNE  askFound455
 
 	// The next run.
-	ADDQ $0x30, BX
-	ADDQ $0x30, 16(AX)
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
 	JNE  askRun458
@@ -10186,10 +10186,10 @@ askRun458:
 askFound455:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
-	MOVQ  32(BX), CX
+	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
 	JNE   askAmong459
-	ADDQ  40(BX), CX
+	ADDQ  32(BX), CX
 
 askAmong459:
 	ADDQ CX, (BX)
@@ -10614,8 +10614,8 @@ askRun470:
 	JNE  askFound467
 
 	// The next run.
-	ADDQ $0x30, BX
-	ADDQ $0x30, 16(AX)
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
 	JNE  askRun470
@@ -10626,10 +10626,10 @@ askRun470:
 askFound467:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
-	MOVQ  32(BX), CX
+	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
 	JNE   askAmong471
-	ADDQ  40(BX), CX
+	ADDQ  32(BX), CX
 
 askAmong471:
 	ADDQ CX, (BX)
@@ -11001,8 +11001,8 @@ askRun482:
 	JNE  askFound479
 
 	// The next run.
-	ADDQ $0x30, BX
-	ADDQ $0x30, 16(AX)
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
 	JNE  askRun482
@@ -11013,10 +11013,10 @@ askRun482:
 askFound479:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
-	MOVQ  32(BX), CX
+	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
 	JNE   askAmong483
-	ADDQ  40(BX), CX
+	ADDQ  32(BX), CX
 
 askAmong483:
 	ADDQ CX, (BX)
@@ -11328,8 +11328,8 @@ askRun494:
 	JNE  askFound491
 
 	// The next run.
-	ADDQ $0x30, BX
-	ADDQ $0x30, 16(AX)
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
 	JNE  askRun494
@@ -11340,10 +11340,10 @@ askRun494:
 askFound491:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
-	MOVQ  32(BX), CX
+	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
 	JNE   askAmong495
-	ADDQ  40(BX), CX
+	ADDQ  32(BX), CX
 
 askAmong495:
 	ADDQ CX, (BX)
@@ -11901,8 +11901,8 @@ askRun506:
 	JNE  askFound503
 
 	// The next run.
-	ADDQ $0x30, BX
-	ADDQ $0x30, 16(AX)
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
 	JNE  askRun506
@@ -11913,10 +11913,10 @@ askRun506:
 askFound503:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
-	MOVQ  32(BX), CX
+	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
 	JNE   askAmong507
-	ADDQ  40(BX), CX
+	ADDQ  32(BX), CX
 
 askAmong507:
 	ADDQ CX, (BX)
@@ -12395,8 +12395,8 @@ askRun518:
 	JNE  askFound515
 
 	// The next run.
-	ADDQ $0x30, BX
-	ADDQ $0x30, 16(AX)
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
 	JNE  askRun518
@@ -12407,10 +12407,10 @@ askRun518:
 askFound515:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
-	MOVQ  32(BX), CX
+	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
 	JNE   askAmong519
-	ADDQ  40(BX), CX
+	ADDQ  32(BX), CX
 
 askAmong519:
 	ADDQ CX, (BX)
@@ -12858,8 +12858,8 @@ askRun530:
 	JNE  askFound527
 
 	// The next run.
-	ADDQ $0x30, BX
-	ADDQ $0x30, 16(AX)
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
 	JNE  askRun530
@@ -12870,10 +12870,10 @@ askRun530:
 askFound527:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
-	MOVQ  32(BX), CX
+	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
 	JNE   askAmong531
-	ADDQ  40(BX), CX
+	ADDQ  32(BX), CX
 
 askAmong531:
 	ADDQ CX, (BX)
@@ -13283,8 +13283,8 @@ askRun542:
 	JNE  askFound539
 
 	// The next run.
-	ADDQ $0x30, BX
-	ADDQ $0x30, 16(AX)
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
 	JNE  askRun542
@@ -13295,10 +13295,10 @@ askRun542:
 askFound539:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
-	MOVQ  32(BX), CX
+	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
 	JNE   askAmong543
-	ADDQ  40(BX), CX
+	ADDQ  32(BX), CX
 
 askAmong543:
 	ADDQ CX, (BX)
@@ -13677,8 +13677,8 @@ askRun554:
 	JNE  askFound551
 
 	// The next run.
-	ADDQ $0x30, BX
-	ADDQ $0x30, 16(AX)
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
 	JNE  askRun554
@@ -13689,10 +13689,10 @@ askRun554:
 askFound551:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
-	MOVQ  32(BX), CX
+	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
 	JNE   askAmong555
-	ADDQ  40(BX), CX
+	ADDQ  32(BX), CX
 
 askAmong555:
 	ADDQ CX, (BX)
@@ -14040,8 +14040,8 @@ askRun566:
 	JNE  askFound563
 
 	// The next run.
-	ADDQ $0x30, BX
-	ADDQ $0x30, 16(AX)
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
 	JNE  askRun566
@@ -14052,10 +14052,10 @@ askRun566:
 askFound563:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
-	MOVQ  32(BX), CX
+	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
 	JNE   askAmong567
-	ADDQ  40(BX), CX
+	ADDQ  32(BX), CX
 
 askAmong567:
 	ADDQ CX, (BX)
@@ -14365,8 +14365,8 @@ askRun578:
 	JNE  askFound575
 
 	// The next run.
-	ADDQ $0x30, BX
-	ADDQ $0x30, 16(AX)
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
 	JNE  askRun578
@@ -14377,10 +14377,10 @@ askRun578:
 askFound575:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
-	MOVQ  32(BX), CX
+	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
 	JNE   askAmong579
-	ADDQ  40(BX), CX
+	ADDQ  32(BX), CX
 
 askAmong579:
 	ADDQ CX, (BX)
@@ -14663,8 +14663,8 @@ askRun588:
 	JNE  askFound585
 
 	// The next run.
-	ADDQ $0x30, BX
-	ADDQ $0x30, 16(AX)
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
 	JNE  askRun588
@@ -14675,10 +14675,10 @@ askRun588:
 askFound585:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
-	MOVQ  32(BX), CX
+	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
 	JNE   askAmong589
-	ADDQ  40(BX), CX
+	ADDQ  32(BX), CX
 
 askAmong589:
 	ADDQ CX, (BX)
@@ -14901,8 +14901,8 @@ askRun598:
 	JNE  askFound595
 
 	// The next run.
-	ADDQ $0x30, BX
-	ADDQ $0x30, 16(AX)
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
 	JNE  askRun598
@@ -14913,10 +14913,10 @@ askRun598:
 askFound595:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
-	MOVQ  32(BX), CX
+	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
 	JNE   askAmong599
-	ADDQ  40(BX), CX
+	ADDQ  32(BX), CX
 
 askAmong599:
 	ADDQ CX, (BX)
@@ -15127,8 +15127,8 @@ askRun608:
 	JNE  askFound605
 
 	// The next run.
-	ADDQ $0x30, BX
-	ADDQ $0x30, 16(AX)
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
 	JNE  askRun608
@@ -15139,10 +15139,10 @@ askRun608:
 askFound605:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
-	MOVQ  32(BX), CX
+	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
 	JNE   askAmong609
-	ADDQ  40(BX), CX
+	ADDQ  32(BX), CX
 
 askAmong609:
 	ADDQ CX, (BX)
@@ -15335,8 +15335,8 @@ askRun618:
 	JNE  askFound615
 
 	// The next run.
-	ADDQ $0x30, BX
-	ADDQ $0x30, 16(AX)
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
 	JNE  askRun618
@@ -15347,10 +15347,10 @@ askRun618:
 askFound615:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
-	MOVQ  32(BX), CX
+	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
 	JNE   askAmong619
-	ADDQ  40(BX), CX
+	ADDQ  32(BX), CX
 
 askAmong619:
 	ADDQ CX, (BX)
@@ -15531,8 +15531,8 @@ askRun628:
 	JNE  askFound625
 
 	// The next run.
-	ADDQ $0x30, BX
-	ADDQ $0x30, 16(AX)
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
 	JNE  askRun628
@@ -15543,10 +15543,10 @@ askRun628:
 askFound625:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
-	MOVQ  32(BX), CX
+	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
 	JNE   askAmong629
-	ADDQ  40(BX), CX
+	ADDQ  32(BX), CX
 
 askAmong629:
 	ADDQ CX, (BX)
@@ -15715,8 +15715,8 @@ askRun638:
 	JNE  askFound635
 
 	// The next run.
-	ADDQ $0x30, BX
-	ADDQ $0x30, 16(AX)
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
 	JNE  askRun638
@@ -15727,10 +15727,10 @@ askRun638:
 askFound635:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
-	MOVQ  32(BX), CX
+	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
 	JNE   askAmong639
-	ADDQ  40(BX), CX
+	ADDQ  32(BX), CX
 
 askAmong639:
 	ADDQ CX, (BX)
@@ -15881,8 +15881,8 @@ askRun648:
 	JNE  askFound645
 
 	// The next run.
-	ADDQ $0x30, BX
-	ADDQ $0x30, 16(AX)
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
 	JNE  askRun648
@@ -15893,10 +15893,10 @@ askRun648:
 askFound645:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
-	MOVQ  32(BX), CX
+	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
 	JNE   askAmong649
-	ADDQ  40(BX), CX
+	ADDQ  32(BX), CX
 
 askAmong649:
 	ADDQ CX, (BX)

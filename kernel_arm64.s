@@ -871,8 +871,8 @@ askRun24:
 	CBNZ R22, askFound25
 
 	// The next run.
-	ADD $48, R20, R20
-	ADD $48, R23, R23
+	ADD $40, R20, R20
+	ADD $40, R23, R23
 	MOVD R23, 16(R19)
 	MOVD 24(R19), R22
 	SUB R23, R22, R22
@@ -1109,8 +1109,8 @@ askRun33:
 	CBNZ R22, askFound34
 
 	// The next run.
-	ADD $48, R20, R20
-	ADD $48, R23, R23
+	ADD $40, R20, R20
+	ADD $40, R23, R23
 	MOVD R23, 16(R19)
 	MOVD 24(R19), R22
 	SUB R23, R22, R22
@@ -1315,8 +1315,8 @@ askRun42:
 	CBNZ R22, askFound43
 
 	// The next run.
-	ADD $48, R20, R20
-	ADD $48, R23, R23
+	ADD $40, R20, R20
+	ADD $40, R23, R23
 	MOVD R23, 16(R19)
 	MOVD 24(R19), R22
 	SUB R23, R22, R22
@@ -1489,8 +1489,8 @@ askRun51:
 	CBNZ R22, askFound52
 
 	// The next run.
-	ADD $48, R20, R20
-	ADD $48, R23, R23
+	ADD $40, R20, R20
+	ADD $40, R23, R23
 	MOVD R23, 16(R19)
 	MOVD 24(R19), R22
 	SUB R23, R22, R22
@@ -1631,8 +1631,8 @@ askRun60:
 	CBNZ R22, askFound61
 
 	// The next run.
-	ADD $48, R20, R20
-	ADD $48, R23, R23
+	ADD $40, R20, R20
+	ADD $40, R23, R23
 	MOVD R23, 16(R19)
 	MOVD 24(R19), R22
 	SUB R23, R22, R22
@@ -1741,8 +1741,8 @@ askRun69:
 	CBNZ R22, askFound70
 
 	// The next run.
-	ADD $48, R20, R20
-	ADD $48, R23, R23
+	ADD $40, R20, R20
+	ADD $40, R23, R23
 	MOVD R23, 16(R19)
 	MOVD 24(R19), R22
 	SUB R23, R22, R22

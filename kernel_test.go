@@ -265,7 +265,7 @@ func (c *trial) anywhere() *ahead {
 	}
 	next := new(ahead)
 	for i := range next.runs {
-		next.runs[i] = run{uintptr(c.Uint64()), int(c.Uint64()), 1 + c.IntN(9), c.IntN(4), int(c.Uint64()), int(c.Uint64())}
+		next.runs[i] = run{uintptr(c.Uint64()), int(c.Uint64()), 1 + c.IntN(9), c.IntN(4), int(c.Uint64())}
 	}
 	next.end = next.place(len(next.runs))
 	next.start(c.IntN(len(next.runs)), c.IntN(30))

@@ -14,11 +14,11 @@ const (
 	aheadCursor = 16
 	aheadEnd    = 24
 
-	runAt     = 0
-	runStride = 8
-	runLines  = 16
-	runLeft   = 24
-	runBytes  = 48
+	runAt    = 0
+	runStep  = 8
+	runLines = 16
+	runLeft  = 24
+	runBytes = 40
 
 	lineBytes = 64
 )
@@ -54,7 +54,7 @@ func (t *tileKernel) ask(r int) {
 	t.SubImm(x, x, 1)
 	t.Str(x, run, runLeft)
 	t.Ldr(at, run, runAt)
-	t.Ldr(x, run, runStride)
+	t.Ldr(x, run, runStep)
 	t.Add(x, x, at)
 	t.Str(x, run, runAt)
 	t.Ldr(x, run, runLines)

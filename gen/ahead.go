@@ -22,12 +22,12 @@ func (q aheadQueue) cursor() Mem { return Mem{Base: q.queue, Disp: 16} }
 func (q aheadQueue) end() Mem    { return Mem{Base: q.queue, Disp: 24} }
 
 func (q aheadQueue) at() Mem    { return Mem{Base: q.run} }
+func (q aheadQueue) step() Mem  { return Mem{Base: q.run, Disp: 8} }
 func (q aheadQueue) lines() Mem { return Mem{Base: q.run, Disp: 16} }
 func (q aheadQueue) n() Mem     { return Mem{Base: q.run, Disp: 24} }
-func (q aheadQueue) step() Mem  { return Mem{Base: q.run, Disp: 32} }
-func (q aheadQueue) back() Mem  { return Mem{Base: q.run, Disp: 40} }
+func (q aheadQueue) back() Mem  { return Mem{Base: q.run, Disp: 32} }
 
-const runBytes = 48
+const runBytes = 40
 
 // ask asks for the rows that are due after r rows of a panel.
 func ask(r int) {
