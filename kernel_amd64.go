@@ -40,16 +40,15 @@ func zen3(c *cpuid.CPUInfo) bool {
 var scattered = cpuid.CPU.VendorID == cpuid.Intel
 
 // wideRows is the least number of rows of score and accumulate with 16 lanes. Fewer wait for
-// memory, and the kernels with 8 lanes know how to ask for it. So do those with 16, but only in
-// the way of scattered.
+// memory where requests are not scattered: then the kernels with 8 lanes ask for it, those with
+// 16 do not.
 var wideRows = fewestWideRows(scattered)
 
 func fewestWideRows(scattered bool) int {
-	const fewest = 6 // of a tile
 	if scattered {
-		return fewest
+		return 2
 	}
-	return 2*fewest + 1
+	return 13
 }
 
 // absorbSIMD takes a block of scores into the state of rows, a multiple of absorbRows,
@@ -58,12 +57,12 @@ func fewestWideRows(scattered bool) int {
 //go:noescape
 func absorbSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *values) (dead bool)
 
-// scoreWide is scoreSIMD for AVX-512 and at least 6 rows.
+// scoreWide is scoreSIMD for AVX-512 and at least 2 rows.
 //
 //go:noescape
 func scoreWide(s, q, k *float32, rows, d, panels int, next *ahead)
 
-// accumulateWide is accumulateSIMD for AVX-512, at least 6 rows and whole panels: it
+// accumulateWide is accumulateSIMD for AVX-512, at least 2 rows and whole panels: it
 // leaves out the last 8 columns if their number is odd.
 //
 //go:noescape

@@ -74,8 +74,8 @@ func TestChoices(t *testing.T) {
 			t.Errorf("with 8 lanes %v, with 16 %v: %v, want %v", c.eight, c.sixteen, got, c.want)
 		}
 	}
-	if few, more := fewestWideRows(true), fewestWideRows(false); few != 6 || more != 13 {
-		t.Errorf("with 16 lanes from %d and %d rows on, want 6 and 13", few, more)
+	if few, more := fewestWideRows(true), fewestWideRows(false); few != 2 || more != 13 {
+		t.Errorf("with 16 lanes from %d and %d rows on, want 2 and 13", few, more)
 	}
 }
 

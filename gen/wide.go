@@ -18,16 +18,18 @@ const (
 	wideVector = 4 * wideLanes // bytes
 )
 
-// wideTiles are the tiles, by the number of panels side by side: the most rows of one, and
-// the fewest, of calls with at least 6 rows.
+// wideTiles are the tiles, by the number of panels side by side, and the most rows of one.
+// None has less than fewestRows, nor have calls.
 var wideTiles = []struct {
 	name         string
-	panels       int
-	most, fewest int
-}{{"quad", 4, 6, 3}, {"pair", 2, 12, 6}, {"single", 1, 12, 6}}
+	panels, most int
+}{{"quad", 4, 6}, {"pair", 2, 12}, {"single", 1, 12}}
 
 const (
-	// quadSteps is the longest chain of tiles of four panels, which are 32 KiB then.
+	fewestRows = 2
+
+	// quadSteps is the longest chain of tiles of four panels, which are 32 KiB then, unless
+	// one tile has all rows.
 	quadSteps = 128
 
 	// mostPairRows is up to how many rows two panels at a time are better than four, if
@@ -134,14 +136,14 @@ func (w *wideProgram) scatterIf() {
 func (w *wideProgram) emit() {
 	w.scatterIf()
 	for _, t := range wideTiles {
-		w.panelLoop(t.name, t.panels, t.most, t.fewest)
+		w.panelLoop(t.name, t.panels, t.most)
 	}
 	VZEROUPPER()
 	RET()
 }
 
 // panelLoop walks over the panels, n at a time.
-func (w *wideProgram) panelLoop(name string, n, most, fewest int) {
+func (w *wideProgram) panelLoop(name string, n, most int) {
 	end := name + "End"
 	if n == 4 {
 		w.unlessQuads(end, most)
@@ -157,8 +159,8 @@ func (w *wideProgram) panelLoop(name string, n, most, fewest int) {
 	MOVQ(a0, w.alpha)
 	Label(name + "Rows")
 	MOVQ(w.rest, count)
-	w.choose(name, most, fewest)
-	for r := most; r >= fewest; r-- {
+	w.choose(name, most)
+	for r := most; r >= fewestRows; r-- {
 		Label(wideLabel(name, r))
 		w.tile(r, n)
 		SUBQ(imm(r), w.rest)
@@ -176,10 +178,10 @@ func (w *wideProgram) panelLoop(name string, n, most, fewest int) {
 // unlessQuads jumps if tiles of four panels and most rows are not the best ones.
 func (w *wideProgram) unlessQuads(to string, most int) {
 	quads := unique("quads")
-	CMPQ(w.steps, imm(quadSteps))
-	JG(LabelRef(to))
 	CMPQ(w.rows, imm(most))
 	JLE(LabelRef(quads))
+	CMPQ(w.steps, imm(quadSteps))
+	JG(LabelRef(to))
 	CMPQ(w.rows, imm(mostPairRows))
 	JLE(LabelRef(to))
 	Label(quads)
@@ -189,7 +191,7 @@ func wideLabel(name string, rows int) string { return fmt.Sprintf("%s%d", name, 
 
 // choose jumps to the tile for the rows that are left. What is less than two tiles is
 // divided in two equal ones, so that none has too few chains.
-func (w *wideProgram) choose(name string, most, fewest int) {
+func (w *wideProgram) choose(name string, most int) {
 	to := func(least, rows int) {
 		CMPQ(count, imm(least))
 		JGE(LabelRef(wideLabel(name, rows)))
@@ -198,7 +200,7 @@ func (w *wideProgram) choose(name string, most, fewest int) {
 	for rows := most - 1; 2*rows-1 > most; rows-- {
 		to(2*rows-1, rows)
 	}
-	for rows := most; rows >= fewest; rows-- {
+	for rows := most; rows >= fewestRows; rows-- {
 		to(rows, rows)
 	}
 	JMP(LabelRef(name + "Next"))
