@@ -43,15 +43,32 @@ func (p *plan) attend() {
 // Row r of batch entry b and head kv is query r/group of query head
 // kv·group + r%group, so that the heads of a group share each key they load,
 // and the rows of a tile are near each other in position.
+//
+// A chunk may be of several key/value heads (see plan.abreast). Then each of them has these rows.
 type chunk struct {
-	b, kv     int
+	b         int
+	kv, heads int // the first key/value head, and their number
 	row, rows int
+	at        int // the first row's place in scratch
 	position  int // of query 0 of the batch entry among the keys
 	keys      int // length of the batch entry's keys
 }
 
+// head returns the part of the chunk that is its i-th head's.
+func (c *chunk) head(i int) chunk {
+	h := *c
+	h.kv, h.heads, h.at = c.kv+i, 1, i*c.rows
+	return h
+}
+
+// allRows is the number of rows in scratch.
+func (c *chunk) allRows() int { return c.heads * c.rows }
+
 // items is the number of chunks of the call.
-func (p *plan) items() int { return p.batch * p.kvHeads * p.chunksPerHead() }
+func (p *plan) items() int { return p.batch * p.chunksAbreast() * p.chunksPerHead() }
+
+// chunksAbreast is the number of chunks that all heads of a batch entry make.
+func (p *plan) chunksAbreast() int { return (p.kvHeads + p.abreast - 1) / p.abreast }
 
 func (p *plan) chunksPerHead() int {
 	return (p.lq*p.group + p.chunkRows - 1) / p.chunkRows
@@ -70,8 +87,9 @@ func (w *scratch) item(p *plan, i, next int) {
 // chunk returns chunk i of the call, and apart from it those of its rows that
 // are behind the batch entry's query length.
 func (p *plan) chunk(i int) (c, dead chunk) {
-	per := p.chunksPerHead()
-	c = chunk{b: i / per / p.kvHeads, kv: i / per % p.kvHeads, row: i % per * p.chunkRows}
+	per, abreast := p.chunksPerHead(), p.chunksAbreast()
+	c = chunk{b: i / per / abreast, kv: i / per % abreast * p.abreast, row: i % per * p.chunkRows}
+	c.heads = min(p.abreast, p.kvHeads-c.kv)
 	end := min(c.row+p.chunkRows, p.lq*p.group)
 	liveEnd := max(c.row, min(end, p.queryLen(c.b)*p.group))
 	c.rows = liveEnd - c.row
@@ -91,8 +109,8 @@ func (p *plan) locate(kv, row int) (h, i int) {
 
 // clearRows writes the result of rows without keys.
 func (p *plan) clearRows(c chunk) {
-	for r := c.row; r < c.row+c.rows; r++ {
-		h, i := p.locate(c.kv, r)
+	for n := range c.allRows() {
+		h, i := p.locate(c.kv+n/c.rows, c.row+n%c.rows)
 		clear(p.dst.row(c.b, h, i))
 		if p.lse != nil {
 			p.lse[(c.b*p.heads+h)*p.lq+i] = negInf
@@ -110,17 +128,17 @@ func (w *scratch) attend(p *plan, c *chunk, next int) {
 	lo, hi := p.chunkKeys(c)
 	total := &w.total
 	if lo == hi {
-		total.reset(c.rows, p.oStride())
+		total.reset(c.allRows(), p.oStride())
 	}
 	for first := lo; first < hi; {
 		end := min(hi, (first/Segment+1)*Segment)
 		if first == lo { // the empty state is the identity: no need to merge
-			total.begin(c.rows)
+			total.begin(c.allRows())
 			w.segment(p, c, total, first, end)
 		} else {
-			w.part.begin(c.rows)
+			w.part.begin(c.allRows())
 			w.segment(p, c, &w.part, first, end)
-			w.merge(total, &w.part, c.rows, p.oStride())
+			w.merge(total, &w.part, c.allRows(), p.oStride())
 		}
 		first = end
 	}
@@ -129,15 +147,24 @@ func (w *scratch) attend(p *plan, c *chunk, next int) {
 
 // loadQueries scales the queries of the chunk once for all keys.
 func (w *scratch) loadQueries(p *plan, c *chunk) {
-	w.next.rows = 0                    // unless the caller expects one
+	w.next.rows = 0 // unless the caller expects one
+	for g := range c.heads {
+		h := c.head(g)
+		w.loadHead(p, &h)
+	}
+}
+
+// loadHead scales the queries of one head's rows.
+func (w *scratch) loadHead(p *plan, c *chunk) {
+	q := w.q[c.at*p.d:]
 	if p.group == 1 && p.q.SL == p.d { // one run of memory
 		at := p.q.offset(c.b, c.kv, c.row)
-		scale(w.q, p.q.Data[at:at+c.rows*p.d], p.scale)
+		scale(q, p.q.Data[at:at+c.rows*p.d], p.scale)
 		return
 	}
 	for r := range c.rows {
 		h, i := p.locate(c.kv, c.row+r)
-		scale(w.q[r*p.d:], p.q.row(c.b, h, i), p.scale)
+		scale(q[r*p.d:], p.q.row(c.b, h, i), p.scale)
 	}
 }
 
@@ -153,7 +180,10 @@ func (w *scratch) segment(p *plan, c *chunk, st *state, lo, hi int) {
 	for lo < hi {
 		first := lo / Block * Block
 		end := min(hi, first+Block)
-		w.block(p, c, st, first, lo, end)
+		for g := range c.heads {
+			h := c.head(g)
+			w.block(p, &h, st, first, lo, end)
+		}
 		st.fresh = false
 		lo = end
 	}
@@ -169,6 +199,14 @@ func (w *scratch) merge(total, part *state, rows, oStride int) {
 
 // finish writes the results of the chunk, whose keys are [lo, hi).
 func (w *scratch) finish(p *plan, c *chunk, lo, hi int) {
+	for g := range c.heads {
+		h := c.head(g)
+		w.finishHead(p, &h, lo, hi)
+	}
+}
+
+// finishHead writes the results of one head's rows.
+func (w *scratch) finishHead(p *plan, c *chunk, lo, hi int) {
 	if p.lse != nil {
 		w.writeLSE(p, c)
 	}
@@ -181,7 +219,8 @@ func (w *scratch) finish(p *plan, c *chunk, lo, hi int) {
 	}
 	for r := 0; r < c.rows; r += step {
 		h, i := p.locate(c.kv, c.row+r)
-		normalize(p.dst.Data[p.dst.offset(c.b, h, i):], total.o[r*p.oStride():], total.l[r:], step, p.dv, p.dst.SL, p.oStride())
+		o, l := total.o[(c.at+r)*p.oStride():], total.l[c.at+r:]
+		normalize(p.dst.Data[p.dst.offset(c.b, h, i):], o, l, step, p.dv, p.dst.SL, p.oStride())
 	}
 	if p.weights.Data != nil {
 		w.writeWeights(p, c, lo, hi)
@@ -191,7 +230,7 @@ func (w *scratch) finish(p *plan, c *chunk, lo, hi int) {
 func (w *scratch) writeLSE(p *plan, c *chunk) {
 	for r := range c.rows {
 		h, i := p.locate(c.kv, c.row+r)
-		p.lse[(c.b*p.heads+h)*p.lq+i] = w.total.logSum(r)
+		p.lse[(c.b*p.heads+h)*p.lq+i] = w.total.logSum(c.at + r)
 	}
 }
 
@@ -205,9 +244,9 @@ func (w *scratch) mergeSinks(p *plan, c *chunk) {
 		w.part.m[r], w.part.l[r] = p.sinks[h], 1
 	}
 	clear(w.part.o[:p.oStride()])
-	mergeSums(w.total.m[:c.rows], w.total.l, w.part.m, w.part.l, w.alpha, w.beta)
+	mergeSums(w.total.m[c.at:][:c.rows], w.total.l[c.at:], w.part.m, w.part.l, w.alpha, w.beta)
 	for r := range c.rows {
-		merge(w.total.o[r*p.oStride():], w.part.o[:p.oStride()], w.alpha[r], w.beta[r])
+		merge(w.total.o[(c.at+r)*p.oStride():], w.part.o[:p.oStride()], w.alpha[r], w.beta[r])
 	}
 }
 

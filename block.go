@@ -29,7 +29,7 @@ func (w *scratch) block(p *plan, c *chunk, st *state, first, lo, hi int) {
 		if t.lo < t.hi {
 			w.tile(p, c, st, &b, &t)
 		} else if st.fresh {
-			clear(st.o[t.row*p.oStride() : (t.row+t.rows)*p.oStride()])
+			clear(st.o[(c.at+t.row)*p.oStride():][:t.rows*p.oStride()])
 		}
 		r += t.rows
 	}
@@ -123,8 +123,8 @@ func (b *block) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
 // tile takes one tile through score, softmax and accumulate.
 func (w *scratch) tile(p *plan, c *chunk, st *state, b *block, t *tile) {
 	full := w.scores(p, c, b, t)
-	m, l := st.m[t.row:], st.l[t.row:]
-	o, stride := st.o[t.row*p.oStride():], p.oStride()
+	row, stride := c.at+t.row, p.oStride()
+	m, l, o := st.m[row:], st.l[row:], st.o[row*stride:]
 	values := b.values
 	values.keys, values.fresh = t.hi-t.lo, st.fresh
 	v := b.v[t.lo*values.stride:]
@@ -190,7 +190,7 @@ func (w *scratch) softcap(c float32, t *tile) {
 
 // products leaves q·k in w.s.
 func (w *scratch) products(p *plan, c *chunk, b *block, t *tile) {
-	q := w.q[t.row*p.d:]
+	q := w.q[(c.at+t.row)*p.d:]
 	if b.kStride > 0 {
 		scoreRows(w.s[t.lo:], q, b.k[t.lo*b.kStride:], t.rows, p.d, b.kStride, t.hi-t.lo)
 		return
@@ -290,7 +290,7 @@ func (w *scratch) weightsBlock(p *plan, c *chunk, first, lo, hi int) {
 
 func (w *scratch) writeTileWeights(p *plan, c *chunk, b *block, t *tile) {
 	for r := range t.rows {
-		m, l := w.total.m[t.row+r], w.total.l[t.row+r]
+		m, l := w.total.m[c.at+t.row+r], w.total.l[c.at+t.row+r]
 		if l == 0 {
 			continue // no live key: the row is zero already
 		}

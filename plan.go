@@ -30,6 +30,7 @@ type plan struct {
 
 	firstSegment int // segments before it hold no key of this call
 	chunkRows    int // query rows handled together
+	abreast      int // key/value heads handled together
 	tileRows     int // of them, those that go through the kernels together
 }
 

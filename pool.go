@@ -246,12 +246,15 @@ func (j *job) cut(workers int) {
 	j.segments, j.workers = 1, workers
 	segments := (p.lk + Segment - 1) / Segment
 	want := workers * unitsPerWorker
+	for workers > 1 && p.abreast > 1 && p.items()*segments < 2*workers {
+		p.abreast /= 2 // two units for each, or a head by itself
+	}
 	if workers > 1 && p.items() < want {
 		least := leastRows
 		if segments > 1 {
 			least = 4 * leastRows // keys are packed for each chunk: prefer segments
 		}
-		heads := p.batch * p.kvHeads
+		heads := p.items() / p.chunksPerHead()
 		perHead := (want + heads - 1) / heads
 		rows := roundUp((p.lq*p.group+perHead-1)/perHead, leastRows)
 		p.chunkRows = min(p.chunkRows, max(rows, least))
@@ -303,7 +306,8 @@ func (j *job) order(i int) (item int) {
 	if p.causal == Full {
 		return i
 	}
-	heads, per := p.batch*p.kvHeads, p.chunksPerHead()
+	per := p.chunksPerHead()
+	heads := p.items() / per
 	return i%heads*per + per - 1 - i/heads
 }
 
@@ -319,7 +323,7 @@ func (j *job) segment(w *scratch, item, segment int) {
 		if first < end {
 			w.loadQueries(p, &c)
 			st := j.state(item, segment)
-			st.reset(c.rows, p.oStride())
+			st.reset(c.allRows(), p.oStride())
 			w.segment(p, &c, &st, first, end)
 		}
 	}
@@ -336,10 +340,10 @@ func (j *job) segment(w *scratch, item, segment int) {
 // results.
 func (j *job) finish(w *scratch, c *chunk, item, lo, hi int) {
 	p := &j.plan
-	w.total.reset(c.rows, p.oStride())
+	w.total.reset(c.allRows(), p.oStride())
 	for first := lo; first < hi; first = (first/Segment + 1) * Segment {
 		st := j.state(item, first/Segment)
-		w.merge(&w.total, &st, c.rows, p.oStride())
+		w.merge(&w.total, &st, c.allRows(), p.oStride())
 	}
 	if p.weights.Data != nil {
 		w.loadQueries(p, c) // the weights need the scores again
@@ -350,12 +354,12 @@ func (j *job) finish(w *scratch, c *chunk, item, lo, hi int) {
 // stateSize is the number of elements of the state of a chunk: m, l and o, in
 // whole cache lines.
 func (j *job) stateSize() int {
-	return roundUp(j.plan.chunkRows*(j.plan.oStride()+2), panel)
+	return roundUp(j.plan.abreast*j.plan.chunkRows*(j.plan.oStride()+2), panel)
 }
 
 // state is the memory for the state of a chunk over a segment.
 func (j *job) state(item, segment int) state {
-	size, rows := j.stateSize(), j.plan.chunkRows
+	size, rows := j.stateSize(), j.plan.abreast*j.plan.chunkRows
 	x := j.states[(item*j.segments+segment)*size:][:size]
 	return state{m: x[:rows], l: x[rows : 2*rows], o: x[2*rows:]}
 }

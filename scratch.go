@@ -25,6 +25,11 @@ const (
 	// and more rows make packing worth while.
 	denseRows   = 256
 	denseStride = 64
+
+	// Up to abreastRows rows of a head go together with those of the heads beside it.
+	abreastRows = 32
+
+	pageBytes = 4096
 )
 
 // tileRows rows of at most tileDim dimensions go through score, softmax and accumulate
@@ -111,12 +116,12 @@ func grow[T any](x []T, n int) []T {
 
 // fit makes the scratch large enough for calls of the plan.
 func (w *scratch) fit(p *plan) {
-	want := sizes{p.chunkRows, p.d, p.oStride(), p.cache == nil, p.pairwise()}
+	want := sizes{p.abreast * p.chunkRows, p.d, p.oStride(), p.cache == nil, p.pairwise()}
 	if w.fitted.cover(&want) {
 		return
 	}
 	w.fitted = want
-	rows := p.chunkRows
+	rows := want.rows
 	w.q = grow(w.q, rows*p.d)
 	for _, s := range [...]*state{&w.total, &w.part} {
 		s.m, s.l = grow(s.m, rows), grow(s.l, rows)
@@ -148,6 +153,19 @@ func (p *plan) fitRows() {
 	all := max(1, p.lq*p.group)
 	chunks := (all + rows - 1) / rows
 	p.chunkRows = min(all, roundUp((all+chunks-1)/chunks, cutRows))
+	p.abreast = min(p.headsOfPage(), max(1, rows/max(1, p.chunkRows)))
+}
+
+// headsOfPage is the number of key/value heads that go through memory together. Where few rows
+// read rows of keys or values that lie beside those of other heads, as in BLHD views, one head
+// after the other would come to each page again and again, long after the translation of its
+// address has been forgotten.
+func (p *plan) headsOfPage() int {
+	apart := max(p.k.SH, p.v.SH)
+	if p.cache != nil || p.chunkRows > abreastRows || apart >= min(p.k.SL, p.v.SL) {
+		return 1
+	}
+	return max(1, min(p.kvHeads, pageBytes/4/max(1, apart)))
 }
 
 // reset makes the first rows rows of the state empty.

@@ -196,7 +196,7 @@ func (s *State) updateChunk(w *scratch, p *plan, c *chunk) {
 // load copies the rows of a chunk out of a segment.
 func (s *State) load(dst, segment *state, p *plan, c *chunk) {
 	dst.fresh = false // its outputs go on from what the segment holds
-	for r := range c.rows {
+	for r := range c.allRows() {
 		row := p.rowIndex(c, r)
 		dst.m[r], dst.l[r] = segment.m[row], segment.l[row]
 		copy(dst.o[r*p.oStride():], segment.o[row*s.d:][:s.d])
@@ -205,16 +205,16 @@ func (s *State) load(dst, segment *state, p *plan, c *chunk) {
 
 // store copies the rows of a chunk into a segment.
 func (s *State) store(segment, src *state, p *plan, c *chunk) {
-	for r := range c.rows {
+	for r := range c.allRows() {
 		row := p.rowIndex(c, r)
 		segment.m[row], segment.l[row] = src.m[r], src.l[r]
 		copy(segment.o[row*s.d:][:s.d], src.o[r*p.oStride():])
 	}
 }
 
-// rowIndex is the index of row r of the chunk among all B×H×Lq rows.
+// rowIndex is the index of row r of the chunk, in scratch, among all B×H×Lq rows.
 func (p *plan) rowIndex(c *chunk, r int) int {
-	h, i := p.locate(c.kv, c.row+r)
+	h, i := p.locate(c.kv+r/c.rows, c.row+r%c.rows)
 	return (c.b*p.heads+h)*p.lq + i
 }
 
@@ -277,10 +277,10 @@ func (s *State) finish(p *plan) {
 	w.fit(p)
 	for i := range p.items() {
 		c, _ := p.chunk(i)
-		w.total.reset(c.rows, p.oStride())
+		w.total.reset(c.allRows(), p.oStride())
 		for j := range s.n {
 			s.load(&w.part, &s.segments[j], p, &c)
-			w.merge(&w.total, &w.part, c.rows, p.oStride())
+			w.merge(&w.total, &w.part, c.allRows(), p.oStride())
 		}
 		w.finish(p, &c, 0, 0)
 	}
