@@ -20,12 +20,15 @@ type ahead struct {
 	every  int // rows of single panels from one request to the next
 	cursor int // bytes from here to the run at hand
 	end    int // and to where runs end
-	runs   [pairRuns + tokenRuns]run
+
+	stream uintptr // beside the queue, see stream.go; 0 if there is none
+
+	runs [pairRuns + tokenRuns]run
 }
 
 // run is rows of memory at equal distances. With AVX-512, if n is a multiple of 4 and requests
 // are scattered, they are asked for from four places in turn, a quarter of the rows from each: that
-// way the Xeon reads faster (see scattered). AVX2 computes for longer than memory takes in order,
+// way the Xeon reads faster (see stream.go). AVX2 computes for longer than memory takes in order,
 // and loses 1 % so. NEON's score has no use for back.
 type run struct {
 	at    uintptr // of the next row; not a pointer, for a stack may move
@@ -133,9 +136,12 @@ func (p *plan) appendBlock(runs []run, c *chunk, first, end int) []run {
 	if p.cache != nil || n <= 0 {
 		return runs
 	}
-	return append(runs,
-		runOf(p.k.Data, p.k.offset(c.b, c.kv, first), p.k.SL, n, p.d),
-		runOf(p.v.Data, p.v.offset(c.b, c.kv, first), p.v.SL, n, p.dv))
+	for _, x := range [...]*Tensor{&p.k, &p.v} {
+		if !p.follows(x, c) {
+			runs = append(runs, runOf(x.Data, x.offset(c.b, c.kv, first), x.SL, n, x.D))
+		}
+	}
+	return runs
 }
 
 // appendRows appends one of several parts of the chunk's queries or outputs: rows that

@@ -68,7 +68,12 @@ func (c *chunk) allRows() int { return c.heads * c.rows }
 func (p *plan) items() int { return p.batch * p.chunksAbreast() * p.chunksPerHead() }
 
 // chunksAbreast is the number of chunks that all heads of a batch entry make.
-func (p *plan) chunksAbreast() int { return (p.kvHeads + p.abreast - 1) / p.abreast }
+func (p *plan) chunksAbreast() int {
+	if p.abreast == 1 {
+		return p.kvHeads // divisions are felt in small calls
+	}
+	return (p.kvHeads + p.abreast - 1) / p.abreast
+}
 
 func (p *plan) chunksPerHead() int {
 	return (p.lq*p.group + p.chunkRows - 1) / p.chunkRows
@@ -102,7 +107,7 @@ func (p *plan) chunk(i int) (c, dead chunk) {
 // locate returns the query head and query index of a row.
 func (p *plan) locate(kv, row int) (h, i int) {
 	if p.group == 1 {
-		return kv, row // a division a row is felt in small calls
+		return kv, row // a division a row is felt, too
 	}
 	return kv*p.group + row%p.group, row / p.group
 }

@@ -195,7 +195,7 @@ func benchmarkPasses(b *testing.B, d int) {
 		{"pack_keys", float64(Block * d), "Gelem/s", func() { packKeys(packed, k, d, Block, d) }},
 		{"pack_values", float64(Block * d), "Gelem/s", func() { packValues(packed, v, d, Block, d) }},
 		{"score", float64(products * d), "GFLOP/s", func() { score(s, q, k, rows, d, Block/panel) }},
-		{"score_rows", float64(products * d), "GFLOP/s", func() { scoreRows(s, q, k, rows, d, d, Block) }},
+		{"score_rows", float64(products * d), "GFLOP/s", func() { scoreRows(s, q, k, rows, d, d, Block, nil) }},
 		{"softmax", rows * Block, "Gelem/s", func() { copy(s, scores); softmax(s, m, l, alpha, rows) }},
 		{"softmax_masked", rows * Block, "Gelem/s", func() { copy(s, scores); softmaxMasked(s, m, l, alpha, live, rows) }},
 		{"accumulate", float64(products * d), "GFLOP/s", func() { accumulate(o, scores, v, alpha, rows, d, Block, &values) }},

@@ -10,6 +10,7 @@ type block struct {
 
 	k       []float32 // from key 0 of the block on: packed panels, or the caller's rows
 	kStride int       // distance of the caller's rows; 0 if packed
+	stream  uintptr   // of the keys, see stream.go
 
 	v      []float32 // from key 0 of the block on
 	values values    // how v is laid out; keys is set for each tile
@@ -23,6 +24,7 @@ func (w *scratch) block(p *plan, c *chunk, st *state, first, lo, hi int) {
 	b := block{first: first, lo: lo - first, hi: hi - first}
 	b.k, b.kStride = w.loadKeys(p, c, &b)
 	b.v, b.values = w.loadValues(p, c, &b)
+	p.follow(c, &b)
 	w.askForTokens(p, c, first)
 	for r := 0; r < c.rows; {
 		t := b.tile(p, c, r)
@@ -57,7 +59,8 @@ func (w *scratch) loadValues(p *plan, c *chunk, b *block) ([]float32, values) {
 	if p.cache != nil {
 		return p.cache.blockValues(c.b, c.kv, b.first), layout
 	}
-	if (c.rows <= rawRows || c.rows <= denseRows && p.v.SL <= denseStride) && p.dv%8 == 0 {
+	inPlace := c.rows <= rawRows || scattered && c.rows <= streamRows() || c.rows <= denseRows && p.v.SL <= denseStride
+	if inPlace && p.dv%8 == 0 {
 		layout.stride, layout.panelStride = p.v.SL, panel
 		return p.v.Data[p.v.offset(c.b, c.kv, b.first):], layout
 	}
@@ -191,8 +194,9 @@ func (w *scratch) softcap(c float32, t *tile) {
 // products leaves q·k in w.s.
 func (w *scratch) products(p *plan, c *chunk, b *block, t *tile) {
 	q := w.q[(c.at+t.row)*p.d:]
+	w.ahead.stream = b.stream
 	if b.kStride > 0 {
-		scoreRows(w.s[t.lo:], q, b.k[t.lo*b.kStride:], t.rows, p.d, b.kStride, t.hi-t.lo)
+		scoreRows(w.s[t.lo:], q, b.k[t.lo*b.kStride:], t.rows, p.d, b.kStride, t.hi-t.lo, &w.ahead)
 		return
 	}
 	from := t.lo / panel * panel

@@ -76,16 +76,17 @@ func chainScore(s, q, k []float32, rows, d, panels int) {
 
 // cutScoreRows takes fewer keys at a time, or if there are few, fewer rows. d is
 // at most rawInner.
-func cutScoreRows(s, q, k []float32, rows, d, stride, n int) {
+func cutScoreRows(s, q, k []float32, rows, d, stride, n int, next *ahead) {
 	if keys := max(8, callRawProducts/(rows*d)/8*8); keys < n {
 		for j := 0; j < n; j += keys {
-			scoreRows(s[j:], q, k[j*stride:], rows, d, stride, min(keys, n-j))
+			scoreRows(s[j:], q, k[j*stride:], rows, d, stride, min(keys, n-j), next)
+			next.moveStream(keys * d)
 		}
 		return
 	}
 	step := callRawProducts / (d * n)
 	for r := 0; r < rows; r += step {
-		scoreRows(s[r*Block:], q[r*d:], k, min(step, rows-r), d, stride, n)
+		scoreRows(s[r*Block:], q[r*d:], k, min(step, rows-r), d, stride, n, next)
 	}
 }
 
@@ -97,6 +98,9 @@ func cutAccumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *valu
 	part := *b
 	for c := 0; c < b.cols; c += cols {
 		part.cols = min(cols, b.cols-c)
+		if b.stream != 0 {
+			part.stream = b.stream + uintptr(4*c*b.keys)
+		}
 		values := v[c/panel*b.panelStride:]
 		for r := 0; r < rows; r += step {
 			n, factors := min(step, rows-r), alpha

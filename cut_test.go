@@ -53,7 +53,7 @@ func TestCutCallsEqualGeneric(t *testing.T) {
 		scoreGeneric(sWant, q, packedWant, rows, d, panels)
 		if d <= rawInner {
 			raw, rawWant := c.output(rows * Block)
-			scoreRows(raw, q, k, rows, d, d, keys)
+			scoreRows(raw, q, k, rows, d, d, keys, c.anywhere())
 			scoreRowsGeneric(rawWant, q, k, rows, d, d, keys)
 		}
 		cols := d / 8 * 8
@@ -129,7 +129,7 @@ func BenchmarkLongestCall(b *testing.B) {
 	}{
 		{"score", func() { score(y, x, x, 12, d, Block/panel) }},
 		{"score_rows", func() {
-			scoreRows(y, x, x, rawRows, callRawProducts/rawRows/Block, callRawProducts/rawRows/Block, Block)
+			scoreRows(y, x, x, rawRows, callRawProducts/rawRows/Block, callRawProducts/rawRows/Block, Block, nil)
 		}},
 		{"accumulate", func() { accumulate(y, x, x, m, fewTileRows, layout.cols, Block, &layout) }},
 		{"softmax", func() { softmax(y, m, m, m, fewTileRows) }},

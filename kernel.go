@@ -94,7 +94,7 @@ func scoreAhead(s, q, k []float32, rows, d, panels int, next *ahead) {
 	scoreSIMD(&s[0], &q[0], &k[0], rows, d, panels, next)
 }
 
-func scoreRows(s, q, k []float32, rows, d, stride, n int) {
+func scoreRows(s, q, k []float32, rows, d, stride, n int, next *ahead) {
 	writesRows(s, rows, Block, n)
 	reads(q, rows*d)
 	readsRows(k, n, stride, d)
@@ -103,10 +103,10 @@ func scoreRows(s, q, k []float32, rows, d, stride, n int) {
 		return
 	}
 	if rows*d*n > callRawProducts && d <= rawInner {
-		cutScoreRows(s, q, k, rows, d, stride, n)
+		cutScoreRows(s, q, k, rows, d, stride, n, next)
 		return
 	}
-	scoreRowsSIMD(&s[0], &q[0], &k[0], rows, d, stride, n)
+	scoreRowsSIMD(&s[0], &q[0], &k[0], rows, d, stride, n, next)
 }
 
 func softmax(s, m, l, alpha []float32, rows int) (dead bool) {

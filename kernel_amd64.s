@@ -7,40 +7,45 @@
 // func scoreSIMD(s *float32, q *float32, k *float32, rows int, d int, panels int, next *uintptr)
 // Requires: AVX, FMA3, MMX+
 TEXT ·scoreSIMD(SB), NOSPLIT, $80-56
-	MOVQ s+0(FP), AX
-	MOVQ AX, 32(SP)
-	MOVQ q+8(FP), AX
-	MOVQ AX, 40(SP)
-	MOVQ k+16(FP), DX
-	MOVQ rows+24(FP), AX
-	MOVQ AX, 48(SP)
-	MOVQ panels+40(FP), AX
-	MOVQ AX, 8(SP)
-	MOVQ d+32(FP), R11
-	MOVQ $0x00000100, R8
-	MOVQ R11, R9
-	SHLQ $0x02, R9
-	MOVQ $0x00000040, R10
-	MOVQ R11, AX
-	SHLQ $0x06, AX
-	MOVQ AX, 24(SP)
-	MOVQ $+0, 16(SP)
-	MOVQ $+0, 56(SP)
-	MOVQ R11, 64(SP)
-	MOVQ $+0, 72(SP)
-	CMPB ·scattered+0(SB), $0x00
-	JE   score_inOrder1
-	CMPQ 48(SP), $0x20
-	JG   score_inOrder1
-	MOVQ DX, AX
-	ANDQ $0x00007fff, AX
-	MOVQ AX, 72(SP)
-	SHRQ $0x03, AX
-	SUBQ 72(SP), AX
-	LEAQ 32768(AX)(DX*1), AX
-	MOVQ AX, 72(SP)
+	MOVQ  s+0(FP), AX
+	MOVQ  AX, 32(SP)
+	MOVQ  q+8(FP), AX
+	MOVQ  AX, 40(SP)
+	MOVQ  k+16(FP), DX
+	MOVQ  rows+24(FP), AX
+	MOVQ  AX, 48(SP)
+	MOVQ  panels+40(FP), AX
+	MOVQ  AX, 8(SP)
+	MOVQ  d+32(FP), R11
+	MOVQ  $0x00000100, R8
+	MOVQ  R11, R9
+	SHLQ  $0x02, R9
+	MOVQ  $0x00000040, R10
+	MOVQ  R11, AX
+	SHLQ  $0x06, AX
+	MOVQ  AX, 24(SP)
+	MOVQ  $+0, 16(SP)
+	MOVQ  $+0, 56(SP)
+	MOVQ  next+48(FP), AX
+	TESTQ AX, AX
+	JE    noQueue1
+	MOVQ  32(AX), AX
 
-score_inOrder1:
+noQueue1:
+	MOVQ  R11, 64(SP)
+	MOVQ  AX, 72(SP)
+	TESTQ AX, AX
+	JE    score_inOrder2
+	MOVQ  AX, R13
+	ANDQ  $0x00007fff, R13
+	MOVQ  R13, 72(SP)
+	SHRQ  $0x03, R13
+	SUBQ  72(SP), R13
+	ADDQ  AX, R13
+	ADDQ  $0x00008000, R13
+	MOVQ  R13, 72(SP)
+
+score_inOrder2:
 	// Few rows: several panels at once, so that there are enough chains.
 	CMPQ 48(SP), $0x01
 	JNE  score_scatter1Not
@@ -70,9 +75,9 @@ score_scatter1:
 	MOVQ   R11, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail3
+	JL     score_tail4
 
-score_loop2:
+score_loop3:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	PREFETCHT0   8192(R11)
@@ -135,19 +140,19 @@ score_loop2:
 	ADDQ         R10, BX
 	ADDQ         $0x00000080, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow6
+	JE           sameWindow7
 	ADDQ         $0x00007000, R11
 
-sameWindow6:
+sameWindow7:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  score_loop2
+	JGE  score_loop3
 
-score_tail3:
+score_tail4:
 	ADDQ $0x04, CX
-	JE   score_end4
+	JE   score_end5
 
-score_one7:
+score_one8:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -161,9 +166,9 @@ score_one7:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one7
+	JNE          score_one8
 
-score_end4:
+score_end5:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -213,9 +218,9 @@ score_scatter2:
 	MOVQ   R11, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail9
+	JL     score_tail10
 
-score_loop8:
+score_loop9:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -270,19 +275,19 @@ score_loop8:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow12
+	JE           sameWindow13
 	ADDQ         $0x00007000, R11
 
-sameWindow12:
+sameWindow13:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  score_loop8
+	JGE  score_loop9
 
-score_tail9:
+score_tail10:
 	ADDQ $0x04, CX
-	JE   score_end10
+	JE   score_end11
 
-score_one13:
+score_one14:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -296,9 +301,9 @@ score_one13:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one13
+	JNE          score_one14
 
-score_end10:
+score_end11:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -354,9 +359,9 @@ score_scatter3:
 	MOVQ   R11, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail15
+	JL     score_tail16
 
-score_loop14:
+score_loop15:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -431,19 +436,19 @@ score_loop14:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow18
+	JE           sameWindow19
 	ADDQ         $0x00007000, R11
 
-sameWindow18:
+sameWindow19:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  score_loop14
+	JGE  score_loop15
 
-score_tail15:
+score_tail16:
 	ADDQ $0x04, CX
-	JE   score_end16
+	JE   score_end17
 
-score_one19:
+score_one20:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -462,9 +467,9 @@ score_one19:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one19
+	JNE          score_one20
 
-score_end16:
+score_end17:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -523,9 +528,9 @@ score_abreast1:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail21
+	JL     score_tail22
 
-score_loop20:
+score_loop21:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -572,13 +577,13 @@ score_loop20:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop20
+	JGE          score_loop21
 
-score_tail21:
+score_tail22:
 	ADDQ $0x04, CX
-	JE   score_end22
+	JE   score_end23
 
-score_one24:
+score_one25:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -592,9 +597,9 @@ score_one24:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one24
+	JNE          score_one25
 
-score_end22:
+score_end23:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -641,9 +646,9 @@ score_rows1:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail26
+	JL     score_tail27
 
-score_loop25:
+score_loop26:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -710,13 +715,13 @@ score_loop25:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop25
+	JGE          score_loop26
 
-score_tail26:
+score_tail27:
 	ADDQ $0x04, CX
-	JE   score_end27
+	JE   score_end28
 
-score_one29:
+score_one30:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -735,9 +740,9 @@ score_one29:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one29
+	JNE          score_one30
 
-score_end27:
+score_end28:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -782,9 +787,9 @@ score_group2:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail31
+	JL     score_tail32
 
-score_loop30:
+score_loop31:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -831,13 +836,13 @@ score_loop30:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop30
+	JGE          score_loop31
 
-score_tail31:
+score_tail32:
 	ADDQ $0x04, CX
-	JE   score_end32
+	JE   score_end33
 
-score_one34:
+score_one35:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -851,9 +856,9 @@ score_one34:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one34
+	JNE          score_one35
 
-score_end32:
+score_end33:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -904,9 +909,9 @@ score_group3:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail36
+	JL     score_tail37
 
-score_loop35:
+score_loop36:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -973,13 +978,13 @@ score_loop35:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop35
+	JGE          score_loop36
 
-score_tail36:
+score_tail37:
 	ADDQ $0x04, CX
-	JE   score_end37
+	JE   score_end38
 
-score_one39:
+score_one40:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -998,9 +1003,9 @@ score_one39:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one39
+	JNE          score_one40
 
-score_end37:
+score_end38:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -1064,7 +1069,7 @@ score_panelRows:
 
 score_panel6:
 	CMPQ 72(SP), $0x00
-	JNE  score_scattered40
+	JNE  score_scattered41
 
 	// 6 rows × 16 columns.
 	MOVQ   DX, BX
@@ -1085,12 +1090,12 @@ score_panel6:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short45
+	JL     score_short46
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail43
+	JL     score_tail44
 
-score_loop42:
+score_loop43:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1178,13 +1183,13 @@ score_loop42:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop42
+	JGE          score_loop43
 
-score_tail43:
+score_tail44:
 	ADDQ $0x04, CX
-	JE   score_end44
+	JE   score_end45
 
-score_one46:
+score_one47:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1209,9 +1214,9 @@ score_one46:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one46
+	JNE          score_one47
 
-score_end44:
+score_end45:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -1328,10 +1333,10 @@ score_end44:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done47
+	JMP          score_done48
 
-score_short45:
-score_one48:
+score_short46:
+score_one49:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1356,7 +1361,7 @@ score_one48:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one48
+	JNE          score_one49
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -1378,16 +1383,16 @@ score_one48:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done47:
+score_done48:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  score_done41
+	JMP  score_done42
 
-score_scattered40:
+score_scattered41:
 	// 6 rows × 16 columns.
 	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
@@ -1407,13 +1412,13 @@ score_scattered40:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short52
+	JL     score_short53
 	SUBQ   $0x04, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail50
+	JL     score_tail51
 
-score_loop49:
+score_loop50:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -1505,20 +1510,20 @@ score_loop49:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow53
+	JE           sameWindow54
 	ADDQ         $0x00007000, R11
 
-sameWindow53:
+sameWindow54:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  score_loop49
+	JGE  score_loop50
 
-score_tail50:
+score_tail51:
 	ADDQ $0x04, CX
-	JE   score_end51
+	JE   score_end52
 
-score_one54:
+score_one55:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1543,9 +1548,9 @@ score_one54:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one54
+	JNE          score_one55
 
-score_end51:
+score_end52:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -1664,10 +1669,10 @@ score_end51:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done55
+	JMP          score_done56
 
-score_short52:
-score_one56:
+score_short53:
+score_one57:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1692,7 +1697,7 @@ score_one56:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one56
+	JNE          score_one57
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -1714,7 +1719,7 @@ score_one56:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done55:
+score_done56:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -1722,59 +1727,59 @@ score_done55:
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-score_done41:
+score_done42:
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    asked60
+	JE    asked61
 	SUBQ  $0x06, (AX)
-	JG    asked60
+	JG    asked61
 
-askRow57:
+askRow58:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun61:
+askRun62:
 	CMPQ 24(BX), $0x00
-	JNE  askFound58
+	JNE  askFound59
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun61
+	JNE  askRun62
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked60
+	JMP  asked61
 
-askFound58:
+askFound59:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong62
+	JNE   askAmong63
 	ADDQ  32(BX), CX
 
-askAmong62:
+askAmong63:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine59:
+askLine60:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine59
+	JNE        askLine60
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow57
+	JLE        askRow58
 
-asked60:
+asked61:
 	SUBQ $0x06, R12
 	JMP  score_panelRows
 
 score_panel5:
 	CMPQ 72(SP), $0x00
-	JNE  score_scattered63
+	JNE  score_scattered64
 
 	// 5 rows × 16 columns.
 	MOVQ   DX, BX
@@ -1793,12 +1798,12 @@ score_panel5:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short68
+	JL     score_short69
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail66
+	JL     score_tail67
 
-score_loop65:
+score_loop66:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -1878,13 +1883,13 @@ score_loop65:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop65
+	JGE          score_loop66
 
-score_tail66:
+score_tail67:
 	ADDQ $0x04, CX
-	JE   score_end67
+	JE   score_end68
 
-score_one69:
+score_one70:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -1907,9 +1912,9 @@ score_one69:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one69
+	JNE          score_one70
 
-score_end67:
+score_end68:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -2011,10 +2016,10 @@ score_end67:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done70
+	JMP          score_done71
 
-score_short68:
-score_one71:
+score_short69:
+score_one72:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -2037,7 +2042,7 @@ score_one71:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one71
+	JNE          score_one72
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2056,15 +2061,15 @@ score_one71:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done70:
+score_done71:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  score_done64
+	JMP  score_done65
 
-score_scattered63:
+score_scattered64:
 	// 5 rows × 16 columns.
 	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
@@ -2082,13 +2087,13 @@ score_scattered63:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short75
+	JL     score_short76
 	SUBQ   $0x04, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail73
+	JL     score_tail74
 
-score_loop72:
+score_loop73:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -2168,20 +2173,20 @@ score_loop72:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow76
+	JE           sameWindow77
 	ADDQ         $0x00007000, R11
 
-sameWindow76:
+sameWindow77:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  score_loop72
+	JGE  score_loop73
 
-score_tail73:
+score_tail74:
 	ADDQ $0x04, CX
-	JE   score_end74
+	JE   score_end75
 
-score_one77:
+score_one78:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2203,9 +2208,9 @@ score_one77:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one77
+	JNE          score_one78
 
-score_end74:
+score_end75:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -2309,10 +2314,10 @@ score_end74:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done78
+	JMP          score_done79
 
-score_short75:
-score_one79:
+score_short76:
+score_one80:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2334,7 +2339,7 @@ score_one79:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one79
+	JNE          score_one80
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2353,66 +2358,66 @@ score_one79:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done78:
+score_done79:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-score_done64:
+score_done65:
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    asked83
+	JE    asked84
 	SUBQ  $0x05, (AX)
-	JG    asked83
+	JG    asked84
 
-askRow80:
+askRow81:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun84:
+askRun85:
 	CMPQ 24(BX), $0x00
-	JNE  askFound81
+	JNE  askFound82
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun84
+	JNE  askRun85
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked83
+	JMP  asked84
 
-askFound81:
+askFound82:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong85
+	JNE   askAmong86
 	ADDQ  32(BX), CX
 
-askAmong85:
+askAmong86:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine82:
+askLine83:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine82
+	JNE        askLine83
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow80
+	JLE        askRow81
 
-asked83:
+asked84:
 	SUBQ $0x05, R12
 	JMP  score_panelRows
 
 score_panel4:
 	CMPQ 72(SP), $0x00
-	JNE  score_scattered86
+	JNE  score_scattered87
 
 	// 4 rows × 16 columns.
 	MOVQ   DX, BX
@@ -2429,12 +2434,12 @@ score_panel4:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short91
+	JL     score_short92
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail89
+	JL     score_tail90
 
-score_loop88:
+score_loop89:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -2502,13 +2507,13 @@ score_loop88:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop88
+	JGE          score_loop89
 
-score_tail89:
+score_tail90:
 	ADDQ $0x04, CX
-	JE   score_end90
+	JE   score_end91
 
-score_one92:
+score_one93:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -2528,9 +2533,9 @@ score_one92:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one92
+	JNE          score_one93
 
-score_end90:
+score_end91:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -2609,10 +2614,10 @@ score_end90:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done93
+	JMP          score_done94
 
-score_short91:
-score_one94:
+score_short92:
+score_one95:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -2632,7 +2637,7 @@ score_one94:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one94
+	JNE          score_one95
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2648,14 +2653,14 @@ score_one94:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done93:
+score_done94:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  score_done87
+	JMP  score_done88
 
-score_scattered86:
+score_scattered87:
 	// 4 rows × 16 columns.
 	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
@@ -2671,13 +2676,13 @@ score_scattered86:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short98
+	JL     score_short99
 	SUBQ   $0x04, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail96
+	JL     score_tail97
 
-score_loop95:
+score_loop96:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -2745,20 +2750,20 @@ score_loop95:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow99
+	JE           sameWindow100
 	ADDQ         $0x00007000, R11
 
-sameWindow99:
+sameWindow100:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  score_loop95
+	JGE  score_loop96
 
-score_tail96:
+score_tail97:
 	ADDQ $0x04, CX
-	JE   score_end97
+	JE   score_end98
 
-score_one100:
+score_one101:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2777,9 +2782,9 @@ score_one100:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one100
+	JNE          score_one101
 
-score_end97:
+score_end98:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -2860,10 +2865,10 @@ score_end97:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done101
+	JMP          score_done102
 
-score_short98:
-score_one102:
+score_short99:
+score_one103:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2882,7 +2887,7 @@ score_one102:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one102
+	JNE          score_one103
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2898,59 +2903,59 @@ score_one102:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done101:
+score_done102:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-score_done87:
+score_done88:
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    asked106
+	JE    asked107
 	SUBQ  $0x04, (AX)
-	JG    asked106
+	JG    asked107
 
-askRow103:
+askRow104:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun107:
+askRun108:
 	CMPQ 24(BX), $0x00
-	JNE  askFound104
+	JNE  askFound105
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun107
+	JNE  askRun108
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked106
+	JMP  asked107
 
-askFound104:
+askFound105:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong108
+	JNE   askAmong109
 	ADDQ  32(BX), CX
 
-askAmong108:
+askAmong109:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine105:
+askLine106:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine105
+	JNE        askLine106
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow103
+	JLE        askRow104
 
-asked106:
+asked107:
 	SUBQ $0x04, R12
 	JMP  score_panelRows
 
@@ -2966,12 +2971,12 @@ score_panel3:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short112
+	JL     score_short113
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail110
+	JL     score_tail111
 
-score_loop109:
+score_loop110:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -3026,13 +3031,13 @@ score_loop109:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop109
+	JGE          score_loop110
 
-score_tail110:
+score_tail111:
 	ADDQ $0x04, CX
-	JE   score_end111
+	JE   score_end112
 
-score_one113:
+score_one114:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -3048,9 +3053,9 @@ score_one113:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one113
+	JNE          score_one114
 
-score_end111:
+score_end112:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3114,10 +3119,10 @@ score_end111:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done114
+	JMP          score_done115
 
-score_short112:
-score_one115:
+score_short113:
+score_one116:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -3133,7 +3138,7 @@ score_one115:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one115
+	JNE          score_one116
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -3144,56 +3149,56 @@ score_one115:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done114:
+score_done115:
 	ADDQ  R9, SI
 	ADDQ  R9, SI
 	ADDQ  R9, SI
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    asked119
+	JE    asked120
 	SUBQ  $0x03, (AX)
-	JG    asked119
+	JG    asked120
 
-askRow116:
+askRow117:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun120:
+askRun121:
 	CMPQ 24(BX), $0x00
-	JNE  askFound117
+	JNE  askFound118
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun120
+	JNE  askRun121
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked119
+	JMP  asked120
 
-askFound117:
+askFound118:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong121
+	JNE   askAmong122
 	ADDQ  32(BX), CX
 
-askAmong121:
+askAmong122:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine118:
+askLine119:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine118
+	JNE        askLine119
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow116
+	JLE        askRow117
 
-asked119:
+asked120:
 	SUBQ $0x03, R12
 	JMP  score_panelRows
 
@@ -3207,9 +3212,9 @@ score_panel2:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail123
+	JL     score_tail124
 
-score_loop122:
+score_loop123:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -3252,13 +3257,13 @@ score_loop122:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop122
+	JGE          score_loop123
 
-score_tail123:
+score_tail124:
 	ADDQ $0x04, CX
-	JE   score_end124
+	JE   score_end125
 
-score_one126:
+score_one127:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -3271,9 +3276,9 @@ score_one126:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one126
+	JNE          score_one127
 
-score_end124:
+score_end125:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -3284,50 +3289,50 @@ score_end124:
 	ADDQ    R9, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked130
+	JE      asked131
 	SUBQ    $0x02, (AX)
-	JG      asked130
+	JG      asked131
 
-askRow127:
+askRow128:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun131:
+askRun132:
 	CMPQ 24(BX), $0x00
-	JNE  askFound128
+	JNE  askFound129
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun131
+	JNE  askRun132
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked130
+	JMP  asked131
 
-askFound128:
+askFound129:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong132
+	JNE   askAmong133
 	ADDQ  32(BX), CX
 
-askAmong132:
+askAmong133:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine129:
+askLine130:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine129
+	JNE        askLine130
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow127
+	JLE        askRow128
 
-asked130:
+asked131:
 	SUBQ $0x02, R12
 	JMP  score_panelRows
 
@@ -3339,9 +3344,9 @@ score_panel1:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail134
+	JL     score_tail135
 
-score_loop133:
+score_loop134:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   6144(BX)
@@ -3372,13 +3377,13 @@ score_loop133:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop133
+	JGE          score_loop134
 
-score_tail134:
+score_tail135:
 	ADDQ $0x04, CX
-	JE   score_end135
+	JE   score_end136
 
-score_one137:
+score_one138:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   6144(BX)
@@ -3388,65 +3393,65 @@ score_one137:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one137
+	JNE          score_one138
 
-score_end135:
+score_end136:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked141
+	JE      asked142
 	SUBQ    $0x01, (AX)
-	JG      asked141
+	JG      asked142
 
-askRow138:
+askRow139:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun142:
+askRun143:
 	CMPQ 24(BX), $0x00
-	JNE  askFound139
+	JNE  askFound140
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun142
+	JNE  askRun143
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked141
+	JMP  asked142
 
-askFound139:
+askFound140:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong143
+	JNE   askAmong144
 	ADDQ  32(BX), CX
 
-askAmong143:
+askAmong144:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine140:
+askLine141:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine140
+	JNE        askLine141
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow138
+	JLE        askRow139
 
-asked141:
+asked142:
 	SUBQ $0x01, R12
 	JMP  score_panelRows
 
 score_panelNext:
 	CMPQ 72(SP), $0x00
-	JE   score_noScatter144
+	JE   score_noScatter145
 
 	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
@@ -3456,7 +3461,7 @@ score_panelNext:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 72(SP)
 
-score_noScatter144:
+score_noScatter145:
 	ADDQ $0x40, 32(SP)
 	ADDQ 24(SP), DX
 	DECQ 8(SP)
@@ -3517,12 +3522,12 @@ score_half6:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short148
+	JL     score_short149
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail146
+	JL     score_tail147
 
-score_loop145:
+score_loop146:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3582,13 +3587,13 @@ score_loop145:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop145
+	JGE          score_loop146
 
-score_tail146:
+score_tail147:
 	ADDQ $0x04, CX
-	JE   score_end147
+	JE   score_end148
 
-score_one149:
+score_one150:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3606,9 +3611,9 @@ score_one149:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one149
+	JNE          score_one150
 
-score_end147:
+score_end148:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3683,10 +3688,10 @@ score_end147:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          score_done150
+	JMP          score_done151
 
-score_short148:
-score_one151:
+score_short149:
+score_one152:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3704,7 +3709,7 @@ score_one151:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one151
+	JNE          score_one152
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -3720,7 +3725,7 @@ score_one151:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done150:
+score_done151:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -3743,12 +3748,12 @@ score_half5:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short155
+	JL     score_short156
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail153
+	JL     score_tail154
 
-score_loop152:
+score_loop153:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3800,13 +3805,13 @@ score_loop152:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop152
+	JGE          score_loop153
 
-score_tail153:
+score_tail154:
 	ADDQ $0x04, CX
-	JE   score_end154
+	JE   score_end155
 
-score_one156:
+score_one157:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3822,9 +3827,9 @@ score_one156:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one156
+	JNE          score_one157
 
-score_end154:
+score_end155:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3889,10 +3894,10 @@ score_end154:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          score_done157
+	JMP          score_done158
 
-score_short155:
-score_one158:
+score_short156:
+score_one159:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3908,7 +3913,7 @@ score_one158:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one158
+	JNE          score_one159
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -3922,7 +3927,7 @@ score_one158:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done157:
+score_done158:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -3943,12 +3948,12 @@ score_half4:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short162
+	JL     score_short163
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail160
+	JL     score_tail161
 
-score_loop159:
+score_loop160:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3992,13 +3997,13 @@ score_loop159:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop159
+	JGE          score_loop160
 
-score_tail160:
+score_tail161:
 	ADDQ $0x04, CX
-	JE   score_end161
+	JE   score_end162
 
-score_one163:
+score_one164:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4012,9 +4017,9 @@ score_one163:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one163
+	JNE          score_one164
 
-score_end161:
+score_end162:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4065,10 +4070,10 @@ score_end161:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          score_done164
+	JMP          score_done165
 
-score_short162:
-score_one165:
+score_short163:
+score_one166:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4082,7 +4087,7 @@ score_one165:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one165
+	JNE          score_one166
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -4094,7 +4099,7 @@ score_one165:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done164:
+score_done165:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -4111,12 +4116,12 @@ score_half3:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short169
+	JL     score_short170
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail167
+	JL     score_tail168
 
-score_loop166:
+score_loop167:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4151,13 +4156,13 @@ score_loop166:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop166
+	JGE          score_loop167
 
-score_tail167:
+score_tail168:
 	ADDQ $0x04, CX
-	JE   score_end168
+	JE   score_end169
 
-score_one170:
+score_one171:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4168,9 +4173,9 @@ score_one170:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one170
+	JNE          score_one171
 
-score_end168:
+score_end169:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4211,10 +4216,10 @@ score_end168:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          score_done171
+	JMP          score_done172
 
-score_short169:
-score_one172:
+score_short170:
+score_one173:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4225,7 +4230,7 @@ score_one172:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one172
+	JNE          score_one173
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -4233,7 +4238,7 @@ score_one172:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done171:
+score_done172:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -4248,9 +4253,9 @@ score_half2:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail174
+	JL     score_tail175
 
-score_loop173:
+score_loop174:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4277,13 +4282,13 @@ score_loop173:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop173
+	JGE          score_loop174
 
-score_tail174:
+score_tail175:
 	ADDQ $0x04, CX
-	JE   score_end175
+	JE   score_end176
 
-score_one177:
+score_one178:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4292,9 +4297,9 @@ score_one177:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one177
+	JNE          score_one178
 
-score_end175:
+score_end176:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -4311,9 +4316,9 @@ score_half1:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail179
+	JL     score_tail180
 
-score_loop178:
+score_loop179:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4332,22 +4337,22 @@ score_loop178:
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop178
+	JGE          score_loop179
 
-score_tail179:
+score_tail180:
 	ADDQ $0x04, CX
-	JE   score_end180
+	JE   score_end181
 
-score_one182:
+score_one183:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one182
+	JNE          score_one183
 
-score_end180:
+score_end181:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
@@ -4383,45 +4388,37 @@ TEXT ·accumulateSIMD(SB), NOSPLIT, $80-64
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
 	CMPB 32(BX), $0x00
-	JE   accumulate_used183
+	JE   accumulate_used184
 	MOVQ $+1, 56(SP)
 
-accumulate_used183:
-	MOVQ (BX), R11
-	MOVQ 8(BX), AX
-	MOVQ AX, CX
-	MOVQ AX, R13
-	SHRQ $0x04, AX
-	MOVQ AX, 8(SP)
-	ANDQ $0x08, CX
-	MOVQ CX, 16(SP)
-	MOVQ 16(BX), R10
-	SHLQ $0x02, R10
-	MOVQ 24(BX), AX
-	SHLQ $0x02, AX
-	MOVQ AX, 24(SP)
-	MOVQ R11, 64(SP)
-	MOVQ $+0, 72(SP)
-	CMPB ·scattered+0(SB), $0x00
-	JE   accumulate_inOrder184
-	CMPQ 48(SP), $0x20
-	JG   accumulate_inOrder184
-	CMPQ R10, $0x40
-	JE   accumulate_packed185
-	SHLQ $0x02, R13
-	CMPQ R10, R13
-	JNE  accumulate_inOrder184
+accumulate_used184:
+	MOVQ  (BX), R11
+	MOVQ  8(BX), AX
+	MOVQ  AX, CX
+	SHRQ  $0x04, AX
+	MOVQ  AX, 8(SP)
+	ANDQ  $0x08, CX
+	MOVQ  CX, 16(SP)
+	MOVQ  16(BX), R10
+	SHLQ  $0x02, R10
+	MOVQ  24(BX), AX
+	SHLQ  $0x02, AX
+	MOVQ  AX, 24(SP)
+	MOVQ  40(BX), AX
+	MOVQ  R11, 64(SP)
+	MOVQ  AX, 72(SP)
+	TESTQ AX, AX
+	JE    accumulate_inOrder185
+	MOVQ  AX, R13
+	ANDQ  $0x00007fff, R13
+	MOVQ  R13, 72(SP)
+	SHRQ  $0x03, R13
+	SUBQ  72(SP), R13
+	ADDQ  AX, R13
+	ADDQ  $0x00008000, R13
+	MOVQ  R13, 72(SP)
 
-accumulate_packed185:
-	MOVQ DX, AX
-	ANDQ $0x00007fff, AX
-	MOVQ AX, 72(SP)
-	SHRQ $0x03, AX
-	SUBQ 72(SP), AX
-	LEAQ 32768(AX)(DX*1), AX
-	MOVQ AX, 72(SP)
-
-accumulate_inOrder184:
+accumulate_inOrder185:
 	// Few rows: several panels at once, so that there are enough chains.
 	CMPQ 48(SP), $0x01
 	JNE  accumulate_scatter1Not
@@ -9265,7 +9262,6 @@ accumulateMasked_used409:
 	MOVQ (BX), R11
 	MOVQ 8(BX), AX
 	MOVQ AX, CX
-	MOVQ AX, R13
 	SHRQ $0x04, AX
 	MOVQ AX, 8(SP)
 	ANDQ $0x08, CX
@@ -9646,47 +9642,51 @@ accumulateMasked_done:
 // func scoreWide(s *float32, q *float32, k *float32, rows int, d int, panels int, next *uintptr)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·scoreWide(SB), NOSPLIT, $88-56
-	MOVQ s+0(FP), AX
-	MOVQ AX, 32(SP)
-	MOVQ q+8(FP), AX
-	MOVQ AX, 40(SP)
-	MOVQ k+16(FP), AX
-	MOVQ AX, 24(SP)
-	MOVQ rows+24(FP), AX
-	MOVQ AX, 56(SP)
-	MOVQ panels+40(FP), AX
-	MOVQ AX, 16(SP)
-	MOVQ d+32(FP), R9
-	MOVQ R9, 72(SP)
-	MOVQ R9, R8
-	SHLQ $0x02, R9
-	SHLQ $0x06, R8
-	MOVQ $0x00000040, R10
-	MOVQ $+256, 48(SP)
-	MOVQ $+0, 8(SP)
-	MOVQ $+0, 80(SP)
-	CMPB ·scattered+0(SB), $0x00
-	JE   inOrder446
-	CMPQ 56(SP), $0x20
-	JG   inOrder446
-	MOVQ 24(SP), BX
-	MOVQ BX, AX
-	ANDQ $0x00007fff, AX
-	MOVQ AX, 80(SP)
-	SHRQ $0x03, AX
-	SUBQ 80(SP), AX
-	LEAQ 32768(AX)(BX*1), AX
-	MOVQ AX, 80(SP)
+	MOVQ  s+0(FP), AX
+	MOVQ  AX, 32(SP)
+	MOVQ  q+8(FP), AX
+	MOVQ  AX, 40(SP)
+	MOVQ  k+16(FP), AX
+	MOVQ  AX, 24(SP)
+	MOVQ  rows+24(FP), AX
+	MOVQ  AX, 56(SP)
+	MOVQ  panels+40(FP), AX
+	MOVQ  AX, 16(SP)
+	MOVQ  d+32(FP), R9
+	MOVQ  R9, 72(SP)
+	MOVQ  R9, R8
+	SHLQ  $0x02, R9
+	SHLQ  $0x06, R8
+	MOVQ  $0x00000040, R10
+	MOVQ  $+256, 48(SP)
+	MOVQ  $+0, 8(SP)
+	MOVQ  next+48(FP), AX
+	TESTQ AX, AX
+	JE    noQueue446
+	MOVQ  32(AX), AX
 
-inOrder446:
+noQueue446:
+	MOVQ  AX, 80(SP)
+	TESTQ AX, AX
+	JE    inOrder447
+	MOVQ  AX, R13
+	ANDQ  $0x00007fff, R13
+	MOVQ  R13, 80(SP)
+	SHRQ  $0x03, R13
+	SUBQ  80(SP), R13
+	ADDQ  AX, R13
+	ADDQ  $0x00008000, R13
+	MOVQ  R13, 80(SP)
+
+inOrder447:
 	CMPQ 56(SP), $0x06
-	JLE  quads447
+	JLE  quads448
 	CMPQ 72(SP), $0x00000080
 	JG   quadEnd
 	CMPQ 56(SP), $0x18
 	JLE  quadEnd
 
-quads447:
+quads448:
 quad:
 	CMPQ 16(SP), $0x04
 	JL   quadEnd
@@ -9750,15 +9750,15 @@ quad6:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail449
+	JL     tail450
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop448
+	JNE    loop449
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop448
+	JE     loop449
 
-asking452:
+asking453:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -9921,18 +9921,18 @@ asking452:
 	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow453
+	JE           sameWindow454
 	ADDQ         $0x00007000, DX
 
-sameWindow453:
+sameWindow454:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking452
+	JGE  asking453
 	MOVQ DX, 80(SP)
-	JMP  tail449
+	JMP  tail450
 
-loop448:
+loop449:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10080,13 +10080,13 @@ loop448:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop448
+	JGE          loop449
 
-tail449:
+tail450:
 	ADDQ $0x04, CX
-	JE   end451
+	JE   end452
 
-one450:
+one451:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10126,9 +10126,9 @@ one450:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one450
+	JNE          one451
 
-end451:
+end452:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -10163,50 +10163,50 @@ end451:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked457
+	JE      asked458
 	SUBQ    $0x18, (AX)
-	JG      asked457
+	JG      asked458
 
-askRow454:
+askRow455:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun458:
+askRun459:
 	CMPQ 24(BX), $0x00
-	JNE  askFound455
+	JNE  askFound456
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun458
+	JNE  askRun459
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked457
+	JMP  asked458
 
-askFound455:
+askFound456:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong459
+	JNE   askAmong460
 	ADDQ  32(BX), CX
 
-askAmong459:
+askAmong460:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine456:
+askLine457:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine456
+	JNE        askLine457
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow454
+	JLE        askRow455
 
-asked457:
+asked458:
 	SUBQ $0x06, 64(SP)
 	JMP  quadRows
 
@@ -10239,15 +10239,15 @@ quad5:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail461
+	JL     tail462
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop460
+	JNE    loop461
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop460
+	JE     loop461
 
-asking464:
+asking465:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -10390,18 +10390,18 @@ asking464:
 	VFMADD231PS  Z11, Z12, Z3
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow465
+	JE           sameWindow466
 	ADDQ         $0x00007000, DX
 
-sameWindow465:
+sameWindow466:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking464
+	JGE  asking465
 	MOVQ DX, 80(SP)
-	JMP  tail461
+	JMP  tail462
 
-loop460:
+loop461:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10529,13 +10529,13 @@ loop460:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop460
+	JGE          loop461
 
-tail461:
+tail462:
 	ADDQ $0x04, CX
-	JE   end463
+	JE   end464
 
-one462:
+one463:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10570,9 +10570,9 @@ one462:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one462
+	JNE          one463
 
-end463:
+end464:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -10603,50 +10603,50 @@ end463:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked469
+	JE      asked470
 	SUBQ    $0x14, (AX)
-	JG      asked469
+	JG      asked470
 
-askRow466:
+askRow467:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun470:
+askRun471:
 	CMPQ 24(BX), $0x00
-	JNE  askFound467
+	JNE  askFound468
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun470
+	JNE  askRun471
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked469
+	JMP  asked470
 
-askFound467:
+askFound468:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong471
+	JNE   askAmong472
 	ADDQ  32(BX), CX
 
-askAmong471:
+askAmong472:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine468:
+askLine469:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine468
+	JNE        askLine469
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow466
+	JLE        askRow467
 
-asked469:
+asked470:
 	SUBQ $0x05, 64(SP)
 	JMP  quadRows
 
@@ -10675,15 +10675,15 @@ quad4:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail473
+	JL     tail474
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop472
+	JNE    loop473
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop472
+	JE     loop473
 
-asking476:
+asking477:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -10806,18 +10806,18 @@ asking476:
 	VFMADD231PS  Z11, Z12, Z31
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow477
+	JE           sameWindow478
 	ADDQ         $0x00007000, DX
 
-sameWindow477:
+sameWindow478:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking476
+	JGE  asking477
 	MOVQ DX, 80(SP)
-	JMP  tail473
+	JMP  tail474
 
-loop472:
+loop473:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10925,13 +10925,13 @@ loop472:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop472
+	JGE          loop473
 
-tail473:
+tail474:
 	ADDQ $0x04, CX
-	JE   end475
+	JE   end476
 
-one474:
+one475:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10961,9 +10961,9 @@ one474:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one474
+	JNE          one475
 
-end475:
+end476:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -10990,50 +10990,50 @@ end475:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked481
+	JE      asked482
 	SUBQ    $0x10, (AX)
-	JG      asked481
+	JG      asked482
 
-askRow478:
+askRow479:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun482:
+askRun483:
 	CMPQ 24(BX), $0x00
-	JNE  askFound479
+	JNE  askFound480
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun482
+	JNE  askRun483
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked481
+	JMP  asked482
 
-askFound479:
+askFound480:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong483
+	JNE   askAmong484
 	ADDQ  32(BX), CX
 
-askAmong483:
+askAmong484:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine480:
+askLine481:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine480
+	JNE        askLine481
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow478
+	JLE        askRow479
 
-asked481:
+asked482:
 	SUBQ $0x04, 64(SP)
 	JMP  quadRows
 
@@ -11056,15 +11056,15 @@ quad3:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail485
+	JL     tail486
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop484
+	JNE    loop485
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop484
+	JE     loop485
 
-asking488:
+asking489:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -11167,17 +11167,17 @@ asking488:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow489
+	JE           sameWindow490
 	ADDQ         $0x00007000, DX
 
-sameWindow489:
+sameWindow490:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking488
+	JGE  asking489
 	MOVQ DX, 80(SP)
-	JMP  tail485
+	JMP  tail486
 
-loop484:
+loop485:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11264,13 +11264,13 @@ loop484:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop484
+	JGE          loop485
 
-tail485:
+tail486:
 	ADDQ $0x04, CX
-	JE   end487
+	JE   end488
 
-one486:
+one487:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11294,9 +11294,9 @@ one486:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one486
+	JNE          one487
 
-end487:
+end488:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -11317,50 +11317,50 @@ end487:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked493
+	JE      asked494
 	SUBQ    $0x0c, (AX)
-	JG      asked493
+	JG      asked494
 
-askRow490:
+askRow491:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun494:
+askRun495:
 	CMPQ 24(BX), $0x00
-	JNE  askFound491
+	JNE  askFound492
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun494
+	JNE  askRun495
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked493
+	JMP  asked494
 
-askFound491:
+askFound492:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong495
+	JNE   askAmong496
 	ADDQ  32(BX), CX
 
-askAmong495:
+askAmong496:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine492:
+askLine493:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine492
+	JNE        askLine493
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow490
+	JLE        askRow491
 
-asked493:
+asked494:
 	SUBQ $0x03, 64(SP)
 	JMP  quadRows
 
@@ -11379,15 +11379,15 @@ quad2:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail497
+	JL     tail498
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop496
+	JNE    loop497
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop496
+	JE     loop497
 
-asking500:
+asking501:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -11470,17 +11470,17 @@ asking500:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow501
+	JE           sameWindow502
 	ADDQ         $0x00007000, DX
 
-sameWindow501:
+sameWindow502:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking500
+	JGE  asking501
 	MOVQ DX, 80(SP)
-	JMP  tail497
+	JMP  tail498
 
-loop496:
+loop497:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11547,13 +11547,13 @@ loop496:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop496
+	JGE          loop497
 
-tail497:
+tail498:
 	ADDQ $0x04, CX
-	JE   end499
+	JE   end500
 
-one498:
+one499:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11572,9 +11572,9 @@ one498:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one498
+	JNE          one499
 
-end499:
+end500:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -11591,50 +11591,50 @@ end499:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked505
+	JE      asked506
 	SUBQ    $0x08, (AX)
-	JG      asked505
+	JG      asked506
 
-askRow502:
+askRow503:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun506:
+askRun507:
 	CMPQ 24(BX), $0x00
-	JNE  askFound503
+	JNE  askFound504
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun506
+	JNE  askRun507
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked505
+	JMP  asked506
 
-askFound503:
+askFound504:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong507
+	JNE   askAmong508
 	ADDQ  32(BX), CX
 
-askAmong507:
+askAmong508:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine504:
+askLine505:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine504
+	JNE        askLine505
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow502
+	JLE        askRow503
 
-asked505:
+asked506:
 	SUBQ $0x02, 64(SP)
 	JMP  quadRows
 
@@ -11730,15 +11730,15 @@ pair12:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail509
+	JL     tail510
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop508
+	JNE    loop509
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop508
+	JE     loop509
 
-asking512:
+asking513:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -11905,20 +11905,20 @@ asking512:
 	VFMADD231PS  Z9, Z12, Z7
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow513
+	JE           sameWindow514
 	ADDQ         $0x00007000, DX
 
-sameWindow513:
+sameWindow514:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking512
+	JGE  asking513
 	MOVQ DX, 80(SP)
-	JMP  tail509
+	JMP  tail510
 
-loop508:
+loop509:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12080,13 +12080,13 @@ loop508:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop508
+	JGE          loop509
 
-tail509:
+tail510:
 	ADDQ $0x04, CX
-	JE   end511
+	JE   end512
 
-one510:
+one511:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12131,9 +12131,9 @@ one510:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one510
+	JNE          one511
 
-end511:
+end512:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -12172,50 +12172,50 @@ end511:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked517
+	JE      asked518
 	SUBQ    $0x18, (AX)
-	JG      asked517
+	JG      asked518
 
-askRow514:
+askRow515:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun518:
+askRun519:
 	CMPQ 24(BX), $0x00
-	JNE  askFound515
+	JNE  askFound516
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun518
+	JNE  askRun519
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked517
+	JMP  asked518
 
-askFound515:
+askFound516:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong519
+	JNE   askAmong520
 	ADDQ  32(BX), CX
 
-askAmong519:
+askAmong520:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine516:
+askLine517:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine516
+	JNE        askLine517
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow514
+	JLE        askRow515
 
-asked517:
+asked518:
 	SUBQ $0x0c, 64(SP)
 	JMP  pairRows
 
@@ -12253,15 +12253,15 @@ pair11:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail521
+	JL     tail522
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop520
+	JNE    loop521
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop520
+	JE     loop521
 
-asking524:
+asking525:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -12416,20 +12416,20 @@ asking524:
 	VFMADD231PS  Z9, Z12, Z5
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow525
+	JE           sameWindow526
 	ADDQ         $0x00007000, DX
 
-sameWindow525:
+sameWindow526:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking524
+	JGE  asking525
 	MOVQ DX, 80(SP)
-	JMP  tail521
+	JMP  tail522
 
-loop520:
+loop521:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12579,13 +12579,13 @@ loop520:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop520
+	JGE          loop521
 
-tail521:
+tail522:
 	ADDQ $0x04, CX
-	JE   end523
+	JE   end524
 
-one522:
+one523:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12627,9 +12627,9 @@ one522:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one522
+	JNE          one523
 
-end523:
+end524:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -12666,50 +12666,50 @@ end523:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked529
+	JE      asked530
 	SUBQ    $0x16, (AX)
-	JG      asked529
+	JG      asked530
 
-askRow526:
+askRow527:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun530:
+askRun531:
 	CMPQ 24(BX), $0x00
-	JNE  askFound527
+	JNE  askFound528
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun530
+	JNE  askRun531
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked529
+	JMP  asked530
 
-askFound527:
+askFound528:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong531
+	JNE   askAmong532
 	ADDQ  32(BX), CX
 
-askAmong531:
+askAmong532:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine528:
+askLine529:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine528
+	JNE        askLine529
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow526
+	JLE        askRow527
 
-asked529:
+asked530:
 	SUBQ $0x0b, 64(SP)
 	JMP  pairRows
 
@@ -12745,15 +12745,15 @@ pair10:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail533
+	JL     tail534
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop532
+	JNE    loop533
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop532
+	JE     loop533
 
-asking536:
+asking537:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -12896,20 +12896,20 @@ asking536:
 	VFMADD231PS  Z9, Z12, Z3
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow537
+	JE           sameWindow538
 	ADDQ         $0x00007000, DX
 
-sameWindow537:
+sameWindow538:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking536
+	JGE  asking537
 	MOVQ DX, 80(SP)
-	JMP  tail533
+	JMP  tail534
 
-loop532:
+loop533:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13047,13 +13047,13 @@ loop532:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop532
+	JGE          loop533
 
-tail533:
+tail534:
 	ADDQ $0x04, CX
-	JE   end535
+	JE   end536
 
-one534:
+one535:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13092,9 +13092,9 @@ one534:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one534
+	JNE          one535
 
-end535:
+end536:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -13129,50 +13129,50 @@ end535:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked541
+	JE      asked542
 	SUBQ    $0x14, (AX)
-	JG      asked541
+	JG      asked542
 
-askRow538:
+askRow539:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun542:
+askRun543:
 	CMPQ 24(BX), $0x00
-	JNE  askFound539
+	JNE  askFound540
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun542
+	JNE  askRun543
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked541
+	JMP  asked542
 
-askFound539:
+askFound540:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong543
+	JNE   askAmong544
 	ADDQ  32(BX), CX
 
-askAmong543:
+askAmong544:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine540:
+askLine541:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine540
+	JNE        askLine541
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow538
+	JLE        askRow539
 
-asked541:
+asked542:
 	SUBQ $0x0a, 64(SP)
 	JMP  pairRows
 
@@ -13204,15 +13204,15 @@ pair9:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail545
+	JL     tail546
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop544
+	JNE    loop545
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop544
+	JE     loop545
 
-asking548:
+asking549:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -13343,19 +13343,19 @@ asking548:
 	VFMADD231PS  Z9, Z12, Z1
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow549
+	JE           sameWindow550
 	ADDQ         $0x00007000, DX
 
-sameWindow549:
+sameWindow550:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking548
+	JGE  asking549
 	MOVQ DX, 80(SP)
-	JMP  tail545
+	JMP  tail546
 
-loop544:
+loop545:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13480,13 +13480,13 @@ loop544:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop544
+	JGE          loop545
 
-tail545:
+tail546:
 	ADDQ $0x04, CX
-	JE   end547
+	JE   end548
 
-one546:
+one547:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13521,9 +13521,9 @@ one546:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one546
+	JNE          one547
 
-end547:
+end548:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -13554,50 +13554,50 @@ end547:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked553
+	JE      asked554
 	SUBQ    $0x12, (AX)
-	JG      asked553
+	JG      asked554
 
-askRow550:
+askRow551:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun554:
+askRun555:
 	CMPQ 24(BX), $0x00
-	JNE  askFound551
+	JNE  askFound552
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun554
+	JNE  askRun555
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked553
+	JMP  asked554
 
-askFound551:
+askFound552:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong555
+	JNE   askAmong556
 	ADDQ  32(BX), CX
 
-askAmong555:
+askAmong556:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine552:
+askLine553:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine552
+	JNE        askLine553
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow550
+	JLE        askRow551
 
-asked553:
+asked554:
 	SUBQ $0x09, 64(SP)
 	JMP  pairRows
 
@@ -13627,15 +13627,15 @@ pair8:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail557
+	JL     tail558
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop556
+	JNE    loop557
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop556
+	JE     loop557
 
-asking560:
+asking561:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -13754,19 +13754,19 @@ asking560:
 	VFMADD231PS  Z9, Z12, Z31
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow561
+	JE           sameWindow562
 	ADDQ         $0x00007000, DX
 
-sameWindow561:
+sameWindow562:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking560
+	JGE  asking561
 	MOVQ DX, 80(SP)
-	JMP  tail557
+	JMP  tail558
 
-loop556:
+loop557:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13879,13 +13879,13 @@ loop556:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop556
+	JGE          loop557
 
-tail557:
+tail558:
 	ADDQ $0x04, CX
-	JE   end559
+	JE   end560
 
-one558:
+one559:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13917,9 +13917,9 @@ one558:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one558
+	JNE          one559
 
-end559:
+end560:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -13948,50 +13948,50 @@ end559:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked565
+	JE      asked566
 	SUBQ    $0x10, (AX)
-	JG      asked565
+	JG      asked566
 
-askRow562:
+askRow563:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun566:
+askRun567:
 	CMPQ 24(BX), $0x00
-	JNE  askFound563
+	JNE  askFound564
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun566
+	JNE  askRun567
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked565
+	JMP  asked566
 
-askFound563:
+askFound564:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong567
+	JNE   askAmong568
 	ADDQ  32(BX), CX
 
-askAmong567:
+askAmong568:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine564:
+askLine565:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine564
+	JNE        askLine565
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow562
+	JLE        askRow563
 
-asked565:
+asked566:
 	SUBQ $0x08, 64(SP)
 	JMP  pairRows
 
@@ -14019,15 +14019,15 @@ pair7:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail569
+	JL     tail570
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop568
+	JNE    loop569
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop568
+	JE     loop569
 
-asking572:
+asking573:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -14134,19 +14134,19 @@ asking572:
 	VFMADD231PS  Z9, Z12, Z29
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow573
+	JE           sameWindow574
 	ADDQ         $0x00007000, DX
 
-sameWindow573:
+sameWindow574:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking572
+	JGE  asking573
 	MOVQ DX, 80(SP)
-	JMP  tail569
+	JMP  tail570
 
-loop568:
+loop569:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14247,13 +14247,13 @@ loop568:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop568
+	JGE          loop569
 
-tail569:
+tail570:
 	ADDQ $0x04, CX
-	JE   end571
+	JE   end572
 
-one570:
+one571:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14282,9 +14282,9 @@ one570:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one570
+	JNE          one571
 
-end571:
+end572:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -14311,50 +14311,50 @@ end571:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked577
+	JE      asked578
 	SUBQ    $0x0e, (AX)
-	JG      asked577
+	JG      asked578
 
-askRow574:
+askRow575:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun578:
+askRun579:
 	CMPQ 24(BX), $0x00
-	JNE  askFound575
+	JNE  askFound576
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun578
+	JNE  askRun579
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked577
+	JMP  asked578
 
-askFound575:
+askFound576:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong579
+	JNE   askAmong580
 	ADDQ  32(BX), CX
 
-askAmong579:
+askAmong580:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine576:
+askLine577:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine576
+	JNE        askLine577
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow574
+	JLE        askRow575
 
-asked577:
+asked578:
 	SUBQ $0x07, 64(SP)
 	JMP  pairRows
 
@@ -14378,15 +14378,15 @@ pair6:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail581
+	JL     tail582
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop580
+	JNE    loop581
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop580
+	JE     loop581
 
-asking584:
+asking585:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -14481,18 +14481,18 @@ asking584:
 	VFMADD231PS  Z9, Z12, Z27
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow585
+	JE           sameWindow586
 	ADDQ         $0x00007000, DX
 
-sameWindow585:
+sameWindow586:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking584
+	JGE  asking585
 	MOVQ DX, 80(SP)
-	JMP  tail581
+	JMP  tail582
 
-loop580:
+loop581:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14580,13 +14580,13 @@ loop580:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop580
+	JGE          loop581
 
-tail581:
+tail582:
 	ADDQ $0x04, CX
-	JE   end583
+	JE   end584
 
-one582:
+one583:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14611,9 +14611,9 @@ one582:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one582
+	JNE          one583
 
-end583:
+end584:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -14636,50 +14636,50 @@ end583:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked589
+	JE      asked590
 	SUBQ    $0x0c, (AX)
-	JG      asked589
+	JG      asked590
 
-askRow586:
+askRow587:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun590:
+askRun591:
 	CMPQ 24(BX), $0x00
-	JNE  askFound587
+	JNE  askFound588
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun590
+	JNE  askRun591
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked589
+	JMP  asked590
 
-askFound587:
+askFound588:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong591
+	JNE   askAmong592
 	ADDQ  32(BX), CX
 
-askAmong591:
+askAmong592:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine588:
+askLine589:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine588
+	JNE        askLine589
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow586
+	JLE        askRow587
 
-asked589:
+asked590:
 	SUBQ $0x06, 64(SP)
 	JMP  pairRows
 
@@ -14701,15 +14701,15 @@ pair5:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail593
+	JL     tail594
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop592
+	JNE    loop593
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop592
+	JE     loop593
 
-asking596:
+asking597:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -14792,18 +14792,18 @@ asking596:
 	VFMADD231PS  Z9, Z12, Z25
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow597
+	JE           sameWindow598
 	ADDQ         $0x00007000, DX
 
-sameWindow597:
+sameWindow598:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking596
+	JGE  asking597
 	MOVQ DX, 80(SP)
-	JMP  tail593
+	JMP  tail594
 
-loop592:
+loop593:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14879,13 +14879,13 @@ loop592:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop592
+	JGE          loop593
 
-tail593:
+tail594:
 	ADDQ $0x04, CX
-	JE   end595
+	JE   end596
 
-one594:
+one595:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14907,9 +14907,9 @@ one594:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one594
+	JNE          one595
 
-end595:
+end596:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -14930,50 +14930,50 @@ end595:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked601
+	JE      asked602
 	SUBQ    $0x0a, (AX)
-	JG      asked601
+	JG      asked602
 
-askRow598:
+askRow599:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun602:
+askRun603:
 	CMPQ 24(BX), $0x00
-	JNE  askFound599
+	JNE  askFound600
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun602
+	JNE  askRun603
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked601
+	JMP  asked602
 
-askFound599:
+askFound600:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong603
+	JNE   askAmong604
 	ADDQ  32(BX), CX
 
-askAmong603:
+askAmong604:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine600:
+askLine601:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine600
+	JNE        askLine601
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow598
+	JLE        askRow599
 
-asked601:
+asked602:
 	SUBQ $0x05, 64(SP)
 	JMP  pairRows
 
@@ -14993,15 +14993,15 @@ pair4:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail605
+	JL     tail606
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop604
+	JNE    loop605
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop604
+	JE     loop605
 
-asking608:
+asking609:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -15072,18 +15072,18 @@ asking608:
 	VFMADD231PS  Z9, Z12, Z23
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow609
+	JE           sameWindow610
 	ADDQ         $0x00007000, DX
 
-sameWindow609:
+sameWindow610:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking608
+	JGE  asking609
 	MOVQ DX, 80(SP)
-	JMP  tail605
+	JMP  tail606
 
-loop604:
+loop605:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15147,13 +15147,13 @@ loop604:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop604
+	JGE          loop605
 
-tail605:
+tail606:
 	ADDQ $0x04, CX
-	JE   end607
+	JE   end608
 
-one606:
+one607:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15172,9 +15172,9 @@ one606:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one606
+	JNE          one607
 
-end607:
+end608:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15193,50 +15193,50 @@ end607:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked613
+	JE      asked614
 	SUBQ    $0x08, (AX)
-	JG      asked613
+	JG      asked614
 
-askRow610:
+askRow611:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun614:
+askRun615:
 	CMPQ 24(BX), $0x00
-	JNE  askFound611
+	JNE  askFound612
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun614
+	JNE  askRun615
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked613
+	JMP  asked614
 
-askFound611:
+askFound612:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong615
+	JNE   askAmong616
 	ADDQ  32(BX), CX
 
-askAmong615:
+askAmong616:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine612:
+askLine613:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine612
+	JNE        askLine613
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow610
+	JLE        askRow611
 
-asked613:
+asked614:
 	SUBQ $0x04, 64(SP)
 	JMP  pairRows
 
@@ -15252,15 +15252,15 @@ pair3:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail617
+	JL     tail618
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop616
+	JNE    loop617
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop616
+	JE     loop617
 
-asking620:
+asking621:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -15319,17 +15319,17 @@ asking620:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow621
+	JE           sameWindow622
 	ADDQ         $0x00007000, DX
 
-sameWindow621:
+sameWindow622:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking620
+	JGE  asking621
 	MOVQ DX, 80(SP)
-	JMP  tail617
+	JMP  tail618
 
-loop616:
+loop617:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15380,13 +15380,13 @@ loop616:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop616
+	JGE          loop617
 
-tail617:
+tail618:
 	ADDQ $0x04, CX
-	JE   end619
+	JE   end620
 
-one618:
+one619:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15401,9 +15401,9 @@ one618:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one618
+	JNE          one619
 
-end619:
+end620:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -15418,50 +15418,50 @@ end619:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked625
+	JE      asked626
 	SUBQ    $0x06, (AX)
-	JG      asked625
+	JG      asked626
 
-askRow622:
+askRow623:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun626:
+askRun627:
 	CMPQ 24(BX), $0x00
-	JNE  askFound623
+	JNE  askFound624
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun626
+	JNE  askRun627
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked625
+	JMP  asked626
 
-askFound623:
+askFound624:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong627
+	JNE   askAmong628
 	ADDQ  32(BX), CX
 
-askAmong627:
+askAmong628:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine624:
+askLine625:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine624
+	JNE        askLine625
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow622
+	JLE        askRow623
 
-asked625:
+asked626:
 	SUBQ $0x03, 64(SP)
 	JMP  pairRows
 
@@ -15475,15 +15475,15 @@ pair2:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail629
+	JL     tail630
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop628
+	JNE    loop629
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop628
+	JE     loop629
 
-asking632:
+asking633:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -15530,17 +15530,17 @@ asking632:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow633
+	JE           sameWindow634
 	ADDQ         $0x00007000, DX
 
-sameWindow633:
+sameWindow634:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking632
+	JGE  asking633
 	MOVQ DX, 80(SP)
-	JMP  tail629
+	JMP  tail630
 
-loop628:
+loop629:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15579,13 +15579,13 @@ loop628:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop628
+	JGE          loop629
 
-tail629:
+tail630:
 	ADDQ $0x04, CX
-	JE   end631
+	JE   end632
 
-one630:
+one631:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15597,9 +15597,9 @@ one630:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one630
+	JNE          one631
 
-end631:
+end632:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -15612,50 +15612,50 @@ end631:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked637
+	JE      asked638
 	SUBQ    $0x04, (AX)
-	JG      asked637
+	JG      asked638
 
-askRow634:
+askRow635:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun638:
+askRun639:
 	CMPQ 24(BX), $0x00
-	JNE  askFound635
+	JNE  askFound636
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun638
+	JNE  askRun639
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked637
+	JMP  asked638
 
-askFound635:
+askFound636:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong639
+	JNE   askAmong640
 	ADDQ  32(BX), CX
 
-askAmong639:
+askAmong640:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine636:
+askLine637:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine636
+	JNE        askLine637
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow634
+	JLE        askRow635
 
-asked637:
+asked638:
 	SUBQ $0x02, 64(SP)
 	JMP  pairRows
 
@@ -15739,9 +15739,9 @@ single12:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail641
+	JL     tail642
 
-loop640:
+loop641:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -15851,13 +15851,13 @@ loop640:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop640
+	JGE          loop641
 
-tail641:
+tail642:
 	ADDQ $0x04, CX
-	JE   end643
+	JE   end644
 
-one642:
+one643:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -15889,9 +15889,9 @@ one642:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one642
+	JNE          one643
 
-end643:
+end644:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15918,50 +15918,50 @@ end643:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked647
+	JE      asked648
 	SUBQ    $0x0c, (AX)
-	JG      asked647
+	JG      asked648
 
-askRow644:
+askRow645:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun648:
+askRun649:
 	CMPQ 24(BX), $0x00
-	JNE  askFound645
+	JNE  askFound646
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun648
+	JNE  askRun649
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked647
+	JMP  asked648
 
-askFound645:
+askFound646:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong649
+	JNE   askAmong650
 	ADDQ  32(BX), CX
 
-askAmong649:
+askAmong650:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine646:
+askLine647:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine646
+	JNE        askLine647
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow644
+	JLE        askRow645
 
-asked647:
+asked648:
 	SUBQ $0x0c, 64(SP)
 	JMP  singleRows
 
@@ -15988,9 +15988,9 @@ single11:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail651
+	JL     tail652
 
-loop650:
+loop651:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -16092,13 +16092,13 @@ loop650:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop650
+	JGE          loop651
 
-tail651:
+tail652:
 	ADDQ $0x04, CX
-	JE   end653
+	JE   end654
 
-one652:
+one653:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -16128,9 +16128,9 @@ one652:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one652
+	JNE          one653
 
-end653:
+end654:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16156,50 +16156,50 @@ end653:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked657
+	JE      asked658
 	SUBQ    $0x0b, (AX)
-	JG      asked657
+	JG      asked658
 
-askRow654:
+askRow655:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun658:
+askRun659:
 	CMPQ 24(BX), $0x00
-	JNE  askFound655
+	JNE  askFound656
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun658
+	JNE  askRun659
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked657
+	JMP  asked658
 
-askFound655:
+askFound656:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong659
+	JNE   askAmong660
 	ADDQ  32(BX), CX
 
-askAmong659:
+askAmong660:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine656:
+askLine657:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine656
+	JNE        askLine657
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow654
+	JLE        askRow655
 
-asked657:
+asked658:
 	SUBQ $0x0b, 64(SP)
 	JMP  singleRows
 
@@ -16225,9 +16225,9 @@ single10:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail661
+	JL     tail662
 
-loop660:
+loop661:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -16321,13 +16321,13 @@ loop660:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop660
+	JGE          loop661
 
-tail661:
+tail662:
 	ADDQ $0x04, CX
-	JE   end663
+	JE   end664
 
-one662:
+one663:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -16355,9 +16355,9 @@ one662:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one662
+	JNE          one663
 
-end663:
+end664:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16382,50 +16382,50 @@ end663:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked667
+	JE      asked668
 	SUBQ    $0x0a, (AX)
-	JG      asked667
+	JG      asked668
 
-askRow664:
+askRow665:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun668:
+askRun669:
 	CMPQ 24(BX), $0x00
-	JNE  askFound665
+	JNE  askFound666
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun668
+	JNE  askRun669
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked667
+	JMP  asked668
 
-askFound665:
+askFound666:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong669
+	JNE   askAmong670
 	ADDQ  32(BX), CX
 
-askAmong669:
+askAmong670:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine666:
+askLine667:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine666
+	JNE        askLine667
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow664
+	JLE        askRow665
 
-asked667:
+asked668:
 	SUBQ $0x0a, 64(SP)
 	JMP  singleRows
 
@@ -16448,9 +16448,9 @@ single9:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail671
+	JL     tail672
 
-loop670:
+loop671:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -16535,13 +16535,13 @@ loop670:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop670
+	JGE          loop671
 
-tail671:
+tail672:
 	ADDQ $0x04, CX
-	JE   end673
+	JE   end674
 
-one672:
+one673:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -16566,9 +16566,9 @@ one672:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one672
+	JNE          one673
 
-end673:
+end674:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16590,50 +16590,50 @@ end673:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked677
+	JE      asked678
 	SUBQ    $0x09, (AX)
-	JG      asked677
+	JG      asked678
 
-askRow674:
+askRow675:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun678:
+askRun679:
 	CMPQ 24(BX), $0x00
-	JNE  askFound675
+	JNE  askFound676
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun678
+	JNE  askRun679
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked677
+	JMP  asked678
 
-askFound675:
+askFound676:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong679
+	JNE   askAmong680
 	ADDQ  32(BX), CX
 
-askAmong679:
+askAmong680:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine676:
+askLine677:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine676
+	JNE        askLine677
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow674
+	JLE        askRow675
 
-asked677:
+asked678:
 	SUBQ $0x09, 64(SP)
 	JMP  singleRows
 
@@ -16655,9 +16655,9 @@ single8:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail681
+	JL     tail682
 
-loop680:
+loop681:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -16734,13 +16734,13 @@ loop680:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop680
+	JGE          loop681
 
-tail681:
+tail682:
 	ADDQ $0x04, CX
-	JE   end683
+	JE   end684
 
-one682:
+one683:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -16763,9 +16763,9 @@ one682:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one682
+	JNE          one683
 
-end683:
+end684:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16786,50 +16786,50 @@ end683:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked687
+	JE      asked688
 	SUBQ    $0x08, (AX)
-	JG      asked687
+	JG      asked688
 
-askRow684:
+askRow685:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun688:
+askRun689:
 	CMPQ 24(BX), $0x00
-	JNE  askFound685
+	JNE  askFound686
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun688
+	JNE  askRun689
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked687
+	JMP  asked688
 
-askFound685:
+askFound686:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong689
+	JNE   askAmong690
 	ADDQ  32(BX), CX
 
-askAmong689:
+askAmong690:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine686:
+askLine687:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine686
+	JNE        askLine687
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow684
+	JLE        askRow685
 
-asked687:
+asked688:
 	SUBQ $0x08, 64(SP)
 	JMP  singleRows
 
@@ -16850,9 +16850,9 @@ single7:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail691
+	JL     tail692
 
-loop690:
+loop691:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -16921,13 +16921,13 @@ loop690:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop690
+	JGE          loop691
 
-tail691:
+tail692:
 	ADDQ $0x04, CX
-	JE   end693
+	JE   end694
 
-one692:
+one693:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -16948,9 +16948,9 @@ one692:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one692
+	JNE          one693
 
-end693:
+end694:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16970,50 +16970,50 @@ end693:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked697
+	JE      asked698
 	SUBQ    $0x07, (AX)
-	JG      asked697
+	JG      asked698
 
-askRow694:
+askRow695:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun698:
+askRun699:
 	CMPQ 24(BX), $0x00
-	JNE  askFound695
+	JNE  askFound696
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun698
+	JNE  askRun699
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked697
+	JMP  asked698
 
-askFound695:
+askFound696:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong699
+	JNE   askAmong700
 	ADDQ  32(BX), CX
 
-askAmong699:
+askAmong700:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine696:
+askLine697:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine696
+	JNE        askLine697
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow694
+	JLE        askRow695
 
-asked697:
+asked698:
 	SUBQ $0x07, 64(SP)
 	JMP  singleRows
 
@@ -17031,9 +17031,9 @@ single6:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail701
+	JL     tail702
 
-loop700:
+loop701:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17093,13 +17093,13 @@ loop700:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop700
+	JGE          loop701
 
-tail701:
+tail702:
 	ADDQ $0x04, CX
-	JE   end703
+	JE   end704
 
-one702:
+one703:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17117,9 +17117,9 @@ one702:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one702
+	JNE          one703
 
-end703:
+end704:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17136,50 +17136,50 @@ end703:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked707
+	JE      asked708
 	SUBQ    $0x06, (AX)
-	JG      asked707
+	JG      asked708
 
-askRow704:
+askRow705:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun708:
+askRun709:
 	CMPQ 24(BX), $0x00
-	JNE  askFound705
+	JNE  askFound706
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun708
+	JNE  askRun709
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked707
+	JMP  asked708
 
-askFound705:
+askFound706:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong709
+	JNE   askAmong710
 	ADDQ  32(BX), CX
 
-askAmong709:
+askAmong710:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine706:
+askLine707:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine706
+	JNE        askLine707
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow704
+	JLE        askRow705
 
-asked707:
+asked708:
 	SUBQ $0x06, 64(SP)
 	JMP  singleRows
 
@@ -17196,9 +17196,9 @@ single5:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail711
+	JL     tail712
 
-loop710:
+loop711:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17250,13 +17250,13 @@ loop710:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop710
+	JGE          loop711
 
-tail711:
+tail712:
 	ADDQ $0x04, CX
-	JE   end713
+	JE   end714
 
-one712:
+one713:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17272,9 +17272,9 @@ one712:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one712
+	JNE          one713
 
-end713:
+end714:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17290,50 +17290,50 @@ end713:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked717
+	JE      asked718
 	SUBQ    $0x05, (AX)
-	JG      asked717
+	JG      asked718
 
-askRow714:
+askRow715:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun718:
+askRun719:
 	CMPQ 24(BX), $0x00
-	JNE  askFound715
+	JNE  askFound716
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun718
+	JNE  askRun719
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked717
+	JMP  asked718
 
-askFound715:
+askFound716:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong719
+	JNE   askAmong720
 	ADDQ  32(BX), CX
 
-askAmong719:
+askAmong720:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine716:
+askLine717:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine716
+	JNE        askLine717
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow714
+	JLE        askRow715
 
-asked717:
+asked718:
 	SUBQ $0x05, 64(SP)
 	JMP  singleRows
 
@@ -17349,9 +17349,9 @@ single4:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail721
+	JL     tail722
 
-loop720:
+loop721:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17395,13 +17395,13 @@ loop720:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop720
+	JGE          loop721
 
-tail721:
+tail722:
 	ADDQ $0x04, CX
-	JE   end723
+	JE   end724
 
-one722:
+one723:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17415,9 +17415,9 @@ one722:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one722
+	JNE          one723
 
-end723:
+end724:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17432,50 +17432,50 @@ end723:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked727
+	JE      asked728
 	SUBQ    $0x04, (AX)
-	JG      asked727
+	JG      asked728
 
-askRow724:
+askRow725:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun728:
+askRun729:
 	CMPQ 24(BX), $0x00
-	JNE  askFound725
+	JNE  askFound726
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun728
+	JNE  askRun729
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked727
+	JMP  asked728
 
-askFound725:
+askFound726:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong729
+	JNE   askAmong730
 	ADDQ  32(BX), CX
 
-askAmong729:
+askAmong730:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine726:
+askLine727:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine726
+	JNE        askLine727
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow724
+	JLE        askRow725
 
-asked727:
+asked728:
 	SUBQ $0x04, 64(SP)
 	JMP  singleRows
 
@@ -17488,9 +17488,9 @@ single3:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail731
+	JL     tail732
 
-loop730:
+loop731:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17525,13 +17525,13 @@ loop730:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop730
+	JGE          loop731
 
-tail731:
+tail732:
 	ADDQ $0x04, CX
-	JE   end733
+	JE   end734
 
-one732:
+one733:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17542,9 +17542,9 @@ one732:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one732
+	JNE          one733
 
-end733:
+end734:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -17556,50 +17556,50 @@ end733:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked737
+	JE      asked738
 	SUBQ    $0x03, (AX)
-	JG      asked737
+	JG      asked738
 
-askRow734:
+askRow735:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun738:
+askRun739:
 	CMPQ 24(BX), $0x00
-	JNE  askFound735
+	JNE  askFound736
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun738
+	JNE  askRun739
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked737
+	JMP  asked738
 
-askFound735:
+askFound736:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong739
+	JNE   askAmong740
 	ADDQ  32(BX), CX
 
-askAmong739:
+askAmong740:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine736:
+askLine737:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine736
+	JNE        askLine737
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow734
+	JLE        askRow735
 
-asked737:
+asked738:
 	SUBQ $0x03, 64(SP)
 	JMP  singleRows
 
@@ -17611,9 +17611,9 @@ single2:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail741
+	JL     tail742
 
-loop740:
+loop741:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17640,13 +17640,13 @@ loop740:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop740
+	JGE          loop741
 
-tail741:
+tail742:
 	ADDQ $0x04, CX
-	JE   end743
+	JE   end744
 
-one742:
+one743:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17655,9 +17655,9 @@ one742:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one742
+	JNE          one743
 
-end743:
+end744:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -17668,50 +17668,50 @@ end743:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked747
+	JE      asked748
 	SUBQ    $0x02, (AX)
-	JG      asked747
+	JG      asked748
 
-askRow744:
+askRow745:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun748:
+askRun749:
 	CMPQ 24(BX), $0x00
-	JNE  askFound745
+	JNE  askFound746
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun748
+	JNE  askRun749
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked747
+	JMP  asked748
 
-askFound745:
+askFound746:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong749
+	JNE   askAmong750
 	ADDQ  32(BX), CX
 
-askAmong749:
+askAmong750:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine746:
+askLine747:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine746
+	JNE        askLine747
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow744
+	JLE        askRow745
 
-asked747:
+asked748:
 	SUBQ $0x02, 64(SP)
 	JMP  singleRows
 
@@ -17745,44 +17745,34 @@ TEXT ·accumulateWide(SB), NOSPLIT, $88-64
 	MOVQ alpha+24(FP), AX
 	MOVQ b+56(FP), BX
 	CMPB 32(BX), $0x00
-	JE   used750
+	JE   used751
 	MOVQ $0x00000001, AX
 
-used750:
-	MOVQ AX, 8(SP)
-	MOVQ (BX), AX
-	MOVQ AX, 72(SP)
-	MOVQ 8(BX), AX
-	SHRQ $0x04, AX
-	MOVQ AX, 16(SP)
-	MOVQ 16(BX), R10
-	SHLQ $0x02, R10
-	MOVQ 24(BX), R8
-	SHLQ $0x02, R8
-	MOVQ $+0, 80(SP)
-	CMPB ·scattered+0(SB), $0x00
-	JE   inOrder751
-	CMPQ 56(SP), $0x20
-	JG   inOrder751
-	CMPQ R10, $0x40
-	JE   packed752
-	MOVQ b+56(FP), AX
-	MOVQ 8(AX), AX
-	SHLQ $0x02, AX
-	CMPQ R10, AX
-	JNE  inOrder751
+used751:
+	MOVQ  AX, 8(SP)
+	MOVQ  (BX), AX
+	MOVQ  AX, 72(SP)
+	MOVQ  8(BX), AX
+	SHRQ  $0x04, AX
+	MOVQ  AX, 16(SP)
+	MOVQ  16(BX), R10
+	SHLQ  $0x02, R10
+	MOVQ  24(BX), R8
+	SHLQ  $0x02, R8
+	MOVQ  40(BX), AX
+	MOVQ  AX, 80(SP)
+	TESTQ AX, AX
+	JE    inOrder752
+	MOVQ  AX, R13
+	ANDQ  $0x00007fff, R13
+	MOVQ  R13, 80(SP)
+	SHRQ  $0x03, R13
+	SUBQ  80(SP), R13
+	ADDQ  AX, R13
+	ADDQ  $0x00008000, R13
+	MOVQ  R13, 80(SP)
 
-packed752:
-	MOVQ 24(SP), BX
-	MOVQ BX, AX
-	ANDQ $0x00007fff, AX
-	MOVQ AX, 80(SP)
-	SHRQ $0x03, AX
-	SUBQ 80(SP), AX
-	LEAQ 32768(AX)(BX*1), AX
-	MOVQ AX, 80(SP)
-
-inOrder751:
+inOrder752:
 	CMPQ 56(SP), $0x06
 	JLE  quads753
 	CMPQ 72(SP), $0x00000080
@@ -26002,12 +25992,19 @@ singleEnd:
 	VZEROUPPER
 	RET
 
-// func scoreRowsSIMD(s *float32, q *float32, k *float32, rows int, d int, stride int, n int)
+// func scoreRowsSIMD(s *float32, q *float32, k *float32, rows int, d int, stride int, n int, next *uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·scoreRowsSIMD(SB), NOSPLIT, $72-56
-	MOVQ k+16(FP), AX
-	MOVQ stride+40(FP), CX
-	SHLQ $0x02, CX
+TEXT ·scoreRowsSIMD(SB), NOSPLIT, $80-64
+	MOVQ  k+16(FP), AX
+	MOVQ  stride+40(FP), CX
+	SHLQ  $0x02, CX
+	MOVQ  next+56(FP), DX
+	TESTQ DX, DX
+	JE    noQueue1002
+	MOVQ  32(DX), DX
+
+noQueue1002:
+	MOVQ DX, 72(SP)
 	MOVQ s+0(FP), DX
 	MOVQ DX, (SP)
 	MOVQ d+32(FP), DX
@@ -26058,20 +26055,19 @@ keys16queries4:
 	MOVQ   R13, 40(SP)
 	ADDQ   64(SP), R13
 	MOVQ   R13, 48(SP)
-	CMPB   ·scattered+0(SB), $0x00
-	JE     keys16queries4Apart
-	CMPQ   CX, 64(SP)
-	JNE    keys16queries4Apart
-	MOVQ   AX, R13
+	CMPQ   72(SP), $0x00
+	JE     keys16queries4NoStream
+	MOVQ   72(SP), R13
 	ANDQ   $0x00007fff, R13
 	MOVQ   R13, 40(SP)
 	SHRQ   $0x03, R13
 	SUBQ   40(SP), R13
-	LEAQ   32768(R13)(AX*1), R13
+	ADDQ   72(SP), R13
+	ADDQ   $0x00008000, R13
 	MOVQ   R13, 40(SP)
 	MOVQ   $+0, 48(SP)
 
-keys16queries4Apart:
+keys16queries4NoStream:
 	SUBQ $0x04, R12
 	JL   keys16queries4Dims
 
@@ -26086,10 +26082,10 @@ keys16queries4Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow1002
+	JE         sameWindow1003
 	ADDQ       $0x00007000, R13
 
-sameWindow1002:
+sameWindow1003:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries4SameRow
 
@@ -26313,20 +26309,19 @@ keys16queries3:
 	MOVQ   R13, 40(SP)
 	ADDQ   64(SP), R13
 	MOVQ   R13, 48(SP)
-	CMPB   ·scattered+0(SB), $0x00
-	JE     keys16queries3Apart
-	CMPQ   CX, 64(SP)
-	JNE    keys16queries3Apart
-	MOVQ   AX, R13
+	CMPQ   72(SP), $0x00
+	JE     keys16queries3NoStream
+	MOVQ   72(SP), R13
 	ANDQ   $0x00007fff, R13
 	MOVQ   R13, 40(SP)
 	SHRQ   $0x03, R13
 	SUBQ   40(SP), R13
-	LEAQ   32768(R13)(AX*1), R13
+	ADDQ   72(SP), R13
+	ADDQ   $0x00008000, R13
 	MOVQ   R13, 40(SP)
 	MOVQ   $+0, 48(SP)
 
-keys16queries3Apart:
+keys16queries3NoStream:
 	SUBQ $0x04, R12
 	JL   keys16queries3Dims
 
@@ -26341,10 +26336,10 @@ keys16queries3Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow1003
+	JE         sameWindow1004
 	ADDQ       $0x00007000, R13
 
-sameWindow1003:
+sameWindow1004:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries3SameRow
 
@@ -26543,20 +26538,19 @@ keys16queries2:
 	MOVQ   R12, 40(SP)
 	ADDQ   64(SP), R12
 	MOVQ   R12, 48(SP)
-	CMPB   ·scattered+0(SB), $0x00
-	JE     keys16queries2Apart
-	CMPQ   CX, 64(SP)
-	JNE    keys16queries2Apart
-	MOVQ   AX, R12
+	CMPQ   72(SP), $0x00
+	JE     keys16queries2NoStream
+	MOVQ   72(SP), R12
 	ANDQ   $0x00007fff, R12
 	MOVQ   R12, 40(SP)
 	SHRQ   $0x03, R12
 	SUBQ   40(SP), R12
-	LEAQ   32768(R12)(AX*1), R12
+	ADDQ   72(SP), R12
+	ADDQ   $0x00008000, R12
 	MOVQ   R12, 40(SP)
 	MOVQ   $+0, 48(SP)
 
-keys16queries2Apart:
+keys16queries2NoStream:
 	SUBQ $0x04, R11
 	JL   keys16queries2Dims
 
@@ -26571,10 +26565,10 @@ keys16queries2Four:
 	XORQ       $0x00004000, R12
 	ADDQ       $0x20, R12
 	TESTQ      $0x00001000, R12
-	JE         sameWindow1004
+	JE         sameWindow1005
 	ADDQ       $0x00007000, R12
 
-sameWindow1004:
+sameWindow1005:
 	MOVQ R12, 40(SP)
 	JMP  keys16queries2SameRow
 
@@ -26745,20 +26739,19 @@ keys16queries1:
 	MOVQ   R11, 40(SP)
 	ADDQ   64(SP), R11
 	MOVQ   R11, 48(SP)
-	CMPB   ·scattered+0(SB), $0x00
-	JE     keys16queries1Apart
-	CMPQ   CX, 64(SP)
-	JNE    keys16queries1Apart
-	MOVQ   AX, R11
+	CMPQ   72(SP), $0x00
+	JE     keys16queries1NoStream
+	MOVQ   72(SP), R11
 	ANDQ   $0x00007fff, R11
 	MOVQ   R11, 40(SP)
 	SHRQ   $0x03, R11
 	SUBQ   40(SP), R11
-	LEAQ   32768(R11)(AX*1), R11
+	ADDQ   72(SP), R11
+	ADDQ   $0x00008000, R11
 	MOVQ   R11, 40(SP)
 	MOVQ   $+0, 48(SP)
 
-keys16queries1Apart:
+keys16queries1NoStream:
 	SUBQ $0x04, R10
 	JL   keys16queries1Dims
 
@@ -26773,10 +26766,10 @@ keys16queries1Four:
 	XORQ       $0x00004000, R11
 	ADDQ       $0x20, R11
 	TESTQ      $0x00001000, R11
-	JE         sameWindow1005
+	JE         sameWindow1006
 	ADDQ       $0x00007000, R11
 
-sameWindow1005:
+sameWindow1006:
 	MOVQ R11, 40(SP)
 	JMP  keys16queries1SameRow
 
@@ -26907,8 +26900,15 @@ keys16queries1End:
 	MOVQ   CX, DX
 	IMUL3Q $0x00000010, DX, DX
 	ADDQ   DX, AX
-	SUBQ   $0x10, 32(SP)
-	JMP    keys16
+	CMPQ   72(SP), $0x00
+	JE     keys16NoStream
+	MOVQ   64(SP), DX
+	SHLQ   $0x04, DX
+	ADDQ   DX, 72(SP)
+
+keys16NoStream:
+	SUBQ $0x10, 32(SP)
+	JMP  keys16
 
 keys16End:
 keys8:
@@ -28535,7 +28535,7 @@ maxRows:
 	VBLENDVPS    Y3, Y4, Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1015
+	JE           maxOfRow1016
 	VPBROADCASTB 2(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -28551,7 +28551,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1015
+	JE           maxOfRow1016
 	VPBROADCASTB 4(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -28567,7 +28567,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1015
+	JE           maxOfRow1016
 	VPBROADCASTB 6(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -28583,7 +28583,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow1015:
+maxOfRow1016:
 	VMAXPS       Y3, Y2, Y2
 	VPBROADCASTB 32(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -28600,7 +28600,7 @@ maxOfRow1015:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1016
+	JE           maxOfRow1017
 	VPBROADCASTB 34(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -28616,7 +28616,7 @@ maxOfRow1015:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1016
+	JE           maxOfRow1017
 	VPBROADCASTB 36(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -28632,7 +28632,7 @@ maxOfRow1015:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1016
+	JE           maxOfRow1017
 	VPBROADCASTB 38(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -28648,7 +28648,7 @@ maxOfRow1015:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow1016:
+maxOfRow1017:
 	VMAXPS       Y4, Y3, Y3
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
@@ -28668,7 +28668,7 @@ maxOfRow1016:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1017
+	JE           maxOfRow1018
 	VPBROADCASTB 10(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -28684,7 +28684,7 @@ maxOfRow1016:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1017
+	JE           maxOfRow1018
 	VPBROADCASTB 12(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -28700,7 +28700,7 @@ maxOfRow1016:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1017
+	JE           maxOfRow1018
 	VPBROADCASTB 14(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -28716,7 +28716,7 @@ maxOfRow1016:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow1017:
+maxOfRow1018:
 	VMAXPS       Y4, Y3, Y3
 	VPBROADCASTB 40(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
@@ -28733,7 +28733,7 @@ maxOfRow1017:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1018
+	JE           maxOfRow1019
 	VPBROADCASTB 42(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -28749,7 +28749,7 @@ maxOfRow1017:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1018
+	JE           maxOfRow1019
 	VPBROADCASTB 44(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -28765,7 +28765,7 @@ maxOfRow1017:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1018
+	JE           maxOfRow1019
 	VPBROADCASTB 46(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -28781,7 +28781,7 @@ maxOfRow1017:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow1018:
+maxOfRow1019:
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
@@ -28801,7 +28801,7 @@ maxOfRow1018:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1019
+	JE           maxOfRow1020
 	VPBROADCASTB 18(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -28817,7 +28817,7 @@ maxOfRow1018:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1019
+	JE           maxOfRow1020
 	VPBROADCASTB 20(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -28833,7 +28833,7 @@ maxOfRow1018:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1019
+	JE           maxOfRow1020
 	VPBROADCASTB 22(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -28849,7 +28849,7 @@ maxOfRow1018:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow1019:
+maxOfRow1020:
 	VMAXPS       Y5, Y4, Y4
 	VPBROADCASTB 48(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -28866,7 +28866,7 @@ maxOfRow1019:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1020
+	JE           maxOfRow1021
 	VPBROADCASTB 50(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -28882,7 +28882,7 @@ maxOfRow1019:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1020
+	JE           maxOfRow1021
 	VPBROADCASTB 52(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -28898,7 +28898,7 @@ maxOfRow1019:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1020
+	JE           maxOfRow1021
 	VPBROADCASTB 54(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -28914,7 +28914,7 @@ maxOfRow1019:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow1020:
+maxOfRow1021:
 	VMAXPS       Y6, Y5, Y5
 	VPERM2F128   $0x21, Y5, Y4, Y6
 	VBLENDPS     $0xf0, Y5, Y4, Y4
@@ -28934,7 +28934,7 @@ maxOfRow1020:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1021
+	JE           maxOfRow1022
 	VPBROADCASTB 26(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -28950,7 +28950,7 @@ maxOfRow1020:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1021
+	JE           maxOfRow1022
 	VPBROADCASTB 28(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -28966,7 +28966,7 @@ maxOfRow1020:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1021
+	JE           maxOfRow1022
 	VPBROADCASTB 30(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -28982,7 +28982,7 @@ maxOfRow1020:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow1021:
+maxOfRow1022:
 	VMAXPS       Y6, Y5, Y5
 	VPBROADCASTB 56(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
@@ -28999,7 +28999,7 @@ maxOfRow1021:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y0, Y7, Y7
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1022
+	JE           maxOfRow1023
 	VPBROADCASTB 58(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -29015,7 +29015,7 @@ maxOfRow1021:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1022
+	JE           maxOfRow1023
 	VPBROADCASTB 60(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -29031,7 +29031,7 @@ maxOfRow1021:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1022
+	JE           maxOfRow1023
 	VPBROADCASTB 62(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -29047,7 +29047,7 @@ maxOfRow1021:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 
-maxOfRow1022:
+maxOfRow1023:
 	VMAXPS     Y7, Y6, Y6
 	VPERM2F128 $0x21, Y6, Y5, Y7
 	VBLENDPS   $0xf0, Y6, Y5, Y5
@@ -29088,7 +29088,7 @@ maxRow:
 	VBLENDVPS    Y3, Y4, Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1023
+	JE           maxOfRow1024
 	VPBROADCASTB 2(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29104,7 +29104,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1023
+	JE           maxOfRow1024
 	VPBROADCASTB 4(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29120,7 +29120,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1023
+	JE           maxOfRow1024
 	VPBROADCASTB 6(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29136,7 +29136,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow1023:
+maxOfRow1024:
 	VMAXPS       Y3, Y2, Y2
 	VEXTRACTF128 $0x01, Y2, X3
 	VMAXPS       X3, X2, X2
@@ -30833,25 +30833,25 @@ maxRows:
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x01
-	JE        maxOfRow1033
+	JE        maxOfRow1034
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x02
-	JE        maxOfRow1033
+	JE        maxOfRow1034
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x03
-	JE        maxOfRow1033
+	JE        maxOfRow1034
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 
-maxOfRow1033:
+maxOfRow1034:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VMOVAPS       Z0, Z3
@@ -30860,25 +30860,25 @@ maxOfRow1033:
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1034
+	JE            maxOfRow1035
 	KMOVW         34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1034
+	JE            maxOfRow1035
 	KMOVW         36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1034
+	JE            maxOfRow1035
 	KMOVW         38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow1034:
+maxOfRow1035:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VPERM2F128    $0x21, Y3, Y2, Y4
@@ -30890,25 +30890,25 @@ maxOfRow1034:
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1035
+	JE            maxOfRow1036
 	KMOVW         10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1035
+	JE            maxOfRow1036
 	KMOVW         12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1035
+	JE            maxOfRow1036
 	KMOVW         14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow1035:
+maxOfRow1036:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VMOVAPS       Z0, Z4
@@ -30917,25 +30917,25 @@ maxOfRow1035:
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1036
+	JE            maxOfRow1037
 	KMOVW         42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1036
+	JE            maxOfRow1037
 	KMOVW         44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1036
+	JE            maxOfRow1037
 	KMOVW         46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow1036:
+maxOfRow1037:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VPERM2F128    $0x21, Y4, Y3, Y5
@@ -30947,25 +30947,25 @@ maxOfRow1036:
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1037
+	JE            maxOfRow1038
 	KMOVW         18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1037
+	JE            maxOfRow1038
 	KMOVW         20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1037
+	JE            maxOfRow1038
 	KMOVW         22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow1037:
+maxOfRow1038:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VMOVAPS       Z0, Z5
@@ -30974,25 +30974,25 @@ maxOfRow1037:
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1038
+	JE            maxOfRow1039
 	KMOVW         50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1038
+	JE            maxOfRow1039
 	KMOVW         52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1038
+	JE            maxOfRow1039
 	KMOVW         54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow1038:
+maxOfRow1039:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VPERM2F128    $0x21, Y5, Y4, Y6
@@ -31004,25 +31004,25 @@ maxOfRow1038:
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1039
+	JE            maxOfRow1040
 	KMOVW         26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1039
+	JE            maxOfRow1040
 	KMOVW         28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1039
+	JE            maxOfRow1040
 	KMOVW         30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow1039:
+maxOfRow1040:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VMOVAPS       Z0, Z6
@@ -31031,25 +31031,25 @@ maxOfRow1039:
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1040
+	JE            maxOfRow1041
 	KMOVW         58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1040
+	JE            maxOfRow1041
 	KMOVW         60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1040
+	JE            maxOfRow1041
 	KMOVW         62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 
-maxOfRow1040:
+maxOfRow1041:
 	VEXTRACTF32X8 $0x01, Z6, Y7
 	VMAXPS        Y7, Y6, Y6
 	VPERM2F128    $0x21, Y6, Y5, Y7
@@ -31082,25 +31082,25 @@ maxRow:
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x01
-	JE        maxOfRow1041
+	JE        maxOfRow1042
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x02
-	JE        maxOfRow1041
+	JE        maxOfRow1042
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x03
-	JE        maxOfRow1041
+	JE        maxOfRow1042
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 
-maxOfRow1041:
+maxOfRow1042:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VEXTRACTF128  $0x01, Y2, X3
@@ -32305,7 +32305,7 @@ noneBehind:
 
 panel:
 	CMPQ         72(SP), $0x00
-	JNE          absorbFresh1042
+	JNE          absorbFresh1043
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -32327,9 +32327,9 @@ panel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          absorbReady1043
+	JMP          absorbReady1044
 
-absorbFresh1042:
+absorbFresh1043:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -32343,7 +32343,7 @@ absorbFresh1042:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-absorbReady1043:
+absorbReady1044:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX
@@ -33332,7 +33332,7 @@ steps:
 
 lastPanel:
 	CMPQ         72(SP), $0x00
-	JNE          absorbFresh1044
+	JNE          absorbFresh1045
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -33354,9 +33354,9 @@ lastPanel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          absorbReady1045
+	JMP          absorbReady1046
 
-absorbFresh1044:
+absorbFresh1045:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -33370,7 +33370,7 @@ absorbFresh1044:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-absorbReady1045:
+absorbReady1046:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX

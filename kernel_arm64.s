@@ -5638,7 +5638,7 @@ done:
 	RET
 
 // scoreRowsSIMD works like scoreRowsGeneric.
-TEXT ·scoreRowsSIMD(SB), NOSPLIT, $0-56
+TEXT ·scoreRowsSIMD(SB), NOSPLIT, $0-64
 	MOVD s+0(FP), R0
 	MOVD q+8(FP), R1
 	MOVD k+16(FP), R2

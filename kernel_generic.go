@@ -152,6 +152,9 @@ type values struct {
 	keys, cols          int // cols is a multiple of 8
 	stride, panelStride int
 	fresh               bool // they are the first: outputs begin at 0, whatever is there
+
+	// Few rows ask for memory, see ahead.stream.
+	stream uintptr
 }
 
 // accumulate is o[r*oStride+c] = o·alpha[r], then FMA(p[r*pStride+j], v_jc, o)

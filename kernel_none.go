@@ -11,8 +11,10 @@ var active = choose(generic)
 func packKeysSIMD(dst, k *float32, stride, n, d int)               { panic(unreachable) }
 func packValuesSIMD(dst, v *float32, stride, n, d int)             { panic(unreachable) }
 func scoreSIMD(s, q, k *float32, rows, d, panels int, next *ahead) { panic(unreachable) }
-func scoreRowsSIMD(s, q, k *float32, rows, d, stride, n int)       { panic(unreachable) }
-func softmaxSIMD(s, m, l, alpha *float32, rows int) (dead bool)    { panic(unreachable) }
+func scoreRowsSIMD(s, q, k *float32, rows, d, stride, n int, next *ahead) {
+	panic(unreachable)
+}
+func softmaxSIMD(s, m, l, alpha *float32, rows int) (dead bool) { panic(unreachable) }
 func softmaxMaskedSIMD(s, m, l, alpha *float32, live *uint64, rows int) (dead bool) {
 	panic(unreachable)
 }

@@ -21,10 +21,11 @@ func packValuesSIMD(dst, v *float32, stride, n, d int)
 //go:noescape
 func scoreSIMD(s, q, k *float32, rows, d, panels int, next *ahead)
 
-// scoreRowsSIMD multiplies queries by keys in rows. It works like scoreRowsGeneric.
+// scoreRowsSIMD multiplies queries by keys in rows and may ask for what comes next. It works like
+// scoreRowsGeneric.
 //
 //go:noescape
-func scoreRowsSIMD(s, q, k *float32, rows, d, stride, n int)
+func scoreRowsSIMD(s, q, k *float32, rows, d, stride, n int, next *ahead)
 
 // softmaxSIMD is one online-softmax step. It works like softmaxGeneric.
 //

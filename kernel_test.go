@@ -53,7 +53,7 @@ var kernels = []kernelTest{
 		stride := c.stride(d, n[3])
 		q, k := c.input(rows*d), c.input((keys-1)*stride+d)
 		got, want := c.output((rows-1)*Block + keys)
-		scoreRows(got, q, k, rows, d, stride, keys)
+		scoreRows(got, q, k, rows, d, stride, keys, c.anywhere())
 		scoreRowsGeneric(want, q, k, rows, d, stride, keys)
 	}},
 	{"softmax", []dim{size("rows", 1, 4*softmaxRows+1, 300)}, func(c *trial, n []int) {
@@ -269,7 +269,16 @@ func (c *trial) anywhere() *ahead {
 	}
 	next.end = next.place(len(next.runs))
 	next.start(c.IntN(len(next.runs)), c.IntN(30))
+	next.stream = c.anyStream()
 	return next
+}
+
+// anyStream is none or any.
+func (c *trial) anyStream() uintptr {
+	if c.IntN(2) == 0 {
+		return 0
+	}
+	return uintptr(c.Uint64())
 }
 
 // exponents makes half of the arguments of exp interesting to it.
@@ -327,7 +336,7 @@ type accumulation struct {
 func (c *trial) newAccumulation(n []int) *accumulation {
 	rows, keys, cols, gap := n[0], n[1], n[2], n[3]
 	a := &accumulation{rows: rows, oStride: cols + c.IntN(17), pStride: keys + c.IntN(17)}
-	a.values = values{keys: keys, cols: cols, stride: panel, panelStride: Block * panel, fresh: c.IntN(4) == 0}
+	a.values = values{keys: keys, cols: cols, stride: panel, panelStride: Block * panel, fresh: c.IntN(4) == 0, stream: c.anyStream()}
 	if keys > Block || c.IntN(2) == 0 {
 		a.values.stride, a.values.panelStride = c.stride(cols, gap), panel // rows of the caller
 	}

@@ -26,9 +26,6 @@ const (
 	denseRows   = 256
 	denseStride = 64
 
-	// Up to abreastRows rows of a head go together with those of the heads beside it.
-	abreastRows = 32
-
 	pageBytes = 4096
 )
 
@@ -153,7 +150,10 @@ func (p *plan) fitRows() {
 	all := max(1, p.lq*p.group)
 	chunks := (all + rows - 1) / rows
 	p.chunkRows = min(all, roundUp((all+chunks-1)/chunks, cutRows))
-	p.abreast = min(p.headsOfPage(), max(1, rows/max(1, p.chunkRows)))
+	p.abreast = p.headsOfPage()
+	if p.abreast > 1 {
+		p.abreast = max(1, min(p.abreast, rows/p.chunkRows))
+	}
 }
 
 // headsOfPage is the number of key/value heads that go through memory together. Where few rows
@@ -162,7 +162,7 @@ func (p *plan) fitRows() {
 // address has been forgotten.
 func (p *plan) headsOfPage() int {
 	apart := max(p.k.SH, p.v.SH)
-	if p.cache != nil || p.chunkRows > abreastRows || apart >= min(p.k.SL, p.v.SL) {
+	if p.cache != nil || p.chunkRows > streamRows() || apart >= min(p.k.SL, p.v.SL) {
 		return 1
 	}
 	return max(1, min(p.kvHeads, pageBytes/4/max(1, apart)))

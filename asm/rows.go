@@ -47,7 +47,7 @@ var (
 )
 
 func (p *program) scoreRows() {
-	p.kernel("scoreRowsSIMD", 0, "s q k rows d stride n", "")
+	p.kernel("scoreRowsSIMD", 0, "s q k rows d stride n next", "")
 	p.arg("s", rowScores)
 	p.arg("q", rowQueries)
 	p.arg("k", rowKeys)

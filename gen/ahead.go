@@ -21,6 +21,8 @@ func (q aheadQueue) every() Mem  { return Mem{Base: q.queue, Disp: 8} }
 func (q aheadQueue) cursor() Mem { return Mem{Base: q.queue, Disp: 16} }
 func (q aheadQueue) end() Mem    { return Mem{Base: q.queue, Disp: 24} }
 
+func (q aheadQueue) stream() Mem { return Mem{Base: q.queue, Disp: 32} }
+
 func (q aheadQueue) at() Mem    { return Mem{Base: q.run} }
 func (q aheadQueue) step() Mem  { return Mem{Base: q.run, Disp: 8} }
 func (q aheadQueue) lines() Mem { return Mem{Base: q.run, Disp: 16} }
@@ -74,4 +76,14 @@ func ask(r int) {
 	ADDQ(count, q.left())
 	JLE(LabelRef(row))
 	Label(end)
+}
+
+// streamOf leaves in at the stream of the queue next, or 0 if there is none.
+func streamOf(at reg.Register) {
+	none := unique("noQueue")
+	Load(Param("next"), at)
+	TESTQ(at, at)
+	JE(LabelRef(none))
+	MOVQ(Mem{Base: at, Disp: aheadQueue{}.stream().Disp}, at)
+	Label(none)
 }

@@ -14,6 +14,9 @@ import (
 // line of each page in turn. For every line that is read there is one request, for
 // a line of the next window, so that all of a window is asked for exactly once
 // in whatever order the one before it is read, if that is all read.
+//
+// The stream is where reading is. It may be elsewhere than what is read: then what
+// is asked for lies a window behind it, and nothing else changes.
 
 const (
 	scatterPages  = 8
@@ -21,18 +24,16 @@ const (
 	scatterWindow = scatterPages * pageBytes
 )
 
-// scatteredFlag is a variable of package attn.
-var scatteredFlag = Mem{Symbol: Symbol{Name: "·scattered"}, Base: reg.StaticBase}
-
 // scatterFrom leaves in at the first request if what is read next is at from: where so
 // many lines would have been asked for as lie in front of it in its window.
-func scatterFrom(from, at reg.Register, tmp Mem) {
+func scatterFrom(from Op, at reg.Register, tmp Mem) {
 	MOVQ(from, at)
 	ANDQ(imm(scatterWindow-1), at)
 	MOVQ(at, tmp)
 	SHRQ(Imm(uint64(bits.Len(scatterPages-1))), at)
 	SUBQ(tmp, at)
-	LEAQ(Mem{Base: at, Index: from, Scale: 1, Disp: scatterWindow}, at)
+	ADDQ(from, at)
+	ADDQ(imm(scatterWindow), at)
 }
 
 // scatter asks for n lines, the i-th of them being number from+i of a round that

@@ -13,13 +13,15 @@ import (
 // queries of the tile. Two groups of 8 keys go side by side where there are so
 // many, because one chain a query would wait for itself.
 func scoreRowsKernel() {
-	TEXT("scoreRowsSIMD", 4, "func(s, q, k *float32, rows, d, stride, n int)")
-	f := AllocLocal(72)
+	TEXT("scoreRowsSIMD", 4, "func(s, q, k *float32, rows, d, stride, n int, next *uintptr)")
+	f := AllocLocal(80)
 	r := rowsProgram{s: f.Offset(0), q: f.Offset(8), rows: f.Offset(16), dims: f.Offset(24), n: f.Offset(32),
-		line: f.Offset(40), rowEnd: f.Offset(48), sRow: f.Offset(56), width: f.Offset(64)}
+		line: f.Offset(40), rowEnd: f.Offset(48), sRow: f.Offset(56), width: f.Offset(64), stream: f.Offset(72)}
 	r.k, r.stride = param("k"), param("stride")
 	SHLQ(Imm(2), r.stride)
 	tmp := GP64()
+	streamOf(tmp)
+	MOVQ(tmp, r.stream)
 	Load(Param("s"), tmp)
 	MOVQ(tmp, r.s)
 	Load(Param("d"), tmp)
@@ -42,7 +44,8 @@ type rowsProgram struct {
 	q, rows       Mem           // queries that are left for these keys
 	sRow          Mem           // scores of the queries at hand
 	width         Mem           // d in bytes
-	line, rowEnd  Mem           // the next cache line to ask for, and the end of its row
+	line, rowEnd  Mem           // the next cache line to ask for, and the end of its row; 0 if there is a stream
+	stream        Mem           // where it is at these keys, 0 if there is none
 	keys, queries int
 }
 
@@ -68,6 +71,9 @@ func (r *rowsProgram) keyLoop(keys int) {
 	MOVQ(r.stride, tmp)
 	IMUL3Q(U32(keys), tmp, tmp)
 	ADDQ(tmp, r.k)
+	if keys == 16 {
+		r.nextKeysOfStream(begin)
+	}
 	SUBQ(imm(keys), r.n)
 	JMP(LabelRef(begin))
 	Label(end)
@@ -169,7 +175,7 @@ func (r *rowsProgram) prefetchAhead(label string) func() {
 	MOVQ(at, r.line)
 	ADDQ(r.width, at)
 	MOVQ(at, r.rowEnd)
-	r.scatterIfDense(label)
+	r.follow(label)
 	return func() {
 		at, same, inOrder := GP64(), label+"SameRow", label+"InOrder"
 		MOVQ(r.line, at)
@@ -196,19 +202,28 @@ func (r *rowsProgram) prefetchAhead(label string) func() {
 	}
 }
 
-// scatterIfDense makes the requests scattered, which rowEnd 0 says, where the processor
-// wants that and no row has anything between it and the next.
-func (r *rowsProgram) scatterIfDense(label string) {
-	inOrder := label + "Apart"
-	CMPB(scatteredFlag, Imm(0))
-	JE(LabelRef(inOrder))
-	CMPQ(r.stride, r.width)
-	JNE(LabelRef(inOrder))
+// follow makes the requests those of the stream, if there is one.
+func (r *rowsProgram) follow(label string) {
+	none := label + "NoStream"
+	CMPQ(r.stream, Imm(0))
+	JE(LabelRef(none))
 	at := GP64()
-	scatterFrom(r.k, at, r.line)
+	scatterFrom(r.stream, at, r.line)
 	MOVQ(at, r.line)
 	MOVQ(I32(0), r.rowEnd)
-	Label(inOrder)
+	Label(none)
+}
+
+// nextKeysOfStream moves the stream on by 16 keys.
+func (r *rowsProgram) nextKeysOfStream(label string) {
+	none := label + "NoStream"
+	CMPQ(r.stream, Imm(0))
+	JE(LabelRef(none))
+	bytes := GP64()
+	MOVQ(r.width, bytes)
+	SHLQ(Imm(4), bytes)
+	ADDQ(bytes, r.stream)
+	Label(none)
 }
 
 const keysAhead = 24

@@ -66,7 +66,7 @@ type tileProgram struct {
 	rows        Mem // stack slot: all rows
 	firstAlpha  Mem
 	steps       Mem // stack slot: the length of the chains, while its register points to requests
-	request     Mem // stack slot: the next address to ask for if requests are scattered, else 0
+	request     Mem // stack slot: the next address to ask for if there is a stream, else 0
 }
 
 func (t *tileProgram) label(format string, args ...any) string {
@@ -554,8 +554,9 @@ func (t *tileProgram) store(r, vecs int) {
 	}
 }
 
-// freshFlag is the last field of values.
-func freshFlag(values reg.Register) Mem { return Mem{Base: values, Disp: 32} }
+// The last fields of values.
+func freshFlag(values reg.Register) Mem   { return Mem{Base: values, Disp: 32} }
+func streamField(values reg.Register) Mem { return Mem{Base: values, Disp: 40} }
 
 // frame reserves the stack slots.
 func (t *tileProgram) frame() {
@@ -566,21 +567,15 @@ func (t *tileProgram) frame() {
 	}
 }
 
-// scatterIf sets t.request if the processor is one that wants requests scattered and dense,
-// if any, does not jump to no: between what is read of b there must be nothing else.
-func (t *tileProgram) scatterIf(dense func(no string)) {
+// follow sets t.request by the stream in a0.
+func (t *tileProgram) follow() {
 	no := t.unique("inOrder")
 	MOVQ(steps, t.steps)
-	MOVQ(I32(0), t.request)
-	CMPB(scatteredFlag, Imm(0))
-	JE(LabelRef(no))
-	CMPQ(t.rows, imm(mostScatterRows))
-	JG(LabelRef(no))
-	if dense != nil {
-		dense(no)
-	}
-	scatterFrom(bPtr, a0, t.request)
 	MOVQ(a0, t.request)
+	TESTQ(a0, a0)
+	JE(LabelRef(no))
+	scatterFrom(a0, a3, t.request)
+	MOVQ(a3, t.request)
 	Label(no)
 }
 
@@ -603,7 +598,8 @@ func scoreKernel() {
 	MOVQ(a0, t.panelStride)
 	MOVQ(I32(0), t.half)
 	MOVQ(I32(0), t.firstAlpha)
-	t.scatterIf(nil)
+	streamOf(a0)
+	t.follow()
 	t.emit()
 }
 
@@ -619,7 +615,7 @@ func accumulateMaskedKernel() {
 	t.accumulate()
 }
 
-// accumulate loads the arguments. The fields of values: keys, cols, stride, panelStride, fresh.
+// accumulate loads the arguments. The fields of values: keys, cols, stride, panelStride, fresh, stream.
 func (t *tileProgram) accumulate() {
 	t.frame()
 	spill("o", t.c)
@@ -640,7 +636,6 @@ func (t *tileProgram) accumulate() {
 	MOVQ(Mem{Base: b0}, steps)
 	MOVQ(Mem{Base: b0, Disp: 8}, a0)
 	MOVQ(a0, count)
-	MOVQ(a0, a3)
 	SHRQ(Imm(4), a0)
 	MOVQ(a0, t.panels)
 	ANDQ(Imm(8), count)
@@ -651,15 +646,8 @@ func (t *tileProgram) accumulate() {
 	SHLQ(Imm(2), a0)
 	MOVQ(a0, t.panelStride)
 	if !t.masked {
-		t.scatterIf(func(no string) {
-			CMPQ(bStride, imm(panelBytes))
-			packed := t.unique("packed")
-			JE(LabelRef(packed))
-			SHLQ(Imm(2), a3)
-			CMPQ(bStride, a3)
-			JNE(LabelRef(no))
-			Label(packed)
-		})
+		MOVQ(streamField(b0), a0)
+		t.follow()
 	}
 	t.emit()
 }

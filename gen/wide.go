@@ -36,9 +36,6 @@ const (
 	// there are more than one tile of four takes: keys and values then come from memory
 	// during the first tile, and the fewer tiles, the longer that one computes beside.
 	mostPairRows = 24
-
-	// mostScatterRows is up to how many rows the kernels ask for packed keys and values.
-	mostScatterRows = 32
 )
 
 // Registers by role; those that tileProgram has as well are the same ones.
@@ -74,7 +71,7 @@ type wideProgram struct {
 	cStride           Mem // stack slot: bytes between rows of c
 	rows, rest        Mem // stack slots: all rows, and those left in this panel
 	steps             Mem // stack slot: the length of the chains
-	request           Mem // stack slot: the next address to ask for if requests are scattered, else 0
+	request           Mem // stack slot: the next address to ask for if there is a stream, else 0
 }
 
 func (w *wideProgram) frame() {
@@ -106,35 +103,19 @@ func pointAtRows(p, stride reg.Register, r int) {
 	}
 }
 
-// scatterIf sets w.request if the rows are few, the processor is one that wants requests
-// scattered and b is packed, or rows with nothing between them.
-func (w *wideProgram) scatterIf() {
+// follow sets w.request by the stream in a0.
+func (w *wideProgram) follow() {
 	no := unique("inOrder")
-	MOVQ(I32(0), w.request)
-	CMPB(scatteredFlag, Imm(0))
-	JE(LabelRef(no))
-	CMPQ(w.rows, imm(mostScatterRows))
-	JG(LabelRef(no))
-	if w.start == fromAlpha {
-		packed := unique("packed")
-		CMPQ(bStride, imm(panelBytes))
-		JE(LabelRef(packed))
-		Load(Param("b"), a0)
-		MOVQ(Mem{Base: a0, Disp: 8}, a0)
-		SHLQ(Imm(2), a0)
-		CMPQ(bStride, a0)
-		JNE(LabelRef(no))
-		Label(packed)
-	}
-	MOVQ(w.b, b0)
-	scatterFrom(b0, a0, w.request)
 	MOVQ(a0, w.request)
+	TESTQ(a0, a0)
+	JE(LabelRef(no))
+	scatterFrom(a0, a3, w.request)
+	MOVQ(a3, w.request)
 	Label(no)
 }
 
 // emit writes the loops over panels and row tiles.
 func (w *wideProgram) emit() {
-	w.scatterIf()
 	for _, t := range wideTiles {
 		w.panelLoop(t.name, t.panels, t.most)
 	}
@@ -379,6 +360,8 @@ func scoreWideKernel() {
 	MOVQ(U32(panelBytes), bStride)
 	MOVQ(I32(blockBytes), w.cStride)
 	MOVQ(I32(noAlpha), w.firstAlpha)
+	streamOf(a0)
+	w.follow()
 	w.emit()
 }
 
@@ -412,5 +395,7 @@ func accumulateWideKernel() {
 	SHLQ(Imm(2), bStride)
 	MOVQ(Mem{Base: b0, Disp: 24}, widePanelStride)
 	SHLQ(Imm(2), widePanelStride)
+	MOVQ(streamField(b0), a0)
+	w.follow()
 	w.emit()
 }
