@@ -34,7 +34,7 @@ func zen3(c *cpuid.CPUInfo) bool {
 	return c.VendorID == cpuid.AMD && c.Family == 0x19 && (c.Model < 0x10 || c.Model >= 0x20 && c.Model < 0x60)
 }
 
-// scattered: kernels of few rows ask for a line of each of 8 pages in turn (gen/scattered.go).
+// scattered: kernels of few rows ask for a line of each of 8 pages in turn (stream.go).
 // On a Xeon (Sapphire Rapids by its caches) a core reads 11 GB/s in order, whatever
 // is asked for ahead in order, and 18 so. On Zen 5 order is best; nothing else was measured.
 var scattered = cpuid.CPU.VendorID == cpuid.Intel

@@ -12,18 +12,14 @@ import (
 // In which order few rows of queries go through memory, and ask for it, depends on the
 // processor; the bits do not.
 func TestOrdersOfMemory(t *testing.T) {
-	defer func(abreast, several bool, wide int) {
-		panelsAbreast, scattered, wideRows = abreast, several, wide
-	}(panelsAbreast, scattered, wideRows)
+	defer func(abreast bool, wide int) { panelsAbreast, wideRows = abreast, wide }(panelsAbreast, wideRows)
 	wideRows = fewestWideRows(true)
 	forEach(t, func(t *testing.T) {
 		for i := range kernels {
 			for _, panelsAbreast = range []bool{false, true} {
-				for _, scattered = range []bool{false, true} {
-					switch k := &kernels[i]; k.name {
-					case "score", "scoreRows", "accumulate":
-						k.fewRows(t)
-					}
+				switch k := &kernels[i]; k.name {
+				case "score", "scoreRows", "accumulate":
+					k.fewRows(t)
 				}
 			}
 		}
@@ -44,7 +40,7 @@ func TestScatteredRowsAskedOnce(t *testing.T) {
 func (k *kernelTest) fewRows(t *testing.T) {
 	c := newTrial(t, random(k.name))
 	n := make([]int, len(k.dims))
-	for i := range budget(300) {
+	for i := range budget(600) {
 		for j := range n {
 			n[j] = k.dims[j].pick(c, k.dims[j].hi)
 			if k.dims[j].name == "gap" && i%2 == 0 {

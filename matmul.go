@@ -90,7 +90,7 @@ func multiplyRaw(dst, a, b *Tensor, cols int) {
 			bi, bh := min(i, b.B-1), min(h, b.H-1)
 			for k := 0; k < a.D; k += productInner {
 				layout := values{keys: min(productInner, a.D-k), cols: cols, stride: b.SL, panelStride: panel, fresh: k == 0}
-				if scattered && b.SL == cols { // few rows follow the stream of b, see stream.go
+				if scattered && b.SL == cols { // see stream.go
 					layout.stream = address(b.Data, b.offset(bi, bh, k))
 				}
 				addProduct(dst.Data[dst.offset(i, h, 0):], a.Data[a.offset(i, h, 0)+k:], b.Data[b.offset(bi, bh, k):],

@@ -9,7 +9,8 @@ import (
 // Few rows wait for keys and values more than they compute. Where the processor wants
 // that, their kernels ask for a line of what follows for each line that they read, in the
 // order of gen/scattered.go. They do so along a stream: memory without gaps, of which the
-// kernels get the address where reading is. What they ask for is streamWindow behind it.
+// kernels get the address where reading is. What they ask for is streamWindow behind it. No
+// result depends on it.
 //
 // The keys of a cache are such a stream, and those of a view if a head's rows follow each
 // other. If the heads of a token do, the tokens are one, of which a block goes to the heads in
@@ -54,10 +55,10 @@ func (p *plan) follows(x *Tensor, c *chunk) bool {
 	return scattered && c.rows <= streamRows() && (x.SL == x.D || p.tokensFollow(x))
 }
 
-// tokensFollow reports whether the heads of a token do, and all of them go together, and
-// two blocks of keys and values have half of the L2 cache.
+// tokensFollow reports whether the heads of a token follow each other, and so do tokens, and all
+// heads go together, and half of the L2 cache holds two blocks of keys and values.
 func (p *plan) tokensFollow(x *Tensor) bool {
-	return p.abreast == x.H && x.SH == x.D && x.SL == x.H*x.D && 4*Block*x.SL <= cacheSize(cpuid.CPU.Cache.L2)/2/4
+	return p.abreast == x.H && x.SH == x.D && x.SL == x.H*x.D && 2*2*4*Block*x.SL <= cacheSize(cpuid.CPU.Cache.L2)/2
 }
 
 // address is that of x[at], which need not exist.
