@@ -144,9 +144,13 @@ func packPanels(dst, b []float32, stride int, layout *values) {
 // addProduct is dst += a·b for some inner steps and any number of columns, or dst = a·b if
 // they are the first. In b, packed columns go on to a multiple of 8.
 func addProduct(dst, a, b []float32, rows, dstStride, aStride int, b0 *values) {
+	layout := *b0
+	if rows > productRows {
+		layout.stream = 0 // else each part of the rows would ask for all of b
+	}
 	for r := 0; r < rows; r += productRows {
 		n := min(productRows, rows-r)
-		addRows(dst[r*dstStride:], a[r*aStride:], b, n, dstStride, aStride, b0)
+		addRows(dst[r*dstStride:], a[r*aStride:], b, n, dstStride, aStride, &layout)
 	}
 }
 
@@ -208,6 +212,9 @@ func PackMatrix(b Tensor) (*Matrix, error) {
 func (m *Matrix) part(b, h, k, first, cols int) ([]float32, values) {
 	layout := packedLayout(min(productInner, m.inner-k), cols)
 	at := ((min(b, m.b-1)*m.h+min(h, m.h-1))*m.inner+k)*roundUp(m.cols, panel) + first*layout.keys
+	if scattered { // see stream.go
+		layout.stream = address(m.data, at)
+	}
 	return m.data[at : at+roundUp(cols, panel)*layout.keys], layout
 }
 
