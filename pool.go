@@ -246,8 +246,12 @@ func (j *job) cut(workers int) {
 	j.segments, j.workers = 1, workers
 	segments := (p.lk + Segment - 1) / Segment
 	want := workers * unitsPerWorker
-	for workers > 1 && p.abreast > 1 && p.items()*segments < 2*workers {
-		p.abreast /= 2 // two units for each, or a head by itself
+	pieces := 1
+	if j.holds(segments) {
+		pieces = segments
+	}
+	for workers > 1 && p.abreast > 1 && p.items()*pieces < 2*workers {
+		p.abreast /= 2 // two units for each worker, or heads by themselves
 	}
 	if workers > 1 && p.items() < want {
 		least := leastRows
@@ -258,9 +262,9 @@ func (j *job) cut(workers int) {
 		perHead := (want + heads - 1) / heads
 		rows := roundUp((p.lq*p.group+perHead-1)/perHead, leastRows)
 		p.chunkRows = min(p.chunkRows, max(rows, least))
-		if n := p.items() * segments; p.items() < want && segments > 1 && n <= splitBytes/4/j.stateSize() {
+		if p.items() < want && segments > 1 && j.holds(segments) {
 			j.segments = segments
-			j.states = grow(j.states, n*j.stateSize())
+			j.states = grow(j.states, p.items()*segments*j.stateSize())
 			j.left = grow(j.left, p.items())
 			for i := range j.left {
 				j.left[i] = int32(segments)
@@ -349,6 +353,11 @@ func (j *job) finish(w *scratch, c *chunk, item, lo, hi int) {
 		w.loadQueries(p, c) // the weights need the scores again
 	}
 	w.finish(p, c, lo, hi)
+}
+
+// holds reports whether there may be so many states of each chunk.
+func (j *job) holds(segments int) bool {
+	return j.plan.items()*segments <= splitBytes/4/j.stateSize()
 }
 
 // stateSize is the number of elements of the state of a chunk: m, l and o, in

@@ -118,6 +118,28 @@ func TestPoolCuts(t *testing.T) {
 	}
 }
 
+// Heads that would go together are parted if that leaves too little for the workers to share.
+func TestPoolPartsHeads(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		workers, lq, lk  int
+		abreast, segment int
+	}{
+		{"one worker", 1, 1, 100, 8, 1},
+		{"enough segments", 2, 1, 4 * Segment, 8, 4},
+		{"few segments", 2, 1, Segment, 2, 1},
+		{"many workers", 16, 1, 4 * Segment, 1, 4},
+		{"states of all segments take too much", 2, 60, 1 << 21, 2, 1},
+	} {
+		x := Tensor{SH: 64, SL: 8 * 64}
+		j := job{plan: plan{batch: 1, heads: 8, kvHeads: 8, group: 1, lq: c.lq, lk: c.lk, d: 64, dv: 64, k: x, v: x}}
+		j.cut(c.workers)
+		if j.plan.abreast != c.abreast || j.segments != c.segment {
+			t.Errorf("%s: %d heads together, %d segments, want %d and %d", c.name, j.plan.abreast, j.segments, c.abreast, c.segment)
+		}
+	}
+}
+
 // 32 goroutines use one pool at the same time.
 func TestPoolConcurrentCallers(t *testing.T) {
 	count := 32
