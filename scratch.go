@@ -150,22 +150,23 @@ func (p *plan) fitRows() {
 	all := max(1, p.lq*p.group)
 	chunks := (all + rows - 1) / rows
 	p.chunkRows = min(all, roundUp((all+chunks-1)/chunks, cutRows))
-	p.abreast = p.headsOfPage()
-	if p.abreast > 1 {
-		p.abreast = max(1, min(p.abreast, rows/p.chunkRows))
-	}
+	p.abreast = p.headsAbreast(rows)
 }
 
-// headsOfPage is the number of key/value heads that go through memory together. Where few rows
-// read rows of keys or values that lie beside those of other heads, as in BLHD views, one head
-// after the other would come to each page again and again, long after the translation of its
-// address has been forgotten.
-func (p *plan) headsOfPage() int {
+// headsAbreast is the number of key/value heads that go through memory together, at most as many
+// as have so many rows. Where few rows read rows of keys or values that lie beside those of
+// other heads, as in BLHD views, one head after the other would come to each page again
+// and again, long after the translation of its address has been forgotten.
+func (p *plan) headsAbreast(rows int) int {
 	apart := max(p.k.SH, p.v.SH)
 	if p.cache != nil || p.chunkRows > streamRows() || apart >= min(p.k.SL, p.v.SL) {
 		return 1
 	}
-	return max(1, min(p.kvHeads, pageBytes/4/max(1, apart)))
+	most := rows / p.chunkRows
+	if scattered && p.kvHeads <= most && tokensFollow(&p.k) && tokensFollow(&p.v) {
+		return p.kvHeads
+	}
+	return max(1, min(p.kvHeads, most, pageBytes/4/max(1, apart)))
 }
 
 // reset makes the first rows rows of the state empty.

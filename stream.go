@@ -52,13 +52,15 @@ func (p *plan) streamOf(x *Tensor, c *chunk, first int) uintptr {
 
 // follows reports whether the chunk's rows follow a stream in x, the keys or the values.
 func (p *plan) follows(x *Tensor, c *chunk) bool {
-	return scattered && c.rows <= streamRows() && (x.SL == x.D || p.tokensFollow(x))
+	return scattered && c.rows <= streamRows() && (x.SL == x.D || p.abreast == x.H && tokensFollow(x))
 }
 
-// tokensFollow reports whether the heads of a token follow each other, and so do tokens, and all
-// heads go together, and half of the L2 cache holds two blocks of keys and values.
-func (p *plan) tokensFollow(x *Tensor) bool {
-	return p.abreast == x.H && x.SH == x.D && x.SL == x.H*x.D && 2*2*4*Block*x.SL <= cacheSize(cpuid.CPU.Cache.L2)/2
+// tokensFollow reports whether the heads of a token follow each other, and so do tokens. What is
+// asked for is read a block of tokens later: more than twice the L2 cache holds has
+// not been tried.
+func tokensFollow(x *Tensor) bool {
+	const blocks = 2 * 2 * 4 * Block // of keys and values, that at hand and the next one
+	return x.SH == x.D && x.SL == x.H*x.D && blocks*x.SL <= 2*cacheSize(cpuid.CPU.Cache.L2)
 }
 
 // address is that of x[at], which need not exist.
