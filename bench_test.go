@@ -81,6 +81,27 @@ func BenchmarkCache(b *testing.B) {
 	}
 }
 
+// BenchmarkGrouped decodes one token with different numbers of query heads for each key/value
+// head, in both layouts.
+func BenchmarkGrouped(b *testing.B) {
+	for _, group := range []int{1, 4, 8, 32} {
+		s := benchShape{"grouped", shape{1, 8, group, 1, 4096, 128, 128}, Full, 1}
+		p := s.problem()
+		for _, layout := range []struct {
+			name string
+			view func(x *Tensor) Tensor
+		}{
+			{"BHLD", func(x *Tensor) Tensor { return *x }},
+			{"BLHD", func(x *Tensor) Tensor { return BLHD(x.Data, x.B, x.L, x.H, x.D) }},
+		} {
+			b.Run(fmt.Sprintf("group=%d/layout=%s", group, layout.name), func(b *testing.B) {
+				k, v := layout.view(&p.k), layout.view(&p.v)
+				s.run(b, p, func(dst Tensor) error { return Attend(dst, p.q, k, v, &p.opt) })
+			})
+		}
+	}
+}
+
 // BenchmarkOptions shows what each option costs on top of plain attention.
 func BenchmarkOptions(b *testing.B) {
 	s := benchShape{"options", shape{1, 8, 1, 512, 512, 64, 64}, Full, 1}
