@@ -71,7 +71,7 @@ var kernels = []kernelTest{
 		dead := softmaxMasked(s, m, l, alpha, live, n[0])
 		c.equal("dead", dead, softmaxMaskedGeneric(sWant, mWant, lWant, alphaWant, live, n[0]))
 	}},
-	{"absorb", []dim{size("rows", 1, 4*tileRows+1, 300), size("gap", 0, 20, 100), {"cols", 8, 160, 600, 8}}, func(c *trial, n []int) {
+	{"absorb", []dim{size("rows", 1, 2*fewTileRows+absorbRows+1, 300), size("gap", 0, 20, 100), {"cols", 8, 160, 600, 8}}, func(c *trial, n []int) {
 		rows := n[0]
 		a := c.newAccumulation([]int{rows, Block, n[2], n[1]})
 		s, sWant := c.scores(rows)
