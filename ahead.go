@@ -28,7 +28,7 @@ type ahead struct {
 
 // run is rows of memory at equal distances. With AVX-512, if n is a multiple of 4 and requests
 // are scattered, they are asked for from four places in turn, a quarter of the rows from each: that
-// way the Xeon reads faster (see stream.go). AVX2 computes for longer than memory takes in order,
+// way the Xeon reads faster (see scattered). AVX2 computes for longer than memory takes in order,
 // and loses 1 % so. NEON's score has no use for back.
 type run struct {
 	at    uintptr // of the next row; not a pointer, for a stack may move

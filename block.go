@@ -53,7 +53,7 @@ func (w *scratch) loadKeys(p *plan, c *chunk, b *block) (k []float32, stride int
 
 // loadValues packs the values under the same conditions. Whole vectors can be
 // read where they are, which pays for more rows if rows of values are close
-// together. It returns values from the block's first key on and their layout.
+// together, or are asked for in time. It returns values from the block's first key on and their layout.
 func (w *scratch) loadValues(p *plan, c *chunk, b *block) ([]float32, values) {
 	layout := values{cols: roundUp(p.dv, 8), stride: panel, panelStride: Block * panel}
 	if p.cache != nil {

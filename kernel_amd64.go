@@ -48,7 +48,7 @@ func fewestWideRows(scattered bool) int {
 	if scattered {
 		return 2
 	}
-	return 13
+	return 13 // more than one tile takes
 }
 
 // absorbSIMD takes a block of scores into the state of rows, a multiple of absorbRows,

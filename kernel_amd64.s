@@ -26,16 +26,16 @@ TEXT ·scoreSIMD(SB), NOSPLIT, $80-56
 	MOVQ  AX, 24(SP)
 	MOVQ  $+0, 16(SP)
 	MOVQ  $+0, 56(SP)
+	MOVQ  R11, 64(SP)
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
 	JE    noQueue1
 	MOVQ  32(AX), AX
 
 noQueue1:
-	MOVQ  R11, 64(SP)
 	MOVQ  AX, 72(SP)
 	TESTQ AX, AX
-	JE    score_inOrder2
+	JE    noStream2
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 72(SP)
@@ -45,7 +45,7 @@ noQueue1:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 72(SP)
 
-score_inOrder2:
+noStream2:
 	// Few rows: several panels at once, so that there are enough chains.
 	CMPQ 48(SP), $0x01
 	JNE  score_scatter1Not
@@ -4404,11 +4404,11 @@ accumulate_used184:
 	MOVQ  24(BX), AX
 	SHLQ  $0x02, AX
 	MOVQ  AX, 24(SP)
-	MOVQ  40(BX), AX
 	MOVQ  R11, 64(SP)
+	MOVQ  40(BX), AX
 	MOVQ  AX, 72(SP)
 	TESTQ AX, AX
-	JE    accumulate_inOrder185
+	JE    noStream185
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 72(SP)
@@ -4418,7 +4418,7 @@ accumulate_used184:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 72(SP)
 
-accumulate_inOrder185:
+noStream185:
 	// Few rows: several panels at once, so that there are enough chains.
 	CMPQ 48(SP), $0x01
 	JNE  accumulate_scatter1Not
@@ -9668,7 +9668,7 @@ TEXT ·scoreWide(SB), NOSPLIT, $88-56
 noQueue446:
 	MOVQ  AX, 80(SP)
 	TESTQ AX, AX
-	JE    inOrder447
+	JE    noStream447
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 80(SP)
@@ -9678,7 +9678,7 @@ noQueue446:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 80(SP)
 
-inOrder447:
+noStream447:
 	CMPQ 56(SP), $0x06
 	JLE  quads448
 	CMPQ 72(SP), $0x00000080
@@ -17762,7 +17762,7 @@ used751:
 	MOVQ  40(BX), AX
 	MOVQ  AX, 80(SP)
 	TESTQ AX, AX
-	JE    inOrder752
+	JE    noStream752
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 80(SP)
@@ -17772,7 +17772,7 @@ used751:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 80(SP)
 
-inOrder752:
+noStream752:
 	CMPQ 56(SP), $0x06
 	JLE  quads753
 	CMPQ 72(SP), $0x00000080

@@ -153,8 +153,7 @@ type values struct {
 	stride, panelStride int
 	fresh               bool // they are the first: outputs begin at 0, whatever is there
 
-	// Few rows ask for memory, see ahead.stream.
-	stream uintptr
+	stream uintptr // along which few rows ask for memory, see stream.go; 0 if there is none
 }
 
 // accumulate is o[r*oStride+c] = o·alpha[r], then FMA(p[r*pStride+j], v_jc, o)

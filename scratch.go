@@ -25,8 +25,6 @@ const (
 	// and more rows make packing worth while.
 	denseRows   = 256
 	denseStride = 64
-
-	pageBytes = 4096
 )
 
 // tileRows rows of at most tileDim dimensions go through score, softmax and accumulate

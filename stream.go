@@ -16,8 +16,10 @@ import (
 // other. If the heads of a token do, the tokens are one, of which a block goes to the heads in
 // equal parts: while head h reads this block, it asks for part h of the next one.
 
-// streamWindow is scatterWindow in gen/scattered.go.
-const streamWindow = 8 * pageBytes
+const (
+	pageBytes    = 4096          // what one translation of an address is for
+	streamWindow = 8 * pageBytes // scatterWindow in gen/scattered.go
+)
 
 // streamRows is up to how many rows follow a stream, and go together with those of other
 // heads. With 8 lanes, each tile of rows asks again.

@@ -21,15 +21,16 @@ func (q aheadQueue) every() Mem  { return Mem{Base: q.queue, Disp: 8} }
 func (q aheadQueue) cursor() Mem { return Mem{Base: q.queue, Disp: 16} }
 func (q aheadQueue) end() Mem    { return Mem{Base: q.queue, Disp: 24} }
 
-func (q aheadQueue) stream() Mem { return Mem{Base: q.queue, Disp: 32} }
-
 func (q aheadQueue) at() Mem    { return Mem{Base: q.run} }
 func (q aheadQueue) step() Mem  { return Mem{Base: q.run, Disp: 8} }
 func (q aheadQueue) lines() Mem { return Mem{Base: q.run, Disp: 16} }
 func (q aheadQueue) n() Mem     { return Mem{Base: q.run, Disp: 24} }
 func (q aheadQueue) back() Mem  { return Mem{Base: q.run, Disp: 32} }
 
-const runBytes = 40
+const (
+	streamDisp = 32 // of the stream, behind end
+	runBytes   = 40
+)
 
 // ask asks for the rows that are due after r rows of a panel.
 func ask(r int) {
@@ -84,6 +85,6 @@ func streamOf(at reg.Register) {
 	Load(Param("next"), at)
 	TESTQ(at, at)
 	JE(LabelRef(none))
-	MOVQ(Mem{Base: at, Disp: aheadQueue{}.stream().Disp}, at)
+	MOVQ(Mem{Base: at, Disp: streamDisp}, at)
 	Label(none)
 }

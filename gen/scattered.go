@@ -36,6 +36,17 @@ func scatterFrom(from Op, at reg.Register, tmp Mem) {
 	ADDQ(imm(scatterWindow), at)
 }
 
+// follow sets request to the first one of a stream, or to 0 if there is none.
+func follow(stream, at reg.Register, request Mem) {
+	none := unique("noStream")
+	MOVQ(stream, request)
+	TESTQ(stream, stream)
+	JE(LabelRef(none))
+	scatterFrom(stream, at, request)
+	MOVQ(at, request)
+	Label(none)
+}
+
 // scatter asks for n lines, the i-th of them being number from+i of a round that
 // begins at a line of the first page.
 func scatter(at reg.Register, from, n int) {

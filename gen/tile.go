@@ -567,18 +567,6 @@ func (t *tileProgram) frame() {
 	}
 }
 
-// follow sets t.request by the stream in a0.
-func (t *tileProgram) follow() {
-	no := t.unique("inOrder")
-	MOVQ(steps, t.steps)
-	MOVQ(a0, t.request)
-	TESTQ(a0, a0)
-	JE(LabelRef(no))
-	scatterFrom(a0, a3, t.request)
-	MOVQ(a3, t.request)
-	Label(no)
-}
-
 func scoreKernel() {
 	TEXT("scoreSIMD", 4, "func(s, q, k *float32, rows, d, panels int, next *uintptr)") // NOSPLIT
 	t := tileProgram{name: "score", start: fromZero, unroll: 4}
@@ -598,8 +586,9 @@ func scoreKernel() {
 	MOVQ(a0, t.panelStride)
 	MOVQ(I32(0), t.half)
 	MOVQ(I32(0), t.firstAlpha)
+	MOVQ(steps, t.steps)
 	streamOf(a0)
-	t.follow()
+	follow(a0, a3, t.request)
 	t.emit()
 }
 
@@ -646,8 +635,9 @@ func (t *tileProgram) accumulate() {
 	SHLQ(Imm(2), a0)
 	MOVQ(a0, t.panelStride)
 	if !t.masked {
+		MOVQ(steps, t.steps)
 		MOVQ(streamField(b0), a0)
-		t.follow()
+		follow(a0, a3, t.request)
 	}
 	t.emit()
 }

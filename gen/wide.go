@@ -103,17 +103,6 @@ func pointAtRows(p, stride reg.Register, r int) {
 	}
 }
 
-// follow sets w.request by the stream in a0.
-func (w *wideProgram) follow() {
-	no := unique("inOrder")
-	MOVQ(a0, w.request)
-	TESTQ(a0, a0)
-	JE(LabelRef(no))
-	scatterFrom(a0, a3, w.request)
-	MOVQ(a3, w.request)
-	Label(no)
-}
-
 // emit writes the loops over panels and row tiles.
 func (w *wideProgram) emit() {
 	for _, t := range wideTiles {
@@ -361,7 +350,7 @@ func scoreWideKernel() {
 	MOVQ(I32(blockBytes), w.cStride)
 	MOVQ(I32(noAlpha), w.firstAlpha)
 	streamOf(a0)
-	w.follow()
+	follow(a0, a3, w.request)
 	w.emit()
 }
 
@@ -396,6 +385,6 @@ func accumulateWideKernel() {
 	MOVQ(Mem{Base: b0, Disp: 24}, widePanelStride)
 	SHLQ(Imm(2), widePanelStride)
 	MOVQ(streamField(b0), a0)
-	w.follow()
+	follow(a0, a3, w.request)
 	w.emit()
 }
