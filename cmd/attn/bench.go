@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seed-1415985d/attn/cmd/attn/internal/chart"
 )
@@ -23,9 +24,11 @@ this machine can do at best: fused multiply-adds per second, or bytes read per
 second from memory for decode. The limit is measured again with each case, in
 turns with it; the best of all repetitions counts, of the case and of the limit.
 Multiply-adds are measured in bursts of 0.4 ms, which find the best moments of a
-shared machine. Some CPUs run them with a higher clock than code that also loads
-what it multiplies; the last column compares repetitions with multiply-adds just
-before and after each, and is the median over the fastest quarter of them. Every
+shared machine. Its clock changes from moment to moment, so the last column compares
+repetitions with multiply-adds just before and after each. Another program on the same
+core slows loads more than multiply-adds, so these repetitions are those with moments
+before and after in which multiply-adds with loads were as fast as without: of the
+fastest tenth of them the median. If there were none, the column says busy. Every
 implementation that the CPU has is measured, each in a process of its own.
 
 `
@@ -35,6 +38,7 @@ type benchFlags struct {
 	json, goFormat, quick bool
 	pattern, png, isa     string
 	threads               int
+	perCase               time.Duration
 }
 
 func benchCommand(args []string, stdout, stderr io.Writer) error {
@@ -43,6 +47,7 @@ func benchCommand(args []string, stdout, stderr io.Writer) error {
 	fs.BoolVar(&f.json, "json", false, "print JSON")
 	fs.BoolVar(&f.goFormat, "go", false, "print Go's benchmark format, for benchstat")
 	fs.BoolVar(&f.quick, "quick", false, "measure for a shorter time, and only the best implementation")
+	fs.DurationVar(&f.perCase, "time", defaultTime, "measure each case for this `long`")
 	fs.StringVar(&f.pattern, "run", "", "only cases whose name matches this `regexp`")
 	fs.StringVar(&f.isa, "isa", "", "comma-separated `list` of implementations (default: all that this CPU has)")
 	fs.IntVar(&f.threads, "threads", min(2, runtime.NumCPU()), "measure on `n` threads too; 1: only on one")
@@ -71,6 +76,12 @@ func (f *benchFlags) check() error {
 	}
 	if f.json && f.goFormat {
 		return usagef("-json and -go exclude each other")
+	}
+	if f.perCase <= 0 {
+		return usagef("-time is %v, want more than 0", f.perCase)
+	}
+	if f.quick && f.perCase != defaultTime {
+		return usagef("-quick and -time exclude each other")
 	}
 	if f.threads < 1 {
 		return usagef("-threads is %d, want at least 1", f.threads)
@@ -103,7 +114,7 @@ func (f *benchFlags) measureAll(stderr io.Writer) (*benchmark, error) {
 		return nil, err
 	}
 	for _, name := range names {
-		args := []string{"-run", f.pattern, "-threads", fmt.Sprint(f.threads)}
+		args := []string{"-run", f.pattern, "-threads", fmt.Sprint(f.threads), "-time", f.perCase.String()}
 		if f.quick {
 			args = append(args, "-quick")
 		}
@@ -207,8 +218,11 @@ func (b *benchmark) table(w io.Writer) {
 
 // atItsClock prints the per cent, if memory is not the limit.
 func (r *result) atItsClock() string {
-	if r.AtItsClock == 0 {
+	switch {
+	case r.AtItsClock == 0:
 		return ""
+	case r.Quiet == 0:
+		return fmt.Sprintf("%.1f %%, busy", r.AtItsClock)
 	}
 	return fmt.Sprintf("%.1f %%", r.AtItsClock)
 }

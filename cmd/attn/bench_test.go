@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +70,8 @@ func TestBenchRefuses(t *testing.T) {
 	checkRefusalOf(t, 2, "missing closing", "bench", "-run", "(")
 	checkRefusalOf(t, 2, "exclude each other", "bench", "-json", "-go")
 	checkRefusalOf(t, 2, "-threads is 0", "bench", "-threads", "0")
+	checkRefusalOf(t, 2, "-time is -1s", "bench", "-time", "-1s")
+	checkRefusalOf(t, 2, "exclude each other", "bench", "-time", "2s", "-quick")
 	checkRefusalOf(t, 1, "no such file", "bench", "-png", "none/b.png")
 	checkRefusalOf(t, 2, "not defined", "bench", "-slow")
 	checkRefusalOf(t, 2, "not defined", "measure", "-slow")
@@ -105,12 +108,56 @@ func TestMeasureMemory(t *testing.T) {
 func TestEffort(t *testing.T) {
 	e := effort{perCase: 5, least: 8, most: 20}
 	for _, c := range []struct {
-		repetitions int
-		spent       time.Duration
-		want        bool
-	}{{0, 100, false}, {1, 4, false}, {1, 19, false}, {1, 20, true}, {7, 5, false}, {8, 4, false}, {8, 5, true}} {
-		if got := e.enough(c.repetitions, c.spent); got != c.want {
-			t.Errorf("%d repetitions in %d: %v, want %v", c.repetitions, c.spent, got, c.want)
+		repetitions, quiet int
+		spent              time.Duration
+		want               bool
+	}{{0, 0, 100, false}, {1, 1, 4, false}, {1, 1, 19, false}, {1, 0, 20, true}, {7, 7, 5, false}, {8, 8, 4, false}, {8, 8, 5, true}, {8, 7, 5, false}} {
+		if got := e.enough(c.repetitions, c.quiet, c.spent); got != c.want {
+			t.Errorf("%d repetitions, %d quiet in %d: %v, want %v", c.repetitions, c.quiet, c.spent, got, c.want)
+		}
+	}
+}
+
+// Repetitions that were disturbed do not count, unless all were.
+func TestSummary(t *testing.T) {
+	const quiet, busy = true, false
+	for name, c := range map[string]struct {
+		samples []sample
+		want    string
+	}{
+		"one":        {[]sample{{1, 80, quiet}}, "80.0 %"},
+		"two":        {[]sample{{2, 90, quiet}, {1, 80, quiet}}, "80.0 %"},
+		"three":      {[]sample{{3, 99, quiet}, {1, 80, quiet}, {2, 70, quiet}}, "80.0 %"},
+		"four":       {[]sample{{3, 60, quiet}, {1, 80, quiet}, {4, 99, quiet}, {2, 70, quiet}}, "70.0 %"},
+		"busy":       {[]sample{{3, 99, quiet}, {1, 80, busy}, {2, 70, quiet}, {3, 60, busy}}, "70.0 %"},
+		"all busy":   {[]sample{{3, 99, busy}, {1, 80, busy}, {2, 70, busy}}, "80.0 %, busy"},
+		"fifty":      {append([]sample{{1, 80, quiet}, {2, 70, quiet}, {3, 75, quiet}, {3, 60, quiet}, {3, 99, quiet}}, slices.Repeat([]sample{{4, 100, quiet}}, 45)...), "75.0 %"},
+		"and memory": {[]sample{{1, 0, quiet}}, ""},
+	} {
+		var r result
+		for _, s := range c.samples {
+			if s.quiet {
+				r.Quiet++
+			}
+		}
+		if r.summarize(c.samples); r.atItsClock() != c.want || r.Nanoseconds != 1 {
+			t.Errorf("%s: %q, %v ns; want %q and 1", name, r.atItsClock(), r.Nanoseconds, c.want)
+		}
+	}
+}
+
+// A repetition is quiet if the moments on both sides are, and counts against the better one.
+func TestSampleBetween(t *testing.T) {
+	for _, c := range []struct {
+		before, after moment
+		want          sample
+	}{
+		{moment{2e9, true}, moment{1e9, true}, sample{1000, 50, true}},
+		{moment{1e9, true}, moment{4e9, false}, sample{1000, 25, false}},
+		{moment{1e9, false}, moment{1e9, true}, sample{1000, 100, false}},
+	} {
+		if got := sampleBetween(c.before, c.after, 1000, 1000); got != c.want {
+			t.Errorf("between %v and %v: %v, want %v", c.before, c.after, got, c.want)
 		}
 	}
 }

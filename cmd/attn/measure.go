@@ -69,8 +69,9 @@ type result struct {
 	Unit           string  `json:"unit"`                           // of rate and limit
 	LimitOf        string  `json:"limit_of"`                       // FMA or DRAM
 	Percent        float64 `json:"percent"`                        // rate to limit
-	AtItsClock     float64 `json:"percent_at_its_clock,omitempty"` // FMA: rate to limit at the same moment, median of the fastest quarter
+	AtItsClock     float64 `json:"percent_at_its_clock,omitempty"` // FMA: rate to limit at the same moment, median of the fastest tenth of those that are quiet
 	Repetitions    int     `json:"repetitions"`
+	Quiet          int     `json:"quiet_repetitions"` // nobody else used the core just before and after
 	Calls          int     `json:"calls_per_repetition"`
 	AllocsPerCall  float64 `json:"allocs_per_call"`
 }
@@ -92,18 +93,20 @@ type report struct {
 // effort is how much time measuring may take.
 type effort struct {
 	perCase time.Duration // for each case and number of threads
-	least   int           // repetitions, if they take longer
+	least   int           // quiet repetitions, if there are fewer by then
 	most    time.Duration // for these
 }
 
-var (
-	fullEffort  = effort{5 * time.Second, 8, 20 * time.Second}
-	quickEffort = effort{200 * time.Millisecond, 3, 20 * time.Second}
-)
+// defaultTime is long enough to meet some quiet moments on most machines.
+const defaultTime = 5 * time.Second
+
+var quickEffort = effort{200 * time.Millisecond, 3, 2 * time.Second}
+
+func effortOf(perCase time.Duration) effort { return effort{perCase, 8, 4 * perCase} }
 
 // enough reports whether there are enough repetitions: one at least.
-func (e *effort) enough(repetitions int, spent time.Duration) bool {
-	return repetitions > 0 && spent >= e.perCase && (repetitions >= e.least || spent >= e.most)
+func (e *effort) enough(repetitions, quiet int, spent time.Duration) bool {
+	return repetitions > 0 && spent >= e.perCase && (quiet >= e.least || spent >= e.most)
 }
 
 // measureCommand measures the implementation in use, and prints a report as
@@ -111,6 +114,7 @@ func (e *effort) enough(repetitions int, spent time.Duration) bool {
 func measureCommand(args []string, stdout, stderr io.Writer) error {
 	fs := newFlags("measure", "attn measure [flags]\n\nUsed by attn bench: measures the implementation in use.\n\n")
 	quick := fs.Bool("quick", false, "measure for a shorter time")
+	perCase := fs.Duration("time", defaultTime, "measure each case for this long")
 	pattern := fs.String("run", "", "only cases that match this regular expression")
 	threads := fs.Int("threads", 0, "more than one thread: this many")
 	name := fs.Bool("name", false, "print the implementation's name and nothing else")
@@ -125,7 +129,7 @@ func measureCommand(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return usageError{err}
 	}
-	m := measurement{effort: fullEffort, match: match, threads: *threads, stderr: stderr}
+	m := measurement{effort: effortOf(*perCase), match: match, threads: *threads, stderr: stderr}
 	if *quick {
 		m.effort = quickEffort
 	}
@@ -228,13 +232,6 @@ func (m *measurement) limit(c *benchCase, threads int) (top float64) {
 	return m.dram.ReadPart(int(c.work()))
 }
 
-// moment is the limit of multiply-adds at this moment: some CPUs lower their clock for code
-// that takes more power than a loop of nothing but multiply-adds, and raise it again within a
-// millisecond.
-func (m *measurement) moment(threads int) float64 {
-	return limits.FMA(m.vectors, threads, limits.Burst/4)
-}
-
 // measure alternates between the case and its limit, so that both see the
 // same machine, and takes the best of each.
 func (m *measurement) measure(c benchCase, threads int) (result, error) {
@@ -249,16 +246,20 @@ func (m *measurement) measure(c benchCase, threads int) (result, error) {
 	r := c.result(threads)
 	r.Calls = callsPerRepetition(&c, call)
 	var samples []sample
-	for start := time.Now(); !m.effort.enough(len(samples), time.Since(start)); {
+	for start := time.Now(); !m.effort.enough(len(samples), r.Quiet, time.Since(start)); {
 		r.Limit = max(r.Limit, m.limit(&c, threads)/1e9)
 		if c.memory() {
-			samples = append(samples, sample{nanoseconds: repetition(call, r.Calls)})
+			samples = append(samples, sample{nanoseconds: repetition(call, r.Calls), quiet: true})
+			r.Quiet++
 			continue
 		}
-		repetition(call, r.Calls) // when the next one begins, the clock is that of the case
+		repetition(call, r.Calls) // when the next one begins, clock and caches are those of the case
 		before := m.moment(threads)
 		perCall := repetition(call, r.Calls)
-		samples = append(samples, sample{perCall, 100 * c.work() / perCall * 1e9 / max(before, m.moment(threads))})
+		samples = append(samples, sampleBetween(before, m.moment(threads), c.work(), perCall))
+		if samples[len(samples)-1].quiet {
+			r.Quiet++
+		}
 	}
 	r.Repetitions = len(samples)
 	r.summarize(samples)
@@ -345,19 +346,17 @@ func repetition(call func() error, calls int) float64 {
 	return float64(time.Since(start)) / float64(calls)
 }
 
-// sample is one repetition.
-type sample struct {
-	nanoseconds float64 // per call
-	percent     float64 // at its clock
-}
-
-// summarize takes the median per cent of the fastest quarter: the others were disturbed.
+// summarize takes the median per cent of the fastest tenth of all quiet repetitions, of three at
+// least: the others were disturbed. Were none quiet, it takes those of all.
 func (r *result) summarize(samples []sample) {
 	slices.SortFunc(samples, func(a, b sample) int { return cmp.Compare(a.nanoseconds, b.nanoseconds) })
 	r.Nanoseconds, r.Median = samples[0].nanoseconds, samples[len(samples)/2].nanoseconds
-	fastest := samples[:(len(samples)+3)/4]
+	if r.Quiet > 0 {
+		samples = slices.DeleteFunc(samples, func(s sample) bool { return !s.quiet })
+	}
+	fastest := samples[:min(len(samples), max(3, len(samples)/10))]
 	slices.SortFunc(fastest, func(a, b sample) int { return cmp.Compare(a.percent, b.percent) })
-	r.AtItsClock = fastest[len(fastest)/2].percent
+	r.AtItsClock = fastest[(len(fastest)-1)/2].percent
 }
 
 func allocations(call func() error, calls int) float64 {

@@ -30,6 +30,10 @@ func TestFMA(t *testing.T) {
 		if both := FMA(v, 2, Burst); both <= 0 {
 			t.Errorf("%v: %g on two threads", v, both)
 		}
+		// On a core that others use it may be slower by any factor.
+		if loads := FMAWithLoads(v, 1, Burst); loads <= 0 || loads > 1e12 {
+			t.Errorf("%v: %g operations per second with loads", v, loads)
+		}
 	}
 }
 

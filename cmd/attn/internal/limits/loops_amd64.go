@@ -27,6 +27,19 @@ func fmaAVX2(steps int, factor, summand float32)
 //go:noescape
 func fmaAVX512(steps int, factor, summand float32)
 
+// fmaLoadsAVX2 is fmaAVX2 with 8 loads from p on for every step, 256 bytes in all.
+//
+//go:noescape
+func fmaLoadsAVX2(steps int, p *float32, factor, summand float32)
+
+// fmaLoadsAVX512 is fmaLoadsAVX2 in vectors of 16, of 512 bytes.
+//
+//go:noescape
+func fmaLoadsAVX512(steps int, p *float32, factor, summand float32)
+
+// loaded is what is loaded beside multiply-adds.
+var loaded [128]float32
+
 // readAVX2 loads chunks chunks of 128 floats and returns the bitwise or of
 // all, so that no load is for nothing.
 //
@@ -39,6 +52,17 @@ func fma(v Vectors, steps int) {
 		fmaAVX512(steps, factor, summand)
 	case AVX2:
 		fmaAVX2(steps, factor, summand)
+	default:
+		fmaGo(steps)
+	}
+}
+
+func fmaLoads(v Vectors, steps int) {
+	switch v {
+	case AVX512:
+		fmaLoadsAVX512(steps, &loaded[0], factor, summand)
+	case AVX2:
+		fmaLoadsAVX2(steps, &loaded[0], factor, summand)
 	default:
 		fmaGo(steps)
 	}

@@ -6,6 +6,8 @@ const has256, has512 = false, false
 
 func fma(_ Vectors, steps int) { fmaGo(steps) }
 
+func fmaLoads(_ Vectors, steps int) { fmaGo(steps) }
+
 func read(_ Vectors, x []float32) { readGo(x) }
 
 func readStreams(_ Vectors, x []float32) { readGo(x) }

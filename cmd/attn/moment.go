@@ -1,0 +1,37 @@
+package main
+
+import "github.com/seed-1415985d/attn/cmd/attn/internal/limits"
+
+// A shared machine changes from moment to moment: its clock, and whether somebody else is on
+// the same core. So the moments before and after each repetition are measured.
+
+// moment is what the machine could do just before or after a repetition.
+type moment struct {
+	fma   float64 // operations per second
+	quiet bool    // nobody else uses the core
+}
+
+const (
+	momentBurst = limits.Burst / 4
+
+	// quietLoads is how much of the rate of multiply-adds those with loads have on a quiet core,
+	// at least. It is all of it, but the clock may change between the two.
+	quietLoads = 0.97
+)
+
+func (m *measurement) moment(threads int) moment {
+	alone := limits.FMA(m.vectors, threads, momentBurst)
+	return moment{alone, limits.FMAWithLoads(m.vectors, threads, momentBurst) >= quietLoads*alone}
+}
+
+// sample is one repetition.
+type sample struct {
+	nanoseconds float64 // per call
+	percent     float64 // of multiply-adds just before or after, whatever is more
+	quiet       bool    // before and after
+}
+
+// sampleBetween is a repetition between two moments; flops is the work of a call.
+func sampleBetween(before, after moment, flops, nanoseconds float64) sample {
+	return sample{nanoseconds, 100 * flops / nanoseconds * 1e9 / max(before.fma, after.fma), before.quiet && after.quiet}
+}
