@@ -146,14 +146,14 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// A repetition is quiet if the moments on both sides are, and counts against the better one.
+// A repetition is quiet if the moments on both sides are, and counts against their mean.
 func TestSampleBetween(t *testing.T) {
 	for _, c := range []struct {
 		before, after moment
 		want          sample
 	}{
-		{moment{2e9, true}, moment{1e9, true}, sample{1000, 50, true}},
-		{moment{1e9, true}, moment{4e9, false}, sample{1000, 25, false}},
+		{moment{3e9, true}, moment{1e9, true}, sample{1000, 50, true}},
+		{moment{1e9, true}, moment{7e9, false}, sample{1000, 25, false}},
 		{moment{1e9, false}, moment{1e9, true}, sample{1000, 100, false}},
 	} {
 		if got := sampleBetween(c.before, c.after, 1000, 1000); got != c.want {

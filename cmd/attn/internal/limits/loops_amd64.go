@@ -4,6 +4,7 @@ package limits
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/klauspost/cpuid/v2"
 )
@@ -37,8 +38,15 @@ func fmaLoadsAVX2(steps int, p *float32, factor, summand float32)
 //go:noescape
 func fmaLoadsAVX512(steps int, p *float32, factor, summand float32)
 
-// loaded is what is loaded beside multiply-adds.
-var loaded [128]float32
+// loaded is what is loaded beside multiply-adds: whole cache lines, for loads across two are slower.
+var loaded = wholeLines(128)
+
+func wholeLines(n int) []float32 {
+	const line = 64
+	x := make([]float32, n+line/4)
+	before := int(-uintptr(unsafe.Pointer(&x[0])) % line / 4)
+	return x[before:][:n]
+}
 
 // readAVX2 loads chunks chunks of 128 floats and returns the bitwise or of
 // all, so that no load is for nothing.
