@@ -27,9 +27,9 @@ Multiply-adds are measured in bursts of 0.4 ms, which find the best moments of a
 shared machine. Its clock changes from moment to moment, so the last column compares
 repetitions with multiply-adds just before and after each. Another program on the same
 core slows loads more than multiply-adds, so these repetitions are those with moments
-before and after in which multiply-adds with loads were as fast as without: of the
-fastest tenth of them the median. If there were none, the column says busy. Every
-implementation that the CPU has is measured, each in a process of its own.
+before and after in which multiply-adds were equally fast, and as fast with loads as
+without: of the fastest tenth of them the median. If there were none, the column says
+busy. Every implementation that the CPU has is measured, each in a process of its own.
 
 `
 

@@ -146,15 +146,18 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// A repetition is quiet if the moments on both sides are, and counts against their mean.
+// A repetition is quiet if the moments on both sides are, with the same clock, and counts against their mean.
 func TestSampleBetween(t *testing.T) {
 	for _, c := range []struct {
 		before, after moment
 		want          sample
 	}{
-		{moment{3e9, true}, moment{1e9, true}, sample{1000, 50, true}},
-		{moment{1e9, true}, moment{7e9, false}, sample{1000, 25, false}},
-		{moment{1e9, false}, moment{1e9, true}, sample{1000, 100, false}},
+		{moment{2.02e9, true}, moment{1.98e9, true}, sample{1000, 50, true}},
+		{moment{1.98e9, true}, moment{2.02e9, true}, sample{1000, 50, true}},
+		{moment{2e9, false}, moment{2e9, true}, sample{1000, 50, false}},
+		{moment{2e9, true}, moment{2e9, false}, sample{1000, 50, false}},
+		{moment{2.05e9, true}, moment{1.95e9, true}, sample{1000, 50, false}},
+		{moment{1.95e9, true}, moment{2.05e9, true}, sample{1000, 50, false}},
 	} {
 		if got := sampleBetween(c.before, c.after, 1000, 1000); got != c.want {
 			t.Errorf("between %v and %v: %v, want %v", c.before, c.after, got, c.want)

@@ -18,6 +18,10 @@ const (
 	// at least. It is all of it, or 98 % for 512 bits, but the clock may change between the two.
 	// Beside another program it is 80 to 95 %.
 	quietLoads = 0.95
+
+	// sameClock is how much the slower one of two moments has of the faster one, at least,
+	// if the clock was the same: it changes by steps of 4 %.
+	sameClock = 0.97
 )
 
 // moment looks twice: what disturbs comes and goes.
@@ -36,10 +40,11 @@ func (m *measurement) moment(threads int) moment {
 type sample struct {
 	nanoseconds float64 // per call
 	percent     float64 // of the mean of multiply-adds just before and after
-	quiet       bool    // before and after
+	quiet       bool    // before and after, and their clock is the same
 }
 
 // sampleBetween is a repetition between two moments; flops is the work of a call.
 func sampleBetween(before, after moment, flops, nanoseconds float64) sample {
-	return sample{nanoseconds, 100 * flops / nanoseconds * 1e9 / ((before.fma + after.fma) / 2), before.quiet && after.quiet}
+	limit, same := (before.fma+after.fma)/2, min(before.fma, after.fma) >= sameClock*max(before.fma, after.fma)
+	return sample{nanoseconds, 100 * flops / nanoseconds * 1e9 / limit, same && before.quiet && after.quiet}
 }
