@@ -47,7 +47,7 @@ func benchCommand(args []string, stdout, stderr io.Writer) error {
 	fs.BoolVar(&f.json, "json", false, "print JSON")
 	fs.BoolVar(&f.goFormat, "go", false, "print Go's benchmark format, for benchstat")
 	fs.BoolVar(&f.quick, "quick", false, "measure for a shorter time, and only the best implementation")
-	fs.DurationVar(&f.perCase, "time", defaultTime, "measure each case for this `long`")
+	fs.DurationVar(&f.perCase, "time", defaultTime, "measure each case for this `duration`, and up to four times as long until 8 repetitions were quiet")
 	fs.StringVar(&f.pattern, "run", "", "only cases whose name matches this `regexp`")
 	fs.StringVar(&f.isa, "isa", "", "comma-separated `list` of implementations (default: all that this CPU has)")
 	fs.IntVar(&f.threads, "threads", min(2, runtime.NumCPU()), "measure on `n` threads too; 1: only on one")

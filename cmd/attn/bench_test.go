@@ -103,7 +103,6 @@ func TestMeasureMemory(t *testing.T) {
 	}
 }
 
-// One thread is measured once, also if it is all that there is.
 // Slow implementations are not measured for hours, and every case is measured once.
 func TestEffort(t *testing.T) {
 	e := effort{perCase: 5, least: 8, most: 20}
@@ -125,14 +124,14 @@ func TestSummary(t *testing.T) {
 		samples []sample
 		want    string
 	}{
-		"one":        {[]sample{{1, 80, quiet}}, "80.0 %"},
-		"two":        {[]sample{{2, 90, quiet}, {1, 80, quiet}}, "80.0 %"},
-		"three":      {[]sample{{3, 99, quiet}, {1, 80, quiet}, {2, 70, quiet}}, "80.0 %"},
-		"four":       {[]sample{{3, 60, quiet}, {1, 80, quiet}, {4, 99, quiet}, {2, 70, quiet}}, "70.0 %"},
-		"busy":       {[]sample{{3, 99, quiet}, {1, 80, busy}, {2, 70, quiet}, {3, 60, busy}}, "70.0 %"},
-		"all busy":   {[]sample{{3, 99, busy}, {1, 80, busy}, {2, 70, busy}}, "80.0 %, busy"},
-		"fifty":      {append([]sample{{1, 80, quiet}, {2, 70, quiet}, {3, 75, quiet}, {3, 60, quiet}, {3, 99, quiet}}, slices.Repeat([]sample{{4, 100, quiet}}, 45)...), "75.0 %"},
-		"and memory": {[]sample{{1, 0, quiet}}, ""},
+		"one":      {[]sample{{1, 80, quiet}}, "80.0 %"},
+		"two":      {[]sample{{2, 90, quiet}, {1, 80, quiet}}, "80.0 %"},
+		"three":    {[]sample{{3, 99, quiet}, {1, 80, quiet}, {2, 70, quiet}}, "80.0 %"},
+		"four":     {[]sample{{3, 60, quiet}, {1, 80, quiet}, {4, 99, quiet}, {2, 70, quiet}}, "70.0 %"},
+		"busy":     {[]sample{{3, 99, quiet}, {1, 80, busy}, {2, 70, quiet}, {3, 60, busy}}, "70.0 %"},
+		"all busy": {[]sample{{3, 99, busy}, {1, 80, busy}, {2, 70, busy}}, "80.0 %, busy"},
+		"fifty":    {append([]sample{{1, 80, quiet}, {2, 70, quiet}, {3, 75, quiet}, {3, 60, quiet}, {3, 99, quiet}}, slices.Repeat([]sample{{4, 100, quiet}}, 45)...), "75.0 %"},
+		"memory":   {[]sample{{1, 0, quiet}}, ""},
 	} {
 		var r result
 		for _, s := range c.samples {
@@ -165,6 +164,7 @@ func TestSampleBetween(t *testing.T) {
 	}
 }
 
+// One thread is measured once, also if it is all that there is.
 func TestThreadsOfCases(t *testing.T) {
 	for threads, want := range map[int]int{0: 1, 1: 1, 2: 2} {
 		m := measurement{match: regexp.MustCompile("^bert$"), threads: threads}

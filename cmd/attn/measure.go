@@ -71,7 +71,7 @@ type result struct {
 	Percent        float64 `json:"percent"`                        // rate to limit
 	AtItsClock     float64 `json:"percent_at_its_clock,omitempty"` // FMA: rate to limit at the same moment, median of the fastest tenth of those that are quiet
 	Repetitions    int     `json:"repetitions"`
-	Quiet          int     `json:"quiet_repetitions"` // nobody else used the core just before and after
+	Quiet          int     `json:"quiet_repetitions"` // FMA: nobody else used the core just before and after; else all
 	Calls          int     `json:"calls_per_repetition"`
 	AllocsPerCall  float64 `json:"allocs_per_call"`
 }
@@ -102,6 +102,7 @@ const defaultTime = 5 * time.Second
 
 var quickEffort = effort{200 * time.Millisecond, 3, 2 * time.Second}
 
+// effortOf waits for quiet repetitions up to four times as long.
 func effortOf(perCase time.Duration) effort { return effort{perCase, 8, 4 * perCase} }
 
 // enough reports whether there are enough repetitions: one at least.
@@ -248,16 +249,9 @@ func (m *measurement) measure(c benchCase, threads int) (result, error) {
 	var samples []sample
 	for start := time.Now(); !m.effort.enough(len(samples), r.Quiet, time.Since(start)); {
 		r.Limit = max(r.Limit, m.limit(&c, threads)/1e9)
-		if c.memory() {
-			samples = append(samples, sample{nanoseconds: repetition(call, r.Calls), quiet: true})
-			r.Quiet++
-			continue
-		}
-		repetition(call, r.Calls) // when the next one begins, clock and caches are those of the case
-		before := m.moment(threads)
-		perCall := repetition(call, r.Calls)
-		samples = append(samples, sampleBetween(before, m.moment(threads), c.work(), perCall))
-		if samples[len(samples)-1].quiet {
+		s := m.sample(&c, call, r.Calls, threads)
+		samples = append(samples, s)
+		if s.quiet {
 			r.Quiet++
 		}
 	}

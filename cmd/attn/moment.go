@@ -43,6 +43,17 @@ type sample struct {
 	quiet       bool    // before and after, and their clock is the same
 }
 
+// sample measures one repetition. Where memory is the limit, nothing says whether it was quiet.
+func (m *measurement) sample(c *benchCase, call func() error, calls, threads int) sample {
+	if c.memory() {
+		return sample{nanoseconds: repetition(call, calls), quiet: true}
+	}
+	repetition(call, calls) // when the next one begins, clock and caches are those of the case
+	before := m.moment(threads)
+	perCall := repetition(call, calls)
+	return sampleBetween(before, m.moment(threads), c.work(), perCall)
+}
+
 // sampleBetween is a repetition between two moments; flops is the work of a call.
 func sampleBetween(before, after moment, flops, nanoseconds float64) sample {
 	limit, same := (before.fma+after.fma)/2, min(before.fma, after.fma) >= sameClock*max(before.fma, after.fma)
