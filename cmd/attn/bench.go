@@ -203,7 +203,8 @@ func (f *benchFlags) print(b *benchmark, stdout io.Writer) error {
 func (b *benchmark) table(w io.Writer) {
 	fmt.Fprintf(w, "%s, %d usable, %s/%s, %s\n", b.CPU, b.NumCPU, b.GOOS, b.GOARCH, b.Go)
 	for _, r := range b.Reports {
-		fmt.Fprintf(w, "\n%s. Limits of one thread (%s): %.1f GFLOP/s", r.Implementation, r.Machine.Vectors, r.Machine.FMA)
+		fmt.Fprintf(w, "\n%s. Limits of one thread (%s): %.1f GFLOP/s (%.3g a cycle at %.2f GHz)",
+			r.Implementation, r.Machine.Vectors, r.Machine.FMA, r.Machine.PerCycle, r.Machine.Clock)
 		for _, level := range []string{"L1", "L2", "L3", "DRAM", "DRAM, 8 streams"} {
 			fmt.Fprintf(w, ", %s %.1f GB/s", level, r.Machine.Read[level])
 		}

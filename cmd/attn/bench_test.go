@@ -42,7 +42,7 @@ func TestBench(t *testing.T) {
 	if r.Case != "tiny" || r.Threads != 1 || r.Nanoseconds <= 0 || r.Median < r.Nanoseconds || r.Percent <= 0 || r.Limit <= 0 || r.AtItsClock <= 0 {
 		t.Errorf("%+v", r)
 	}
-	if m := b.Reports[0].Machine; m.FMA <= 0 || len(m.Read) != 5 {
+	if m := b.Reports[0].Machine; m.FMA <= 0 || m.Clock <= 0 || m.PerCycle <= 0 || len(m.Read) != 5 {
 		t.Errorf("%+v", m)
 	}
 	f.picture("b.png")
@@ -90,7 +90,7 @@ func TestBenchMeasuresAllImplementations(t *testing.T) {
 
 // A case whose limit is memory is measured on one thread and on more.
 func TestMeasureMemory(t *testing.T) {
-	m := measurement{effort: effort{time.Millisecond, 1, time.Second}, vectors: limits.For(attn.Implementation())}
+	m := measurement{effort: effort{time.Millisecond, 1, time.Second}, vectors: limits.For(attn.Implementation()), perCycle: 1}
 	c := benchCase{Name: "decode, cache", Bench: "decode", cached: true, b: 1, h: 2, kvh: 1, lq: 1, lk: 100, d: 8}
 	for _, threads := range []int{1, 1, 2} {
 		r, err := m.measure(c, threads)
@@ -145,7 +145,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// A repetition is quiet if the moments on both sides are, with the same clock, and counts against their mean.
+// A repetition is quiet if the moments on both sides are, with the same clock, and counts against their mean clock.
 func TestSampleBetween(t *testing.T) {
 	for _, c := range []struct {
 		before, after moment
@@ -160,6 +160,22 @@ func TestSampleBetween(t *testing.T) {
 	} {
 		if got := sampleBetween(c.before, c.after, 1000, 1000); got != c.want {
 			t.Errorf("between %v and %v: %v, want %v", c.before, c.after, got, c.want)
+		}
+	}
+}
+
+// Multiply-adds of a cycle are whole, and one at least, also on a machine that was never quiet.
+func TestOperationsPerCycle(t *testing.T) {
+	for _, c := range []struct {
+		vectors    limits.Vectors
+		fma, clock float64
+		want       float64
+	}{
+		{limits.AVX2, 64e9, 2e9, 32}, {limits.AVX2, 66e9, 2e9, 32}, {limits.AVX2, 50e9, 2e9, 32}, {limits.AVX2, 31e9, 2e9, 16},
+		{limits.AVX2, 1e6, 2e9, 16}, {limits.AVX512, 120e9, 2e9, 64}, {limits.AVX512, 64e9, 2e9, 32}, {limits.Scalar, 3e9, 2e9, 1.5},
+	} {
+		if got := operationsPerCycle(c.vectors, c.fma, c.clock); got != c.want {
+			t.Errorf("%v, %g a second at %g Hz: %g, want %g", c.vectors, c.fma, c.clock, got, c.want)
 		}
 	}
 }

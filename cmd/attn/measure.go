@@ -69,7 +69,7 @@ type result struct {
 	Unit           string  `json:"unit"`                           // of rate and limit
 	LimitOf        string  `json:"limit_of"`                       // FMA or DRAM
 	Percent        float64 `json:"percent"`                        // rate to limit
-	AtItsClock     float64 `json:"percent_at_its_clock,omitempty"` // FMA: rate to limit at the same moment, median of the fastest tenth of those that are quiet
+	AtItsClock     float64 `json:"percent_at_its_clock,omitempty"` // FMA: rate to peak at the clock of the moment, median of the fastest tenth of those that are quiet
 	Repetitions    int     `json:"repetitions"`
 	Quiet          int     `json:"quiet_repetitions"` // FMA: nobody else used the core just before and after; else all
 	Calls          int     `json:"calls_per_repetition"`
@@ -78,9 +78,11 @@ type result struct {
 
 // machine is the limits of one thread.
 type machine struct {
-	Vectors string             `json:"measured_with"`
-	FMA     float64            `json:"fma_gflops"`
-	Read    map[string]float64 `json:"read_gbs"`
+	Vectors  string             `json:"measured_with"`
+	FMA      float64            `json:"fma_gflops"`
+	Clock    float64            `json:"clock_ghz"`
+	PerCycle float64            `json:"fma_flops_per_cycle"`
+	Read     map[string]float64 `json:"read_gbs"`
 }
 
 // report is what attn measure prints for one implementation.
@@ -148,8 +150,9 @@ type measurement struct {
 	threads int
 	stderr  io.Writer
 
-	vectors limits.Vectors
-	dram    *limits.Memory
+	vectors  limits.Vectors
+	perCycle float64 // floating-point operations at the FMA peak
+	dram     *limits.Memory
 }
 
 func (m *measurement) run() (*report, error) {
@@ -159,6 +162,7 @@ func (m *measurement) run() (*report, error) {
 	p := newProgress(m.stderr, r.Implementation, len(cases)+1)
 	defer p.finish()
 	r.Machine = m.machine()
+	m.perCycle = r.Machine.PerCycle
 	p.add(1)
 	for _, c := range cases {
 		got, err := m.measure(c.benchCase, c.threads)
@@ -196,7 +200,11 @@ func (m *measurement) cases() []threadedCase {
 // machine measures the limits of one thread.
 func (m *measurement) machine() machine {
 	got := machine{Vectors: m.vectors.String(), Read: map[string]float64{}}
-	got.FMA = m.best(func() float64 { return limits.FMA(m.vectors, 1, limits.Burst) })
+	got.FMA = m.best(func() float64 {
+		got.Clock = max(got.Clock, limits.Cycles(1, limits.Burst)/1e9) // in the same moments
+		return limits.FMA(m.vectors, 1, limits.Burst)
+	})
+	got.PerCycle = operationsPerCycle(m.vectors, got.FMA, got.Clock)
 	for _, level := range limits.Levels() {
 		memory := limits.NewMemory(m.vectors, 1, level.Bytes)
 		got.Read[level.Name] = m.best(memory.Read)

@@ -1,23 +1,27 @@
 package main
 
-import "github.com/seed-1415985d/attn/cmd/attn/internal/limits"
+import (
+	"math"
+
+	"github.com/seed-1415985d/attn/cmd/attn/internal/limits"
+)
 
 // A shared machine changes from moment to moment: its clock, and whether somebody else is on
 // the same core. So the moments before and after each repetition are measured.
 
 // moment is what the machine could do just before or after a repetition.
 type moment struct {
-	fma   float64 // operations per second
+	clock float64 // cycles per second, of all threads together
 	quiet bool    // nobody else uses the core
 }
 
 const (
 	momentBurst = limits.Burst / 4
 
-	// quietLoads is how much of the rate of multiply-adds those with loads have on a quiet core,
-	// at least. It is all of it, or 98 % for 512 bits, but the clock may change between the two.
-	// Beside another program it is 80 to 95 %.
-	quietLoads = 0.95
+	// quietFMA is how much of the multiply-adds of a cycle a quiet core does, at least, with loads
+	// and without. It does all, or 98 % with loads of 512 bits. Beside another program it does 60
+	// to 95 %, and which of the two suffers more depends on that program.
+	quietFMA = 0.95
 
 	// sameClock is how much the slower one of two moments has of the faster one, at least,
 	// if the clock was the same: it changes by steps of 4 %.
@@ -30,16 +34,27 @@ func (m *measurement) moment(threads int) moment {
 	for range 2 {
 		alone := limits.FMA(m.vectors, threads, momentBurst)
 		loads := limits.FMAWithLoads(m.vectors, threads, momentBurst)
-		now.fma = max(now.fma, alone)
-		now.quiet = now.quiet && loads >= quietLoads*alone
+		clock := limits.Cycles(threads, momentBurst)
+		now.clock = max(now.clock, clock)
+		now.quiet = now.quiet && min(alone, loads) >= quietFMA*m.perCycle*clock
 	}
 	return now
+}
+
+// operationsPerCycle is the most floating-point operations of a cycle, by the best rates of
+// each. Multiply-adds of vectors are a whole number on every processor.
+func operationsPerCycle(v limits.Vectors, fma, clock float64) float64 {
+	if v == limits.Scalar {
+		return fma / clock // of what the compiler made
+	}
+	one := 2 * float64(v.Lanes())
+	return one * max(1, math.Round(fma/clock/one))
 }
 
 // sample is one repetition.
 type sample struct {
 	nanoseconds float64 // per call
-	percent     float64 // of the mean of multiply-adds just before and after
+	percent     float64 // of the FMA peak at the mean clock of just before and after
 	quiet       bool    // before and after, and their clock is the same
 }
 
@@ -51,11 +66,11 @@ func (m *measurement) sample(c *benchCase, call func() error, calls, threads int
 	repetition(call, calls) // when the next one begins, clock and caches are those of the case
 	before := m.moment(threads)
 	perCall := repetition(call, calls)
-	return sampleBetween(before, m.moment(threads), c.work(), perCall)
+	return sampleBetween(before, m.moment(threads), c.work()/m.perCycle, perCall)
 }
 
-// sampleBetween is a repetition between two moments; flops is the work of a call.
-func sampleBetween(before, after moment, flops, nanoseconds float64) sample {
-	limit, same := (before.fma+after.fma)/2, min(before.fma, after.fma) >= sameClock*max(before.fma, after.fma)
-	return sample{nanoseconds, 100 * flops / nanoseconds * 1e9 / limit, same && before.quiet && after.quiet}
+// sampleBetween is a repetition between two moments; cycles is what a call takes at the FMA peak.
+func sampleBetween(before, after moment, cycles, nanoseconds float64) sample {
+	clock, same := (before.clock+after.clock)/2, min(before.clock, after.clock) >= sameClock*max(before.clock, after.clock)
+	return sample{nanoseconds, 100 * cycles / nanoseconds * 1e9 / clock, same && before.quiet && after.quiet}
 }

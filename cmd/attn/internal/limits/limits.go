@@ -20,8 +20,8 @@ const (
 	AVX512                // 16 floats
 )
 
-// lanes is the number of floats of a vector.
-func (v Vectors) lanes() int { return [...]int{1, 8, 16}[v] }
+// Lanes is the number of floats of a vector.
+func (v Vectors) Lanes() int { return [...]int{1, 8, 16}[v] }
 
 // For returns the vectors of an implementation of package attn.
 func For(implementation string) Vectors {
@@ -42,10 +42,17 @@ func (v Vectors) String() string {
 const (
 	accumulators = 12    // independent chains: latency 4 × 2 units, and some more
 	fmaSteps     = 16384 // of one call, 40 µs: assembly cannot be preempted
+	chainSteps   = 1 << 16
 )
 
 // Burst is short enough to fall between two disturbances of a shared machine.
 const Burst = 400 * time.Microsecond
+
+// Cycles runs a chain of additions and exclusive ors on all threads at once, each for a stretch of time. Each of them needs
+// the result before it and so takes a cycle, whatever else goes on in the core. It returns how many a second: the clock.
+func Cycles(threads int, stretch time.Duration) float64 {
+	return chainSteps * rounds(threads, stretch, func() { sink.Store(uint32(chain(chainSteps))) })
+}
 
 // FMA runs multiply-adds on all threads at once, each for a stretch of time, and returns
 // floating-point operations per second, two for each multiply-add.
@@ -61,17 +68,22 @@ func FMAWithLoads(v Vectors, threads int, stretch time.Duration) float64 {
 }
 
 func multiplyAdds(loop func(Vectors, int), v Vectors, threads int, stretch time.Duration) float64 {
-	var rounds atomic.Int64
+	return 2 * accumulators * fmaSteps * float64(v.Lanes()) * rounds(threads, stretch, func() { loop(v, fmaSteps) })
+}
+
+// rounds calls f on all threads at once, each for a stretch of time, and returns calls per second.
+func rounds(threads int, stretch time.Duration, f func()) float64 {
+	var n atomic.Int64
 	took := parallel(threads, func(int) {
 		for start := time.Now(); ; {
-			loop(v, fmaSteps)
-			rounds.Add(1)
+			f()
+			n.Add(1)
 			if time.Since(start) >= stretch {
 				return
 			}
 		}
 	})
-	return 2 * accumulators * fmaSteps * float64(v.lanes()) * float64(rounds.Load()) / took.Seconds()
+	return float64(n.Load()) / took.Seconds()
 }
 
 // Memory is buffers, one for each thread, of which the next read should come from one level.

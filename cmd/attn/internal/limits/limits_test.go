@@ -37,6 +37,20 @@ func TestFMA(t *testing.T) {
 	}
 }
 
+// No operation of the chain is left out.
+func TestCycles(t *testing.T) {
+	for steps, want := range map[int]uint64{0: 0, 16: 101, 32: 26917, 160: 8984294279564571685} {
+		if got := chain(steps); got != want {
+			t.Errorf("%d steps: %d, want %d", steps, got, want)
+		}
+	}
+	for _, threads := range []int{1, 2} {
+		if got := Cycles(threads, Burst); got <= 0 || got > 1e11 {
+			t.Errorf("%g cycles per second on %d threads", got, threads)
+		}
+	}
+}
+
 // A stretch lasts as long as asked for, and a bit.
 func TestFMALasts(t *testing.T) {
 	const stretch = 5 * time.Millisecond

@@ -22,6 +22,31 @@ func fmaGo(steps int) {
 	sink.Store(uint32(sum))
 }
 
+// chain is steps operations of a cycle each, a multiple of 16, of which every one needs the one before.
+// Of additions alone the compiler would merge two into one.
+func chain(steps int) uint64 {
+	x, y := uint64(0), uint64(1)
+	for range steps / 16 {
+		x += y
+		y ^= x
+		x += y
+		y ^= x
+		x += y
+		y ^= x
+		x += y
+		y ^= x
+		x += y
+		y ^= x
+		x += y
+		y ^= x
+		x += y
+		y ^= x
+		x += y
+		y ^= x
+	}
+	return x
+}
+
 // readGo sums a buffer whose length is a multiple of 8.
 func readGo(x []float32) {
 	var t [8]float32
