@@ -185,9 +185,13 @@ func (w *scratch) segment(p *plan, c *chunk, st *state, lo, hi int) {
 	for lo < hi {
 		first := lo / Block * Block
 		end := min(hi, first+Block)
-		for g := range c.heads {
-			h := c.head(g)
-			w.block(p, &h, st, first, lo, end)
+		if p.inParts(c, first, lo, end) {
+			w.blockInParts(p, c, st, first)
+		} else {
+			for g := range c.heads {
+				h := c.head(g)
+				w.block(p, &h, st, first, lo, end)
+			}
 		}
 		st.fresh = false
 		lo = end

@@ -193,18 +193,22 @@ func (w *scratch) softcap(c float32, t *tile) {
 
 // products leaves q·k in w.s.
 func (w *scratch) products(p *plan, c *chunk, b *block, t *tile) {
-	q := w.q[(c.at+t.row)*p.d:]
-	w.ahead.stream = b.stream
-	if b.kStride > 0 {
-		scoreRows(w.s[t.lo:], q, b.k[t.lo*b.kStride:], t.rows, p.d, b.kStride, t.hi-t.lo, &w.ahead)
-		return
-	}
-	from := t.lo / panel * panel
-	s, k, panels := w.s[from:], b.k[from*p.d:], (t.hi-from+panel-1)/panel
-	if p.pairwise() {
+	if b.kStride == 0 && p.pairwise() {
 		w.askForPairs(p, c, b, t)
 	}
-	scoreAhead(s, q, k, t.rows, p.d, panels, &w.ahead)
+	w.dots(p, c.at+t.row, t.rows, w.s, b, t.lo, t.hi)
+}
+
+// dots leaves the products of some rows of queries with keys [lo, hi) of the block in s.
+func (w *scratch) dots(p *plan, row, rows int, s []float32, b *block, lo, hi int) {
+	q := w.q[row*p.d:]
+	w.ahead.stream = b.stream
+	if b.kStride > 0 {
+		scoreRows(s[lo:], q, b.k[lo*b.kStride:], rows, p.d, b.kStride, hi-lo, &w.ahead)
+		return
+	}
+	from := lo / panel * panel
+	scoreAhead(s[from:], q, b.k[from*p.d:], rows, p.d, (hi-from+panel-1)/panel, &w.ahead)
 }
 
 // addBias adds the bias to the tile's scores and takes the keys that it masks

@@ -83,7 +83,7 @@ type scratch struct {
 	live  []uint64  // live keys of the tile's rows in the block
 	ahead ahead     // memory to ask for
 	next  chunk     // the chunk behind the one at hand; no rows if there is none
-	s     []float32 // scores, then weights, mostTileRows × Block
+	s     []float32 // scores, then weights, of a tile or of all heads of a block in parts
 	k, v  []float32 // the packed block
 
 	fitted sizes // what the slices are long enough for
@@ -91,12 +91,12 @@ type scratch struct {
 
 // sizes are what the scratch of a plan depends on.
 type sizes struct {
-	rows, d, oStride int
-	packs, pairwise  bool // keys and values; a mask or bias
+	rows, scores, d, oStride int
+	packs, pairwise          bool // keys and values; a mask or bias
 }
 
 func (s *sizes) cover(o *sizes) bool {
-	return s.rows >= o.rows && s.d >= o.d && s.oStride >= o.oStride && (s.packs || !o.packs) && (s.pairwise || !o.pairwise)
+	return s.rows >= o.rows && s.scores >= o.scores && s.d >= o.d && s.oStride >= o.oStride && (s.packs || !o.packs) && (s.pairwise || !o.pairwise)
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -111,7 +111,7 @@ func grow[T any](x []T, n int) []T {
 
 // fit makes the scratch large enough for calls of the plan.
 func (w *scratch) fit(p *plan) {
-	want := sizes{p.abreast * p.chunkRows, p.d, p.oStride(), p.cache == nil, p.pairwise()}
+	want := sizes{p.abreast * p.chunkRows, p.scoredRows(), p.d, p.oStride(), p.cache == nil, p.pairwise()}
 	if w.fitted.cover(&want) {
 		return
 	}
@@ -124,7 +124,7 @@ func (w *scratch) fit(p *plan) {
 	}
 	w.alpha, w.beta = grow(w.alpha, rows), grow(w.beta, rows)
 	w.live = grow(w.live, mostTileRows)
-	w.s = grow(w.s, mostTileRows*Block)
+	w.s = grow(w.s, want.scores*Block)
 	if p.cache == nil {
 		w.k = grow(w.k, Block*p.d)
 		w.v = grow(w.v, Block*roundUp(p.dv, panel))
@@ -161,7 +161,7 @@ func (p *plan) headsAbreast(rows int) int {
 		return 1
 	}
 	most := rows / p.chunkRows
-	if scattered && p.kvHeads <= most && tokensFollow(&p.k) && tokensFollow(&p.v) {
+	if scattered && p.kvHeads <= most && p.tokensFollow(&p.k) && p.tokensFollow(&p.v) {
 		return p.kvHeads
 	}
 	return max(1, min(p.kvHeads, most, pageBytes/4/max(1, apart)))

@@ -14,7 +14,8 @@ import (
 //
 // The keys of a cache are such a stream, and those of a view if a head's rows follow each
 // other. If the heads of a token do, the tokens are one, of which a block goes to the heads in
-// equal parts: while head h reads this block, it asks for part h of the next one.
+// equal shares: while head h reads this block, it asks for share h of the next one. Where that
+// would be too much for the cache, blocks have parts (parts.go).
 
 const (
 	pageBytes    = 4096          // what one translation of an address is for
@@ -54,15 +55,18 @@ func (p *plan) streamOf(x *Tensor, c *chunk, first int) uintptr {
 
 // follows reports whether the chunk's rows follow a stream in x, the keys or the values.
 func (p *plan) follows(x *Tensor, c *chunk) bool {
-	return scattered && c.rows <= streamRows() && (x.SL == x.D || p.abreast == x.H && tokensFollow(x))
+	return scattered && c.rows <= streamRows() && (x.SL == x.D || p.abreast == x.H && p.tokensFollow(x))
 }
 
 // tokensFollow reports whether the heads of a token follow each other, and so do tokens. What is
-// asked for is read a block of tokens later: more than twice the L2 cache holds has
-// not been tried.
-func tokensFollow(x *Tensor) bool {
-	const blocks = 2 * 2 * 4 * Block // of keys and values, that at hand and the next one
-	return x.SH == x.D && x.SL == x.H*x.D && blocks*x.SL <= 2*cacheSize(cpuid.CPU.Cache.L2)
+// asked for is read a block of tokens later, or a part of one: more than the L2 cache holds
+// of keys or of values has not been tried.
+func (p *plan) tokensFollow(x *Tensor) bool {
+	keys := Block
+	if p.hasParts(x.H) {
+		keys = 2 * panel
+	}
+	return x.SH == x.D && x.SL == x.H*x.D && 2*4*keys*x.SL <= cacheSize(cpuid.CPU.Cache.L2)
 }
 
 // address is that of x[at], which need not exist.

@@ -1,0 +1,129 @@
+package attn
+
+// Where the heads of a token follow each other, a block of all heads together may be more
+// than the L2 cache holds along with what is asked for ahead: 2 MiB of keys and values for 32
+// heads of 128. So heads that go together take a block in parts of fewer keys:
+// part by part, scores of all heads, then softmax for all, then part by part values of all heads.
+// What is read is asked for one part before, and forgotten after it. Only the order in which
+// heads take turns is another one, so the bits are the same.
+
+const (
+	// partRows is up to how many rows of all heads go in parts: as many scores are kept.
+	partRows = 256
+
+	// partHeadRows is up to how many rows of one head do. Of 64, computing takes longer than
+	// memory, and parts cost more than they save.
+	partHeadRows = 32
+)
+
+// partKeys is the number of keys of a part: more where keys are packed, which takes longer for
+// fewer at a time.
+func (c *chunk) partKeys() int {
+	if c.rows <= rawRows {
+		return panel
+	}
+	return 2 * panel
+}
+
+// hasParts reports whether so many heads that go together have few enough rows for parts. A mask or bias
+// is for tiles of whole blocks.
+func (p *plan) hasParts(heads int) bool {
+	return heads > 1 && p.chunkRows <= partHeadRows && heads*p.chunkRows <= partRows && !p.pairwise()
+}
+
+// scoredRows is the number of rows whose scores are kept at a time.
+func (p *plan) scoredRows() int {
+	if !p.hasParts(p.abreast) {
+		return mostTileRows
+	}
+	return max(mostTileRows, p.abreast*p.chunkRows)
+}
+
+// inParts reports whether the chunk's heads go through keys [lo, hi), the block at key first, in parts:
+// if all rows see all keys.
+func (p *plan) inParts(c *chunk, first, lo, hi int) bool {
+	if !p.hasParts(p.abreast) || lo != first || hi-lo != Block || !p.follows(&p.k, c) || !p.follows(&p.v, c) {
+		return false
+	}
+	b := block{first: first, hi: Block}
+	t := b.tile(p, c, 0)
+	return t.rows == c.rows && t.uniform && t.lo == 0 && t.hi == Block
+}
+
+// blockInParts adds the block that starts at key first to the state of all heads of the chunk.
+func (w *scratch) blockInParts(p *plan, c *chunk, st *state, first int) {
+	w.ahead.stop()
+	for key := 0; key < Block; key += c.partKeys() {
+		for g := range c.heads {
+			h := c.head(g)
+			w.partScores(p, &h, first, key)
+		}
+	}
+	rows := c.allRows()
+	if p.softcap > 0 {
+		softcap(w.s[:rows*Block], p.softcap)
+	}
+	if p.slopes != nil {
+		for r := range rows {
+			h, i := p.locate(c.kv+r/c.rows, c.row+r%c.rows)
+			alibi(w.s[r*Block:][:Block], p.slopes[h], first-i-c.position)
+		}
+	}
+	dead := softmax(w.s, st.m, st.l, w.alpha, rows)
+	for key := 0; key < Block; key += c.partKeys() {
+		for g := range c.heads {
+			h := c.head(g)
+			w.partValues(p, &h, st, first, key)
+		}
+	}
+	if dead {
+		clearDead(st.m, st.o, rows, p.oStride())
+	}
+}
+
+// partScores leaves one head's products with the part that starts at a key of the block in w.s.
+func (w *scratch) partScores(p *plan, c *chunk, first, key int) {
+	b := block{first: first, lo: key, hi: key + c.partKeys()}
+	b.k, b.kStride = w.loadKeys(p, c, &b)
+	b.stream = p.behindKeys(c, first, b.hi)
+	w.dots(p, c.at, c.rows, w.s[c.at*Block:], &b, b.lo, b.hi)
+}
+
+// partValues adds one head's part of values to the state.
+func (w *scratch) partValues(p *plan, c *chunk, st *state, first, key int) {
+	b := block{first: first, lo: key, hi: key + c.partKeys()}
+	v, values := w.loadValues(p, c, &b)
+	values.keys, values.fresh = b.hi-key, st.fresh && key == 0
+	values.stream = p.behindValues(c, first, b.hi)
+	alpha := w.alpha[c.at:]
+	if key > 0 {
+		alpha = nil // outputs have been multiplied
+	}
+	o, stride := st.o[c.at*p.oStride():], p.oStride()
+	accumulate(o, w.s[c.at*Block+key:], v[key*values.stride:], alpha, c.rows, stride, Block, &values)
+}
+
+// behindKeys is where the stream is while a head reads the part of keys that ends at key end of a block:
+// the next part of keys is asked for, or the first one of values.
+func (p *plan) behindKeys(c *chunk, first, end int) uintptr {
+	if end < Block {
+		return partStream(&p.k, c, first+end)
+	}
+	return partStream(&p.v, c, first)
+}
+
+// behindValues is the same for values. The next block's keys follow the last ones.
+func (p *plan) behindValues(c *chunk, first, end int) uintptr {
+	if end < Block {
+		return partStream(&p.v, c, first+end)
+	}
+	return partStream(&p.k, c, first+end)
+}
+
+// partStream is where the stream is for a head that asks for its share of the part at token next; 0 if there is none.
+func partStream(x *Tensor, c *chunk, next int) uintptr {
+	if next >= x.L {
+		return 0
+	}
+	return address(x.Data, x.offset(c.b, 0, next)+c.kv*c.partKeys()*x.D) - streamWindow
+}
