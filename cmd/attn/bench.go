@@ -222,7 +222,7 @@ func (r *result) atItsClock() string {
 	switch {
 	case r.AtItsClock == 0:
 		return ""
-	case r.Quiet == 0:
+	case r.busy():
 		return fmt.Sprintf("%.1f %%, busy", r.AtItsClock)
 	}
 	return fmt.Sprintf("%.1f %%", r.AtItsClock)

@@ -128,12 +128,14 @@ func TestSummary(t *testing.T) {
 		"two":      {[]sample{{2, 90, quiet}, {1, 80, quiet}}, "80.0 %"},
 		"three":    {[]sample{{3, 99, quiet}, {1, 80, quiet}, {2, 70, quiet}}, "80.0 %"},
 		"four":     {[]sample{{3, 60, quiet}, {1, 80, quiet}, {4, 99, quiet}, {2, 70, quiet}}, "70.0 %"},
-		"busy":     {[]sample{{3, 99, quiet}, {1, 80, busy}, {2, 70, quiet}, {3, 60, busy}}, "70.0 %"},
+		"busy":     {[]sample{{3, 99, quiet}, {1, 80, busy}, {2, 70, quiet}, {3, 60, busy}, {4, 65, quiet}}, "70.0 %"},
+		"too busy": {[]sample{{3, 99, quiet}, {1, 80, busy}, {2, 70, quiet}, {3, 60, busy}}, "80.0 %, busy"},
+		"one busy": {[]sample{{1, 80, busy}}, "80.0 %, busy"},
 		"all busy": {[]sample{{3, 99, busy}, {1, 80, busy}, {2, 70, busy}}, "80.0 %, busy"},
 		"fifty":    {append([]sample{{1, 80, quiet}, {2, 70, quiet}, {3, 75, quiet}, {3, 60, quiet}, {3, 99, quiet}}, slices.Repeat([]sample{{4, 100, quiet}}, 45)...), "75.0 %"},
 		"memory":   {[]sample{{1, 0, quiet}}, ""},
 	} {
-		var r result
+		r := result{Repetitions: len(c.samples)}
 		for _, s := range c.samples {
 			if s.quiet {
 				r.Quiet++

@@ -348,18 +348,25 @@ func repetition(call func() error, calls int) float64 {
 	return float64(time.Since(start)) / float64(calls)
 }
 
+// fewQuiet is fewer quiet repetitions than count: of one or two, each may have been disturbed
+// between its moments.
+const fewQuiet = 3
+
 // summarize takes the median per cent of the fastest tenth of all quiet repetitions, of three at
-// least: the others were disturbed. Were none quiet, it takes those of all.
+// least: the others were disturbed. Were too few quiet, it takes those of all.
 func (r *result) summarize(samples []sample) {
 	slices.SortFunc(samples, func(a, b sample) int { return cmp.Compare(a.nanoseconds, b.nanoseconds) })
 	r.Nanoseconds, r.Median = samples[0].nanoseconds, samples[len(samples)/2].nanoseconds
-	if r.Quiet > 0 {
+	if !r.busy() {
 		samples = slices.DeleteFunc(samples, func(s sample) bool { return !s.quiet })
 	}
 	fastest := samples[:min(len(samples), max(3, len(samples)/10))]
 	slices.SortFunc(fastest, func(a, b sample) int { return cmp.Compare(a.percent, b.percent) })
 	r.AtItsClock = fastest[(len(fastest)-1)/2].percent
 }
+
+// busy reports whether somebody else used the core nearly all the time.
+func (r *result) busy() bool { return r.Quiet < min(fewQuiet, r.Repetitions) }
 
 func allocations(call func() error, calls int) float64 {
 	var before, after runtime.MemStats
