@@ -77,6 +77,12 @@ func runOf[T any](x []T, at, stride, n, d int) run {
 // stop empties the queue.
 func (a *ahead) stop() { a.left = math.MaxInt }
 
+// clear leaves room for the rows of a bias or mask and nothing else.
+func (a *ahead) clear() {
+	a.stop()
+	a.end = a.place(pairRuns)
+}
+
 // start begins with run first.
 func (a *ahead) start(first, every int) {
 	a.left, a.every = every, every

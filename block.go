@@ -98,6 +98,7 @@ func (b *block) scan() bool {
 // block that at least one of them sees.
 type tile struct {
 	row, rows int
+	at        int // where its rows are among those whose scores are kept
 	lo, hi    int
 	uniform   bool // all rows see all keys of [lo, hi), by position
 }
@@ -125,6 +126,7 @@ func (b *block) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
 
 // tile takes one tile through score, softmax and accumulate.
 func (w *scratch) tile(p *plan, c *chunk, st *state, b *block, t *tile) {
+	w.products(p, c, b, t)
 	full := w.scores(p, c, b, t)
 	row, stride := c.at+t.row, p.oStride()
 	m, l, o := st.m[row:], st.l[row:], st.o[row*stride:]
@@ -137,10 +139,7 @@ func (w *scratch) tile(p *plan, c *chunk, st *state, b *block, t *tile) {
 		}
 		return
 	}
-	dead := softmaxMasked(w.s, m, l, w.alpha, w.live, t.rows)
-	if dead {
-		w.markDead(m, t)
-	}
+	dead := w.softmaxMasked(m, l, t)
 	all := t.uniform && !p.pairwise() // every row sees every key of [lo, hi)
 	if (dead || !all) && !b.allFinite() {
 		accumulateMasked(o, w.s[t.lo:], v, w.alpha, t.rows, stride, Block, &values)
@@ -152,7 +151,16 @@ func (w *scratch) tile(p *plan, c *chunk, st *state, b *block, t *tile) {
 // pairwise reports whether single pairs of query and key may be masked.
 func (p *plan) pairwise() bool { return p.mask.Data != nil || p.bias.Data != nil }
 
-// scores leaves the tile's scores in w.s: q·k, then softcap, bias and ALiBi
+// softmaxMasked is softmax with the live keys in w.live.
+func (w *scratch) softmaxMasked(m, l []float32, t *tile) (dead bool) {
+	dead = softmaxMasked(w.s[t.at*Block:], m, l, w.alpha[t.at:], w.live[t.at:], t.rows)
+	if dead {
+		w.markDead(m, t)
+	}
+	return dead
+}
+
+// scores makes scores of the tile's products in w.s: softcap, bias and ALiBi
 // where asked for. It reports whether every row sees every key of the block; if
 // not, the keys that a row sees have their bits set in w.live.
 func (w *scratch) scores(p *plan, c *chunk, b *block, t *tile) (full bool) {
@@ -160,7 +168,6 @@ func (w *scratch) scores(p *plan, c *chunk, b *block, t *tile) (full bool) {
 	if !full || p.pairwise() {
 		w.liveByPosition(p, c, b, t)
 	}
-	w.products(p, c, b, t)
 	if p.softcap > 0 {
 		w.softcap(p.softcap, t)
 	}
@@ -171,7 +178,7 @@ func (w *scratch) scores(p *plan, c *chunk, b *block, t *tile) (full bool) {
 	if p.slopes != nil {
 		for r := range t.rows {
 			h, i := p.locate(c.kv, c.row+t.row+r)
-			alibi(w.s[r*Block+t.lo:r*Block+t.hi], p.slopes[h], b.first+t.lo-i-c.position)
+			alibi(w.scoresOf(t, r)[t.lo:t.hi], p.slopes[h], b.first+t.lo-i-c.position)
 		}
 	}
 	if p.mask.Data != nil {
@@ -180,14 +187,17 @@ func (w *scratch) scores(p *plan, c *chunk, b *block, t *tile) (full bool) {
 	return full && every == ^uint64(0)
 }
 
+// scoresOf is the scores of row r of the tile, and of those behind it.
+func (w *scratch) scoresOf(t *tile, r int) []float32 { return w.s[(t.at+r)*Block:] }
+
 // softcap caps the tile's scores: at once where they are side by side.
 func (w *scratch) softcap(c float32, t *tile) {
 	if t.lo == 0 && t.hi == Block {
-		softcap(w.s[:t.rows*Block], c)
+		softcap(w.scoresOf(t, 0)[:t.rows*Block], c)
 		return
 	}
 	for r := range t.rows {
-		softcap(w.s[r*Block+t.lo:r*Block+t.hi], c)
+		softcap(w.scoresOf(t, r)[t.lo:t.hi], c)
 	}
 }
 
@@ -196,19 +206,14 @@ func (w *scratch) products(p *plan, c *chunk, b *block, t *tile) {
 	if b.kStride == 0 && p.pairwise() {
 		w.askForPairs(p, c, b, t)
 	}
-	w.dots(p, c.at+t.row, t.rows, w.s, b, t.lo, t.hi)
-}
-
-// dots leaves the products of some rows of queries with keys [lo, hi) of the block in s.
-func (w *scratch) dots(p *plan, row, rows int, s []float32, b *block, lo, hi int) {
-	q := w.q[row*p.d:]
+	q := w.q[(c.at+t.row)*p.d:]
 	w.ahead.stream = b.stream
 	if b.kStride > 0 {
-		scoreRows(s[lo:], q, b.k[lo*b.kStride:], rows, p.d, b.kStride, hi-lo, &w.ahead)
+		scoreRows(w.scoresOf(t, 0)[t.lo:], q, b.k[t.lo*b.kStride:], t.rows, p.d, b.kStride, t.hi-t.lo, &w.ahead)
 		return
 	}
-	from := lo / panel * panel
-	scoreAhead(s[from:], q, b.k[from*p.d:], rows, p.d, (hi-from+panel-1)/panel, &w.ahead)
+	from := t.lo / panel * panel
+	scoreAhead(w.scoresOf(t, 0)[from:], q, b.k[from*p.d:], t.rows, p.d, (t.hi-from+panel-1)/panel, &w.ahead)
 }
 
 // addBias adds the bias to the tile's scores and takes the keys that it masks
@@ -218,8 +223,8 @@ func (w *scratch) addBias(p *plan, c *chunk, b *block, t *tile) (every uint64) {
 	for first := range min(p.group, t.rows) {
 		h, i := p.locate(c.kv, c.row+t.row+first)
 		at := p.bias.offset(c.b, h, i) + b.first + t.lo
-		s, rows := w.s[first*Block+t.lo:], p.rowsOfHead(t, first)
-		every &= addBias(s, p.bias.Data[at:], w.live[first:], rows, p.group, p.bias.SL, t.lo, t.hi-t.lo)
+		s, rows := w.scoresOf(t, first)[t.lo:], p.rowsOfHead(t, first)
+		every &= addBias(s, p.bias.Data[at:], w.live[t.at+first:], rows, p.group, p.bias.SL, t.lo, t.hi-t.lo)
 	}
 	return every
 }
@@ -231,7 +236,7 @@ func (w *scratch) maskKeys(p *plan, c *chunk, b *block, t *tile) (every uint64) 
 	for first := range min(p.group, t.rows) {
 		h, i := p.locate(c.kv, c.row+t.row+first)
 		at := p.mask.offset(c.b, h, i) + b.first + t.lo
-		every &= maskKeys(p.mask.Data[at:], w.live[first:], p.rowsOfHead(t, first), p.group, p.mask.SL, t.lo, t.hi-t.lo)
+		every &= maskKeys(p.mask.Data[at:], w.live[t.at+first:], p.rowsOfHead(t, first), p.group, p.mask.SL, t.lo, t.hi-t.lo)
 	}
 	return every
 }
@@ -245,7 +250,7 @@ func (p *plan) rowsOfHead(t *tile, first int) int {
 // liveByPosition leaves a bit in w.live for each key of the block that a row sees by its position.
 func (w *scratch) liveByPosition(p *plan, c *chunk, b *block, t *tile) {
 	seen := lowBits(t.hi) &^ lowBits(t.lo)
-	live := w.live[:t.rows]
+	live := w.live[t.at:][:t.rows]
 	for r := range live {
 		if !t.uniform {
 			lo, hi := b.keyRange(p, c, t.row+r)
@@ -264,7 +269,7 @@ func (w *scratch) markDead(m []float32, t *tile) {
 	for r := range t.rows {
 		if m[r] == negInf {
 			for j := t.lo; j < t.hi; j++ {
-				w.s[r*Block+j] = math.Float32frombits(negZero)
+				w.s[(t.at+r)*Block+j] = math.Float32frombits(negZero)
 			}
 		}
 	}
@@ -287,6 +292,7 @@ func (w *scratch) weightsBlock(p *plan, c *chunk, first, lo, hi int) {
 	for r := 0; r < c.rows; {
 		t := b.tile(p, c, r)
 		if t.lo < t.hi {
+			w.products(p, c, &b, &t)
 			if full := w.scores(p, c, &b, &t); full {
 				w.liveByPosition(p, c, &b, &t) // writing weights asks for each key
 			}

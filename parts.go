@@ -25,10 +25,9 @@ func (c *chunk) partKeys() int {
 	return 2 * panel
 }
 
-// hasParts reports whether so many heads that go together have few enough rows for parts. A mask or bias
-// is for tiles of whole blocks.
+// hasParts reports whether so many heads that go together have few enough rows for parts.
 func (p *plan) hasParts(heads int) bool {
-	return heads > 1 && p.chunkRows <= partHeadRows && heads*p.chunkRows <= partRows && !p.pairwise()
+	return heads > 1 && p.chunkRows <= partHeadRows && heads*p.chunkRows <= partRows
 }
 
 // scoredRows is the number of rows whose scores are kept at a time.
@@ -52,24 +51,18 @@ func (p *plan) inParts(c *chunk, first, lo, hi int) bool {
 
 // blockInParts adds the block that starts at key first to the state of all heads of the chunk.
 func (w *scratch) blockInParts(p *plan, c *chunk, st *state, first int) {
-	w.ahead.stop()
+	w.ahead.clear()
 	for key := 0; key < Block; key += c.partKeys() {
 		for g := range c.heads {
 			h := c.head(g)
-			w.partScores(p, &h, first, key)
+			w.partProducts(p, &h, first, key)
 		}
 	}
-	rows := c.allRows()
-	if p.softcap > 0 {
-		softcap(w.s[:rows*Block], p.softcap)
+	dead := false
+	for g := range c.heads {
+		h := c.head(g)
+		dead = w.weightsInParts(p, &h, st, first) || dead
 	}
-	if p.slopes != nil {
-		for r := range rows {
-			h, i := p.locate(c.kv+r/c.rows, c.row+r%c.rows)
-			alibi(w.s[r*Block:][:Block], p.slopes[h], first-i-c.position)
-		}
-	}
-	dead := softmax(w.s, st.m, st.l, w.alpha, rows)
 	for key := 0; key < Block; key += c.partKeys() {
 		for g := range c.heads {
 			h := c.head(g)
@@ -77,30 +70,55 @@ func (w *scratch) blockInParts(p *plan, c *chunk, st *state, first int) {
 		}
 	}
 	if dead {
-		clearDead(st.m, st.o, rows, p.oStride())
+		clearDead(st.m, st.o, c.allRows(), p.oStride())
 	}
 }
 
-// partScores leaves one head's products with the part that starts at a key of the block in w.s.
-func (w *scratch) partScores(p *plan, c *chunk, first, key int) {
+// partProducts leaves one head's products with the part that starts at a key of the block in w.s.
+func (w *scratch) partProducts(p *plan, c *chunk, first, key int) {
 	b := block{first: first, lo: key, hi: key + c.partKeys()}
 	b.k, b.kStride = w.loadKeys(p, c, &b)
 	b.stream = p.behindKeys(c, first, b.hi)
-	w.dots(p, c.at, c.rows, w.s[c.at*Block:], &b, b.lo, b.hi)
+	w.products(p, c, &b, &tile{rows: c.rows, at: c.at, lo: b.lo, hi: b.hi, uniform: true})
+}
+
+// weightsInParts makes one head's weights of its products with the block. It reports whether
+// some row has seen no score above −Inf.
+func (w *scratch) weightsInParts(p *plan, c *chunk, st *state, first int) (dead bool) {
+	b, t := block{first: first, hi: Block}, tile{rows: c.rows, at: c.at, hi: Block, uniform: true}
+	full := w.scores(p, c, &b, &t)
+	m, l := st.m[c.at:], st.l[c.at:]
+	if full {
+		return softmax(w.scoresOf(&t, 0), m, l, w.alpha[c.at:], c.rows)
+	}
+	return w.softmaxMasked(m, l, &t)
 }
 
 // partValues adds one head's part of values to the state.
 func (w *scratch) partValues(p *plan, c *chunk, st *state, first, key int) {
 	b := block{first: first, lo: key, hi: key + c.partKeys()}
-	v, values := w.loadValues(p, c, &b)
-	values.keys, values.fresh = b.hi-key, st.fresh && key == 0
-	values.stream = p.behindValues(c, first, b.hi)
+	b.v, b.values = w.loadValues(p, c, &b)
+	b.values.keys, b.values.fresh = b.hi-key, st.fresh && key == 0
+	b.values.stream = p.behindValues(c, first, b.hi)
 	alpha := w.alpha[c.at:]
 	if key > 0 {
-		alpha = nil // outputs have been multiplied
+		alpha = ones[:] // outputs have been multiplied
 	}
-	o, stride := st.o[c.at*p.oStride():], p.oStride()
-	accumulate(o, w.s[c.at*Block+key:], v[key*values.stride:], alpha, c.rows, stride, Block, &values)
+	o, weights, v := st.o[c.at*p.oStride():], w.s[c.at*Block+key:], b.v[key*b.values.stride:]
+	if p.pairwise() && !allLive(w.live[c.at:][:c.rows]) && !b.allFinite() {
+		accumulateMasked(o, weights, v, alpha, c.rows, p.oStride(), Block, &b.values)
+		return
+	}
+	accumulate(o, weights, v, alpha, c.rows, p.oStride(), Block, &b.values)
+}
+
+// allLive reports whether all rows see all keys.
+func allLive(rows []uint64) bool {
+	every := ^uint64(0)
+	for _, live := range rows {
+		every &= live
+	}
+	return every == ^uint64(0)
 }
 
 // behindKeys is where the stream is while a head reads the part of keys that ends at key end of a block:

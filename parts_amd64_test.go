@@ -22,16 +22,19 @@ func TestPartsDoNotMatter(t *testing.T) {
 	defer func(was bool) { scattered = was }(scattered)
 	forEach(t, func(t *testing.T) {
 		r, inParts := random("parts"), 0
-		for range budget(100) {
+		for range budget(400) {
 			s := shape{1 + r.IntN(2), 2 + r.IntN(4), 1 + r.IntN(3), 1 + r.IntN(4), Block + length(r, 4*Block), length(r, 40), length(r, 40)}
 			if r.IntN(12) == 0 {
 				s.lk += Segment
 			}
 			p := problemOf(r, randomKind(r), s)
-			if r.IntN(8) == 0 { // only scores of −Inf: all rows count as empty
+			if r.IntN(6) == 0 { // only scores of −Inf: all rows count as empty
 				fillWith(p.q.Data, 1e30)
 				fillWith(p.k.Data, -1e30)
 				fillWith(p.v.Data, nan32())
+			}
+			for range r.IntN(4) { // a mask or bias may hide some of them
+				p.v.Data[r.IntN(len(p.v.Data))] = nan32()
 			}
 			k, v := tokenMajor(p.k), tokenMajor(p.v)
 			scattered = false
@@ -45,18 +48,26 @@ func TestPartsDoNotMatter(t *testing.T) {
 				inParts++
 			}
 		}
-		if inParts < budget(100)/20 {
+		if inParts < budget(400)/8 {
 			t.Errorf("only %d calls went in parts", inParts)
 		}
 	})
 }
 
-// Scores of more rows than a tile has are kept, and those of too many are not.
+// Scores of more rows than a tile has are kept, and those of too many are not. Of all heads, only
+// the last one does not see all keys: the first one's value is NaN.
 func TestPartsOfManyRows(t *testing.T) {
 	defer func(was bool) { scattered = was }(scattered)
 	forEach(t, func(t *testing.T) {
 		for s, want := range map[shape]bool{{1, 10, 8, 3, 2 * Block, 8, 8}: true, {1, 10, 8, 4, 2 * Block, 8, 8}: false, {1, 2, 8, 5, 2 * Block, 8, 8}: false} {
 			p := newProblem(random("many rows"), normal, s)
+			mask := BHLD(make([]bool, p.q.H*s.lq*s.lk), 1, p.q.H, s.lq, s.lk)
+			fillWith(mask.Data, true)
+			for i := range s.lq {
+				mask.row(0, p.q.H-1, i)[0] = false
+			}
+			p.opt.Mask = &mask
+			p.v.row(0, s.kvh-1, 0)[0] = nan32()
 			k, v := tokenMajor(p.k), tokenMajor(p.v)
 			scattered = false
 			one := p.solve(t, Attend)

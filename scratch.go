@@ -80,7 +80,7 @@ type scratch struct {
 	part  state     // the segment at hand
 	alpha []float32 // what softmax tells accumulate; x of merge
 	beta  []float32 // y of merge
-	live  []uint64  // live keys of the tile's rows in the block
+	live  []uint64  // keys that the rows of s see
 	ahead ahead     // memory to ask for
 	next  chunk     // the chunk behind the one at hand; no rows if there is none
 	s     []float32 // scores, then weights, of a tile or of all heads of a block in parts
@@ -123,7 +123,7 @@ func (w *scratch) fit(p *plan) {
 		s.o = grow(s.o, rows*p.oStride())
 	}
 	w.alpha, w.beta = grow(w.alpha, rows), grow(w.beta, rows)
-	w.live = grow(w.live, mostTileRows)
+	w.live = grow(w.live, want.scores)
 	w.s = grow(w.s, want.scores*Block)
 	if p.cache == nil {
 		w.k = grow(w.k, Block*p.d)
