@@ -21,8 +21,8 @@ const benchAbout = `attn bench [flags]
 
 Measures attention in cases that are typical of inference, and beside each what
 this machine can do at best: fused multiply-adds per second, or bytes read per
-second from memory for decode. The limit is measured again with each case, in
-turns with it; the best of all repetitions counts, of the case and of the limit.
+second from memory for decode. Cases take turns, many times, and the limit is measured
+again with each repetition; the best of all counts, of the case and of the limit.
 Multiply-adds are measured in bursts of 0.4 ms, which find the best moments of a
 shared machine. Its clock changes from moment to moment, so the last column compares
 repetitions with multiply-adds just before and after each. Another program on the same
@@ -47,7 +47,7 @@ func benchCommand(args []string, stdout, stderr io.Writer) error {
 	fs.BoolVar(&f.json, "json", false, "print JSON")
 	fs.BoolVar(&f.goFormat, "go", false, "print Go's benchmark format, for benchstat")
 	fs.BoolVar(&f.quick, "quick", false, "measure for a shorter time, and only the best implementation")
-	fs.DurationVar(&f.perCase, "time", defaultTime, "measure each case for this `duration`, and up to four times as long until 8 repetitions were quiet")
+	fs.DurationVar(&f.perCase, "time", defaultTime, "measure each case for this `duration`, and up to four times as long until 8 repetitions of each were quiet")
 	fs.StringVar(&f.pattern, "run", "", "only cases whose name matches this `regexp`")
 	fs.StringVar(&f.isa, "isa", "", "comma-separated `list` of implementations (default: all that this CPU has)")
 	fs.IntVar(&f.threads, "threads", min(2, runtime.NumCPU()), "measure on `n` threads too; 1: only on one")

@@ -88,31 +88,52 @@ func TestBenchMeasuresAllImplementations(t *testing.T) {
 	}
 }
 
-// A case whose limit is memory is measured on one thread and on more.
-func TestMeasureMemory(t *testing.T) {
-	m := measurement{effort: effort{time.Millisecond, 1, time.Second}, vectors: limits.For(attn.Implementation()), perCycle: 1}
-	c := benchCase{Name: "decode, cache", Bench: "decode", cached: true, b: 1, h: 2, kvh: 1, lq: 1, lk: 100, d: 8}
-	for _, threads := range []int{1, 1, 2} {
-		r, err := m.measure(c, threads)
-		if err != nil {
-			t.Fatal(err)
+// Cases that memory limits and others take turns, on one thread and on more, until each had enough.
+func TestRounds(t *testing.T) {
+	m := measurement{effort: effort{time.Millisecond, 2, time.Second}, vectors: limits.For(attn.Implementation()), perCycle: 1}
+	with := newEquipment(2)
+	defer with.release()
+	var trials []*trial
+	for _, threads := range []int{1, 2} {
+		for _, cached := range []bool{false, true} {
+			s := shape{b: 1, h: 2, kvh: 1, lq: 1, lk: 100, d: 8}
+			if !cached {
+				s.lq = 2
+			}
+			one, err := with.trial(benchCase{Name: "c", Bench: "c", cached: cached, shape: s}, threads)
+			if err != nil {
+				t.Fatal(err)
+			}
+			trials = append(trials, one)
 		}
-		if r.Unit != "GB/s" || !strings.HasPrefix(r.Benchmark, "BenchmarkCache/") || r.Calls != 1 || r.Nanoseconds <= 0 || r.Limit <= 0 || r.AtItsClock != 0 {
-			t.Errorf("%d threads: %+v", threads, r)
+	}
+	reached := 0.0
+	m.rounds(trials, func(spent, expected time.Duration) { reached = float64(spent) / float64(expected) })
+	if reached < 0.99 { // of 1: a turn is the last thing that took time
+		t.Errorf("ended at %.2f of the expected time", reached)
+	}
+	for _, one := range trials {
+		r := one.end()
+		switch {
+		case r.Repetitions < 1 || r.Nanoseconds <= 0 || r.Limit <= 0 || r.Percent <= 0:
+			t.Errorf("%+v", r)
+		case one.c.cached && (r.Unit != "GB/s" || r.Calls != 1 || r.AtItsClock != 0 || r.Quiet < 2 || !strings.HasPrefix(r.Benchmark, "BenchmarkCache/")):
+			t.Errorf("memory: %+v", r)
+		case !one.c.cached && (r.Unit != "GFLOP/s" || r.AtItsClock <= 0):
+			t.Errorf("multiply-adds: %+v", r)
 		}
 	}
 }
 
-// Slow implementations are not measured for hours, and every case is measured once.
-func TestEffort(t *testing.T) {
+// Every case is measured once, whatever that takes, and nobody waits for quiet repetitions for hours.
+func TestExpected(t *testing.T) {
 	e := effort{perCase: 5, least: 8, most: 20}
 	for _, c := range []struct {
-		repetitions, quiet int
-		spent              time.Duration
-		want               bool
-	}{{0, 0, 100, false}, {1, 1, 4, false}, {1, 1, 19, false}, {1, 0, 20, true}, {7, 7, 5, false}, {8, 8, 4, false}, {8, 8, 5, true}, {8, 7, 5, false}} {
-		if got := e.enough(c.repetitions, c.quiet, c.spent); got != c.want {
-			t.Errorf("%d repetitions, %d quiet in %d: %v, want %v", c.repetitions, c.quiet, c.spent, got, c.want)
+		quiet       int
+		spent, want time.Duration
+	}{{0, 0, 5}, {0, 1, 8}, {0, 4, 20}, {4, 1, 5}, {4, 5, 10}, {7, 7, 8}, {8, 1, 5}, {8, 9, 5}, {1, 20, 20}, {7, 30, 20}} {
+		if got := e.expected(c.quiet, c.spent); got != c.want {
+			t.Errorf("%d quiet in %d: %v, want %v", c.quiet, c.spent, got, c.want)
 		}
 	}
 }
@@ -194,13 +215,14 @@ func TestThreadsOfCases(t *testing.T) {
 
 // A case that the package refuses is an error, before it is measured and while.
 func TestMeasureReportsErrors(t *testing.T) {
-	m := measurement{effort: effort{time.Millisecond, 1, time.Second}}
+	with := newEquipment(2)
+	defer with.release()
 	for name, c := range map[string]benchCase{
-		"no keys in a cache": {cached: true, b: 1, h: 1, kvh: 1, lq: 1, d: 8},
-		"heads":              {b: 1, h: 3, kvh: 2, lq: 1, lk: 1, d: 8},
+		"no keys in a cache": {cached: true, shape: shape{b: 1, h: 1, kvh: 1, lq: 1, d: 8}},
+		"heads":              {shape: shape{b: 1, h: 3, kvh: 2, lq: 1, lk: 1, d: 8}},
 	} {
 		for _, threads := range []int{1, 2} {
-			if _, err := m.measure(c, threads); err == nil {
+			if _, err := with.trial(c, threads); err == nil {
 				t.Errorf("%s, %d threads: no error", name, threads)
 			}
 		}
@@ -238,17 +260,18 @@ func TestPrint(t *testing.T) {
 // not, on one thread or two: what is timed is attention.
 func TestCasesAgree(t *testing.T) {
 	want := map[string][]float32{}
+	with := newEquipment(2)
+	defer with.release()
 	for _, threads := range []int{1, 2} {
 		for _, c := range benchCases {
 			c.lq, c.lk = min(c.lq, 70), min(c.lk, 70)
-			call, dst, release, err := c.prepare(threads)
+			call, dst, err := with.prepare(&c, threads)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if err := call(); err != nil {
 				t.Fatal(err)
 			}
-			release()
 			if want[c.Bench] == nil {
 				want[c.Bench] = dst.Data
 			}

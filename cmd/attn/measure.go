@@ -1,15 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
-	"math/rand/v2"
 	"regexp"
-	"runtime"
-	"slices"
 	"time"
 
 	"github.com/seed-1415985d/attn"
@@ -24,21 +19,23 @@ type benchCase struct {
 	Shape  string
 	cached bool // keys and values in a Cache
 	causal bool
-
-	b, h, kvh, lq, lk, d int
+	shape
 }
 
+// shape is the sizes of a case.
+type shape struct{ b, h, kvh, lq, lk, d int }
+
 var benchCases = []benchCase{
-	{"prefill_d64", "prefill/d=64/causal=false", "B1 H8 L1024 D64", false, false, 1, 8, 8, 1024, 1024, 64},
-	{"prefill_d64_causal", "prefill/d=64/causal=true", "B1 H8 L1024 D64", false, true, 1, 8, 8, 1024, 1024, 64},
-	{"prefill_d128", "prefill/d=128/causal=false", "B1 H8 L2048 D128", false, false, 1, 8, 8, 2048, 2048, 128},
-	{"prefill_d128_causal", "prefill/d=128/causal=true", "B1 H8 L2048 D128", false, true, 1, 8, 8, 2048, 2048, 128},
-	{"bert", "bert/d=64", "B8 H12 L128 D64", false, false, 8, 12, 12, 128, 128, 64},
-	{"decode", "decode/d=128", "H32 KV32 Lk4096 D128", false, false, 1, 32, 32, 1, 4096, 128},
-	{"decode, cache", "decode/d=128", "H32 KV32 Lk4096 D128", true, false, 1, 32, 32, 1, 4096, 128},
-	{"decode_gqa", "decode_gqa/d=128", "H32 KV8 Lk4096 D128", false, false, 1, 32, 8, 1, 4096, 128},
-	{"decode_gqa, cache", "decode_gqa/d=128", "H32 KV8 Lk4096 D128", true, false, 1, 32, 8, 1, 4096, 128},
-	{"tiny", "tiny/d=64", "B1 H1 L16 D64", false, false, 1, 1, 1, 16, 16, 64},
+	{"prefill_d64", "prefill/d=64/causal=false", "B1 H8 L1024 D64", false, false, shape{1, 8, 8, 1024, 1024, 64}},
+	{"prefill_d64_causal", "prefill/d=64/causal=true", "B1 H8 L1024 D64", false, true, shape{1, 8, 8, 1024, 1024, 64}},
+	{"prefill_d128", "prefill/d=128/causal=false", "B1 H8 L2048 D128", false, false, shape{1, 8, 8, 2048, 2048, 128}},
+	{"prefill_d128_causal", "prefill/d=128/causal=true", "B1 H8 L2048 D128", false, true, shape{1, 8, 8, 2048, 2048, 128}},
+	{"bert", "bert/d=64", "B8 H12 L128 D64", false, false, shape{8, 12, 12, 128, 128, 64}},
+	{"decode", "decode/d=128", "H32 KV32 Lk4096 D128", false, false, shape{1, 32, 32, 1, 4096, 128}},
+	{"decode, cache", "decode/d=128", "H32 KV32 Lk4096 D128", true, false, shape{1, 32, 32, 1, 4096, 128}},
+	{"decode_gqa", "decode_gqa/d=128", "H32 KV8 Lk4096 D128", false, false, shape{1, 32, 8, 1, 4096, 128}},
+	{"decode_gqa, cache", "decode_gqa/d=128", "H32 KV8 Lk4096 D128", true, false, shape{1, 32, 8, 1, 4096, 128}},
+	{"tiny", "tiny/d=64", "B1 H1 L16 D64", false, false, shape{1, 1, 1, 16, 16, 64}},
 }
 
 // work is useful floating-point operations, or bytes of keys and values where memory is the limit.
@@ -92,10 +89,10 @@ type report struct {
 	Results        []result `json:"results"`
 }
 
-// effort is how much time measuring may take.
+// effort is how much time measuring may take: so much times the number of cases.
 type effort struct {
-	perCase time.Duration // for each case and number of threads
-	least   int           // quiet repetitions, if there are fewer by then
+	perCase time.Duration
+	least   int           // quiet repetitions of each, if there are fewer by then
 	most    time.Duration // for these
 }
 
@@ -107,9 +104,12 @@ var quickEffort = effort{200 * time.Millisecond, 3, 2 * time.Second}
 // effortOf waits for quiet repetitions up to four times as long.
 func effortOf(perCase time.Duration) effort { return effort{perCase, 8, 4 * perCase} }
 
-// enough reports whether there are enough repetitions: one at least.
-func (e *effort) enough(repetitions, quiet int, spent time.Duration) bool {
-	return repetitions > 0 && spent >= e.perCase && (quiet >= e.least || spent >= e.most)
+// expected is how long it will take, if repetitions go on to be quiet as often as before.
+func (e *effort) expected(quiet int, spent time.Duration) time.Duration {
+	if quiet >= e.least {
+		return e.perCase
+	}
+	return min(e.most, max(e.perCase, spent*time.Duration(e.least)/time.Duration(max(quiet, 1))))
 }
 
 // measureCommand measures the implementation in use, and prints a report as
@@ -151,26 +151,29 @@ type measurement struct {
 	stderr  io.Writer
 
 	vectors  limits.Vectors
-	perCycle float64 // floating-point operations at the FMA peak
-	dram     *limits.Memory
+	perCycle float64                // floating-point operations at the FMA peak
+	dram     map[int]*limits.Memory // of so many threads, all of the same buffer
 }
 
 func (m *measurement) run() (*report, error) {
 	r := &report{Implementation: attn.Implementation(), Results: []result{}}
 	m.vectors = limits.For(r.Implementation)
-	cases := m.cases()
-	p := newProgress(m.stderr, r.Implementation, len(cases)+1)
+	p := newProgress(m.stderr, r.Implementation, 1000)
 	defer p.finish()
+	begin := time.Now()
 	r.Machine = m.machine()
 	m.perCycle = r.Machine.PerCycle
-	p.add(1)
-	for _, c := range cases {
-		got, err := m.measure(c.benchCase, c.threads)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.Name, err)
-		}
-		r.Results = append(r.Results, got)
-		p.add(1)
+	trials, release, err := m.trials()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	before := time.Since(begin)
+	m.rounds(trials, func(spent, expected time.Duration) {
+		p.reach(int(1000 * (before + spent) / (before + expected)))
+	})
+	for _, t := range trials {
+		r.Results = append(r.Results, t.end())
 	}
 	return r, nil
 }
@@ -234,41 +237,20 @@ func (m *measurement) limit(c *benchCase, threads int) (top float64) {
 		}
 		return top
 	}
-	if m.dram == nil || m.dram.Threads() != threads {
-		m.dram = limits.NewMemory(m.vectors, threads, limits.DRAM())
-	}
-	m.dram.ReadStreams() // leaves nothing of the case's data in the caches, nor of the part
-	return m.dram.ReadPart(int(c.work()))
+	memory := m.memory(threads)
+	memory.ReadStreams() // leaves nothing of the case's data in the caches, nor of the part
+	return memory.ReadPart(int(c.work()))
 }
 
-// measure alternates between the case and its limit, so that both see the
-// same machine, and takes the best of each.
-func (m *measurement) measure(c benchCase, threads int) (result, error) {
-	call, _, release, err := c.prepare(threads)
-	if err != nil {
-		return result{}, err
+// memory returns a buffer for each thread: pieces of a large one.
+func (m *measurement) memory(threads int) *limits.Memory {
+	if m.dram == nil {
+		m.dram = map[int]*limits.Memory{1: limits.NewMemory(m.vectors, 1, limits.DRAM())}
 	}
-	defer release()
-	if err := call(); err != nil {
-		return result{}, err
+	if m.dram[threads] == nil {
+		m.dram[threads] = m.dram[1].Split(threads)
 	}
-	r := c.result(threads)
-	r.Calls = callsPerRepetition(&c, call)
-	var samples []sample
-	for start := time.Now(); !m.effort.enough(len(samples), r.Quiet, time.Since(start)); {
-		r.Limit = max(r.Limit, m.limit(&c, threads)/1e9)
-		s := m.sample(&c, call, r.Calls, threads)
-		samples = append(samples, s)
-		if s.quiet {
-			r.Quiet++
-		}
-	}
-	r.Repetitions = len(samples)
-	r.summarize(samples)
-	r.AllocsPerCall = allocations(call, r.Calls)
-	r.Rate = c.work() / r.Nanoseconds
-	r.Percent = 100 * r.Rate / r.Limit
-	return r, nil
+	return m.dram[threads]
 }
 
 // result is all of a result that needs no measuring.
@@ -284,94 +266,4 @@ func (c *benchCase) result(threads int) result {
 	}
 	r.Benchmark = fmt.Sprintf("Benchmark%s/%s/impl=%s/threads=%d", function, c.Bench, r.Implementation, threads)
 	return r
-}
-
-// prepare returns the call to measure and where it writes.
-func (c *benchCase) prepare(threads int) (call func() error, dst attn.Tensor, release func(), err error) {
-	random := rand.New(rand.NewPCG(1, 2))
-	input := func(h, l int) attn.Tensor {
-		x := make([]float32, c.b*h*l*c.d)
-		for i := range x {
-			x[i] = float32(random.NormFloat64())
-		}
-		return attn.BHLD(x, c.b, h, l, c.d)
-	}
-	q, k, v := input(c.h, c.lq), input(c.kvh, c.lk), input(c.kvh, c.lk)
-	dst = attn.BHLD(make([]float32, len(q.Data)), c.b, c.h, c.lq, c.d)
-	opt := new(attn.Options)
-	if c.causal {
-		opt.Causal = attn.TopLeft
-	}
-	release = func() {}
-	var pool *attn.Pool
-	if threads > 1 {
-		pool = attn.NewPool(threads)
-		release = func() { pool.Close() }
-	}
-	if !c.cached {
-		if pool != nil {
-			return func() error { return pool.Attend(dst, q, k, v, opt) }, dst, release, nil
-		}
-		return func() error { return attn.Attend(dst, q, k, v, opt) }, dst, release, nil
-	}
-	cache, err := attn.NewCache(attn.CacheConfig{Batch: c.b, KVHeads: c.kvh, HeadDim: c.d, ValueDim: c.d, Capacity: c.lk})
-	if err == nil {
-		err = cache.Append(k, v)
-	}
-	if err != nil {
-		release()
-		return nil, dst, nil, err
-	}
-	if pool != nil {
-		return func() error { return pool.AttendCache(dst, q, cache, opt) }, dst, release, nil
-	}
-	return func() error { return cache.Attend(dst, q, opt) }, dst, release, nil
-}
-
-// callsPerRepetition makes repetitions of short calls last about a
-// millisecond. Memory cases are one call: a second one would find data in the caches.
-func callsPerRepetition(c *benchCase, call func() error) int {
-	if c.memory() {
-		return 1
-	}
-	return max(1, int(1e6/repetition(call, 1)))
-}
-
-// repetition returns nanoseconds per call. The call succeeded before, so it does now.
-func repetition(call func() error, calls int) float64 {
-	start := time.Now()
-	for range calls {
-		if err := call(); err != nil {
-			panic(err)
-		}
-	}
-	return float64(time.Since(start)) / float64(calls)
-}
-
-// fewQuiet is fewer quiet repetitions than count: of one or two, each may have been disturbed
-// between its moments.
-const fewQuiet = 3
-
-// summarize takes the median per cent of the fastest tenth of all quiet repetitions, of three at
-// least: the others were disturbed. Were too few quiet, it takes those of all.
-func (r *result) summarize(samples []sample) {
-	slices.SortFunc(samples, func(a, b sample) int { return cmp.Compare(a.nanoseconds, b.nanoseconds) })
-	r.Nanoseconds, r.Median = samples[0].nanoseconds, samples[len(samples)/2].nanoseconds
-	if !r.busy() {
-		samples = slices.DeleteFunc(samples, func(s sample) bool { return !s.quiet })
-	}
-	fastest := samples[:min(len(samples), max(3, len(samples)/10))]
-	slices.SortFunc(fastest, func(a, b sample) int { return cmp.Compare(a.percent, b.percent) })
-	r.AtItsClock = fastest[(len(fastest)-1)/2].percent
-}
-
-// busy reports whether somebody else used the core nearly all the time.
-func (r *result) busy() bool { return r.Quiet < min(fewQuiet, r.Repetitions) }
-
-func allocations(call func() error, calls int) float64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	repetition(call, calls)
-	runtime.ReadMemStats(&after)
-	return math.Floor(float64(after.Mallocs-before.Mallocs) / float64(calls))
 }

@@ -37,10 +37,21 @@ func newProgress(w io.Writer, what string, total int) *progress {
 func (p *progress) add(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.show(p.done + n)
+}
+
+// reach reports so many units as done in all. An estimate may shrink; the bar does not.
+func (p *progress) reach(done int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.show(max(p.done, min(done, p.total)))
+}
+
+func (p *progress) show(done int) {
 	if p.finished {
 		return // the timer was late
 	}
-	p.done += n
+	p.done = done
 	if p.bar == nil && time.Since(p.start) >= progressAfter {
 		p.bar = p.newBar()
 	}

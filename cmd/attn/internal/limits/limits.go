@@ -114,8 +114,15 @@ func NewMemory(v Vectors, threads, bytes int) *Memory {
 	return m
 }
 
-// Threads is the number of threads that read.
-func (m *Memory) Threads() int { return len(m.buffers) }
+// Split returns the same memory for so many threads, a piece of the first buffer for each.
+func (m *Memory) Split(threads int) *Memory {
+	pieces := &Memory{vectors: m.vectors, rounds: m.rounds}
+	n := len(m.buffers[0]) / threads / granule * granule
+	for t := range threads {
+		pieces.buffers = append(pieces.buffers, m.buffers[0][t*n:(t+1)*n])
+	}
+	return pieces
+}
 
 // Read reads all buffers in order, several times if they are small, and returns bytes per second.
 func (m *Memory) Read() float64 { return m.read(read) }

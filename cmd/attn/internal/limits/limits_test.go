@@ -92,6 +92,30 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// Each thread reads a piece of its own, and together they read as much as there are whole granules for all.
+func TestSplit(t *testing.T) {
+	m := NewMemory(Scalar, 1, 4*10*granule)
+	for threads, want := range map[int]int{1: 10, 2: 10, 3: 9, 11: 0} {
+		clear(m.buffers[0])
+		pieces := m.Split(threads)
+		for _, b := range pieces.buffers {
+			for i := range b {
+				b[i]++
+			}
+		}
+		got := 0
+		for i, x := range m.buffers[0] {
+			if x > 1 {
+				t.Fatalf("%d threads: element %d is in %g pieces", threads, i, x)
+			}
+			got += int(x)
+		}
+		if len(pieces.buffers) != threads || got != want*granule {
+			t.Errorf("%d threads: %d pieces of %d elements, want %d of them", threads, len(pieces.buffers), got, want*granule)
+		}
+	}
+}
+
 // The loop reads all of the buffer: an element that is not 1 shows, wherever it is.
 func TestReadSeesEverything(t *testing.T) {
 	if !has256 {

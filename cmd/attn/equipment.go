@@ -1,0 +1,101 @@
+package main
+
+import (
+	"math/rand/v2"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// equipment is what cases share: inputs of the same shape, which are large, and the workers.
+type equipment struct {
+	pool   *attn.Pool // nil for one thread
+	inputs map[shape]*inputs
+}
+
+// inputs of one shape.
+type inputs struct {
+	q, k, v attn.Tensor
+	cache   *attn.Cache // nil until a case asks for it
+}
+
+func newEquipment(threads int) *equipment {
+	e := &equipment{inputs: map[shape]*inputs{}}
+	if threads > 1 {
+		e.pool = attn.NewPool(threads)
+	}
+	return e
+}
+
+func (e *equipment) release() {
+	if e.pool != nil {
+		e.pool.Close()
+	}
+}
+
+// trial prepares a case and calls it once.
+func (e *equipment) trial(c benchCase, threads int) (*trial, error) {
+	call, _, err := e.prepare(&c, threads)
+	if err != nil {
+		return nil, err
+	}
+	if err := call(); err != nil {
+		return nil, err
+	}
+	t := &trial{result: c.result(threads), c: c, call: call}
+	t.Calls = callsPerRepetition(&c, call)
+	return t, nil
+}
+
+// prepare returns the call to measure and where it writes.
+func (e *equipment) prepare(c *benchCase, threads int) (call func() error, dst attn.Tensor, err error) {
+	in := e.inputsOf(c.shape)
+	dst = attn.BHLD(make([]float32, len(in.q.Data)), c.b, c.h, c.lq, c.d)
+	opt := new(attn.Options)
+	if c.causal {
+		opt.Causal = attn.TopLeft
+	}
+	if c.cached {
+		if err := in.fill(c.shape); err != nil {
+			return nil, dst, err
+		}
+	}
+	switch {
+	case c.cached && threads > 1:
+		call = func() error { return e.pool.AttendCache(dst, in.q, in.cache, opt) }
+	case c.cached:
+		call = func() error { return in.cache.Attend(dst, in.q, opt) }
+	case threads > 1:
+		call = func() error { return e.pool.Attend(dst, in.q, in.k, in.v, opt) }
+	default:
+		call = func() error { return attn.Attend(dst, in.q, in.k, in.v, opt) }
+	}
+	return call, dst, nil
+}
+
+func (e *equipment) inputsOf(s shape) *inputs {
+	if e.inputs[s] == nil {
+		random := rand.New(rand.NewPCG(1, 2))
+		input := func(h, l int) attn.Tensor {
+			x := make([]float32, s.b*h*l*s.d)
+			for i := range x {
+				x[i] = float32(random.NormFloat64())
+			}
+			return attn.BHLD(x, s.b, h, l, s.d)
+		}
+		e.inputs[s] = &inputs{q: input(s.h, s.lq), k: input(s.kvh, s.lk), v: input(s.kvh, s.lk)}
+	}
+	return e.inputs[s]
+}
+
+// fill appends the keys and values to a cache.
+func (in *inputs) fill(s shape) error {
+	if in.cache != nil {
+		return nil
+	}
+	cache, err := attn.NewCache(attn.CacheConfig{Batch: s.b, KVHeads: s.kvh, HeadDim: s.d, ValueDim: s.d, Capacity: s.lk})
+	if err == nil {
+		err = cache.Append(in.k, in.v)
+	}
+	in.cache = cache
+	return err
+}
