@@ -1,21 +1,21 @@
 package attn
 
-// Attend computes dst = softmax(scale·QKᵀ + …)·V on the calling goroutine, one
-// head after the other, without allocating.
+// Attend computes dst = softmax(scale·QKᵀ + …)·V on the calling goroutine. It
+// allocates only when the scratch memory that calls share has to grow.
 //
 //	q   [B, H, Lq, D]
 //	k   [B, KVH, Lk, D]     KVH divides H; head h reads key/value head h/(H/KVH)
 //	v   [B, KVH, Lk, Dv]
 //	dst [B, H, Lq, Dv]
 //
-// Every dimension, any strides and any length are allowed. dst must not share
-// elements with an input; inputs may share memory with each other. A row
-// without a live key is zero. If the arguments are invalid, Attend returns an error that names
-// the argument and has written nothing.
+// D and Dv may be 1 to 2²⁸, the other sizes 0 to 2²⁸. Strides are any numbers from 0, of
+// dst such that no two elements coincide. dst must not share elements with an input; inputs may
+// share memory with each other. A row without a live key is zero. If the arguments are invalid,
+// Attend returns an error that names the argument and has written nothing.
 //
-// The result's bits depend on nothing but the row's own query, its live keys
-// and values and their absolute positions: not on the CPU, the batch, the strides, or the
-// way queries are split over calls.
+// The result's bits depend on nothing but the row's own query, its live keys and values, their
+// absolute positions and the options: not on the CPU, the batch, the strides, or the way
+// queries are split over calls.
 func Attend(dst, q, k, v Tensor, opt *Options) error {
 	p := newPlan(dst, q, k, v, opt)
 	if err := p.init(opt); err != nil {

@@ -29,13 +29,13 @@ func (t CacheType) String() string {
 	return [...]string{"F32", "F16", "BF16", "I8"}[t]
 }
 
-// CacheConfig is the shape of a [Cache]. Every number must be at least 1.
+// CacheConfig is the shape of a [Cache]. Every size must be at least 1.
 type CacheConfig struct {
 	Batch    int       // sequences side by side
 	KVHeads  int       // key/value heads
 	HeadDim  int       // dimension of queries and keys
 	ValueDim int       // dimension of values and outputs
-	Capacity int       // tokens that fit, rounded up to a multiple of Block internally
+	Capacity int       // tokens that fit
 	Type     CacheType // F32 is the zero value
 }
 
@@ -46,7 +46,7 @@ type CacheConfig struct {
 //
 // All memory, 4·Batch·KVHeads·Capacity·(HeadDim+ValueDim) bytes with Capacity
 // rounded up to a multiple of Block and ValueDim to a multiple of 16, is
-// allocated by NewCache; no other method allocates.
+// allocated by NewCache. Appending never allocates, attending only where [Attend] does.
 //
 // Any number of goroutines may attend over a cache at the same time. Append,
 // Truncate and Reset need it for themselves.
@@ -63,7 +63,8 @@ type Cache struct {
 	headStride int // elements of all blocks of a head
 }
 
-// NewCache allocates an empty cache.
+// NewCache allocates an empty cache. The error is [ErrShape] for a size outside 1 to 2²⁸
+// or a cache larger than memory can be, [ErrUnsupported] for a type other than F32.
 func NewCache(config CacheConfig) (*Cache, error) {
 	if config.Type != F32 {
 		return nil, fail(ErrUnsupported, "CacheConfig.Type is %v, want F32", config.Type)
@@ -125,7 +126,7 @@ func (c *Cache) Len() int { return c.length }
 func (c *Cache) Reset() { c.length = 0 }
 
 // Truncate drops all but the first n tokens, as speculative decoding does when
-// it rolls back.
+// it rolls back. If there are fewer, the error is [ErrLength].
 func (c *Cache) Truncate(n int) error {
 	if n < 0 || n > c.length {
 		return fail(ErrLength, "n is %d, want 0 to %d, the tokens in the cache", n, c.length)
@@ -239,8 +240,9 @@ func (c *Cache) blockValues(b, kv, j int) []float32 {
 //	dst [Batch, H, Lq, ValueDim]
 //
 // The keys' number is Len, or for each sequence Options.KeyLens. To decode,
-// append the new token and attend with BottomRight (or Full, for a single
-// query).
+// append the new token and attend with BottomRight. Full sees the same keys if
+// there is a single query, but without a Window or Slopes only: it takes the
+// query's position from Offset.
 func (c *Cache) Attend(dst, q Tensor, opt *Options) error {
 	p := newPlan(dst, q, Tensor{}, Tensor{}, opt)
 	if err := p.initCache(c, opt); err != nil {

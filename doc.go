@@ -43,8 +43,8 @@
 //   - on every CPU and architecture, with assembly and without,
 //   - for any number of workers, in any batch, for any strides,
 //   - as part of a prefill, of a chunk of it, or decoded alone,
-//   - from Attend, from a Cache, and from a State whose chunks end at multiples
-//     of [Block] keys and whose merged parts hold multiples of [Segment].
+//   - from Attend, from a Cache, and from a State whose chunks, but for the last, end at
+//     multiples of [Block] keys and whose merged parts hold multiples of [Segment].
 //
 // Keys that a mask, a bias of −Inf, the position or the lengths hide do not
 // exist: whatever they hold, NaN and ±Inf included, changes no bit. A row
@@ -59,8 +59,9 @@
 //
 // Bad shapes, strides, lengths, options, and outputs that overlap other
 // arguments are errors that wrap [ErrShape], [ErrStride], [ErrLength],
-// [ErrOption] or [ErrOverlap]. The text names the argument, what came and what
-// was wanted, and nothing has been written. Functions on plain slices panic if
+// [ErrOption] or [ErrOverlap]; there are also [ErrUnsupported], [ErrCapacity] of a Cache,
+// [ErrClosed] of a Pool and [ErrFormat] of binary data. The text names the argument, what came
+// and what was wanted, and nothing has been written. Functions on plain slices panic if
 // lengths differ, as indexing does; the others panic on nil pointers only.
 //
 // # Implementations

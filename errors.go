@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Errors of this package wrap one of these; test with [errors.Is]. The text of
-// each error names the argument, what was expected and what came.
+// Errors of this package wrap one of these; test with [errors.Is]. The text of each error but
+// ErrClosed names the argument, what was expected and what came.
 var (
 	// ErrShape: a dimension is negative, too large, or does not match another argument.
 	ErrShape = errors.New("attn: shape mismatch")
@@ -14,7 +14,8 @@ var (
 	ErrStride = errors.New("attn: invalid stride")
 	// ErrLength: a buffer is too short for its view, or a list has the wrong length.
 	ErrLength = errors.New("attn: wrong length")
-	// ErrOverlap: an output shares memory with an input or with another output.
+	// ErrOverlap: an output may share memory with an input or with another output. Views whose
+	// extents overlap pass only as separate columns of rows of the same pitch.
 	ErrOverlap = errors.New("attn: overlapping buffers")
 	// ErrOption: an option has a value outside its domain.
 	ErrOption = errors.New("attn: invalid option")

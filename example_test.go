@@ -65,7 +65,8 @@ func ExampleAttend_mask() {
 	// 0.84967 0.15033 0.84967
 }
 
-// A mask of ones and zeros becomes an additive bias (1 − mask)·(−1e9).
+// A mask of ones and zeros as an additive bias (1 − mask)·(−1e9), as other libraries have it. It
+// leaves a row without keys to see all of them; −Inf, or a Mask, hides them truly.
 func ExampleAttend_bias() {
 	q := matrix(2, 1, 0, 0, 0, 1, 0)
 	k := matrix(2, 1, 2, 3, 4, 5, 6)

@@ -24,17 +24,17 @@ type Window struct{ Left, Right int }
 //
 // H is the number of query heads, Lq the number of queries, Lk of keys.
 type Options struct {
-	// Scale multiplies q·k. 0 means 1/√D, D being the dimension of q and k.
+	// Scale multiplies q·k; it is finite. 0 means 1/√D, D being the dimension of q and k.
 	Scale float32
 	// Causal selects the causal alignment.
 	Causal Causal
 	// Offset is the absolute position of query 0 among the keys, for Causal,
 	// Window and Slopes; chunked prefill sets it. With BottomRight, which
-	// derives the position from the lengths, it must be 0.
+	// derives the position from the lengths, it must be 0; else it is at most 2²⁸ either way.
 	Offset int
 	// Window is nil for an unbounded window.
 	Window *Window
-	// Softcap c > 0 replaces a scaled score s by c·tanh(s/c), before Bias and Slopes.
+	// Softcap c > 0 replaces a scaled score s by c·tanh(s/c), before Bias and Slopes. 0 is none.
 	Softcap float32
 	// Mask [B or 1, H or 1, Lq, Lk]: keys whose element is false do not exist for the query.
 	Mask *Mask
@@ -50,10 +50,11 @@ type Options struct {
 	// Output rows of queries beyond the length are zero, with LSE −Inf.
 	QueryLens []int
 	KeyLens   []int
-	// LSE, if not nil, receives B×H×Lq natural logarithms of the sum of
-	// exp(score) over the live keys, without the sink; −Inf where no key is live.
+	// LSE, if not nil, receives B×H×Lq natural logarithms of the sum of exp(score) over the live
+	// keys, without the sink; −Inf where no key is live. That of query i of head h of batch
+	// entry b is element (b·H + h)·Lq + i. Like every output, it shares no memory with others.
 	LSE []float32
 	// Weights, if not nil, receives the softmax probabilities [B, H, Lq, Lk].
-	// A sink's share is missing from a row's sum.
+	// A sink's share is missing from a row's sum. Nothing else may share its elements.
 	Weights *Tensor
 }

@@ -28,8 +28,8 @@ const (
 )
 
 // Pool is a set of persistent workers that share the work of each call. The
-// results are the bits of the functions of the same names that run on one
-// goroutine, for any number of workers.
+// results are the bits of [Attend], [Cache.Attend], [MatMul] and [Matrix.MatMul],
+// for any number of workers.
 //
 // A Pool may be used by any number of goroutines at the same time. Workers
 // sleep while there is nothing to do. A call that would take less than about 50 µs

@@ -32,7 +32,7 @@ type State struct {
 }
 
 // NewState returns an empty state for queries [b, h, l, …] and values of
-// dimension d.
+// dimension d. The error is [ErrShape].
 func NewState(b, h, l, d int) (*State, error) {
 	for i, n := range [...]int{b, h, l, d} {
 		if n < 0 || n > maxLength || i == 3 && n == 0 {
@@ -45,7 +45,7 @@ func NewState(b, h, l, d int) (*State, error) {
 	return &State{b: b, h: h, l: l, d: d}, nil
 }
 
-// Keys returns the number of keys that the state has seen.
+// Keys returns the number of keys that the state has seen, with those beyond KeyLens.
 func (s *State) Keys() int { return s.keys }
 
 // Reset empties the state and keeps its memory.
@@ -60,7 +60,7 @@ func (s *State) Reset() { s.keys, s.n, s.sinks = 0, 0, s.sinks[:0] }
 //
 // Options mean what they mean to [Attend], with these differences. Mask and
 // Bias [B or 1, H or 1, L, n] cover the chunk, and KeyLens says how many keys
-// of the chunk exist. Offset, and with it TopLeft, Window and Slopes, counts
+// of the chunk exist. Rows beyond QueryLens do not see the chunk. Offset, and with it TopLeft, Window and Slopes, counts
 // from the first key of the state; a state that begins with key j of a longer
 // sequence takes Offset = position of query 0 − j. BottomRight is an error
 // because the number of keys is not known yet: use TopLeft and Offset. Sinks
@@ -68,7 +68,8 @@ func (s *State) Reset() { s.keys, s.n, s.sinks = 0, 0, s.sinks[:0] }
 // Update that has them. LSE belongs to Finish. Weights are not supported: they
 // need the final maximum.
 //
-// If Update returns an error, the state has not changed.
+// Update allocates for every [Segment] keys that the state has not held before.
+// If it returns an error, the state has not changed.
 func (s *State) Update(q, k, v Tensor, opt *Options) error {
 	p := newPlan(Tensor{}, q, k, v, opt)
 	if err := s.initUpdate(&p, opt); err != nil {
@@ -221,7 +222,8 @@ func (p *plan) rowIndex(c *chunk, r int) int {
 // Merge adds the keys of t, which follow those of s. It does not change t. If
 // Keys is a multiple of [Segment] the merged state is what s would be had it
 // seen the keys of t itself; otherwise it differs by rounding. The states must
-// be of the same shape.
+// be of the same shape, or the error is [ErrShape], and have the same sinks, if they have any,
+// or it is [ErrOption].
 func (s *State) Merge(t *State) error {
 	switch {
 	case s.b != t.b || s.h != t.h || s.l != t.l || s.d != t.d:
@@ -246,8 +248,8 @@ func (s *State) Merge(t *State) error {
 }
 
 // Finish writes the attention over all keys so far to dst [B, H, L, d] and, if
-// lse is not nil, the B×H×L natural logarithms of the sums of exp(score). The
-// state stays as it is and can take more keys.
+// lse is not nil, the B×H×L natural logarithms of the sums of exp(score), in the order of
+// Options.LSE. The state stays as it is and can take more keys.
 func (s *State) Finish(dst Tensor, lse []float32) error {
 	opt := Options{LSE: lse}
 	if len(s.sinks) > 0 {

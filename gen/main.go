@@ -1,4 +1,4 @@
-// Command gen writes kernel_amd64.s, the AVX2 kernels of package attn.
+// Command gen writes kernel_amd64.s, the AVX2 and AVX-512 kernels of package attn.
 //
 //	go run . -out ../kernel_amd64.s
 //

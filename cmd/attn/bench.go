@@ -27,9 +27,10 @@ Multiply-adds are measured in bursts of 0.4 ms, which find the best moments of a
 shared machine. Its clock changes from moment to moment, so the last column compares
 repetitions with multiply-adds just before and after each. Another program on the same
 core slows loads more than multiply-adds, so these repetitions are those with moments
-before and after in which multiply-adds were equally fast, and as fast with loads as
-without: of the fastest tenth of them the median. If there were none, the column says
-busy. Every implementation that the CPU has is measured, each in a process of its own.
+before and after in which the core did 95 % of the peak, with loads and without: of the
+fastest tenth of them the median. With fewer than three, the column takes all repetitions
+and says busy. Without AVX2, on Arm too, the limits are those of Go loops, not the
+hardware's. Every implementation that the CPU has is measured, each in a process of its own.
 
 `
 

@@ -16,14 +16,16 @@ import (
 const runAbout = `attn run -q q.npy -k k.npy -v v.npy [flags]
 
 Computes softmax(scale·QKᵀ + …)·V on NumPy .npy files of float32 or float64 in
-C order, and writes float32 files of the inputs' rank:
+C order, and writes a float32 file of the inputs' rank:
 
   rank 2   [length, dim]                 one head
   rank 3   [heads, length, dim]          or with -heads: [batch, length, heads·dim]
   rank 4   [batch, heads, length, dim]
 
 With -heads, rank 2 is [length, heads·dim]. Keys and values may have fewer heads
-than queries, and values another dimension than keys. No output appears unless all do.
+than queries, and values another dimension than keys. Log-sum-exps are [batch, heads, queries]
+and weights [batch, heads, queries, keys], without dimensions that the inputs lack. No output
+appears unless all do.
 
 `
 
@@ -54,7 +56,7 @@ func (f *runFlags) set(fs *flag.FlagSet) {
 	fs.IntVar(&f.offset, "offset", 0, "absolute position `n` of query 0 among the keys")
 	fs.StringVar(&f.window, "window", "", "`L,R`: see only L keys before and R after the own position; -1 is unbounded")
 	fs.Float64Var(&f.softcap, "softcap", 0, "`c` > 0 replaces each score s by c·tanh(s/c)")
-	fs.StringVar(&f.mask, "mask", "", "`file` of bool or uint8, true = may attend; broadcasts to [batch, heads, queries, keys]")
+	fs.StringVar(&f.mask, "mask", "", "`file` of bool or uint8, true = may attend; [queries, keys], or broadcasts to [batch, heads, queries, keys]")
 	fs.StringVar(&f.bias, "bias", "", "`file` of numbers added to the scores, -inf masks; broadcasts like -mask")
 	fs.BoolVar(&f.alibi, "alibi", false, "add ALiBi: slope·(key position − query position), the usual slopes")
 	fs.StringVar(&f.sinks, "sinks", "", "`file` of one attention sink logit per head")
