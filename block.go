@@ -289,6 +289,7 @@ func clearDead(m, o []float32, rows, stride int) {
 func (w *scratch) weightsBlock(p *plan, c *chunk, first, lo, hi int) {
 	b := block{first: first, lo: lo - first, hi: hi - first}
 	b.k, b.kStride = w.loadKeys(p, c, &b)
+	w.ahead.clear()
 	for r := 0; r < c.rows; {
 		t := b.tile(p, c, r)
 		if t.lo < t.hi {

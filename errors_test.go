@@ -218,6 +218,12 @@ func TestGarbageDoesNotPanic(t *testing.T) {
 	valid := 0
 	for range budget(40000) {
 		c := newCall()
+		if r.IntN(8) == 0 { // no keys
+			for _, n := range []*int{&c.k.L, &c.v.L, &c.mask.D, &c.bias.D, &c.weights.D} {
+				*n = 0
+			}
+			clear(c.opt.KeyLens)
+		}
 		garble := func(n ...*int) {
 			for _, at := range n {
 				if r.IntN(30) == 0 {

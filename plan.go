@@ -168,6 +168,9 @@ func (p *plan) initOptions(opt *Options, dst memory, inputs []memory) error {
 		if err != nil {
 			return err
 		}
+		if p.lk == 0 {
+			p.weights = Tensor{} // nothing to write; its rows could begin anywhere
+		}
 		if err := checkDistinct("Weights", &p.weights); err != nil {
 			return err
 		}
@@ -258,10 +261,11 @@ func checkLens(name string, lens []int, batch, most int) error {
 // checkPairs validates a [B, H, Lq, Lk] argument. If broadcast is allowed, a
 // batch or head dimension of 1 stands for all; the view is changed to say so by a stride of 0.
 func checkPairs[T any](name string, v *View[T], p *plan, broadcast bool) (extent int, err error) {
-	if p.lk == 0 && v.D == 0 {
-		return 0, nil // no keys, no elements
+	view := *v
+	if p.lk == 0 && v.D == 0 { // no keys: as a view that is empty otherwise
+		view.L, view.D = 0, 1
 	}
-	extent, err = checkView(name, v)
+	extent, err = checkView(name, &view)
 	if err != nil {
 		return 0, err
 	}

@@ -100,6 +100,7 @@ func (p *Pool) Attend(dst, q, k, v Tensor, opt *Options) error {
 
 // AttendCache works like [Cache.Attend], on all workers of the pool.
 func (p *Pool) AttendCache(dst, q Tensor, c *Cache, opt *Options) error {
+	_ = c.length // a nil pointer panics before the call counts as running
 	j, err := p.begin()
 	if err != nil {
 		return err

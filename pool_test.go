@@ -209,7 +209,7 @@ func TestPoolClose(t *testing.T) {
 	}
 	must(t, p.Close())
 	callers.Wait()
-	mustFail(t, "AttendCache", p.AttendCache(Tensor{}, Tensor{}, nil, nil), ErrClosed)
+	mustFail(t, "AttendCache", p.AttendCache(Tensor{}, Tensor{}, new(Cache), nil), ErrClosed)
 	mustFail(t, "Close", p.Close(), ErrClosed)
 	for i := 0; runtime.NumGoroutine() > before; i++ {
 		if i == 1000 {
@@ -232,6 +232,25 @@ func TestPoolErrors(t *testing.T) {
 		}
 	}
 	must(t, p.Attend(Tensor{D: 4}, Tensor{D: 4}, Tensor{D: 4}, Tensor{D: 4}, nil))
+}
+
+// A panic that the caller recovers from does not keep Close waiting.
+func TestPoolCloseAfterPanic(t *testing.T) {
+	p := NewPool(2)
+	for name, call := range map[string]func(){
+		"AttendCache": func() { p.AttendCache(Tensor{}, Tensor{}, nil, nil) },
+		"MatMul":      func() { p.MatMul(Tensor{}, Tensor{}, nil, nil) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s with a nil pointer does not panic", name)
+				}
+			}()
+			call()
+		}()
+	}
+	must(t, p.Close())
 }
 
 // A call that is too small to share leaves the workers alone.

@@ -101,12 +101,13 @@ func (s *sizes) cover(o *sizes) bool {
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// grow returns a slice of n elements, in x's memory if it is large enough.
+// grow returns x, if it has n elements, or a slice that has. It never gets shorter: others may
+// rely on what they have seen.
 func grow[T any](x []T, n int) []T {
-	if cap(x) < n {
+	if len(x) < n {
 		return make([]T, n)
 	}
-	return x[:n]
+	return x
 }
 
 // fit makes the scratch large enough for calls of the plan.
