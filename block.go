@@ -6,7 +6,7 @@ import "math"
 // Key indices are relative to the block's first key, which is a multiple of Block.
 type block struct {
 	first  int // absolute index of the block's first key
-	lo, hi int // keys that the chunk may see; no other is read
+	lo, hi int // keys that the chunk may see; others are read up to the panel's ends and left out
 
 	k       []float32 // from key 0 of the block on: packed panels, or the caller's rows
 	kStride int       // distance of the caller's rows; 0 if packed

@@ -149,7 +149,7 @@ func absorbGeneric(s, m, l, alpha, o, v []float32, rows, oStride int, b *values)
 // v[c/panel*panelStride + j*stride + c%panel]. Both packed values and a
 // caller's rows have this form.
 type values struct {
-	keys, cols          int // cols is a multiple of 8
+	keys, cols          int // cols is a multiple of 8 for the kernels, see addRows
 	stride, panelStride int
 	fresh               bool // they are the first: outputs begin at 0, whatever is there
 

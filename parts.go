@@ -39,7 +39,7 @@ func (p *plan) scoredRows() int {
 }
 
 // inParts reports whether the chunk's heads go through keys [lo, hi), the block at key first, in parts:
-// if all rows see all keys.
+// if all rows see all keys, but for a mask or bias.
 func (p *plan) inParts(c *chunk, first, lo, hi int) bool {
 	if !p.hasParts(p.abreast) || lo != first || hi-lo != Block || !p.follows(&p.k, c) || !p.follows(&p.v, c) {
 		return false

@@ -92,11 +92,11 @@ type scratch struct {
 // sizes are what the scratch of a plan depends on.
 type sizes struct {
 	rows, scores, d, oStride int
-	packs, pairwise          bool // keys and values; a mask or bias
+	packs                    bool // keys and values
 }
 
 func (s *sizes) cover(o *sizes) bool {
-	return s.rows >= o.rows && s.scores >= o.scores && s.d >= o.d && s.oStride >= o.oStride && (s.packs || !o.packs) && (s.pairwise || !o.pairwise)
+	return s.rows >= o.rows && s.scores >= o.scores && s.d >= o.d && s.oStride >= o.oStride && (s.packs || !o.packs)
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -112,7 +112,7 @@ func grow[T any](x []T, n int) []T {
 
 // fit makes the scratch large enough for calls of the plan.
 func (w *scratch) fit(p *plan) {
-	want := sizes{p.abreast * p.chunkRows, p.scoredRows(), p.d, p.oStride(), p.cache == nil, p.pairwise()}
+	want := sizes{p.abreast * p.chunkRows, p.scoredRows(), p.d, p.oStride(), p.cache == nil}
 	if w.fitted.cover(&want) {
 		return
 	}
