@@ -51,8 +51,8 @@ const (
 	pairEvery  = 3
 )
 
-// askedBytes is how much of a chunk's outputs is asked for, and of the next one's queries:
-// more would push out of the L2 cache what the chunk works with.
+// askedBytes is how much of a block's keys is asked for, of its values, of a chunk's outputs, and of the
+// next one's queries: more would push out of the L2 cache what the chunk works with.
 var askedBytes = cacheSize(cpuid.CPU.Cache.L2) / 8
 
 // outputBlocks is during how many blocks before a chunk's last one outputs are asked for, a
@@ -137,7 +137,8 @@ func (w *scratch) appendTokens(runs []run, p *plan, c *chunk, first int) []run {
 	return p.appendRows(runs, &p.q, &w.next, 0, 1)
 }
 
-// appendBlock appends the keys from first on, at most a block of them, and their values.
+// appendBlock appends the keys from first on, at most a block of them, and their values: as many
+// rows as askedBytes are, because score goes through the lines of a row in one go.
 func (p *plan) appendBlock(runs []run, c *chunk, first, end int) []run {
 	n := min(Block, end-first)
 	if p.cache != nil || n <= 0 {
@@ -145,7 +146,7 @@ func (p *plan) appendBlock(runs []run, c *chunk, first, end int) []run {
 	}
 	for _, x := range [...]*Tensor{&p.k, &p.v} {
 		if !p.follows(x, c) {
-			runs = append(runs, runOf(x.Data, x.offset(c.b, c.kv, first), x.SL, n, x.D))
+			runs = append(runs, runOf(x.Data, x.offset(c.b, c.kv, first), x.SL, min(n, askedBytes/4/x.D), x.D))
 		}
 	}
 	return runs

@@ -99,3 +99,24 @@ func allAsked(p *plan) map[uintptr]int {
 	}
 	return asked
 }
+
+// However long rows are, no run is more than score may ask for between two rows of queries.
+func TestAskedBytes(t *testing.T) {
+	const keys = 2 * Block
+	for _, dv := range []int{8, 512, 4096, 1 << 16} {
+		view := func(l, d int) Tensor { // with gaps: else it may be a stream
+			return Tensor{Data: make([]float32, l*(d+8)), B: 1, H: 1, L: l, D: d, SL: d + 8}
+		}
+		p := newPlan(view(48, dv), view(48, 8), view(keys, 8), view(keys, dv), nil)
+		must(t, p.init(nil))
+		p.fitRows()
+		c, _ := p.chunk(0)
+		var w scratch
+		w.askForTokens(&p, &c, 0)
+		for i := pairRuns; w.ahead.place(i) < w.ahead.end; i++ {
+			if r := w.ahead.runs[i]; r.n*(r.lines-1)*cacheLine > askedBytes {
+				t.Errorf("Dv=%d: run %d is %d rows of %d lines, want at most %d bytes", dv, i, r.n, r.lines, askedBytes)
+			}
+		}
+	}
+}

@@ -8,6 +8,10 @@ const (
 	// callProducts bounds the multiply-adds of one call: 87 µs on that CPU.
 	callProducts = 1 << 19
 
+	// callMasked bounds those with values that are masked one by one: NEON does that with two more
+	// operations for each multiply-add.
+	callMasked = callProducts / 4
+
 	// callRawProducts bounds those of scoreRows, which goes through keys in rows and
 	// is slower by an order of magnitude.
 	callRawProducts = 1 << 15
@@ -23,9 +27,13 @@ const (
 	// cycles for each.
 	callElements = 1 << 14
 
-	// callInner bounds the length of a chain of multiply-adds, each of which
-	// waits about four cycles for the one before.
-	callInner = 1 << 13
+	// callRows: fewer rows wait for memory and not for multiply-adds, so a call of them counts
+	// as one of so many. It reads 2¹⁵ elements at most: 65 µs at 2 GB/s.
+	callRows = 16
+
+	// callInner bounds the length of a chain of multiply-adds, each of which waits
+	// about four cycles for the one before, and is what a call with one panel may take.
+	callInner = callProducts / callRows / panel
 
 	// cutRows: calls are cut at multiples of it where possible, so that all but
 	// the last have whole tiles of registers.
@@ -48,16 +56,24 @@ func cutPackValues(dst, v []float32, stride, n, d int) {
 	}
 }
 
-// cutScore takes fewer rows at a time.
+// productsOf is how many multiply-adds a call counts as that has some rows and so many elements for each.
+func productsOf(rows, elements int) int { return max(rows, callRows) * elements }
+
+// cutScore takes fewer rows at a time, or if there are few, fewer panels.
 func cutScore(s, q, k []float32, rows, d, panels int, next *ahead) {
-	if d > callInner {
+	switch {
+	case d > callInner:
 		chainScore(s, q, k, rows, d, panels)
 		return
+	case rows <= callRows:
+		step := callInner / d
+		for p := 0; p < panels; p += step {
+			scoreAhead(s[p*panel:], q, k[p*d*panel:], rows, d, min(step, panels-p), next)
+			next.moveStream(step * d * panel)
+		}
+		return
 	}
-	step := callProducts / (d * panels * panel)
-	if step > cutRows {
-		step -= step % cutRows
-	}
+	step := max(cutRows, callProducts/(d*panels*panel)/cutRows*cutRows)
 	for r := 0; r < rows; r += step {
 		scoreAhead(s[r*Block:], q[r*d:], k, min(step, rows-r), d, panels, next)
 	}
@@ -91,10 +107,14 @@ func cutScoreRows(s, q, k []float32, rows, d, stride, n int, next *ahead) {
 }
 
 // cutAccumulate takes fewer columns at a time, so that a panel of values stays
-// in the cache for all rows, or one panel and fewer rows.
+// in the cache for all rows, or one panel and fewer rows. There are at most callInner keys.
 func cutAccumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *values, kernel accumulateKernel) {
-	cols := max(panel, callProducts/(rows*b.keys)/panel*panel)
-	step := max(1, min(rows, callProducts/(b.keys*min(cols, b.cols))))
+	most := callProducts
+	if kernel == masked {
+		most = callMasked
+	}
+	cols := max(panel, most/productsOf(rows, b.keys)/panel*panel)
+	step := max(1, min(rows, most/(b.keys*min(cols, b.cols))))
 	part := *b
 	for c := 0; c < b.cols; c += cols {
 		part.cols = min(cols, b.cols-c)

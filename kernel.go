@@ -83,7 +83,7 @@ func scoreAhead(s, q, k []float32, rows, d, panels int, next *ahead) {
 		scoreGeneric(s, q, k, rows, d, panels)
 		return
 	}
-	if rows*d*panels*panel > callProducts || d > callInner {
+	if productsOf(rows, d*panels*panel) > callProducts || d > callInner {
 		cutScore(s, q, k, rows, d, panels, next)
 		return
 	}
@@ -156,7 +156,7 @@ func accumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *values)
 		accumulateGeneric(o, p, v, alpha, rows, oStride, pStride, b)
 		return
 	}
-	if rows*b.keys*b.cols > callProducts {
+	if productsOf(rows, b.keys*b.cols) > callProducts {
 		cutAccumulate(o, p, v, alpha, rows, oStride, pStride, b, plain)
 		return
 	}
@@ -181,7 +181,7 @@ func accumulateMasked(o, p, v, alpha []float32, rows, oStride, pStride int, b *v
 		accumulateMaskedGeneric(o, p, v, alpha, rows, oStride, pStride, b)
 		return
 	}
-	if rows*b.keys*b.cols > callProducts {
+	if productsOf(rows, b.keys*b.cols) > callMasked {
 		cutAccumulate(o, p, v, alpha, rows, oStride, pStride, b, masked)
 		return
 	}
