@@ -246,11 +246,15 @@ func (w *scratch) writeLSE(p *plan, c *chunk) {
 // logSum is the log-sum-exp of row r.
 func (s *state) logSum(r int) float32 { return s.m[r] + log32(s.l[r]) }
 
-// mergeSinks merges each row with a state of maximum sink, sum 1 and output 0.
+// mergeSinks merges each row with a state of maximum sink, sum 1 and output 0. Rows without live
+// keys stay empty, whatever the sink.
 func (w *scratch) mergeSinks(p *plan, c *chunk) {
 	for r := range c.rows {
 		h, _ := p.locate(c.kv, c.row+r)
 		w.part.m[r], w.part.l[r] = p.sinks[h], 1
+		if w.total.l[c.at+r] == 0 {
+			w.part.m[r] = negInf
+		}
 	}
 	clear(w.part.o[:p.oStride()])
 	mergeSums(w.total.m[c.at:][:c.rows], w.total.l[c.at:], w.part.m, w.part.l, w.alpha, w.beta)

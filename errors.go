@@ -19,7 +19,7 @@ var (
 	ErrOverlap = errors.New("attn: overlapping buffers")
 	// ErrOption: an option has a value outside its domain.
 	ErrOption = errors.New("attn: invalid option")
-	// ErrUnsupported: a valid request that this version cannot serve.
+	// ErrUnsupported: a valid request that this version cannot serve, or not on this architecture.
 	ErrUnsupported = errors.New("attn: unsupported")
 	// ErrCapacity: a cache has no room for more tokens.
 	ErrCapacity = errors.New("attn: capacity exceeded")

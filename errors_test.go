@@ -71,6 +71,7 @@ var misuses = []misuse{
 	{"Softcap NaN", func(c *call) { c.opt.Softcap = float32(math.NaN()) }, ErrOption, says("Softcap", "NaN", "0")},
 	{"Softcap negative", func(c *call) { c.opt.Softcap = -1 }, ErrOption, says("Softcap", "-1", "0")},
 	{"Softcap +Inf", func(c *call) { c.opt.Softcap = float32(math.Inf(1)) }, ErrOption, says("Softcap", "+Inf", "finite")},
+	{"Softcap tiny", func(c *call) { c.opt.Softcap = 1e-40 }, ErrOption, says("Softcap", "1e-40", "overflows")},
 	{"Causal -1", func(c *call) { c.opt.Causal = -1 }, ErrOption, says("Causal", "-1", "BottomRight")},
 	{"Causal 3", func(c *call) { c.opt.Causal = 3 }, ErrOption, says("Causal", "3", "BottomRight")},
 	{"Offset with BottomRight", func(c *call) { c.opt.Causal, c.opt.Offset = BottomRight, 1 }, ErrOption, says("Offset", "1", "0", "BottomRight")},
@@ -249,6 +250,21 @@ func TestGarbageDoesNotPanic(t *testing.T) {
 	if valid == 0 {
 		t.Error("no call was valid: the test has tried nothing but refusals")
 	}
+}
+
+// Where an int has 32 bits, rows may be longer than what can be packed.
+func TestRowsTooLong(t *testing.T) {
+	row := make([]float32, 1<<20)
+	view := BHLD(row, 1, 1, 1, len(row))
+	dst := BHLD(make([]float32, len(row)), 1, 1, 1, len(row))
+	err := Attend(dst, view, view, view, nil)
+	if math.MaxInt > math.MaxInt32 {
+		must(t, err)
+	} else {
+		mustFail(t, "D + Dv = 2²¹", err, ErrUnsupported)
+	}
+	quarter := BHLD(row, 1, 1, 1, len(row)/4)
+	must(t, Attend(BHLD(dst.Data, 1, 1, 1, quarter.D), quarter, quarter, quarter, nil))
 }
 
 // Q, K, V and the output may be columns of the same rows.

@@ -521,7 +521,7 @@ func TestEmptyRows(t *testing.T) {
 	}
 	forEach(t, func(t *testing.T) {
 		for name, opt := range cases {
-			for _, sinks := range [][]float32{nil, {0.5, negInf}} {
+			for _, sinks := range [][]float32{nil, {0.5, negInf}, {nan32(), float32(math.Inf(1))}} {
 				p := newProblem(random(name), normal, shape{2, 1, 2, 3, 70, 16, 24})
 				p.opt = opt
 				p.opt.Sinks = sinks

@@ -34,7 +34,8 @@ type Options struct {
 	Offset int
 	// Window is nil for an unbounded window.
 	Window *Window
-	// Softcap c > 0 replaces a scaled score s by c·tanh(s/c), before Bias and Slopes. 0 is none.
+	// Softcap c > 0 replaces a scaled score s by c·tanh(s/c), before Bias and Slopes; Scale/c must
+	// be finite. 0 is none.
 	Softcap float32
 	// Mask [B or 1, H or 1, Lq, Lk]: keys whose element is false do not exist for the query.
 	Mask *Mask

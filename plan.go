@@ -231,7 +231,12 @@ func (p *plan) initScalars(opt *Options) error {
 		p.scale = float32(1 / math.Sqrt(float64(p.d)))
 	}
 	if p.softcap > 0 {
-		p.scale /= p.softcap
+		if p.scale /= p.softcap; p.scale-p.scale != 0 {
+			return fail(ErrOption, "Softcap is %v, want more: the scale divided by it overflows", p.softcap)
+		}
+	}
+	if _, ok := product(4*Block, p.d+p.dv); !ok {
+		return fail(ErrUnsupported, "k.D is %d and v.D %d, want at most %d in all on this architecture", p.d, p.dv, maxElements/4/Block)
 	}
 	return nil
 }
