@@ -11,6 +11,9 @@ import (
 // slope of twice that power.
 func alibiSlopes(heads int) []float32 {
 	slopes := make([]float32, heads)
+	if heads == 0 {
+		return slopes
+	}
 	below := 1 << (bits.Len(uint(heads)) - 1)
 	for h := range slopes {
 		exponent := -8 * float64(h+1) / float64(below)

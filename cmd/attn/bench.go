@@ -84,8 +84,8 @@ func (f *benchFlags) check() error {
 	if f.quick && f.perCase != defaultTime {
 		return usagef("-quick and -time exclude each other")
 	}
-	if f.threads < 1 {
-		return usagef("-threads is %d, want at least 1", f.threads)
+	if f.threads < 1 || f.threads > runtime.NumCPU() { // more cannot run at once, which is what is measured
+		return usagef("-threads is %d, want 1 to %d", f.threads, runtime.NumCPU())
 	}
 	if f.png != "" {
 		return writable(f.png)
@@ -177,27 +177,27 @@ func measureIn(implementation string, stderr io.Writer, args ...string) ([]byte,
 }
 
 func (f *benchFlags) print(b *benchmark, stdout io.Writer) error {
-	if f.png != "" {
-		var files outputs
-		defer files.discard()
-		if err := files.add(f.png, b.draw); err != nil {
-			return err
-		}
-		if err := files.commit(); err != nil {
-			return err
-		}
-	}
 	switch {
 	case f.json:
 		e := json.NewEncoder(stdout)
 		e.SetIndent("", "  ")
-		return e.Encode(b)
+		if err := e.Encode(b); err != nil {
+			return err
+		}
 	case f.goFormat:
 		b.goFormat(stdout)
 	default:
 		b.table(stdout)
 	}
-	return nil
+	if f.png == "" {
+		return nil
+	}
+	var files outputs // last: what took minutes to measure is not lost if it fails
+	defer files.discard()
+	if err := files.add(f.png, b.draw); err != nil {
+		return err
+	}
+	return files.commit()
 }
 
 // table prints for people; it is Markdown, too.

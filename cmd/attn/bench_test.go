@@ -70,6 +70,7 @@ func TestBenchRefuses(t *testing.T) {
 	checkRefusalOf(t, 2, "missing closing", "bench", "-run", "(")
 	checkRefusalOf(t, 2, "exclude each other", "bench", "-json", "-go")
 	checkRefusalOf(t, 2, "-threads is 0", "bench", "-threads", "0")
+	checkRefusalOf(t, 2, "-threads is 100000, want 1 to ", "bench", "-threads", "100000")
 	checkRefusalOf(t, 2, "-time is -1s", "bench", "-time", "-1s")
 	checkRefusalOf(t, 2, "exclude each other", "bench", "-time", "2s", "-quick")
 	checkRefusalOf(t, 1, "no such file", "bench", "-png", "none/b.png")

@@ -1,6 +1,10 @@
 package main
 
-import "github.com/seed-1415985d/attn"
+import (
+	"fmt"
+
+	"github.com/seed-1415985d/attn"
+)
 
 // attend is the call that does the work: attn.Attend, or that of a Pool.
 type attend func(dst, q, k, v attn.Tensor, opt *attn.Options) error
@@ -35,6 +39,9 @@ func (j *job) check() error {
 	}
 	if j.group = 1; j.k.H > 0 {
 		j.group = j.q.H / j.k.H
+	}
+	if last := j.opt.Offset + j.q.L; j.opt.Offset > 0 && last > maxDimension { // slices begin there
+		return fmt.Errorf("-offset is %d, want at most %d with %d queries", j.opt.Offset, maxDimension-j.q.L, j.q.L)
 	}
 	j.at = j.opt.Offset
 	if j.opt.Causal == attn.BottomRight {

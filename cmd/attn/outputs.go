@@ -21,37 +21,75 @@ type pending struct{ temp, path string }
 
 // writable tells early what would fail late: it creates and removes the temporary file.
 func writable(path string) error {
-	f, err := createTemp(path)
+	f, err := createTemp(real(path))
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, cause(err))
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
+// sameFile reports whether two paths lead to the same file, or would if it existed.
+func sameFile(a, b string) bool {
+	if b == "" {
+		return false
+	}
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	if errX == nil && errY == nil {
+		return os.SameFile(x, y)
+	}
+	return real(a) == real(b)
+}
+
+// real is a path without links in it. If the file does not exist, its folder counts.
+func real(path string) string {
+	if whole, err := filepath.EvalSymlinks(path); err == nil {
+		path = whole
+	} else if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		path = filepath.Join(folder, filepath.Base(path))
+	}
+	if whole, err := filepath.Abs(path); err == nil {
+		return whole
+	}
+	return path
+}
+
 // add writes one file, which commit will move into place.
 func (o *outputs) add(path string, write func(io.Writer) error) error {
+	target := path
+	path = real(path) // a link stays one
 	f, err := createTemp(path)
 	if err == nil {
 		o.pending = append(o.pending, pending{f.Name(), path})
 		err = errors.Join(write(f), f.Sync(), f.Close())
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, cause(err))
+		return fmt.Errorf("%s: %w", target, cause(err))
 	}
 	return nil
 }
 
 // createTemp creates a hidden file beside path. A file that is to be replaced keeps its permissions.
 func createTemp(path string) (*os.File, error) {
-	mode := fs.FileMode(0o666) // before umask, which os.CreateTemp's files do not follow
-	if info, err := os.Stat(path); err == nil {
-		if !info.Mode().IsRegular() {
+	old, err := os.Stat(path)
+	if err == nil {
+		switch {
+		case !old.Mode().IsRegular():
 			return nil, errors.New("exists and is not a regular file")
+		case old.Mode().Perm()&0o222 == 0:
+			return nil, errors.New("exists and is write-protected")
 		}
-		mode = info.Mode().Perm()
 	}
 	name := fmt.Sprintf(".%s.%08x.tmp", filepath.Base(path), rand.Uint32())
-	return os.OpenFile(filepath.Join(filepath.Dir(path), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	// What is new has the permissions that umask leaves, other than os.CreateTemp's files.
+	f, createErr := os.OpenFile(filepath.Join(filepath.Dir(path), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if createErr != nil || err != nil {
+		return f, createErr
+	}
+	if err := f.Chmod(old.Mode().Perm()); err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}
+	return f, nil
 }
 
 // commit moves all files into place.

@@ -4,7 +4,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -139,8 +141,8 @@ func (f *runFlags) checkFlags() error {
 		}
 	}
 	switch {
-	case f.heads < 0 || f.kvHeads < 0:
-		return usagef("-heads is %d and -kvheads is %d, want at least 0", f.heads, f.kvHeads)
+	case f.heads < 0 || f.kvHeads < 0 || max(f.heads, f.kvHeads) > maxDimension:
+		return usagef("-heads is %d and -kvheads is %d, want 0 to %d", f.heads, f.kvHeads, maxDimension)
 	case f.kvHeads > 0 && f.heads == 0:
 		return usagef("-kvheads needs -heads")
 	case f.threads < 0:
@@ -157,22 +159,27 @@ func (f *runFlags) checkFlags() error {
 	return f.checkOutputs()
 }
 
-// checkOutputs makes sure that there is something to do, and that no two outputs are one file.
+// checkOutputs makes sure that there is something to do, and that no output goes where another
+// one does or an input comes from.
 func (f *runFlags) checkOutputs() error {
-	seen := map[string]bool{}
+	taken := []string{f.q, f.k, f.v, f.mask, f.bias, f.sinks, f.labels}
+	inputs := len(taken)
 	for _, path := range []string{f.out, f.lse, f.weights, f.png} {
 		if path == "" {
 			continue
 		}
-		if seen[path] {
+		switch i := slices.IndexFunc(taken, func(other string) bool { return sameFile(path, other) }); {
+		case i >= inputs:
 			return usagef("two outputs go to %s", path)
+		case i >= 0:
+			return usagef("the output %s is an input, too", path)
 		}
-		seen[path] = true
+		taken = append(taken, path)
 		if err := writable(path); err != nil {
 			return err
 		}
 	}
-	if len(seen) == 0 {
+	if len(taken) == inputs {
 		return usagef("no output is wanted")
 	}
 	return nil
@@ -221,6 +228,10 @@ func (f *runFlags) readInputs() (q, k, v npyfile.Array[float32], l layout, err e
 			err = fmt.Errorf("%s has %d dimensions, want %d as %s", in.path, rank, first, f.q)
 			return
 		}
+		if slices.Max(in.to.Shape) > maxDimension { // an array without elements can claim anything
+			err = fmt.Errorf("%s is %s, want dimensions of at most %d", in.path, dims(in.to.Shape), maxDimension)
+			return
+		}
 	}
 	l = layout{rank: len(q.Shape), heads: f.heads > 0}
 	if l.heads {
@@ -228,6 +239,9 @@ func (f *runFlags) readInputs() (q, k, v npyfile.Array[float32], l layout, err e
 	}
 	return
 }
+
+// maxDimension is what package attn accepts.
+const maxDimension = 1 << 28
 
 // splitHeads checks that the last dimensions divide into heads, and fills in kvHeads.
 func (f *runFlags) splitHeads(q, k, v []int) error {
@@ -254,7 +268,13 @@ func (f *runFlags) splitHeads(q, k, v []int) error {
 
 // options are those of the call; LSE and Weights belong to the job.
 func (f *runFlags) options(q, k attn.Tensor) (opt attn.Options, err error) {
-	opt.Scale, opt.Softcap, opt.Offset = float32(f.scale), float32(f.softcap), f.offset
+	if opt.Scale, err = float32Of("-scale", f.scale); err != nil {
+		return
+	}
+	if opt.Softcap, err = float32Of("-softcap", f.softcap); err != nil {
+		return
+	}
+	opt.Offset = f.offset
 	if opt.Causal, err = f.causality(); err != nil {
 		return
 	}
@@ -290,6 +310,15 @@ func (f *runFlags) options(q, k attn.Tensor) (opt attn.Options, err error) {
 		opt.Sinks, err = f.readSinks(q.H)
 	}
 	return
+}
+
+// float32Of rounds a flag, but not to 0, which stands for the default, or to infinity.
+func float32Of(name string, x float64) (float32, error) {
+	y := float32(x)
+	if x != 0 && y == 0 || math.IsInf(float64(y), 0) && !math.IsInf(x, 0) {
+		return 0, usagef("%s is %v, want a float32", name, x)
+	}
+	return y, nil
 }
 
 func (f *runFlags) readSinks(heads int) ([]float32, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"image"
 	"image/png"
 	"io"
@@ -296,6 +297,9 @@ func TestRunRefuses(t *testing.T) {
 		{"lengths differ", func(f folder) { f.random("v.npy", 1, 2, 7, 3) }, nil, "shape mismatch: v is"},
 		{"heads do not divide", func(f folder) { f.random("q.npy", 1, 3, 5, 4) }, nil, "q.H is 3, want a multiple of the 2"},
 		{"no dimension", func(f folder) { f.random("q.npy", 1, 2, 5, 0) }, nil, "q.D is 0"},
+		{"dimension of nothing", func(f folder) { f.random("q.npy", 1, 1<<40, 0, 4) }, []string{"-alibi"}, "q.npy is (1099511627776, 0, 4), want dimensions of at most 268435456"},
+		{"batch of nothing", func(f folder) { f.random("q.npy", 1, 1<<40, 0, 4) }, []string{"-heads", "1"}, "want dimensions of at most"},
+		{"offset behind which slices begin", nil, []string{"-offset", "268435456"}, "-offset is 268435456, want at most 268435451 with 5 queries"},
 		{"NaN scale", nil, []string{"-scale", "nan"}, "Scale is NaN"},
 		{"negative softcap", nil, []string{"-softcap", "-1"}, "Softcap is -1"},
 		{"offset with bottomright", nil, []string{"-causal", "bottomright", "-offset", "1"}, "Offset is 1, want 0"},
@@ -319,6 +323,7 @@ func TestRunRefuses(t *testing.T) {
 		{"few labels", func(f folder) { f.write("l.txt", []byte("a\nb\n")) }, []string{"-png", "@heat.png", "-labels", "@l.txt"}, "l.txt has 2 lines, want one for each of 6 keys"},
 		{"many labels", func(f folder) { f.write("l.txt", bytes.Repeat([]byte("a\n"), 99)) }, []string{"-png", "@heat.png", "-labels", "@l.txt"}, "l.txt has more than 6 lines"},
 		{"no folder for the output", nil, []string{"-lse", "@none/lse.npy"}, "none/lse.npy: no such file or directory"},
+		{"output is write-protected", func(f folder) { f.write("lse.npy", nil); os.Chmod(f.path("lse.npy"), 0o444) }, []string{"-lse", "@lse.npy"}, "lse.npy: exists and is write-protected"},
 		{"output is a folder", func(f folder) { os.Mkdir(f.path("lse.npy"), 0o755) }, []string{"-lse", "@lse.npy"}, "lse.npy: exists and is not a regular file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -360,6 +365,11 @@ func TestRunUsage(t *testing.T) {
 		"-kvheads needs -heads":     {"-kvheads", "2"},
 		"-labels needs -png":        {"-labels", "x"},
 		"two outputs go to":         {"-lse", "@out.npy"},
+		"npy is an input, too":      {"-lse", "@q.npy"},
+		"-scale is 1e-50":           {"-scale", "1e-50"},
+		"-softcap is 1e-50":         {"-softcap", "1e-50"},
+		"-scale is 1e+50":           {"-scale", "1e50"},
+		"-heads is 268435457":       {"-heads", "268435457"},
 		"no output is wanted":       {"-o", ""},
 		"-png-heads is \"x\"":       {"-png", "@heat.png", "-png-heads", "x"},
 		"-q is missing":             {"-q", ""},
@@ -395,21 +405,51 @@ func TestNoPartialOutput(t *testing.T) {
 	}
 }
 
-// A new output replaces an old one and keeps its permissions.
+// A new output replaces an old one and keeps its permissions, and a link to it.
 func TestOutputReplaces(t *testing.T) {
+	for _, mode := range []os.FileMode{0o600, 0o666} { // less and more than umask leaves
+		f := refusalFolder(t)
+		f.write("there.npy", []byte("old"))
+		if err := errors.Join(os.Chmod(f.path("there.npy"), mode), os.Symlink("there.npy", f.path("out.npy"))); err != nil {
+			t.Fatal(err)
+		}
+		f.mustRun()
+		info, err := os.Stat(f.path("there.npy"))
+		if err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%v %v, want %v", info.Mode(), err, mode)
+		}
+		if got := f.read("there.npy").Shape; !slices.Equal(got, []int{2, 5, 3}) {
+			t.Errorf("shape %v", got)
+		}
+		if link, err := os.Readlink(f.path("out.npy")); link != "there.npy" {
+			t.Errorf("the link leads to %q, %v", link, err)
+		}
+	}
+}
+
+// No path to an output leads to a file that another output or an input is.
+func TestSameFile(t *testing.T) {
 	f := refusalFolder(t)
-	f.write("out.npy", []byte("old"))
-	if err := os.Chmod(f.path("out.npy"), 0o600); err != nil {
+	if err := errors.Join(os.Mkdir(f.path("d"), 0o777), os.Symlink(".", f.path("here")), os.Symlink("q.npy", f.path("link.npy"))); err != nil {
 		t.Fatal(err)
 	}
-	f.mustRun()
-	info, err := os.Stat(f.path("out.npy"))
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v %v", info.Mode(), err)
+	for _, lse := range []string{"d/../out.npy", "here/out.npy", "link.npy", "here/q.npy", "here/d/../link.npy"} {
+		before := f.names()
+		status, stdout, stderr := f.run("-lse", f.dir+"/"+lse)
+		checkRefusal(t, 2, status, stdout, stderr, lse)
+		if after := f.names(); !slices.Equal(before, after) {
+			t.Errorf("%s: files were %v, are %v", lse, before, after)
+		}
 	}
-	if got := f.read("out.npy").Shape; !slices.Equal(got, []int{2, 5, 3}) {
-		t.Errorf("shape %v", got)
-	}
+}
+
+// Without heads there are no slopes.
+func TestNoHeads(t *testing.T) {
+	f := newFolder(t)
+	f.random("q.npy", 1, 0, 5, 4)
+	f.random("k.npy", 2, 0, 6, 4)
+	f.random("v.npy", 3, 0, 6, 4)
+	f.mustRun("-alibi")
 }
 
 // Progress appears on stderr, and only for work that is long enough.

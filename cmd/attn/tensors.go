@@ -73,9 +73,12 @@ const maxElements = 1 << 36
 func allocate(name string, shape []int) (npyfile.Array[float32], error) {
 	n := 1.0
 	for _, d := range shape {
+		if d < 0 { // heads side by side, where an int has 32 bits
+			n = math.Inf(1)
+		}
 		n *= float64(d)
 	}
-	if n > min(maxElements, math.MaxInt/4) {
+	if !(n <= min(maxElements, math.MaxInt/4)) {
 		return npyfile.Array[float32]{}, fmt.Errorf("%s of shape %s is too large", name, dims(shape))
 	}
 	return npyfile.Array[float32]{Shape: shape, Data: make([]float32, int(n))}, nil

@@ -69,7 +69,7 @@ func TestRead(t *testing.T) {
 
 func TestReadBool(t *testing.T) {
 	for _, descr := range []string{"|b1", "|u1"} {
-		a, err := ReadBool(save(t, file(1, dict(descr, "False", "(1, 3)"), []byte{1, 0, 1})))
+		a, err := ReadBool(save(t, file(1, dict(descr, "False", "(1, 3)"), []byte{1, 0, 0xff})))
 		if err != nil || !slices.Equal(a.Shape, []int{1, 3}) || !slices.Equal(a.Data, []bool{true, false, true}) {
 			t.Errorf("%s: %v %v", descr, a, err)
 		}

@@ -80,10 +80,7 @@ func decodeBool(f source, size int64) (a Array[bool], err error) {
 		return a, err
 	}
 	a.Shape = r.Header.Descr.Shape
-	if baseType(r.Header.Descr.Type) == "b1" {
-		err = r.Read(&a.Data)
-		return a, err
-	}
+	r.Header.Descr.Type = "|u1" // the library takes bytes of a bool other than 1 for false
 	var bytes []uint8
 	if err := r.Read(&bytes); err != nil {
 		return a, err
