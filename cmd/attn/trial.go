@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"slices"
 	"time"
+
+	"github.com/seed-1415985d/attn/cmd/attn/internal/clock"
 )
 
 // Cases take turns. A shared machine is quiet for seconds, now and then; so each case
@@ -85,18 +87,18 @@ func callsPerRepetition(c *benchCase, call func() error) int {
 	if c.memory() {
 		return 1
 	}
-	return max(1, int(1e6/repetition(call, 1)))
+	return max(1, int(1e6/max(1, repetition(call, 1))))
 }
 
 // repetition returns nanoseconds per call. The call succeeded before, so it does now.
 func repetition(call func() error, calls int) float64 {
-	start := time.Now()
+	start := clock.Now()
 	for range calls {
 		if err := call(); err != nil {
 			panic(err)
 		}
 	}
-	return float64(time.Since(start)) / float64(calls)
+	return float64(clock.Now()-start) / float64(calls)
 }
 
 func allocations(call func() error, calls int) float64 {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/klauspost/cpuid/v2"
+
+	"github.com/seed-1415985d/attn/cmd/attn/internal/clock"
 )
 
 // Vectors is the kind of instructions that a limit is measured with.
@@ -75,10 +77,10 @@ func multiplyAdds(loop func(Vectors, int), v Vectors, threads int, stretch time.
 func rounds(threads int, stretch time.Duration, f func()) float64 {
 	var n atomic.Int64
 	took := parallel(threads, func(int) {
-		for start := time.Now(); ; {
+		for start := clock.Now(); ; {
 			f()
 			n.Add(1)
-			if time.Since(start) >= stretch {
+			if clock.Now()-start >= stretch {
 				return
 			}
 		}
@@ -154,7 +156,6 @@ func (m *Memory) read(loop func(Vectors, []float32)) float64 {
 // one's start to the last one's end. They start together: waking one takes
 // longer than some of what is measured.
 func parallel(threads int, f func(thread int)) time.Duration {
-	began := time.Now() // times are distances from it
 	starts, ends := make([]time.Duration, threads), make([]time.Duration, threads)
 	var ready atomic.Int32
 	var done sync.WaitGroup
@@ -163,9 +164,9 @@ func parallel(threads int, f func(thread int)) time.Duration {
 			for ready.Add(1); int(ready.Load()) < threads; {
 				// Giving way here could bring both threads' work onto one processor.
 			}
-			starts[t] = time.Since(began)
+			starts[t] = clock.Now()
 			f(t)
-			ends[t] = time.Since(began)
+			ends[t] = clock.Now()
 		})
 	}
 	done.Wait()

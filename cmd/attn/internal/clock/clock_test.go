@@ -1,0 +1,21 @@
+package clock
+
+import "testing"
+
+// The clock goes on, by steps far below what is measured with it.
+func TestNow(t *testing.T) {
+	last, steps := Now(), 0
+	for begin := last; last-begin < 1e6; steps++ {
+		now := Now()
+		for now == last {
+			now = Now()
+		}
+		if now < last {
+			t.Fatalf("%v after %v", now, last)
+		}
+		last = now
+	}
+	if steps < 100 {
+		t.Errorf("%d steps in a millisecond, want at least 100", steps)
+	}
+}
