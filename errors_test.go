@@ -25,6 +25,9 @@ func newCall() *call {
 		mask: BHLD(make([]bool, 2*4*3*7), 2, 4, 3, 7),
 		bias: tensor(r, normal, 2, 4, 3, 7), weights: tensor(r, normal, 2, 4, 3, 7),
 	}
+	for i := range c.mask.Data {
+		c.mask.Data[i] = i%5 != 0
+	}
 	c.opt = Options{
 		Mask: &c.mask, Bias: &c.bias, Weights: &c.weights,
 		Slopes: tensor(r, normal, 1, 1, 1, 4).Data, Sinks: tensor(r, normal, 1, 1, 1, 4).Data,
@@ -241,7 +244,13 @@ func TestGarbageDoesNotPanic(t *testing.T) {
 			c.opt.Window = &Window{numbers[r.IntN(len(numbers))], numbers[r.IntN(len(numbers))]}
 		}
 		if r.IntN(2) == 0 {
-			c.opt.Mask, c.opt.Bias, c.opt.Weights = nil, nil, nil
+			c.opt.Mask = nil
+		}
+		if r.IntN(2) == 0 {
+			c.opt.Bias = nil
+		}
+		if r.IntN(2) == 0 {
+			c.opt.Weights = nil
 		}
 		if c.attend() == nil {
 			valid++
@@ -254,12 +263,13 @@ func TestGarbageDoesNotPanic(t *testing.T) {
 
 // Where an int has 32 bits, rows may be longer than what can be packed.
 func TestRowsTooLong(t *testing.T) {
-	row := make([]float32, 1<<20)
+	row := tensor(random("long row"), normal, 1, 1, 1, 1<<20).Data
 	view := BHLD(row, 1, 1, 1, len(row))
 	dst := BHLD(make([]float32, len(row)), 1, 1, 1, len(row))
 	err := Attend(dst, view, view, view, nil)
 	if math.MaxInt > math.MaxInt32 {
 		must(t, err)
+		mustEqualBits(t, "one key", dst.Data, row)
 	} else {
 		mustFail(t, "D + Dv = 2²¹", err, ErrUnsupported)
 	}

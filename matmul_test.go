@@ -96,12 +96,15 @@ func checkProductResult(t *testing.T, what string, dst Tensor, bias, want []floa
 
 // Products have the bits of one chain of FMAs for each element.
 func TestMatMul(t *testing.T) {
+	shareSmallCalls(t)
+	hosts := random("hosts of products")
 	forEach(t, func(t *testing.T) {
 		pool := NewPool(3)
 		defer pool.Close()
 		for _, s := range productShapes {
 			dst, a, b, bias, want := productOperands(s)
 			what := fmt.Sprint(s)
+			anyHost(t, hosts)
 			must(t, MatMul(dst, a, b))
 			checkProductResult(t, what+": MatMul", dst, nil, want)
 			m, err := PackMatrix(b)

@@ -11,8 +11,8 @@ import "testing"
 func mustNotAllocate(t *testing.T, what string, f func()) {
 	t.Helper()
 	f()
-	if n := testing.AllocsPerRun(20, f); n != 0 {
-		t.Errorf("%s: %v allocations per call, want 0", what, n)
+	if n := allocations(f); n != 0 {
+		t.Errorf("%s: %d allocations in 200 calls, want 0", what, n)
 	}
 }
 
@@ -39,6 +39,7 @@ func TestCacheDoesNotAllocate(t *testing.T) {
 }
 
 func TestPoolDoesNotAllocate(t *testing.T) {
+	shareSmallCalls(t)
 	for i, c := range poolCases(t) {
 		if testing.Short() && i%3 != 0 {
 			continue
@@ -58,6 +59,20 @@ func TestPoolDoesNotAllocate(t *testing.T) {
 		mustNotAllocate(t, c.name, call)
 		must(t, p.Close())
 	}
+}
+
+func TestPoolDoesNotAllocateOverCache(t *testing.T) {
+	shareSmallCalls(t)
+	c, err := filled(tensor(random("cache"), normal, 1, 2, 3*Segment, 8), tensor(random("cache"), normal, 1, 2, 3*Segment, 8))
+	must(t, err)
+	p := NewPool(3)
+	defer p.Close()
+	q, dst := make([]float32, 4*8), make([]float32, 4*8)
+	mustNotAllocate(t, "AttendCache", func() {
+		if p.AttendCache(BHLD(dst, 1, 4, 1, 8), BHLD(q, 1, 4, 1, 8), c, nil) != nil {
+			t.Error("AttendCache failed")
+		}
+	})
 }
 
 // After Reset a state works in the memory that it has.

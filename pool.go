@@ -18,14 +18,14 @@ const (
 	// packing the keys once more.
 	leastRows = 24
 
-	// smallCall is the work in nanoseconds below which waking a worker takes
-	// longer than it saves.
-	smallCall = 50e3
-
 	// splitBytes bounds the memory for the states of segments that wait to be
 	// merged.
 	splitBytes = 64 << 20
 )
+
+// smallCall is the work in nanoseconds below which waking a worker takes
+// longer than it saves. Tests change it.
+var smallCall = 50e3
 
 // Pool is a set of persistent workers that share the work of each call. The
 // results are the bits of [Attend], [Cache.Attend], [MatMul] and [Matrix.MatMul],

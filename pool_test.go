@@ -74,8 +74,16 @@ func (c *poolCase) check(t testing.TB, what string, attend func(dst, q, k, v Ten
 	}
 }
 
+// shareSmallCalls makes a Pool share calls that it would leave to the caller.
+func shareSmallCalls(t *testing.T) {
+	was := smallCall
+	smallCall = 0
+	t.Cleanup(func() { smallCall = was })
+}
+
 // The number of workers does not change a bit, however the call is cut.
 func TestPoolEqualsAttend(t *testing.T) {
+	shareSmallCalls(t)
 	forEach(t, func(t *testing.T) {
 		cases := poolCases(t)
 		counts := []int{1, 2, 3, 16, 64}
@@ -146,6 +154,7 @@ func TestPoolConcurrentCallers(t *testing.T) {
 	if testing.Short() {
 		count = 8
 	}
+	shareSmallCalls(t)
 	cases := poolCases(t)
 	p := NewPool(4)
 	var callers sync.WaitGroup
@@ -160,7 +169,61 @@ func TestPoolConcurrentCallers(t *testing.T) {
 	must(t, p.Close())
 }
 
+// Calls of all kinds go through one pool at the same time, over one cache and one matrix, which
+// others use without a pool.
+func TestPoolMixedCallers(t *testing.T) {
+	shareSmallCalls(t)
+	forEach(t, func(t *testing.T) {
+		r := random("mixed callers")
+		views := newProblem(r, normal, shape{1, 2, 3, 40, 300, 24, 40})
+		views.opt = Options{Causal: BottomRight, Sinks: tensor(r, normal, 1, 1, 1, 6).Data}
+		decode := newProblem(r, normal, shape{1, 1, 4, 2, 2*Segment + 9, 16, 16})
+		cache, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: 16, ValueDim: 16, Capacity: decode.k.L})
+		must(t, err)
+		must(t, cache.Append(decode.k, decode.v))
+		a, b := tensor(r, normal, 1, 1, 50, 70), tensor(r, normal, 1, 1, 70, 90)
+		matrix, err := PackMatrix(b)
+		must(t, err)
+		product := func(call func(dst Tensor) error) *result {
+			dst := tensor(r, zeroes, 1, 1, a.L, b.D)
+			must(t, call(dst))
+			return &result{o: dst.Data}
+		}
+		wantViews, wantDecode := views.solve(t, Attend), decode.solve(t, Attend)
+		wantProduct := product(func(dst Tensor) error { return MatMul(dst, a, b) })
+
+		p := NewPool(3)
+		var callers sync.WaitGroup
+		for range 3 {
+			for name, call := range map[string]func(name string){
+				"Attend": func(name string) { views.same(t, name, views.solve(t, p.Attend), wantViews) },
+				"AttendCache": func(name string) {
+					attend := func(dst, q, _, _ Tensor, opt *Options) error { return p.AttendCache(dst, q, cache, opt) }
+					decode.same(t, name, decode.solve(t, attend), wantDecode)
+				},
+				"Cache.Attend": func(name string) {
+					attend := func(dst, q, _, _ Tensor, opt *Options) error { return cache.Attend(dst, q, opt) }
+					decode.same(t, name, decode.solve(t, attend), wantDecode)
+				},
+				"MatMul": func(name string) {
+					got := product(func(dst Tensor) error { return p.MatMul(dst, a, matrix, nil) })
+					views.same(t, name, got, wantProduct)
+				},
+			} {
+				callers.Go(func() {
+					for range budget(100) {
+						call(name)
+					}
+				})
+			}
+		}
+		callers.Wait()
+		must(t, p.Close())
+	})
+}
+
 func TestPoolAttendCache(t *testing.T) {
+	shareSmallCalls(t)
 	config := CacheConfig{Batch: 2, KVHeads: 1, HeadDim: 16, ValueDim: 16, Capacity: 3*Segment + 5}
 	r := newRand(12)
 	c, err := NewCache(config)

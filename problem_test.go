@@ -79,7 +79,9 @@ const moderate = 600_000
 // randomShape draws dimensions that take at most some multiplications.
 func randomShape(r *rand.Rand, most int) shape {
 	s := shape{1 + r.IntN(3), 1 + r.IntN(3), 1 + r.IntN(4), length(r, 100), length(r, 300), length(r, 99), length(r, 99)}
-	switch r.IntN(6) {
+	switch r.IntN(7) {
+	case 3:
+		return largeHeads(r, s, most)
 	case 0: // more than one segment of keys
 		s.lk = Segment - 70 + r.IntN(Segment+200)
 	case 1: // decode
@@ -108,6 +110,16 @@ func randomShape(r *rand.Rand, most int) shape {
 			}
 		}
 	}
+	return s
+}
+
+// largeHeads draws dimensions of models, and larger ones than a chain may have, and more than one block of keys.
+func largeHeads(r *rand.Rand, s shape, most int) shape {
+	dims := [][2]int{{128, 128}, {256, 64}, {576, 512}, {callInner + 9, 40}}[r.IntN(4)]
+	s.b, s.kvh, s.lk, s.d, s.dv = 1, 1, Block+1+r.IntN(Block), dims[0], dims[1]
+	rows := max(1, most/(s.lk*(s.d+s.dv)))
+	s.group = min(s.group, rows)
+	s.lq = min(s.lq, rows/s.group)
 	return s
 }
 

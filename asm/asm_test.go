@@ -52,7 +52,7 @@ func TestEncoding(t *testing.T) {
 	switch {
 	case want == 0:
 		t.Error("kernel_arm64.s has no WORD")
-	case checked == 0 && os.Getenv("CI") == "true":
+	case checked == 0 && os.Getenv("ATTN_TEST_TOOLS") == "required":
 		t.Error("no disassembler: llvm-mc must be installed")
 	case checked == 0:
 		t.Log("llvm-mc is not installed: the words were not compared with their comments")

@@ -1,0 +1,51 @@
+package attn
+
+import (
+	"math"
+	"testing"
+)
+
+// The functions on slices compute what they say, against float64.
+func TestPrimitivesAgainstFloat64(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		r := random("primitives")
+		near := func(what string, got float32, want, scale float64) {
+			t.Helper()
+			if !(math.Abs(float64(got)-want) <= 4e-6*scale) {
+				t.Errorf("%s is %v, want %v", what, got, want)
+			}
+		}
+		for range budget(400) {
+			a := tensor(r, normal, 1, 1, 1, 1+r.IntN(300)).Data
+			b := tensor(r, normal, 1, 1, 1, len(a)).Data
+			top, dot, size, sum := math.Inf(-1), 0.0, 0.0, 0.0
+			for i, e := range a {
+				x, y := float64(e), float64(b[i])
+				top = max(top, x)
+				dot, size = dot+x*y, size+math.Abs(x*y)
+				sum += math.Exp(x)
+			}
+			near("Dot", Dot(a, b), dot, size)
+			near("Max", Max(a), top, 0)
+			near("LogSumExp", LogSumExp(a), math.Log(sum), 1+math.Abs(math.Log(sum)))
+			exps, soft := make([]float32, len(a)), make([]float32, len(a))
+			near("ExpSum", ExpSum(exps, a, float32(top)), sum/math.Exp(top), sum/math.Exp(top))
+			Softmax(soft, a)
+			for i, e := range a {
+				near("an exp", exps[i], math.Exp(float64(e)-top), 1)
+				near("a softmax", soft[i], math.Exp(float64(e))/sum, 1)
+			}
+			Exp(exps, a)
+			for i, e := range a {
+				near("Exp", exps[i], math.Exp(float64(e)), math.Exp(float64(e)))
+			}
+		}
+		none := []float32{negInf, negInf, negInf}
+		Softmax(none, none)
+		for _, e := range none {
+			if math.Float32bits(e) != 0 {
+				t.Errorf("Softmax of nothing above −Inf has %v, want +0", e)
+			}
+		}
+	})
+}
