@@ -66,7 +66,9 @@ func cutScore(s, q, k []float32, rows, d, panels int, next *ahead) {
 		chainScore(s, q, k, rows, d, panels)
 		return
 	case rows <= callRows:
-		step := callInner / d
+		most := callInner / d
+		calls := (panels + most - 1) / most
+		step := (panels + calls - 1) / calls // two and two panels are faster than three and one
 		for p := 0; p < panels; p += step {
 			scoreAhead(s[p*panel:], q, k[p*d*panel:], rows, d, min(step, panels-p), next)
 			next.moveStream(step * d * panel)

@@ -8,7 +8,8 @@ import (
 
 // This file is the specification of the numeric contract: every assembly
 // kernel returns the bits that these loops return. Each rounding is explicit,
-// as float32(…) or f32.FMA, because compilers may fuse x*y+z.
+// as float32(…) or f32.FMA, because compilers may fuse x*y+z. What becomes of rows that have
+// seen no score above −Inf is in block.go (markDead, clearDead).
 
 // negZero in a block's weights marks a key that does not exist for the row. It
 // counts as zero in every sum, and accumulateMasked does not read its value.

@@ -13,7 +13,8 @@ import (
 // If every chunk but the last ends at a multiple of [Block] keys, and every
 // merged state but the last holds a multiple of [Segment] keys, the result has
 // the bits of one call of [Attend] over all keys. Otherwise it is the same sum
-// in another order, with rounding errors of the same size.
+// in another order, with rounding errors of the same size. (And where a sum overflows, or a
+// score of −Inf meets a value that is NaN or infinite, it may be NaN in one order only.)
 //
 // To be exact a State keeps the segments apart until Finish: its memory is
 // 4·(d+2) bytes for each row of each batch and head, for every Segment keys.
@@ -221,7 +222,7 @@ func (p *plan) rowIndex(c *chunk, r int) int {
 
 // Merge adds the keys of t, which follow those of s. It does not change t. If
 // Keys is a multiple of [Segment] the merged state is what s would be had it
-// seen the keys of t itself; otherwise it differs by rounding. The states must
+// seen the keys of t itself; otherwise it is the same sum in another order. The states must
 // be of the same shape, or the error is [ErrShape], and have the same sinks, if they have any,
 // or it is [ErrOption].
 func (s *State) Merge(t *State) error {
