@@ -84,20 +84,20 @@ func mustRunWithoutAllocation(t *testing.T, call func() error) {
 	if err := call(); err != nil { // makes the scratch memory
 		t.Fatal(err)
 	}
-	if n := allocations(func() { call() }); n != 0 {
+	if n := allocations(200, func() { call() }); n != 0 {
 		t.Errorf("%d allocations in 200 calls, want 0", n)
 	}
 }
 
-// allocations of 200 calls of f, on all processors, without the garbage collector, which empties the
+// allocations of some calls of f, on all processors, without the garbage collector, which empties the
 // pool of scratch memory. The runtime allocates now and then, so the least of a few counts.
-func allocations(f func()) uint64 {
+func allocations(calls int, f func()) uint64 {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	least := uint64(math.MaxUint64)
 	for range 5 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		for range 200 {
+		for range calls {
 			f()
 		}
 		runtime.ReadMemStats(&after)

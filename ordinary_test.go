@@ -1,6 +1,9 @@
 package attn
 
-import "testing"
+import (
+	"math"
+	"testing"
+)
 
 // What is accepted as ordinary must pass the thorough checks and give the same plan.
 func TestOrdinaryIsValid(t *testing.T) {
@@ -52,7 +55,7 @@ func TestOrdinaryIsValid(t *testing.T) {
 			t.Fatalf("error %v, plan %+v, want %+v", err, p, thorough)
 		}
 	}
-	if ordinary < 1000 {
+	if ordinary < 1000 && math.MaxInt > math.MaxInt32 { // with 32 bits none is
 		t.Errorf("only %d of the calls were ordinary", ordinary)
 	}
 }

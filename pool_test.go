@@ -185,7 +185,7 @@ func TestPoolMixedCallers(t *testing.T) {
 		matrix, err := PackMatrix(b)
 		must(t, err)
 		product := func(call func(dst Tensor) error) *result {
-			dst := tensor(r, zeroes, 1, 1, a.L, b.D)
+			dst := BHLD(nans(a.L*b.D), 1, 1, a.L, b.D)
 			must(t, call(dst))
 			return &result{o: dst.Data}
 		}
