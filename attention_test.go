@@ -3,6 +3,7 @@ package attn
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/reference"
@@ -58,7 +59,7 @@ func (d *deviations) within(t *testing.T, times float64, what string) {
 }
 
 // The error is at most twice that of the naive float32 algorithm, on every
-// shape. Root mean squares of some hundred rows are compared, because the
+// shape and with every option. Root mean squares of some hundred rows are compared, because the
 // luck of single roundings would decide about single rows.
 func TestAccuracy(t *testing.T) {
 	shapes := []shape{
@@ -71,21 +72,42 @@ func TestAccuracy(t *testing.T) {
 			if i%4 != 0 && budget(4) < 4 {
 				continue
 			}
-			for _, causal := range []Causal{Full, BottomRight} {
-				t.Run(fmt.Sprintf("%+v/causal=%d", s, causal), func(t *testing.T) {
-					testAccuracy(t, s, causal)
+			for name, option := range accuracyOptions {
+				t.Run(fmt.Sprintf("%+v/%s", s, name), func(t *testing.T) {
+					testAccuracy(t, s, option)
 				})
 			}
 		}
 	})
 }
 
-func testAccuracy(t *testing.T, s shape, causal Causal) {
+// accuracyOptions are the options that models use, each with usual values.
+var accuracyOptions = map[string]func(p *problem, r *rand.Rand){
+	"none":    func(*problem, *rand.Rand) {},
+	"causal":  func(p *problem, _ *rand.Rand) { p.opt.Causal = BottomRight },
+	"softcap": func(p *problem, _ *rand.Rand) { p.opt.Softcap = 20 },
+	"window": func(p *problem, _ *rand.Rand) {
+		p.opt.Causal, p.opt.Window = BottomRight, &Window{Left: 40, Right: -1}
+	},
+	"bias": func(p *problem, r *rand.Rand) {
+		bias := tensor(r, normal, 1, p.q.H, p.q.L, p.k.L)
+		p.opt.Bias = &bias
+	},
+	"slopes": func(p *problem, _ *rand.Rand) {
+		p.opt.Causal, p.opt.Slopes = BottomRight, make([]float32, p.q.H)
+		for h := range p.opt.Slopes {
+			p.opt.Slopes[h] = float32(math.Exp2(-8 * float64(h+1) / float64(p.q.H)))
+		}
+	},
+	"sinks": func(p *problem, r *rand.Rand) { p.opt.Sinks = tensor(r, normal, 1, 1, 1, p.q.H).Data },
+}
+
+func testAccuracy(t *testing.T, s shape, option func(p *problem, r *rand.Rand)) {
 	r := random(t.Name())
 	var d deviations
 	for rows := 0; rows < 20+budget(130); rows += s.b * s.kvh * s.group * s.lq {
 		p := newProblem(r, normal, s)
-		p.opt.Causal = causal
+		option(p, r)
 		d.add(p.reference(), p.solve(t, Attend))
 	}
 	d.within(t, 2, "")
