@@ -459,11 +459,11 @@ func testPoison(t *testing.T, r *rand.Rand, a *arena, p *problem, attend attende
 	}
 	for row := range p.q.B * p.q.H * p.q.L {
 		b, h, i := row/p.q.L/p.q.H, row/p.q.L%p.q.H, row%p.q.L
-		var sees, nanKey, nanValue bool
+		var sees, key, nanKey, nanValue bool
 		for j := range p.k.L {
 			at := (b*p.k.H+h*p.k.H/p.q.H)*p.k.L + j
 			if (what.key[at] || what.value[at]) && ref.Live(b, h, i, j) {
-				sees = true
+				sees, key = true, key || what.key[at]
 				nanKey = nanKey || what.nan[at] && what.key[at]
 				nanValue = nanValue || what.nan[at] && what.value[at]
 			}
@@ -478,6 +478,9 @@ func testPoison(t *testing.T, r *rand.Rand, a *arena, p *problem, attend attende
 			if nanKey {
 				mustBeNaN(t, p, mine.lse)
 			}
+		}
+		if !key { // values are in the output and nowhere else
+			p.same(t, fmt.Sprintf("row (%d,%d,%d), without its output", b, h, i), &result{want.o, mine.lse, mine.weights}, want)
 		}
 	}
 }
