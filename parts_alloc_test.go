@@ -23,8 +23,8 @@ func mustHardlyAllocate(t *testing.T, what string, f func()) {
 	for range 10 {
 		f() // until every worker has had its share
 	}
-	if n := allocations(20, f); n > 5 {
-		t.Errorf("%s: %d allocations in 20 calls, want none, or a few of the runtime", what, n)
+	if n := allocations(10, f); n > 3 {
+		t.Errorf("%s: %d allocations in 10 calls, want none, or a few of the runtime", what, n)
 	}
 }
 

@@ -13,7 +13,11 @@ func TestCallsShareScratch(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		r := random("share")
 		var calls []func(w func() any) []float32
-		for i := range 12 {
+		count := 12
+		if testing.Short() {
+			count = 8
+		}
+		for i := range count {
 			calls = append(calls, randomCall(t, r, i%4, i%3 == 0))
 		}
 		want := make([][]float32, len(calls))
