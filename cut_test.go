@@ -42,7 +42,7 @@ func TestAssemblyCallsAreShort(t *testing.T) {
 func TestCutCallsEqualGeneric(t *testing.T) {
 	r := random("cut")
 	c := newTrial(t, r)
-	for _, n := range [][3]int{{1, callInner + 1, 64}, {2, 3*callInner + 5, 17}, {13, 700, 64}, {7, callInner, 3}, {48, rawInner, 5}, {5, 600, 64}, {1, 1500, 64}, {20, 1024, 50}, {40, callInner, 64}} {
+	for _, n := range [][3]int{{1, callInner + 1, 64}, {2, 3*callInner + 5, 17}, {13, 700, 64}, {7, callInner, 3}, {48, rawInner, 5}, {5, 600, 64}, {1, 1500, 64}, {5, 1000, 40}, {20, 1024, 50}, {40, callInner, 64}} {
 		c.reset()
 		rows, d, keys := n[0], n[1], n[2]
 		panels := roundUp(keys, panel) / panel
