@@ -56,7 +56,7 @@ func cutPackValues(dst, v []float32, stride, n, d int) {
 	}
 }
 
-// productsOf is how many multiply-adds a call counts as that has some rows and so many elements for each.
+// productsOf is how many multiply-adds a call counts as that goes through so many elements for each row.
 func productsOf(rows, elements int) int { return max(rows, callRows) * elements }
 
 // cutScore takes fewer rows at a time, or if there are few, fewer panels.

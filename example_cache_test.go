@@ -9,8 +9,8 @@ import (
 )
 
 // A language model decodes: the prompt fills the cache in one call, then each new token is
-// appended and attends to all before it. Workers share each call. The bits are those of one call
-// over the whole sequence.
+// appended and attends to all before it. Workers share the calls that take long enough. The bits
+// are those of one call over the whole sequence.
 func ExampleCache() {
 	const heads, kvHeads, dim, prompt, length = 8, 2, 64, 20, 30
 	sequence := func(heads int) attn.Tensor {

@@ -141,6 +141,10 @@ func (p *plan) initOptions(opt *Options, dst memory, inputs []memory) error {
 	if opt == nil {
 		opt = &Options{}
 	}
+	// The scratch of a call. Where an int has 64 bits it cannot be too large, so ordinary calls need not look.
+	if _, ok := product(4*Block, p.d+p.dv); !ok {
+		return fail(ErrUnsupported, "k.D is %d and v.D %d, want at most %d in all on this architecture", p.d, p.dv, maxElements/4/Block)
+	}
 	if err := p.initScalars(opt); err != nil {
 		return err
 	}
@@ -234,9 +238,6 @@ func (p *plan) initScalars(opt *Options) error {
 		if p.scale /= p.softcap; p.scale-p.scale != 0 {
 			return fail(ErrOption, "Softcap is %v, want more: the scale divided by it overflows", p.softcap)
 		}
-	}
-	if _, ok := product(4*Block, p.d+p.dv); !ok {
-		return fail(ErrUnsupported, "k.D is %d and v.D %d, want at most %d in all on this architecture", p.d, p.dv, maxElements/4/Block)
 	}
 	return nil
 }

@@ -61,10 +61,11 @@ func (s *State) Reset() { s.keys, s.n, s.sinks = 0, 0, s.sinks[:0] }
 //
 // Options mean what they mean to [Attend], with these differences. Mask and
 // Bias [B or 1, H or 1, L, n] cover the chunk, and KeyLens says how many keys
-// of the chunk exist. Rows beyond QueryLens do not see the chunk. Offset, and with it TopLeft, Window and Slopes, counts
-// from the first key of the state; a state that begins with key j of a longer
-// sequence takes Offset = position of query 0 − j. BottomRight is an error
-// because the number of keys is not known yet: use TopLeft and Offset. Sinks
+// of the chunk exist. Rows beyond QueryLens do not see the chunk. Offset, and
+// with it TopLeft, Window and Slopes, counts from the first key of the state; a
+// state that begins with key j of a longer sequence takes Offset = position of
+// query 0 − j. BottomRight is an error because the number of keys is not known
+// yet: use TopLeft and Offset. Sinks
 // are remembered until Finish counts them once; they must be the same in every
 // Update that has them. LSE belongs to Finish. Weights are not supported: they
 // need the final maximum.

@@ -26,7 +26,7 @@ again with each repetition; the best of all counts, of the case and of the limit
 Multiply-adds are measured in bursts of 0.4 ms, which find the best moments of a
 shared machine. Its clock changes from moment to moment, so the last column compares
 repetitions with multiply-adds just before and after each. Another program on the same
-core slows loads more than multiply-adds, so these repetitions are those with moments
+core slows some instructions more than others, so these repetitions are those with moments
 before and after in which the core did 95 % of the peak, with loads and without: of the
 fastest tenth of them the median. With fewer than three, the column takes all repetitions
 and says busy. Without AVX2, on Arm too, the limits are those of Go loops, not the

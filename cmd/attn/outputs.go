@@ -21,7 +21,7 @@ type pending struct{ temp, path string }
 
 // writable tells early what would fail late: it creates and removes the temporary file.
 func writable(path string) error {
-	f, err := createTemp(real(path))
+	f, err := createTemp(resolve(path))
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, cause(err))
 	}
@@ -38,11 +38,11 @@ func sameFile(a, b string) bool {
 	if errX == nil && errY == nil {
 		return os.SameFile(x, y)
 	}
-	return real(a) == real(b)
+	return resolve(a) == resolve(b)
 }
 
-// real is a path without links in it. If the file does not exist, its folder counts.
-func real(path string) string {
+// resolve returns a path without links in it. If the file does not exist, its folder counts.
+func resolve(path string) string {
 	if whole, err := filepath.EvalSymlinks(path); err == nil {
 		path = whole
 	} else if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
@@ -57,7 +57,7 @@ func real(path string) string {
 // add writes one file, which commit will move into place.
 func (o *outputs) add(path string, write func(io.Writer) error) error {
 	target := path
-	path = real(path) // a link stays one
+	path = resolve(path) // a link stays one
 	f, err := createTemp(path)
 	if err == nil {
 		o.pending = append(o.pending, pending{f.Name(), path})
