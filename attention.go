@@ -8,10 +8,11 @@ package attn
 //	v   [B, KVH, Lk, Dv]
 //	dst [B, H, Lq, Dv]
 //
-// D and Dv may be 1 to 2²⁸, the other sizes 0 to 2²⁸. Strides are any numbers from 0, of
-// dst such that no two elements coincide. dst must not share elements with an input; inputs may
-// share memory with each other. A row without a live key is zero. If the arguments are invalid,
-// Attend returns an error that names the argument and has written nothing.
+// D and Dv may be 1 to 2²⁸, the other sizes 0 to 2²⁸. Strides are any numbers from 0. Of dst, from
+// the least stride up, each must step over all that is inside it, so that no two elements coincide.
+// dst must not share memory with an input (see [ErrOverlap]); inputs may share memory with each
+// other. A row without a live key is zero. If the arguments are invalid, Attend returns an error
+// that names the argument and has written nothing.
 //
 // The result's bits depend on nothing but the row's own query, its live keys and values, their
 // absolute positions and the options: not on the CPU, the batch, the strides, or the way

@@ -165,10 +165,10 @@ func (c *Cache) Append(k, v Tensor) error {
 }
 
 func (c *Cache) checkAppend(k, v *Tensor) error {
-	if _, err := checkView("k", k); err != nil {
+	if err := checkView("k", k); err != nil {
 		return err
 	}
-	if _, err := checkView("v", v); err != nil {
+	if err := checkView("v", v); err != nil {
 		return err
 	}
 	g := &c.config
@@ -254,8 +254,7 @@ func (c *Cache) Attend(dst, q Tensor, opt *Options) error {
 
 // initCache validates the arguments of a call over a cache.
 func (p *plan) initCache(c *Cache, opt *Options) error {
-	var inputs [6]memory
 	p.cache = c
 	p.kvHeads, p.lk, p.d, p.dv = c.config.KVHeads, c.length, c.config.HeadDim, c.config.ValueDim
-	return p.initCall(c.config.Batch, opt, inputs[:0])
+	return p.initCall(c.config.Batch, opt)
 }

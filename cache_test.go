@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"unsafe"
 )
@@ -51,10 +52,16 @@ func must(t testing.TB, err error) {
 }
 
 // mustFail checks the kind of an error.
-func mustFail(t testing.TB, what string, err, kind error) {
+// mustFail judges an error's kind, and where it is given what it says beside that.
+func mustFail(t testing.TB, what string, err, kind error, text ...string) {
+	t.Helper()
 	if !errors.Is(err, kind) {
-		t.Helper()
 		t.Errorf("%s: error is %v, want %v", what, err, kind)
+		return
+	}
+	got := strings.TrimPrefix(strings.TrimPrefix(err.Error(), kind.Error()), ": ")
+	if len(text) > 0 && got != text[0] {
+		t.Errorf("%s: error says %q, want %q", what, got, text[0])
 	}
 }
 
@@ -256,18 +263,18 @@ func TestCacheWeights(t *testing.T) {
 
 func TestCacheErrors(t *testing.T) {
 	good := CacheConfig{Batch: 2, KVHeads: 1, HeadDim: 4, ValueDim: 3, Capacity: 10}
-	for _, f := range []func(*CacheConfig) *int{
-		func(c *CacheConfig) *int { return &c.Batch },
-		func(c *CacheConfig) *int { return &c.KVHeads },
-		func(c *CacheConfig) *int { return &c.HeadDim },
-		func(c *CacheConfig) *int { return &c.ValueDim },
-		func(c *CacheConfig) *int { return &c.Capacity },
+	for name, f := range map[string]func(*CacheConfig) *int{
+		"Batch":    func(c *CacheConfig) *int { return &c.Batch },
+		"KVHeads":  func(c *CacheConfig) *int { return &c.KVHeads },
+		"HeadDim":  func(c *CacheConfig) *int { return &c.HeadDim },
+		"ValueDim": func(c *CacheConfig) *int { return &c.ValueDim },
+		"Capacity": func(c *CacheConfig) *int { return &c.Capacity },
 	} {
 		for _, n := range []int{0, -1, math.MinInt, maxLength + 1, math.MaxInt} {
 			bad := good
 			*f(&bad) = n
 			_, err := NewCache(bad)
-			mustFail(t, fmt.Sprintf("%+v", bad), err, ErrShape)
+			mustFail(t, name, err, ErrShape, fmt.Sprintf("CacheConfig.%s is %d, want 1 to 268435456", name, n))
 		}
 	}
 	huge := CacheConfig{Batch: maxLength, KVHeads: maxLength, HeadDim: maxLength, ValueDim: maxLength, Capacity: maxLength}
@@ -277,7 +284,7 @@ func TestCacheErrors(t *testing.T) {
 		bad := good
 		bad.Type = kind
 		_, err := NewCache(bad)
-		mustFail(t, kind.String(), err, ErrUnsupported)
+		mustFail(t, kind.String(), err, ErrUnsupported, "CacheConfig.Type is "+kind.String()+", want F32")
 	}
 
 	c, err := NewCache(good)
@@ -292,26 +299,27 @@ func TestCacheErrors(t *testing.T) {
 		name string
 		err  error
 		kind error
+		text string
 	}{
-		{"capacity", c.Append(zeros(2, 1, 4, 4), zeros(2, 1, 4, 3)), ErrCapacity},
-		{"k.B", c.Append(zeros(1, 1, 1, 4), zeros(2, 1, 1, 3)), ErrShape},
-		{"k.H", c.Append(zeros(2, 2, 1, 4), zeros(2, 1, 1, 3)), ErrShape},
-		{"k.D", c.Append(zeros(2, 1, 1, 3), zeros(2, 1, 1, 3)), ErrShape},
-		{"v.B", c.Append(zeros(2, 1, 1, 4), zeros(1, 1, 1, 3)), ErrShape},
-		{"v.H", c.Append(zeros(2, 1, 1, 4), zeros(2, 2, 1, 3)), ErrShape},
-		{"v.L", c.Append(zeros(2, 1, 1, 4), zeros(2, 1, 2, 3)), ErrShape},
-		{"v.D", c.Append(zeros(2, 1, 1, 4), zeros(2, 1, 1, 4)), ErrShape},
-		{"short", c.Append(short, zeros(2, 1, 3, 3)), ErrLength},
-		{"stride", c.Append(negative, zeros(2, 1, 3, 3)), ErrStride},
-		{"v stride", c.Append(zeros(2, 1, 3, 4), negative), ErrStride},
-		{"truncate", c.Truncate(8), ErrLength},
-		{"truncate", c.Truncate(-1), ErrLength},
-		{"q.B", c.Attend(zeros(1, 1, 1, 3), zeros(1, 1, 1, 4), nil), ErrShape},
-		{"q.D", c.Attend(zeros(2, 1, 1, 3), zeros(2, 1, 1, 3), nil), ErrShape},
-		{"dst.D", c.Attend(zeros(2, 1, 1, 4), zeros(2, 1, 1, 4), nil), ErrShape},
-		{"KeyLens", c.Attend(zeros(2, 1, 1, 3), zeros(2, 1, 1, 4), &Options{KeyLens: []int{7, 8}}), ErrLength},
+		{"capacity", c.Append(zeros(2, 1, 4, 4), zeros(2, 1, 4, 3)), ErrCapacity, "k.L is 4, want at most 3: 7 of 10 tokens are in the cache"},
+		{"k.B", c.Append(zeros(1, 1, 1, 4), zeros(2, 1, 1, 3)), ErrShape, "k is [1 1 … 4], want [2 1 … 4]"},
+		{"k.H", c.Append(zeros(2, 2, 1, 4), zeros(2, 1, 1, 3)), ErrShape, "k is [2 2 … 4], want [2 1 … 4]"},
+		{"k.D", c.Append(zeros(2, 1, 1, 3), zeros(2, 1, 1, 3)), ErrShape, "k is [2 1 … 3], want [2 1 … 4]"},
+		{"v.B", c.Append(zeros(2, 1, 1, 4), zeros(1, 1, 1, 3)), ErrShape, "v is [1 1 1 3], want [2 1 1 3]"},
+		{"v.H", c.Append(zeros(2, 1, 1, 4), zeros(2, 2, 1, 3)), ErrShape, "v is [2 2 1 3], want [2 1 1 3]"},
+		{"v.L", c.Append(zeros(2, 1, 1, 4), zeros(2, 1, 2, 3)), ErrShape, "v is [2 1 2 3], want [2 1 1 3]"},
+		{"v.D", c.Append(zeros(2, 1, 1, 4), zeros(2, 1, 1, 4)), ErrShape, "v is [2 1 1 4], want [2 1 1 3]"},
+		{"short", c.Append(short, zeros(2, 1, 3, 3)), ErrLength, "len(k.Data) is 23, want at least 24 for [2 1 3 4] with strides [12 12 4]"},
+		{"stride", c.Append(negative, zeros(2, 1, 3, 3)), ErrStride, "k.SL is -1, want at least 0"},
+		{"v stride", c.Append(zeros(2, 1, 3, 4), negative), ErrStride, "v.SL is -1, want at least 0"},
+		{"truncate", c.Truncate(8), ErrLength, "n is 8, want 0 to 7, the tokens in the cache"},
+		{"truncate", c.Truncate(-1), ErrLength, "n is -1, want 0 to 7, the tokens in the cache"},
+		{"q.B", c.Attend(zeros(1, 1, 1, 3), zeros(1, 1, 1, 4), nil), ErrShape, "q.B is 1, want 2 as in the keys"},
+		{"q.D", c.Attend(zeros(2, 1, 1, 3), zeros(2, 1, 1, 3), nil), ErrShape, "q.D is 3, want the keys' 4"},
+		{"dst.D", c.Attend(zeros(2, 1, 1, 4), zeros(2, 1, 1, 4), nil), ErrShape, "dst is [2 1 1 4], want [2 1 1 3]"},
+		{"KeyLens", c.Attend(zeros(2, 1, 1, 3), zeros(2, 1, 1, 4), &Options{KeyLens: []int{7, 8}}), ErrLength, "KeyLens[1] is 8, want 0 to 7"},
 	} {
-		mustFail(t, e.name, e.err, e.kind)
+		mustFail(t, e.name, e.err, e.kind, e.text)
 	}
 	if c.Len() != 7 {
 		t.Errorf("Len is %d after failed calls, want 7", c.Len())

@@ -9,37 +9,36 @@ import (
 // differences are exact in int32 arithmetic on every path.
 const maxLength = 1 << 28
 
-// checkView validates one view and returns its extent: the index of its last
-// element plus one. No buffer is needed for a view without elements.
-func checkView[T any](name string, v *View[T]) (extent int, err error) {
+// checkView validates one view. No buffer is needed for a view without elements.
+func checkView[T any](name string, v *View[T]) error {
 	for i, n := range [...]int{v.B, v.H, v.L, v.D} {
 		if n < 0 || n > maxLength || i == 3 && n == 0 {
-			return 0, fail(ErrShape, "%s.%c is %d, want %d to %d", name, "BHLD"[i], n, i/3, maxLength)
+			return fail(ErrShape, "%s.%c is %d, want %d to %d", name, "BHLD"[i], n, i/3, maxLength)
 		}
 	}
-	extent = v.D
 	counts := [...]int{v.B, v.H, v.L}
+	extent := v.D // the index of the last element plus one
 	for i, stride := range [...]int{v.SB, v.SH, v.SL} {
 		if stride < 0 {
-			return 0, fail(ErrStride, "%s.S%c is %d, want at least 0", name, "BHL"[i], stride)
+			return fail(ErrStride, "%s.S%c is %d, want at least 0", name, "BHL"[i], stride)
 		}
 		if v.empty() {
 			continue
 		}
 		hi, span := bits.Mul64(uint64(counts[i]-1), uint64(stride))
 		if hi != 0 || span > uint64(maxInt-extent) {
-			return 0, fail(ErrStride, "%s.S%c is %d, which overflows with %s.%c = %d", name, "BHL"[i], stride, name, "BHL"[i], counts[i])
+			return fail(ErrStride, "%s.S%c is %d, which overflows with %s.%c = %d", name, "BHL"[i], stride, name, "BHL"[i], counts[i])
 		}
 		extent += int(span)
 	}
 	if v.empty() {
-		return 0, nil
+		return nil
 	}
 	if len(v.Data) < extent {
-		return 0, fail(ErrLength, "len(%s.Data) is %d, want at least %d for [%d %d %d %d] with strides [%d %d %d]",
+		return fail(ErrLength, "len(%s.Data) is %d, want at least %d for [%d %d %d %d] with strides [%d %d %d]",
 			name, len(v.Data), extent, v.B, v.H, v.L, v.D, v.SB, v.SH, v.SL)
 	}
-	return extent, nil
+	return nil
 }
 
 const maxInt = int(^uint(0) >> 1)
@@ -75,22 +74,23 @@ func checkDistinct(name string, v *Tensor) error {
 // memory is the part of a buffer that one argument touches. The zero value
 // touches nothing.
 type memory struct {
-	name       string
-	begin, end uintptr // addresses of the first byte and behind the last
-	row        uintptr // bytes from a position to the next in all of the view's rows, 0 if they have no common pitch
-	width      uintptr // bytes that the view occupies within each pitch
+	name  string
+	begin uintptr // address of the first byte
+	size  uintptr // bytes to behind the last element
+	row   uintptr // bytes from a position to the next in all of the view's rows, 0 if they have no common pitch
+	width uintptr // bytes that the view occupies within each pitch
 }
 
-// memoryOf describes the extent of a view. Views whose heads lie side by side
-// in rows of one pitch (BLHD, and slices of it) may share a buffer without
+// memoryOf describes the extent of a valid view, but not where it begins: see checkApart. Views whose
+// heads lie side by side in rows of one pitch (BLHD, and slices of it) may share a buffer without
 // sharing an element, as the Q, K and V columns of one projection do.
-func memoryOf[T any](name string, v *View[T], extent int) memory {
-	if extent == 0 {
+func memoryOf[T any](name string, v *View[T]) memory {
+	if v.empty() || v.D == 0 {
 		return memory{}
 	}
-	size := unsafe.Sizeof(v.Data[0])
-	begin := uintptr(unsafe.Pointer(&v.Data[0]))
-	m := memory{name: name, begin: begin, end: begin + uintptr(extent)*size}
+	var element T
+	size := unsafe.Sizeof(element)
+	m := memory{name: name, size: uintptr(v.end()) * size}
 	if width := (v.H-1)*v.SH + v.D; v.SL >= width && (v.B == 1 || v.SB%v.SL == 0) {
 		m.row, m.width = uintptr(v.SL)*size, uintptr(width)*size
 	}
@@ -98,13 +98,13 @@ func memoryOf[T any](name string, v *View[T], extent int) memory {
 }
 
 // memoryOfSlice describes a plain slice.
-func memoryOfSlice[T any](name string, s []T) memory {
-	return memoryOf(name, &View[T]{Data: s, B: 1, H: 1, L: 1, D: len(s)}, len(s))
+func memoryOfSlice(name string, s []float32) memory {
+	return memory{name: name, size: 4 * uintptr(len(s))}
 }
 
 // overlaps reports whether two arguments may share a byte.
-func (m memory) overlaps(o memory) bool {
-	if m.begin >= o.end || o.begin >= m.end {
+func (m *memory) overlaps(o *memory) bool {
+	if m.size == 0 || o.size == 0 || m.begin >= o.begin+o.size || o.begin >= m.begin+m.size {
 		return false
 	}
 	if m.row == 0 || m.row != o.row {
@@ -115,11 +115,17 @@ func (m memory) overlaps(o memory) bool {
 	return gap < m.width || gap+o.width > m.row
 }
 
-// checkApart makes sure that out shares no memory with any of others.
-func checkApart(out memory, others []memory) error {
-	for _, o := range others {
-		if out.overlaps(o) {
-			return fail(ErrOverlap, "%s overlaps %s", out.name, o.name)
+// checkApart makes sure that outputs share no memory with each other, nor with inputs. The caller takes all
+// addresses together, without a call in between: any call may grow the stack, and buffers on it move then.
+func checkApart(outputs, inputs []memory) error {
+	for i := range outputs {
+		out := &outputs[i]
+		for _, others := range [...][]memory{inputs, outputs[i+1:]} {
+			for j := range others {
+				if out.overlaps(&others[j]) {
+					return fail(ErrOverlap, "%s overlaps %s, want separate memory", out.name, others[j].name)
+				}
+			}
 		}
 	}
 	return nil

@@ -10,9 +10,10 @@ import (
 var (
 	// ErrShape: a dimension is negative, too large, or does not match another argument.
 	ErrShape = errors.New("attn: shape mismatch")
-	// ErrStride: a stride is negative, overflows, or makes elements of an output coincide.
+	// ErrStride: a stride is negative, overflows, or is too small for elements of an output to be apart.
 	ErrStride = errors.New("attn: invalid stride")
-	// ErrLength: a buffer is too short for its view, or a list has the wrong length.
+	// ErrLength: a buffer is too short for its view, a list has the wrong length, or a number of
+	// queries or keys is out of range.
 	ErrLength = errors.New("attn: wrong length")
 	// ErrOverlap: an output may share memory with an input or with another output. Views whose
 	// extents overlap pass only as separate columns of rows of the same pitch.

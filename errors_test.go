@@ -215,6 +215,32 @@ func (c *call) outputs() map[string]snapshot {
 	return all
 }
 
+// Buffers on a stack are seen to overlap wherever in the checks the stack grows, which moves them.
+func TestOverlapOnStack(t *testing.T) {
+	for depth := range 600 { // in steps of some 30 bytes
+		errs := make(chan [2]error)
+		go func() { errs <- overlapAt(depth) }()
+		for i, err := range <-errs {
+			mustFail(t, fmt.Sprintf("depth %d, call %d", depth, i), err, ErrOverlap)
+		}
+	}
+}
+
+// overlapAt makes two calls whose outputs overlap, behind calls of itself.
+//
+//go:noinline
+func overlapAt(depth int) [2]error {
+	if depth > 0 {
+		return overlapAt(depth - 1)
+	}
+	var x [256]float32
+	a, b := BHLD(x[:64], 1, 1, 8, 8), BHLD(x[64:128], 1, 1, 8, 8)
+	return [2]error{
+		MatMul(BHLD(x[100:], 1, 1, 8, 8), a, b),
+		Attend(BHLD(x[128:192], 1, 1, 8, 8), a, b, b, &Options{LSE: x[191:199]}),
+	}
+}
+
 // Random garbage in every number of a call: an error or a result, never a panic.
 func TestGarbageDoesNotPanic(t *testing.T) {
 	r := random("garbage")

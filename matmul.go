@@ -29,11 +29,10 @@ const (
 // MatMul packs b each time. Weights that are used more than once are better
 // kept in a [Matrix].
 func MatMul(dst, a, b Tensor) error {
-	extent, err := checkView("b", &b)
-	if err != nil {
+	if err := checkView("b", &b); err != nil {
 		return err
 	}
-	if err := checkProduct(&dst, &a, b.B, b.H, b.L, b.D, memoryOf("b", &b, extent), memory{}); err != nil {
+	if err := checkProduct(&dst, &a, &rightSide{"b", b.B, b.H, b.L, b.D}, &b, nil); err != nil {
 		return err
 	}
 	if dst.empty() {
@@ -53,30 +52,37 @@ func MatMul(dst, a, b Tensor) error {
 	return nil
 }
 
-// checkProduct validates the output and the left side of a product with
-// matrices [batch or 1, heads or 1, inner, cols].
-func checkProduct(dst, a *Tensor, batch, heads, inner, cols int, b, bias memory) error {
-	aExtent, err := checkView("a", a)
-	if err != nil {
+// rightSide names the matrices [batch or 1, heads or 1, inner, cols] of a product.
+type rightSide struct {
+	name                      string
+	batch, heads, inner, cols int
+}
+
+// checkProduct validates the output and the left side of a product. The right side is valid, as b or
+// packed; then b is empty.
+func checkProduct(dst, a *Tensor, right *rightSide, b *Tensor, bias []float32) error {
+	if err := checkView("a", a); err != nil {
 		return err
 	}
-	dstExtent, err := checkView("dst", dst)
-	if err != nil {
+	if err := checkView("dst", dst); err != nil {
 		return err
 	}
 	switch {
-	case a.D != inner:
-		return fail(ErrShape, "a.D is %d, want %d as b has rows", a.D, inner)
-	case batch != a.B && batch != 1 || heads != a.H && heads != 1:
-		return fail(ErrShape, "b is [%d %d …], want [%d or 1, %d or 1, …] as a", batch, heads, a.B, a.H)
-	case dst.B != a.B || dst.H != a.H || dst.L != a.L || dst.D != cols:
-		return fail(ErrShape, "dst is [%d %d %d %d], want [%d %d %d %d]", dst.B, dst.H, dst.L, dst.D, a.B, a.H, a.L, cols)
+	case a.D != right.inner:
+		return fail(ErrShape, "a.D is %d, want %d as %s has rows", a.D, right.inner, right.name)
+	case right.batch != a.B && right.batch != 1 || right.heads != a.H && right.heads != 1:
+		return fail(ErrShape, "%s is [%d %d …], want [%d or 1, %d or 1, …] as a", right.name, right.batch, right.heads, a.B, a.H)
+	case dst.B != a.B || dst.H != a.H || dst.L != a.L || dst.D != right.cols:
+		return fail(ErrShape, "dst is [%d %d %d %d], want [%d %d %d %d]", dst.B, dst.H, dst.L, dst.D, a.B, a.H, a.L, right.cols)
 	}
 	if err := checkDistinct("dst", dst); err != nil {
 		return err
 	}
-	inputs := [...]memory{memoryOf("a", a, aExtent), b, bias}
-	return checkApart(memoryOf("dst", dst, dstExtent), inputs[:])
+	all := [...]memory{memoryOf("dst", dst), memoryOf("a", a), memoryOf("b", b), memoryOfSlice("bias", bias)}
+	for i, at := range [len(all)]uintptr{address(dst.Data, 0), address(a.Data, 0), address(b.Data, 0), address(bias, 0)} {
+		all[i].begin = at
+	}
+	return checkApart(all[:1], all[1:])
 }
 
 // multiplyRaw computes columns [0, cols) of the product for few rows of a: packing
@@ -188,7 +194,7 @@ type Matrix struct {
 // PackMatrix packs the matrices b [B or 1, H or 1, K, N]. It copies them: b may
 // change afterwards.
 func PackMatrix(b Tensor) (*Matrix, error) {
-	if _, err := checkView("b", &b); err != nil {
+	if err := checkView("b", &b); err != nil {
 		return nil, err
 	}
 	size, ok := product(b.B, b.H, b.L, roundUp(b.D, panel))
@@ -266,7 +272,7 @@ func (p *projection) check() error {
 	if p.bias != nil && len(p.bias) != p.m.cols {
 		return fail(ErrLength, "len(bias) is %d, want %d", len(p.bias), p.m.cols)
 	}
-	return checkProduct(&p.dst, &p.a, p.m.b, p.m.h, p.m.inner, p.m.cols, memory{}, memoryOfSlice("bias", p.bias))
+	return checkProduct(&p.dst, &p.a, &rightSide{"the matrix", p.m.b, p.m.h, p.m.inner, p.m.cols}, &Tensor{}, p.bias)
 }
 
 // cut divides the product into units for workers.

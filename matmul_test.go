@@ -197,30 +197,31 @@ func TestMatMulErrors(t *testing.T) {
 		name string
 		err  error
 		kind error
+		text string
 	}{
-		{"a.D", MatMul(dst, x(2, 3, 4, 6), b), ErrShape},
-		{"a.B", MatMul(dst, x(1, 3, 4, 5), b), ErrShape},
-		{"b.B", MatMul(dst, a, x(3, 3, 5, 6)), ErrShape},
-		{"b.H", MatMul(dst, a, x(1, 2, 5, 6)), ErrShape},
-		{"b.L", MatMul(dst, a, x(1, 3, 4, 6)), ErrShape},
-		{"b.D", MatMul(dst, a, x(1, 3, 5, 7)), ErrShape},
-		{"dst.L", MatMul(x(2, 3, 3, 6), a, b), ErrShape},
-		{"negative", MatMul(dst, View[float32]{B: -1, H: 3, L: 4, D: 5}, b), ErrShape},
-		{"short b", MatMul(dst, a, short), ErrLength},
-		{"flat dst", MatMul(flat, a, b), ErrStride},
-		{"dst is a", MatMul(BHLD(both, 2, 3, 4, 6), BHLD(both, 2, 3, 4, 5), b), ErrOverlap},
-		{"dst is b", MatMul(BHLD(both, 2, 3, 4, 6), a, BHLD(both, 1, 3, 5, 6)), ErrOverlap},
-		{"no rows", noRows, ErrShape},
-		{"short matrix", shortErr, ErrLength},
-		{"huge matrix", huge, ErrShape},
-		{"bias", m.MatMul(dst, a, make([]float32, 5)), ErrLength},
-		{"empty bias", m.MatMul(dst, a, []float32{}), ErrLength},
-		{"dst is bias", m.MatMul(BHLD(both, 2, 3, 4, 6), a, both[7:13]), ErrOverlap},
-		{"matrix rows", m.MatMul(dst, x(2, 3, 4, 6), nil), ErrShape},
-		{"pool", pool.MatMul(dst, x(2, 3, 4, 6), m, nil), ErrShape},
-		{"closed", func() error { must(t, pool.Close()); return pool.MatMul(dst, a, m, nil) }(), ErrClosed},
+		{"a.D", MatMul(dst, x(2, 3, 4, 6), b), ErrShape, "a.D is 6, want 5 as b has rows"},
+		{"a.B", MatMul(dst, x(1, 3, 4, 5), b), ErrShape, "dst is [2 3 4 6], want [1 3 4 6]"},
+		{"b.B", MatMul(dst, a, x(3, 3, 5, 6)), ErrShape, "b is [3 3 …], want [2 or 1, 3 or 1, …] as a"},
+		{"b.H", MatMul(dst, a, x(1, 2, 5, 6)), ErrShape, "b is [1 2 …], want [2 or 1, 3 or 1, …] as a"},
+		{"b.L", MatMul(dst, a, x(1, 3, 4, 6)), ErrShape, "a.D is 5, want 4 as b has rows"},
+		{"b.D", MatMul(dst, a, x(1, 3, 5, 7)), ErrShape, "dst is [2 3 4 6], want [2 3 4 7]"},
+		{"dst.L", MatMul(x(2, 3, 3, 6), a, b), ErrShape, "dst is [2 3 3 6], want [2 3 4 6]"},
+		{"negative", MatMul(dst, View[float32]{B: -1, H: 3, L: 4, D: 5}, b), ErrShape, "a.B is -1, want 0 to 268435456"},
+		{"short b", MatMul(dst, a, short), ErrLength, "len(b.Data) is 89, want at least 90 for [1 3 5 6] with strides [90 30 6]"},
+		{"flat dst", MatMul(flat, a, b), ErrStride, "dst has a stride of 5 over 4 elements, want at least 6 so that no two outputs coincide"},
+		{"dst is a", MatMul(BHLD(both, 2, 3, 4, 6), BHLD(both, 2, 3, 4, 5), b), ErrOverlap, "dst overlaps a, want separate memory"},
+		{"dst is b", MatMul(BHLD(both, 2, 3, 4, 6), a, BHLD(both, 1, 3, 5, 6)), ErrOverlap, "dst overlaps b, want separate memory"},
+		{"no rows", noRows, ErrShape, fmt.Sprintf("b is [1 1 0 1], want at least one row and at most %d elements", maxElements)},
+		{"short matrix", shortErr, ErrLength, "len(b.Data) is 89, want at least 90 for [1 3 5 6] with strides [90 30 6]"},
+		{"huge matrix", huge, ErrShape, fmt.Sprintf("b is [268435456 268435456 1 1], want at least one row and at most %d elements", maxElements)},
+		{"bias", m.MatMul(dst, a, make([]float32, 5)), ErrLength, "len(bias) is 5, want 6"},
+		{"empty bias", m.MatMul(dst, a, []float32{}), ErrLength, "len(bias) is 0, want 6"},
+		{"dst is bias", m.MatMul(BHLD(both, 2, 3, 4, 6), a, both[7:13]), ErrOverlap, "dst overlaps bias, want separate memory"},
+		{"matrix rows", m.MatMul(dst, x(2, 3, 4, 6), nil), ErrShape, "a.D is 6, want 5 as the matrix has rows"},
+		{"pool", pool.MatMul(dst, x(2, 3, 4, 6), m, nil), ErrShape, "a.D is 6, want 5 as the matrix has rows"},
+		{"closed", func() error { must(t, pool.Close()); return pool.MatMul(dst, a, m, nil) }(), ErrClosed, ""},
 	} {
-		mustFail(t, e.name, e.err, e.kind)
+		mustFail(t, e.name, e.err, e.kind, e.text)
 	}
 	for i, e := range dst.Data {
 		if e == e {

@@ -41,10 +41,9 @@ func TestOrdinaryIsValid(t *testing.T) {
 		}
 		ordinary++
 		thorough := newPlan(dst, q, k, v, nil)
-		var memories [8]memory
-		inputs, err := thorough.initKeys(memories[:0])
+		err := thorough.initKeys()
 		if err == nil {
-			err = thorough.initCall(k.B, nil, inputs)
+			err = thorough.initCall(k.B, nil)
 		}
 		if err != nil {
 			t.Fatalf("dst %+v, q %+v, k %+v, v %+v: %v", dst, q, k, v, err)

@@ -63,81 +63,75 @@ func (p *plan) init(opt *Options) error {
 		p.lq, p.lk, p.d, p.dv = p.q.L, p.k.L, p.k.D, p.v.D
 		return p.initScalars(opt)
 	}
-	var memories [8]memory
-	inputs, err := p.initKeys(memories[:0])
-	if err != nil {
+	if err := p.initKeys(); err != nil {
 		return err
 	}
-	return p.initCall(p.k.B, opt, inputs)
+	return p.initCall(p.k.B, opt)
 }
 
-// initCall validates all but the keys and values. inputs holds their memory and has room for six more.
-func (p *plan) initCall(batch int, opt *Options, inputs []memory) error {
-	inputs, err := p.initQueries(batch, inputs)
-	if err != nil {
+// initCall validates all but the keys and values.
+func (p *plan) initCall(batch int, opt *Options) error {
+	if err := p.initQueries(batch); err != nil {
 		return err
 	}
-	out, err := p.initOutput()
-	if err != nil {
+	if err := p.initOutput(); err != nil {
 		return err
 	}
-	return p.initOptions(opt, out, inputs)
+	return p.initOptions(opt)
 }
 
-// initKeys validates the keys and values and adds their memory to inputs.
-func (p *plan) initKeys(inputs []memory) ([]memory, error) {
+// initKeys validates the keys and values.
+func (p *plan) initKeys() error {
 	k, v := &p.k, &p.v
-	kExtent, err := checkView("k", k)
-	if err != nil {
-		return nil, err
+	if err := checkView("k", k); err != nil {
+		return err
 	}
-	vExtent, err := checkView("v", v)
-	if err != nil {
-		return nil, err
+	if err := checkView("v", v); err != nil {
+		return err
 	}
 	p.kvHeads, p.lk, p.d, p.dv = k.H, k.L, k.D, v.D
 	if v.B != k.B || v.H != k.H || v.L != k.L {
-		return nil, fail(ErrShape, "v is [%d %d %d …], want k's [%d %d %d …]", v.B, v.H, v.L, k.B, k.H, k.L)
+		return fail(ErrShape, "v is [%d %d %d …], want k's [%d %d %d …]", v.B, v.H, v.L, k.B, k.H, k.L)
 	}
-	return append(inputs, memoryOf("k", k, kExtent), memoryOf("v", v, vExtent)), nil
+	return nil
 }
 
-// initQueries validates the queries against the keys and adds their memory to inputs.
-func (p *plan) initQueries(batch int, inputs []memory) ([]memory, error) {
+// initQueries validates the queries against the keys.
+func (p *plan) initQueries(batch int) error {
 	q := &p.q
 	p.batch, p.heads, p.lq = q.B, q.H, q.L
-	extent, err := checkView("q", q)
+	err := checkView("q", q)
 	switch {
 	case err != nil:
-		return nil, err
+		return err
 	case q.B != batch:
-		return nil, fail(ErrShape, "q.B is %d, want %d as in the keys", q.B, batch)
+		return fail(ErrShape, "q.B is %d, want %d as in the keys", q.B, batch)
 	case q.D != p.d:
-		return nil, fail(ErrShape, "q.D is %d, want the keys' %d", q.D, p.d)
+		return fail(ErrShape, "q.D is %d, want the keys' %d", q.D, p.d)
 	case p.kvHeads == 0 && q.H != 0 || p.kvHeads != 0 && q.H%p.kvHeads != 0:
-		return nil, fail(ErrShape, "q.H is %d, want a multiple of the %d key/value heads", q.H, p.kvHeads)
+		return fail(ErrShape, "q.H is %d, want a multiple of the %d key/value heads", q.H, p.kvHeads)
 	}
 	if p.kvHeads > 0 {
 		p.group = q.H / p.kvHeads
 	}
-	return append(inputs, memoryOf("q", q, extent)), nil
+	return nil
 }
 
-// initOutput validates dst against the queries and values and returns its memory.
-func (p *plan) initOutput() (memory, error) {
+// initOutput validates dst against the queries and values.
+func (p *plan) initOutput() error {
 	dst := &p.dst
-	extent, err := checkView("dst", dst)
-	if err != nil {
-		return memory{}, err
+	if err := checkView("dst", dst); err != nil {
+		return err
 	}
 	if dst.B != p.batch || dst.H != p.heads || dst.L != p.lq || dst.D != p.dv {
-		return memory{}, fail(ErrShape, "dst is [%d %d %d %d], want [%d %d %d %d]",
+		return fail(ErrShape, "dst is [%d %d %d %d], want [%d %d %d %d]",
 			dst.B, dst.H, dst.L, dst.D, p.batch, p.heads, p.lq, p.dv)
 	}
-	return memoryOf("dst", dst, extent), checkDistinct("dst", dst)
+	return checkDistinct("dst", dst)
 }
 
-func (p *plan) initOptions(opt *Options, dst memory, inputs []memory) error {
+// initOptions validates the options, and that outputs are apart from inputs.
+func (p *plan) initOptions(opt *Options) error {
 	if opt == nil {
 		opt = &Options{}
 	}
@@ -151,34 +145,8 @@ func (p *plan) initOptions(opt *Options, dst memory, inputs []memory) error {
 	if err := p.initLengths(); err != nil {
 		return err
 	}
-	outputs := [3]memory{dst}
-	used := outputs[:1]
-	if opt.Mask != nil {
-		extent, err := checkPairs("Mask", &p.mask, p, true)
-		if err != nil {
-			return err
-		}
-		inputs = append(inputs, memoryOf("Mask", opt.Mask, extent))
-	}
-	if opt.Bias != nil {
-		extent, err := checkPairs("Bias", &p.bias, p, true)
-		if err != nil {
-			return err
-		}
-		inputs = append(inputs, memoryOf("Bias", opt.Bias, extent))
-	}
-	if opt.Weights != nil {
-		extent, err := checkPairs("Weights", &p.weights, p, false)
-		if err != nil {
-			return err
-		}
-		if p.lk == 0 {
-			p.weights = Tensor{} // nothing to write; its rows could begin anywhere
-		}
-		if err := checkDistinct("Weights", &p.weights); err != nil {
-			return err
-		}
-		used = append(used, memoryOf("Weights", opt.Weights, extent))
+	if err := p.initPairs(opt); err != nil {
+		return err
 	}
 	if p.slopes != nil && len(p.slopes) != p.heads {
 		return fail(ErrLength, "len(Slopes) is %d, want one for each of %d heads", len(p.slopes), p.heads)
@@ -186,22 +154,51 @@ func (p *plan) initOptions(opt *Options, dst memory, inputs []memory) error {
 	if p.sinks != nil && len(p.sinks) != p.heads {
 		return fail(ErrLength, "len(Sinks) is %d, want one for each of %d heads", len(p.sinks), p.heads)
 	}
-	inputs = append(inputs, memoryOfSlice("Slopes", p.slopes), memoryOfSlice("Sinks", p.sinks))
-	if p.lse != nil {
-		if !lengthIs(len(p.lse), p.batch, p.heads, p.lq) {
-			return fail(ErrLength, "len(LSE) is %d, want B×H×Lq = %d×%d×%d", len(p.lse), p.batch, p.heads, p.lq)
-		}
-		used = append(used, memoryOfSlice("LSE", p.lse))
+	if p.lse != nil && !lengthIs(len(p.lse), p.batch, p.heads, p.lq) {
+		return fail(ErrLength, "len(LSE) is %d, want B×H×Lq = %d×%d×%d", len(p.lse), p.batch, p.heads, p.lq)
 	}
-	for i, out := range used {
-		if err := checkApart(out, inputs); err != nil {
-			return err
-		}
-		if err := checkApart(out, used[i+1:]); err != nil {
+	return p.checkMemory()
+}
+
+// initPairs validates the options that have an element for each pair of query and key.
+func (p *plan) initPairs(opt *Options) error {
+	if opt.Mask != nil {
+		if err := checkPairs("Mask", &p.mask, p, true); err != nil {
 			return err
 		}
 	}
-	return nil
+	if opt.Bias != nil {
+		if err := checkPairs("Bias", &p.bias, p, true); err != nil {
+			return err
+		}
+	}
+	if opt.Weights == nil {
+		return nil
+	}
+	if err := checkPairs("Weights", &p.weights, p, false); err != nil {
+		return err
+	}
+	if p.lk == 0 {
+		p.weights = Tensor{} // nothing to write; its rows could begin anywhere
+	}
+	return checkDistinct("Weights", &p.weights)
+}
+
+// checkMemory makes sure that outputs are apart from each other and from inputs.
+func (p *plan) checkMemory() error {
+	all := [...]memory{
+		memoryOf("dst", &p.dst), memoryOf("Weights", &p.weights), memoryOfSlice("LSE", p.lse),
+		memoryOf("k", &p.k), memoryOf("v", &p.v), memoryOf("q", &p.q), memoryOf("Mask", &p.mask), memoryOf("Bias", &p.bias),
+		memoryOfSlice("Slopes", p.slopes), memoryOfSlice("Sinks", p.sinks),
+	}
+	for i, at := range [len(all)]uintptr{
+		address(p.dst.Data, 0), address(p.weights.Data, 0), address(p.lse, 0),
+		address(p.k.Data, 0), address(p.v.Data, 0), address(p.q.Data, 0), address(p.mask.Data, 0), address(p.bias.Data, 0),
+		address(p.slopes, 0), address(p.sinks, 0),
+	} {
+		all[i].begin = at
+	}
+	return checkApart(all[:3], all[3:])
 }
 
 func (p *plan) initScalars(opt *Options) error {
@@ -266,18 +263,17 @@ func checkLens(name string, lens []int, batch, most int) error {
 
 // checkPairs validates a [B, H, Lq, Lk] argument. If broadcast is allowed, a
 // batch or head dimension of 1 stands for all; the view is changed to say so by a stride of 0.
-func checkPairs[T any](name string, v *View[T], p *plan, broadcast bool) (extent int, err error) {
+func checkPairs[T any](name string, v *View[T], p *plan, broadcast bool) error {
 	view := *v
 	if p.lk == 0 && v.D == 0 { // no keys: as a view that is empty otherwise
 		view.L, view.D = 0, 1
 	}
-	extent, err = checkView(name, &view)
-	if err != nil {
-		return 0, err
+	if err := checkView(name, &view); err != nil {
+		return err
 	}
 	oneB, oneH := broadcast && v.B == 1, broadcast && v.H == 1
 	if v.B != p.batch && !oneB || v.H != p.heads && !oneH || v.L != p.lq || v.D != p.lk {
-		return 0, fail(ErrShape, "%s is [%d %d %d %d], want [%d %d %d %d]", name, v.B, v.H, v.L, v.D, p.batch, p.heads, p.lq, p.lk)
+		return fail(ErrShape, "%s is [%d %d %d %d], want [%d %d %d %d]", name, v.B, v.H, v.L, v.D, p.batch, p.heads, p.lq, p.lk)
 	}
 	if oneB {
 		v.SB = 0
@@ -285,7 +281,7 @@ func checkPairs[T any](name string, v *View[T], p *plan, broadcast bool) (extent
 	if oneH {
 		v.SH = 0
 	}
-	return extent, nil
+	return nil
 }
 
 // lengthIs reports n == a·b·c without overflow; the factors are at most maxLength.

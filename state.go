@@ -88,15 +88,13 @@ func (s *State) Update(q, k, v Tensor, opt *Options) error {
 
 // initUpdate validates the arguments of an Update.
 func (s *State) initUpdate(p *plan, opt *Options) error {
-	var memories [8]memory
-	inputs, err := p.initKeys(memories[:0])
-	if err != nil {
+	if err := p.initKeys(); err != nil {
 		return err
 	}
-	if inputs, err = p.initQueries(p.k.B, inputs); err != nil {
+	if err := p.initQueries(p.k.B); err != nil {
 		return err
 	}
-	if err := p.initOptions(opt, memory{}, inputs); err != nil {
+	if err := p.initOptions(opt); err != nil {
 		return err
 	}
 	switch {
@@ -260,12 +258,10 @@ func (s *State) Finish(dst Tensor, lse []float32) error {
 	p := newPlan(dst, Tensor{}, Tensor{}, Tensor{}, &opt)
 	p.batch, p.heads, p.lq, p.dv = s.b, s.h, s.l, s.d
 	p.kvHeads, p.group = s.h, 1
-	out, err := p.initOutput()
-	if err != nil {
+	if err := p.initOutput(); err != nil {
 		return err
 	}
-	var inputs [4]memory
-	if err := p.initOptions(&opt, out, inputs[:0]); err != nil {
+	if err := p.initOptions(&opt); err != nil {
 		return err
 	}
 	if !dst.empty() {
@@ -348,7 +344,8 @@ func appendFloats(data []byte, x []float32) []byte {
 // state as it is.
 func (s *State) UnmarshalBinary(data []byte) error {
 	if len(data) < stateHeader || string(data[:len(stateMagic)]) != stateMagic {
-		return fail(ErrFormat, "data does not begin with the %d-byte header %q…", stateHeader, stateMagic)
+		return fail(ErrFormat, "data is %d bytes and begins with %q, want a header of %d bytes that begins with %q",
+			len(data), data[:min(len(data), len(stateMagic))], stateHeader, stateMagic)
 	}
 	var head [7]int
 	for i := range head {

@@ -273,30 +273,38 @@ func TestStateErrors(t *testing.T) {
 		name string
 		err  error
 		kind error
+		text string
 	}{
-		{"q.B", update(x(2, 2, 3, 4), x(2, 1, 5, 4), x(2, 1, 5, 4), nil), ErrShape},
-		{"q.H", update(x(1, 1, 3, 4), x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrShape},
-		{"q.L", update(x(1, 2, 2, 4), x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrShape},
-		{"q.D", update(x(1, 2, 3, 5), x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrShape},
-		{"v.L", update(good, x(1, 1, 5, 4), x(1, 1, 4, 4), nil), ErrShape},
-		{"v.D", update(good, x(1, 1, 5, 4), x(1, 1, 5, 3), nil), ErrShape},
-		{"mask", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Bias: &good}), ErrShape},
-		{"key lengths", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{KeyLens: []int{6}}), ErrLength},
-		{"too many keys", full.Update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrLength},
-		{"bottom right", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Causal: BottomRight}), ErrOption},
-		{"LSE", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{LSE: lse}), ErrOption},
-		{"sinks", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Sinks: []float32{1, 2}}), ErrOption},
-		{"weights", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Weights: &weights}), ErrUnsupported},
-		{"merge shape", s.Merge(small), ErrShape},
-		{"merge sinks", s.Merge(other), ErrOption},
-		{"merge keys", s.Merge(full), ErrLength},
-		{"finish shape", s.Finish(x(1, 2, 3, 5), nil), ErrShape},
-		{"finish LSE", s.Finish(good, lse[:5]), ErrLength},
-		{"finish stride", s.Finish(View[float32]{Data: good.Data, B: 1, H: 2, L: 3, D: 4}, nil), ErrStride},
-		{"finish overlap", s.Finish(shared, shared.Data[:6]), ErrOverlap},
-		{"zero state", new(State).Update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrShape},
+		{"q.B", update(x(2, 2, 3, 4), x(2, 1, 5, 4), x(2, 1, 5, 4), nil), ErrShape, "q is [2 2 3 …], want the state's [1 2 3 …]"},
+		{"q.H", update(x(1, 1, 3, 4), x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrShape, "q is [1 1 3 …], want the state's [1 2 3 …]"},
+		{"q.L", update(x(1, 2, 2, 4), x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrShape, "q is [1 2 2 …], want the state's [1 2 3 …]"},
+		{"q.D", update(x(1, 2, 3, 5), x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrShape, "q.D is 5, want the keys' 4"},
+		{"v.L", update(good, x(1, 1, 5, 4), x(1, 1, 4, 4), nil), ErrShape, "v is [1 1 4 …], want k's [1 1 5 …]"},
+		{"v.D", update(good, x(1, 1, 5, 4), x(1, 1, 5, 3), nil), ErrShape, "v.D is 3, want the state's 4"},
+		{"mask", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Bias: &good}), ErrShape, "Bias is [1 2 3 4], want [1 2 3 5]"},
+		{"key lengths", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{KeyLens: []int{6}}), ErrLength, "KeyLens[0] is 6, want 0 to 5"},
+		{"too many keys", full.Update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrLength, "k.L is 5 after 268435456 keys, want at most 268435456 in all"},
+		{"bottom right", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Causal: BottomRight}), ErrOption, "Causal is BottomRight, want TopLeft with Offset: the number of keys is not known yet"},
+		{"LSE", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{LSE: lse}), ErrOption, "LSE is set in an Update, want nil: Finish returns it"},
+		{"sinks", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Sinks: []float32{1, 2}}), ErrOption, "Sinks[1] is 2, want NaN as before"},
+		{"weights", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Weights: &weights}), ErrUnsupported, "Weights are set in an Update, want nil: they need the maximum over all keys"},
+		{"merge shape", s.Merge(small), ErrShape, "t is [1 2 2 4], want [1 2 3 4]"},
+		{"merge sinks", s.Merge(other), ErrOption, "t's sink[1] is 1, want NaN as before"},
+		{"merge keys", s.Merge(full), ErrLength, "t has 268435456 keys, want at most 268435446 after 10"},
+		{"finish shape", s.Finish(x(1, 2, 3, 5), nil), ErrShape, "dst is [1 2 3 5], want [1 2 3 4]"},
+		{"finish LSE", s.Finish(good, lse[:5]), ErrLength, "len(LSE) is 5, want B×H×Lq = 1×2×3"},
+		{"finish stride", s.Finish(View[float32]{Data: good.Data, B: 1, H: 2, L: 3, D: 4}, nil), ErrStride, "dst has a stride of 0 over 2 elements, want at least 4 so that no two outputs coincide"},
+		{"finish overlap", s.Finish(shared, shared.Data[:6]), ErrOverlap, "dst overlaps LSE, want separate memory"},
+		{"zero state", new(State).Update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrShape, "q is [1 2 3 …], want the state's [0 0 0 …]"},
 	} {
-		mustFail(t, e.name, e.err, e.kind)
+		mustFail(t, e.name, e.err, e.kind, e.text)
+	}
+	out := nans(24 + 5)
+	mustFail(t, "finish", s.Finish(BHLD(out[:24], 1, 2, 3, 4), out[24:]), ErrLength)
+	for i, e := range out {
+		if e == e {
+			t.Errorf("element %d was written by a failed Finish", i)
+		}
 	}
 	if s.Keys() != 10 {
 		t.Errorf("Keys is %d after failed calls, want 10", s.Keys())

@@ -70,8 +70,9 @@ func (p *plan) tokensFollow(x *Tensor) bool {
 }
 
 // address is that of x[at], which need not exist.
-func address(x []float32, at int) uintptr {
-	return uintptr(unsafe.Pointer(unsafe.SliceData(x))) + uintptr(4*at)
+func address[T any](x []T, at int) uintptr {
+	var element T
+	return uintptr(unsafe.Pointer(unsafe.SliceData(x))) + uintptr(at)*unsafe.Sizeof(element)
 }
 
 // moveStream says that n elements have been read.
