@@ -1,16 +1,8 @@
 package attn
 
-import "github.com/klauspost/cpuid/v2"
-
 // Absorb is softmax and accumulate in one: it takes a whole block of scores into
 // the state of some rows. Where the two are one kernel, the exps run beside the
 // chains of multiply-adds (gen/absorb.go).
-
-// fused: softmax and accumulate are one kernel. That is 2 % faster than two on Zen 5. On a
-// Xeon, where multiply-adds and most steps of exp go through the same two ports, it
-// is 1 % slower, and 8 % when another program runs on the other thread of the core. The kernel
-// has 8 lanes: with AVX-512 the two with 16 are used.
-var fused = cpuid.CPU.VendorID != cpuid.Intel
 
 const (
 	// absorbRows is what the rows of one call of the kernel are a multiple of.

@@ -2,33 +2,33 @@ package attn
 
 // Assembly cannot be preempted, and the garbage collector waits for it. So no
 // assembly call may last longer than 100 µs on the slowest CPU that the
-// assembly is for: one with a single 4-lane FMA a cycle at 1.5 GHz. The functions
-// in this file cut larger calls; where they cut does not change a bit.
+// assembly is for, at 1.5 GHz and reading 2 GB/s from memory: one with 8 lanes of FMA a cycle
+// on amd64; on arm64 one with 4, which has two cycles for each load besides, as small cores do that
+// execute in order. The functions in this file cut larger calls; where they cut does not change
+// a bit. callProducts, of each architecture, bounds the multiply-adds of one call: 66 µs on
+// that CPU.
 const (
-	// callProducts bounds the multiply-adds of one call: 87 µs on that CPU.
-	callProducts = 1 << 19
-
 	// callMasked bounds those with values that are masked one by one: NEON does that with two more
 	// operations for each multiply-add.
 	callMasked = callProducts / 4
 
-	// callRawProducts bounds those of scoreRows, which goes through keys in rows and
-	// is slower by an order of magnitude.
-	callRawProducts = 1 << 15
+	// callRawProducts bounds those of scoreRows, which goes through keys in rows and transposes
+	// them. Fewer than rawRows rows count as so many: they wait for memory.
+	callRawProducts = 1 << 17
 
-	// rawInner is the dimension up to which keys are read in rows: there, 8 of
+	// rawInner is the dimension up to which keys are read in rows: there, 32 of
 	// them times rawRows queries are one call.
-	rawInner = callRawProducts / 8 / rawRows
+	rawInner = callRawProducts / 32 / rawRows
 
-	// callCopies bounds the elements that one call packs.
-	callCopies = 1 << 16
+	// callCopies bounds the elements that one call writes packed.
+	callCopies = 1 << 15
 
-	// callElements bounds the elements of a vector function, with up to five
+	// callElements bounds the elements of a vector function, with up to eight
 	// cycles for each.
 	callElements = 1 << 14
 
 	// callRows: fewer rows wait for memory and not for multiply-adds, so a call of them counts
-	// as one of so many. It reads 2¹⁵ elements at most: 65 µs at 2 GB/s.
+	// as one of so many. It reads 2¹⁵ elements at most: 65 µs.
 	callRows = 16
 
 	// callInner bounds the length of a chain of multiply-adds, each of which waits
@@ -92,19 +92,19 @@ func chainScore(s, q, k []float32, rows, d, panels int) {
 	}
 }
 
-// cutScoreRows takes fewer keys at a time, or if there are few, fewer rows. d is
-// at most rawInner.
+// cutScoreRows takes fewer rows at a time, and of these fewer keys: whole panels, of which
+// d ≤ rawInner leaves at least two.
 func cutScoreRows(s, q, k []float32, rows, d, stride, n int, next *ahead) {
-	if keys := max(8, callRawProducts/(rows*d)/8*8); keys < n {
-		for j := 0; j < n; j += keys {
-			scoreRows(s[j:], q, k[j*stride:], rows, d, stride, min(keys, n-j), next)
-			next.moveStream(keys * d)
+	if rows > rawRows {
+		for r := 0; r < rows; r += rawRows {
+			scoreRows(s[r*Block:], q[r*d:], k, min(rawRows, rows-r), d, stride, n, next)
 		}
 		return
 	}
-	step := callRawProducts / (d * n)
-	for r := 0; r < rows; r += step {
-		scoreRows(s[r*Block:], q[r*d:], k, min(step, rows-r), d, stride, n, next)
+	keys := callRawProducts / (rawRows * d) / panel * panel
+	for j := 0; j < n; j += keys {
+		scoreRows(s[j:], q, k[j*stride:], rows, d, stride, min(keys, n-j), next)
+		next.moveStream(keys * d)
 	}
 }
 
@@ -171,6 +171,21 @@ func cutMerge(o, b []float32, x, y float32) {
 	for from := 0; from < len(b); from += callElements {
 		to := min(len(b), from+callElements)
 		merge(o[from:], b[from:to], x, y)
+	}
+}
+
+func cutMergeSums(m, l, m2, l2, x, y []float32) {
+	const step = callElements / 4 // two exps and more
+	for r := 0; r < len(m); r += step {
+		to := min(len(m), r+step)
+		mergeSums(m[r:to], l[r:to], m2[r:to], l2[r:to], x[r:to], y[r:to])
+	}
+}
+
+func cutSoftcap(s []float32, c float32) {
+	const step = callElements / 4 // two polynomials and a division
+	for from := 0; from < len(s); from += step {
+		softcap(s[from:min(len(s), from+step)], c)
 	}
 }
 

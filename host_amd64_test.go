@@ -7,6 +7,9 @@ import (
 	"testing"
 )
 
+// slowestLanes of FMA a cycle is what the slowest CPU has that cut.go is for.
+const slowestLanes = 8
+
 // anyProcessor draws what only kernels of amd64 ask for.
 func anyProcessor(t *testing.T, r *rand.Rand) {
 	wasScattered, wasWide, wasAbreast := scattered, wideRows, panelsAbreast
@@ -14,4 +17,12 @@ func anyProcessor(t *testing.T, r *rand.Rand) {
 	scattered = r.IntN(2) == 0
 	wideRows = fewestWideRows(r.IntN(2) == 0)
 	panelsAbreast = r.IntN(2) == 0
+	t.Cleanup(anyFused(r))
+}
+
+// anyFused draws whether softmax and accumulate are one kernel.
+func anyFused(r *rand.Rand) (restore func()) {
+	was := fused
+	fused = r.IntN(4) > 0
+	return func() { fused = was }
 }

@@ -7,4 +7,9 @@ import (
 	"testing"
 )
 
+// slowestLanes of FMA a cycle is what the slowest CPU has that cut.go is for.
+const slowestLanes = 4
+
 func anyProcessor(*testing.T, *rand.Rand) {}
+
+func anyFused(*rand.Rand) (restore func()) { return func() {} }

@@ -49,7 +49,7 @@ func packKeys(dst, k []float32, stride, n, d int) {
 		packKeysGeneric(dst, k, stride, n, d)
 		return
 	}
-	if n*d > callCopies {
+	if roundUp(n, panel)*d > callCopies { // the last panel is filled up
 		cutPackKeys(dst, k, stride, n, d)
 		return
 	}
@@ -102,7 +102,7 @@ func scoreRows(s, q, k []float32, rows, d, stride, n int, next *ahead) {
 		scoreRowsGeneric(s, q, k, rows, d, stride, n)
 		return
 	}
-	if rows*d*n > callRawProducts && d <= rawInner {
+	if max(rows, rawRows)*d*n > callRawProducts && d <= rawInner {
 		cutScoreRows(s, q, k, rows, d, stride, n, next)
 		return
 	}
@@ -246,6 +246,10 @@ func mergeSums(m, l, m2, l2, x, y []float32) {
 		mergeSumsGeneric(m, l, m2, l2, x, y)
 		return
 	}
+	if n > callElements/4 {
+		cutMergeSums(m, l, m2, l2, x, y)
+		return
+	}
 	mergeSumsSIMD(&m[0], &l[0], &m2[0], &l2[0], &x[0], &y[0], n)
 }
 
@@ -253,6 +257,10 @@ func softcap(s []float32, c float32) {
 	updates(s, len(s))
 	if active == generic || len(s) == 0 {
 		softcapGeneric(s, c)
+		return
+	}
+	if len(s) > callElements/4 {
+		cutSoftcap(s, c)
 		return
 	}
 	softcapSIMD(&s[0], len(s), c)

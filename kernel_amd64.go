@@ -4,6 +4,8 @@ package attn
 
 import "github.com/klauspost/cpuid/v2"
 
+const callProducts = 1 << 19 // see cut.go
+
 var active = choose(possible()...)
 
 // possible gates each implementation on every feature its kernels use. cpuid
@@ -50,6 +52,11 @@ func fewestWideRows(scattered bool) int {
 	}
 	return 13 // more than one tile takes
 }
+
+// fused: softmax and accumulate are one kernel. That is 2 % faster than two on Zen 5. On a
+// Xeon, where multiply-adds and most steps of exp go through the same two ports, it
+// is 1 % slower, and 8 % when another program runs on the other thread of the core.
+var fused = cpuid.CPU.VendorID != cpuid.Intel
 
 // absorbSIMD takes a block of scores into the state of rows, a multiple of absorbRows,
 // and absorbCols columns. It works like absorbGeneric.

@@ -76,15 +76,15 @@ func TestChoices(t *testing.T) {
 }
 
 func TestRowsOfTile(t *testing.T) {
-	defer func(was bool) { fused = was }(fused)
+	defer func(was bool) { scattered = was }(scattered)
 	for _, c := range []struct {
-		l1    int
-		fused bool
-		want  int
-	}{{32 << 10, false, fewTileRows}, {48 << 10, true, fewTileRows}, {48 << 10, false, mostTileRows}, {-1, false, fewTileRows}} {
-		fused = c.fused
+		l1        int
+		scattered bool
+		want      int
+	}{{32 << 10, true, fewTileRows}, {48 << 10, false, fewTileRows}, {48 << 10, true, mostTileRows}, {-1, true, fewTileRows}} {
+		scattered = c.scattered
 		if got := rowsOfTile(c.l1); got != c.want {
-			t.Errorf("%d bytes of L1 cache, fused %v: %d rows, want %d", c.l1, c.fused, got, c.want)
+			t.Errorf("%d bytes of L1 cache, scattered %v: %d rows, want %d", c.l1, c.scattered, got, c.want)
 		}
 	}
 }

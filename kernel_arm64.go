@@ -4,6 +4,8 @@ package attn
 
 import "unsafe"
 
+const callProducts = 1 << 18 // see cut.go
+
 // Advanced SIMD is part of the base architecture of arm64.
 var active = choose(neon, generic)
 
@@ -17,15 +19,6 @@ func addBiasRowSIMD(s, bias *float32, n int) (live uint64)
 //
 //go:noescape
 func maskRowSIMD(mask *bool, n int) (live uint64)
-
-// absorbSIMD is two kernels, one after the other. It works like absorbGeneric for absorbCols columns.
-func absorbSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *values) (dead bool) {
-	dead = softmaxSIMD(s, m, l, alpha, rows)
-	part := *b
-	part.cols = absorbCols
-	accumulateSIMD(o, s, v, alpha, rows, oStride, Block, &part)
-	return dead
-}
 
 // normalizeSIMD goes row by row. It works like normalizeGeneric.
 func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int) {

@@ -2,14 +2,22 @@
 
 package attn
 
-// There are no kernels of 16 lanes: these are never called.
+// What only amd64 has is never called.
 
 const (
 	wideRows  = 0
 	scattered = false
+	fused     = false
 )
 
-const noAVX512 = "attn: no AVX-512 on this platform"
+const (
+	noAVX512 = "attn: no AVX-512 on this platform"
+	noFused  = "attn: softmax and accumulate are two kernels on this platform"
+)
+
+func absorbSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *values) (dead bool) {
+	panic(noFused)
+}
 
 func scoreWide(s, q, k *float32, rows, d, panels int, next *ahead) { panic(noAVX512) }
 func accumulateWide(o, p, v, alpha *float32, rows, oStride, pStride int, b *values) {

@@ -6,6 +6,8 @@ package attn
 
 const unreachable = "attn: no assembly on this platform"
 
+const callProducts = 1 << 18 // see cut.go
+
 var active = choose(generic)
 
 func packKeysSIMD(dst, k *float32, stride, n, d int)               { panic(unreachable) }
@@ -16,9 +18,6 @@ func scoreRowsSIMD(s, q, k *float32, rows, d, stride, n int, next *ahead) {
 }
 func softmaxSIMD(s, m, l, alpha *float32, rows int) (dead bool) { panic(unreachable) }
 func softmaxMaskedSIMD(s, m, l, alpha *float32, live *uint64, rows int) (dead bool) {
-	panic(unreachable)
-}
-func absorbSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *values) (dead bool) {
 	panic(unreachable)
 }
 func accumulateSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *values) {

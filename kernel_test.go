@@ -77,8 +77,7 @@ var kernels = []kernelTest{
 		s, sWant := c.scores(rows)
 		m, mWant, l, lWant := c.runningState(rows)
 		alpha, alphaWant := c.output(rows)
-		defer func(was bool) { fused = was }(fused)
-		fused = c.IntN(4) > 0
+		defer anyFused(c.Rand)()
 		dead := absorb(s, m, l, alpha, a.got, a.v, rows, a.oStride, &a.values)
 		c.equal("dead", dead, absorbGeneric(sWant, mWant, lWant, alphaWant, a.want, a.v, rows, a.oStride, &a.values))
 	}},

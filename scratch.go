@@ -37,9 +37,9 @@ var tileRows = rowsOfTile(cpuid.CPU.Cache.L1D)
 const tileDim = 64
 
 // rowsOfTile: on a Xeon with 48 KiB of L1 cache, 96 rows take up to 1 % less time than 48 at
-// D = 64. With 32 KiB, 60 rows were slower than 48; with absorb, more were not tried.
+// D = 64. With 32 KiB, 60 rows were slower than 48; elsewhere more were not tried.
 func rowsOfTile(l1 int) int {
-	if l1 < 48<<10 || fused {
+	if l1 < 48<<10 || !scattered {
 		return fewTileRows
 	}
 	return mostTileRows
