@@ -1,6 +1,6 @@
 module github.com/seed-1415985d/attn
 
-go 1.25
+go 1.26
 
 require github.com/klauspost/cpuid/v2 v2.4.2
 

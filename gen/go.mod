@@ -1,6 +1,6 @@
 module github.com/seed-1415985d/attn/gen
 
-go 1.25
+go 1.26
 
 require (
 	github.com/mmcloughlin/avo v0.5.0
