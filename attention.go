@@ -1,7 +1,8 @@
 package attn
 
 // Attend computes dst = softmax(scale·QKᵀ + …)·V on the calling goroutine. It
-// allocates only when the scratch memory that calls share has to grow.
+// allocates only when the scratch memory that calls share has to grow: to nearly an L2
+// cache for each goroutine that is in a call, or to some 448·D + 640·Dv bytes if that is more.
 //
 //	q   [B, H, Lq, D]
 //	k   [B, KVH, Lk, D]     KVH divides H; head h reads key/value head h/(H/KVH)
