@@ -67,6 +67,30 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// Other programs spell the dictionary in other ways, which Python understands.
+func TestHeaderSpellings(t *testing.T) {
+	data := []float32{1, 2, 3, 4, 5, 6}
+	for _, dict := range []string{
+		"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 1)}",
+		"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 1),}",
+		"{'descr':'<f4','fortran_order':False,'shape':(2,3,1)}",
+		"{\"shape\": (2, 3, 1), \"fortran_order\": False, \"descr\": \"<f4\"}   ",
+		" { 'descr' : '<f4' ,\n 'shape' : ( 2L , 3L , 1L , ) , 'fortran_order' : False , }",
+	} {
+		a, err := Read(save(t, file(1, dict, data)))
+		if err != nil || !slices.Equal(a.Shape, []int{2, 3, 1}) || !slices.Equal(a.Data, data) {
+			t.Errorf("%s: %v, %v", dict, a, err)
+		}
+	}
+	native, _ := binary.Append(nil, binary.NativeEndian, data)
+	for _, descr := range []string{"=f4", "f4"} {
+		a, err := Read(save(t, file(1, dict(descr, "False", "(6,)"), native)))
+		if err != nil || !slices.Equal(a.Data, data) {
+			t.Errorf("%s: %v, %v", descr, a, err)
+		}
+	}
+}
+
 func TestReadBool(t *testing.T) {
 	for _, descr := range []string{"|b1", "|u1"} {
 		a, err := ReadBool(save(t, file(1, dict(descr, "False", "(1, 3)"), []byte{1, 0, 0xff})))
@@ -102,6 +126,12 @@ var refused = []struct {
 	{"keys only", file(1, "'shape': 'fortran_order': 'descr': ", nil), "malformed header"},
 	{"no line break", append([]byte("\x93NUMPY\x01\x00\x04\x00"), "{ } "...), "malformed header"},
 	{"words in shape", file(1, dict("<f4", "False", "(two,)"), []float32{1}), "malformed header"},
+	{"an item twice", file(1, "{'descr': '<f4', 'descr': '<f4', 'shape': (1,)}", []float32{1}), "malformed header"},
+	{"an item more", file(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'x': 1}", []float32{1}), "malformed header"},
+	{"two quotes", file(1, "{'descr': \"'<f4'\", 'fortran_order': False, 'shape': (1,)}", []float32{1}), "elements are"},
+	{"no tuple", file(1, dict("<f4", "False", "(1)"), []float32{1}), "malformed header"},
+	{"only a comma", file(1, dict("<f4", "False", "(,)"), []float32{1}), "malformed header"},
+	{"65 dimensions", file(1, dict("<f4", "False", "("+strings.Repeat("1, ", 65)+")"), []float32{1}), "malformed header"},
 	{"negative shape", file(1, dict("<f4", "False", "(-1,)"), []float32{1}), "malformed header: shape [-1]"},
 	{"two negatives", file(1, dict("<f4", "False", "(-1, -1)"), []float32{1}), "malformed header: shape"},
 	{"overflowing shape", file(1, dict("<f4", "False", "(4294967296, 4294967296, 4)"), []float32{1}), "too large"},
@@ -173,7 +203,7 @@ func TestHeaderText(t *testing.T) {
 		"'shape': (2, 3), }": {2, 3},
 		"'shape': (), }":     {},
 	} {
-		if h := string(header(shape)); !strings.Contains(h, want) || !strings.HasSuffix(h, "\n") {
+		if h := string((&header{descr: "<f4", shape: shape}).bytes()); !strings.Contains(h, want) || !strings.HasSuffix(h, "\n") {
 			t.Errorf("header of %v is %q, want %q in it", shape, h, want)
 		}
 	}

@@ -107,91 +107,57 @@ func narrow(wide []float64) ([]float32, error) {
 // start checks the header of a file whose elements have one of some types.
 // What it returns reads the elements.
 func start(f source, size int64, want string, types ...string) (*npy.Reader, error) {
-	start, err := headerEnd(f, size)
+	text, end, err := headerText(f, size)
 	if err != nil {
 		return nil, err
 	}
-	r, err := newReader(bufio.NewReaderSize(f, int(min(size, 1<<16))))
+	h, err := parseHeader(text)
 	if err != nil {
 		return nil, err
 	}
-	return r, checkHeader(r, want, types, size-start)
-}
-
-// headerEnd reads the fixed part of the header and returns where the elements
-// start. The library allocates whatever length the header claims, so it is
-// checked here first.
-func headerEnd(f io.ReaderAt, size int64) (int64, error) {
-	var b [12]byte
-	n, err := f.ReadAt(b[:], 0)
-	if err != nil && err != io.EOF {
-		return 0, err
+	if err := h.check(want, types, size-end); err != nil {
+		return nil, err
 	}
-	if n < len(npy.Magic) || !bytes.Equal(b[:len(npy.Magic)], npy.Magic[:]) {
-		return 0, errors.New("not a .npy file")
-	}
-	if n < len(b) {
-		return 0, fmt.Errorf("truncated: %d bytes are no complete header", size)
-	}
-	end := int64(12)
-	switch b[6] {
-	case 1:
-		end = 10 + int64(binary.LittleEndian.Uint16(b[8:]))
-	case 2:
-		end += int64(binary.LittleEndian.Uint32(b[8:]))
-	default:
-		return 0, fmt.Errorf("format version %d is not supported, want 1 or 2", b[6])
-	}
-	if end > size {
-		return 0, fmt.Errorf("truncated: the header ends at byte %d, the file at %d", end, size)
-	}
-	return end, nil
-}
-
-// newReader parses the header. The library panics on some malformed ones.
-func newReader(r io.Reader) (reader *npy.Reader, err error) {
-	defer func() {
-		if recover() != nil {
-			err = errors.New("malformed header")
-		}
-	}()
-	reader, err = npy.NewReader(r)
+	// The library understands headers only as NumPy spells them.
+	elements := bufio.NewReaderSize(io.NewSectionReader(f, end, size-end), int(min(size, 1<<16)))
+	r, err := npy.NewReader(io.MultiReader(bytes.NewReader(h.bytes()), elements))
 	if err != nil {
 		return nil, fmt.Errorf("malformed header: %w", err)
 	}
-	return reader, nil
+	return r, nil
 }
 
-// checkHeader refuses what this package does not read, and files whose size
-// is not what the header says.
-func checkHeader(r *npy.Reader, want string, types []string, size int64) error {
-	d := &r.Header.Descr
-	known := false
-	for _, t := range types {
-		known = known || baseType(d.Type) == t
+// headerText returns the text of the header and where the elements start. A file's size bounds what the
+// header may claim.
+func headerText(f io.ReaderAt, size int64) (text []byte, end int64, err error) {
+	var b [12]byte
+	n, err := f.ReadAt(b[:], 0)
+	if err != nil && err != io.EOF {
+		return nil, 0, err
 	}
-	if !known {
-		return fmt.Errorf("elements are %.40q, want %s", d.Type, want)
+	if n < len(npy.Magic) || !bytes.Equal(b[:len(npy.Magic)], npy.Magic[:]) {
+		return nil, 0, errors.New("not a .npy file")
 	}
-	if d.Fortran {
-		return errors.New("array is in Fortran order, want C order (numpy.ascontiguousarray)")
+	if n < len(b) {
+		return nil, 0, fmt.Errorf("truncated: %d bytes are no complete header", size)
 	}
-	for _, n := range d.Shape {
-		if n < 0 {
-			return fmt.Errorf("malformed header: shape %v", d.Shape)
-		}
+	begin, length := int64(10), int64(binary.LittleEndian.Uint16(b[8:]))
+	switch b[6] {
+	case 1:
+	case 2:
+		begin, length = 12, int64(binary.LittleEndian.Uint32(b[8:]))
+	default:
+		return nil, 0, fmt.Errorf("format version %d is not supported, want 1 or 2", b[6])
 	}
-	n := elements(d.Shape)
-	if n < 0 || n > math.MaxInt64/8 {
-		return fmt.Errorf("malformed header: shape %v is too large", d.Shape)
+	if end = begin + length; end > size {
+		return nil, 0, fmt.Errorf("truncated: the header ends at byte %d, the file at %d", end, size)
 	}
-	switch need := n * int64(elementSize(d.Type)); {
-	case size < need:
-		return fmt.Errorf("truncated: shape %v needs %d bytes, the file has %d", d.Shape, need, size)
-	case size > need:
-		return fmt.Errorf("malformed: bytes after the array: shape %v needs %d bytes, the file has %d", d.Shape, need, size)
+	text = make([]byte, length)
+	_, err = f.ReadAt(text, begin)
+	if err == io.EOF && end == size {
+		err = nil // nothing follows
 	}
-	return nil
+	return text, end, err
 }
 
 // baseType is a type without its byte order: "<f4" is "f4".
