@@ -4,6 +4,10 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +24,10 @@ func (f folder) prepared(flags runFlags) *run {
 	f.random("k.npy", 2, 2, 6, 4)
 	f.random("v.npy", 3, 2, 6, 4)
 	flags.q, flags.k, flags.v = f.path("q.npy"), f.path("k.npy"), f.path("v.npy")
-	flags.threads, flags.causal, flags.pngHeads = 1, "none", "0"
+	flags.threads, flags.pngHeads = 1, "0"
+	if flags.causal == "" {
+		flags.causal = "none"
+	}
 	r, err := flags.prepare()
 	if err != nil {
 		f.Fatal(err)
@@ -160,6 +167,10 @@ func (s *shared) contains(text string) bool {
 func TestProgressOfLongWork(t *testing.T) {
 	defer func(d time.Duration) { progressAfter = d }(progressAfter)
 	progressAfter = time.Millisecond
+	defer func(f func(io.Writer) bool) { isTerminal = f }(isTerminal)
+	isTerminal = func(io.Writer) bool { return true }
+	defer func(d time.Duration) { barEvery = d }(barEvery)
+	barEvery = 0
 	var w shared
 	p := newProgress(&w, "work", 3)
 	for !w.contains("work") {
@@ -174,5 +185,139 @@ func TestProgressOfLongWork(t *testing.T) {
 	p.add(0)
 	if after := w.String(); after != before {
 		t.Errorf("%q follows the end", after[len(before):])
+	}
+}
+
+// Where there is no terminal, a line now and then says how far the work is.
+func TestProgressInFiles(t *testing.T) {
+	defer func(d time.Duration) { progressAfter = d }(progressAfter)
+	progressAfter = 0
+	var w shared
+	p := newProgress(&w, "work", 200)
+	defer p.finish()
+	p.add(50)
+	first := w.String()
+	p.add(50)
+	if after := w.String(); after != first || !strings.HasSuffix(after, ": 25%\n") && !strings.HasSuffix(after, ": 0%\n") || strings.Contains(after, "\r") {
+		t.Errorf("written: %q, then %q", first, after)
+	}
+}
+
+// If the second file cannot be moved into place, the first one is as it was.
+func TestOutputsTogether(t *testing.T) {
+	for _, existed := range []bool{false, true} {
+		f := newFolder(t)
+		if existed {
+			f.write("out.npy", []byte("old"))
+		}
+		var o outputs
+		for _, name := range []string{"out.npy", "lse.npy"} {
+			if err := o.add(f.path(name), writeBytes([]byte("new"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Mkdir(f.path("lse.npy"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.commit(); err == nil {
+			t.Error("no error")
+		}
+		o.discard()
+		want := []string{"lse.npy"}
+		if existed {
+			want = append(want, "out.npy")
+			if b, _ := os.ReadFile(f.path("out.npy")); string(b) != "old" {
+				t.Errorf("out.npy holds %q, want what was there", b)
+			}
+		}
+		if names := f.names(); !slices.Equal(names, want) {
+			t.Errorf("files are %v, want %v", names, want)
+		}
+	}
+}
+
+// A link to a file that does not exist yet stays one.
+func TestOutputBehindALink(t *testing.T) {
+	f := newFolder(t)
+	if err := os.Symlink("there.npy", f.path("link.npy")); err != nil {
+		t.Skip(err)
+	}
+	var o outputs
+	defer o.discard()
+	if err := errors.Join(o.add(f.path("link.npy"), writeBytes([]byte("new"))), o.commit()); err != nil {
+		t.Fatal(err)
+	}
+	if to, err := os.Readlink(f.path("link.npy")); to != "there.npy" {
+		t.Errorf("the link leads to %q, error %v", to, err)
+	}
+	if b, err := os.ReadFile(f.path("there.npy")); string(b) != "new" {
+		t.Errorf("the file holds %q, error %v", b, err)
+	}
+}
+
+// Nothing stays behind when the program is interrupted while it writes. The test runs itself.
+func TestInterrupt(t *testing.T) {
+	if dir := os.Getenv("ATTN_TEST_INTERRUPT"); dir != "" {
+		var o outputs
+		o.add(filepath.Join(dir, "first.npy"), writeBytes(nil))
+		o.add(filepath.Join(dir, "out.npy"), func(io.Writer) error {
+			os.Stdout.WriteString("writing\n")
+			time.Sleep(time.Minute)
+			return nil
+		})
+		return
+	}
+	if runtime.GOOS == "windows" {
+		t.Skip("no interrupts to send")
+	}
+	dir := t.TempDir()
+	self := exec.Command(os.Args[0], "-test.run=^TestInterrupt$")
+	self.Env = append(os.Environ(), "ATTN_TEST_INTERRUPT="+dir)
+	out, err := self.StdoutPipe()
+	if err == nil {
+		err = self.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.ReadFull(out, make([]byte, len("writing")))
+	before, _ := os.ReadDir(dir)
+	self.Process.Signal(os.Interrupt)
+	if err := self.Wait(); err == nil {
+		t.Error("the program went on")
+	}
+	if after, _ := os.ReadDir(dir); len(before) != 2 || len(after) != 0 {
+		t.Errorf("files while it wrote: %v, after: %v", before, after)
+	}
+}
+
+// What cannot be printed is an error.
+func TestFullDisk(t *testing.T) {
+	var stderr strings.Builder
+	if status := realMain([]string{"info"}, fullDisk{}, &stderr); status != 1 || !strings.Contains(stderr.String(), "no space") {
+		t.Errorf("status %d, stderr %q", status, stderr.String())
+	}
+}
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+// Queries are labelled with the tokens at their positions, where these are known.
+func TestPositionsOfLabels(t *testing.T) {
+	for _, c := range []struct {
+		flags runFlags
+		want  int
+	}{
+		{runFlags{causal: "none"}, nowhere}, // 5 queries, 6 keys
+		{runFlags{causal: "topleft"}, 0},
+		{runFlags{causal: "bottomright"}, 1},
+		{runFlags{causal: "none", offset: 1, given: map[string]bool{"offset": true}}, 1},
+	} {
+		f := newFolder(t)
+		c.flags.png = f.path("heat.png")
+		if got := f.prepared(c.flags).heat.at; got != c.want {
+			t.Errorf("-causal %s -offset %d: the first query is at %d, want %d", c.flags.causal, c.flags.offset, got, c.want)
+		}
 	}
 }

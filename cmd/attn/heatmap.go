@@ -20,14 +20,20 @@ type heatmap struct {
 	heads  []int
 	cells  []chart.Cells
 	labels []string // of the keys, or nil
-	at     int      // absolute position of query 0
+	at     int      // absolute position of query 0, or nowhere
 }
+
+// nowhere is a position at which no query has a label: what token a query is, is not known.
+const nowhere = -1 << 30
 
 // maxCells is the number of cells of a picture along each axis.
 const maxCells = 512
 
 func (f *runFlags) newHeatmap(j *job) (*heatmap, error) {
 	h := &heatmap{batch: f.pngBatch, at: j.at}
+	if j.opt.Causal == attn.Full && !f.given["offset"] && j.q.L != j.k.L {
+		h.at = nowhere
+	}
 	if h.batch < 0 || h.batch >= j.q.B {
 		return nil, fmt.Errorf("-png-batch is %d, want 0 to %d", h.batch, j.q.B-1)
 	}

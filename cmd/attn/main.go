@@ -65,8 +65,12 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "attn: unknown command %q; attn -h lists them\n", name)
 		return 2
 	}
-	err := run(args[1:], stdout, stderr)
+	out := &checkedWriter{w: stdout}
+	err := run(args[1:], out, stderr)
 	if err == nil || errors.Is(err, flag.ErrHelp) {
+		err = out.err
+	}
+	if err == nil {
 		return 0
 	}
 	fmt.Fprintf(stderr, "attn %s: %s\n", name, oneLine(err))
@@ -75,6 +79,20 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	return 1
+}
+
+// checkedWriter remembers the first error: what prints need not look.
+type checkedWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (c *checkedWriter) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	if c.err == nil {
+		c.err = err
+	}
+	return n, err
 }
 
 // oneLine is the text of an error without the package's own name and line breaks.

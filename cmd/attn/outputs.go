@@ -8,16 +8,21 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 )
 
 // outputs are files that appear together or not at all: each is written to a
 // temporary file beside its target, and the renames come last.
 type outputs struct {
 	pending []pending
+	stop    func() // watching for interrupts
 }
 
-type pending struct{ temp, path string }
+// pending is a file that is to become path. old is what it replaces, under another name: empty if there
+// is none, or if the file system has no second names.
+type pending struct{ temp, path, old string }
 
 // writable tells early what would fail late: it creates and removes the temporary file.
 func writable(path string) error {
@@ -43,6 +48,16 @@ func sameFile(a, b string) bool {
 
 // resolve returns a path without links in it. If the file does not exist, its folder counts.
 func resolve(path string) string {
+	for range 40 { // a link may lead to nothing yet
+		to, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = to
+	}
 	if whole, err := filepath.EvalSymlinks(path); err == nil {
 		path = whole
 	} else if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
@@ -60,7 +75,7 @@ func (o *outputs) add(path string, write func(io.Writer) error) error {
 	path = resolve(path) // a link stays one
 	f, err := createTemp(path)
 	if err == nil {
-		o.pending = append(o.pending, pending{f.Name(), path})
+		o.keep(pending{temp: f.Name(), path: path})
 		err = errors.Join(write(f), f.Sync(), f.Close())
 	}
 	if err != nil {
@@ -80,7 +95,7 @@ func createTemp(path string) (*os.File, error) {
 			return nil, errors.New("exists and is write-protected")
 		}
 	}
-	name := fmt.Sprintf(".%s.%08x.tmp", filepath.Base(path), rand.Uint32())
+	name := fmt.Sprintf(".attn.%08x.tmp", rand.Uint32())
 	// What is new has the permissions that umask leaves, other than os.CreateTemp's files.
 	f, createErr := os.OpenFile(filepath.Join(filepath.Dir(path), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if createErr != nil || err != nil {
@@ -92,22 +107,64 @@ func createTemp(path string) (*os.File, error) {
 	return f, nil
 }
 
-// commit moves all files into place.
+// commit moves all files into place. If one cannot be moved, those before are put back.
 func (o *outputs) commit() error {
-	for len(o.pending) > 0 {
-		f := o.pending[0]
+	for i := range o.pending {
+		f := &o.pending[i]
+		if old := f.temp + ".old"; os.Link(f.path, old) == nil {
+			f.old = old
+		}
 		if err := os.Rename(f.temp, f.path); err != nil {
+			o.undo(i)
 			return fmt.Errorf("%s: %w", f.path, cause(err))
 		}
-		o.pending = o.pending[1:]
 	}
 	return nil
 }
 
-// discard removes what was not committed.
+// undo takes the first n files back out of their places.
+func (o *outputs) undo(n int) {
+	for _, f := range o.pending[:n] {
+		if f.old != "" {
+			os.Rename(f.old, f.path)
+		} else {
+			os.Remove(f.path)
+		}
+	}
+}
+
+// keep notes a temporary file. If the program is interrupted, it is removed.
+func (o *outputs) keep(f pending) {
+	if o.stop != nil {
+		o.stop()
+	}
+	o.pending = append(o.pending, f)
+	interrupts, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(interrupts, os.Interrupt, syscall.SIGTERM)
+	go func(files []pending) {
+		select {
+		case <-interrupts:
+			remove(files)
+			os.Exit(1)
+		case <-done:
+		}
+	}(o.pending)
+	o.stop = func() { signal.Stop(interrupts); close(done) }
+}
+
+// discard removes what was not committed, and what was replaced.
 func (o *outputs) discard() {
-	for _, f := range o.pending {
+	if o.stop != nil {
+		o.stop()
+		o.stop = nil
+	}
+	remove(o.pending)
+}
+
+func remove(files []pending) {
+	for _, f := range files {
 		os.Remove(f.temp)
+		os.Remove(f.temp + ".old")
 	}
 }
 

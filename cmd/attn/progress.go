@@ -3,16 +3,31 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
 )
 
 // progressAfter is how long work may take before its progress is shown.
 var progressAfter = 2 * time.Second
 
-// progress shows a bar for long work.
+// barEvery is how often the bar is drawn again, and lineEvery how often a line says how far the work
+// is where there is no terminal for a bar.
+var (
+	barEvery  = 100 * time.Millisecond
+	lineEvery = 30 * time.Second
+)
+
+// isTerminal reports whether a bar can be drawn again and again in the same place.
+var isTerminal = func(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// progress shows a bar for long work on a terminal, and a line now and then elsewhere.
 type progress struct {
 	w     io.Writer
 	what  string
@@ -23,6 +38,7 @@ type progress struct {
 	mu       sync.Mutex
 	done     int
 	bar      *progressbar.ProgressBar // nil until it is shown
+	lined    time.Time                // when the last line was written
 	finished bool
 }
 
@@ -52,13 +68,26 @@ func (p *progress) show(done int) {
 		return // the timer was late
 	}
 	p.done = done
-	if p.bar == nil && time.Since(p.start) >= progressAfter {
-		p.bar = p.newBar()
-	}
-	if p.bar != nil {
+	switch {
+	case time.Since(p.start) < progressAfter:
+	case !isTerminal(p.w):
+		p.line()
+	default:
+		if p.bar == nil {
+			p.bar = p.newBar()
+		}
 		p.bar.Describe(p.what + p.left())
 		p.bar.Set(p.done)
 	}
+}
+
+// line writes a line, if the last one was long ago.
+func (p *progress) line() {
+	if time.Since(p.lined) < lineEvery {
+		return
+	}
+	p.lined = time.Now()
+	fmt.Fprintf(p.w, "%s%s: %d%%\n", p.what, p.left(), 100*p.done/max(1, p.total))
 }
 
 // left is the time that the rest will take at the rate since the start. The
@@ -76,6 +105,7 @@ func (p *progress) newBar() *progressbar.ProgressBar {
 		progressbar.OptionSetWriter(p.w),
 		progressbar.OptionSetDescription(p.what),
 		progressbar.OptionSetWidth(40),
+		progressbar.OptionThrottle(barEvery),
 		progressbar.OptionSetElapsedTime(false),
 		progressbar.OptionSetPredictTime(false))
 }

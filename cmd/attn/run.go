@@ -42,7 +42,11 @@ type runFlags struct {
 	alibi                      bool
 	pngHeads, labels           string
 	pngBatch                   int
+	given                      map[string]bool // flags that the command line has
 }
+
+// maxThreads is more than any machine has, and few enough to start.
+const maxThreads = 4096
 
 func (f *runFlags) set(fs *flag.FlagSet) {
 	fs.StringVar(&f.q, "q", "", "`file` of queries")
@@ -58,7 +62,7 @@ func (f *runFlags) set(fs *flag.FlagSet) {
 	fs.IntVar(&f.offset, "offset", 0, "absolute position `n` of query 0 among the keys")
 	fs.StringVar(&f.window, "window", "", "`L,R`: see only L keys before and R after the own position; -1 is unbounded")
 	fs.Float64Var(&f.softcap, "softcap", 0, "`c` > 0 replaces each score s by c·tanh(s/c)")
-	fs.StringVar(&f.mask, "mask", "", "`file` of bool or uint8, true = may attend; [queries, keys], or broadcasts to [batch, heads, queries, keys]")
+	fs.StringVar(&f.mask, "mask", "", "`file` of bool or uint8, true = may attend; [keys], [queries, keys], or broadcasts to [batch, heads, queries, keys] with all keys")
 	fs.StringVar(&f.bias, "bias", "", "`file` of numbers added to the scores, -inf masks; broadcasts like -mask")
 	fs.BoolVar(&f.alibi, "alibi", false, "add ALiBi: slope·(key position − query position), the usual slopes")
 	fs.StringVar(&f.sinks, "sinks", "", "`file` of one attention sink logit per head")
@@ -66,7 +70,7 @@ func (f *runFlags) set(fs *flag.FlagSet) {
 	fs.StringVar(&f.png, "png", "", "draw attention weights as a heat map to `file`")
 	fs.StringVar(&f.pngHeads, "png-heads", "0", "comma-separated `list` of the heads to draw")
 	fs.IntVar(&f.pngBatch, "png-batch", 0, "the batch entry `n` to draw")
-	fs.StringVar(&f.labels, "labels", "", "`file` with one token per line, one for each key, to write along the axes of -png")
+	fs.StringVar(&f.labels, "labels", "", "`file` with one token per line, one for each key, to write along the axes of -png; queries have those of their positions, if -causal or -offset tells these or there are as many as keys")
 }
 
 func runCommand(args []string, stdout, stderr io.Writer) error {
@@ -76,6 +80,8 @@ func runCommand(args []string, stdout, stderr io.Writer) error {
 	if err := parse(fs, args, stdout); err != nil {
 		return err
 	}
+	f.given = map[string]bool{}
+	fs.Visit(func(g *flag.Flag) { f.given[g.Name] = true })
 	r, err := f.prepare()
 	if err != nil {
 		return err
@@ -145,10 +151,24 @@ func (f *runFlags) checkFlags() error {
 		return usagef("-heads is %d and -kvheads is %d, want 0 to %d", f.heads, f.kvHeads, maxDimension)
 	case f.kvHeads > 0 && f.heads == 0:
 		return usagef("-kvheads needs -heads")
-	case f.threads < 0:
-		return usagef("-threads is %d, want at least 0", f.threads)
-	case f.labels != "" && f.png == "":
-		return usagef("-labels needs -png")
+	case f.threads < 0 || f.threads > maxThreads:
+		return usagef("-threads is %d, want 0 to %d", f.threads, maxThreads)
+	case f.png == "" && (f.labels != "" || f.pngHeads != "0" || f.pngBatch != 0):
+		return usagef("-labels, -png-heads and -png-batch need -png")
+	case f.given["scale"] && f.scale == 0:
+		return usagef("-scale is 0, want another number: without the flag it is 1/√dim")
+	case math.IsInf(f.scale, 0) || math.IsNaN(f.scale):
+		return usagef("-scale is %v, want a finite number", f.scale)
+	case !(f.softcap >= 0) || math.IsInf(f.softcap, 0):
+		return usagef("-softcap is %v, want a finite number of at least 0", f.softcap)
+	}
+	for _, x := range []struct {
+		name  string
+		value float64
+	}{{"-scale", f.scale}, {"-softcap", f.softcap}} {
+		if _, err := float32Of(x.name, x.value); err != nil {
+			return err
+		}
 	}
 	if _, err := f.causality(); err != nil {
 		return err
@@ -206,6 +226,9 @@ func (f *runFlags) windowOption() (*attn.Window, error) {
 	r, err2 := strconv.Atoi(strings.TrimSpace(right))
 	if !ok || err != nil || err2 != nil {
 		return nil, usagef("-window is %q, want two numbers such as 128,0", f.window)
+	}
+	if l < -1 || r < -1 {
+		return nil, usagef("-window is %q, want numbers of at least -1", f.window)
 	}
 	return &attn.Window{Left: l, Right: r}, nil
 }

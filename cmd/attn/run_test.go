@@ -173,6 +173,7 @@ func TestRunOptions(t *testing.T) {
 	v := attn.BHLD(f.random("v.npy", 3, h, lk, d).Data, 1, h, lk, d)
 	bias := attn.View[float32]{Data: f.random("bias.npy", 4, h, 1, lk).Data, B: 1, H: h, L: lq, D: lk, SH: lk}
 	sinks := f.random("sinks.npy", 5, h).Data
+	ofKeys := attn.View[float32]{Data: f.random("keys.npy", 6, lk).Data, B: 1, H: h, L: lq, D: lk}
 	mask := attn.BHLD(make([]bool, lq*lk), 1, 1, lq, lk)
 	bytes := make([]byte, lq*lk)
 	for i := range bytes {
@@ -193,6 +194,7 @@ func TestRunOptions(t *testing.T) {
 		"-softcap 2":                      {Softcap: 2},
 		"-mask @mask.npy":                 {Mask: &mask},
 		"-bias @bias.npy":                 {Bias: &bias},
+		"-bias @keys.npy":                 {Bias: &ofKeys},
 		"-sinks @sinks.npy":               {Sinks: sinks},
 		"-alibi":                          {Slopes: alibiSlopes(h)},
 		"-alibi -causal bottomright":      {Slopes: alibiSlopes(h), Causal: attn.BottomRight},
@@ -300,8 +302,6 @@ func TestRunRefuses(t *testing.T) {
 		{"dimension of nothing", func(f folder) { f.random("q.npy", 1, 1<<40, 0, 4) }, []string{"-alibi"}, "q.npy is (1099511627776, 0, 4), want dimensions of at most 268435456"},
 		{"batch of nothing", func(f folder) { f.random("q.npy", 1, 1<<40, 0, 4) }, []string{"-heads", "1"}, "want dimensions of at most"},
 		{"offset behind which slices begin", nil, []string{"-offset", "268435456"}, "-offset is 268435456, want at most 268435451 with 5 queries"},
-		{"NaN scale", nil, []string{"-scale", "nan"}, "Scale is NaN"},
-		{"negative softcap", nil, []string{"-softcap", "-1"}, "Softcap is -1"},
 		{"offset with bottomright", nil, []string{"-causal", "bottomright", "-offset", "1"}, "Offset is 1, want 0"},
 		{"-heads does not divide", nil, []string{"-heads", "3"}, "the last dimension of "},
 		{"-heads and rank 4", func(f folder) {
@@ -315,7 +315,7 @@ func TestRunRefuses(t *testing.T) {
 		{"mask missing", nil, []string{"-mask", "@none.npy"}, "none.npy"},
 		{"bias shape", func(f folder) { f.random("bias.npy", 1, 5, 5) }, []string{"-bias", "@bias.npy"}, "bias.npy is (5, 5), want (1, 2, 5, 6) or a shape that broadcasts to it"},
 		{"bias keys do not broadcast", func(f folder) { f.random("bias.npy", 1, 5, 1) }, []string{"-bias", "@bias.npy"}, "bias.npy is (5, 1)"},
-		{"bias of rank 1", func(f folder) { f.random("bias.npy", 1, 6) }, []string{"-bias", "@bias.npy"}, "bias.npy is (6,)"},
+		{"bias of rank 1", func(f folder) { f.random("bias.npy", 1, 5) }, []string{"-bias", "@bias.npy"}, "bias.npy is (5,)"},
 		{"sinks", func(f folder) { f.random("sinks.npy", 1, 3) }, []string{"-sinks", "@sinks.npy"}, "sinks.npy is (3,), want (2,)"},
 		{"-png-heads", nil, []string{"-png", "@heat.png", "-png-heads", "2"}, "names head 2, want 0 to 1"},
 		{"-png-batch", nil, []string{"-png", "@heat.png", "-png-batch", "1"}, "-png-batch is 1, want 0 to 0"},
@@ -357,13 +357,21 @@ func TestRunUsage(t *testing.T) {
 		"-causal is \"left\"":       {"-causal", "left"},
 		"-window is \"4\"":          {"-window", "4"},
 		"-window is \"a,b\"":        {"-window", "a,b"},
+		"-window is \"-2,0\"":       {"-window", "-2,0"},
+		"-scale is NaN":             {"-scale", "nan"},
+		"-scale is +Inf":            {"-scale", "inf"},
+		"-scale is 0, want another": {"-scale", "0"},
+		"-softcap is -1":            {"-softcap", "-1"},
+		"-softcap is +Inf":          {"-softcap", "inf"},
+		"-threads is 5000":          {"-threads", "5000"},
+		"-png-heads and -png-batch": {"-png-batch", "1"},
 		"-x":                        {"-x"},
 		"invalid value":             {"-scale", "big"},
 		"unexpected argument \"y\"": {"y"},
 		"-threads is -1":            {"-threads", "-1"},
 		"-heads is -1":              {"-heads", "-1"},
 		"-kvheads needs -heads":     {"-kvheads", "2"},
-		"-labels needs -png":        {"-labels", "x"},
+		"-labels, -png-heads and":   {"-labels", "x"},
 		"two outputs go to":         {"-lse", "@out.npy"},
 		"npy is an input, too":      {"-lse", "@q.npy"},
 		"-scale is 1e-50":           {"-scale", "1e-50"},
