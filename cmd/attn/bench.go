@@ -20,8 +20,8 @@ import (
 const benchAbout = `attn bench [flags]
 
 Measures attention in cases that are typical of inference, and beside each what
-this machine can do at best: fused multiply-adds per second, or bytes read per
-second from memory for decode. Cases take turns, many times, and the limit is measured
+this machine can do at best with vectors of the same size: fused multiply-adds per second,
+or bytes read per second from memory for decode. Cases take turns, many times, and the limit is measured
 again with each repetition; the best of all counts, of the case and of the limit.
 Multiply-adds are measured in bursts of 0.4 ms, which find the best moments of a
 shared machine. Its clock changes from moment to moment, so the last column compares
@@ -51,7 +51,7 @@ func benchCommand(args []string, stdout, stderr io.Writer) error {
 	fs.DurationVar(&f.perCase, "time", defaultTime, "measure each case for this `duration`, and up to four times as long until 8 repetitions of each were quiet")
 	fs.StringVar(&f.pattern, "run", "", "only cases whose name matches this `regexp`")
 	fs.StringVar(&f.isa, "isa", "", "comma-separated `list` of implementations (default: all that this CPU has)")
-	fs.IntVar(&f.threads, "threads", min(2, runtime.NumCPU()), "measure on `n` threads too; 1: only on one")
+	fs.IntVar(&f.threads, "threads", min(2, runtime.GOMAXPROCS(0)), "measure on `n` threads too; 1: only on one")
 	fs.StringVar(&f.png, "png", "", "draw the per cents of the limits to `file`")
 	if err := parse(fs, args, stdout); err != nil {
 		return err
@@ -84,8 +84,8 @@ func (f *benchFlags) check() error {
 	if f.quick && f.perCase != defaultTime {
 		return usagef("-quick and -time exclude each other")
 	}
-	if f.threads < 1 || f.threads > runtime.NumCPU() { // more cannot run at once, which is what is measured
-		return usagef("-threads is %d, want 1 to %d", f.threads, runtime.NumCPU())
+	if n := runtime.GOMAXPROCS(0); f.threads < 1 || f.threads > n { // more cannot run at once, which is what is measured
+		return usagef("-threads is %d, want 1 to %d (GOMAXPROCS)", f.threads, n)
 	}
 	if f.png != "" {
 		return writable(f.png)
@@ -100,6 +100,7 @@ type benchmark struct {
 	GOARCH   string   `json:"goarch"`
 	Go       string   `json:"go"`
 	NumCPU   int      `json:"num_cpu"`
+	Procs    int      `json:"gomaxprocs"`
 	Commands []string `json:"commands"`
 	Reports  []report `json:"reports"`
 }
@@ -109,15 +110,20 @@ var implementations = []string{"avx512", "avx2", "neon", "generic"}
 
 // measureAll measures the implementations, one after the other.
 func (f *benchFlags) measureAll(stderr io.Writer) (*benchmark, error) {
-	b := &benchmark{CPU: cpuName(), GOOS: runtime.GOOS, GOARCH: runtime.GOARCH, Go: runtime.Version(), NumCPU: runtime.NumCPU()}
+	b := &benchmark{CPU: cpuName(), GOOS: runtime.GOOS, GOARCH: runtime.GOARCH, Go: runtime.Version(), NumCPU: runtime.NumCPU(), Procs: runtime.GOMAXPROCS(0)}
 	names, err := f.implementations()
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
-		args := []string{"-run", f.pattern, "-threads", fmt.Sprint(f.threads), "-time", f.perCase.String()}
+		args := []string{"-threads", fmt.Sprint(f.threads), "-time", f.perCase.String()}
 		if f.quick {
 			args = append(args, "-quick")
+		}
+		command := "ATTN_ISA=" + name + " attn measure " + strings.Join(args, " ")
+		if f.pattern != "" {
+			args = append(args, "-run", f.pattern)
+			command += " -run '" + strings.ReplaceAll(f.pattern, "'", `'\''`) + "'"
 		}
 		out, err := measureIn(name, stderr, args...)
 		if err != nil {
@@ -127,7 +133,7 @@ func (f *benchFlags) measureAll(stderr io.Writer) (*benchmark, error) {
 		if err := json.Unmarshal(out, &r); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		b.Commands = append(b.Commands, "ATTN_ISA="+name+" attn measure "+strings.Join(args, " "))
+		b.Commands = append(b.Commands, command)
 		b.Reports = append(b.Reports, r)
 	}
 	return b, nil
@@ -202,7 +208,7 @@ func (f *benchFlags) print(b *benchmark, stdout io.Writer) error {
 
 // table prints for people; it is Markdown, too.
 func (b *benchmark) table(w io.Writer) {
-	fmt.Fprintf(w, "%s, %d usable, %s/%s, %s\n", b.CPU, b.NumCPU, b.GOOS, b.GOARCH, b.Go)
+	fmt.Fprintf(w, "%s, %d usable, %s/%s, %s\n", b.CPU, min(b.NumCPU, b.Procs), b.GOOS, b.GOARCH, b.Go)
 	for _, r := range b.Reports {
 		fmt.Fprintf(w, "\n%s. Limits of one thread (%s): %.1f GFLOP/s (%.3g a cycle at %.2f GHz)",
 			r.Implementation, r.Machine.Vectors, r.Machine.FMA, r.Machine.PerCycle, r.Machine.Clock)

@@ -232,7 +232,11 @@ func (m *measurement) best(measure func() float64) float64 {
 // bytes as the case.
 func (m *measurement) limit(c *benchCase, threads int) (top float64) {
 	if !c.memory() {
-		for range 6 * threads * threads { // the more threads, the rarer a moment in which all run
+		start := time.Now()
+		for n := range 6 * threads * threads { // the more threads, the rarer a moment in which all run
+			if n >= 6 && time.Since(start) > turnTime {
+				break
+			}
 			top = max(top, limits.FMA(m.vectors, threads, limits.Burst))
 		}
 		return top

@@ -36,7 +36,7 @@ func DrawBars(w io.Writer, title string, cases []string, groups []Group) error {
 	const bar, gap, height = 20, 16, 340 // points
 	slot := float64(len(groups)*bar + gap)
 	p := plot.New()
-	p.Y.Label.Text = "% of what this machine can do"
+	p.Y.Label.Text = "% of the limit"
 	p.Y.Min, p.Y.Max = 0, 100
 	p.X.Min, p.X.Max = -0.5, float64(len(cases))-0.5
 	p.X.Padding, p.Y.Padding = 0, 0
@@ -62,7 +62,7 @@ func DrawBars(w io.Writer, title string, cases []string, groups []Group) error {
 		}
 	}
 	p.Add(limit)
-	p.Legend.Add("limit: FMA peak, or DRAM read bandwidth for decode", limit)
+	p.Legend.Add("limit: FMA peak of each with its own vectors, or DRAM read bandwidth for decode", limit)
 	p.Y.Max = math.Max(105, p.Y.Max+5)
 	p.Y.Tick.Marker = percentTicks(p.Y.Max)
 
