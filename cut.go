@@ -7,6 +7,9 @@ package attn
 // execute in order. The functions in this file cut larger calls; where they cut does not change
 // a bit. callProducts, of each architecture, bounds the multiply-adds of one call: 66 µs on
 // that CPU.
+//
+// Not so if products or sums are subnormal: an Intel CPU then takes some 180 cycles for an
+// operation, and a call up to 4 ms. To bound that, all calls would have to be so much shorter.
 const (
 	// callMasked bounds those with values that are masked one by one: NEON does that with two more
 	// operations for each multiply-add.
@@ -20,12 +23,16 @@ const (
 	// them times rawRows queries are one call.
 	rawInner = callRawProducts / 32 / rawRows
 
-	// callCopies bounds the elements that one call writes packed.
-	callCopies = 1 << 15
+	// callCopies bounds the elements that one call writes packed, where it may have to read
+	// them and what it overwrites from memory.
+	callCopies = 1 << 14
 
 	// callElements bounds the elements of a vector function, with up to eight
-	// cycles for each.
-	callElements = 1 << 14
+	// cycles for each: four times as many would do, if numbers were never subnormal.
+	callElements = 1 << 12
+
+	// callSoftcaps bounds those of softcap, whose squares are subnormal sooner.
+	callSoftcaps = callElements / 8
 
 	// callRows: fewer rows wait for memory and not for multiply-adds, so a call of them counts
 	// as one of so many. It reads 2¹⁵ elements at most: 65 µs.
@@ -154,7 +161,7 @@ func cutScale(dst, x []float32, f float32) {
 
 // cutNormalize takes fewer rows at a time, or parts of one row.
 func cutNormalize(dst, o, l []float32, rows, n, dstStride, oStride int) {
-	if step := callElements / n; step > 0 {
+	if step := callElements / roundUp(n, panel); step > 0 {
 		for r := 0; r < rows; r += step {
 			normalize(dst[r*dstStride:], o[r*oStride:], l[r:], min(step, rows-r), n, dstStride, oStride)
 		}
@@ -175,17 +182,15 @@ func cutMerge(o, b []float32, x, y float32) {
 }
 
 func cutMergeSums(m, l, m2, l2, x, y []float32) {
-	const step = callElements / 4 // two exps and more
-	for r := 0; r < len(m); r += step {
-		to := min(len(m), r+step)
+	for r := 0; r < len(m); r += callElements {
+		to := min(len(m), r+callElements)
 		mergeSums(m[r:to], l[r:to], m2[r:to], l2[r:to], x[r:to], y[r:to])
 	}
 }
 
 func cutSoftcap(s []float32, c float32) {
-	const step = callElements / 4 // two polynomials and a division
-	for from := 0; from < len(s); from += step {
-		softcap(s[from:min(len(s), from+step)], c)
+	for from := 0; from < len(s); from += callSoftcaps {
+		softcap(s[from:min(len(s), from+callSoftcaps)], c)
 	}
 }
 

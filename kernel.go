@@ -106,6 +106,12 @@ func scoreRows(s, q, k []float32, rows, d, stride, n int, next *ahead) {
 		cutScoreRows(s, q, k, rows, d, stride, n, next)
 		return
 	}
+	if n > rawTile && n%rawTile != 0 { // single keys would be one chain each: rather some twice
+		scoreRowsSIMD(&s[0], &q[0], &k[0], rows, d, stride, n/rawTile*rawTile, next)
+		last := n - rawTile
+		scoreRowsSIMD(&s[last], &q[0], &k[last*stride], rows, d, stride, rawTile, nil)
+		return
+	}
 	scoreRowsSIMD(&s[0], &q[0], &k[0], rows, d, stride, n, next)
 }
 
@@ -213,7 +219,7 @@ func normalize(dst, o, l []float32, rows, n, dstStride, oStride int) {
 		normalizeGeneric(dst, o, l, rows, n, dstStride, oStride)
 		return
 	}
-	if rows*n > callElements {
+	if rows*roundUp(n, panel) > callElements { // a row takes some time, however short
 		cutNormalize(dst, o, l, rows, n, dstStride, oStride)
 		return
 	}
@@ -246,7 +252,7 @@ func mergeSums(m, l, m2, l2, x, y []float32) {
 		mergeSumsGeneric(m, l, m2, l2, x, y)
 		return
 	}
-	if n > callElements/4 {
+	if n > callElements {
 		cutMergeSums(m, l, m2, l2, x, y)
 		return
 	}
@@ -259,7 +265,7 @@ func softcap(s []float32, c float32) {
 		softcapGeneric(s, c)
 		return
 	}
-	if len(s) > callElements/4 {
+	if len(s) > callSoftcaps {
 		cutSoftcap(s, c)
 		return
 	}

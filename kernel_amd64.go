@@ -4,7 +4,10 @@ package attn
 
 import "github.com/klauspost/cpuid/v2"
 
-const callProducts = 1 << 19 // see cut.go
+const (
+	callProducts = 1 << 19 // see cut.go
+	rawTile      = 8       // keys that scoreRows takes together
+)
 
 var active = choose(possible()...)
 

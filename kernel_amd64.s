@@ -54,7 +54,7 @@ noStream2:
 
 score_scatter1:
 	CMPQ 8(SP), $0x04
-	JL   score_panel
+	JL   score_scatter1EndGroup
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -189,6 +189,106 @@ score_end5:
 	SUBQ    $0x04, 8(SP)
 	JMP     score_scatter1
 
+score_scatter1EndGroup:
+score_scatter1two:
+	CMPQ 8(SP), $0x02
+	JL   score_scatter1twoEndGroup
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 1 rows × 32 columns.
+	MOVQ   DX, BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   SI, AX
+	MOVQ   24(SP), R13
+	MOVQ   R11, CX
+	MOVQ   72(SP), R11
+	SUBQ   $0x04, CX
+	JL     score_tail10
+
+score_loop9:
+	PREFETCHT0   (R11)
+	PREFETCHT0   4096(R11)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	PREFETCHT0   8192(R11)
+	PREFETCHT0   12288(R11)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	PREFETCHT0   16384(R11)
+	PREFETCHT0   20480(R11)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	PREFETCHT0   24576(R11)
+	PREFETCHT0   28672(R11)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x40, R11
+	TESTQ        $0x00001000, R11
+	JE           sameWindow13
+	ADDQ         $0x00007000, R11
+
+sameWindow13:
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JGE  score_loop9
+
+score_tail10:
+	ADDQ $0x04, CX
+	JE   score_end11
+
+score_one14:
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          score_one14
+
+score_end11:
+	MOVQ    R11, 72(SP)
+	MOVQ    64(SP), R11
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000080, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000002, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x02, 8(SP)
+	JMP     score_scatter1two
+
+score_scatter1twoEndGroup:
+	JMP score_panel
+
 score_scatter1Not:
 	CMPQ 48(SP), $0x02
 	JNE  score_scatter2Not
@@ -197,7 +297,7 @@ score_scatter1Not:
 
 score_scatter2:
 	CMPQ 8(SP), $0x02
-	JL   score_panel
+	JL   score_scatter2EndGroup
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -218,9 +318,9 @@ score_scatter2:
 	MOVQ   R11, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail10
+	JL     score_tail16
 
-score_loop9:
+score_loop15:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -275,19 +375,19 @@ score_loop9:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow13
+	JE           sameWindow19
 	ADDQ         $0x00007000, R11
 
-sameWindow13:
+sameWindow19:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  score_loop9
+	JGE  score_loop15
 
-score_tail10:
+score_tail16:
 	ADDQ $0x04, CX
-	JE   score_end11
+	JE   score_end17
 
-score_one14:
+score_one20:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -301,9 +401,9 @@ score_one14:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one14
+	JNE          score_one20
 
-score_end11:
+score_end17:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -326,6 +426,9 @@ score_end11:
 	SUBQ    $0x02, 8(SP)
 	JMP     score_scatter2
 
+score_scatter2EndGroup:
+	JMP score_panel
+
 score_scatter2Not:
 	CMPQ 48(SP), $0x03
 	JNE  score_scatter3Not
@@ -334,7 +437,7 @@ score_scatter2Not:
 
 score_scatter3:
 	CMPQ 8(SP), $0x02
-	JL   score_panel
+	JL   score_scatter3EndGroup
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -359,9 +462,9 @@ score_scatter3:
 	MOVQ   R11, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail16
+	JL     score_tail22
 
-score_loop15:
+score_loop21:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -436,19 +539,19 @@ score_loop15:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow19
+	JE           sameWindow25
 	ADDQ         $0x00007000, R11
 
-sameWindow19:
+sameWindow25:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  score_loop15
+	JGE  score_loop21
 
-score_tail16:
+score_tail22:
 	ADDQ $0x04, CX
-	JE   score_end17
+	JE   score_end23
 
-score_one20:
+score_one26:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -467,9 +570,9 @@ score_one20:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one20
+	JNE          score_one26
 
-score_end17:
+score_end23:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -498,6 +601,9 @@ score_end17:
 	SUBQ    $0x02, 8(SP)
 	JMP     score_scatter3
 
+score_scatter3EndGroup:
+	JMP score_panel
+
 score_scatter3Not:
 	CMPQ 48(SP), $0x01
 	JNE  score_abreast1Not
@@ -508,7 +614,7 @@ score_scatter3Not:
 
 score_abreast1:
 	CMPQ 8(SP), $0x04
-	JL   score_panel
+	JL   score_abreast1EndGroup
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -528,9 +634,9 @@ score_abreast1:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail22
+	JL     score_tail28
 
-score_loop21:
+score_loop27:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -577,13 +683,13 @@ score_loop21:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop21
+	JGE          score_loop27
 
-score_tail22:
+score_tail28:
 	ADDQ $0x04, CX
-	JE   score_end23
+	JE   score_end29
 
-score_one25:
+score_one31:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -597,9 +703,9 @@ score_one25:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one25
+	JNE          score_one31
 
-score_end23:
+score_end29:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -618,6 +724,89 @@ score_end23:
 	SUBQ    $0x04, 8(SP)
 	JMP     score_abreast1
 
+score_abreast1EndGroup:
+score_abreast1two:
+	CMPQ 8(SP), $0x02
+	JL   score_abreast1twoEndGroup
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 1 rows × 32 columns.
+	MOVQ   DX, BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   SI, AX
+	MOVQ   24(SP), R13
+	MOVQ   R11, CX
+	SUBQ   $0x04, CX
+	JL     score_tail33
+
+score_loop32:
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          score_loop32
+
+score_tail33:
+	ADDQ $0x04, CX
+	JE   score_end34
+
+score_one36:
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          score_one36
+
+score_end34:
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000080, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000002, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x02, 8(SP)
+	JMP     score_abreast1two
+
+score_abreast1twoEndGroup:
+	JMP score_panel
+
 score_abreast1Not:
 	CMPQ 48(SP), $0x01
 	JNE  score_rows1Not
@@ -626,7 +815,7 @@ score_abreast1Not:
 
 score_rows1:
 	CMPQ 8(SP), $0x04
-	JL   score_panel
+	JL   score_rows1EndGroup
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -646,9 +835,9 @@ score_rows1:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail27
+	JL     score_tail38
 
-score_loop26:
+score_loop37:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -715,13 +904,13 @@ score_loop26:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop26
+	JGE          score_loop37
 
-score_tail27:
+score_tail38:
 	ADDQ $0x04, CX
-	JE   score_end28
+	JE   score_end39
 
-score_one30:
+score_one41:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -740,9 +929,9 @@ score_one30:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one30
+	JNE          score_one41
 
-score_end28:
+score_end39:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -761,13 +950,121 @@ score_end28:
 	SUBQ    $0x04, 8(SP)
 	JMP     score_rows1
 
+score_rows1EndGroup:
+score_rows1two:
+	CMPQ 8(SP), $0x02
+	JL   score_rows1twoEndGroup
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 1 rows × 32 columns.
+	MOVQ   DX, BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   SI, AX
+	MOVQ   24(SP), R13
+	MOVQ   R11, CX
+	SUBQ   $0x04, CX
+	JL     score_tail43
+
+score_loop42:
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          score_loop42
+
+score_tail43:
+	ADDQ $0x04, CX
+	JE   score_end44
+
+score_one46:
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          score_one46
+
+score_end44:
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000080, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000002, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x02, 8(SP)
+	JMP     score_rows1two
+
+score_rows1twoEndGroup:
+	JMP score_panel
+
 score_rows1Not:
 	CMPQ 48(SP), $0x02
 	JNE  score_group2Not
 
 score_group2:
 	CMPQ 8(SP), $0x02
-	JL   score_panel
+	JL   score_group2EndGroup
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -787,9 +1084,9 @@ score_group2:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail32
+	JL     score_tail48
 
-score_loop31:
+score_loop47:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -836,13 +1133,13 @@ score_loop31:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop31
+	JGE          score_loop47
 
-score_tail32:
+score_tail48:
 	ADDQ $0x04, CX
-	JE   score_end33
+	JE   score_end49
 
-score_one35:
+score_one51:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -856,9 +1153,9 @@ score_one35:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one35
+	JNE          score_one51
 
-score_end33:
+score_end49:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -879,13 +1176,16 @@ score_end33:
 	SUBQ    $0x02, 8(SP)
 	JMP     score_group2
 
+score_group2EndGroup:
+	JMP score_panel
+
 score_group2Not:
 	CMPQ 48(SP), $0x03
 	JNE  score_group3Not
 
 score_group3:
 	CMPQ 8(SP), $0x02
-	JL   score_panel
+	JL   score_group3EndGroup
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -909,9 +1209,9 @@ score_group3:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail37
+	JL     score_tail53
 
-score_loop36:
+score_loop52:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -978,13 +1278,13 @@ score_loop36:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop36
+	JGE          score_loop52
 
-score_tail37:
+score_tail53:
 	ADDQ $0x04, CX
-	JE   score_end38
+	JE   score_end54
 
-score_one40:
+score_one56:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -1003,9 +1303,9 @@ score_one40:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one40
+	JNE          score_one56
 
-score_end38:
+score_end54:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -1031,6 +1331,9 @@ score_end38:
 	ADDQ    AX, DX
 	SUBQ    $0x02, 8(SP)
 	JMP     score_group3
+
+score_group3EndGroup:
+	JMP score_panel
 
 score_group3Not:
 score_panel:
@@ -1069,7 +1372,7 @@ score_panelRows:
 
 score_panel6:
 	CMPQ 72(SP), $0x00
-	JNE  score_scattered41
+	JNE  score_scattered57
 
 	// 6 rows × 16 columns.
 	MOVQ   DX, BX
@@ -1090,12 +1393,12 @@ score_panel6:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short46
+	JL     score_short62
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail44
+	JL     score_tail60
 
-score_loop43:
+score_loop59:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1183,13 +1486,13 @@ score_loop43:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop43
+	JGE          score_loop59
 
-score_tail44:
+score_tail60:
 	ADDQ $0x04, CX
-	JE   score_end45
+	JE   score_end61
 
-score_one47:
+score_one63:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1214,9 +1517,9 @@ score_one47:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one47
+	JNE          score_one63
 
-score_end45:
+score_end61:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -1333,10 +1636,10 @@ score_end45:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done48
+	JMP          score_done64
 
-score_short46:
-score_one49:
+score_short62:
+score_one65:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1361,7 +1664,7 @@ score_one49:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one49
+	JNE          score_one65
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -1383,16 +1686,16 @@ score_one49:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done48:
+score_done64:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  score_done42
+	JMP  score_done58
 
-score_scattered41:
+score_scattered57:
 	// 6 rows × 16 columns.
 	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
@@ -1407,392 +1710,6 @@ score_scattered41:
 	VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
-	MOVQ   SI, AX
-	LEAQ   (SI)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   R11, CX
-	CMPQ   CX, $0x04
-	JL     score_short53
-	SUBQ   $0x04, CX
-	MOVQ   72(SP), R11
-	SUBQ   $0x04, CX
-	JL     score_tail51
-
-score_loop50:
-	PREFETCHT0   (R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	PREFETCHT0   4096(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 4(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	PREFETCHT0   8192(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 8(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	PREFETCHT0   12288(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 12(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	XORQ         $0x00004000, R11
-	ADDQ         $0x20, R11
-	TESTQ        $0x00001000, R11
-	JE           sameWindow54
-	ADDQ         $0x00007000, R11
-
-sameWindow54:
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	SUBQ $0x04, CX
-	JGE  score_loop50
-
-score_tail51:
-	ADDQ $0x04, CX
-	JE   score_end52
-
-score_one55:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          score_one55
-
-score_end52:
-	MOVQ 64(SP), R11
-
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y2, (DI)
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      Y4, (DI)
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 4(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 8(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 12(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y10, (DI)
-	VMOVUPS      Y11, 32(DI)
-	ADDQ         R8, DI
-	JMP          score_done56
-
-score_short53:
-score_one57:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          score_one57
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (AX)
-	VMOVUPS      Y7, 32(AX)
-	VMOVUPS      Y8, (AX)(R8*1)
-	VMOVUPS      Y9, 32(AX)(R8*1)
-	VMOVUPS      Y10, (AX)(R8*2)
-	VMOVUPS      Y11, 32(AX)(R8*2)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-
-score_done56:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-
-score_done42:
-	MOVQ  next+48(FP), AX
-	TESTQ AX, AX
-	JE    asked61
-	SUBQ  $0x06, (AX)
-	JG    asked61
-
-askRow58:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-askRun62:
-	CMPQ 24(BX), $0x00
-	JNE  askFound59
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  askRun62
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  asked61
-
-askFound59:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong63
-	ADDQ  32(BX), CX
-
-askAmong63:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-askLine60:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        askLine60
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        askRow58
-
-asked61:
-	SUBQ $0x06, R12
-	JMP  score_panelRows
-
-score_panel5:
-	CMPQ 72(SP), $0x00
-	JNE  score_scattered64
-
-	// 5 rows × 16 columns.
-	MOVQ   DX, BX
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
 	MOVQ   SI, AX
 	LEAQ   (SI)(R9*2), R13
 	ADDQ   R9, R13
@@ -1800,13 +1717,14 @@ score_panel5:
 	CMPQ   CX, $0x04
 	JL     score_short69
 	SUBQ   $0x04, CX
+	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
 	JL     score_tail67
 
 score_loop66:
+	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1823,9 +1741,12 @@ score_loop66:
 	VBROADCASTSS (R13)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	PREFETCHT0   4096(R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1842,9 +1763,12 @@ score_loop66:
 	VBROADCASTSS 4(R13)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 4(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	PREFETCHT0   8192(R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1861,9 +1785,12 @@ score_loop66:
 	VBROADCASTSS 8(R13)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 8(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	PREFETCHT0   12288(R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1880,19 +1807,28 @@ score_loop66:
 	VBROADCASTSS 12(R13)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JGE          score_loop66
+	VBROADCASTSS 12(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	XORQ         $0x00004000, R11
+	ADDQ         $0x20, R11
+	TESTQ        $0x00001000, R11
+	JE           sameWindow70
+	ADDQ         $0x00007000, R11
+
+sameWindow70:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	SUBQ $0x04, CX
+	JGE  score_loop66
 
 score_tail67:
 	ADDQ $0x04, CX
 	JE   score_end68
 
-score_one70:
+score_one71:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -1909,12 +1845,17 @@ score_one70:
 	VBROADCASTSS (R13)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one70
+	JNE          score_one71
 
 score_end68:
+	MOVQ 64(SP), R11
+
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -1998,31 +1939,45 @@ score_end68:
 	VBROADCASTSS (R13)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
 	VMOVUPS      (CX), Y12
 	VMOVUPS      32(CX), Y13
 	VBROADCASTSS 4(R13)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 4(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
 	VMOVUPS      (BX)(R10*2), Y12
 	VMOVUPS      32(BX)(R10*2), Y13
 	VBROADCASTSS 8(R13)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 8(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
 	VMOVUPS      (CX)(R10*2), Y12
 	VMOVUPS      32(CX)(R10*2), Y13
 	VBROADCASTSS 12(R13)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 12(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done71
+	VMOVUPS      Y10, (DI)
+	VMOVUPS      Y11, 32(DI)
+	ADDQ         R8, DI
+	JMP          score_done72
 
 score_short69:
-score_one72:
+score_one73:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -2039,10 +1994,13 @@ score_one72:
 	VBROADCASTSS (R13)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one72
+	JNE          score_one73
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2055,21 +2013,77 @@ score_one72:
 	VMOVUPS      Y7, 32(AX)
 	VMOVUPS      Y8, (AX)(R8*1)
 	VMOVUPS      Y9, 32(AX)(R8*1)
+	VMOVUPS      Y10, (AX)(R8*2)
+	VMOVUPS      Y11, 32(AX)(R8*2)
+	ADDQ         R8, DI
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done71:
+score_done72:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  score_done65
+	ADDQ R9, SI
 
-score_scattered64:
+score_done58:
+	MOVQ  next+48(FP), AX
+	TESTQ AX, AX
+	JE    asked77
+	SUBQ  $0x06, (AX)
+	JG    asked77
+
+askRow74:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+askRun78:
+	CMPQ 24(BX), $0x00
+	JNE  askFound75
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  askRun78
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  asked77
+
+askFound75:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong79
+	ADDQ  32(BX), CX
+
+askAmong79:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+askLine76:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        askLine76
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        askRow74
+
+asked77:
+	SUBQ $0x06, R12
+	JMP  score_panelRows
+
+score_panel5:
+	CMPQ 72(SP), $0x00
+	JNE  score_scattered80
+
 	// 5 rows × 16 columns.
 	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
@@ -2087,13 +2101,302 @@ score_scattered64:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short76
+	JL     score_short85
+	SUBQ   $0x04, CX
+	SUBQ   $0x04, CX
+	JL     score_tail83
+
+score_loop82:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JGE          score_loop82
+
+score_tail83:
+	ADDQ $0x04, CX
+	JE   score_end84
+
+score_one86:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          score_one86
+
+score_end84:
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	ADDQ         R8, DI
+	JMP          score_done87
+
+score_short85:
+score_one88:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   8192(BX)
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          score_one88
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, (DI)(R8*1)
+	VMOVUPS      Y3, 32(DI)(R8*1)
+	VMOVUPS      Y4, (DI)(R8*2)
+	VMOVUPS      Y5, 32(DI)(R8*2)
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	VMOVUPS      Y8, (AX)(R8*1)
+	VMOVUPS      Y9, 32(AX)(R8*1)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+score_done87:
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	JMP  score_done81
+
+score_scattered80:
+	// 5 rows × 16 columns.
+	MOVQ   DX, BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	MOVQ   SI, AX
+	LEAQ   (SI)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   R11, CX
+	CMPQ   CX, $0x04
+	JL     score_short92
 	SUBQ   $0x04, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail74
+	JL     score_tail90
 
-score_loop73:
+score_loop89:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -2173,20 +2476,20 @@ score_loop73:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow77
+	JE           sameWindow93
 	ADDQ         $0x00007000, R11
 
-sameWindow77:
+sameWindow93:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  score_loop73
+	JGE  score_loop89
 
-score_tail74:
+score_tail90:
 	ADDQ $0x04, CX
-	JE   score_end75
+	JE   score_end91
 
-score_one78:
+score_one94:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2208,9 +2511,9 @@ score_one78:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one78
+	JNE          score_one94
 
-score_end75:
+score_end91:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -2314,10 +2617,10 @@ score_end75:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done79
+	JMP          score_done95
 
-score_short76:
-score_one80:
+score_short92:
+score_one96:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2339,7 +2642,7 @@ score_one80:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one80
+	JNE          score_one96
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2358,66 +2661,66 @@ score_one80:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done79:
+score_done95:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-score_done65:
+score_done81:
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    asked84
+	JE    asked100
 	SUBQ  $0x05, (AX)
-	JG    asked84
+	JG    asked100
 
-askRow81:
+askRow97:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun85:
+askRun101:
 	CMPQ 24(BX), $0x00
-	JNE  askFound82
+	JNE  askFound98
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun85
+	JNE  askRun101
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked84
+	JMP  asked100
 
-askFound82:
+askFound98:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong86
+	JNE   askAmong102
 	ADDQ  32(BX), CX
 
-askAmong86:
+askAmong102:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine83:
+askLine99:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine83
+	JNE        askLine99
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow81
+	JLE        askRow97
 
-asked84:
+asked100:
 	SUBQ $0x05, R12
 	JMP  score_panelRows
 
 score_panel4:
 	CMPQ 72(SP), $0x00
-	JNE  score_scattered87
+	JNE  score_scattered103
 
 	// 4 rows × 16 columns.
 	MOVQ   DX, BX
@@ -2434,12 +2737,12 @@ score_panel4:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short92
+	JL     score_short108
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail90
+	JL     score_tail106
 
-score_loop89:
+score_loop105:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -2507,13 +2810,13 @@ score_loop89:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop89
+	JGE          score_loop105
 
-score_tail90:
+score_tail106:
 	ADDQ $0x04, CX
-	JE   score_end91
+	JE   score_end107
 
-score_one93:
+score_one109:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -2533,9 +2836,9 @@ score_one93:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one93
+	JNE          score_one109
 
-score_end91:
+score_end107:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -2614,10 +2917,10 @@ score_end91:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done94
+	JMP          score_done110
 
-score_short92:
-score_one95:
+score_short108:
+score_one111:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -2637,7 +2940,7 @@ score_one95:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one95
+	JNE          score_one111
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2653,14 +2956,14 @@ score_one95:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done94:
+score_done110:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  score_done88
+	JMP  score_done104
 
-score_scattered87:
+score_scattered103:
 	// 4 rows × 16 columns.
 	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
@@ -2676,13 +2979,13 @@ score_scattered87:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short99
+	JL     score_short115
 	SUBQ   $0x04, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail97
+	JL     score_tail113
 
-score_loop96:
+score_loop112:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -2750,20 +3053,20 @@ score_loop96:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow100
+	JE           sameWindow116
 	ADDQ         $0x00007000, R11
 
-sameWindow100:
+sameWindow116:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  score_loop96
+	JGE  score_loop112
 
-score_tail97:
+score_tail113:
 	ADDQ $0x04, CX
-	JE   score_end98
+	JE   score_end114
 
-score_one101:
+score_one117:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2782,9 +3085,9 @@ score_one101:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one101
+	JNE          score_one117
 
-score_end98:
+score_end114:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -2865,10 +3168,10 @@ score_end98:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done102
+	JMP          score_done118
 
-score_short99:
-score_one103:
+score_short115:
+score_one119:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2887,7 +3190,7 @@ score_one103:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one103
+	JNE          score_one119
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2903,59 +3206,59 @@ score_one103:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done102:
+score_done118:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-score_done88:
+score_done104:
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    asked107
+	JE    asked123
 	SUBQ  $0x04, (AX)
-	JG    asked107
+	JG    asked123
 
-askRow104:
+askRow120:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun108:
+askRun124:
 	CMPQ 24(BX), $0x00
-	JNE  askFound105
+	JNE  askFound121
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun108
+	JNE  askRun124
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked107
+	JMP  asked123
 
-askFound105:
+askFound121:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong109
+	JNE   askAmong125
 	ADDQ  32(BX), CX
 
-askAmong109:
+askAmong125:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine106:
+askLine122:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine106
+	JNE        askLine122
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow104
+	JLE        askRow120
 
-asked107:
+asked123:
 	SUBQ $0x04, R12
 	JMP  score_panelRows
 
@@ -2971,12 +3274,12 @@ score_panel3:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short113
+	JL     score_short129
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail111
+	JL     score_tail127
 
-score_loop110:
+score_loop126:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -3031,13 +3334,13 @@ score_loop110:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop110
+	JGE          score_loop126
 
-score_tail111:
+score_tail127:
 	ADDQ $0x04, CX
-	JE   score_end112
+	JE   score_end128
 
-score_one114:
+score_one130:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -3053,9 +3356,9 @@ score_one114:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one114
+	JNE          score_one130
 
-score_end112:
+score_end128:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3119,10 +3422,10 @@ score_end112:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done115
+	JMP          score_done131
 
-score_short113:
-score_one116:
+score_short129:
+score_one132:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -3138,7 +3441,7 @@ score_one116:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one116
+	JNE          score_one132
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -3149,56 +3452,56 @@ score_one116:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done115:
+score_done131:
 	ADDQ  R9, SI
 	ADDQ  R9, SI
 	ADDQ  R9, SI
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    asked120
+	JE    asked136
 	SUBQ  $0x03, (AX)
-	JG    asked120
+	JG    asked136
 
-askRow117:
+askRow133:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun121:
+askRun137:
 	CMPQ 24(BX), $0x00
-	JNE  askFound118
+	JNE  askFound134
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun121
+	JNE  askRun137
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked120
+	JMP  asked136
 
-askFound118:
+askFound134:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong122
+	JNE   askAmong138
 	ADDQ  32(BX), CX
 
-askAmong122:
+askAmong138:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine119:
+askLine135:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine119
+	JNE        askLine135
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow117
+	JLE        askRow133
 
-asked120:
+asked136:
 	SUBQ $0x03, R12
 	JMP  score_panelRows
 
@@ -3212,9 +3515,9 @@ score_panel2:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail124
+	JL     score_tail140
 
-score_loop123:
+score_loop139:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -3257,13 +3560,13 @@ score_loop123:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop123
+	JGE          score_loop139
 
-score_tail124:
+score_tail140:
 	ADDQ $0x04, CX
-	JE   score_end125
+	JE   score_end141
 
-score_one127:
+score_one143:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -3276,9 +3579,9 @@ score_one127:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one127
+	JNE          score_one143
 
-score_end125:
+score_end141:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -3289,50 +3592,50 @@ score_end125:
 	ADDQ    R9, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked131
+	JE      asked147
 	SUBQ    $0x02, (AX)
-	JG      asked131
+	JG      asked147
 
-askRow128:
+askRow144:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun132:
+askRun148:
 	CMPQ 24(BX), $0x00
-	JNE  askFound129
+	JNE  askFound145
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun132
+	JNE  askRun148
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked131
+	JMP  asked147
 
-askFound129:
+askFound145:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong133
+	JNE   askAmong149
 	ADDQ  32(BX), CX
 
-askAmong133:
+askAmong149:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine130:
+askLine146:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine130
+	JNE        askLine146
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow128
+	JLE        askRow144
 
-asked131:
+asked147:
 	SUBQ $0x02, R12
 	JMP  score_panelRows
 
@@ -3344,9 +3647,9 @@ score_panel1:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail135
+	JL     score_tail151
 
-score_loop134:
+score_loop150:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   6144(BX)
@@ -3377,13 +3680,13 @@ score_loop134:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop134
+	JGE          score_loop150
 
-score_tail135:
+score_tail151:
 	ADDQ $0x04, CX
-	JE   score_end136
+	JE   score_end152
 
-score_one138:
+score_one154:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   6144(BX)
@@ -3393,65 +3696,65 @@ score_one138:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one138
+	JNE          score_one154
 
-score_end136:
+score_end152:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked142
+	JE      asked158
 	SUBQ    $0x01, (AX)
-	JG      asked142
+	JG      asked158
 
-askRow139:
+askRow155:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun143:
+askRun159:
 	CMPQ 24(BX), $0x00
-	JNE  askFound140
+	JNE  askFound156
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun143
+	JNE  askRun159
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked142
+	JMP  asked158
 
-askFound140:
+askFound156:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong144
+	JNE   askAmong160
 	ADDQ  32(BX), CX
 
-askAmong144:
+askAmong160:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine141:
+askLine157:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine141
+	JNE        askLine157
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow139
+	JLE        askRow155
 
-asked142:
+asked158:
 	SUBQ $0x01, R12
 	JMP  score_panelRows
 
 score_panelNext:
 	CMPQ 72(SP), $0x00
-	JE   score_noScatter145
+	JE   score_noScatter161
 
 	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
@@ -3461,7 +3764,7 @@ score_panelNext:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 72(SP)
 
-score_noScatter145:
+score_noScatter161:
 	ADDQ $0x40, 32(SP)
 	ADDQ 24(SP), DX
 	DECQ 8(SP)
@@ -3522,12 +3825,12 @@ score_half6:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short149
+	JL     score_short165
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail147
+	JL     score_tail163
 
-score_loop146:
+score_loop162:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3587,13 +3890,13 @@ score_loop146:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop146
+	JGE          score_loop162
 
-score_tail147:
+score_tail163:
 	ADDQ $0x04, CX
-	JE   score_end148
+	JE   score_end164
 
-score_one150:
+score_one166:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3611,9 +3914,9 @@ score_one150:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one150
+	JNE          score_one166
 
-score_end148:
+score_end164:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3688,10 +3991,10 @@ score_end148:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          score_done151
+	JMP          score_done167
 
-score_short149:
-score_one152:
+score_short165:
+score_one168:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3709,7 +4012,7 @@ score_one152:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one152
+	JNE          score_one168
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -3725,7 +4028,7 @@ score_one152:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done151:
+score_done167:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -3748,12 +4051,12 @@ score_half5:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short156
+	JL     score_short172
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail154
+	JL     score_tail170
 
-score_loop153:
+score_loop169:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3805,13 +4108,13 @@ score_loop153:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop153
+	JGE          score_loop169
 
-score_tail154:
+score_tail170:
 	ADDQ $0x04, CX
-	JE   score_end155
+	JE   score_end171
 
-score_one157:
+score_one173:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3827,9 +4130,9 @@ score_one157:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one157
+	JNE          score_one173
 
-score_end155:
+score_end171:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3894,10 +4197,10 @@ score_end155:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          score_done158
+	JMP          score_done174
 
-score_short156:
-score_one159:
+score_short172:
+score_one175:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3913,7 +4216,7 @@ score_one159:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one159
+	JNE          score_one175
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -3927,7 +4230,7 @@ score_one159:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done158:
+score_done174:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -3948,12 +4251,12 @@ score_half4:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short163
+	JL     score_short179
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail161
+	JL     score_tail177
 
-score_loop160:
+score_loop176:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3997,13 +4300,13 @@ score_loop160:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop160
+	JGE          score_loop176
 
-score_tail161:
+score_tail177:
 	ADDQ $0x04, CX
-	JE   score_end162
+	JE   score_end178
 
-score_one164:
+score_one180:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4017,9 +4320,9 @@ score_one164:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one164
+	JNE          score_one180
 
-score_end162:
+score_end178:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4070,10 +4373,10 @@ score_end162:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          score_done165
+	JMP          score_done181
 
-score_short163:
-score_one166:
+score_short179:
+score_one182:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4087,7 +4390,7 @@ score_one166:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one166
+	JNE          score_one182
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -4099,7 +4402,7 @@ score_one166:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done165:
+score_done181:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -4116,12 +4419,12 @@ score_half3:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short170
+	JL     score_short186
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail168
+	JL     score_tail184
 
-score_loop167:
+score_loop183:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4156,13 +4459,13 @@ score_loop167:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop167
+	JGE          score_loop183
 
-score_tail168:
+score_tail184:
 	ADDQ $0x04, CX
-	JE   score_end169
+	JE   score_end185
 
-score_one171:
+score_one187:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4173,9 +4476,9 @@ score_one171:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one171
+	JNE          score_one187
 
-score_end169:
+score_end185:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4216,10 +4519,10 @@ score_end169:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          score_done172
+	JMP          score_done188
 
-score_short170:
-score_one173:
+score_short186:
+score_one189:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4230,7 +4533,7 @@ score_one173:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one173
+	JNE          score_one189
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -4238,7 +4541,7 @@ score_one173:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done172:
+score_done188:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -4253,9 +4556,9 @@ score_half2:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail175
+	JL     score_tail191
 
-score_loop174:
+score_loop190:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4282,13 +4585,13 @@ score_loop174:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop174
+	JGE          score_loop190
 
-score_tail175:
+score_tail191:
 	ADDQ $0x04, CX
-	JE   score_end176
+	JE   score_end192
 
-score_one178:
+score_one194:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4297,9 +4600,9 @@ score_one178:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one178
+	JNE          score_one194
 
-score_end176:
+score_end192:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -4316,9 +4619,9 @@ score_half1:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail180
+	JL     score_tail196
 
-score_loop179:
+score_loop195:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4337,22 +4640,22 @@ score_loop179:
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop179
+	JGE          score_loop195
 
-score_tail180:
+score_tail196:
 	ADDQ $0x04, CX
-	JE   score_end181
+	JE   score_end197
 
-score_one183:
+score_one199:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one183
+	JNE          score_one199
 
-score_end181:
+score_end197:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
@@ -4388,10 +4691,10 @@ TEXT ·accumulateSIMD(SB), NOSPLIT, $80-64
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
 	CMPB 32(BX), $0x00
-	JE   accumulate_used184
+	JE   accumulate_used200
 	MOVQ $+1, 56(SP)
 
-accumulate_used184:
+accumulate_used200:
 	MOVQ  (BX), R11
 	MOVQ  8(BX), AX
 	MOVQ  AX, CX
@@ -4408,7 +4711,7 @@ accumulate_used184:
 	MOVQ  40(BX), AX
 	MOVQ  AX, 72(SP)
 	TESTQ AX, AX
-	JE    noStream185
+	JE    noStream201
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 72(SP)
@@ -4418,7 +4721,7 @@ accumulate_used184:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 72(SP)
 
-noStream185:
+noStream201:
 	// Few rows: several panels at once, so that there are enough chains.
 	CMPQ 48(SP), $0x01
 	JNE  accumulate_scatter1Not
@@ -4427,7 +4730,7 @@ noStream185:
 
 accumulate_scatter1:
 	CMPQ 8(SP), $0x04
-	JL   accumulate_panel
+	JL   accumulate_scatter1EndGroup
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -4437,8 +4740,8 @@ accumulate_scatter1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh187
-	JB   accumulate_plain186
+	JE   accumulate_fresh203
+	JB   accumulate_plain202
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4450,9 +4753,9 @@ accumulate_scatter1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready188
+	JMP          accumulate_ready204
 
-accumulate_plain186:
+accumulate_plain202:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -4461,9 +4764,9 @@ accumulate_plain186:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready188
+	JMP     accumulate_ready204
 
-accumulate_fresh187:
+accumulate_fresh203:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -4473,15 +4776,15 @@ accumulate_fresh187:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready188:
+accumulate_ready204:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail190
+	JL   accumulate_tail206
 
-accumulate_loop189:
+accumulate_loop205:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	PREFETCHT0   8192(R11)
@@ -4544,19 +4847,19 @@ accumulate_loop189:
 	ADDQ         R10, BX
 	ADDQ         $0x00000080, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow193
+	JE           sameWindow209
 	ADDQ         $0x00007000, R11
 
-sameWindow193:
+sameWindow209:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop189
+	JGE  accumulate_loop205
 
-accumulate_tail190:
+accumulate_tail206:
 	ADDQ $0x04, CX
-	JE   accumulate_end191
+	JE   accumulate_end207
 
-accumulate_one194:
+accumulate_one210:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -4570,9 +4873,9 @@ accumulate_one194:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one194
+	JNE          accumulate_one210
 
-accumulate_end191:
+accumulate_end207:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -4593,6 +4896,129 @@ accumulate_end191:
 	SUBQ    $0x04, 8(SP)
 	JMP     accumulate_scatter1
 
+accumulate_scatter1EndGroup:
+accumulate_scatter1two:
+	CMPQ 8(SP), $0x02
+	JL   accumulate_scatter1twoEndGroup
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 1 rows × 32 columns.
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh212
+	JB   accumulate_plain211
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VMULPS       64(DI), Y14, Y2
+	VMULPS       96(DI), Y14, Y3
+	JMP          accumulate_ready213
+
+accumulate_plain211:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	JMP     accumulate_ready213
+
+accumulate_fresh212:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+accumulate_ready213:
+	MOVQ SI, AX
+	MOVQ 24(SP), R13
+	MOVQ R11, CX
+	MOVQ 72(SP), R11
+	SUBQ $0x04, CX
+	JL   accumulate_tail215
+
+accumulate_loop214:
+	PREFETCHT0   (R11)
+	PREFETCHT0   4096(R11)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	PREFETCHT0   8192(R11)
+	PREFETCHT0   12288(R11)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	PREFETCHT0   16384(R11)
+	PREFETCHT0   20480(R11)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	PREFETCHT0   24576(R11)
+	PREFETCHT0   28672(R11)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x40, R11
+	TESTQ        $0x00001000, R11
+	JE           sameWindow218
+	ADDQ         $0x00007000, R11
+
+sameWindow218:
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JGE  accumulate_loop214
+
+accumulate_tail215:
+	ADDQ $0x04, CX
+	JE   accumulate_end216
+
+accumulate_one219:
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_one219
+
+accumulate_end216:
+	MOVQ    R11, 72(SP)
+	MOVQ    64(SP), R11
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000080, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000002, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x02, 8(SP)
+	JMP     accumulate_scatter1two
+
+accumulate_scatter1twoEndGroup:
+	JMP accumulate_panel
+
 accumulate_scatter1Not:
 	CMPQ 48(SP), $0x02
 	JNE  accumulate_scatter2Not
@@ -4601,7 +5027,7 @@ accumulate_scatter1Not:
 
 accumulate_scatter2:
 	CMPQ 8(SP), $0x02
-	JL   accumulate_panel
+	JL   accumulate_scatter2EndGroup
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -4611,8 +5037,8 @@ accumulate_scatter2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh196
-	JB   accumulate_plain195
+	JE   accumulate_fresh221
+	JB   accumulate_plain220
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4625,9 +5051,9 @@ accumulate_scatter2:
 	VMULPS       32(DI)(R8*1), Y14, Y5
 	VMULPS       64(DI)(R8*1), Y14, Y6
 	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready197
+	JMP          accumulate_ready222
 
-accumulate_plain195:
+accumulate_plain220:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -4636,9 +5062,9 @@ accumulate_plain195:
 	VMOVUPS 32(DI)(R8*1), Y5
 	VMOVUPS 64(DI)(R8*1), Y6
 	VMOVUPS 96(DI)(R8*1), Y7
-	JMP     accumulate_ready197
+	JMP     accumulate_ready222
 
-accumulate_fresh196:
+accumulate_fresh221:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -4648,15 +5074,15 @@ accumulate_fresh196:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready197:
+accumulate_ready222:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail199
+	JL   accumulate_tail224
 
-accumulate_loop198:
+accumulate_loop223:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -4711,19 +5137,19 @@ accumulate_loop198:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow202
+	JE           sameWindow227
 	ADDQ         $0x00007000, R11
 
-sameWindow202:
+sameWindow227:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop198
+	JGE  accumulate_loop223
 
-accumulate_tail199:
+accumulate_tail224:
 	ADDQ $0x04, CX
-	JE   accumulate_end200
+	JE   accumulate_end225
 
-accumulate_one203:
+accumulate_one228:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -4737,9 +5163,9 @@ accumulate_one203:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one203
+	JNE          accumulate_one228
 
-accumulate_end200:
+accumulate_end225:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -4762,6 +5188,9 @@ accumulate_end200:
 	SUBQ    $0x02, 8(SP)
 	JMP     accumulate_scatter2
 
+accumulate_scatter2EndGroup:
+	JMP accumulate_panel
+
 accumulate_scatter2Not:
 	CMPQ 48(SP), $0x03
 	JNE  accumulate_scatter3Not
@@ -4770,7 +5199,7 @@ accumulate_scatter2Not:
 
 accumulate_scatter3:
 	CMPQ 8(SP), $0x02
-	JL   accumulate_panel
+	JL   accumulate_scatter3EndGroup
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -4780,8 +5209,8 @@ accumulate_scatter3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh205
-	JB   accumulate_plain204
+	JE   accumulate_fresh230
+	JB   accumulate_plain229
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4799,9 +5228,9 @@ accumulate_scatter3:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready206
+	JMP          accumulate_ready231
 
-accumulate_plain204:
+accumulate_plain229:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -4814,9 +5243,9 @@ accumulate_plain204:
 	VMOVUPS 32(DI)(R8*2), Y9
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
-	JMP     accumulate_ready206
+	JMP     accumulate_ready231
 
-accumulate_fresh205:
+accumulate_fresh230:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -4830,15 +5259,15 @@ accumulate_fresh205:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready206:
+accumulate_ready231:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail208
+	JL   accumulate_tail233
 
-accumulate_loop207:
+accumulate_loop232:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -4913,19 +5342,19 @@ accumulate_loop207:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow211
+	JE           sameWindow236
 	ADDQ         $0x00007000, R11
 
-sameWindow211:
+sameWindow236:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop207
+	JGE  accumulate_loop232
 
-accumulate_tail208:
+accumulate_tail233:
 	ADDQ $0x04, CX
-	JE   accumulate_end209
+	JE   accumulate_end234
 
-accumulate_one212:
+accumulate_one237:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -4944,9 +5373,9 @@ accumulate_one212:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one212
+	JNE          accumulate_one237
 
-accumulate_end209:
+accumulate_end234:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -4975,6 +5404,9 @@ accumulate_end209:
 	SUBQ    $0x02, 8(SP)
 	JMP     accumulate_scatter3
 
+accumulate_scatter3EndGroup:
+	JMP accumulate_panel
+
 accumulate_scatter3Not:
 	CMPQ 48(SP), $0x01
 	JNE  accumulate_abreast1Not
@@ -4985,7 +5417,7 @@ accumulate_scatter3Not:
 
 accumulate_abreast1:
 	CMPQ 8(SP), $0x04
-	JL   accumulate_panel
+	JL   accumulate_abreast1EndGroup
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -4995,8 +5427,8 @@ accumulate_abreast1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh214
-	JB   accumulate_plain213
+	JE   accumulate_fresh239
+	JB   accumulate_plain238
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5008,9 +5440,9 @@ accumulate_abreast1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready215
+	JMP          accumulate_ready240
 
-accumulate_plain213:
+accumulate_plain238:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -5019,9 +5451,9 @@ accumulate_plain213:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready215
+	JMP     accumulate_ready240
 
-accumulate_fresh214:
+accumulate_fresh239:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5031,14 +5463,14 @@ accumulate_fresh214:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready215:
+accumulate_ready240:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail217
+	JL   accumulate_tail242
 
-accumulate_loop216:
+accumulate_loop241:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -5085,13 +5517,13 @@ accumulate_loop216:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop216
+	JGE          accumulate_loop241
 
-accumulate_tail217:
+accumulate_tail242:
 	ADDQ $0x04, CX
-	JE   accumulate_end218
+	JE   accumulate_end243
 
-accumulate_one220:
+accumulate_one245:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -5105,9 +5537,9 @@ accumulate_one220:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one220
+	JNE          accumulate_one245
 
-accumulate_end218:
+accumulate_end243:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -5126,6 +5558,112 @@ accumulate_end218:
 	SUBQ    $0x04, 8(SP)
 	JMP     accumulate_abreast1
 
+accumulate_abreast1EndGroup:
+accumulate_abreast1two:
+	CMPQ 8(SP), $0x02
+	JL   accumulate_abreast1twoEndGroup
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 1 rows × 32 columns.
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh247
+	JB   accumulate_plain246
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VMULPS       64(DI), Y14, Y2
+	VMULPS       96(DI), Y14, Y3
+	JMP          accumulate_ready248
+
+accumulate_plain246:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	JMP     accumulate_ready248
+
+accumulate_fresh247:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+accumulate_ready248:
+	MOVQ SI, AX
+	MOVQ 24(SP), R13
+	MOVQ R11, CX
+	SUBQ $0x04, CX
+	JL   accumulate_tail250
+
+accumulate_loop249:
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          accumulate_loop249
+
+accumulate_tail250:
+	ADDQ $0x04, CX
+	JE   accumulate_end251
+
+accumulate_one253:
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_one253
+
+accumulate_end251:
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000080, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000002, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x02, 8(SP)
+	JMP     accumulate_abreast1two
+
+accumulate_abreast1twoEndGroup:
+	JMP accumulate_panel
+
 accumulate_abreast1Not:
 	CMPQ 48(SP), $0x01
 	JNE  accumulate_rows1Not
@@ -5134,7 +5672,7 @@ accumulate_abreast1Not:
 
 accumulate_rows1:
 	CMPQ 8(SP), $0x04
-	JL   accumulate_panel
+	JL   accumulate_rows1EndGroup
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -5144,8 +5682,8 @@ accumulate_rows1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh222
-	JB   accumulate_plain221
+	JE   accumulate_fresh255
+	JB   accumulate_plain254
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5157,9 +5695,9 @@ accumulate_rows1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready223
+	JMP          accumulate_ready256
 
-accumulate_plain221:
+accumulate_plain254:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -5168,9 +5706,9 @@ accumulate_plain221:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready223
+	JMP     accumulate_ready256
 
-accumulate_fresh222:
+accumulate_fresh255:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5180,14 +5718,14 @@ accumulate_fresh222:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready223:
+accumulate_ready256:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail225
+	JL   accumulate_tail258
 
-accumulate_loop224:
+accumulate_loop257:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -5254,13 +5792,13 @@ accumulate_loop224:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop224
+	JGE          accumulate_loop257
 
-accumulate_tail225:
+accumulate_tail258:
 	ADDQ $0x04, CX
-	JE   accumulate_end226
+	JE   accumulate_end259
 
-accumulate_one228:
+accumulate_one261:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -5279,9 +5817,9 @@ accumulate_one228:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one228
+	JNE          accumulate_one261
 
-accumulate_end226:
+accumulate_end259:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -5300,13 +5838,144 @@ accumulate_end226:
 	SUBQ    $0x04, 8(SP)
 	JMP     accumulate_rows1
 
+accumulate_rows1EndGroup:
+accumulate_rows1two:
+	CMPQ 8(SP), $0x02
+	JL   accumulate_rows1twoEndGroup
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 1 rows × 32 columns.
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh263
+	JB   accumulate_plain262
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VMULPS       64(DI), Y14, Y2
+	VMULPS       96(DI), Y14, Y3
+	JMP          accumulate_ready264
+
+accumulate_plain262:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	JMP     accumulate_ready264
+
+accumulate_fresh263:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+accumulate_ready264:
+	MOVQ SI, AX
+	MOVQ 24(SP), R13
+	MOVQ R11, CX
+	SUBQ $0x04, CX
+	JL   accumulate_tail266
+
+accumulate_loop265:
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          accumulate_loop265
+
+accumulate_tail266:
+	ADDQ $0x04, CX
+	JE   accumulate_end267
+
+accumulate_one269:
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_one269
+
+accumulate_end267:
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000080, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000002, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x02, 8(SP)
+	JMP     accumulate_rows1two
+
+accumulate_rows1twoEndGroup:
+	JMP accumulate_panel
+
 accumulate_rows1Not:
 	CMPQ 48(SP), $0x02
 	JNE  accumulate_group2Not
 
 accumulate_group2:
 	CMPQ 8(SP), $0x02
-	JL   accumulate_panel
+	JL   accumulate_group2EndGroup
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -5316,8 +5985,8 @@ accumulate_group2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh230
-	JB   accumulate_plain229
+	JE   accumulate_fresh271
+	JB   accumulate_plain270
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5330,9 +5999,9 @@ accumulate_group2:
 	VMULPS       32(DI)(R8*1), Y14, Y5
 	VMULPS       64(DI)(R8*1), Y14, Y6
 	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready231
+	JMP          accumulate_ready272
 
-accumulate_plain229:
+accumulate_plain270:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -5341,9 +6010,9 @@ accumulate_plain229:
 	VMOVUPS 32(DI)(R8*1), Y5
 	VMOVUPS 64(DI)(R8*1), Y6
 	VMOVUPS 96(DI)(R8*1), Y7
-	JMP     accumulate_ready231
+	JMP     accumulate_ready272
 
-accumulate_fresh230:
+accumulate_fresh271:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5353,14 +6022,14 @@ accumulate_fresh230:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready231:
+accumulate_ready272:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail233
+	JL   accumulate_tail274
 
-accumulate_loop232:
+accumulate_loop273:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -5407,13 +6076,13 @@ accumulate_loop232:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop232
+	JGE          accumulate_loop273
 
-accumulate_tail233:
+accumulate_tail274:
 	ADDQ $0x04, CX
-	JE   accumulate_end234
+	JE   accumulate_end275
 
-accumulate_one236:
+accumulate_one277:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -5427,9 +6096,9 @@ accumulate_one236:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one236
+	JNE          accumulate_one277
 
-accumulate_end234:
+accumulate_end275:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -5450,13 +6119,16 @@ accumulate_end234:
 	SUBQ    $0x02, 8(SP)
 	JMP     accumulate_group2
 
+accumulate_group2EndGroup:
+	JMP accumulate_panel
+
 accumulate_group2Not:
 	CMPQ 48(SP), $0x03
 	JNE  accumulate_group3Not
 
 accumulate_group3:
 	CMPQ 8(SP), $0x02
-	JL   accumulate_panel
+	JL   accumulate_group3EndGroup
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -5466,8 +6138,8 @@ accumulate_group3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh238
-	JB   accumulate_plain237
+	JE   accumulate_fresh279
+	JB   accumulate_plain278
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5485,9 +6157,9 @@ accumulate_group3:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready239
+	JMP          accumulate_ready280
 
-accumulate_plain237:
+accumulate_plain278:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -5500,9 +6172,9 @@ accumulate_plain237:
 	VMOVUPS 32(DI)(R8*2), Y9
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
-	JMP     accumulate_ready239
+	JMP     accumulate_ready280
 
-accumulate_fresh238:
+accumulate_fresh279:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5516,14 +6188,14 @@ accumulate_fresh238:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready239:
+accumulate_ready280:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail241
+	JL   accumulate_tail282
 
-accumulate_loop240:
+accumulate_loop281:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -5590,13 +6262,13 @@ accumulate_loop240:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop240
+	JGE          accumulate_loop281
 
-accumulate_tail241:
+accumulate_tail282:
 	ADDQ $0x04, CX
-	JE   accumulate_end242
+	JE   accumulate_end283
 
-accumulate_one244:
+accumulate_one285:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -5615,9 +6287,9 @@ accumulate_one244:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one244
+	JNE          accumulate_one285
 
-accumulate_end242:
+accumulate_end283:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -5643,6 +6315,9 @@ accumulate_end242:
 	ADDQ    AX, DX
 	SUBQ    $0x02, 8(SP)
 	JMP     accumulate_group3
+
+accumulate_group3EndGroup:
+	JMP accumulate_panel
 
 accumulate_group3Not:
 accumulate_panel:
@@ -5681,7 +6356,7 @@ accumulate_panelRows:
 
 accumulate_panel6:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered245
+	JNE  accumulate_scattered286
 
 	// 6 rows × 16 columns.
 	MOVQ DX, BX
@@ -5689,8 +6364,8 @@ accumulate_panel6:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh248
-	JB   accumulate_plain247
+	JE   accumulate_fresh289
+	JB   accumulate_plain288
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5711,9 +6386,9 @@ accumulate_panel6:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready249
+	JMP          accumulate_ready290
 
-accumulate_plain247:
+accumulate_plain288:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -5726,9 +6401,9 @@ accumulate_plain247:
 	VMOVUPS 32(AX)(R8*1), Y9
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
-	JMP     accumulate_ready249
+	JMP     accumulate_ready290
 
-accumulate_fresh248:
+accumulate_fresh289:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5742,18 +6417,18 @@ accumulate_fresh248:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready249:
+accumulate_ready290:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short253
+	JL   accumulate_short294
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail251
+	JL   accumulate_tail292
 
-accumulate_loop250:
+accumulate_loop291:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -5841,13 +6516,13 @@ accumulate_loop250:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop250
+	JGE          accumulate_loop291
 
-accumulate_tail251:
+accumulate_tail292:
 	ADDQ $0x04, CX
-	JE   accumulate_end252
+	JE   accumulate_end293
 
-accumulate_one254:
+accumulate_one295:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -5872,9 +6547,9 @@ accumulate_one254:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one254
+	JNE          accumulate_one295
 
-accumulate_end252:
+accumulate_end293:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -5991,10 +6666,10 @@ accumulate_end252:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done255
+	JMP          accumulate_done296
 
-accumulate_short253:
-accumulate_one256:
+accumulate_short294:
+accumulate_one297:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -6019,7 +6694,7 @@ accumulate_one256:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one256
+	JNE          accumulate_one297
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -6041,24 +6716,24 @@ accumulate_one256:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done255:
+accumulate_done296:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done246
+	JMP  accumulate_done287
 
-accumulate_scattered245:
+accumulate_scattered286:
 	// 6 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh258
-	JB   accumulate_plain257
+	JE   accumulate_fresh299
+	JB   accumulate_plain298
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6079,9 +6754,9 @@ accumulate_scattered245:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready259
+	JMP          accumulate_ready300
 
-accumulate_plain257:
+accumulate_plain298:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -6094,9 +6769,9 @@ accumulate_plain257:
 	VMOVUPS 32(AX)(R8*1), Y9
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
-	JMP     accumulate_ready259
+	JMP     accumulate_ready300
 
-accumulate_fresh258:
+accumulate_fresh299:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6110,19 +6785,19 @@ accumulate_fresh258:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready259:
+accumulate_ready300:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short263
+	JL   accumulate_short304
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail261
+	JL   accumulate_tail302
 
-accumulate_loop260:
+accumulate_loop301:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -6214,20 +6889,20 @@ accumulate_loop260:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow264
+	JE           sameWindow305
 	ADDQ         $0x00007000, R11
 
-sameWindow264:
+sameWindow305:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop260
+	JGE  accumulate_loop301
 
-accumulate_tail261:
+accumulate_tail302:
 	ADDQ $0x04, CX
-	JE   accumulate_end262
+	JE   accumulate_end303
 
-accumulate_one265:
+accumulate_one306:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -6252,9 +6927,9 @@ accumulate_one265:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one265
+	JNE          accumulate_one306
 
-accumulate_end262:
+accumulate_end303:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -6373,10 +7048,10 @@ accumulate_end262:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done266
+	JMP          accumulate_done307
 
-accumulate_short263:
-accumulate_one267:
+accumulate_short304:
+accumulate_one308:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -6401,7 +7076,7 @@ accumulate_one267:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one267
+	JNE          accumulate_one308
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -6423,7 +7098,7 @@ accumulate_one267:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done266:
+accumulate_done307:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -6431,18 +7106,18 @@ accumulate_done266:
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done246:
+accumulate_done287:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha268
+	JBE  accumulate_noAlpha309
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha268:
+accumulate_noAlpha309:
 	SUBQ $0x06, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel5:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered269
+	JNE  accumulate_scattered310
 
 	// 5 rows × 16 columns.
 	MOVQ DX, BX
@@ -6450,8 +7125,8 @@ accumulate_panel5:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh272
-	JB   accumulate_plain271
+	JE   accumulate_fresh313
+	JB   accumulate_plain312
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6469,9 +7144,9 @@ accumulate_panel5:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready273
+	JMP          accumulate_ready314
 
-accumulate_plain271:
+accumulate_plain312:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -6482,9 +7157,9 @@ accumulate_plain271:
 	VMOVUPS 32(AX), Y7
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
-	JMP     accumulate_ready273
+	JMP     accumulate_ready314
 
-accumulate_fresh272:
+accumulate_fresh313:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6496,18 +7171,18 @@ accumulate_fresh272:
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
 
-accumulate_ready273:
+accumulate_ready314:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short277
+	JL   accumulate_short318
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail275
+	JL   accumulate_tail316
 
-accumulate_loop274:
+accumulate_loop315:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -6587,13 +7262,13 @@ accumulate_loop274:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop274
+	JGE          accumulate_loop315
 
-accumulate_tail275:
+accumulate_tail316:
 	ADDQ $0x04, CX
-	JE   accumulate_end276
+	JE   accumulate_end317
 
-accumulate_one278:
+accumulate_one319:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -6616,9 +7291,9 @@ accumulate_one278:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one278
+	JNE          accumulate_one319
 
-accumulate_end276:
+accumulate_end317:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -6720,10 +7395,10 @@ accumulate_end276:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done279
+	JMP          accumulate_done320
 
-accumulate_short277:
-accumulate_one280:
+accumulate_short318:
+accumulate_one321:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -6746,7 +7421,7 @@ accumulate_one280:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one280
+	JNE          accumulate_one321
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -6765,23 +7440,23 @@ accumulate_one280:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done279:
+accumulate_done320:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done270
+	JMP  accumulate_done311
 
-accumulate_scattered269:
+accumulate_scattered310:
 	// 5 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh282
-	JB   accumulate_plain281
+	JE   accumulate_fresh323
+	JB   accumulate_plain322
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6799,9 +7474,9 @@ accumulate_scattered269:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready283
+	JMP          accumulate_ready324
 
-accumulate_plain281:
+accumulate_plain322:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -6812,9 +7487,9 @@ accumulate_plain281:
 	VMOVUPS 32(AX), Y7
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
-	JMP     accumulate_ready283
+	JMP     accumulate_ready324
 
-accumulate_fresh282:
+accumulate_fresh323:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6826,19 +7501,19 @@ accumulate_fresh282:
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
 
-accumulate_ready283:
+accumulate_ready324:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short287
+	JL   accumulate_short328
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail285
+	JL   accumulate_tail326
 
-accumulate_loop284:
+accumulate_loop325:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -6918,20 +7593,20 @@ accumulate_loop284:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow288
+	JE           sameWindow329
 	ADDQ         $0x00007000, R11
 
-sameWindow288:
+sameWindow329:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop284
+	JGE  accumulate_loop325
 
-accumulate_tail285:
+accumulate_tail326:
 	ADDQ $0x04, CX
-	JE   accumulate_end286
+	JE   accumulate_end327
 
-accumulate_one289:
+accumulate_one330:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -6953,9 +7628,9 @@ accumulate_one289:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one289
+	JNE          accumulate_one330
 
-accumulate_end286:
+accumulate_end327:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -7059,10 +7734,10 @@ accumulate_end286:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done290
+	JMP          accumulate_done331
 
-accumulate_short287:
-accumulate_one291:
+accumulate_short328:
+accumulate_one332:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -7084,7 +7759,7 @@ accumulate_one291:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one291
+	JNE          accumulate_one332
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -7103,25 +7778,25 @@ accumulate_one291:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done290:
+accumulate_done331:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done270:
+accumulate_done311:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha292
+	JBE  accumulate_noAlpha333
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha292:
+accumulate_noAlpha333:
 	SUBQ $0x05, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel4:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered293
+	JNE  accumulate_scattered334
 
 	// 4 rows × 16 columns.
 	MOVQ DX, BX
@@ -7129,8 +7804,8 @@ accumulate_panel4:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh296
-	JB   accumulate_plain295
+	JE   accumulate_fresh337
+	JB   accumulate_plain336
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7145,9 +7820,9 @@ accumulate_panel4:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready297
+	JMP          accumulate_ready338
 
-accumulate_plain295:
+accumulate_plain336:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -7156,9 +7831,9 @@ accumulate_plain295:
 	VMOVUPS 32(DI)(R8*2), Y5
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
-	JMP     accumulate_ready297
+	JMP     accumulate_ready338
 
-accumulate_fresh296:
+accumulate_fresh337:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7168,18 +7843,18 @@ accumulate_fresh296:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready297:
+accumulate_ready338:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short301
+	JL   accumulate_short342
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail299
+	JL   accumulate_tail340
 
-accumulate_loop298:
+accumulate_loop339:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -7247,13 +7922,13 @@ accumulate_loop298:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop298
+	JGE          accumulate_loop339
 
-accumulate_tail299:
+accumulate_tail340:
 	ADDQ $0x04, CX
-	JE   accumulate_end300
+	JE   accumulate_end341
 
-accumulate_one302:
+accumulate_one343:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -7273,9 +7948,9 @@ accumulate_one302:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one302
+	JNE          accumulate_one343
 
-accumulate_end300:
+accumulate_end341:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -7354,10 +8029,10 @@ accumulate_end300:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done303
+	JMP          accumulate_done344
 
-accumulate_short301:
-accumulate_one304:
+accumulate_short342:
+accumulate_one345:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -7377,7 +8052,7 @@ accumulate_one304:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one304
+	JNE          accumulate_one345
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -7393,22 +8068,22 @@ accumulate_one304:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done303:
+accumulate_done344:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done294
+	JMP  accumulate_done335
 
-accumulate_scattered293:
+accumulate_scattered334:
 	// 4 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh306
-	JB   accumulate_plain305
+	JE   accumulate_fresh347
+	JB   accumulate_plain346
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7423,9 +8098,9 @@ accumulate_scattered293:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready307
+	JMP          accumulate_ready348
 
-accumulate_plain305:
+accumulate_plain346:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -7434,9 +8109,9 @@ accumulate_plain305:
 	VMOVUPS 32(DI)(R8*2), Y5
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
-	JMP     accumulate_ready307
+	JMP     accumulate_ready348
 
-accumulate_fresh306:
+accumulate_fresh347:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7446,19 +8121,19 @@ accumulate_fresh306:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready307:
+accumulate_ready348:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short311
+	JL   accumulate_short352
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail309
+	JL   accumulate_tail350
 
-accumulate_loop308:
+accumulate_loop349:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -7526,20 +8201,20 @@ accumulate_loop308:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow312
+	JE           sameWindow353
 	ADDQ         $0x00007000, R11
 
-sameWindow312:
+sameWindow353:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop308
+	JGE  accumulate_loop349
 
-accumulate_tail309:
+accumulate_tail350:
 	ADDQ $0x04, CX
-	JE   accumulate_end310
+	JE   accumulate_end351
 
-accumulate_one313:
+accumulate_one354:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -7558,9 +8233,9 @@ accumulate_one313:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one313
+	JNE          accumulate_one354
 
-accumulate_end310:
+accumulate_end351:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -7641,10 +8316,10 @@ accumulate_end310:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done314
+	JMP          accumulate_done355
 
-accumulate_short311:
-accumulate_one315:
+accumulate_short352:
+accumulate_one356:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -7663,7 +8338,7 @@ accumulate_one315:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one315
+	JNE          accumulate_one356
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -7679,18 +8354,18 @@ accumulate_one315:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done314:
+accumulate_done355:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done294:
+accumulate_done335:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha316
+	JBE  accumulate_noAlpha357
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha316:
+accumulate_noAlpha357:
 	SUBQ $0x04, R12
 	JMP  accumulate_panelRows
 
@@ -7699,8 +8374,8 @@ accumulate_panel3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh318
-	JB   accumulate_plain317
+	JE   accumulate_fresh359
+	JB   accumulate_plain358
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7712,18 +8387,18 @@ accumulate_panel3:
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y4
 	VMULPS       32(DI)(R8*2), Y14, Y5
-	JMP          accumulate_ready319
+	JMP          accumulate_ready360
 
-accumulate_plain317:
+accumulate_plain358:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 	VMOVUPS (DI)(R8*2), Y4
 	VMOVUPS 32(DI)(R8*2), Y5
-	JMP     accumulate_ready319
+	JMP     accumulate_ready360
 
-accumulate_fresh318:
+accumulate_fresh359:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7731,16 +8406,16 @@ accumulate_fresh318:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-accumulate_ready319:
+accumulate_ready360:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short323
+	JL   accumulate_short364
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail321
+	JL   accumulate_tail362
 
-accumulate_loop320:
+accumulate_loop361:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -7795,13 +8470,13 @@ accumulate_loop320:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop320
+	JGE          accumulate_loop361
 
-accumulate_tail321:
+accumulate_tail362:
 	ADDQ $0x04, CX
-	JE   accumulate_end322
+	JE   accumulate_end363
 
-accumulate_one324:
+accumulate_one365:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -7817,9 +8492,9 @@ accumulate_one324:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one324
+	JNE          accumulate_one365
 
-accumulate_end322:
+accumulate_end363:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -7883,10 +8558,10 @@ accumulate_end322:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done325
+	JMP          accumulate_done366
 
-accumulate_short323:
-accumulate_one326:
+accumulate_short364:
+accumulate_one367:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -7902,7 +8577,7 @@ accumulate_one326:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one326
+	JNE          accumulate_one367
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -7913,15 +8588,15 @@ accumulate_one326:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done325:
+accumulate_done366:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha327
+	JBE  accumulate_noAlpha368
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha327:
+accumulate_noAlpha368:
 	SUBQ $0x03, R12
 	JMP  accumulate_panelRows
 
@@ -7930,8 +8605,8 @@ accumulate_panel2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh329
-	JB   accumulate_plain328
+	JE   accumulate_fresh370
+	JB   accumulate_plain369
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7940,28 +8615,28 @@ accumulate_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulate_ready330
+	JMP          accumulate_ready371
 
-accumulate_plain328:
+accumulate_plain369:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
-	JMP     accumulate_ready330
+	JMP     accumulate_ready371
 
-accumulate_fresh329:
+accumulate_fresh370:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready330:
+accumulate_ready371:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail332
+	JL   accumulate_tail373
 
-accumulate_loop331:
+accumulate_loop372:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -8004,13 +8679,13 @@ accumulate_loop331:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop331
+	JGE          accumulate_loop372
 
-accumulate_tail332:
+accumulate_tail373:
 	ADDQ $0x04, CX
-	JE   accumulate_end333
+	JE   accumulate_end374
 
-accumulate_one335:
+accumulate_one376:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   8192(BX)
@@ -8023,9 +8698,9 @@ accumulate_one335:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one335
+	JNE          accumulate_one376
 
-accumulate_end333:
+accumulate_end374:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -8035,10 +8710,10 @@ accumulate_end333:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha336
+	JBE     accumulate_noAlpha377
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha336:
+accumulate_noAlpha377:
 	SUBQ $0x02, R12
 	JMP  accumulate_panelRows
 
@@ -8047,31 +8722,31 @@ accumulate_panel1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh338
-	JB   accumulate_plain337
+	JE   accumulate_fresh379
+	JB   accumulate_plain378
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulate_ready339
+	JMP          accumulate_ready380
 
-accumulate_plain337:
+accumulate_plain378:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
-	JMP     accumulate_ready339
+	JMP     accumulate_ready380
 
-accumulate_fresh338:
+accumulate_fresh379:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulate_ready339:
+accumulate_ready380:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail341
+	JL   accumulate_tail382
 
-accumulate_loop340:
+accumulate_loop381:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   6144(BX)
@@ -8102,13 +8777,13 @@ accumulate_loop340:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop340
+	JGE          accumulate_loop381
 
-accumulate_tail341:
+accumulate_tail382:
 	ADDQ $0x04, CX
-	JE   accumulate_end342
+	JE   accumulate_end383
 
-accumulate_one344:
+accumulate_one385:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   6144(BX)
@@ -8118,24 +8793,24 @@ accumulate_one344:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one344
+	JNE          accumulate_one385
 
-accumulate_end342:
+accumulate_end383:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha345
+	JBE     accumulate_noAlpha386
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha345:
+accumulate_noAlpha386:
 	SUBQ $0x01, R12
 	JMP  accumulate_panelRows
 
 accumulate_panelNext:
 	CMPQ 72(SP), $0x00
-	JE   accumulate_noScatter346
+	JE   accumulate_noScatter387
 
 	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
@@ -8145,7 +8820,7 @@ accumulate_panelNext:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 72(SP)
 
-accumulate_noScatter346:
+accumulate_noScatter387:
 	ADDQ $0x40, 32(SP)
 	ADDQ 24(SP), DX
 	DECQ 8(SP)
@@ -8199,8 +8874,8 @@ accumulate_half6:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh348
-	JB   accumulate_plain347
+	JE   accumulate_fresh389
+	JB   accumulate_plain388
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8215,18 +8890,18 @@ accumulate_half6:
 	VMULPS       (AX)(R8*1), Y14, Y4
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y5
-	JMP          accumulate_ready349
+	JMP          accumulate_ready390
 
-accumulate_plain347:
+accumulate_plain388:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
 	VMOVUPS (AX)(R8*2), Y5
-	JMP     accumulate_ready349
+	JMP     accumulate_ready390
 
-accumulate_fresh348:
+accumulate_fresh389:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -8234,18 +8909,18 @@ accumulate_fresh348:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-accumulate_ready349:
+accumulate_ready390:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short353
+	JL   accumulate_short394
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail351
+	JL   accumulate_tail392
 
-accumulate_loop350:
+accumulate_loop391:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8305,13 +8980,13 @@ accumulate_loop350:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop350
+	JGE          accumulate_loop391
 
-accumulate_tail351:
+accumulate_tail392:
 	ADDQ $0x04, CX
-	JE   accumulate_end352
+	JE   accumulate_end393
 
-accumulate_one354:
+accumulate_one395:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8329,9 +9004,9 @@ accumulate_one354:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one354
+	JNE          accumulate_one395
 
-accumulate_end352:
+accumulate_end393:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -8406,10 +9081,10 @@ accumulate_end352:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done355
+	JMP          accumulate_done396
 
-accumulate_short353:
-accumulate_one356:
+accumulate_short394:
+accumulate_one397:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8427,7 +9102,7 @@ accumulate_one356:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one356
+	JNE          accumulate_one397
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -8443,7 +9118,7 @@ accumulate_one356:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done355:
+accumulate_done396:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -8451,10 +9126,10 @@ accumulate_done355:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha357
+	JBE  accumulate_noAlpha398
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha357:
+accumulate_noAlpha398:
 	SUBQ $0x06, R12
 	JMP  accumulate_halfRows
 
@@ -8465,8 +9140,8 @@ accumulate_half5:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh359
-	JB   accumulate_plain358
+	JE   accumulate_fresh400
+	JB   accumulate_plain399
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8479,35 +9154,35 @@ accumulate_half5:
 	VMULPS       (AX), Y14, Y3
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y4
-	JMP          accumulate_ready360
+	JMP          accumulate_ready401
 
-accumulate_plain358:
+accumulate_plain399:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
-	JMP     accumulate_ready360
+	JMP     accumulate_ready401
 
-accumulate_fresh359:
+accumulate_fresh400:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 
-accumulate_ready360:
+accumulate_ready401:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short364
+	JL   accumulate_short405
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail362
+	JL   accumulate_tail403
 
-accumulate_loop361:
+accumulate_loop402:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8559,13 +9234,13 @@ accumulate_loop361:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop361
+	JGE          accumulate_loop402
 
-accumulate_tail362:
+accumulate_tail403:
 	ADDQ $0x04, CX
-	JE   accumulate_end363
+	JE   accumulate_end404
 
-accumulate_one365:
+accumulate_one406:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8581,9 +9256,9 @@ accumulate_one365:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one365
+	JNE          accumulate_one406
 
-accumulate_end363:
+accumulate_end404:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -8648,10 +9323,10 @@ accumulate_end363:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done366
+	JMP          accumulate_done407
 
-accumulate_short364:
-accumulate_one367:
+accumulate_short405:
+accumulate_one408:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8667,7 +9342,7 @@ accumulate_one367:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one367
+	JNE          accumulate_one408
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -8681,17 +9356,17 @@ accumulate_one367:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done366:
+accumulate_done407:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha368
+	JBE  accumulate_noAlpha409
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha368:
+accumulate_noAlpha409:
 	SUBQ $0x05, R12
 	JMP  accumulate_halfRows
 
@@ -8702,8 +9377,8 @@ accumulate_half4:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh370
-	JB   accumulate_plain369
+	JE   accumulate_fresh411
+	JB   accumulate_plain410
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8714,33 +9389,33 @@ accumulate_half4:
 	VMULPS       (DI)(R8*2), Y14, Y2
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y3
-	JMP          accumulate_ready371
+	JMP          accumulate_ready412
 
-accumulate_plain369:
+accumulate_plain410:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
-	JMP     accumulate_ready371
+	JMP     accumulate_ready412
 
-accumulate_fresh370:
+accumulate_fresh411:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready371:
+accumulate_ready412:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short375
+	JL   accumulate_short416
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail373
+	JL   accumulate_tail414
 
-accumulate_loop372:
+accumulate_loop413:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8784,13 +9459,13 @@ accumulate_loop372:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop372
+	JGE          accumulate_loop413
 
-accumulate_tail373:
+accumulate_tail414:
 	ADDQ $0x04, CX
-	JE   accumulate_end374
+	JE   accumulate_end415
 
-accumulate_one376:
+accumulate_one417:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8804,9 +9479,9 @@ accumulate_one376:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one376
+	JNE          accumulate_one417
 
-accumulate_end374:
+accumulate_end415:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -8857,10 +9532,10 @@ accumulate_end374:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done377
+	JMP          accumulate_done418
 
-accumulate_short375:
-accumulate_one378:
+accumulate_short416:
+accumulate_one419:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8874,7 +9549,7 @@ accumulate_one378:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one378
+	JNE          accumulate_one419
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -8886,16 +9561,16 @@ accumulate_one378:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done377:
+accumulate_done418:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha379
+	JBE  accumulate_noAlpha420
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha379:
+accumulate_noAlpha420:
 	SUBQ $0x04, R12
 	JMP  accumulate_halfRows
 
@@ -8904,8 +9579,8 @@ accumulate_half3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh381
-	JB   accumulate_plain380
+	JE   accumulate_fresh422
+	JB   accumulate_plain421
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8914,29 +9589,29 @@ accumulate_half3:
 	VMULPS       (DI)(R8*1), Y14, Y1
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y2
-	JMP          accumulate_ready382
+	JMP          accumulate_ready423
 
-accumulate_plain380:
+accumulate_plain421:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
-	JMP     accumulate_ready382
+	JMP     accumulate_ready423
 
-accumulate_fresh381:
+accumulate_fresh422:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 
-accumulate_ready382:
+accumulate_ready423:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short386
+	JL   accumulate_short427
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail384
+	JL   accumulate_tail425
 
-accumulate_loop383:
+accumulate_loop424:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8971,13 +9646,13 @@ accumulate_loop383:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop383
+	JGE          accumulate_loop424
 
-accumulate_tail384:
+accumulate_tail425:
 	ADDQ $0x04, CX
-	JE   accumulate_end385
+	JE   accumulate_end426
 
-accumulate_one387:
+accumulate_one428:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8988,9 +9663,9 @@ accumulate_one387:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one387
+	JNE          accumulate_one428
 
-accumulate_end385:
+accumulate_end426:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -9031,10 +9706,10 @@ accumulate_end385:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done388
+	JMP          accumulate_done429
 
-accumulate_short386:
-accumulate_one389:
+accumulate_short427:
+accumulate_one430:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9045,7 +9720,7 @@ accumulate_one389:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one389
+	JNE          accumulate_one430
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -9053,15 +9728,15 @@ accumulate_one389:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done388:
+accumulate_done429:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha390
+	JBE  accumulate_noAlpha431
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha390:
+accumulate_noAlpha431:
 	SUBQ $0x03, R12
 	JMP  accumulate_halfRows
 
@@ -9070,32 +9745,32 @@ accumulate_half2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh392
-	JB   accumulate_plain391
+	JE   accumulate_fresh433
+	JB   accumulate_plain432
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulate_ready393
+	JMP          accumulate_ready434
 
-accumulate_plain391:
+accumulate_plain432:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
-	JMP     accumulate_ready393
+	JMP     accumulate_ready434
 
-accumulate_fresh392:
+accumulate_fresh433:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulate_ready393:
+accumulate_ready434:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail395
+	JL   accumulate_tail436
 
-accumulate_loop394:
+accumulate_loop435:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9122,13 +9797,13 @@ accumulate_loop394:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop394
+	JGE          accumulate_loop435
 
-accumulate_tail395:
+accumulate_tail436:
 	ADDQ $0x04, CX
-	JE   accumulate_end396
+	JE   accumulate_end437
 
-accumulate_one398:
+accumulate_one439:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9137,9 +9812,9 @@ accumulate_one398:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one398
+	JNE          accumulate_one439
 
-accumulate_end396:
+accumulate_end437:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -9147,10 +9822,10 @@ accumulate_end396:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha399
+	JBE     accumulate_noAlpha440
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha399:
+accumulate_noAlpha440:
 	SUBQ $0x02, R12
 	JMP  accumulate_halfRows
 
@@ -9159,28 +9834,28 @@ accumulate_half1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh401
-	JB   accumulate_plain400
+	JE   accumulate_fresh442
+	JB   accumulate_plain441
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulate_ready402
+	JMP          accumulate_ready443
 
-accumulate_plain400:
+accumulate_plain441:
 	VMOVUPS (DI), Y0
-	JMP     accumulate_ready402
+	JMP     accumulate_ready443
 
-accumulate_fresh401:
+accumulate_fresh442:
 	VXORPS Y0, Y0, Y0
 
-accumulate_ready402:
+accumulate_ready443:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail404
+	JL   accumulate_tail445
 
-accumulate_loop403:
+accumulate_loop444:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9199,30 +9874,30 @@ accumulate_loop403:
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop403
+	JGE          accumulate_loop444
 
-accumulate_tail404:
+accumulate_tail445:
 	ADDQ $0x04, CX
-	JE   accumulate_end405
+	JE   accumulate_end446
 
-accumulate_one407:
+accumulate_one448:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one407
+	JNE          accumulate_one448
 
-accumulate_end405:
+accumulate_end446:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha408
+	JBE     accumulate_noAlpha449
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha408:
+accumulate_noAlpha449:
 	SUBQ $0x01, R12
 	JMP  accumulate_halfRows
 
@@ -9255,10 +9930,10 @@ TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $80-64
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
 	CMPB 32(BX), $0x00
-	JE   accumulateMasked_used409
+	JE   accumulateMasked_used450
 	MOVQ $+1, 56(SP)
 
-accumulateMasked_used409:
+accumulateMasked_used450:
 	MOVQ (BX), R11
 	MOVQ 8(BX), AX
 	MOVQ AX, CX
@@ -9294,8 +9969,8 @@ accumulateMasked_panel2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh411
-	JB   accumulateMasked_plain410
+	JE   accumulateMasked_fresh452
+	JB   accumulateMasked_plain451
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9304,28 +9979,28 @@ accumulateMasked_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulateMasked_ready412
+	JMP          accumulateMasked_ready453
 
-accumulateMasked_plain410:
+accumulateMasked_plain451:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
-	JMP     accumulateMasked_ready412
+	JMP     accumulateMasked_ready453
 
-accumulateMasked_fresh411:
+accumulateMasked_fresh452:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulateMasked_ready412:
+accumulateMasked_ready453:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail414
+	JL   accumulateMasked_tail455
 
-accumulateMasked_loop413:
+accumulateMasked_loop454:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -9342,13 +10017,13 @@ accumulateMasked_loop413:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop413
+	JGE          accumulateMasked_loop454
 
-accumulateMasked_tail414:
+accumulateMasked_tail455:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end415
+	JE   accumulateMasked_end456
 
-accumulateMasked_one417:
+accumulateMasked_one458:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -9365,9 +10040,9 @@ accumulateMasked_one417:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one417
+	JNE          accumulateMasked_one458
 
-accumulateMasked_end415:
+accumulateMasked_end456:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -9377,10 +10052,10 @@ accumulateMasked_end415:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha418
+	JBE     accumulateMasked_noAlpha459
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha418:
+accumulateMasked_noAlpha459:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_panelRows
 
@@ -9389,31 +10064,31 @@ accumulateMasked_panel1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh420
-	JB   accumulateMasked_plain419
+	JE   accumulateMasked_fresh461
+	JB   accumulateMasked_plain460
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulateMasked_ready421
+	JMP          accumulateMasked_ready462
 
-accumulateMasked_plain419:
+accumulateMasked_plain460:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
-	JMP     accumulateMasked_ready421
+	JMP     accumulateMasked_ready462
 
-accumulateMasked_fresh420:
+accumulateMasked_fresh461:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulateMasked_ready421:
+accumulateMasked_ready462:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail423
+	JL   accumulateMasked_tail464
 
-accumulateMasked_loop422:
+accumulateMasked_loop463:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -9425,13 +10100,13 @@ accumulateMasked_loop422:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop422
+	JGE          accumulateMasked_loop463
 
-accumulateMasked_tail423:
+accumulateMasked_tail464:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end424
+	JE   accumulateMasked_end465
 
-accumulateMasked_one426:
+accumulateMasked_one467:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -9443,18 +10118,18 @@ accumulateMasked_one426:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one426
+	JNE          accumulateMasked_one467
 
-accumulateMasked_end424:
+accumulateMasked_end465:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha427
+	JBE     accumulateMasked_noAlpha468
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha427:
+accumulateMasked_noAlpha468:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_panelRows
 
@@ -9492,32 +10167,32 @@ accumulateMasked_half2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh429
-	JB   accumulateMasked_plain428
+	JE   accumulateMasked_fresh470
+	JB   accumulateMasked_plain469
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulateMasked_ready430
+	JMP          accumulateMasked_ready471
 
-accumulateMasked_plain428:
+accumulateMasked_plain469:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
-	JMP     accumulateMasked_ready430
+	JMP     accumulateMasked_ready471
 
-accumulateMasked_fresh429:
+accumulateMasked_fresh470:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulateMasked_ready430:
+accumulateMasked_ready471:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail432
+	JL   accumulateMasked_tail473
 
-accumulateMasked_loop431:
+accumulateMasked_loop472:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -9529,13 +10204,13 @@ accumulateMasked_loop431:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop431
+	JGE          accumulateMasked_loop472
 
-accumulateMasked_tail432:
+accumulateMasked_tail473:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end433
+	JE   accumulateMasked_end474
 
-accumulateMasked_one435:
+accumulateMasked_one476:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -9547,9 +10222,9 @@ accumulateMasked_one435:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one435
+	JNE          accumulateMasked_one476
 
-accumulateMasked_end433:
+accumulateMasked_end474:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -9557,10 +10232,10 @@ accumulateMasked_end433:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha436
+	JBE     accumulateMasked_noAlpha477
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha436:
+accumulateMasked_noAlpha477:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_halfRows
 
@@ -9569,28 +10244,28 @@ accumulateMasked_half1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh438
-	JB   accumulateMasked_plain437
+	JE   accumulateMasked_fresh479
+	JB   accumulateMasked_plain478
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulateMasked_ready439
+	JMP          accumulateMasked_ready480
 
-accumulateMasked_plain437:
+accumulateMasked_plain478:
 	VMOVUPS (DI), Y0
-	JMP     accumulateMasked_ready439
+	JMP     accumulateMasked_ready480
 
-accumulateMasked_fresh438:
+accumulateMasked_fresh479:
 	VXORPS Y0, Y0, Y0
 
-accumulateMasked_ready439:
+accumulateMasked_ready480:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail441
+	JL   accumulateMasked_tail482
 
-accumulateMasked_loop440:
+accumulateMasked_loop481:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -9599,13 +10274,13 @@ accumulateMasked_loop440:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop440
+	JGE          accumulateMasked_loop481
 
-accumulateMasked_tail441:
+accumulateMasked_tail482:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end442
+	JE   accumulateMasked_end483
 
-accumulateMasked_one444:
+accumulateMasked_one485:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -9614,17 +10289,17 @@ accumulateMasked_one444:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one444
+	JNE          accumulateMasked_one485
 
-accumulateMasked_end442:
+accumulateMasked_end483:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha445
+	JBE     accumulateMasked_noAlpha486
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha445:
+accumulateMasked_noAlpha486:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_halfRows
 
@@ -9662,13 +10337,13 @@ TEXT ·scoreWide(SB), NOSPLIT, $88-56
 	MOVQ  $+0, 8(SP)
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    noQueue446
+	JE    noQueue487
 	MOVQ  32(AX), AX
 
-noQueue446:
+noQueue487:
 	MOVQ  AX, 80(SP)
 	TESTQ AX, AX
-	JE    noStream447
+	JE    noStream488
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 80(SP)
@@ -9678,15 +10353,15 @@ noQueue446:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 80(SP)
 
-noStream447:
+noStream488:
 	CMPQ 56(SP), $0x06
-	JLE  quads448
+	JLE  quads489
 	CMPQ 72(SP), $0x00000080
 	JG   quadEnd
 	CMPQ 56(SP), $0x18
 	JLE  quadEnd
 
-quads448:
+quads489:
 quad:
 	CMPQ 16(SP), $0x04
 	JL   quadEnd
@@ -9750,15 +10425,15 @@ quad6:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail450
+	JL     tail491
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop449
+	JNE    loop490
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop449
+	JE     loop490
 
-asking453:
+asking494:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -9921,18 +10596,18 @@ asking453:
 	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow454
+	JE           sameWindow495
 	ADDQ         $0x00007000, DX
 
-sameWindow454:
+sameWindow495:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking453
+	JGE  asking494
 	MOVQ DX, 80(SP)
-	JMP  tail450
+	JMP  tail491
 
-loop449:
+loop490:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10080,13 +10755,13 @@ loop449:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop449
+	JGE          loop490
 
-tail450:
+tail491:
 	ADDQ $0x04, CX
-	JE   end452
+	JE   end493
 
-one451:
+one492:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10126,9 +10801,9 @@ one451:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one451
+	JNE          one492
 
-end452:
+end493:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -10163,50 +10838,50 @@ end452:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked458
+	JE      asked499
 	SUBQ    $0x18, (AX)
-	JG      asked458
+	JG      asked499
 
-askRow455:
+askRow496:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun459:
+askRun500:
 	CMPQ 24(BX), $0x00
-	JNE  askFound456
+	JNE  askFound497
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun459
+	JNE  askRun500
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked458
+	JMP  asked499
 
-askFound456:
+askFound497:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong460
+	JNE   askAmong501
 	ADDQ  32(BX), CX
 
-askAmong460:
+askAmong501:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine457:
+askLine498:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine457
+	JNE        askLine498
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow455
+	JLE        askRow496
 
-asked458:
+asked499:
 	SUBQ $0x06, 64(SP)
 	JMP  quadRows
 
@@ -10239,15 +10914,15 @@ quad5:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail462
+	JL     tail503
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop461
+	JNE    loop502
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop461
+	JE     loop502
 
-asking465:
+asking506:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -10390,18 +11065,18 @@ asking465:
 	VFMADD231PS  Z11, Z12, Z3
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow466
+	JE           sameWindow507
 	ADDQ         $0x00007000, DX
 
-sameWindow466:
+sameWindow507:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking465
+	JGE  asking506
 	MOVQ DX, 80(SP)
-	JMP  tail462
+	JMP  tail503
 
-loop461:
+loop502:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10529,13 +11204,13 @@ loop461:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop461
+	JGE          loop502
 
-tail462:
+tail503:
 	ADDQ $0x04, CX
-	JE   end464
+	JE   end505
 
-one463:
+one504:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10570,9 +11245,9 @@ one463:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one463
+	JNE          one504
 
-end464:
+end505:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -10603,50 +11278,50 @@ end464:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked470
+	JE      asked511
 	SUBQ    $0x14, (AX)
-	JG      asked470
+	JG      asked511
 
-askRow467:
+askRow508:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun471:
+askRun512:
 	CMPQ 24(BX), $0x00
-	JNE  askFound468
+	JNE  askFound509
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun471
+	JNE  askRun512
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked470
+	JMP  asked511
 
-askFound468:
+askFound509:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong472
+	JNE   askAmong513
 	ADDQ  32(BX), CX
 
-askAmong472:
+askAmong513:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine469:
+askLine510:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine469
+	JNE        askLine510
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow467
+	JLE        askRow508
 
-asked470:
+asked511:
 	SUBQ $0x05, 64(SP)
 	JMP  quadRows
 
@@ -10675,15 +11350,15 @@ quad4:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail474
+	JL     tail515
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop473
+	JNE    loop514
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop473
+	JE     loop514
 
-asking477:
+asking518:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -10806,18 +11481,18 @@ asking477:
 	VFMADD231PS  Z11, Z12, Z31
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow478
+	JE           sameWindow519
 	ADDQ         $0x00007000, DX
 
-sameWindow478:
+sameWindow519:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking477
+	JGE  asking518
 	MOVQ DX, 80(SP)
-	JMP  tail474
+	JMP  tail515
 
-loop473:
+loop514:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10925,13 +11600,13 @@ loop473:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop473
+	JGE          loop514
 
-tail474:
+tail515:
 	ADDQ $0x04, CX
-	JE   end476
+	JE   end517
 
-one475:
+one516:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10961,9 +11636,9 @@ one475:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one475
+	JNE          one516
 
-end476:
+end517:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -10990,50 +11665,50 @@ end476:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked482
+	JE      asked523
 	SUBQ    $0x10, (AX)
-	JG      asked482
+	JG      asked523
 
-askRow479:
+askRow520:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun483:
+askRun524:
 	CMPQ 24(BX), $0x00
-	JNE  askFound480
+	JNE  askFound521
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun483
+	JNE  askRun524
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked482
+	JMP  asked523
 
-askFound480:
+askFound521:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong484
+	JNE   askAmong525
 	ADDQ  32(BX), CX
 
-askAmong484:
+askAmong525:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine481:
+askLine522:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine481
+	JNE        askLine522
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow479
+	JLE        askRow520
 
-asked482:
+asked523:
 	SUBQ $0x04, 64(SP)
 	JMP  quadRows
 
@@ -11056,15 +11731,15 @@ quad3:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail486
+	JL     tail527
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop485
+	JNE    loop526
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop485
+	JE     loop526
 
-asking489:
+asking530:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -11167,17 +11842,17 @@ asking489:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow490
+	JE           sameWindow531
 	ADDQ         $0x00007000, DX
 
-sameWindow490:
+sameWindow531:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking489
+	JGE  asking530
 	MOVQ DX, 80(SP)
-	JMP  tail486
+	JMP  tail527
 
-loop485:
+loop526:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11264,13 +11939,13 @@ loop485:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop485
+	JGE          loop526
 
-tail486:
+tail527:
 	ADDQ $0x04, CX
-	JE   end488
+	JE   end529
 
-one487:
+one528:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11294,9 +11969,9 @@ one487:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one487
+	JNE          one528
 
-end488:
+end529:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -11317,50 +11992,50 @@ end488:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked494
+	JE      asked535
 	SUBQ    $0x0c, (AX)
-	JG      asked494
+	JG      asked535
 
-askRow491:
+askRow532:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun495:
+askRun536:
 	CMPQ 24(BX), $0x00
-	JNE  askFound492
+	JNE  askFound533
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun495
+	JNE  askRun536
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked494
+	JMP  asked535
 
-askFound492:
+askFound533:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong496
+	JNE   askAmong537
 	ADDQ  32(BX), CX
 
-askAmong496:
+askAmong537:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine493:
+askLine534:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine493
+	JNE        askLine534
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow491
+	JLE        askRow532
 
-asked494:
+asked535:
 	SUBQ $0x03, 64(SP)
 	JMP  quadRows
 
@@ -11379,15 +12054,15 @@ quad2:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail498
+	JL     tail539
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop497
+	JNE    loop538
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop497
+	JE     loop538
 
-asking501:
+asking542:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -11470,17 +12145,17 @@ asking501:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow502
+	JE           sameWindow543
 	ADDQ         $0x00007000, DX
 
-sameWindow502:
+sameWindow543:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking501
+	JGE  asking542
 	MOVQ DX, 80(SP)
-	JMP  tail498
+	JMP  tail539
 
-loop497:
+loop538:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11547,13 +12222,13 @@ loop497:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop497
+	JGE          loop538
 
-tail498:
+tail539:
 	ADDQ $0x04, CX
-	JE   end500
+	JE   end541
 
-one499:
+one540:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11572,9 +12247,9 @@ one499:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one499
+	JNE          one540
 
-end500:
+end541:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -11591,50 +12266,50 @@ end500:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked506
+	JE      asked547
 	SUBQ    $0x08, (AX)
-	JG      asked506
+	JG      asked547
 
-askRow503:
+askRow544:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun507:
+askRun548:
 	CMPQ 24(BX), $0x00
-	JNE  askFound504
+	JNE  askFound545
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun507
+	JNE  askRun548
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked506
+	JMP  asked547
 
-askFound504:
+askFound545:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong508
+	JNE   askAmong549
 	ADDQ  32(BX), CX
 
-askAmong508:
+askAmong549:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine505:
+askLine546:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine505
+	JNE        askLine546
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow503
+	JLE        askRow544
 
-asked506:
+asked547:
 	SUBQ $0x02, 64(SP)
 	JMP  quadRows
 
@@ -11730,15 +12405,15 @@ pair12:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail510
+	JL     tail551
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop509
+	JNE    loop550
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop509
+	JE     loop550
 
-asking513:
+asking554:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -11905,20 +12580,20 @@ asking513:
 	VFMADD231PS  Z9, Z12, Z7
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow514
+	JE           sameWindow555
 	ADDQ         $0x00007000, DX
 
-sameWindow514:
+sameWindow555:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking513
+	JGE  asking554
 	MOVQ DX, 80(SP)
-	JMP  tail510
+	JMP  tail551
 
-loop509:
+loop550:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12080,13 +12755,13 @@ loop509:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop509
+	JGE          loop550
 
-tail510:
+tail551:
 	ADDQ $0x04, CX
-	JE   end512
+	JE   end553
 
-one511:
+one552:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12131,9 +12806,9 @@ one511:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one511
+	JNE          one552
 
-end512:
+end553:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -12172,50 +12847,50 @@ end512:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked518
+	JE      asked559
 	SUBQ    $0x18, (AX)
-	JG      asked518
+	JG      asked559
 
-askRow515:
+askRow556:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun519:
+askRun560:
 	CMPQ 24(BX), $0x00
-	JNE  askFound516
+	JNE  askFound557
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun519
+	JNE  askRun560
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked518
+	JMP  asked559
 
-askFound516:
+askFound557:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong520
+	JNE   askAmong561
 	ADDQ  32(BX), CX
 
-askAmong520:
+askAmong561:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine517:
+askLine558:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine517
+	JNE        askLine558
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow515
+	JLE        askRow556
 
-asked518:
+asked559:
 	SUBQ $0x0c, 64(SP)
 	JMP  pairRows
 
@@ -12253,15 +12928,15 @@ pair11:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail522
+	JL     tail563
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop521
+	JNE    loop562
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop521
+	JE     loop562
 
-asking525:
+asking566:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -12416,20 +13091,20 @@ asking525:
 	VFMADD231PS  Z9, Z12, Z5
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow526
+	JE           sameWindow567
 	ADDQ         $0x00007000, DX
 
-sameWindow526:
+sameWindow567:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking525
+	JGE  asking566
 	MOVQ DX, 80(SP)
-	JMP  tail522
+	JMP  tail563
 
-loop521:
+loop562:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12579,13 +13254,13 @@ loop521:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop521
+	JGE          loop562
 
-tail522:
+tail563:
 	ADDQ $0x04, CX
-	JE   end524
+	JE   end565
 
-one523:
+one564:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12627,9 +13302,9 @@ one523:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one523
+	JNE          one564
 
-end524:
+end565:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -12666,50 +13341,50 @@ end524:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked530
+	JE      asked571
 	SUBQ    $0x16, (AX)
-	JG      asked530
+	JG      asked571
 
-askRow527:
+askRow568:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun531:
+askRun572:
 	CMPQ 24(BX), $0x00
-	JNE  askFound528
+	JNE  askFound569
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun531
+	JNE  askRun572
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked530
+	JMP  asked571
 
-askFound528:
+askFound569:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong532
+	JNE   askAmong573
 	ADDQ  32(BX), CX
 
-askAmong532:
+askAmong573:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine529:
+askLine570:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine529
+	JNE        askLine570
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow527
+	JLE        askRow568
 
-asked530:
+asked571:
 	SUBQ $0x0b, 64(SP)
 	JMP  pairRows
 
@@ -12745,15 +13420,15 @@ pair10:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail534
+	JL     tail575
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop533
+	JNE    loop574
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop533
+	JE     loop574
 
-asking537:
+asking578:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -12896,20 +13571,20 @@ asking537:
 	VFMADD231PS  Z9, Z12, Z3
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow538
+	JE           sameWindow579
 	ADDQ         $0x00007000, DX
 
-sameWindow538:
+sameWindow579:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking537
+	JGE  asking578
 	MOVQ DX, 80(SP)
-	JMP  tail534
+	JMP  tail575
 
-loop533:
+loop574:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13047,13 +13722,13 @@ loop533:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop533
+	JGE          loop574
 
-tail534:
+tail575:
 	ADDQ $0x04, CX
-	JE   end536
+	JE   end577
 
-one535:
+one576:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13092,9 +13767,9 @@ one535:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one535
+	JNE          one576
 
-end536:
+end577:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -13129,50 +13804,50 @@ end536:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked542
+	JE      asked583
 	SUBQ    $0x14, (AX)
-	JG      asked542
+	JG      asked583
 
-askRow539:
+askRow580:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun543:
+askRun584:
 	CMPQ 24(BX), $0x00
-	JNE  askFound540
+	JNE  askFound581
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun543
+	JNE  askRun584
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked542
+	JMP  asked583
 
-askFound540:
+askFound581:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong544
+	JNE   askAmong585
 	ADDQ  32(BX), CX
 
-askAmong544:
+askAmong585:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine541:
+askLine582:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine541
+	JNE        askLine582
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow539
+	JLE        askRow580
 
-asked542:
+asked583:
 	SUBQ $0x0a, 64(SP)
 	JMP  pairRows
 
@@ -13204,15 +13879,15 @@ pair9:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail546
+	JL     tail587
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop545
+	JNE    loop586
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop545
+	JE     loop586
 
-asking549:
+asking590:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -13343,19 +14018,19 @@ asking549:
 	VFMADD231PS  Z9, Z12, Z1
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow550
+	JE           sameWindow591
 	ADDQ         $0x00007000, DX
 
-sameWindow550:
+sameWindow591:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking549
+	JGE  asking590
 	MOVQ DX, 80(SP)
-	JMP  tail546
+	JMP  tail587
 
-loop545:
+loop586:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13480,13 +14155,13 @@ loop545:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop545
+	JGE          loop586
 
-tail546:
+tail587:
 	ADDQ $0x04, CX
-	JE   end548
+	JE   end589
 
-one547:
+one588:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13521,9 +14196,9 @@ one547:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one547
+	JNE          one588
 
-end548:
+end589:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -13554,50 +14229,50 @@ end548:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked554
+	JE      asked595
 	SUBQ    $0x12, (AX)
-	JG      asked554
+	JG      asked595
 
-askRow551:
+askRow592:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun555:
+askRun596:
 	CMPQ 24(BX), $0x00
-	JNE  askFound552
+	JNE  askFound593
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun555
+	JNE  askRun596
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked554
+	JMP  asked595
 
-askFound552:
+askFound593:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong556
+	JNE   askAmong597
 	ADDQ  32(BX), CX
 
-askAmong556:
+askAmong597:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine553:
+askLine594:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine553
+	JNE        askLine594
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow551
+	JLE        askRow592
 
-asked554:
+asked595:
 	SUBQ $0x09, 64(SP)
 	JMP  pairRows
 
@@ -13627,15 +14302,15 @@ pair8:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail558
+	JL     tail599
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop557
+	JNE    loop598
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop557
+	JE     loop598
 
-asking561:
+asking602:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -13754,19 +14429,19 @@ asking561:
 	VFMADD231PS  Z9, Z12, Z31
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow562
+	JE           sameWindow603
 	ADDQ         $0x00007000, DX
 
-sameWindow562:
+sameWindow603:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking561
+	JGE  asking602
 	MOVQ DX, 80(SP)
-	JMP  tail558
+	JMP  tail599
 
-loop557:
+loop598:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13879,13 +14554,13 @@ loop557:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop557
+	JGE          loop598
 
-tail558:
+tail599:
 	ADDQ $0x04, CX
-	JE   end560
+	JE   end601
 
-one559:
+one600:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13917,9 +14592,9 @@ one559:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one559
+	JNE          one600
 
-end560:
+end601:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -13948,50 +14623,50 @@ end560:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked566
+	JE      asked607
 	SUBQ    $0x10, (AX)
-	JG      asked566
+	JG      asked607
 
-askRow563:
+askRow604:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun567:
+askRun608:
 	CMPQ 24(BX), $0x00
-	JNE  askFound564
+	JNE  askFound605
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun567
+	JNE  askRun608
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked566
+	JMP  asked607
 
-askFound564:
+askFound605:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong568
+	JNE   askAmong609
 	ADDQ  32(BX), CX
 
-askAmong568:
+askAmong609:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine565:
+askLine606:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine565
+	JNE        askLine606
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow563
+	JLE        askRow604
 
-asked566:
+asked607:
 	SUBQ $0x08, 64(SP)
 	JMP  pairRows
 
@@ -14019,15 +14694,15 @@ pair7:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail570
+	JL     tail611
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop569
+	JNE    loop610
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop569
+	JE     loop610
 
-asking573:
+asking614:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -14134,19 +14809,19 @@ asking573:
 	VFMADD231PS  Z9, Z12, Z29
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow574
+	JE           sameWindow615
 	ADDQ         $0x00007000, DX
 
-sameWindow574:
+sameWindow615:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking573
+	JGE  asking614
 	MOVQ DX, 80(SP)
-	JMP  tail570
+	JMP  tail611
 
-loop569:
+loop610:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14247,13 +14922,13 @@ loop569:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop569
+	JGE          loop610
 
-tail570:
+tail611:
 	ADDQ $0x04, CX
-	JE   end572
+	JE   end613
 
-one571:
+one612:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14282,9 +14957,9 @@ one571:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one571
+	JNE          one612
 
-end572:
+end613:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -14311,50 +14986,50 @@ end572:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked578
+	JE      asked619
 	SUBQ    $0x0e, (AX)
-	JG      asked578
+	JG      asked619
 
-askRow575:
+askRow616:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun579:
+askRun620:
 	CMPQ 24(BX), $0x00
-	JNE  askFound576
+	JNE  askFound617
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun579
+	JNE  askRun620
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked578
+	JMP  asked619
 
-askFound576:
+askFound617:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong580
+	JNE   askAmong621
 	ADDQ  32(BX), CX
 
-askAmong580:
+askAmong621:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine577:
+askLine618:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine577
+	JNE        askLine618
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow575
+	JLE        askRow616
 
-asked578:
+asked619:
 	SUBQ $0x07, 64(SP)
 	JMP  pairRows
 
@@ -14378,15 +15053,15 @@ pair6:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail582
+	JL     tail623
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop581
+	JNE    loop622
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop581
+	JE     loop622
 
-asking585:
+asking626:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -14481,18 +15156,18 @@ asking585:
 	VFMADD231PS  Z9, Z12, Z27
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow586
+	JE           sameWindow627
 	ADDQ         $0x00007000, DX
 
-sameWindow586:
+sameWindow627:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking585
+	JGE  asking626
 	MOVQ DX, 80(SP)
-	JMP  tail582
+	JMP  tail623
 
-loop581:
+loop622:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14580,13 +15255,13 @@ loop581:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop581
+	JGE          loop622
 
-tail582:
+tail623:
 	ADDQ $0x04, CX
-	JE   end584
+	JE   end625
 
-one583:
+one624:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14611,9 +15286,9 @@ one583:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one583
+	JNE          one624
 
-end584:
+end625:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -14636,50 +15311,50 @@ end584:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked590
+	JE      asked631
 	SUBQ    $0x0c, (AX)
-	JG      asked590
+	JG      asked631
 
-askRow587:
+askRow628:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun591:
+askRun632:
 	CMPQ 24(BX), $0x00
-	JNE  askFound588
+	JNE  askFound629
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun591
+	JNE  askRun632
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked590
+	JMP  asked631
 
-askFound588:
+askFound629:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong592
+	JNE   askAmong633
 	ADDQ  32(BX), CX
 
-askAmong592:
+askAmong633:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine589:
+askLine630:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine589
+	JNE        askLine630
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow587
+	JLE        askRow628
 
-asked590:
+asked631:
 	SUBQ $0x06, 64(SP)
 	JMP  pairRows
 
@@ -14701,15 +15376,15 @@ pair5:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail594
+	JL     tail635
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop593
+	JNE    loop634
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop593
+	JE     loop634
 
-asking597:
+asking638:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -14792,18 +15467,18 @@ asking597:
 	VFMADD231PS  Z9, Z12, Z25
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow598
+	JE           sameWindow639
 	ADDQ         $0x00007000, DX
 
-sameWindow598:
+sameWindow639:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking597
+	JGE  asking638
 	MOVQ DX, 80(SP)
-	JMP  tail594
+	JMP  tail635
 
-loop593:
+loop634:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14879,13 +15554,13 @@ loop593:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop593
+	JGE          loop634
 
-tail594:
+tail635:
 	ADDQ $0x04, CX
-	JE   end596
+	JE   end637
 
-one595:
+one636:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14907,9 +15582,9 @@ one595:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one595
+	JNE          one636
 
-end596:
+end637:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -14930,50 +15605,50 @@ end596:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked602
+	JE      asked643
 	SUBQ    $0x0a, (AX)
-	JG      asked602
+	JG      asked643
 
-askRow599:
+askRow640:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun603:
+askRun644:
 	CMPQ 24(BX), $0x00
-	JNE  askFound600
+	JNE  askFound641
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun603
+	JNE  askRun644
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked602
+	JMP  asked643
 
-askFound600:
+askFound641:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong604
+	JNE   askAmong645
 	ADDQ  32(BX), CX
 
-askAmong604:
+askAmong645:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine601:
+askLine642:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine601
+	JNE        askLine642
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow599
+	JLE        askRow640
 
-asked602:
+asked643:
 	SUBQ $0x05, 64(SP)
 	JMP  pairRows
 
@@ -14993,15 +15668,15 @@ pair4:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail606
+	JL     tail647
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop605
+	JNE    loop646
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop605
+	JE     loop646
 
-asking609:
+asking650:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -15072,18 +15747,18 @@ asking609:
 	VFMADD231PS  Z9, Z12, Z23
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow610
+	JE           sameWindow651
 	ADDQ         $0x00007000, DX
 
-sameWindow610:
+sameWindow651:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking609
+	JGE  asking650
 	MOVQ DX, 80(SP)
-	JMP  tail606
+	JMP  tail647
 
-loop605:
+loop646:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15147,13 +15822,13 @@ loop605:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop605
+	JGE          loop646
 
-tail606:
+tail647:
 	ADDQ $0x04, CX
-	JE   end608
+	JE   end649
 
-one607:
+one648:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15172,9 +15847,9 @@ one607:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one607
+	JNE          one648
 
-end608:
+end649:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15193,50 +15868,50 @@ end608:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked614
+	JE      asked655
 	SUBQ    $0x08, (AX)
-	JG      asked614
+	JG      asked655
 
-askRow611:
+askRow652:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun615:
+askRun656:
 	CMPQ 24(BX), $0x00
-	JNE  askFound612
+	JNE  askFound653
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun615
+	JNE  askRun656
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked614
+	JMP  asked655
 
-askFound612:
+askFound653:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong616
+	JNE   askAmong657
 	ADDQ  32(BX), CX
 
-askAmong616:
+askAmong657:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine613:
+askLine654:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine613
+	JNE        askLine654
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow611
+	JLE        askRow652
 
-asked614:
+asked655:
 	SUBQ $0x04, 64(SP)
 	JMP  pairRows
 
@@ -15252,15 +15927,15 @@ pair3:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail618
+	JL     tail659
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop617
+	JNE    loop658
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop617
+	JE     loop658
 
-asking621:
+asking662:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -15319,17 +15994,17 @@ asking621:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow622
+	JE           sameWindow663
 	ADDQ         $0x00007000, DX
 
-sameWindow622:
+sameWindow663:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking621
+	JGE  asking662
 	MOVQ DX, 80(SP)
-	JMP  tail618
+	JMP  tail659
 
-loop617:
+loop658:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15380,13 +16055,13 @@ loop617:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop617
+	JGE          loop658
 
-tail618:
+tail659:
 	ADDQ $0x04, CX
-	JE   end620
+	JE   end661
 
-one619:
+one660:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15401,9 +16076,9 @@ one619:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one619
+	JNE          one660
 
-end620:
+end661:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -15418,50 +16093,50 @@ end620:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked626
+	JE      asked667
 	SUBQ    $0x06, (AX)
-	JG      asked626
+	JG      asked667
 
-askRow623:
+askRow664:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun627:
+askRun668:
 	CMPQ 24(BX), $0x00
-	JNE  askFound624
+	JNE  askFound665
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun627
+	JNE  askRun668
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked626
+	JMP  asked667
 
-askFound624:
+askFound665:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong628
+	JNE   askAmong669
 	ADDQ  32(BX), CX
 
-askAmong628:
+askAmong669:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine625:
+askLine666:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine625
+	JNE        askLine666
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow623
+	JLE        askRow664
 
-asked626:
+asked667:
 	SUBQ $0x03, 64(SP)
 	JMP  pairRows
 
@@ -15475,15 +16150,15 @@ pair2:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail630
+	JL     tail671
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop629
+	JNE    loop670
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop629
+	JE     loop670
 
-asking633:
+asking674:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -15530,17 +16205,17 @@ asking633:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow634
+	JE           sameWindow675
 	ADDQ         $0x00007000, DX
 
-sameWindow634:
+sameWindow675:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking633
+	JGE  asking674
 	MOVQ DX, 80(SP)
-	JMP  tail630
+	JMP  tail671
 
-loop629:
+loop670:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15579,13 +16254,13 @@ loop629:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop629
+	JGE          loop670
 
-tail630:
+tail671:
 	ADDQ $0x04, CX
-	JE   end632
+	JE   end673
 
-one631:
+one672:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15597,9 +16272,9 @@ one631:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one631
+	JNE          one672
 
-end632:
+end673:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -15612,50 +16287,50 @@ end632:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked638
+	JE      asked679
 	SUBQ    $0x04, (AX)
-	JG      asked638
+	JG      asked679
 
-askRow635:
+askRow676:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun639:
+askRun680:
 	CMPQ 24(BX), $0x00
-	JNE  askFound636
+	JNE  askFound677
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun639
+	JNE  askRun680
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked638
+	JMP  asked679
 
-askFound636:
+askFound677:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong640
+	JNE   askAmong681
 	ADDQ  32(BX), CX
 
-askAmong640:
+askAmong681:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine637:
+askLine678:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine637
+	JNE        askLine678
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow635
+	JLE        askRow676
 
-asked638:
+asked679:
 	SUBQ $0x02, 64(SP)
 	JMP  pairRows
 
@@ -15739,9 +16414,9 @@ single12:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail642
+	JL     tail683
 
-loop641:
+loop682:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -15851,13 +16526,13 @@ loop641:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop641
+	JGE          loop682
 
-tail642:
+tail683:
 	ADDQ $0x04, CX
-	JE   end644
+	JE   end685
 
-one643:
+one684:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -15889,9 +16564,9 @@ one643:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one643
+	JNE          one684
 
-end644:
+end685:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15918,50 +16593,50 @@ end644:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked648
+	JE      asked689
 	SUBQ    $0x0c, (AX)
-	JG      asked648
+	JG      asked689
 
-askRow645:
+askRow686:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun649:
+askRun690:
 	CMPQ 24(BX), $0x00
-	JNE  askFound646
+	JNE  askFound687
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun649
+	JNE  askRun690
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked648
+	JMP  asked689
 
-askFound646:
+askFound687:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong650
+	JNE   askAmong691
 	ADDQ  32(BX), CX
 
-askAmong650:
+askAmong691:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine647:
+askLine688:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine647
+	JNE        askLine688
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow645
+	JLE        askRow686
 
-asked648:
+asked689:
 	SUBQ $0x0c, 64(SP)
 	JMP  singleRows
 
@@ -15988,9 +16663,9 @@ single11:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail652
+	JL     tail693
 
-loop651:
+loop692:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -16092,13 +16767,13 @@ loop651:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop651
+	JGE          loop692
 
-tail652:
+tail693:
 	ADDQ $0x04, CX
-	JE   end654
+	JE   end695
 
-one653:
+one694:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -16128,9 +16803,9 @@ one653:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one653
+	JNE          one694
 
-end654:
+end695:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16156,50 +16831,50 @@ end654:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked658
+	JE      asked699
 	SUBQ    $0x0b, (AX)
-	JG      asked658
+	JG      asked699
 
-askRow655:
+askRow696:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun659:
+askRun700:
 	CMPQ 24(BX), $0x00
-	JNE  askFound656
+	JNE  askFound697
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun659
+	JNE  askRun700
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked658
+	JMP  asked699
 
-askFound656:
+askFound697:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong660
+	JNE   askAmong701
 	ADDQ  32(BX), CX
 
-askAmong660:
+askAmong701:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine657:
+askLine698:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine657
+	JNE        askLine698
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow655
+	JLE        askRow696
 
-asked658:
+asked699:
 	SUBQ $0x0b, 64(SP)
 	JMP  singleRows
 
@@ -16225,9 +16900,9 @@ single10:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail662
+	JL     tail703
 
-loop661:
+loop702:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -16321,13 +16996,13 @@ loop661:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop661
+	JGE          loop702
 
-tail662:
+tail703:
 	ADDQ $0x04, CX
-	JE   end664
+	JE   end705
 
-one663:
+one704:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -16355,9 +17030,9 @@ one663:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one663
+	JNE          one704
 
-end664:
+end705:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16382,50 +17057,50 @@ end664:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked668
+	JE      asked709
 	SUBQ    $0x0a, (AX)
-	JG      asked668
+	JG      asked709
 
-askRow665:
+askRow706:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun669:
+askRun710:
 	CMPQ 24(BX), $0x00
-	JNE  askFound666
+	JNE  askFound707
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun669
+	JNE  askRun710
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked668
+	JMP  asked709
 
-askFound666:
+askFound707:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong670
+	JNE   askAmong711
 	ADDQ  32(BX), CX
 
-askAmong670:
+askAmong711:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine667:
+askLine708:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine667
+	JNE        askLine708
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow665
+	JLE        askRow706
 
-asked668:
+asked709:
 	SUBQ $0x0a, 64(SP)
 	JMP  singleRows
 
@@ -16448,9 +17123,9 @@ single9:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail672
+	JL     tail713
 
-loop671:
+loop712:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -16535,13 +17210,13 @@ loop671:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop671
+	JGE          loop712
 
-tail672:
+tail713:
 	ADDQ $0x04, CX
-	JE   end674
+	JE   end715
 
-one673:
+one714:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -16566,9 +17241,9 @@ one673:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one673
+	JNE          one714
 
-end674:
+end715:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16590,50 +17265,50 @@ end674:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked678
+	JE      asked719
 	SUBQ    $0x09, (AX)
-	JG      asked678
+	JG      asked719
 
-askRow675:
+askRow716:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun679:
+askRun720:
 	CMPQ 24(BX), $0x00
-	JNE  askFound676
+	JNE  askFound717
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun679
+	JNE  askRun720
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked678
+	JMP  asked719
 
-askFound676:
+askFound717:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong680
+	JNE   askAmong721
 	ADDQ  32(BX), CX
 
-askAmong680:
+askAmong721:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine677:
+askLine718:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine677
+	JNE        askLine718
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow675
+	JLE        askRow716
 
-asked678:
+asked719:
 	SUBQ $0x09, 64(SP)
 	JMP  singleRows
 
@@ -16655,9 +17330,9 @@ single8:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail682
+	JL     tail723
 
-loop681:
+loop722:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -16734,13 +17409,13 @@ loop681:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop681
+	JGE          loop722
 
-tail682:
+tail723:
 	ADDQ $0x04, CX
-	JE   end684
+	JE   end725
 
-one683:
+one724:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -16763,9 +17438,9 @@ one683:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one683
+	JNE          one724
 
-end684:
+end725:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16786,50 +17461,50 @@ end684:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked688
+	JE      asked729
 	SUBQ    $0x08, (AX)
-	JG      asked688
+	JG      asked729
 
-askRow685:
+askRow726:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun689:
+askRun730:
 	CMPQ 24(BX), $0x00
-	JNE  askFound686
+	JNE  askFound727
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun689
+	JNE  askRun730
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked688
+	JMP  asked729
 
-askFound686:
+askFound727:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong690
+	JNE   askAmong731
 	ADDQ  32(BX), CX
 
-askAmong690:
+askAmong731:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine687:
+askLine728:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine687
+	JNE        askLine728
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow685
+	JLE        askRow726
 
-asked688:
+asked729:
 	SUBQ $0x08, 64(SP)
 	JMP  singleRows
 
@@ -16850,9 +17525,9 @@ single7:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail692
+	JL     tail733
 
-loop691:
+loop732:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -16921,13 +17596,13 @@ loop691:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop691
+	JGE          loop732
 
-tail692:
+tail733:
 	ADDQ $0x04, CX
-	JE   end694
+	JE   end735
 
-one693:
+one734:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -16948,9 +17623,9 @@ one693:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one693
+	JNE          one734
 
-end694:
+end735:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16970,50 +17645,50 @@ end694:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked698
+	JE      asked739
 	SUBQ    $0x07, (AX)
-	JG      asked698
+	JG      asked739
 
-askRow695:
+askRow736:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun699:
+askRun740:
 	CMPQ 24(BX), $0x00
-	JNE  askFound696
+	JNE  askFound737
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun699
+	JNE  askRun740
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked698
+	JMP  asked739
 
-askFound696:
+askFound737:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong700
+	JNE   askAmong741
 	ADDQ  32(BX), CX
 
-askAmong700:
+askAmong741:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine697:
+askLine738:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine697
+	JNE        askLine738
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow695
+	JLE        askRow736
 
-asked698:
+asked739:
 	SUBQ $0x07, 64(SP)
 	JMP  singleRows
 
@@ -17031,9 +17706,9 @@ single6:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail702
+	JL     tail743
 
-loop701:
+loop742:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17093,13 +17768,13 @@ loop701:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop701
+	JGE          loop742
 
-tail702:
+tail743:
 	ADDQ $0x04, CX
-	JE   end704
+	JE   end745
 
-one703:
+one744:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17117,9 +17792,9 @@ one703:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one703
+	JNE          one744
 
-end704:
+end745:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17136,50 +17811,50 @@ end704:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked708
+	JE      asked749
 	SUBQ    $0x06, (AX)
-	JG      asked708
+	JG      asked749
 
-askRow705:
+askRow746:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun709:
+askRun750:
 	CMPQ 24(BX), $0x00
-	JNE  askFound706
+	JNE  askFound747
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun709
+	JNE  askRun750
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked708
+	JMP  asked749
 
-askFound706:
+askFound747:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong710
+	JNE   askAmong751
 	ADDQ  32(BX), CX
 
-askAmong710:
+askAmong751:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine707:
+askLine748:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine707
+	JNE        askLine748
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow705
+	JLE        askRow746
 
-asked708:
+asked749:
 	SUBQ $0x06, 64(SP)
 	JMP  singleRows
 
@@ -17196,9 +17871,9 @@ single5:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail712
+	JL     tail753
 
-loop711:
+loop752:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17250,13 +17925,13 @@ loop711:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop711
+	JGE          loop752
 
-tail712:
+tail753:
 	ADDQ $0x04, CX
-	JE   end714
+	JE   end755
 
-one713:
+one754:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17272,9 +17947,9 @@ one713:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one713
+	JNE          one754
 
-end714:
+end755:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17290,50 +17965,50 @@ end714:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked718
+	JE      asked759
 	SUBQ    $0x05, (AX)
-	JG      asked718
+	JG      asked759
 
-askRow715:
+askRow756:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun719:
+askRun760:
 	CMPQ 24(BX), $0x00
-	JNE  askFound716
+	JNE  askFound757
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun719
+	JNE  askRun760
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked718
+	JMP  asked759
 
-askFound716:
+askFound757:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong720
+	JNE   askAmong761
 	ADDQ  32(BX), CX
 
-askAmong720:
+askAmong761:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine717:
+askLine758:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine717
+	JNE        askLine758
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow715
+	JLE        askRow756
 
-asked718:
+asked759:
 	SUBQ $0x05, 64(SP)
 	JMP  singleRows
 
@@ -17349,9 +18024,9 @@ single4:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail722
+	JL     tail763
 
-loop721:
+loop762:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17395,13 +18070,13 @@ loop721:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop721
+	JGE          loop762
 
-tail722:
+tail763:
 	ADDQ $0x04, CX
-	JE   end724
+	JE   end765
 
-one723:
+one764:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17415,9 +18090,9 @@ one723:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one723
+	JNE          one764
 
-end724:
+end765:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17432,50 +18107,50 @@ end724:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked728
+	JE      asked769
 	SUBQ    $0x04, (AX)
-	JG      asked728
+	JG      asked769
 
-askRow725:
+askRow766:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun729:
+askRun770:
 	CMPQ 24(BX), $0x00
-	JNE  askFound726
+	JNE  askFound767
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun729
+	JNE  askRun770
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked728
+	JMP  asked769
 
-askFound726:
+askFound767:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong730
+	JNE   askAmong771
 	ADDQ  32(BX), CX
 
-askAmong730:
+askAmong771:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine727:
+askLine768:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine727
+	JNE        askLine768
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow725
+	JLE        askRow766
 
-asked728:
+asked769:
 	SUBQ $0x04, 64(SP)
 	JMP  singleRows
 
@@ -17488,9 +18163,9 @@ single3:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail732
+	JL     tail773
 
-loop731:
+loop772:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17525,13 +18200,13 @@ loop731:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop731
+	JGE          loop772
 
-tail732:
+tail773:
 	ADDQ $0x04, CX
-	JE   end734
+	JE   end775
 
-one733:
+one774:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17542,9 +18217,9 @@ one733:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one733
+	JNE          one774
 
-end734:
+end775:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -17556,50 +18231,50 @@ end734:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked738
+	JE      asked779
 	SUBQ    $0x03, (AX)
-	JG      asked738
+	JG      asked779
 
-askRow735:
+askRow776:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun739:
+askRun780:
 	CMPQ 24(BX), $0x00
-	JNE  askFound736
+	JNE  askFound777
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun739
+	JNE  askRun780
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked738
+	JMP  asked779
 
-askFound736:
+askFound777:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong740
+	JNE   askAmong781
 	ADDQ  32(BX), CX
 
-askAmong740:
+askAmong781:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine737:
+askLine778:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine737
+	JNE        askLine778
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow735
+	JLE        askRow776
 
-asked738:
+asked779:
 	SUBQ $0x03, 64(SP)
 	JMP  singleRows
 
@@ -17611,9 +18286,9 @@ single2:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail742
+	JL     tail783
 
-loop741:
+loop782:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17640,13 +18315,13 @@ loop741:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop741
+	JGE          loop782
 
-tail742:
+tail783:
 	ADDQ $0x04, CX
-	JE   end744
+	JE   end785
 
-one743:
+one784:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17655,9 +18330,9 @@ one743:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one743
+	JNE          one784
 
-end744:
+end785:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -17668,50 +18343,50 @@ end744:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked748
+	JE      asked789
 	SUBQ    $0x02, (AX)
-	JG      asked748
+	JG      asked789
 
-askRow745:
+askRow786:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun749:
+askRun790:
 	CMPQ 24(BX), $0x00
-	JNE  askFound746
+	JNE  askFound787
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun749
+	JNE  askRun790
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked748
+	JMP  asked789
 
-askFound746:
+askFound787:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong750
+	JNE   askAmong791
 	ADDQ  32(BX), CX
 
-askAmong750:
+askAmong791:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine747:
+askLine788:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine747
+	JNE        askLine788
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow745
+	JLE        askRow786
 
-asked748:
+asked789:
 	SUBQ $0x02, 64(SP)
 	JMP  singleRows
 
@@ -17745,10 +18420,10 @@ TEXT ·accumulateWide(SB), NOSPLIT, $88-64
 	MOVQ alpha+24(FP), AX
 	MOVQ b+56(FP), BX
 	CMPB 32(BX), $0x00
-	JE   used751
+	JE   used792
 	MOVQ $0x00000001, AX
 
-used751:
+used792:
 	MOVQ  AX, 8(SP)
 	MOVQ  (BX), AX
 	MOVQ  AX, 72(SP)
@@ -17762,7 +18437,7 @@ used751:
 	MOVQ  40(BX), AX
 	MOVQ  AX, 80(SP)
 	TESTQ AX, AX
-	JE    noStream752
+	JE    noStream793
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 80(SP)
@@ -17772,15 +18447,15 @@ used751:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 80(SP)
 
-noStream752:
+noStream793:
 	CMPQ 56(SP), $0x06
-	JLE  quads753
+	JLE  quads794
 	CMPQ 72(SP), $0x00000080
 	JG   quadEnd
 	CMPQ 56(SP), $0x18
 	JLE  quadEnd
 
-quads753:
+quads794:
 quad:
 	CMPQ 16(SP), $0x04
 	JL   quadEnd
@@ -17815,13 +18490,13 @@ quad6:
 	// 6 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh755
+	JE           fresh796
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain754
+	JE           plain795
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -17852,9 +18527,9 @@ quad6:
 	VMULPS       64(R13)(DX*2), Z12, Z5
 	VMULPS       128(R13)(DX*2), Z12, Z6
 	VMULPS       192(R13)(DX*2), Z12, Z7
-	JMP          ready756
+	JMP          ready797
 
-plain754:
+plain795:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -17879,9 +18554,9 @@ plain754:
 	VMOVUPS 64(R13)(DX*2), Z5
 	VMOVUPS 128(R13)(DX*2), Z6
 	VMOVUPS 192(R13)(DX*2), Z7
-	JMP     ready756
+	JMP     ready797
 
-fresh755:
+fresh796:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -17907,7 +18582,7 @@ fresh755:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-ready756:
+ready797:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -17915,15 +18590,15 @@ ready756:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail758
+	JL    tail799
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop757
+	JNE   loop798
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop757
+	JE    loop798
 
-asking761:
+asking802:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -18086,18 +18761,18 @@ asking761:
 	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow762
+	JE           sameWindow803
 	ADDQ         $0x00007000, DX
 
-sameWindow762:
+sameWindow803:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking761
+	JGE  asking802
 	MOVQ DX, 80(SP)
-	JMP  tail758
+	JMP  tail799
 
-loop757:
+loop798:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -18245,13 +18920,13 @@ loop757:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop757
+	JGE          loop798
 
-tail758:
+tail799:
 	ADDQ $0x04, CX
-	JE   end760
+	JE   end801
 
-one759:
+one800:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -18291,9 +18966,9 @@ one759:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one759
+	JNE          one800
 
-end760:
+end801:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18327,10 +19002,10 @@ end760:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha763
+	JBE     noAlpha804
 	ADDQ    $0x18, (SP)
 
-noAlpha763:
+noAlpha804:
 	SUBQ $0x06, 64(SP)
 	JMP  quadRows
 
@@ -18338,13 +19013,13 @@ quad5:
 	// 5 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh765
+	JE           fresh806
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain764
+	JE           plain805
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -18370,9 +19045,9 @@ quad5:
 	VMULPS       64(R13)(DX*1), Z12, Z1
 	VMULPS       128(R13)(DX*1), Z12, Z2
 	VMULPS       192(R13)(DX*1), Z12, Z3
-	JMP          ready766
+	JMP          ready807
 
-plain764:
+plain805:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -18393,9 +19068,9 @@ plain764:
 	VMOVUPS 64(R13)(DX*1), Z1
 	VMOVUPS 128(R13)(DX*1), Z2
 	VMOVUPS 192(R13)(DX*1), Z3
-	JMP     ready766
+	JMP     ready807
 
-fresh765:
+fresh806:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -18417,7 +19092,7 @@ fresh765:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-ready766:
+ready807:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -18425,15 +19100,15 @@ ready766:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail768
+	JL    tail809
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop767
+	JNE   loop808
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop767
+	JE    loop808
 
-asking771:
+asking812:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -18576,18 +19251,18 @@ asking771:
 	VFMADD231PS  Z11, Z12, Z3
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow772
+	JE           sameWindow813
 	ADDQ         $0x00007000, DX
 
-sameWindow772:
+sameWindow813:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking771
+	JGE  asking812
 	MOVQ DX, 80(SP)
-	JMP  tail768
+	JMP  tail809
 
-loop767:
+loop808:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -18715,13 +19390,13 @@ loop767:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop767
+	JGE          loop808
 
-tail768:
+tail809:
 	ADDQ $0x04, CX
-	JE   end770
+	JE   end811
 
-one769:
+one810:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -18756,9 +19431,9 @@ one769:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one769
+	JNE          one810
 
-end770:
+end811:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18788,10 +19463,10 @@ end770:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha773
+	JBE     noAlpha814
 	ADDQ    $0x14, (SP)
 
-noAlpha773:
+noAlpha814:
 	SUBQ $0x05, 64(SP)
 	JMP  quadRows
 
@@ -18799,13 +19474,13 @@ quad4:
 	// 4 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh775
+	JE           fresh816
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain774
+	JE           plain815
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -18826,9 +19501,9 @@ quad4:
 	VMULPS       64(R13), Z12, Z29
 	VMULPS       128(R13), Z12, Z30
 	VMULPS       192(R13), Z12, Z31
-	JMP          ready776
+	JMP          ready817
 
-plain774:
+plain815:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -18845,9 +19520,9 @@ plain774:
 	VMOVUPS 64(R13), Z29
 	VMOVUPS 128(R13), Z30
 	VMOVUPS 192(R13), Z31
-	JMP     ready776
+	JMP     ready817
 
-fresh775:
+fresh816:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -18865,7 +19540,7 @@ fresh775:
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
 
-ready776:
+ready817:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -18873,15 +19548,15 @@ ready776:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail778
+	JL    tail819
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop777
+	JNE   loop818
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop777
+	JE    loop818
 
-asking781:
+asking822:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -19004,18 +19679,18 @@ asking781:
 	VFMADD231PS  Z11, Z12, Z31
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow782
+	JE           sameWindow823
 	ADDQ         $0x00007000, DX
 
-sameWindow782:
+sameWindow823:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking781
+	JGE  asking822
 	MOVQ DX, 80(SP)
-	JMP  tail778
+	JMP  tail819
 
-loop777:
+loop818:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -19123,13 +19798,13 @@ loop777:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop777
+	JGE          loop818
 
-tail778:
+tail819:
 	ADDQ $0x04, CX
-	JE   end780
+	JE   end821
 
-one779:
+one820:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -19159,9 +19834,9 @@ one779:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one779
+	JNE          one820
 
-end780:
+end821:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19187,10 +19862,10 @@ end780:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha783
+	JBE     noAlpha824
 	ADDQ    $0x10, (SP)
 
-noAlpha783:
+noAlpha824:
 	SUBQ $0x04, 64(SP)
 	JMP  quadRows
 
@@ -19198,11 +19873,11 @@ quad3:
 	// 3 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh785
+	JE           fresh826
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain784
+	JE           plain825
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -19218,9 +19893,9 @@ quad3:
 	VMULPS       64(AX)(DX*2), Z12, Z25
 	VMULPS       128(AX)(DX*2), Z12, Z26
 	VMULPS       192(AX)(DX*2), Z12, Z27
-	JMP          ready786
+	JMP          ready827
 
-plain784:
+plain825:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -19233,9 +19908,9 @@ plain784:
 	VMOVUPS 64(AX)(DX*2), Z25
 	VMOVUPS 128(AX)(DX*2), Z26
 	VMOVUPS 192(AX)(DX*2), Z27
-	JMP     ready786
+	JMP     ready827
 
-fresh785:
+fresh826:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -19249,21 +19924,21 @@ fresh785:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready786:
+ready827:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail788
+	JL    tail829
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop787
+	JNE   loop828
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop787
+	JE    loop828
 
-asking791:
+asking832:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -19366,17 +20041,17 @@ asking791:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow792
+	JE           sameWindow833
 	ADDQ         $0x00007000, DX
 
-sameWindow792:
+sameWindow833:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking791
+	JGE  asking832
 	MOVQ DX, 80(SP)
-	JMP  tail788
+	JMP  tail829
 
-loop787:
+loop828:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -19463,13 +20138,13 @@ loop787:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop787
+	JGE          loop828
 
-tail788:
+tail829:
 	ADDQ $0x04, CX
-	JE   end790
+	JE   end831
 
-one789:
+one830:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -19493,9 +20168,9 @@ one789:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one789
+	JNE          one830
 
-end790:
+end831:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -19515,10 +20190,10 @@ end790:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha793
+	JBE     noAlpha834
 	ADDQ    $0x0c, (SP)
 
-noAlpha793:
+noAlpha834:
 	SUBQ $0x03, 64(SP)
 	JMP  quadRows
 
@@ -19526,11 +20201,11 @@ quad2:
 	// 2 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh795
+	JE           fresh836
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain794
+	JE           plain835
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -19541,9 +20216,9 @@ quad2:
 	VMULPS       64(AX)(DX*1), Z12, Z21
 	VMULPS       128(AX)(DX*1), Z12, Z22
 	VMULPS       192(AX)(DX*1), Z12, Z23
-	JMP          ready796
+	JMP          ready837
 
-plain794:
+plain835:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -19552,9 +20227,9 @@ plain794:
 	VMOVUPS 64(AX)(DX*1), Z21
 	VMOVUPS 128(AX)(DX*1), Z22
 	VMOVUPS 192(AX)(DX*1), Z23
-	JMP     ready796
+	JMP     ready837
 
-fresh795:
+fresh836:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -19564,21 +20239,21 @@ fresh795:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready796:
+ready837:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail798
+	JL    tail839
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop797
+	JNE   loop838
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop797
+	JE    loop838
 
-asking801:
+asking842:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -19661,17 +20336,17 @@ asking801:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow802
+	JE           sameWindow843
 	ADDQ         $0x00007000, DX
 
-sameWindow802:
+sameWindow843:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking801
+	JGE  asking842
 	MOVQ DX, 80(SP)
-	JMP  tail798
+	JMP  tail839
 
-loop797:
+loop838:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -19738,13 +20413,13 @@ loop797:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop797
+	JGE          loop838
 
-tail798:
+tail839:
 	ADDQ $0x04, CX
-	JE   end800
+	JE   end841
 
-one799:
+one840:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -19763,9 +20438,9 @@ one799:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one799
+	JNE          one840
 
-end800:
+end841:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -19781,10 +20456,10 @@ end800:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha803
+	JBE     noAlpha844
 	ADDQ    $0x08, (SP)
 
-noAlpha803:
+noAlpha844:
 	SUBQ $0x02, 64(SP)
 	JMP  quadRows
 
@@ -19848,7 +20523,7 @@ pair12:
 	// 12 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh805
+	JE           fresh846
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -19858,7 +20533,7 @@ pair12:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain804
+	JE           plain845
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -19895,9 +20570,9 @@ pair12:
 	VBROADCASTSS 44(CX), Z12
 	VMULPS       (R11)(DX*2), Z12, Z6
 	VMULPS       64(R11)(DX*2), Z12, Z7
-	JMP          ready806
+	JMP          ready847
 
-plain804:
+plain845:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -19922,9 +20597,9 @@ plain804:
 	VMOVUPS 64(R11)(DX*1), Z5
 	VMOVUPS (R11)(DX*2), Z6
 	VMOVUPS 64(R11)(DX*2), Z7
-	JMP     ready806
+	JMP     ready847
 
-fresh805:
+fresh846:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -19950,7 +20625,7 @@ fresh805:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-ready806:
+ready847:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -19961,15 +20636,15 @@ ready806:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail808
+	JL    tail849
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop807
+	JNE   loop848
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop807
+	JE    loop848
 
-asking811:
+asking852:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -20136,20 +20811,20 @@ asking811:
 	VFMADD231PS  Z9, Z12, Z7
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow812
+	JE           sameWindow853
 	ADDQ         $0x00007000, DX
 
-sameWindow812:
+sameWindow853:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking811
+	JGE  asking852
 	MOVQ DX, 80(SP)
-	JMP  tail808
+	JMP  tail849
 
-loop807:
+loop848:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -20311,13 +20986,13 @@ loop807:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop807
+	JGE          loop848
 
-tail808:
+tail849:
 	ADDQ $0x04, CX
-	JE   end810
+	JE   end851
 
-one809:
+one850:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -20362,9 +21037,9 @@ one809:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one809
+	JNE          one850
 
-end810:
+end851:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -20402,10 +21077,10 @@ end810:
 	IMUL3Q  $0x0000000c, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha813
+	JBE     noAlpha854
 	ADDQ    $0x30, (SP)
 
-noAlpha813:
+noAlpha854:
 	SUBQ $0x0c, 64(SP)
 	JMP  pairRows
 
@@ -20413,7 +21088,7 @@ pair11:
 	// 11 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh815
+	JE           fresh856
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -20423,7 +21098,7 @@ pair11:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain814
+	JE           plain855
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -20457,9 +21132,9 @@ pair11:
 	VBROADCASTSS 40(CX), Z12
 	VMULPS       (R11)(DX*1), Z12, Z4
 	VMULPS       64(R11)(DX*1), Z12, Z5
-	JMP          ready816
+	JMP          ready857
 
-plain814:
+plain855:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -20482,9 +21157,9 @@ plain814:
 	VMOVUPS 64(R11), Z3
 	VMOVUPS (R11)(DX*1), Z4
 	VMOVUPS 64(R11)(DX*1), Z5
-	JMP     ready816
+	JMP     ready857
 
-fresh815:
+fresh856:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -20508,7 +21183,7 @@ fresh815:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 
-ready816:
+ready857:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -20519,15 +21194,15 @@ ready816:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail818
+	JL    tail859
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop817
+	JNE   loop858
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop817
+	JE    loop858
 
-asking821:
+asking862:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -20682,20 +21357,20 @@ asking821:
 	VFMADD231PS  Z9, Z12, Z5
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow822
+	JE           sameWindow863
 	ADDQ         $0x00007000, DX
 
-sameWindow822:
+sameWindow863:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking821
+	JGE  asking862
 	MOVQ DX, 80(SP)
-	JMP  tail818
+	JMP  tail859
 
-loop817:
+loop858:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -20845,13 +21520,13 @@ loop817:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop817
+	JGE          loop858
 
-tail818:
+tail859:
 	ADDQ $0x04, CX
-	JE   end820
+	JE   end861
 
-one819:
+one860:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -20893,9 +21568,9 @@ one819:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one819
+	JNE          one860
 
-end820:
+end861:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -20931,10 +21606,10 @@ end820:
 	IMUL3Q  $0x0000000b, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha823
+	JBE     noAlpha864
 	ADDQ    $0x2c, (SP)
 
-noAlpha823:
+noAlpha864:
 	SUBQ $0x0b, 64(SP)
 	JMP  pairRows
 
@@ -20942,7 +21617,7 @@ pair10:
 	// 10 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh825
+	JE           fresh866
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -20952,7 +21627,7 @@ pair10:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain824
+	JE           plain865
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -20983,9 +21658,9 @@ pair10:
 	VBROADCASTSS 36(CX), Z12
 	VMULPS       (R11), Z12, Z2
 	VMULPS       64(R11), Z12, Z3
-	JMP          ready826
+	JMP          ready867
 
-plain824:
+plain865:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -21006,9 +21681,9 @@ plain824:
 	VMOVUPS 64(R12)(DX*2), Z1
 	VMOVUPS (R11), Z2
 	VMOVUPS 64(R11), Z3
-	JMP     ready826
+	JMP     ready867
 
-fresh825:
+fresh866:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21030,7 +21705,7 @@ fresh825:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-ready826:
+ready867:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -21041,15 +21716,15 @@ ready826:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail828
+	JL    tail869
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop827
+	JNE   loop868
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop827
+	JE    loop868
 
-asking831:
+asking872:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -21192,20 +21867,20 @@ asking831:
 	VFMADD231PS  Z9, Z12, Z3
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow832
+	JE           sameWindow873
 	ADDQ         $0x00007000, DX
 
-sameWindow832:
+sameWindow873:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking831
+	JGE  asking872
 	MOVQ DX, 80(SP)
-	JMP  tail828
+	JMP  tail869
 
-loop827:
+loop868:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -21343,13 +22018,13 @@ loop827:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop827
+	JGE          loop868
 
-tail828:
+tail869:
 	ADDQ $0x04, CX
-	JE   end830
+	JE   end871
 
-one829:
+one870:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -21388,9 +22063,9 @@ one829:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one829
+	JNE          one870
 
-end830:
+end871:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -21424,10 +22099,10 @@ end830:
 	IMUL3Q  $0x0000000a, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha833
+	JBE     noAlpha874
 	ADDQ    $0x28, (SP)
 
-noAlpha833:
+noAlpha874:
 	SUBQ $0x0a, 64(SP)
 	JMP  pairRows
 
@@ -21435,7 +22110,7 @@ pair9:
 	// 9 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh835
+	JE           fresh876
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -21443,7 +22118,7 @@ pair9:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain834
+	JE           plain875
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -21471,9 +22146,9 @@ pair9:
 	VBROADCASTSS 32(CX), Z12
 	VMULPS       (R12)(DX*2), Z12, Z0
 	VMULPS       64(R12)(DX*2), Z12, Z1
-	JMP          ready836
+	JMP          ready877
 
-plain834:
+plain875:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -21492,9 +22167,9 @@ plain834:
 	VMOVUPS 64(R12)(DX*1), Z31
 	VMOVUPS (R12)(DX*2), Z0
 	VMOVUPS 64(R12)(DX*2), Z1
-	JMP     ready836
+	JMP     ready877
 
-fresh835:
+fresh876:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21514,7 +22189,7 @@ fresh835:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 
-ready836:
+ready877:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -21523,15 +22198,15 @@ ready836:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail838
+	JL    tail879
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop837
+	JNE   loop878
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop837
+	JE    loop878
 
-asking841:
+asking882:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -21662,19 +22337,19 @@ asking841:
 	VFMADD231PS  Z9, Z12, Z1
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow842
+	JE           sameWindow883
 	ADDQ         $0x00007000, DX
 
-sameWindow842:
+sameWindow883:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking841
+	JGE  asking882
 	MOVQ DX, 80(SP)
-	JMP  tail838
+	JMP  tail879
 
-loop837:
+loop878:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -21799,13 +22474,13 @@ loop837:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop837
+	JGE          loop878
 
-tail838:
+tail879:
 	ADDQ $0x04, CX
-	JE   end840
+	JE   end881
 
-one839:
+one880:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -21840,9 +22515,9 @@ one839:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one839
+	JNE          one880
 
-end840:
+end881:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -21872,10 +22547,10 @@ end840:
 	IMUL3Q  $0x00000009, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha843
+	JBE     noAlpha884
 	ADDQ    $0x24, (SP)
 
-noAlpha843:
+noAlpha884:
 	SUBQ $0x09, 64(SP)
 	JMP  pairRows
 
@@ -21883,7 +22558,7 @@ pair8:
 	// 8 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh845
+	JE           fresh886
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -21891,7 +22566,7 @@ pair8:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain844
+	JE           plain885
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -21916,9 +22591,9 @@ pair8:
 	VBROADCASTSS 28(CX), Z12
 	VMULPS       (R12)(DX*1), Z12, Z30
 	VMULPS       64(R12)(DX*1), Z12, Z31
-	JMP          ready846
+	JMP          ready887
 
-plain844:
+plain885:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -21935,9 +22610,9 @@ plain844:
 	VMOVUPS 64(R12), Z29
 	VMOVUPS (R12)(DX*1), Z30
 	VMOVUPS 64(R12)(DX*1), Z31
-	JMP     ready846
+	JMP     ready887
 
-fresh845:
+fresh886:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21955,7 +22630,7 @@ fresh845:
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
 
-ready846:
+ready887:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -21964,15 +22639,15 @@ ready846:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail848
+	JL    tail889
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop847
+	JNE   loop888
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop847
+	JE    loop888
 
-asking851:
+asking892:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -22091,19 +22766,19 @@ asking851:
 	VFMADD231PS  Z9, Z12, Z31
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow852
+	JE           sameWindow893
 	ADDQ         $0x00007000, DX
 
-sameWindow852:
+sameWindow893:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking851
+	JGE  asking892
 	MOVQ DX, 80(SP)
-	JMP  tail848
+	JMP  tail889
 
-loop847:
+loop888:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22216,13 +22891,13 @@ loop847:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop847
+	JGE          loop888
 
-tail848:
+tail889:
 	ADDQ $0x04, CX
-	JE   end850
+	JE   end891
 
-one849:
+one890:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22254,9 +22929,9 @@ one849:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one849
+	JNE          one890
 
-end850:
+end891:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -22284,10 +22959,10 @@ end850:
 	IMUL3Q  $0x00000008, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha853
+	JBE     noAlpha894
 	ADDQ    $0x20, (SP)
 
-noAlpha853:
+noAlpha894:
 	SUBQ $0x08, 64(SP)
 	JMP  pairRows
 
@@ -22295,7 +22970,7 @@ pair7:
 	// 7 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh855
+	JE           fresh896
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -22303,7 +22978,7 @@ pair7:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain854
+	JE           plain895
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -22325,9 +23000,9 @@ pair7:
 	VBROADCASTSS 24(CX), Z12
 	VMULPS       (R12), Z12, Z28
 	VMULPS       64(R12), Z12, Z29
-	JMP          ready856
+	JMP          ready897
 
-plain854:
+plain895:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -22342,9 +23017,9 @@ plain854:
 	VMOVUPS 64(R13)(DX*2), Z27
 	VMOVUPS (R12), Z28
 	VMOVUPS 64(R12), Z29
-	JMP     ready856
+	JMP     ready897
 
-fresh855:
+fresh896:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -22360,7 +23035,7 @@ fresh855:
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
 
-ready856:
+ready897:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -22369,15 +23044,15 @@ ready856:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail858
+	JL    tail899
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop857
+	JNE   loop898
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop857
+	JE    loop898
 
-asking861:
+asking902:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -22484,19 +23159,19 @@ asking861:
 	VFMADD231PS  Z9, Z12, Z29
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow862
+	JE           sameWindow903
 	ADDQ         $0x00007000, DX
 
-sameWindow862:
+sameWindow903:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking861
+	JGE  asking902
 	MOVQ DX, 80(SP)
-	JMP  tail858
+	JMP  tail899
 
-loop857:
+loop898:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22597,13 +23272,13 @@ loop857:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop857
+	JGE          loop898
 
-tail858:
+tail899:
 	ADDQ $0x04, CX
-	JE   end860
+	JE   end901
 
-one859:
+one900:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22632,9 +23307,9 @@ one859:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one859
+	JNE          one900
 
-end860:
+end901:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -22660,10 +23335,10 @@ end860:
 	IMUL3Q  $0x00000007, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha863
+	JBE     noAlpha904
 	ADDQ    $0x1c, (SP)
 
-noAlpha863:
+noAlpha904:
 	SUBQ $0x07, 64(SP)
 	JMP  pairRows
 
@@ -22671,13 +23346,13 @@ pair6:
 	// 6 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh865
+	JE           fresh906
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain864
+	JE           plain905
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -22696,9 +23371,9 @@ pair6:
 	VBROADCASTSS 20(CX), Z12
 	VMULPS       (R13)(DX*2), Z12, Z26
 	VMULPS       64(R13)(DX*2), Z12, Z27
-	JMP          ready866
+	JMP          ready907
 
-plain864:
+plain905:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -22711,9 +23386,9 @@ plain864:
 	VMOVUPS 64(R13)(DX*1), Z25
 	VMOVUPS (R13)(DX*2), Z26
 	VMOVUPS 64(R13)(DX*2), Z27
-	JMP     ready866
+	JMP     ready907
 
-fresh865:
+fresh906:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -22727,22 +23402,22 @@ fresh865:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready866:
+ready907:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail868
+	JL    tail909
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop867
+	JNE   loop908
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop867
+	JE    loop908
 
-asking871:
+asking912:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -22837,18 +23512,18 @@ asking871:
 	VFMADD231PS  Z9, Z12, Z27
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow872
+	JE           sameWindow913
 	ADDQ         $0x00007000, DX
 
-sameWindow872:
+sameWindow913:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking871
+	JGE  asking912
 	MOVQ DX, 80(SP)
-	JMP  tail868
+	JMP  tail909
 
-loop867:
+loop908:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22936,13 +23611,13 @@ loop867:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop867
+	JGE          loop908
 
-tail868:
+tail909:
 	ADDQ $0x04, CX
-	JE   end870
+	JE   end911
 
-one869:
+one910:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22967,9 +23642,9 @@ one869:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one869
+	JNE          one910
 
-end870:
+end911:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -22991,10 +23666,10 @@ end870:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha873
+	JBE     noAlpha914
 	ADDQ    $0x18, (SP)
 
-noAlpha873:
+noAlpha914:
 	SUBQ $0x06, 64(SP)
 	JMP  pairRows
 
@@ -23002,13 +23677,13 @@ pair5:
 	// 5 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh875
+	JE           fresh916
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain874
+	JE           plain915
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -23024,9 +23699,9 @@ pair5:
 	VBROADCASTSS 16(CX), Z12
 	VMULPS       (R13)(DX*1), Z12, Z24
 	VMULPS       64(R13)(DX*1), Z12, Z25
-	JMP          ready876
+	JMP          ready917
 
-plain874:
+plain915:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -23037,9 +23712,9 @@ plain874:
 	VMOVUPS 64(R13), Z23
 	VMOVUPS (R13)(DX*1), Z24
 	VMOVUPS 64(R13)(DX*1), Z25
-	JMP     ready876
+	JMP     ready917
 
-fresh875:
+fresh916:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -23051,22 +23726,22 @@ fresh875:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 
-ready876:
+ready917:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail878
+	JL    tail919
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop877
+	JNE   loop918
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop877
+	JE    loop918
 
-asking881:
+asking922:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -23149,18 +23824,18 @@ asking881:
 	VFMADD231PS  Z9, Z12, Z25
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow882
+	JE           sameWindow923
 	ADDQ         $0x00007000, DX
 
-sameWindow882:
+sameWindow923:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking881
+	JGE  asking922
 	MOVQ DX, 80(SP)
-	JMP  tail878
+	JMP  tail919
 
-loop877:
+loop918:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23236,13 +23911,13 @@ loop877:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop877
+	JGE          loop918
 
-tail878:
+tail919:
 	ADDQ $0x04, CX
-	JE   end880
+	JE   end921
 
-one879:
+one920:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23264,9 +23939,9 @@ one879:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one879
+	JNE          one920
 
-end880:
+end921:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -23286,10 +23961,10 @@ end880:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha883
+	JBE     noAlpha924
 	ADDQ    $0x14, (SP)
 
-noAlpha883:
+noAlpha924:
 	SUBQ $0x05, 64(SP)
 	JMP  pairRows
 
@@ -23297,13 +23972,13 @@ pair4:
 	// 4 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh885
+	JE           fresh926
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain884
+	JE           plain925
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -23316,9 +23991,9 @@ pair4:
 	VBROADCASTSS 12(CX), Z12
 	VMULPS       (R13), Z12, Z22
 	VMULPS       64(R13), Z12, Z23
-	JMP          ready886
+	JMP          ready927
 
-plain884:
+plain925:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -23327,9 +24002,9 @@ plain884:
 	VMOVUPS 64(AX)(DX*2), Z21
 	VMOVUPS (R13), Z22
 	VMOVUPS 64(R13), Z23
-	JMP     ready886
+	JMP     ready927
 
-fresh885:
+fresh926:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -23339,22 +24014,22 @@ fresh885:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready886:
+ready927:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail888
+	JL    tail929
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop887
+	JNE   loop928
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop887
+	JE    loop928
 
-asking891:
+asking932:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -23425,18 +24100,18 @@ asking891:
 	VFMADD231PS  Z9, Z12, Z23
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow892
+	JE           sameWindow933
 	ADDQ         $0x00007000, DX
 
-sameWindow892:
+sameWindow933:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking891
+	JGE  asking932
 	MOVQ DX, 80(SP)
-	JMP  tail888
+	JMP  tail929
 
-loop887:
+loop928:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23500,13 +24175,13 @@ loop887:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop887
+	JGE          loop928
 
-tail888:
+tail929:
 	ADDQ $0x04, CX
-	JE   end890
+	JE   end931
 
-one889:
+one930:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23525,9 +24200,9 @@ one889:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one889
+	JNE          one930
 
-end890:
+end931:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -23545,10 +24220,10 @@ end890:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha893
+	JBE     noAlpha934
 	ADDQ    $0x10, (SP)
 
-noAlpha893:
+noAlpha934:
 	SUBQ $0x04, 64(SP)
 	JMP  pairRows
 
@@ -23556,11 +24231,11 @@ pair3:
 	// 3 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh895
+	JE           fresh936
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain894
+	JE           plain935
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -23570,18 +24245,18 @@ pair3:
 	VBROADCASTSS 8(CX), Z12
 	VMULPS       (AX)(DX*2), Z12, Z20
 	VMULPS       64(AX)(DX*2), Z12, Z21
-	JMP          ready896
+	JMP          ready937
 
-plain894:
+plain935:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
 	VMOVUPS 64(AX)(DX*1), Z19
 	VMOVUPS (AX)(DX*2), Z20
 	VMOVUPS 64(AX)(DX*2), Z21
-	JMP     ready896
+	JMP     ready937
 
-fresh895:
+fresh936:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -23589,20 +24264,20 @@ fresh895:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 
-ready896:
+ready937:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail898
+	JL    tail939
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop897
+	JNE   loop938
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop897
+	JE    loop938
 
-asking901:
+asking942:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -23661,17 +24336,17 @@ asking901:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow902
+	JE           sameWindow943
 	ADDQ         $0x00007000, DX
 
-sameWindow902:
+sameWindow943:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking901
+	JGE  asking942
 	MOVQ DX, 80(SP)
-	JMP  tail898
+	JMP  tail939
 
-loop897:
+loop938:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23722,13 +24397,13 @@ loop897:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop897
+	JGE          loop938
 
-tail898:
+tail939:
 	ADDQ $0x04, CX
-	JE   end900
+	JE   end941
 
-one899:
+one940:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23743,9 +24418,9 @@ one899:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one899
+	JNE          one940
 
-end900:
+end941:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -23759,10 +24434,10 @@ end900:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha903
+	JBE     noAlpha944
 	ADDQ    $0x0c, (SP)
 
-noAlpha903:
+noAlpha944:
 	SUBQ $0x03, 64(SP)
 	JMP  pairRows
 
@@ -23770,46 +24445,46 @@ pair2:
 	// 2 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh905
+	JE           fresh946
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain904
+	JE           plain945
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z18
 	VMULPS       64(AX)(DX*1), Z12, Z19
-	JMP          ready906
+	JMP          ready947
 
-plain904:
+plain945:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
 	VMOVUPS 64(AX)(DX*1), Z19
-	JMP     ready906
+	JMP     ready947
 
-fresh905:
+fresh946:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 
-ready906:
+ready947:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail908
+	JL    tail949
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop907
+	JNE   loop948
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop907
+	JE    loop948
 
-asking911:
+asking952:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -23856,17 +24531,17 @@ asking911:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow912
+	JE           sameWindow953
 	ADDQ         $0x00007000, DX
 
-sameWindow912:
+sameWindow953:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking911
+	JGE  asking952
 	MOVQ DX, 80(SP)
-	JMP  tail908
+	JMP  tail949
 
-loop907:
+loop948:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23905,13 +24580,13 @@ loop907:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop907
+	JGE          loop948
 
-tail908:
+tail949:
 	ADDQ $0x04, CX
-	JE   end910
+	JE   end951
 
-one909:
+one950:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23923,9 +24598,9 @@ one909:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one909
+	JNE          one950
 
-end910:
+end951:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -23937,10 +24612,10 @@ end910:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha913
+	JBE     noAlpha954
 	ADDQ    $0x08, (SP)
 
-noAlpha913:
+noAlpha954:
 	SUBQ $0x02, 64(SP)
 	JMP  pairRows
 
@@ -24004,7 +24679,7 @@ single12:
 	// 12 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh915
+	JE           fresh956
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -24014,7 +24689,7 @@ single12:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain914
+	JE           plain955
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -24039,9 +24714,9 @@ single12:
 	VMULPS       (R11)(DX*1), Z12, Z26
 	VBROADCASTSS 44(CX), Z12
 	VMULPS       (R11)(DX*2), Z12, Z27
-	JMP          ready916
+	JMP          ready957
 
-plain914:
+plain955:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -24054,9 +24729,9 @@ plain914:
 	VMOVUPS (R11), Z25
 	VMOVUPS (R11)(DX*1), Z26
 	VMOVUPS (R11)(DX*2), Z27
-	JMP     ready916
+	JMP     ready957
 
-fresh915:
+fresh956:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24070,7 +24745,7 @@ fresh915:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready916:
+ready957:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -24081,9 +24756,9 @@ ready916:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail918
+	JL   tail959
 
-loop917:
+loop958:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -24193,13 +24868,13 @@ loop917:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop917
+	JGE          loop958
 
-tail918:
+tail959:
 	ADDQ $0x04, CX
-	JE   end920
+	JE   end961
 
-one919:
+one960:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -24231,9 +24906,9 @@ one919:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one919
+	JNE          one960
 
-end920:
+end961:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -24259,10 +24934,10 @@ end920:
 	IMUL3Q  $0x0000000c, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha921
+	JBE     noAlpha962
 	ADDQ    $0x30, (SP)
 
-noAlpha921:
+noAlpha962:
 	SUBQ $0x0c, 64(SP)
 	JMP  singleRows
 
@@ -24270,7 +24945,7 @@ single11:
 	// 11 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh923
+	JE           fresh964
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -24280,7 +24955,7 @@ single11:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain922
+	JE           plain963
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -24303,9 +24978,9 @@ single11:
 	VMULPS       (R11), Z12, Z25
 	VBROADCASTSS 40(CX), Z12
 	VMULPS       (R11)(DX*1), Z12, Z26
-	JMP          ready924
+	JMP          ready965
 
-plain922:
+plain963:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -24317,9 +24992,9 @@ plain922:
 	VMOVUPS (R12)(DX*2), Z24
 	VMOVUPS (R11), Z25
 	VMOVUPS (R11)(DX*1), Z26
-	JMP     ready924
+	JMP     ready965
 
-fresh923:
+fresh964:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24332,7 +25007,7 @@ fresh923:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 
-ready924:
+ready965:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -24343,9 +25018,9 @@ ready924:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail926
+	JL   tail967
 
-loop925:
+loop966:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -24447,13 +25122,13 @@ loop925:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop925
+	JGE          loop966
 
-tail926:
+tail967:
 	ADDQ $0x04, CX
-	JE   end928
+	JE   end969
 
-one927:
+one968:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -24483,9 +25158,9 @@ one927:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one927
+	JNE          one968
 
-end928:
+end969:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -24510,10 +25185,10 @@ end928:
 	IMUL3Q  $0x0000000b, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha929
+	JBE     noAlpha970
 	ADDQ    $0x2c, (SP)
 
-noAlpha929:
+noAlpha970:
 	SUBQ $0x0b, 64(SP)
 	JMP  singleRows
 
@@ -24521,7 +25196,7 @@ single10:
 	// 10 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh931
+	JE           fresh972
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -24531,7 +25206,7 @@ single10:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain930
+	JE           plain971
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -24552,9 +25227,9 @@ single10:
 	VMULPS       (R12)(DX*2), Z12, Z24
 	VBROADCASTSS 36(CX), Z12
 	VMULPS       (R11), Z12, Z25
-	JMP          ready932
+	JMP          ready973
 
-plain930:
+plain971:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -24565,9 +25240,9 @@ plain930:
 	VMOVUPS (R12)(DX*1), Z23
 	VMOVUPS (R12)(DX*2), Z24
 	VMOVUPS (R11), Z25
-	JMP     ready932
+	JMP     ready973
 
-fresh931:
+fresh972:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24579,7 +25254,7 @@ fresh931:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 
-ready932:
+ready973:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -24590,9 +25265,9 @@ ready932:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail934
+	JL   tail975
 
-loop933:
+loop974:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -24686,13 +25361,13 @@ loop933:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop933
+	JGE          loop974
 
-tail934:
+tail975:
 	ADDQ $0x04, CX
-	JE   end936
+	JE   end977
 
-one935:
+one976:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -24720,9 +25395,9 @@ one935:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one935
+	JNE          one976
 
-end936:
+end977:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -24746,10 +25421,10 @@ end936:
 	IMUL3Q  $0x0000000a, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha937
+	JBE     noAlpha978
 	ADDQ    $0x28, (SP)
 
-noAlpha937:
+noAlpha978:
 	SUBQ $0x0a, 64(SP)
 	JMP  singleRows
 
@@ -24757,7 +25432,7 @@ single9:
 	// 9 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh939
+	JE           fresh980
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -24765,7 +25440,7 @@ single9:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain938
+	JE           plain979
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -24784,9 +25459,9 @@ single9:
 	VMULPS       (R12)(DX*1), Z12, Z23
 	VBROADCASTSS 32(CX), Z12
 	VMULPS       (R12)(DX*2), Z12, Z24
-	JMP          ready940
+	JMP          ready981
 
-plain938:
+plain979:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -24796,9 +25471,9 @@ plain938:
 	VMOVUPS (R12), Z22
 	VMOVUPS (R12)(DX*1), Z23
 	VMOVUPS (R12)(DX*2), Z24
-	JMP     ready940
+	JMP     ready981
 
-fresh939:
+fresh980:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24809,7 +25484,7 @@ fresh939:
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 
-ready940:
+ready981:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -24818,9 +25493,9 @@ ready940:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail942
+	JL   tail983
 
-loop941:
+loop982:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -24905,13 +25580,13 @@ loop941:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop941
+	JGE          loop982
 
-tail942:
+tail983:
 	ADDQ $0x04, CX
-	JE   end944
+	JE   end985
 
-one943:
+one984:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -24936,9 +25611,9 @@ one943:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one943
+	JNE          one984
 
-end944:
+end985:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -24959,10 +25634,10 @@ end944:
 	IMUL3Q  $0x00000009, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha945
+	JBE     noAlpha986
 	ADDQ    $0x24, (SP)
 
-noAlpha945:
+noAlpha986:
 	SUBQ $0x09, 64(SP)
 	JMP  singleRows
 
@@ -24970,7 +25645,7 @@ single8:
 	// 8 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh947
+	JE           fresh988
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -24978,7 +25653,7 @@ single8:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain946
+	JE           plain987
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -24995,9 +25670,9 @@ single8:
 	VMULPS       (R12), Z12, Z22
 	VBROADCASTSS 28(CX), Z12
 	VMULPS       (R12)(DX*1), Z12, Z23
-	JMP          ready948
+	JMP          ready989
 
-plain946:
+plain987:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -25006,9 +25681,9 @@ plain946:
 	VMOVUPS (R13)(DX*2), Z21
 	VMOVUPS (R12), Z22
 	VMOVUPS (R12)(DX*1), Z23
-	JMP     ready948
+	JMP     ready989
 
-fresh947:
+fresh988:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25018,7 +25693,7 @@ fresh947:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready948:
+ready989:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -25027,9 +25702,9 @@ ready948:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail950
+	JL   tail991
 
-loop949:
+loop990:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25106,13 +25781,13 @@ loop949:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop949
+	JGE          loop990
 
-tail950:
+tail991:
 	ADDQ $0x04, CX
-	JE   end952
+	JE   end993
 
-one951:
+one992:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25135,9 +25810,9 @@ one951:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one951
+	JNE          one992
 
-end952:
+end993:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25157,10 +25832,10 @@ end952:
 	IMUL3Q  $0x00000008, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha953
+	JBE     noAlpha994
 	ADDQ    $0x20, (SP)
 
-noAlpha953:
+noAlpha994:
 	SUBQ $0x08, 64(SP)
 	JMP  singleRows
 
@@ -25168,7 +25843,7 @@ single7:
 	// 7 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh955
+	JE           fresh996
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -25176,7 +25851,7 @@ single7:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain954
+	JE           plain995
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -25191,9 +25866,9 @@ single7:
 	VMULPS       (R13)(DX*2), Z12, Z21
 	VBROADCASTSS 24(CX), Z12
 	VMULPS       (R12), Z12, Z22
-	JMP          ready956
+	JMP          ready997
 
-plain954:
+plain995:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -25201,9 +25876,9 @@ plain954:
 	VMOVUPS (R13)(DX*1), Z20
 	VMOVUPS (R13)(DX*2), Z21
 	VMOVUPS (R12), Z22
-	JMP     ready956
+	JMP     ready997
 
-fresh955:
+fresh996:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25212,7 +25887,7 @@ fresh955:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 
-ready956:
+ready997:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -25221,9 +25896,9 @@ ready956:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail958
+	JL   tail999
 
-loop957:
+loop998:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25292,13 +25967,13 @@ loop957:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop957
+	JGE          loop998
 
-tail958:
+tail999:
 	ADDQ $0x04, CX
-	JE   end960
+	JE   end1001
 
-one959:
+one1000:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25319,9 +25994,9 @@ one959:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one959
+	JNE          one1000
 
-end960:
+end1001:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25340,10 +26015,10 @@ end960:
 	IMUL3Q  $0x00000007, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha961
+	JBE     noAlpha1002
 	ADDQ    $0x1c, (SP)
 
-noAlpha961:
+noAlpha1002:
 	SUBQ $0x07, 64(SP)
 	JMP  singleRows
 
@@ -25351,13 +26026,13 @@ single6:
 	// 6 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh963
+	JE           fresh1004
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain962
+	JE           plain1003
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -25370,18 +26045,18 @@ single6:
 	VMULPS       (R13)(DX*1), Z12, Z20
 	VBROADCASTSS 20(CX), Z12
 	VMULPS       (R13)(DX*2), Z12, Z21
-	JMP          ready964
+	JMP          ready1005
 
-plain962:
+plain1003:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
 	VMOVUPS (R13)(DX*1), Z20
 	VMOVUPS (R13)(DX*2), Z21
-	JMP     ready964
+	JMP     ready1005
 
-fresh963:
+fresh1004:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25389,16 +26064,16 @@ fresh963:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 
-ready964:
+ready1005:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail966
+	JL   tail1007
 
-loop965:
+loop1006:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25458,13 +26133,13 @@ loop965:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop965
+	JGE          loop1006
 
-tail966:
+tail1007:
 	ADDQ $0x04, CX
-	JE   end968
+	JE   end1009
 
-one967:
+one1008:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25482,9 +26157,9 @@ one967:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one967
+	JNE          one1008
 
-end968:
+end1009:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25500,10 +26175,10 @@ end968:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha969
+	JBE     noAlpha1010
 	ADDQ    $0x18, (SP)
 
-noAlpha969:
+noAlpha1010:
 	SUBQ $0x06, 64(SP)
 	JMP  singleRows
 
@@ -25511,13 +26186,13 @@ single5:
 	// 5 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh971
+	JE           fresh1012
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain970
+	JE           plain1011
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -25528,33 +26203,33 @@ single5:
 	VMULPS       (R13), Z12, Z19
 	VBROADCASTSS 16(CX), Z12
 	VMULPS       (R13)(DX*1), Z12, Z20
-	JMP          ready972
+	JMP          ready1013
 
-plain970:
+plain1011:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
 	VMOVUPS (R13)(DX*1), Z20
-	JMP     ready972
+	JMP     ready1013
 
-fresh971:
+fresh1012:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 
-ready972:
+ready1013:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail974
+	JL   tail1015
 
-loop973:
+loop1014:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25606,13 +26281,13 @@ loop973:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop973
+	JGE          loop1014
 
-tail974:
+tail1015:
 	ADDQ $0x04, CX
-	JE   end976
+	JE   end1017
 
-one975:
+one1016:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25628,9 +26303,9 @@ one975:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one975
+	JNE          one1016
 
-end976:
+end1017:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25645,10 +26320,10 @@ end976:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha977
+	JBE     noAlpha1018
 	ADDQ    $0x14, (SP)
 
-noAlpha977:
+noAlpha1018:
 	SUBQ $0x05, 64(SP)
 	JMP  singleRows
 
@@ -25656,13 +26331,13 @@ single4:
 	// 4 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh979
+	JE           fresh1020
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain978
+	JE           plain1019
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -25671,31 +26346,31 @@ single4:
 	VMULPS       (AX)(DX*2), Z12, Z18
 	VBROADCASTSS 12(CX), Z12
 	VMULPS       (R13), Z12, Z19
-	JMP          ready980
+	JMP          ready1021
 
-plain978:
+plain1019:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
-	JMP     ready980
+	JMP     ready1021
 
-fresh979:
+fresh1020:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 
-ready980:
+ready1021:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail982
+	JL   tail1023
 
-loop981:
+loop1022:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25739,13 +26414,13 @@ loop981:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop981
+	JGE          loop1022
 
-tail982:
+tail1023:
 	ADDQ $0x04, CX
-	JE   end984
+	JE   end1025
 
-one983:
+one1024:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25759,9 +26434,9 @@ one983:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one983
+	JNE          one1024
 
-end984:
+end1025:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25775,10 +26450,10 @@ end984:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha985
+	JBE     noAlpha1026
 	ADDQ    $0x10, (SP)
 
-noAlpha985:
+noAlpha1026:
 	SUBQ $0x04, 64(SP)
 	JMP  singleRows
 
@@ -25786,38 +26461,38 @@ single3:
 	// 3 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh987
+	JE           fresh1028
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain986
+	JE           plain1027
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z17
 	VBROADCASTSS 8(CX), Z12
 	VMULPS       (AX)(DX*2), Z12, Z18
-	JMP          ready988
+	JMP          ready1029
 
-plain986:
+plain1027:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
-	JMP     ready988
+	JMP     ready1029
 
-fresh987:
+fresh1028:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 
-ready988:
+ready1029:
 	MOVQ SI, AX
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail990
+	JL   tail1031
 
-loop989:
+loop1030:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25852,13 +26527,13 @@ loop989:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop989
+	JGE          loop1030
 
-tail990:
+tail1031:
 	ADDQ $0x04, CX
-	JE   end992
+	JE   end1033
 
-one991:
+one1032:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25869,9 +26544,9 @@ one991:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one991
+	JNE          one1032
 
-end992:
+end1033:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -25882,10 +26557,10 @@ end992:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha993
+	JBE     noAlpha1034
 	ADDQ    $0x0c, (SP)
 
-noAlpha993:
+noAlpha1034:
 	SUBQ $0x03, 64(SP)
 	JMP  singleRows
 
@@ -25893,34 +26568,34 @@ single2:
 	// 2 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh995
+	JE           fresh1036
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain994
+	JE           plain1035
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z17
-	JMP          ready996
+	JMP          ready1037
 
-plain994:
+plain1035:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
-	JMP     ready996
+	JMP     ready1037
 
-fresh995:
+fresh1036:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 
-ready996:
+ready1037:
 	MOVQ SI, AX
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail998
+	JL   tail1039
 
-loop997:
+loop1038:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25947,13 +26622,13 @@ loop997:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop997
+	JGE          loop1038
 
-tail998:
+tail1039:
 	ADDQ $0x04, CX
-	JE   end1000
+	JE   end1041
 
-one999:
+one1040:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25962,9 +26637,9 @@ one999:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one999
+	JNE          one1040
 
-end1000:
+end1041:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -25974,10 +26649,10 @@ end1000:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1001
+	JBE     noAlpha1042
 	ADDQ    $0x08, (SP)
 
-noAlpha1001:
+noAlpha1042:
 	SUBQ $0x02, 64(SP)
 	JMP  singleRows
 
@@ -26000,10 +26675,10 @@ TEXT ·scoreRowsSIMD(SB), NOSPLIT, $80-64
 	SHLQ  $0x02, CX
 	MOVQ  next+56(FP), DX
 	TESTQ DX, DX
-	JE    noQueue1002
+	JE    noQueue1043
 	MOVQ  32(DX), DX
 
-noQueue1002:
+noQueue1043:
 	MOVQ DX, 72(SP)
 	MOVQ s+0(FP), DX
 	MOVQ DX, (SP)
@@ -26082,10 +26757,10 @@ keys16queries4Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow1003
+	JE         sameWindow1044
 	ADDQ       $0x00007000, R13
 
-sameWindow1003:
+sameWindow1044:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries4SameRow
 
@@ -26336,10 +27011,10 @@ keys16queries3Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow1004
+	JE         sameWindow1045
 	ADDQ       $0x00007000, R13
 
-sameWindow1004:
+sameWindow1045:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries3SameRow
 
@@ -26565,10 +27240,10 @@ keys16queries2Four:
 	XORQ       $0x00004000, R12
 	ADDQ       $0x20, R12
 	TESTQ      $0x00001000, R12
-	JE         sameWindow1005
+	JE         sameWindow1046
 	ADDQ       $0x00007000, R12
 
-sameWindow1005:
+sameWindow1046:
 	MOVQ R12, 40(SP)
 	JMP  keys16queries2SameRow
 
@@ -26766,10 +27441,10 @@ keys16queries1Four:
 	XORQ       $0x00004000, R11
 	ADDQ       $0x20, R11
 	TESTQ      $0x00001000, R11
-	JE         sameWindow1006
+	JE         sameWindow1047
 	ADDQ       $0x00007000, R11
 
-sameWindow1006:
+sameWindow1047:
 	MOVQ R11, 40(SP)
 	JMP  keys16queries1SameRow
 
@@ -28535,7 +29210,7 @@ maxRows:
 	VBLENDVPS    Y3, Y4, Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1016
+	JE           maxOfRow1057
 	VPBROADCASTB 2(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -28551,7 +29226,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1016
+	JE           maxOfRow1057
 	VPBROADCASTB 4(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -28567,7 +29242,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1016
+	JE           maxOfRow1057
 	VPBROADCASTB 6(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -28583,7 +29258,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow1016:
+maxOfRow1057:
 	VMAXPS       Y3, Y2, Y2
 	VPBROADCASTB 32(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -28600,7 +29275,7 @@ maxOfRow1016:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1017
+	JE           maxOfRow1058
 	VPBROADCASTB 34(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -28616,7 +29291,7 @@ maxOfRow1016:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1017
+	JE           maxOfRow1058
 	VPBROADCASTB 36(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -28632,7 +29307,7 @@ maxOfRow1016:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1017
+	JE           maxOfRow1058
 	VPBROADCASTB 38(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -28648,7 +29323,7 @@ maxOfRow1016:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow1017:
+maxOfRow1058:
 	VMAXPS       Y4, Y3, Y3
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
@@ -28668,7 +29343,7 @@ maxOfRow1017:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1018
+	JE           maxOfRow1059
 	VPBROADCASTB 10(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -28684,7 +29359,7 @@ maxOfRow1017:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1018
+	JE           maxOfRow1059
 	VPBROADCASTB 12(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -28700,7 +29375,7 @@ maxOfRow1017:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1018
+	JE           maxOfRow1059
 	VPBROADCASTB 14(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -28716,7 +29391,7 @@ maxOfRow1017:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow1018:
+maxOfRow1059:
 	VMAXPS       Y4, Y3, Y3
 	VPBROADCASTB 40(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
@@ -28733,7 +29408,7 @@ maxOfRow1018:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1019
+	JE           maxOfRow1060
 	VPBROADCASTB 42(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -28749,7 +29424,7 @@ maxOfRow1018:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1019
+	JE           maxOfRow1060
 	VPBROADCASTB 44(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -28765,7 +29440,7 @@ maxOfRow1018:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1019
+	JE           maxOfRow1060
 	VPBROADCASTB 46(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -28781,7 +29456,7 @@ maxOfRow1018:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow1019:
+maxOfRow1060:
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
@@ -28801,7 +29476,7 @@ maxOfRow1019:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1020
+	JE           maxOfRow1061
 	VPBROADCASTB 18(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -28817,7 +29492,7 @@ maxOfRow1019:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1020
+	JE           maxOfRow1061
 	VPBROADCASTB 20(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -28833,7 +29508,7 @@ maxOfRow1019:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1020
+	JE           maxOfRow1061
 	VPBROADCASTB 22(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -28849,7 +29524,7 @@ maxOfRow1019:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow1020:
+maxOfRow1061:
 	VMAXPS       Y5, Y4, Y4
 	VPBROADCASTB 48(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -28866,7 +29541,7 @@ maxOfRow1020:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1021
+	JE           maxOfRow1062
 	VPBROADCASTB 50(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -28882,7 +29557,7 @@ maxOfRow1020:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1021
+	JE           maxOfRow1062
 	VPBROADCASTB 52(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -28898,7 +29573,7 @@ maxOfRow1020:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1021
+	JE           maxOfRow1062
 	VPBROADCASTB 54(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -28914,7 +29589,7 @@ maxOfRow1020:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow1021:
+maxOfRow1062:
 	VMAXPS       Y6, Y5, Y5
 	VPERM2F128   $0x21, Y5, Y4, Y6
 	VBLENDPS     $0xf0, Y5, Y4, Y4
@@ -28934,7 +29609,7 @@ maxOfRow1021:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1022
+	JE           maxOfRow1063
 	VPBROADCASTB 26(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -28950,7 +29625,7 @@ maxOfRow1021:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1022
+	JE           maxOfRow1063
 	VPBROADCASTB 28(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -28966,7 +29641,7 @@ maxOfRow1021:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1022
+	JE           maxOfRow1063
 	VPBROADCASTB 30(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -28982,7 +29657,7 @@ maxOfRow1021:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow1022:
+maxOfRow1063:
 	VMAXPS       Y6, Y5, Y5
 	VPBROADCASTB 56(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
@@ -28999,7 +29674,7 @@ maxOfRow1022:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y0, Y7, Y7
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1023
+	JE           maxOfRow1064
 	VPBROADCASTB 58(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -29015,7 +29690,7 @@ maxOfRow1022:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1023
+	JE           maxOfRow1064
 	VPBROADCASTB 60(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -29031,7 +29706,7 @@ maxOfRow1022:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1023
+	JE           maxOfRow1064
 	VPBROADCASTB 62(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -29047,7 +29722,7 @@ maxOfRow1022:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 
-maxOfRow1023:
+maxOfRow1064:
 	VMAXPS     Y7, Y6, Y6
 	VPERM2F128 $0x21, Y6, Y5, Y7
 	VBLENDPS   $0xf0, Y6, Y5, Y5
@@ -29088,7 +29763,7 @@ maxRow:
 	VBLENDVPS    Y3, Y4, Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1024
+	JE           maxOfRow1065
 	VPBROADCASTB 2(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29104,7 +29779,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1024
+	JE           maxOfRow1065
 	VPBROADCASTB 4(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29120,7 +29795,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1024
+	JE           maxOfRow1065
 	VPBROADCASTB 6(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29136,7 +29811,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow1024:
+maxOfRow1065:
 	VMAXPS       Y3, Y2, Y2
 	VEXTRACTF128 $0x01, Y2, X3
 	VMAXPS       X3, X2, X2
@@ -30833,25 +31508,25 @@ maxRows:
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x01
-	JE        maxOfRow1034
+	JE        maxOfRow1075
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x02
-	JE        maxOfRow1034
+	JE        maxOfRow1075
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x03
-	JE        maxOfRow1034
+	JE        maxOfRow1075
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 
-maxOfRow1034:
+maxOfRow1075:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VMOVAPS       Z0, Z3
@@ -30860,25 +31535,25 @@ maxOfRow1034:
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1035
+	JE            maxOfRow1076
 	KMOVW         34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1035
+	JE            maxOfRow1076
 	KMOVW         36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1035
+	JE            maxOfRow1076
 	KMOVW         38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow1035:
+maxOfRow1076:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VPERM2F128    $0x21, Y3, Y2, Y4
@@ -30890,25 +31565,25 @@ maxOfRow1035:
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1036
+	JE            maxOfRow1077
 	KMOVW         10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1036
+	JE            maxOfRow1077
 	KMOVW         12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1036
+	JE            maxOfRow1077
 	KMOVW         14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow1036:
+maxOfRow1077:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VMOVAPS       Z0, Z4
@@ -30917,25 +31592,25 @@ maxOfRow1036:
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1037
+	JE            maxOfRow1078
 	KMOVW         42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1037
+	JE            maxOfRow1078
 	KMOVW         44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1037
+	JE            maxOfRow1078
 	KMOVW         46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow1037:
+maxOfRow1078:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VPERM2F128    $0x21, Y4, Y3, Y5
@@ -30947,25 +31622,25 @@ maxOfRow1037:
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1038
+	JE            maxOfRow1079
 	KMOVW         18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1038
+	JE            maxOfRow1079
 	KMOVW         20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1038
+	JE            maxOfRow1079
 	KMOVW         22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow1038:
+maxOfRow1079:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VMOVAPS       Z0, Z5
@@ -30974,25 +31649,25 @@ maxOfRow1038:
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1039
+	JE            maxOfRow1080
 	KMOVW         50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1039
+	JE            maxOfRow1080
 	KMOVW         52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1039
+	JE            maxOfRow1080
 	KMOVW         54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow1039:
+maxOfRow1080:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VPERM2F128    $0x21, Y5, Y4, Y6
@@ -31004,25 +31679,25 @@ maxOfRow1039:
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1040
+	JE            maxOfRow1081
 	KMOVW         26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1040
+	JE            maxOfRow1081
 	KMOVW         28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1040
+	JE            maxOfRow1081
 	KMOVW         30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow1040:
+maxOfRow1081:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VMOVAPS       Z0, Z6
@@ -31031,25 +31706,25 @@ maxOfRow1040:
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1041
+	JE            maxOfRow1082
 	KMOVW         58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1041
+	JE            maxOfRow1082
 	KMOVW         60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1041
+	JE            maxOfRow1082
 	KMOVW         62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 
-maxOfRow1041:
+maxOfRow1082:
 	VEXTRACTF32X8 $0x01, Z6, Y7
 	VMAXPS        Y7, Y6, Y6
 	VPERM2F128    $0x21, Y6, Y5, Y7
@@ -31082,25 +31757,25 @@ maxRow:
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x01
-	JE        maxOfRow1042
+	JE        maxOfRow1083
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x02
-	JE        maxOfRow1042
+	JE        maxOfRow1083
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x03
-	JE        maxOfRow1042
+	JE        maxOfRow1083
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 
-maxOfRow1042:
+maxOfRow1083:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VEXTRACTF128  $0x01, Y2, X3
@@ -32305,7 +32980,7 @@ noneBehind:
 
 panel:
 	CMPQ         72(SP), $0x00
-	JNE          absorbFresh1043
+	JNE          absorbFresh1084
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -32327,9 +33002,9 @@ panel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          absorbReady1044
+	JMP          absorbReady1085
 
-absorbFresh1043:
+absorbFresh1084:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -32343,7 +33018,7 @@ absorbFresh1043:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-absorbReady1044:
+absorbReady1085:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX
@@ -33332,7 +34007,7 @@ steps:
 
 lastPanel:
 	CMPQ         72(SP), $0x00
-	JNE          absorbFresh1045
+	JNE          absorbFresh1086
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -33354,9 +34029,9 @@ lastPanel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          absorbReady1046
+	JMP          absorbReady1087
 
-absorbFresh1045:
+absorbFresh1086:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -33370,7 +34045,7 @@ absorbFresh1045:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-absorbReady1046:
+absorbReady1087:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX
@@ -34220,22 +34895,39 @@ nextPanel:
 	LEAQ -32(AX)(R10*1), AX
 	JMP  octets
 
-	// Single keys, then zeros up to the end of the panel.
+	// Single keys, in a panel or half of zeros. dst points at it.
 single:
-	SHLQ  $0x03, SI
-	MOVQ  SI, DI
-	ADDQ  BX, DI
-	TESTQ DI, DI
-	JE    end
+	SHLQ   $0x03, SI
+	MOVQ   SI, DI
+	ADDQ   BX, DI
+	TESTQ  DI, DI
+	JE     end
+	VXORPS Y0, Y0, Y0
+	MOVQ   AX, R9
+	MOVQ   (SP), R10
+	TESTQ  SI, SI
+	JNE    clearHalf
 
-	// dst points at the open half; go on from its first lane.
+clear:
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y0, 32(R9)
+	ADDQ    $0x40, R9
+	DECQ    R10
+	JNE     clear
+	JMP     cleared
+
+clearHalf:
+	VMOVUPS Y0, (R9)
+	ADDQ    $0x40, R9
+	DECQ    R10
+	JNE     clearHalf
+
+cleared:
 key:
-	CMPQ  SI, $0x10
+	TESTQ BX, BX
 	JE    end
 	MOVQ  AX, R9
 	MOVQ  (SP), R10
-	TESTQ BX, BX
-	JE    zero
 	MOVQ  CX, DI
 
 element:
@@ -34247,17 +34939,7 @@ element:
 	JNE  element
 	ADDQ DX, CX
 	DECQ BX
-	JMP  keyDone
-
-zero:
-	MOVL $0x00000000, (R9)
-	ADDQ $0x40, R9
-	DECQ R10
-	JNE  zero
-
-keyDone:
 	ADDQ $0x04, AX
-	INCQ SI
 	JMP  key
 
 end:

@@ -4,7 +4,10 @@ package attn
 
 import "unsafe"
 
-const callProducts = 1 << 18 // see cut.go
+const (
+	callProducts = 1 << 18 // see cut.go
+	rawTile      = 16      // keys that scoreRows takes together
+)
 
 // Advanced SIMD is part of the base architecture of arm64.
 var active = choose(neon, generic)

@@ -6,7 +6,10 @@ package attn
 
 const unreachable = "attn: no assembly on this platform"
 
-const callProducts = 1 << 18 // see cut.go
+const (
+	callProducts = 1 << 18 // see cut.go
+	rawTile      = panel
+)
 
 var active = choose(generic)
 

@@ -132,17 +132,29 @@ func (t *tileProgram) emit() {
 }
 
 // panelGroups handles calls of exactly r rows, n panels at a time, where a
-// condition does not jump to next.
+// condition does not jump to next. One row, of which a panel is only two chains, takes two
+// panels of what is left.
 func (t *tileProgram) panelGroups(name string, r, n int, condition func(next string)) {
-	next, group := t.label("%sNot", name), t.label("%s", name)
+	next := t.label("%sNot", name)
 	CMPQ(t.rows, imm(r))
 	JNE(LabelRef(next))
 	if condition != nil {
 		condition(next)
 	}
+	t.panelGroup(name, r, n)
+	if r == 1 && n == 4 {
+		t.panelGroup(name+"two", r, 2)
+	}
+	JMP(LabelRef(t.label("panel")))
+	Label(next)
+}
+
+// panelGroup is the loop over n panels at a time.
+func (t *tileProgram) panelGroup(name string, r, n int) {
+	group, end := t.label("%s", name), t.label("%sEndGroup", name)
 	Label(group)
 	CMPQ(t.panels, imm(n))
-	JL(LabelRef(t.label("panel")))
+	JL(LabelRef(end))
 	MOVQ(t.c, cPtr)
 	MOVQ(t.a, aPtr)
 	MOVQ(t.firstAlpha, a0)
@@ -154,7 +166,7 @@ func (t *tileProgram) panelGroups(name string, r, n int, condition func(next str
 	ADDQ(a0, bPtr)
 	SUBQ(imm(n), t.panels)
 	JMP(LabelRef(group))
-	Label(next)
+	Label(end)
 }
 
 // panelsAbreast is a variable of package attn: whether the processor reads several
