@@ -166,8 +166,8 @@ func (f *runFlags) checkFlags() error {
 		name  string
 		value float64
 	}{{"-scale", f.scale}, {"-softcap", f.softcap}} {
-		if _, err := float32Of(x.name, x.value); err != nil {
-			return err
+		if !isFloat32(x.value) {
+			return usagef("%s is %v, want a float32", x.name, x.value)
 		}
 	}
 	if _, err := f.causality(); err != nil {
@@ -291,19 +291,10 @@ func (f *runFlags) splitHeads(q, k, v []int) error {
 
 // options are those of the call; LSE and Weights belong to the job.
 func (f *runFlags) options(q, k attn.Tensor) (opt attn.Options, err error) {
-	if opt.Scale, err = float32Of("-scale", f.scale); err != nil {
-		return
-	}
-	if opt.Softcap, err = float32Of("-softcap", f.softcap); err != nil {
-		return
-	}
+	opt.Scale, opt.Softcap = float32(f.scale), float32(f.softcap) // checkFlags has seen that these are right
 	opt.Offset = f.offset
-	if opt.Causal, err = f.causality(); err != nil {
-		return
-	}
-	if opt.Window, err = f.windowOption(); err != nil {
-		return
-	}
+	opt.Causal, _ = f.causality()
+	opt.Window, _ = f.windowOption()
 	if f.alibi {
 		opt.Slopes = alibiSlopes(q.H)
 	}
@@ -335,13 +326,10 @@ func (f *runFlags) options(q, k attn.Tensor) (opt attn.Options, err error) {
 	return
 }
 
-// float32Of rounds a flag, but not to 0, which stands for the default, or to infinity.
-func float32Of(name string, x float64) (float32, error) {
+// isFloat32 reports that a finite number does not become 0, which stands for the default, or infinity.
+func isFloat32(x float64) bool {
 	y := float32(x)
-	if x != 0 && y == 0 || math.IsInf(float64(y), 0) && !math.IsInf(x, 0) {
-		return 0, usagef("%s is %v, want a float32", name, x)
-	}
-	return y, nil
+	return (y != 0 || x == 0) && !math.IsInf(float64(y), 0)
 }
 
 func (f *runFlags) readSinks(heads int) ([]float32, error) {

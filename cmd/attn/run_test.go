@@ -316,6 +316,7 @@ func TestRunRefuses(t *testing.T) {
 		{"bias shape", func(f folder) { f.random("bias.npy", 1, 5, 5) }, []string{"-bias", "@bias.npy"}, "bias.npy is (5, 5), want (1, 2, 5, 6) or a shape that broadcasts to it"},
 		{"bias keys do not broadcast", func(f folder) { f.random("bias.npy", 1, 5, 1) }, []string{"-bias", "@bias.npy"}, "bias.npy is (5, 1)"},
 		{"bias of rank 1", func(f folder) { f.random("bias.npy", 1, 5) }, []string{"-bias", "@bias.npy"}, "bias.npy is (5,)"},
+		{"bias of rank 5", func(f folder) { f.random("bias.npy", 1, 1, 1, 1, 5, 6) }, []string{"-bias", "@bias.npy"}, "bias.npy is (1, 1, 1, 5, 6)"},
 		{"sinks", func(f folder) { f.random("sinks.npy", 1, 3) }, []string{"-sinks", "@sinks.npy"}, "sinks.npy is (3,), want (2,)"},
 		{"-png-heads", nil, []string{"-png", "@heat.png", "-png-heads", "2"}, "names head 2, want 0 to 1"},
 		{"-png-batch", nil, []string{"-png", "@heat.png", "-png-batch", "1"}, "-png-batch is 1, want 0 to 0"},

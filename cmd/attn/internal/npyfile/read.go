@@ -153,10 +153,7 @@ func headerText(f io.ReaderAt, size int64) (text []byte, end int64, err error) {
 		return nil, 0, fmt.Errorf("truncated: the header ends at byte %d, the file at %d", end, size)
 	}
 	text = make([]byte, length)
-	_, err = f.ReadAt(text, begin)
-	if err == io.EOF && end == size {
-		err = nil // nothing follows
-	}
+	_, err = io.ReadFull(io.NewSectionReader(f, begin, length), text)
 	return text, end, err
 }
 
