@@ -146,21 +146,23 @@ func TestHeatmapOfFourHeads(t *testing.T) {
 
 // shared is a writer for two goroutines.
 type shared struct {
-	sync.Mutex
-	strings.Builder
+	mu   sync.Mutex
+	text strings.Builder
 }
 
 func (s *shared) Write(b []byte) (int, error) {
-	s.Lock()
-	defer s.Unlock()
-	return s.Builder.Write(b)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(b)
 }
 
-func (s *shared) contains(text string) bool {
-	s.Lock()
-	defer s.Unlock()
-	return strings.Contains(s.String(), text)
+func (s *shared) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
 }
+
+func (s *shared) contains(text string) bool { return strings.Contains(s.String(), text) }
 
 // The bar appears by itself if the first piece of work is long, says how much
 // time is left, and does not come back once it has ended.
