@@ -20,9 +20,12 @@ type outputs struct {
 	stop    func() // watching for interrupts
 }
 
-// pending is a file that is to become path. old is what it replaces, under another name: empty if there
-// is none, or if the file system has no second names.
-type pending struct{ temp, path, old string }
+// pending is a file that is to become path.
+type pending struct {
+	temp, path string
+	old        string // what it replaces, under another name, if the file system can do that
+	fresh      bool   // it replaces nothing
+}
 
 // writable tells early what would fail late: it creates and removes the temporary file.
 func writable(path string) error {
@@ -111,8 +114,12 @@ func createTemp(path string) (*os.File, error) {
 func (o *outputs) commit() error {
 	for i := range o.pending {
 		f := &o.pending[i]
-		if old := f.temp + ".old"; os.Link(f.path, old) == nil {
+		old := f.temp + ".old"
+		switch err := os.Link(f.path, old); {
+		case err == nil:
 			f.old = old
+		case errors.Is(err, fs.ErrNotExist):
+			f.fresh = true
 		}
 		if err := os.Rename(f.temp, f.path); err != nil {
 			o.undo(i)
@@ -125,9 +132,10 @@ func (o *outputs) commit() error {
 // undo takes the first n files back out of their places.
 func (o *outputs) undo(n int) {
 	for _, f := range o.pending[:n] {
-		if f.old != "" {
+		switch {
+		case f.old != "":
 			os.Rename(f.old, f.path)
-		} else {
+		case f.fresh:
 			os.Remove(f.path)
 		}
 	}
