@@ -2,11 +2,11 @@ package attn
 
 // Assembly cannot be preempted, and the garbage collector waits for it. So no
 // assembly call may last longer than 100 µs on the slowest CPU that the
-// assembly is for, at 1.5 GHz and reading 2 GB/s from memory: one with 8 lanes of FMA a cycle
-// on amd64; on arm64 one with 4, which has two cycles for each load besides, as small cores do that
-// execute in order. The functions in this file cut larger calls; where they cut does not change
-// a bit. callProducts, of each architecture, bounds the multiply-adds of one call: 66 µs on
-// that CPU.
+// assembly is for: one with a single 4-lane FMA a cycle at 1.5 GHz, which reads 2 GB/s from
+// memory. On arm64 it takes cycles of their own for loads, as small cores do that execute in
+// order. The functions in this file cut larger calls; where they cut does not change a bit.
+// callProducts, of each architecture, bounds the multiply-adds of one call: 87 µs on that CPU,
+// on arm64 66.
 //
 // Not so if products or sums are subnormal: an Intel CPU then takes some 180 cycles for an
 // operation, and a call up to 4 ms. To bound that, all calls would have to be so much shorter.
@@ -17,11 +17,11 @@ const (
 
 	// callRawProducts bounds those of scoreRows, which goes through keys in rows and transposes
 	// them. Fewer than rawRows rows count as so many: they wait for memory.
-	callRawProducts = 1 << 17
+	callRawProducts = 1 << 16
 
-	// rawInner is the dimension up to which keys are read in rows: there, 32 of
-	// them times rawRows queries are one call.
-	rawInner = callRawProducts / 32 / rawRows
+	// rawInner is the dimension up to which keys are read in rows: there, a panel of
+	// them times rawRows queries is one call.
+	rawInner = callRawProducts / panel / rawRows
 
 	// callCopies bounds the elements that one call writes packed, where it may have to read
 	// them and what it overwrites from memory.
@@ -100,7 +100,7 @@ func chainScore(s, q, k []float32, rows, d, panels int) {
 }
 
 // cutScoreRows takes fewer rows at a time, and of these fewer keys: whole panels, of which
-// d ≤ rawInner leaves at least two.
+// d ≤ rawInner leaves at least one.
 func cutScoreRows(s, q, k []float32, rows, d, stride, n int, next *ahead) {
 	if rows > rawRows {
 		for r := 0; r < rows; r += rawRows {

@@ -41,16 +41,13 @@ func forEach(t *testing.T, test func(t *testing.T)) {
 
 // budget is the number of cases that a test tries: fewer with -short, which is
 // how the tests run on emulated machines, and fewer where generic code is only
-// compared with itself, which a sanitizer slows down most.
+// compared with itself.
 func budget(n int) int {
 	if testing.Short() {
 		n /= 10
 	}
 	if active == generic {
 		n /= 4
-		if sanitizing {
-			n /= 4
-		}
 	}
 	return max(n, 1)
 }
