@@ -23,6 +23,7 @@ type ahead struct {
 	end    int // and to where runs end
 
 	stream uintptr // beside the queue, see stream.go; 0 if there is none
+	behind int     // rows of keys that follow those at hand and may be read, see run.go
 
 	runs [pairRuns + tokenRuns]run
 }

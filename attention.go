@@ -187,7 +187,10 @@ func (w *scratch) segment(p *plan, c *chunk, st *state, lo, hi int) {
 	for lo < hi {
 		first := lo / Block * Block
 		end := min(hi, first+Block)
-		if p.inParts(c, first, lo, end) {
+		if n := p.blocksInRun(c, lo, hi); n > 1 {
+			w.run(p, c, st, lo, n)
+			end = lo + n*Block
+		} else if p.inParts(c, first, lo, end) {
 			w.blockInParts(p, c, st, first)
 		} else {
 			for g := range c.heads {

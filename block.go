@@ -128,13 +128,20 @@ func (b *block) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
 func (w *scratch) tile(p *plan, c *chunk, st *state, b *block, t *tile) {
 	w.products(p, c, b, t)
 	full := w.scores(p, c, b, t)
+	w.absorbTile(p, c, st, b, t, full)
+}
+
+// absorbTile takes the scores of one tile into the state. They are full if every row sees every
+// key of the block.
+func (w *scratch) absorbTile(p *plan, c *chunk, st *state, b *block, t *tile, full bool) {
 	row, stride := c.at+t.row, p.oStride()
 	m, l, o := st.m[row:], st.l[row:], st.o[row*stride:]
+	s, alpha := w.scoresOf(t, 0), w.alpha[t.at:]
 	values := b.values
 	values.keys, values.fresh = t.hi-t.lo, st.fresh
 	v := b.v[t.lo*values.stride:]
 	if full {
-		if absorb(w.s, m, l, w.alpha, o, v, t.rows, stride, &values) {
+		if absorb(s, m, l, alpha, o, v, t.rows, stride, &values) {
 			clearDead(m, o, t.rows, stride)
 		}
 		return
@@ -142,10 +149,10 @@ func (w *scratch) tile(p *plan, c *chunk, st *state, b *block, t *tile) {
 	dead := w.softmaxMasked(m, l, t)
 	all := t.uniform && !p.pairwise() // every row sees every key of [lo, hi)
 	if (dead || !all) && !b.allFinite() {
-		accumulateMasked(o, w.s[t.lo:], v, w.alpha, t.rows, stride, Block, &values)
+		accumulateMasked(o, s[t.lo:], v, alpha, t.rows, stride, Block, &values)
 		return
 	}
-	accumulate(o, w.s[t.lo:], v, w.alpha, t.rows, stride, Block, &values)
+	accumulate(o, s[t.lo:], v, alpha, t.rows, stride, Block, &values)
 }
 
 // pairwise reports whether single pairs of query and key may be masked.

@@ -12,9 +12,12 @@ const slowestFMA = 1
 
 // anyProcessor draws what only kernels of amd64 ask for.
 func anyProcessor(t *testing.T, r *rand.Rand) {
-	wasScattered, wasWide, wasAbreast := scattered, wideRows, panelsAbreast
-	t.Cleanup(func() { scattered, wideRows, panelsAbreast = wasScattered, wasWide, wasAbreast })
+	wasScattered, wasWide, wasAbreast, wasInOrder := scattered, wideRows, panelsAbreast, rowsInOrder
+	t.Cleanup(func() {
+		scattered, wideRows, panelsAbreast, rowsInOrder = wasScattered, wasWide, wasAbreast, wasInOrder
+	})
 	scattered = r.IntN(2) == 0
+	rowsInOrder = r.IntN(2) == 0
 	wideRows = fewestWideRows(r.IntN(2) == 0)
 	panelsAbreast = r.IntN(2) == 0
 	t.Cleanup(anyFused(r))

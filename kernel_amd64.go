@@ -35,9 +35,32 @@ func bestFirst(eight, sixteen bool) []isa {
 // reads 20; on Zen 5 it is 27 against 38.
 var panelsAbreast = zen3(&cpuid.CPU)
 
-func zen3(c *cpuid.CPUInfo) bool {
-	return c.VendorID == cpuid.AMD && c.Family == 0x19 && (c.Model < 0x10 || c.Model >= 0x20 && c.Model < 0x60)
+// rowsInOrder: few queries read rows of keys and values in order, and ask for nothing: one query all
+// columns of values (gen/tile.go), up to four 8 rows of keys while they touch the next 8
+// (gen/touch.go), and first the keys of many blocks, then the values (run.go). On Zen 4
+// that is 22 GB/s of 28. Several rows or pages side by side, and requests in any order, get 12.
+var rowsInOrder = zen4(&cpuid.CPU)
+
+// oneAhead and fewAhead are how many bytes ahead of reading one query, and 2 to 5, ask for packed
+// keys and values. With 0 they ask for what they read.
+var oneAhead, fewAhead = packedAhead(&cpuid.CPU)
+
+func packedAhead(c *cpuid.CPUInfo) (one, few int) {
+	if zen4(c) {
+		return 0, 4096
+	}
+	return 6144, 8192
 }
+
+func zen3(c *cpuid.CPUInfo) bool {
+	return zen3or4(c) && (c.Model < 0x10 || c.Model >= 0x20 && c.Model < 0x60)
+}
+
+func zen4(c *cpuid.CPUInfo) bool { return zen3or4(c) && !zen3(c) }
+
+func zen5(c *cpuid.CPUInfo) bool { return c.VendorID == cpuid.AMD && c.Family >= 0x1a }
+
+func zen3or4(c *cpuid.CPUInfo) bool { return c.VendorID == cpuid.AMD && c.Family == 0x19 }
 
 // scattered: kernels of few rows ask for a line of each of 8 pages in turn (stream.go).
 // On a Xeon (Sapphire Rapids by its caches) a core reads 11 GB/s in order, whatever
@@ -56,10 +79,10 @@ func fewestWideRows(scattered bool) int {
 	return 13 // more than one tile takes
 }
 
-// fused: softmax and accumulate are one kernel. That is 2 % faster than two on Zen 5. On a
-// Xeon, where multiply-adds and most steps of exp go through the same two ports, it
-// is 1 % slower, and 8 % when another program runs on the other thread of the core.
-var fused = cpuid.CPU.VendorID != cpuid.Intel
+// fused: softmax and accumulate are one kernel. That is 2 % faster than two on Zen 5, and 7 %
+// slower on Zen 4. On a Xeon, where multiply-adds and most steps of exp go through the
+// same two ports, it is 1 % slower, and 8 % when another program runs on the other thread of the core.
+var fused = zen5(&cpuid.CPU)
 
 // absorbSIMD takes a block of scores into the state of rows, a multiple of absorbRows,
 // and absorbCols columns. It works like absorbGeneric.

@@ -6,36 +6,43 @@
 
 // func scoreSIMD(s *float32, q *float32, k *float32, rows int, d int, panels int, next *uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·scoreSIMD(SB), NOSPLIT, $80-56
-	MOVQ  s+0(FP), AX
-	MOVQ  AX, 32(SP)
-	MOVQ  q+8(FP), AX
-	MOVQ  AX, 40(SP)
-	MOVQ  k+16(FP), DX
-	MOVQ  rows+24(FP), AX
-	MOVQ  AX, 48(SP)
-	MOVQ  panels+40(FP), AX
-	MOVQ  AX, 8(SP)
-	MOVQ  d+32(FP), R11
-	MOVQ  $0x00000100, R8
-	MOVQ  R11, R9
-	SHLQ  $0x02, R9
-	MOVQ  $0x00000040, R10
-	MOVQ  R11, AX
-	SHLQ  $0x06, AX
-	MOVQ  AX, 24(SP)
-	MOVQ  $+0, 16(SP)
-	MOVQ  $+0, 56(SP)
-	MOVQ  R11, 64(SP)
+TEXT ·scoreSIMD(SB), NOSPLIT, $128-56
+	MOVQ s+0(FP), AX
+	MOVQ AX, 32(SP)
+	MOVQ q+8(FP), AX
+	MOVQ AX, 40(SP)
+	MOVQ k+16(FP), DX
+	MOVQ rows+24(FP), AX
+	MOVQ AX, 48(SP)
+	MOVQ panels+40(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ d+32(FP), R11
+	MOVQ $0x00000100, R8
+	MOVQ R11, R9
+	SHLQ $0x02, R9
+	MOVQ $0x00000040, R10
+	MOVQ R11, AX
+	SHLQ $0x06, AX
+	MOVQ AX, 24(SP)
+	MOVQ $+0, 16(SP)
+	MOVQ $+0, 56(SP)
+	MOVQ R11, 64(SP)
+	MOVQ ·fewAhead+0(SB), AX
+	CMPQ 48(SP), $0x01
+	JNE  score_fewAhead1
+	MOVQ ·oneAhead+0(SB), AX
+
+score_fewAhead1:
+	MOVQ  AX, 80(SP)
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    noQueue1
+	JE    noQueue2
 	MOVQ  32(AX), AX
 
-noQueue1:
+noQueue2:
 	MOVQ  AX, 72(SP)
 	TESTQ AX, AX
-	JE    noStream2
+	JE    noStream3
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 72(SP)
@@ -45,7 +52,7 @@ noQueue1:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 72(SP)
 
-noStream2:
+noStream3:
 	// Few rows: several panels at once, so that there are enough chains.
 	CMPQ 48(SP), $0x01
 	JNE  score_scatter1Not
@@ -75,9 +82,9 @@ score_scatter1:
 	MOVQ   R11, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail4
+	JL     score_tail5
 
-score_loop3:
+score_loop4:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	PREFETCHT0   8192(R11)
@@ -140,19 +147,19 @@ score_loop3:
 	ADDQ         R10, BX
 	ADDQ         $0x00000080, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow7
+	JE           sameWindow8
 	ADDQ         $0x00007000, R11
 
-sameWindow7:
+sameWindow8:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  score_loop3
+	JGE  score_loop4
 
-score_tail4:
+score_tail5:
 	ADDQ $0x04, CX
-	JE   score_end5
+	JE   score_end6
 
-score_one8:
+score_one9:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -166,9 +173,9 @@ score_one8:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one8
+	JNE          score_one9
 
-score_end5:
+score_end6:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -209,9 +216,9 @@ score_scatter1two:
 	MOVQ   R11, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail10
+	JL     score_tail11
 
-score_loop9:
+score_loop10:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -246,19 +253,19 @@ score_loop9:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow13
+	JE           sameWindow14
 	ADDQ         $0x00007000, R11
 
-sameWindow13:
+sameWindow14:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  score_loop9
+	JGE  score_loop10
 
-score_tail10:
+score_tail11:
 	ADDQ $0x04, CX
-	JE   score_end11
+	JE   score_end12
 
-score_one14:
+score_one15:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -267,9 +274,9 @@ score_one14:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one14
+	JNE          score_one15
 
-score_end11:
+score_end12:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -318,9 +325,9 @@ score_scatter2:
 	MOVQ   R11, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail16
+	JL     score_tail17
 
-score_loop15:
+score_loop16:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -375,19 +382,19 @@ score_loop15:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow19
+	JE           sameWindow20
 	ADDQ         $0x00007000, R11
 
-sameWindow19:
+sameWindow20:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  score_loop15
+	JGE  score_loop16
 
-score_tail16:
+score_tail17:
 	ADDQ $0x04, CX
-	JE   score_end17
+	JE   score_end18
 
-score_one20:
+score_one21:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -401,9 +408,9 @@ score_one20:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one20
+	JNE          score_one21
 
-score_end17:
+score_end18:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -462,9 +469,9 @@ score_scatter3:
 	MOVQ   R11, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail22
+	JL     score_tail23
 
-score_loop21:
+score_loop22:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -539,19 +546,19 @@ score_loop21:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow25
+	JE           sameWindow26
 	ADDQ         $0x00007000, R11
 
-sameWindow25:
+sameWindow26:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  score_loop21
+	JGE  score_loop22
 
-score_tail22:
+score_tail23:
 	ADDQ $0x04, CX
-	JE   score_end23
+	JE   score_end24
 
-score_one26:
+score_one27:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -570,9 +577,9 @@ score_one26:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one26
+	JNE          score_one27
 
-score_end23:
+score_end24:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -607,11 +614,21 @@ score_scatter3EndGroup:
 score_scatter3Not:
 	CMPQ 48(SP), $0x01
 	JNE  score_abreast1Not
+	CMPB ·rowsInOrder+0(SB), $0x00
+	JE   score_abreastPacked
+	CMPQ 24(SP), $0x40
+	JNE  score_abreastPacked
+	CMPQ 48(SP), $0x01
+	JNE  score_abreastPacked
+	JMP  score_abreastWanted
+
+score_abreastPacked:
 	CMPQ R10, $0x40
 	JNE  score_abreast1Not
 	CMPB ·panelsAbreast+0(SB), $0x00
 	JE   score_abreast1Not
 
+score_abreastWanted:
 score_abreast1:
 	CMPQ 8(SP), $0x04
 	JL   score_abreast1EndGroup
@@ -634,9 +651,9 @@ score_abreast1:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail28
+	JL     score_tail29
 
-score_loop27:
+score_loop28:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -683,13 +700,13 @@ score_loop27:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop27
+	JGE          score_loop28
 
-score_tail28:
+score_tail29:
 	ADDQ $0x04, CX
-	JE   score_end29
+	JE   score_end30
 
-score_one31:
+score_one32:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -703,9 +720,9 @@ score_one31:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one31
+	JNE          score_one32
 
-score_end29:
+score_end30:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -743,9 +760,9 @@ score_abreast1two:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail33
+	JL     score_tail34
 
-score_loop32:
+score_loop33:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -772,13 +789,13 @@ score_loop32:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop32
+	JGE          score_loop33
 
-score_tail33:
+score_tail34:
 	ADDQ $0x04, CX
-	JE   score_end34
+	JE   score_end35
 
-score_one36:
+score_one37:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -787,9 +804,9 @@ score_one36:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one36
+	JNE          score_one37
 
-score_end34:
+score_end35:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -835,9 +852,9 @@ score_rows1:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail38
+	JL     score_tail39
 
-score_loop37:
+score_loop38:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -904,13 +921,13 @@ score_loop37:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop37
+	JGE          score_loop38
 
-score_tail38:
+score_tail39:
 	ADDQ $0x04, CX
-	JE   score_end39
+	JE   score_end40
 
-score_one41:
+score_one42:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -929,9 +946,9 @@ score_one41:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one41
+	JNE          score_one42
 
-score_end39:
+score_end40:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -969,9 +986,9 @@ score_rows1two:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail43
+	JL     score_tail44
 
-score_loop42:
+score_loop43:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -1018,13 +1035,13 @@ score_loop42:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop42
+	JGE          score_loop43
 
-score_tail43:
+score_tail44:
 	ADDQ $0x04, CX
-	JE   score_end44
+	JE   score_end45
 
-score_one46:
+score_one47:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -1038,9 +1055,9 @@ score_one46:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one46
+	JNE          score_one47
 
-score_end44:
+score_end45:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -1084,9 +1101,9 @@ score_group2:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail48
+	JL     score_tail49
 
-score_loop47:
+score_loop48:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -1133,13 +1150,13 @@ score_loop47:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop47
+	JGE          score_loop48
 
-score_tail48:
+score_tail49:
 	ADDQ $0x04, CX
-	JE   score_end49
+	JE   score_end50
 
-score_one51:
+score_one52:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -1153,9 +1170,9 @@ score_one51:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one51
+	JNE          score_one52
 
-score_end49:
+score_end50:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -1209,9 +1226,9 @@ score_group3:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail53
+	JL     score_tail54
 
-score_loop52:
+score_loop53:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -1278,13 +1295,13 @@ score_loop52:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop52
+	JGE          score_loop53
 
-score_tail53:
+score_tail54:
 	ADDQ $0x04, CX
-	JE   score_end54
+	JE   score_end55
 
-score_one56:
+score_one57:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -1303,9 +1320,9 @@ score_one56:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one56
+	JNE          score_one57
 
-score_end54:
+score_end55:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -1372,7 +1389,7 @@ score_panelRows:
 
 score_panel6:
 	CMPQ 72(SP), $0x00
-	JNE  score_scattered57
+	JNE  score_scattered58
 
 	// 6 rows × 16 columns.
 	MOVQ   DX, BX
@@ -1393,12 +1410,12 @@ score_panel6:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short62
+	JL     score_short63
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail60
+	JL     score_tail61
 
-score_loop59:
+score_loop60:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1486,13 +1503,13 @@ score_loop59:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop59
+	JGE          score_loop60
 
-score_tail60:
+score_tail61:
 	ADDQ $0x04, CX
-	JE   score_end61
+	JE   score_end62
 
-score_one63:
+score_one64:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1517,9 +1534,9 @@ score_one63:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one63
+	JNE          score_one64
 
-score_end61:
+score_end62:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -1636,10 +1653,10 @@ score_end61:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done64
+	JMP          score_done65
 
-score_short62:
-score_one65:
+score_short63:
+score_one66:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1664,7 +1681,7 @@ score_one65:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one65
+	JNE          score_one66
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -1686,16 +1703,16 @@ score_one65:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done64:
+score_done65:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  score_done58
+	JMP  score_done59
 
-score_scattered57:
+score_scattered58:
 	// 6 rows × 16 columns.
 	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
@@ -1715,13 +1732,13 @@ score_scattered57:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short69
+	JL     score_short70
 	SUBQ   $0x04, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail67
+	JL     score_tail68
 
-score_loop66:
+score_loop67:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -1813,20 +1830,20 @@ score_loop66:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow70
+	JE           sameWindow71
 	ADDQ         $0x00007000, R11
 
-sameWindow70:
+sameWindow71:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  score_loop66
+	JGE  score_loop67
 
-score_tail67:
+score_tail68:
 	ADDQ $0x04, CX
-	JE   score_end68
+	JE   score_end69
 
-score_one71:
+score_one72:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1851,9 +1868,9 @@ score_one71:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one71
+	JNE          score_one72
 
-score_end68:
+score_end69:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -1972,10 +1989,10 @@ score_end68:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done72
+	JMP          score_done73
 
-score_short69:
-score_one73:
+score_short70:
+score_one74:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2000,7 +2017,7 @@ score_one73:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one73
+	JNE          score_one74
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2022,7 +2039,7 @@ score_one73:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done72:
+score_done73:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -2030,59 +2047,59 @@ score_done72:
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-score_done58:
+score_done59:
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    asked77
+	JE    asked78
 	SUBQ  $0x06, (AX)
-	JG    asked77
+	JG    asked78
 
-askRow74:
+askRow75:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun78:
+askRun79:
 	CMPQ 24(BX), $0x00
-	JNE  askFound75
+	JNE  askFound76
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun78
+	JNE  askRun79
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked77
+	JMP  asked78
 
-askFound75:
+askFound76:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong79
+	JNE   askAmong80
 	ADDQ  32(BX), CX
 
-askAmong79:
+askAmong80:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine76:
+askLine77:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine76
+	JNE        askLine77
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow74
+	JLE        askRow75
 
-asked77:
+asked78:
 	SUBQ $0x06, R12
 	JMP  score_panelRows
 
 score_panel5:
 	CMPQ 72(SP), $0x00
-	JNE  score_scattered80
+	JNE  score_scattered81
 
 	// 5 rows × 16 columns.
 	MOVQ   DX, BX
@@ -2101,15 +2118,16 @@ score_panel5:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short85
+	JL     score_short86
 	SUBQ   $0x04, CX
+	MOVQ   80(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail83
+	JL     score_tail84
 
-score_loop82:
+score_loop83:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -2128,7 +2146,7 @@ score_loop82:
 	VFMADD231PS  Y13, Y14, Y9
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -2147,7 +2165,7 @@ score_loop82:
 	VFMADD231PS  Y13, Y14, Y9
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -2166,7 +2184,7 @@ score_loop82:
 	VFMADD231PS  Y13, Y14, Y9
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -2186,16 +2204,16 @@ score_loop82:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop82
+	JGE          score_loop83
 
-score_tail83:
+score_tail84:
 	ADDQ $0x04, CX
-	JE   score_end84
+	JE   score_end85
 
-score_one86:
+score_one87:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -2215,305 +2233,9 @@ score_one86:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one86
+	JNE          score_one87
 
-score_end84:
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y2, (DI)
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      Y4, (DI)
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         R8, DI
-	JMP          score_done87
-
-score_short85:
-score_one88:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          score_one88
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (AX)
-	VMOVUPS      Y7, 32(AX)
-	VMOVUPS      Y8, (AX)(R8*1)
-	VMOVUPS      Y9, 32(AX)(R8*1)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-
-score_done87:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	JMP  score_done81
-
-score_scattered80:
-	// 5 rows × 16 columns.
-	MOVQ   DX, BX
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	MOVQ   SI, AX
-	LEAQ   (SI)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   R11, CX
-	CMPQ   CX, $0x04
-	JL     score_short92
-	SUBQ   $0x04, CX
-	MOVQ   72(SP), R11
-	SUBQ   $0x04, CX
-	JL     score_tail90
-
-score_loop89:
-	PREFETCHT0   (R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	PREFETCHT0   4096(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	PREFETCHT0   8192(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	PREFETCHT0   12288(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	XORQ         $0x00004000, R11
-	ADDQ         $0x20, R11
-	TESTQ        $0x00001000, R11
-	JE           sameWindow93
-	ADDQ         $0x00007000, R11
-
-sameWindow93:
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	SUBQ $0x04, CX
-	JGE  score_loop89
-
-score_tail90:
-	ADDQ $0x04, CX
-	JE   score_end91
-
-score_one94:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          score_one94
-
-score_end91:
+score_end85:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -2617,10 +2339,177 @@ score_end91:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done95
+	JMP          score_done88
 
-score_short92:
-score_one96:
+score_short86:
+score_one89:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   (BX)(R11*1)
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          score_one89
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, (DI)(R8*1)
+	VMOVUPS      Y3, 32(DI)(R8*1)
+	VMOVUPS      Y4, (DI)(R8*2)
+	VMOVUPS      Y5, 32(DI)(R8*2)
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	VMOVUPS      Y8, (AX)(R8*1)
+	VMOVUPS      Y9, 32(AX)(R8*1)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+score_done88:
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	JMP  score_done82
+
+score_scattered81:
+	// 5 rows × 16 columns.
+	MOVQ   DX, BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	MOVQ   SI, AX
+	LEAQ   (SI)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   R11, CX
+	CMPQ   CX, $0x04
+	JL     score_short93
+	SUBQ   $0x04, CX
+	MOVQ   72(SP), R11
+	SUBQ   $0x04, CX
+	JL     score_tail91
+
+score_loop90:
+	PREFETCHT0   (R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	PREFETCHT0   4096(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	PREFETCHT0   8192(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	PREFETCHT0   12288(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	XORQ         $0x00004000, R11
+	ADDQ         $0x20, R11
+	TESTQ        $0x00001000, R11
+	JE           sameWindow94
+	ADDQ         $0x00007000, R11
+
+sameWindow94:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	SUBQ $0x04, CX
+	JGE  score_loop90
+
+score_tail91:
+	ADDQ $0x04, CX
+	JE   score_end92
+
+score_one95:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2642,7 +2531,138 @@ score_one96:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one96
+	JNE          score_one95
+
+score_end92:
+	MOVQ 64(SP), R11
+
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	ADDQ         R8, DI
+	JMP          score_done96
+
+score_short93:
+score_one97:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          score_one97
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2661,66 +2681,66 @@ score_one96:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done95:
+score_done96:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-score_done81:
+score_done82:
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    asked100
+	JE    asked101
 	SUBQ  $0x05, (AX)
-	JG    asked100
+	JG    asked101
 
-askRow97:
+askRow98:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun101:
+askRun102:
 	CMPQ 24(BX), $0x00
-	JNE  askFound98
+	JNE  askFound99
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun101
+	JNE  askRun102
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked100
+	JMP  asked101
 
-askFound98:
+askFound99:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong102
+	JNE   askAmong103
 	ADDQ  32(BX), CX
 
-askAmong102:
+askAmong103:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine99:
+askLine100:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine99
+	JNE        askLine100
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow97
+	JLE        askRow98
 
-asked100:
+asked101:
 	SUBQ $0x05, R12
 	JMP  score_panelRows
 
 score_panel4:
 	CMPQ 72(SP), $0x00
-	JNE  score_scattered103
+	JNE  score_scattered104
 
 	// 4 rows × 16 columns.
 	MOVQ   DX, BX
@@ -2737,15 +2757,16 @@ score_panel4:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short108
+	JL     score_short109
 	SUBQ   $0x04, CX
+	MOVQ   80(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail106
+	JL     score_tail107
 
-score_loop105:
+score_loop106:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -2761,7 +2782,7 @@ score_loop105:
 	VFMADD231PS  Y13, Y14, Y7
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -2777,7 +2798,7 @@ score_loop105:
 	VFMADD231PS  Y13, Y14, Y7
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -2793,7 +2814,7 @@ score_loop105:
 	VFMADD231PS  Y13, Y14, Y7
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -2810,16 +2831,16 @@ score_loop105:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop105
+	JGE          score_loop106
 
-score_tail106:
+score_tail107:
 	ADDQ $0x04, CX
-	JE   score_end107
+	JE   score_end108
 
-score_one109:
+score_one110:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -2836,258 +2857,9 @@ score_one109:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one109
+	JNE          score_one110
 
-score_end107:
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y2, (DI)
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      Y4, (DI)
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
-	JMP          score_done110
-
-score_short108:
-score_one111:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          score_one111
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (AX)
-	VMOVUPS      Y7, 32(AX)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-
-score_done110:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	JMP  score_done104
-
-score_scattered103:
-	// 4 rows × 16 columns.
-	MOVQ   DX, BX
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	MOVQ   SI, AX
-	LEAQ   (SI)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   R11, CX
-	CMPQ   CX, $0x04
-	JL     score_short115
-	SUBQ   $0x04, CX
-	MOVQ   72(SP), R11
-	SUBQ   $0x04, CX
-	JL     score_tail113
-
-score_loop112:
-	PREFETCHT0   (R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	PREFETCHT0   4096(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	PREFETCHT0   8192(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	PREFETCHT0   12288(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	XORQ         $0x00004000, R11
-	ADDQ         $0x20, R11
-	TESTQ        $0x00001000, R11
-	JE           sameWindow116
-	ADDQ         $0x00007000, R11
-
-sameWindow116:
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	SUBQ $0x04, CX
-	JGE  score_loop112
-
-score_tail113:
-	ADDQ $0x04, CX
-	JE   score_end114
-
-score_one117:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          score_one117
-
-score_end114:
+score_end108:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -3168,10 +2940,156 @@ score_end114:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done118
+	JMP          score_done111
 
-score_short115:
-score_one119:
+score_short109:
+score_one112:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   (BX)(R11*1)
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          score_one112
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, (DI)(R8*1)
+	VMOVUPS      Y3, 32(DI)(R8*1)
+	VMOVUPS      Y4, (DI)(R8*2)
+	VMOVUPS      Y5, 32(DI)(R8*2)
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+score_done111:
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	JMP  score_done105
+
+score_scattered104:
+	// 4 rows × 16 columns.
+	MOVQ   DX, BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   SI, AX
+	LEAQ   (SI)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   R11, CX
+	CMPQ   CX, $0x04
+	JL     score_short116
+	SUBQ   $0x04, CX
+	MOVQ   72(SP), R11
+	SUBQ   $0x04, CX
+	JL     score_tail114
+
+score_loop113:
+	PREFETCHT0   (R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	PREFETCHT0   4096(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	PREFETCHT0   8192(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	PREFETCHT0   12288(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	XORQ         $0x00004000, R11
+	ADDQ         $0x20, R11
+	TESTQ        $0x00001000, R11
+	JE           sameWindow117
+	ADDQ         $0x00007000, R11
+
+sameWindow117:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	SUBQ $0x04, CX
+	JGE  score_loop113
+
+score_tail114:
+	ADDQ $0x04, CX
+	JE   score_end115
+
+score_one118:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -3190,7 +3108,112 @@ score_one119:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one119
+	JNE          score_one118
+
+score_end115:
+	MOVQ 64(SP), R11
+
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	JMP          score_done119
+
+score_short116:
+score_one120:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          score_one120
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -3206,59 +3229,59 @@ score_one119:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done118:
+score_done119:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-score_done104:
+score_done105:
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    asked123
+	JE    asked124
 	SUBQ  $0x04, (AX)
-	JG    asked123
+	JG    asked124
 
-askRow120:
+askRow121:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun124:
+askRun125:
 	CMPQ 24(BX), $0x00
-	JNE  askFound121
+	JNE  askFound122
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun124
+	JNE  askRun125
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked123
+	JMP  asked124
 
-askFound121:
+askFound122:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong125
+	JNE   askAmong126
 	ADDQ  32(BX), CX
 
-askAmong125:
+askAmong126:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine122:
+askLine123:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine122
+	JNE        askLine123
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow120
+	JLE        askRow121
 
-asked123:
+asked124:
 	SUBQ $0x04, R12
 	JMP  score_panelRows
 
@@ -3274,15 +3297,16 @@ score_panel3:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short129
+	JL     score_short130
 	SUBQ   $0x04, CX
+	MOVQ   80(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail127
+	JL     score_tail128
 
-score_loop126:
+score_loop127:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3295,7 +3319,7 @@ score_loop126:
 	VFMADD231PS  Y13, Y14, Y5
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3308,7 +3332,7 @@ score_loop126:
 	VFMADD231PS  Y13, Y14, Y5
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3321,7 +3345,7 @@ score_loop126:
 	VFMADD231PS  Y13, Y14, Y5
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3334,16 +3358,16 @@ score_loop126:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop126
+	JGE          score_loop127
 
-score_tail127:
+score_tail128:
 	ADDQ $0x04, CX
-	JE   score_end128
+	JE   score_end129
 
-score_one130:
+score_one131:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3356,9 +3380,11 @@ score_one130:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one130
+	JNE          score_one131
 
-score_end128:
+score_end129:
+	MOVQ 64(SP), R11
+
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3422,13 +3448,13 @@ score_end128:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done131
+	JMP          score_done132
 
-score_short129:
-score_one132:
+score_short130:
+score_one133:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3441,7 +3467,7 @@ score_one132:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one132
+	JNE          score_one133
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -3452,56 +3478,56 @@ score_one132:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done131:
+score_done132:
 	ADDQ  R9, SI
 	ADDQ  R9, SI
 	ADDQ  R9, SI
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    asked136
+	JE    asked137
 	SUBQ  $0x03, (AX)
-	JG    asked136
+	JG    asked137
 
-askRow133:
+askRow134:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun137:
+askRun138:
 	CMPQ 24(BX), $0x00
-	JNE  askFound134
+	JNE  askFound135
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun137
+	JNE  askRun138
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked136
+	JMP  asked137
 
-askFound134:
+askFound135:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong138
+	JNE   askAmong139
 	ADDQ  32(BX), CX
 
-askAmong138:
+askAmong139:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine135:
+askLine136:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine135
+	JNE        askLine136
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow133
+	JLE        askRow134
 
-asked136:
+asked137:
 	SUBQ $0x03, R12
 	JMP  score_panelRows
 
@@ -3514,13 +3540,14 @@ score_panel2:
 	VXORPS Y3, Y3, Y3
 	MOVQ   SI, AX
 	MOVQ   R11, CX
+	MOVQ   80(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail140
+	JL     score_tail141
 
-score_loop139:
+score_loop140:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3530,7 +3557,7 @@ score_loop139:
 	VFMADD231PS  Y13, Y14, Y3
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3540,7 +3567,7 @@ score_loop139:
 	VFMADD231PS  Y13, Y14, Y3
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3550,7 +3577,7 @@ score_loop139:
 	VFMADD231PS  Y13, Y14, Y3
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3560,16 +3587,16 @@ score_loop139:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop139
+	JGE          score_loop140
 
-score_tail140:
+score_tail141:
 	ADDQ $0x04, CX
-	JE   score_end141
+	JE   score_end142
 
-score_one143:
+score_one144:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3579,9 +3606,10 @@ score_one143:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one143
+	JNE          score_one144
 
-score_end141:
+score_end142:
+	MOVQ    64(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -3592,50 +3620,50 @@ score_end141:
 	ADDQ    R9, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked147
+	JE      asked148
 	SUBQ    $0x02, (AX)
-	JG      asked147
+	JG      asked148
 
-askRow144:
+askRow145:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun148:
+askRun149:
 	CMPQ 24(BX), $0x00
-	JNE  askFound145
+	JNE  askFound146
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun148
+	JNE  askRun149
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked147
+	JMP  asked148
 
-askFound145:
+askFound146:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong149
+	JNE   askAmong150
 	ADDQ  32(BX), CX
 
-askAmong149:
+askAmong150:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine146:
+askLine147:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine146
+	JNE        askLine147
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow144
+	JLE        askRow145
 
-asked147:
+asked148:
 	SUBQ $0x02, R12
 	JMP  score_panelRows
 
@@ -3646,115 +3674,117 @@ score_panel1:
 	VXORPS Y1, Y1, Y1
 	MOVQ   SI, AX
 	MOVQ   R11, CX
+	MOVQ   80(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail151
+	JL     score_tail152
 
-score_loop150:
+score_loop151:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   6144(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   6144(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   6144(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   6144(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop150
+	JGE          score_loop151
 
-score_tail151:
+score_tail152:
 	ADDQ $0x04, CX
-	JE   score_end152
+	JE   score_end153
 
-score_one154:
+score_one155:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   6144(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one154
+	JNE          score_one155
 
-score_end152:
+score_end153:
+	MOVQ    64(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked158
+	JE      asked159
 	SUBQ    $0x01, (AX)
-	JG      asked158
+	JG      asked159
 
-askRow155:
+askRow156:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun159:
+askRun160:
 	CMPQ 24(BX), $0x00
-	JNE  askFound156
+	JNE  askFound157
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun159
+	JNE  askRun160
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked158
+	JMP  asked159
 
-askFound156:
+askFound157:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong160
+	JNE   askAmong161
 	ADDQ  32(BX), CX
 
-askAmong160:
+askAmong161:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine157:
+askLine158:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine157
+	JNE        askLine158
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow155
+	JLE        askRow156
 
-asked158:
+asked159:
 	SUBQ $0x01, R12
 	JMP  score_panelRows
 
 score_panelNext:
 	CMPQ 72(SP), $0x00
-	JE   score_noScatter161
+	JE   score_noScatter162
 
 	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
@@ -3764,7 +3794,7 @@ score_panelNext:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 72(SP)
 
-score_noScatter161:
+score_noScatter162:
 	ADDQ $0x40, 32(SP)
 	ADDQ 24(SP), DX
 	DECQ 8(SP)
@@ -3825,12 +3855,12 @@ score_half6:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short165
+	JL     score_short166
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail163
+	JL     score_tail164
 
-score_loop162:
+score_loop163:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3890,13 +3920,13 @@ score_loop162:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop162
+	JGE          score_loop163
 
-score_tail163:
+score_tail164:
 	ADDQ $0x04, CX
-	JE   score_end164
+	JE   score_end165
 
-score_one166:
+score_one167:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3914,9 +3944,9 @@ score_one166:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one166
+	JNE          score_one167
 
-score_end164:
+score_end165:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3991,10 +4021,10 @@ score_end164:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          score_done167
+	JMP          score_done168
 
-score_short165:
-score_one168:
+score_short166:
+score_one169:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4012,7 +4042,7 @@ score_one168:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one168
+	JNE          score_one169
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -4028,7 +4058,7 @@ score_one168:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done167:
+score_done168:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -4051,12 +4081,12 @@ score_half5:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short172
+	JL     score_short173
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail170
+	JL     score_tail171
 
-score_loop169:
+score_loop170:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4108,13 +4138,13 @@ score_loop169:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop169
+	JGE          score_loop170
 
-score_tail170:
+score_tail171:
 	ADDQ $0x04, CX
-	JE   score_end171
+	JE   score_end172
 
-score_one173:
+score_one174:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4130,9 +4160,9 @@ score_one173:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one173
+	JNE          score_one174
 
-score_end171:
+score_end172:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4197,10 +4227,10 @@ score_end171:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          score_done174
+	JMP          score_done175
 
-score_short172:
-score_one175:
+score_short173:
+score_one176:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4216,7 +4246,7 @@ score_one175:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one175
+	JNE          score_one176
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -4230,7 +4260,7 @@ score_one175:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done174:
+score_done175:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -4251,12 +4281,12 @@ score_half4:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short179
+	JL     score_short180
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail177
+	JL     score_tail178
 
-score_loop176:
+score_loop177:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4300,13 +4330,13 @@ score_loop176:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop176
+	JGE          score_loop177
 
-score_tail177:
+score_tail178:
 	ADDQ $0x04, CX
-	JE   score_end178
+	JE   score_end179
 
-score_one180:
+score_one181:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4320,9 +4350,9 @@ score_one180:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one180
+	JNE          score_one181
 
-score_end178:
+score_end179:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4373,10 +4403,10 @@ score_end178:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          score_done181
+	JMP          score_done182
 
-score_short179:
-score_one182:
+score_short180:
+score_one183:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4390,7 +4420,7 @@ score_one182:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one182
+	JNE          score_one183
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -4402,7 +4432,7 @@ score_one182:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done181:
+score_done182:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -4419,12 +4449,12 @@ score_half3:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short186
+	JL     score_short187
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail184
+	JL     score_tail185
 
-score_loop183:
+score_loop184:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4459,13 +4489,13 @@ score_loop183:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop183
+	JGE          score_loop184
 
-score_tail184:
+score_tail185:
 	ADDQ $0x04, CX
-	JE   score_end185
+	JE   score_end186
 
-score_one187:
+score_one188:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4476,9 +4506,9 @@ score_one187:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one187
+	JNE          score_one188
 
-score_end185:
+score_end186:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4519,10 +4549,10 @@ score_end185:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          score_done188
+	JMP          score_done189
 
-score_short186:
-score_one189:
+score_short187:
+score_one190:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4533,7 +4563,7 @@ score_one189:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one189
+	JNE          score_one190
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -4541,7 +4571,7 @@ score_one189:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done188:
+score_done189:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -4556,9 +4586,9 @@ score_half2:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail191
+	JL     score_tail192
 
-score_loop190:
+score_loop191:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4585,13 +4615,13 @@ score_loop190:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop190
+	JGE          score_loop191
 
-score_tail191:
+score_tail192:
 	ADDQ $0x04, CX
-	JE   score_end192
+	JE   score_end193
 
-score_one194:
+score_one195:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4600,9 +4630,9 @@ score_one194:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one194
+	JNE          score_one195
 
-score_end192:
+score_end193:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -4619,9 +4649,9 @@ score_half1:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail196
+	JL     score_tail197
 
-score_loop195:
+score_loop196:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4640,22 +4670,22 @@ score_loop195:
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop195
+	JGE          score_loop196
 
-score_tail196:
+score_tail197:
 	ADDQ $0x04, CX
-	JE   score_end197
+	JE   score_end198
 
-score_one199:
+score_one200:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one199
+	JNE          score_one200
 
-score_end197:
+score_end198:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
@@ -4675,7 +4705,7 @@ score_done:
 
 // func accumulateSIMD(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·accumulateSIMD(SB), NOSPLIT, $80-64
+TEXT ·accumulateSIMD(SB), NOSPLIT, $128-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ p+8(FP), AX
@@ -4691,27 +4721,33 @@ TEXT ·accumulateSIMD(SB), NOSPLIT, $80-64
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
 	CMPB 32(BX), $0x00
-	JE   accumulate_used200
+	JE   accumulate_used201
 	MOVQ $+1, 56(SP)
 
-accumulate_used200:
-	MOVQ  (BX), R11
-	MOVQ  8(BX), AX
-	MOVQ  AX, CX
-	SHRQ  $0x04, AX
-	MOVQ  AX, 8(SP)
-	ANDQ  $0x08, CX
-	MOVQ  CX, 16(SP)
-	MOVQ  16(BX), R10
-	SHLQ  $0x02, R10
-	MOVQ  24(BX), AX
-	SHLQ  $0x02, AX
-	MOVQ  AX, 24(SP)
-	MOVQ  R11, 64(SP)
+accumulate_used201:
+	MOVQ (BX), R11
+	MOVQ 8(BX), AX
+	MOVQ AX, CX
+	SHRQ $0x04, AX
+	MOVQ AX, 8(SP)
+	ANDQ $0x08, CX
+	MOVQ CX, 16(SP)
+	MOVQ 16(BX), R10
+	SHLQ $0x02, R10
+	MOVQ 24(BX), AX
+	SHLQ $0x02, AX
+	MOVQ AX, 24(SP)
+	MOVQ ·fewAhead+0(SB), AX
+	CMPQ 48(SP), $0x01
+	JNE  accumulate_fewAhead202
+	MOVQ ·oneAhead+0(SB), AX
+
+accumulate_fewAhead202:
+	MOVQ  AX, 80(SP)
 	MOVQ  40(BX), AX
 	MOVQ  AX, 72(SP)
 	TESTQ AX, AX
-	JE    noStream201
+	JE    noStream203
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 72(SP)
@@ -4721,7 +4757,34 @@ accumulate_used200:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 72(SP)
 
-noStream201:
+noStream203:
+	MOVQ $+0, 88(SP)
+	CMPB ·rowsInOrder+0(SB), $0x00
+	JE   accumulate_allSteps204
+	CMPQ 24(SP), $0x40
+	JNE  accumulate_allSteps204
+	CMPQ 48(SP), $0x01
+	JNE  accumulate_allSteps204
+	MOVQ $+0, 80(SP)
+	CMPQ R11, $0x04
+	JLE  accumulate_allSteps204
+	CMPQ 8(SP), $0x08
+	JE   accumulate_allSteps204
+	SUBQ $0x04, R11
+	MOVQ R11, 88(SP)
+	MOVQ $+4, R11
+	MOVQ DX, 104(SP)
+	MOVQ 32(SP), AX
+	MOVQ AX, 96(SP)
+	MOVQ 8(SP), AX
+	MOVQ AX, 112(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 120(SP)
+
+accumulate_allSteps204:
+	MOVQ R11, 64(SP)
+
+accumulate_begin:
 	// Few rows: several panels at once, so that there are enough chains.
 	CMPQ 48(SP), $0x01
 	JNE  accumulate_scatter1Not
@@ -4740,8 +4803,8 @@ accumulate_scatter1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh203
-	JB   accumulate_plain202
+	JE   accumulate_fresh206
+	JB   accumulate_plain205
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4753,9 +4816,9 @@ accumulate_scatter1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready204
+	JMP          accumulate_ready207
 
-accumulate_plain202:
+accumulate_plain205:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -4764,9 +4827,9 @@ accumulate_plain202:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready204
+	JMP     accumulate_ready207
 
-accumulate_fresh203:
+accumulate_fresh206:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -4776,15 +4839,15 @@ accumulate_fresh203:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready204:
+accumulate_ready207:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail206
+	JL   accumulate_tail209
 
-accumulate_loop205:
+accumulate_loop208:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	PREFETCHT0   8192(R11)
@@ -4847,19 +4910,19 @@ accumulate_loop205:
 	ADDQ         R10, BX
 	ADDQ         $0x00000080, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow209
+	JE           sameWindow212
 	ADDQ         $0x00007000, R11
 
-sameWindow209:
+sameWindow212:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop205
+	JGE  accumulate_loop208
 
-accumulate_tail206:
+accumulate_tail209:
 	ADDQ $0x04, CX
-	JE   accumulate_end207
+	JE   accumulate_end210
 
-accumulate_one210:
+accumulate_one213:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -4873,9 +4936,9 @@ accumulate_one210:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one210
+	JNE          accumulate_one213
 
-accumulate_end207:
+accumulate_end210:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -4909,8 +4972,8 @@ accumulate_scatter1two:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh212
-	JB   accumulate_plain211
+	JE   accumulate_fresh215
+	JB   accumulate_plain214
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4918,30 +4981,30 @@ accumulate_scatter1two:
 	VMULPS       32(DI), Y14, Y1
 	VMULPS       64(DI), Y14, Y2
 	VMULPS       96(DI), Y14, Y3
-	JMP          accumulate_ready213
+	JMP          accumulate_ready216
 
-accumulate_plain211:
+accumulate_plain214:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
-	JMP     accumulate_ready213
+	JMP     accumulate_ready216
 
-accumulate_fresh212:
+accumulate_fresh215:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready213:
+accumulate_ready216:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail215
+	JL   accumulate_tail218
 
-accumulate_loop214:
+accumulate_loop217:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -4976,19 +5039,19 @@ accumulate_loop214:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow218
+	JE           sameWindow221
 	ADDQ         $0x00007000, R11
 
-sameWindow218:
+sameWindow221:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop214
+	JGE  accumulate_loop217
 
-accumulate_tail215:
+accumulate_tail218:
 	ADDQ $0x04, CX
-	JE   accumulate_end216
+	JE   accumulate_end219
 
-accumulate_one219:
+accumulate_one222:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -4997,9 +5060,9 @@ accumulate_one219:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one219
+	JNE          accumulate_one222
 
-accumulate_end216:
+accumulate_end219:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -5037,8 +5100,8 @@ accumulate_scatter2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh221
-	JB   accumulate_plain220
+	JE   accumulate_fresh224
+	JB   accumulate_plain223
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5051,9 +5114,9 @@ accumulate_scatter2:
 	VMULPS       32(DI)(R8*1), Y14, Y5
 	VMULPS       64(DI)(R8*1), Y14, Y6
 	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready222
+	JMP          accumulate_ready225
 
-accumulate_plain220:
+accumulate_plain223:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -5062,9 +5125,9 @@ accumulate_plain220:
 	VMOVUPS 32(DI)(R8*1), Y5
 	VMOVUPS 64(DI)(R8*1), Y6
 	VMOVUPS 96(DI)(R8*1), Y7
-	JMP     accumulate_ready222
+	JMP     accumulate_ready225
 
-accumulate_fresh221:
+accumulate_fresh224:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5074,15 +5137,15 @@ accumulate_fresh221:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready222:
+accumulate_ready225:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail224
+	JL   accumulate_tail227
 
-accumulate_loop223:
+accumulate_loop226:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -5137,19 +5200,19 @@ accumulate_loop223:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow227
+	JE           sameWindow230
 	ADDQ         $0x00007000, R11
 
-sameWindow227:
+sameWindow230:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop223
+	JGE  accumulate_loop226
 
-accumulate_tail224:
+accumulate_tail227:
 	ADDQ $0x04, CX
-	JE   accumulate_end225
+	JE   accumulate_end228
 
-accumulate_one228:
+accumulate_one231:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -5163,9 +5226,9 @@ accumulate_one228:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one228
+	JNE          accumulate_one231
 
-accumulate_end225:
+accumulate_end228:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -5209,8 +5272,8 @@ accumulate_scatter3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh230
-	JB   accumulate_plain229
+	JE   accumulate_fresh233
+	JB   accumulate_plain232
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5228,9 +5291,9 @@ accumulate_scatter3:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready231
+	JMP          accumulate_ready234
 
-accumulate_plain229:
+accumulate_plain232:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -5243,9 +5306,9 @@ accumulate_plain229:
 	VMOVUPS 32(DI)(R8*2), Y9
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
-	JMP     accumulate_ready231
+	JMP     accumulate_ready234
 
-accumulate_fresh230:
+accumulate_fresh233:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5259,15 +5322,15 @@ accumulate_fresh230:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready231:
+accumulate_ready234:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail233
+	JL   accumulate_tail236
 
-accumulate_loop232:
+accumulate_loop235:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -5342,19 +5405,19 @@ accumulate_loop232:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow236
+	JE           sameWindow239
 	ADDQ         $0x00007000, R11
 
-sameWindow236:
+sameWindow239:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop232
+	JGE  accumulate_loop235
 
-accumulate_tail233:
+accumulate_tail236:
 	ADDQ $0x04, CX
-	JE   accumulate_end234
+	JE   accumulate_end237
 
-accumulate_one237:
+accumulate_one240:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -5373,9 +5436,9 @@ accumulate_one237:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one237
+	JNE          accumulate_one240
 
-accumulate_end234:
+accumulate_end237:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -5408,13 +5471,149 @@ accumulate_scatter3EndGroup:
 	JMP accumulate_panel
 
 accumulate_scatter3Not:
+	CMPB ·rowsInOrder+0(SB), $0x00
+	JE   accumulate_wholeNext
+	CMPQ 24(SP), $0x40
+	JNE  accumulate_wholeNext
+	CMPQ 48(SP), $0x01
+	JNE  accumulate_wholeNext
+
+accumulate_whole:
+	CMPQ         8(SP), $0x08
+	JL           accumulate_wholeNext
+	MOVQ         32(SP), DI
+	MOVQ         40(SP), AX
+	MOVQ         DX, BX
+	MOVQ         56(SP), CX
+	CMPQ         CX, $0x01
+	JE           accumulate_wholeFresh
+	JB           accumulate_wholePlain
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VMULPS       64(DI), Y14, Y2
+	VMULPS       96(DI), Y14, Y3
+	VMULPS       128(DI), Y14, Y4
+	VMULPS       160(DI), Y14, Y5
+	VMULPS       192(DI), Y14, Y6
+	VMULPS       224(DI), Y14, Y7
+	VMULPS       256(DI), Y14, Y8
+	VMULPS       288(DI), Y14, Y9
+	VMULPS       320(DI), Y14, Y10
+	VMULPS       352(DI), Y14, Y11
+	VMULPS       384(DI), Y14, Y12
+	VMULPS       416(DI), Y14, Y13
+	VMOVUPS      Y13, 416(DI)
+	VMULPS       448(DI), Y14, Y13
+	VMOVUPS      Y13, 448(DI)
+	VMULPS       480(DI), Y14, Y13
+	VMOVUPS      Y13, 480(DI)
+	JMP          accumulate_wholeReady
+
+accumulate_wholePlain:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS 128(DI), Y4
+	VMOVUPS 160(DI), Y5
+	VMOVUPS 192(DI), Y6
+	VMOVUPS 224(DI), Y7
+	VMOVUPS 256(DI), Y8
+	VMOVUPS 288(DI), Y9
+	VMOVUPS 320(DI), Y10
+	VMOVUPS 352(DI), Y11
+	VMOVUPS 384(DI), Y12
+	JMP     accumulate_wholeReady
+
+accumulate_wholeFresh:
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+	VXORPS  Y9, Y9, Y9
+	VXORPS  Y10, Y10, Y10
+	VXORPS  Y11, Y11, Y11
+	VXORPS  Y12, Y12, Y12
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 416(DI)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 448(DI)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 480(DI)
+
+accumulate_wholeReady:
+	MOVQ R11, CX
+
+accumulate_wholeStep:
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  (BX), Y14, Y0
+	VFMADD231PS  32(BX), Y14, Y1
+	VFMADD231PS  64(BX), Y14, Y2
+	VFMADD231PS  96(BX), Y14, Y3
+	VFMADD231PS  128(BX), Y14, Y4
+	VFMADD231PS  160(BX), Y14, Y5
+	VFMADD231PS  192(BX), Y14, Y6
+	VFMADD231PS  224(BX), Y14, Y7
+	VFMADD231PS  256(BX), Y14, Y8
+	VFMADD231PS  288(BX), Y14, Y9
+	VFMADD231PS  320(BX), Y14, Y10
+	VFMADD231PS  352(BX), Y14, Y11
+	VFMADD231PS  384(BX), Y14, Y12
+	VMOVUPS      416(DI), Y13
+	VFMADD231PS  416(BX), Y14, Y13
+	VMOVUPS      Y13, 416(DI)
+	VMOVUPS      448(DI), Y13
+	VFMADD231PS  448(BX), Y14, Y13
+	VMOVUPS      Y13, 448(DI)
+	VMOVUPS      480(DI), Y13
+	VFMADD231PS  480(BX), Y14, Y13
+	VMOVUPS      Y13, 480(DI)
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_wholeStep
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	VMOVUPS      Y4, 128(DI)
+	VMOVUPS      Y5, 160(DI)
+	VMOVUPS      Y6, 192(DI)
+	VMOVUPS      Y7, 224(DI)
+	VMOVUPS      Y8, 256(DI)
+	VMOVUPS      Y9, 288(DI)
+	VMOVUPS      Y10, 320(DI)
+	VMOVUPS      Y11, 352(DI)
+	VMOVUPS      Y12, 384(DI)
+	ADDQ         $0x00000200, 32(SP)
+	ADDQ         $0x00000200, DX
+	SUBQ         $0x08, 8(SP)
+	JMP          accumulate_whole
+
+accumulate_wholeNext:
 	CMPQ 48(SP), $0x01
 	JNE  accumulate_abreast1Not
+	CMPB ·rowsInOrder+0(SB), $0x00
+	JE   accumulate_abreastPacked
+	CMPQ 24(SP), $0x40
+	JNE  accumulate_abreastPacked
+	CMPQ 48(SP), $0x01
+	JNE  accumulate_abreastPacked
+	JMP  accumulate_abreastWanted
+
+accumulate_abreastPacked:
 	CMPQ R10, $0x40
 	JNE  accumulate_abreast1Not
 	CMPB ·panelsAbreast+0(SB), $0x00
 	JE   accumulate_abreast1Not
 
+accumulate_abreastWanted:
 accumulate_abreast1:
 	CMPQ 8(SP), $0x04
 	JL   accumulate_abreast1EndGroup
@@ -5427,8 +5626,8 @@ accumulate_abreast1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh239
-	JB   accumulate_plain238
+	JE   accumulate_fresh242
+	JB   accumulate_plain241
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5440,9 +5639,9 @@ accumulate_abreast1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready240
+	JMP          accumulate_ready243
 
-accumulate_plain238:
+accumulate_plain241:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -5451,9 +5650,9 @@ accumulate_plain238:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready240
+	JMP     accumulate_ready243
 
-accumulate_fresh239:
+accumulate_fresh242:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5463,14 +5662,14 @@ accumulate_fresh239:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready240:
+accumulate_ready243:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail242
+	JL   accumulate_tail245
 
-accumulate_loop241:
+accumulate_loop244:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -5517,13 +5716,13 @@ accumulate_loop241:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop241
+	JGE          accumulate_loop244
 
-accumulate_tail242:
+accumulate_tail245:
 	ADDQ $0x04, CX
-	JE   accumulate_end243
+	JE   accumulate_end246
 
-accumulate_one245:
+accumulate_one248:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -5537,9 +5736,9 @@ accumulate_one245:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one245
+	JNE          accumulate_one248
 
-accumulate_end243:
+accumulate_end246:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -5571,8 +5770,8 @@ accumulate_abreast1two:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh247
-	JB   accumulate_plain246
+	JE   accumulate_fresh250
+	JB   accumulate_plain249
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5580,29 +5779,29 @@ accumulate_abreast1two:
 	VMULPS       32(DI), Y14, Y1
 	VMULPS       64(DI), Y14, Y2
 	VMULPS       96(DI), Y14, Y3
-	JMP          accumulate_ready248
+	JMP          accumulate_ready251
 
-accumulate_plain246:
+accumulate_plain249:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
-	JMP     accumulate_ready248
+	JMP     accumulate_ready251
 
-accumulate_fresh247:
+accumulate_fresh250:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready248:
+accumulate_ready251:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail250
+	JL   accumulate_tail253
 
-accumulate_loop249:
+accumulate_loop252:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -5629,13 +5828,13 @@ accumulate_loop249:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop249
+	JGE          accumulate_loop252
 
-accumulate_tail250:
+accumulate_tail253:
 	ADDQ $0x04, CX
-	JE   accumulate_end251
+	JE   accumulate_end254
 
-accumulate_one253:
+accumulate_one256:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -5644,9 +5843,9 @@ accumulate_one253:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one253
+	JNE          accumulate_one256
 
-accumulate_end251:
+accumulate_end254:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -5682,8 +5881,8 @@ accumulate_rows1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh255
-	JB   accumulate_plain254
+	JE   accumulate_fresh258
+	JB   accumulate_plain257
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5695,9 +5894,9 @@ accumulate_rows1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready256
+	JMP          accumulate_ready259
 
-accumulate_plain254:
+accumulate_plain257:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -5706,9 +5905,9 @@ accumulate_plain254:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready256
+	JMP     accumulate_ready259
 
-accumulate_fresh255:
+accumulate_fresh258:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5718,14 +5917,14 @@ accumulate_fresh255:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready256:
+accumulate_ready259:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail258
+	JL   accumulate_tail261
 
-accumulate_loop257:
+accumulate_loop260:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -5792,13 +5991,13 @@ accumulate_loop257:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop257
+	JGE          accumulate_loop260
 
-accumulate_tail258:
+accumulate_tail261:
 	ADDQ $0x04, CX
-	JE   accumulate_end259
+	JE   accumulate_end262
 
-accumulate_one261:
+accumulate_one264:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -5817,9 +6016,9 @@ accumulate_one261:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one261
+	JNE          accumulate_one264
 
-accumulate_end259:
+accumulate_end262:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -5851,8 +6050,8 @@ accumulate_rows1two:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh263
-	JB   accumulate_plain262
+	JE   accumulate_fresh266
+	JB   accumulate_plain265
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5860,29 +6059,29 @@ accumulate_rows1two:
 	VMULPS       32(DI), Y14, Y1
 	VMULPS       64(DI), Y14, Y2
 	VMULPS       96(DI), Y14, Y3
-	JMP          accumulate_ready264
+	JMP          accumulate_ready267
 
-accumulate_plain262:
+accumulate_plain265:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
-	JMP     accumulate_ready264
+	JMP     accumulate_ready267
 
-accumulate_fresh263:
+accumulate_fresh266:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready264:
+accumulate_ready267:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail266
+	JL   accumulate_tail269
 
-accumulate_loop265:
+accumulate_loop268:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -5929,13 +6128,13 @@ accumulate_loop265:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop265
+	JGE          accumulate_loop268
 
-accumulate_tail266:
+accumulate_tail269:
 	ADDQ $0x04, CX
-	JE   accumulate_end267
+	JE   accumulate_end270
 
-accumulate_one269:
+accumulate_one272:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -5949,9 +6148,9 @@ accumulate_one269:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one269
+	JNE          accumulate_one272
 
-accumulate_end267:
+accumulate_end270:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -5985,8 +6184,8 @@ accumulate_group2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh271
-	JB   accumulate_plain270
+	JE   accumulate_fresh274
+	JB   accumulate_plain273
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5999,9 +6198,9 @@ accumulate_group2:
 	VMULPS       32(DI)(R8*1), Y14, Y5
 	VMULPS       64(DI)(R8*1), Y14, Y6
 	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready272
+	JMP          accumulate_ready275
 
-accumulate_plain270:
+accumulate_plain273:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -6010,9 +6209,9 @@ accumulate_plain270:
 	VMOVUPS 32(DI)(R8*1), Y5
 	VMOVUPS 64(DI)(R8*1), Y6
 	VMOVUPS 96(DI)(R8*1), Y7
-	JMP     accumulate_ready272
+	JMP     accumulate_ready275
 
-accumulate_fresh271:
+accumulate_fresh274:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6022,14 +6221,14 @@ accumulate_fresh271:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready272:
+accumulate_ready275:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail274
+	JL   accumulate_tail277
 
-accumulate_loop273:
+accumulate_loop276:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -6076,13 +6275,13 @@ accumulate_loop273:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop273
+	JGE          accumulate_loop276
 
-accumulate_tail274:
+accumulate_tail277:
 	ADDQ $0x04, CX
-	JE   accumulate_end275
+	JE   accumulate_end278
 
-accumulate_one277:
+accumulate_one280:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -6096,9 +6295,9 @@ accumulate_one277:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one277
+	JNE          accumulate_one280
 
-accumulate_end275:
+accumulate_end278:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -6138,8 +6337,8 @@ accumulate_group3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh279
-	JB   accumulate_plain278
+	JE   accumulate_fresh282
+	JB   accumulate_plain281
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6157,9 +6356,9 @@ accumulate_group3:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready280
+	JMP          accumulate_ready283
 
-accumulate_plain278:
+accumulate_plain281:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -6172,9 +6371,9 @@ accumulate_plain278:
 	VMOVUPS 32(DI)(R8*2), Y9
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
-	JMP     accumulate_ready280
+	JMP     accumulate_ready283
 
-accumulate_fresh279:
+accumulate_fresh282:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6188,14 +6387,14 @@ accumulate_fresh279:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready280:
+accumulate_ready283:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail282
+	JL   accumulate_tail285
 
-accumulate_loop281:
+accumulate_loop284:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -6262,13 +6461,13 @@ accumulate_loop281:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop281
+	JGE          accumulate_loop284
 
-accumulate_tail282:
+accumulate_tail285:
 	ADDQ $0x04, CX
-	JE   accumulate_end283
+	JE   accumulate_end286
 
-accumulate_one285:
+accumulate_one288:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -6287,9 +6486,9 @@ accumulate_one285:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one285
+	JNE          accumulate_one288
 
-accumulate_end283:
+accumulate_end286:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -6356,7 +6555,7 @@ accumulate_panelRows:
 
 accumulate_panel6:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered286
+	JNE  accumulate_scattered289
 
 	// 6 rows × 16 columns.
 	MOVQ DX, BX
@@ -6364,8 +6563,8 @@ accumulate_panel6:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh289
-	JB   accumulate_plain288
+	JE   accumulate_fresh292
+	JB   accumulate_plain291
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6386,9 +6585,9 @@ accumulate_panel6:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready290
+	JMP          accumulate_ready293
 
-accumulate_plain288:
+accumulate_plain291:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -6401,9 +6600,9 @@ accumulate_plain288:
 	VMOVUPS 32(AX)(R8*1), Y9
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
-	JMP     accumulate_ready290
+	JMP     accumulate_ready293
 
-accumulate_fresh289:
+accumulate_fresh292:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6417,18 +6616,18 @@ accumulate_fresh289:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready290:
+accumulate_ready293:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short294
+	JL   accumulate_short297
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail292
+	JL   accumulate_tail295
 
-accumulate_loop291:
+accumulate_loop294:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -6516,13 +6715,13 @@ accumulate_loop291:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop291
+	JGE          accumulate_loop294
 
-accumulate_tail292:
+accumulate_tail295:
 	ADDQ $0x04, CX
-	JE   accumulate_end293
+	JE   accumulate_end296
 
-accumulate_one295:
+accumulate_one298:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -6547,9 +6746,9 @@ accumulate_one295:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one295
+	JNE          accumulate_one298
 
-accumulate_end293:
+accumulate_end296:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -6666,10 +6865,10 @@ accumulate_end293:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done296
+	JMP          accumulate_done299
 
-accumulate_short294:
-accumulate_one297:
+accumulate_short297:
+accumulate_one300:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -6694,7 +6893,7 @@ accumulate_one297:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one297
+	JNE          accumulate_one300
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -6716,24 +6915,24 @@ accumulate_one297:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done296:
+accumulate_done299:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done287
+	JMP  accumulate_done290
 
-accumulate_scattered286:
+accumulate_scattered289:
 	// 6 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh299
-	JB   accumulate_plain298
+	JE   accumulate_fresh302
+	JB   accumulate_plain301
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6754,9 +6953,9 @@ accumulate_scattered286:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready300
+	JMP          accumulate_ready303
 
-accumulate_plain298:
+accumulate_plain301:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -6769,9 +6968,9 @@ accumulate_plain298:
 	VMOVUPS 32(AX)(R8*1), Y9
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
-	JMP     accumulate_ready300
+	JMP     accumulate_ready303
 
-accumulate_fresh299:
+accumulate_fresh302:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6785,19 +6984,19 @@ accumulate_fresh299:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready300:
+accumulate_ready303:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short304
+	JL   accumulate_short307
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail302
+	JL   accumulate_tail305
 
-accumulate_loop301:
+accumulate_loop304:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -6889,20 +7088,20 @@ accumulate_loop301:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow305
+	JE           sameWindow308
 	ADDQ         $0x00007000, R11
 
-sameWindow305:
+sameWindow308:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop301
+	JGE  accumulate_loop304
 
-accumulate_tail302:
+accumulate_tail305:
 	ADDQ $0x04, CX
-	JE   accumulate_end303
+	JE   accumulate_end306
 
-accumulate_one306:
+accumulate_one309:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -6927,9 +7126,9 @@ accumulate_one306:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one306
+	JNE          accumulate_one309
 
-accumulate_end303:
+accumulate_end306:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -7048,10 +7247,10 @@ accumulate_end303:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done307
+	JMP          accumulate_done310
 
-accumulate_short304:
-accumulate_one308:
+accumulate_short307:
+accumulate_one311:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -7076,7 +7275,7 @@ accumulate_one308:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one308
+	JNE          accumulate_one311
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -7098,7 +7297,7 @@ accumulate_one308:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done307:
+accumulate_done310:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -7106,18 +7305,18 @@ accumulate_done307:
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done287:
+accumulate_done290:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha309
+	JBE  accumulate_noAlpha312
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha309:
+accumulate_noAlpha312:
 	SUBQ $0x06, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel5:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered310
+	JNE  accumulate_scattered313
 
 	// 5 rows × 16 columns.
 	MOVQ DX, BX
@@ -7125,8 +7324,8 @@ accumulate_panel5:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh313
-	JB   accumulate_plain312
+	JE   accumulate_fresh316
+	JB   accumulate_plain315
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7144,9 +7343,9 @@ accumulate_panel5:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready314
+	JMP          accumulate_ready317
 
-accumulate_plain312:
+accumulate_plain315:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -7157,9 +7356,9 @@ accumulate_plain312:
 	VMOVUPS 32(AX), Y7
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
-	JMP     accumulate_ready314
+	JMP     accumulate_ready317
 
-accumulate_fresh313:
+accumulate_fresh316:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7171,21 +7370,22 @@ accumulate_fresh313:
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
 
-accumulate_ready314:
+accumulate_ready317:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short318
+	JL   accumulate_short321
 	SUBQ $0x04, CX
+	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail316
+	JL   accumulate_tail319
 
-accumulate_loop315:
+accumulate_loop318:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -7204,7 +7404,7 @@ accumulate_loop315:
 	VFMADD231PS  Y13, Y14, Y9
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -7223,7 +7423,7 @@ accumulate_loop315:
 	VFMADD231PS  Y13, Y14, Y9
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -7242,7 +7442,7 @@ accumulate_loop315:
 	VFMADD231PS  Y13, Y14, Y9
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -7262,16 +7462,16 @@ accumulate_loop315:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop315
+	JGE          accumulate_loop318
 
-accumulate_tail316:
+accumulate_tail319:
 	ADDQ $0x04, CX
-	JE   accumulate_end317
+	JE   accumulate_end320
 
-accumulate_one319:
+accumulate_one322:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -7291,346 +7491,9 @@ accumulate_one319:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one319
+	JNE          accumulate_one322
 
-accumulate_end317:
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y2, (DI)
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      Y4, (DI)
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         R8, DI
-	JMP          accumulate_done320
-
-accumulate_short318:
-accumulate_one321:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one321
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (AX)
-	VMOVUPS      Y7, 32(AX)
-	VMOVUPS      Y8, (AX)(R8*1)
-	VMOVUPS      Y9, 32(AX)(R8*1)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-
-accumulate_done320:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	JMP  accumulate_done311
-
-accumulate_scattered310:
-	// 5 rows × 16 columns.
-	MOVQ DX, BX
-	LEAQ (DI)(R8*2), AX
-	ADDQ R8, AX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_fresh323
-	JB   accumulate_plain322
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
-	VBROADCASTSS 12(CX), Y14
-	VMULPS       (AX), Y14, Y6
-	VMULPS       32(AX), Y14, Y7
-	VBROADCASTSS 16(CX), Y14
-	VMULPS       (AX)(R8*1), Y14, Y8
-	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready324
-
-accumulate_plain322:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-	VMOVUPS (AX), Y6
-	VMOVUPS 32(AX), Y7
-	VMOVUPS (AX)(R8*1), Y8
-	VMOVUPS 32(AX)(R8*1), Y9
-	JMP     accumulate_ready324
-
-accumulate_fresh323:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-
-accumulate_ready324:
-	MOVQ SI, AX
-	LEAQ (SI)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ R11, CX
-	CMPQ CX, $0x04
-	JL   accumulate_short328
-	SUBQ $0x04, CX
-	MOVQ 72(SP), R11
-	SUBQ $0x04, CX
-	JL   accumulate_tail326
-
-accumulate_loop325:
-	PREFETCHT0   (R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	PREFETCHT0   4096(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	PREFETCHT0   8192(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	PREFETCHT0   12288(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	XORQ         $0x00004000, R11
-	ADDQ         $0x20, R11
-	TESTQ        $0x00001000, R11
-	JE           sameWindow329
-	ADDQ         $0x00007000, R11
-
-sameWindow329:
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	SUBQ $0x04, CX
-	JGE  accumulate_loop325
-
-accumulate_tail326:
-	ADDQ $0x04, CX
-	JE   accumulate_end327
-
-accumulate_one330:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one330
-
-accumulate_end327:
+accumulate_end320:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -7734,10 +7597,218 @@ accumulate_end327:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done331
+	JMP          accumulate_done323
 
-accumulate_short328:
-accumulate_one332:
+accumulate_short321:
+accumulate_one324:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   (BX)(R11*1)
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one324
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, (DI)(R8*1)
+	VMOVUPS      Y3, 32(DI)(R8*1)
+	VMOVUPS      Y4, (DI)(R8*2)
+	VMOVUPS      Y5, 32(DI)(R8*2)
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	VMOVUPS      Y8, (AX)(R8*1)
+	VMOVUPS      Y9, 32(AX)(R8*1)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+accumulate_done323:
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	JMP  accumulate_done314
+
+accumulate_scattered313:
+	// 5 rows × 16 columns.
+	MOVQ DX, BX
+	LEAQ (DI)(R8*2), AX
+	ADDQ R8, AX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh326
+	JB   accumulate_plain325
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (DI)(R8*1), Y14, Y2
+	VMULPS       32(DI)(R8*1), Y14, Y3
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (DI)(R8*2), Y14, Y4
+	VMULPS       32(DI)(R8*2), Y14, Y5
+	VBROADCASTSS 12(CX), Y14
+	VMULPS       (AX), Y14, Y6
+	VMULPS       32(AX), Y14, Y7
+	VBROADCASTSS 16(CX), Y14
+	VMULPS       (AX)(R8*1), Y14, Y8
+	VMULPS       32(AX)(R8*1), Y14, Y9
+	JMP          accumulate_ready327
+
+accumulate_plain325:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS (DI)(R8*1), Y2
+	VMOVUPS 32(DI)(R8*1), Y3
+	VMOVUPS (DI)(R8*2), Y4
+	VMOVUPS 32(DI)(R8*2), Y5
+	VMOVUPS (AX), Y6
+	VMOVUPS 32(AX), Y7
+	VMOVUPS (AX)(R8*1), Y8
+	VMOVUPS 32(AX)(R8*1), Y9
+	JMP     accumulate_ready327
+
+accumulate_fresh326:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+
+accumulate_ready327:
+	MOVQ SI, AX
+	LEAQ (SI)(R9*2), R13
+	ADDQ R9, R13
+	MOVQ R11, CX
+	CMPQ CX, $0x04
+	JL   accumulate_short331
+	SUBQ $0x04, CX
+	MOVQ 72(SP), R11
+	SUBQ $0x04, CX
+	JL   accumulate_tail329
+
+accumulate_loop328:
+	PREFETCHT0   (R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	PREFETCHT0   4096(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	PREFETCHT0   8192(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	PREFETCHT0   12288(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	XORQ         $0x00004000, R11
+	ADDQ         $0x20, R11
+	TESTQ        $0x00001000, R11
+	JE           sameWindow332
+	ADDQ         $0x00007000, R11
+
+sameWindow332:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	SUBQ $0x04, CX
+	JGE  accumulate_loop328
+
+accumulate_tail329:
+	ADDQ $0x04, CX
+	JE   accumulate_end330
+
+accumulate_one333:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -7759,7 +7830,138 @@ accumulate_one332:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one332
+	JNE          accumulate_one333
+
+accumulate_end330:
+	MOVQ 64(SP), R11
+
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	ADDQ         R8, DI
+	JMP          accumulate_done334
+
+accumulate_short331:
+accumulate_one335:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one335
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -7778,25 +7980,25 @@ accumulate_one332:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done331:
+accumulate_done334:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done311:
+accumulate_done314:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha333
+	JBE  accumulate_noAlpha336
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha333:
+accumulate_noAlpha336:
 	SUBQ $0x05, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel4:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered334
+	JNE  accumulate_scattered337
 
 	// 4 rows × 16 columns.
 	MOVQ DX, BX
@@ -7804,8 +8006,8 @@ accumulate_panel4:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh337
-	JB   accumulate_plain336
+	JE   accumulate_fresh340
+	JB   accumulate_plain339
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7820,9 +8022,9 @@ accumulate_panel4:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready338
+	JMP          accumulate_ready341
 
-accumulate_plain336:
+accumulate_plain339:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -7831,9 +8033,9 @@ accumulate_plain336:
 	VMOVUPS 32(DI)(R8*2), Y5
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
-	JMP     accumulate_ready338
+	JMP     accumulate_ready341
 
-accumulate_fresh337:
+accumulate_fresh340:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7843,21 +8045,22 @@ accumulate_fresh337:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready338:
+accumulate_ready341:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short342
+	JL   accumulate_short345
 	SUBQ $0x04, CX
+	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail340
+	JL   accumulate_tail343
 
-accumulate_loop339:
+accumulate_loop342:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -7873,7 +8076,7 @@ accumulate_loop339:
 	VFMADD231PS  Y13, Y14, Y7
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -7889,7 +8092,7 @@ accumulate_loop339:
 	VFMADD231PS  Y13, Y14, Y7
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -7905,7 +8108,7 @@ accumulate_loop339:
 	VFMADD231PS  Y13, Y14, Y7
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -7922,16 +8125,16 @@ accumulate_loop339:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop339
+	JGE          accumulate_loop342
 
-accumulate_tail340:
+accumulate_tail343:
 	ADDQ $0x04, CX
-	JE   accumulate_end341
+	JE   accumulate_end344
 
-accumulate_one343:
+accumulate_one346:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -7948,294 +8151,9 @@ accumulate_one343:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one343
+	JNE          accumulate_one346
 
-accumulate_end341:
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y2, (DI)
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      Y4, (DI)
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
-	JMP          accumulate_done344
-
-accumulate_short342:
-accumulate_one345:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one345
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (AX)
-	VMOVUPS      Y7, 32(AX)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-
-accumulate_done344:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	JMP  accumulate_done335
-
-accumulate_scattered334:
-	// 4 rows × 16 columns.
-	MOVQ DX, BX
-	LEAQ (DI)(R8*2), AX
-	ADDQ R8, AX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_fresh347
-	JB   accumulate_plain346
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
-	VBROADCASTSS 12(CX), Y14
-	VMULPS       (AX), Y14, Y6
-	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready348
-
-accumulate_plain346:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-	VMOVUPS (AX), Y6
-	VMOVUPS 32(AX), Y7
-	JMP     accumulate_ready348
-
-accumulate_fresh347:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-
-accumulate_ready348:
-	MOVQ SI, AX
-	LEAQ (SI)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ R11, CX
-	CMPQ CX, $0x04
-	JL   accumulate_short352
-	SUBQ $0x04, CX
-	MOVQ 72(SP), R11
-	SUBQ $0x04, CX
-	JL   accumulate_tail350
-
-accumulate_loop349:
-	PREFETCHT0   (R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	PREFETCHT0   4096(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	PREFETCHT0   8192(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	PREFETCHT0   12288(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	XORQ         $0x00004000, R11
-	ADDQ         $0x20, R11
-	TESTQ        $0x00001000, R11
-	JE           sameWindow353
-	ADDQ         $0x00007000, R11
-
-sameWindow353:
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	SUBQ $0x04, CX
-	JGE  accumulate_loop349
-
-accumulate_tail350:
-	ADDQ $0x04, CX
-	JE   accumulate_end351
-
-accumulate_one354:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one354
-
-accumulate_end351:
+accumulate_end344:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -8316,10 +8234,192 @@ accumulate_end351:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done355
+	JMP          accumulate_done347
 
-accumulate_short352:
-accumulate_one356:
+accumulate_short345:
+accumulate_one348:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   (BX)(R11*1)
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one348
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, (DI)(R8*1)
+	VMOVUPS      Y3, 32(DI)(R8*1)
+	VMOVUPS      Y4, (DI)(R8*2)
+	VMOVUPS      Y5, 32(DI)(R8*2)
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+accumulate_done347:
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	JMP  accumulate_done338
+
+accumulate_scattered337:
+	// 4 rows × 16 columns.
+	MOVQ DX, BX
+	LEAQ (DI)(R8*2), AX
+	ADDQ R8, AX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh350
+	JB   accumulate_plain349
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (DI)(R8*1), Y14, Y2
+	VMULPS       32(DI)(R8*1), Y14, Y3
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (DI)(R8*2), Y14, Y4
+	VMULPS       32(DI)(R8*2), Y14, Y5
+	VBROADCASTSS 12(CX), Y14
+	VMULPS       (AX), Y14, Y6
+	VMULPS       32(AX), Y14, Y7
+	JMP          accumulate_ready351
+
+accumulate_plain349:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS (DI)(R8*1), Y2
+	VMOVUPS 32(DI)(R8*1), Y3
+	VMOVUPS (DI)(R8*2), Y4
+	VMOVUPS 32(DI)(R8*2), Y5
+	VMOVUPS (AX), Y6
+	VMOVUPS 32(AX), Y7
+	JMP     accumulate_ready351
+
+accumulate_fresh350:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+accumulate_ready351:
+	MOVQ SI, AX
+	LEAQ (SI)(R9*2), R13
+	ADDQ R9, R13
+	MOVQ R11, CX
+	CMPQ CX, $0x04
+	JL   accumulate_short355
+	SUBQ $0x04, CX
+	MOVQ 72(SP), R11
+	SUBQ $0x04, CX
+	JL   accumulate_tail353
+
+accumulate_loop352:
+	PREFETCHT0   (R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	PREFETCHT0   4096(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	PREFETCHT0   8192(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	PREFETCHT0   12288(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	XORQ         $0x00004000, R11
+	ADDQ         $0x20, R11
+	TESTQ        $0x00001000, R11
+	JE           sameWindow356
+	ADDQ         $0x00007000, R11
+
+sameWindow356:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	SUBQ $0x04, CX
+	JGE  accumulate_loop352
+
+accumulate_tail353:
+	ADDQ $0x04, CX
+	JE   accumulate_end354
+
+accumulate_one357:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8338,7 +8438,112 @@ accumulate_one356:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one356
+	JNE          accumulate_one357
+
+accumulate_end354:
+	MOVQ 64(SP), R11
+
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	JMP          accumulate_done358
+
+accumulate_short355:
+accumulate_one359:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one359
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -8354,18 +8559,18 @@ accumulate_one356:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done355:
+accumulate_done358:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done335:
+accumulate_done338:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha357
+	JBE  accumulate_noAlpha360
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha357:
+accumulate_noAlpha360:
 	SUBQ $0x04, R12
 	JMP  accumulate_panelRows
 
@@ -8374,8 +8579,8 @@ accumulate_panel3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh359
-	JB   accumulate_plain358
+	JE   accumulate_fresh362
+	JB   accumulate_plain361
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8387,18 +8592,18 @@ accumulate_panel3:
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y4
 	VMULPS       32(DI)(R8*2), Y14, Y5
-	JMP          accumulate_ready360
+	JMP          accumulate_ready363
 
-accumulate_plain358:
+accumulate_plain361:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 	VMOVUPS (DI)(R8*2), Y4
 	VMOVUPS 32(DI)(R8*2), Y5
-	JMP     accumulate_ready360
+	JMP     accumulate_ready363
 
-accumulate_fresh359:
+accumulate_fresh362:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -8406,19 +8611,20 @@ accumulate_fresh359:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-accumulate_ready360:
+accumulate_ready363:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short364
+	JL   accumulate_short367
 	SUBQ $0x04, CX
+	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail362
+	JL   accumulate_tail365
 
-accumulate_loop361:
+accumulate_loop364:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -8431,7 +8637,7 @@ accumulate_loop361:
 	VFMADD231PS  Y13, Y14, Y5
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -8444,7 +8650,7 @@ accumulate_loop361:
 	VFMADD231PS  Y13, Y14, Y5
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -8457,7 +8663,7 @@ accumulate_loop361:
 	VFMADD231PS  Y13, Y14, Y5
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -8470,16 +8676,16 @@ accumulate_loop361:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop361
+	JGE          accumulate_loop364
 
-accumulate_tail362:
+accumulate_tail365:
 	ADDQ $0x04, CX
-	JE   accumulate_end363
+	JE   accumulate_end366
 
-accumulate_one365:
+accumulate_one368:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -8492,9 +8698,11 @@ accumulate_one365:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one365
+	JNE          accumulate_one368
 
-accumulate_end363:
+accumulate_end366:
+	MOVQ 64(SP), R11
+
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -8558,13 +8766,13 @@ accumulate_end363:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done366
+	JMP          accumulate_done369
 
-accumulate_short364:
-accumulate_one367:
+accumulate_short367:
+accumulate_one370:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -8577,7 +8785,7 @@ accumulate_one367:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one367
+	JNE          accumulate_one370
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -8588,15 +8796,15 @@ accumulate_one367:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done366:
+accumulate_done369:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha368
+	JBE  accumulate_noAlpha371
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha368:
+accumulate_noAlpha371:
 	SUBQ $0x03, R12
 	JMP  accumulate_panelRows
 
@@ -8605,8 +8813,8 @@ accumulate_panel2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh370
-	JB   accumulate_plain369
+	JE   accumulate_fresh373
+	JB   accumulate_plain372
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8615,31 +8823,32 @@ accumulate_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulate_ready371
+	JMP          accumulate_ready374
 
-accumulate_plain369:
+accumulate_plain372:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
-	JMP     accumulate_ready371
+	JMP     accumulate_ready374
 
-accumulate_fresh370:
+accumulate_fresh373:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready371:
+accumulate_ready374:
 	MOVQ SI, AX
 	MOVQ R11, CX
+	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail373
+	JL   accumulate_tail376
 
-accumulate_loop372:
+accumulate_loop375:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -8649,7 +8858,7 @@ accumulate_loop372:
 	VFMADD231PS  Y13, Y14, Y3
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -8659,7 +8868,7 @@ accumulate_loop372:
 	VFMADD231PS  Y13, Y14, Y3
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -8669,7 +8878,7 @@ accumulate_loop372:
 	VFMADD231PS  Y13, Y14, Y3
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -8679,16 +8888,16 @@ accumulate_loop372:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop372
+	JGE          accumulate_loop375
 
-accumulate_tail373:
+accumulate_tail376:
 	ADDQ $0x04, CX
-	JE   accumulate_end374
+	JE   accumulate_end377
 
-accumulate_one376:
+accumulate_one379:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   8192(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -8698,9 +8907,10 @@ accumulate_one376:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one376
+	JNE          accumulate_one379
 
-accumulate_end374:
+accumulate_end377:
+	MOVQ    64(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -8710,10 +8920,10 @@ accumulate_end374:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha377
+	JBE     accumulate_noAlpha380
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha377:
+accumulate_noAlpha380:
 	SUBQ $0x02, R12
 	JMP  accumulate_panelRows
 
@@ -8722,95 +8932,97 @@ accumulate_panel1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh379
-	JB   accumulate_plain378
+	JE   accumulate_fresh382
+	JB   accumulate_plain381
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulate_ready380
+	JMP          accumulate_ready383
 
-accumulate_plain378:
+accumulate_plain381:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
-	JMP     accumulate_ready380
+	JMP     accumulate_ready383
 
-accumulate_fresh379:
+accumulate_fresh382:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulate_ready380:
+accumulate_ready383:
 	MOVQ SI, AX
 	MOVQ R11, CX
+	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail382
+	JL   accumulate_tail385
 
-accumulate_loop381:
+accumulate_loop384:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   6144(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   6144(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   6144(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   6144(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop381
+	JGE          accumulate_loop384
 
-accumulate_tail382:
+accumulate_tail385:
 	ADDQ $0x04, CX
-	JE   accumulate_end383
+	JE   accumulate_end386
 
-accumulate_one385:
+accumulate_one388:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   6144(BX)
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one385
+	JNE          accumulate_one388
 
-accumulate_end383:
+accumulate_end386:
+	MOVQ    64(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha386
+	JBE     accumulate_noAlpha389
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha386:
+accumulate_noAlpha389:
 	SUBQ $0x01, R12
 	JMP  accumulate_panelRows
 
 accumulate_panelNext:
 	CMPQ 72(SP), $0x00
-	JE   accumulate_noScatter387
+	JE   accumulate_noScatter390
 
 	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
@@ -8820,7 +9032,7 @@ accumulate_panelNext:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 72(SP)
 
-accumulate_noScatter387:
+accumulate_noScatter390:
 	ADDQ $0x40, 32(SP)
 	ADDQ 24(SP), DX
 	DECQ 8(SP)
@@ -8874,8 +9086,8 @@ accumulate_half6:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh389
-	JB   accumulate_plain388
+	JE   accumulate_fresh392
+	JB   accumulate_plain391
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8890,18 +9102,18 @@ accumulate_half6:
 	VMULPS       (AX)(R8*1), Y14, Y4
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y5
-	JMP          accumulate_ready390
+	JMP          accumulate_ready393
 
-accumulate_plain388:
+accumulate_plain391:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
 	VMOVUPS (AX)(R8*2), Y5
-	JMP     accumulate_ready390
+	JMP     accumulate_ready393
 
-accumulate_fresh389:
+accumulate_fresh392:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -8909,18 +9121,18 @@ accumulate_fresh389:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-accumulate_ready390:
+accumulate_ready393:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short394
+	JL   accumulate_short397
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail392
+	JL   accumulate_tail395
 
-accumulate_loop391:
+accumulate_loop394:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8980,13 +9192,13 @@ accumulate_loop391:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop391
+	JGE          accumulate_loop394
 
-accumulate_tail392:
+accumulate_tail395:
 	ADDQ $0x04, CX
-	JE   accumulate_end393
+	JE   accumulate_end396
 
-accumulate_one395:
+accumulate_one398:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9004,9 +9216,9 @@ accumulate_one395:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one395
+	JNE          accumulate_one398
 
-accumulate_end393:
+accumulate_end396:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -9081,10 +9293,10 @@ accumulate_end393:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done396
+	JMP          accumulate_done399
 
-accumulate_short394:
-accumulate_one397:
+accumulate_short397:
+accumulate_one400:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9102,7 +9314,7 @@ accumulate_one397:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one397
+	JNE          accumulate_one400
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -9118,7 +9330,7 @@ accumulate_one397:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done396:
+accumulate_done399:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -9126,10 +9338,10 @@ accumulate_done396:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha398
+	JBE  accumulate_noAlpha401
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha398:
+accumulate_noAlpha401:
 	SUBQ $0x06, R12
 	JMP  accumulate_halfRows
 
@@ -9140,8 +9352,8 @@ accumulate_half5:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh400
-	JB   accumulate_plain399
+	JE   accumulate_fresh403
+	JB   accumulate_plain402
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9154,35 +9366,35 @@ accumulate_half5:
 	VMULPS       (AX), Y14, Y3
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y4
-	JMP          accumulate_ready401
+	JMP          accumulate_ready404
 
-accumulate_plain399:
+accumulate_plain402:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
-	JMP     accumulate_ready401
+	JMP     accumulate_ready404
 
-accumulate_fresh400:
+accumulate_fresh403:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 
-accumulate_ready401:
+accumulate_ready404:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short405
+	JL   accumulate_short408
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail403
+	JL   accumulate_tail406
 
-accumulate_loop402:
+accumulate_loop405:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9234,13 +9446,13 @@ accumulate_loop402:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop402
+	JGE          accumulate_loop405
 
-accumulate_tail403:
+accumulate_tail406:
 	ADDQ $0x04, CX
-	JE   accumulate_end404
+	JE   accumulate_end407
 
-accumulate_one406:
+accumulate_one409:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9256,9 +9468,9 @@ accumulate_one406:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one406
+	JNE          accumulate_one409
 
-accumulate_end404:
+accumulate_end407:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -9323,10 +9535,10 @@ accumulate_end404:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done407
+	JMP          accumulate_done410
 
-accumulate_short405:
-accumulate_one408:
+accumulate_short408:
+accumulate_one411:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9342,7 +9554,7 @@ accumulate_one408:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one408
+	JNE          accumulate_one411
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -9356,17 +9568,17 @@ accumulate_one408:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done407:
+accumulate_done410:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha409
+	JBE  accumulate_noAlpha412
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha409:
+accumulate_noAlpha412:
 	SUBQ $0x05, R12
 	JMP  accumulate_halfRows
 
@@ -9377,8 +9589,8 @@ accumulate_half4:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh411
-	JB   accumulate_plain410
+	JE   accumulate_fresh414
+	JB   accumulate_plain413
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9389,33 +9601,33 @@ accumulate_half4:
 	VMULPS       (DI)(R8*2), Y14, Y2
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y3
-	JMP          accumulate_ready412
+	JMP          accumulate_ready415
 
-accumulate_plain410:
+accumulate_plain413:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
-	JMP     accumulate_ready412
+	JMP     accumulate_ready415
 
-accumulate_fresh411:
+accumulate_fresh414:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready412:
+accumulate_ready415:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short416
+	JL   accumulate_short419
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail414
+	JL   accumulate_tail417
 
-accumulate_loop413:
+accumulate_loop416:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9459,13 +9671,13 @@ accumulate_loop413:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop413
+	JGE          accumulate_loop416
 
-accumulate_tail414:
+accumulate_tail417:
 	ADDQ $0x04, CX
-	JE   accumulate_end415
+	JE   accumulate_end418
 
-accumulate_one417:
+accumulate_one420:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9479,9 +9691,9 @@ accumulate_one417:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one417
+	JNE          accumulate_one420
 
-accumulate_end415:
+accumulate_end418:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -9532,10 +9744,10 @@ accumulate_end415:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done418
+	JMP          accumulate_done421
 
-accumulate_short416:
-accumulate_one419:
+accumulate_short419:
+accumulate_one422:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9549,7 +9761,7 @@ accumulate_one419:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one419
+	JNE          accumulate_one422
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -9561,16 +9773,16 @@ accumulate_one419:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done418:
+accumulate_done421:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha420
+	JBE  accumulate_noAlpha423
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha420:
+accumulate_noAlpha423:
 	SUBQ $0x04, R12
 	JMP  accumulate_halfRows
 
@@ -9579,8 +9791,8 @@ accumulate_half3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh422
-	JB   accumulate_plain421
+	JE   accumulate_fresh425
+	JB   accumulate_plain424
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9589,29 +9801,29 @@ accumulate_half3:
 	VMULPS       (DI)(R8*1), Y14, Y1
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y2
-	JMP          accumulate_ready423
+	JMP          accumulate_ready426
 
-accumulate_plain421:
+accumulate_plain424:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
-	JMP     accumulate_ready423
+	JMP     accumulate_ready426
 
-accumulate_fresh422:
+accumulate_fresh425:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 
-accumulate_ready423:
+accumulate_ready426:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short427
+	JL   accumulate_short430
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail425
+	JL   accumulate_tail428
 
-accumulate_loop424:
+accumulate_loop427:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9646,13 +9858,13 @@ accumulate_loop424:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop424
+	JGE          accumulate_loop427
 
-accumulate_tail425:
+accumulate_tail428:
 	ADDQ $0x04, CX
-	JE   accumulate_end426
+	JE   accumulate_end429
 
-accumulate_one428:
+accumulate_one431:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9663,9 +9875,9 @@ accumulate_one428:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one428
+	JNE          accumulate_one431
 
-accumulate_end426:
+accumulate_end429:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -9706,10 +9918,10 @@ accumulate_end426:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done429
+	JMP          accumulate_done432
 
-accumulate_short427:
-accumulate_one430:
+accumulate_short430:
+accumulate_one433:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9720,7 +9932,7 @@ accumulate_one430:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one430
+	JNE          accumulate_one433
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -9728,15 +9940,15 @@ accumulate_one430:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done429:
+accumulate_done432:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha431
+	JBE  accumulate_noAlpha434
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha431:
+accumulate_noAlpha434:
 	SUBQ $0x03, R12
 	JMP  accumulate_halfRows
 
@@ -9745,32 +9957,32 @@ accumulate_half2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh433
-	JB   accumulate_plain432
+	JE   accumulate_fresh436
+	JB   accumulate_plain435
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulate_ready434
+	JMP          accumulate_ready437
 
-accumulate_plain432:
+accumulate_plain435:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
-	JMP     accumulate_ready434
+	JMP     accumulate_ready437
 
-accumulate_fresh433:
+accumulate_fresh436:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulate_ready434:
+accumulate_ready437:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail436
+	JL   accumulate_tail439
 
-accumulate_loop435:
+accumulate_loop438:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9797,13 +10009,13 @@ accumulate_loop435:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop435
+	JGE          accumulate_loop438
 
-accumulate_tail436:
+accumulate_tail439:
 	ADDQ $0x04, CX
-	JE   accumulate_end437
+	JE   accumulate_end440
 
-accumulate_one439:
+accumulate_one442:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9812,9 +10024,9 @@ accumulate_one439:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one439
+	JNE          accumulate_one442
 
-accumulate_end437:
+accumulate_end440:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -9822,10 +10034,10 @@ accumulate_end437:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha440
+	JBE     accumulate_noAlpha443
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha440:
+accumulate_noAlpha443:
 	SUBQ $0x02, R12
 	JMP  accumulate_halfRows
 
@@ -9834,28 +10046,28 @@ accumulate_half1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh442
-	JB   accumulate_plain441
+	JE   accumulate_fresh445
+	JB   accumulate_plain444
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulate_ready443
+	JMP          accumulate_ready446
 
-accumulate_plain441:
+accumulate_plain444:
 	VMOVUPS (DI), Y0
-	JMP     accumulate_ready443
+	JMP     accumulate_ready446
 
-accumulate_fresh442:
+accumulate_fresh445:
 	VXORPS Y0, Y0, Y0
 
-accumulate_ready443:
+accumulate_ready446:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail445
+	JL   accumulate_tail448
 
-accumulate_loop444:
+accumulate_loop447:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9874,30 +10086,30 @@ accumulate_loop444:
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop444
+	JGE          accumulate_loop447
 
-accumulate_tail445:
+accumulate_tail448:
 	ADDQ $0x04, CX
-	JE   accumulate_end446
+	JE   accumulate_end449
 
-accumulate_one448:
+accumulate_one451:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one448
+	JNE          accumulate_one451
 
-accumulate_end446:
+accumulate_end449:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha449
+	JBE     accumulate_noAlpha452
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha449:
+accumulate_noAlpha452:
 	SUBQ $0x01, R12
 	JMP  accumulate_halfRows
 
@@ -9909,12 +10121,37 @@ accumulate_halfNext:
 
 accumulate_halfEnd:
 accumulate_done:
+	CMPQ 88(SP), $0x00
+	JE   accumulate_noSteps453
+	ADDQ $0x10, 40(SP)
+	LEAQ (R10)(R10*1), AX
+	MOVQ 104(SP), DX
+	LEAQ (DX)(AX*2), DX
+	MOVQ DX, 104(SP)
+	MOVQ 96(SP), AX
+	MOVQ AX, 32(SP)
+	MOVQ 112(SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ 120(SP), AX
+	MOVQ AX, 16(SP)
+	MOVQ $+0, 56(SP)
+	MOVQ $+4, R11
+	CMPQ 88(SP), R11
+	JGE  accumulate_lastSteps454
+	MOVQ 88(SP), R11
+
+accumulate_lastSteps454:
+	SUBQ R11, 88(SP)
+	MOVQ R11, 64(SP)
+	JMP  accumulate_begin
+
+accumulate_noSteps453:
 	VZEROUPPER
 	RET
 
 // func accumulateMaskedSIMD(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, FMA3
-TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $80-64
+TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $128-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ p+8(FP), AX
@@ -9930,10 +10167,10 @@ TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $80-64
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
 	CMPB 32(BX), $0x00
-	JE   accumulateMasked_used450
+	JE   accumulateMasked_used455
 	MOVQ $+1, 56(SP)
 
-accumulateMasked_used450:
+accumulateMasked_used455:
 	MOVQ (BX), R11
 	MOVQ 8(BX), AX
 	MOVQ AX, CX
@@ -9969,8 +10206,8 @@ accumulateMasked_panel2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh452
-	JB   accumulateMasked_plain451
+	JE   accumulateMasked_fresh457
+	JB   accumulateMasked_plain456
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9979,28 +10216,28 @@ accumulateMasked_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulateMasked_ready453
+	JMP          accumulateMasked_ready458
 
-accumulateMasked_plain451:
+accumulateMasked_plain456:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
-	JMP     accumulateMasked_ready453
+	JMP     accumulateMasked_ready458
 
-accumulateMasked_fresh452:
+accumulateMasked_fresh457:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulateMasked_ready453:
+accumulateMasked_ready458:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail455
+	JL   accumulateMasked_tail460
 
-accumulateMasked_loop454:
+accumulateMasked_loop459:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -10017,13 +10254,13 @@ accumulateMasked_loop454:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop454
+	JGE          accumulateMasked_loop459
 
-accumulateMasked_tail455:
+accumulateMasked_tail460:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end456
+	JE   accumulateMasked_end461
 
-accumulateMasked_one458:
+accumulateMasked_one463:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -10040,9 +10277,9 @@ accumulateMasked_one458:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one458
+	JNE          accumulateMasked_one463
 
-accumulateMasked_end456:
+accumulateMasked_end461:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -10052,10 +10289,10 @@ accumulateMasked_end456:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha459
+	JBE     accumulateMasked_noAlpha464
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha459:
+accumulateMasked_noAlpha464:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_panelRows
 
@@ -10064,31 +10301,31 @@ accumulateMasked_panel1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh461
-	JB   accumulateMasked_plain460
+	JE   accumulateMasked_fresh466
+	JB   accumulateMasked_plain465
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulateMasked_ready462
+	JMP          accumulateMasked_ready467
 
-accumulateMasked_plain460:
+accumulateMasked_plain465:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
-	JMP     accumulateMasked_ready462
+	JMP     accumulateMasked_ready467
 
-accumulateMasked_fresh461:
+accumulateMasked_fresh466:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulateMasked_ready462:
+accumulateMasked_ready467:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail464
+	JL   accumulateMasked_tail469
 
-accumulateMasked_loop463:
+accumulateMasked_loop468:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -10100,13 +10337,13 @@ accumulateMasked_loop463:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop463
+	JGE          accumulateMasked_loop468
 
-accumulateMasked_tail464:
+accumulateMasked_tail469:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end465
+	JE   accumulateMasked_end470
 
-accumulateMasked_one467:
+accumulateMasked_one472:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -10118,18 +10355,18 @@ accumulateMasked_one467:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one467
+	JNE          accumulateMasked_one472
 
-accumulateMasked_end465:
+accumulateMasked_end470:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha468
+	JBE     accumulateMasked_noAlpha473
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha468:
+accumulateMasked_noAlpha473:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_panelRows
 
@@ -10167,32 +10404,32 @@ accumulateMasked_half2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh470
-	JB   accumulateMasked_plain469
+	JE   accumulateMasked_fresh475
+	JB   accumulateMasked_plain474
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulateMasked_ready471
+	JMP          accumulateMasked_ready476
 
-accumulateMasked_plain469:
+accumulateMasked_plain474:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
-	JMP     accumulateMasked_ready471
+	JMP     accumulateMasked_ready476
 
-accumulateMasked_fresh470:
+accumulateMasked_fresh475:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulateMasked_ready471:
+accumulateMasked_ready476:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail473
+	JL   accumulateMasked_tail478
 
-accumulateMasked_loop472:
+accumulateMasked_loop477:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -10204,13 +10441,13 @@ accumulateMasked_loop472:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop472
+	JGE          accumulateMasked_loop477
 
-accumulateMasked_tail473:
+accumulateMasked_tail478:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end474
+	JE   accumulateMasked_end479
 
-accumulateMasked_one476:
+accumulateMasked_one481:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -10222,9 +10459,9 @@ accumulateMasked_one476:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one476
+	JNE          accumulateMasked_one481
 
-accumulateMasked_end474:
+accumulateMasked_end479:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -10232,10 +10469,10 @@ accumulateMasked_end474:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha477
+	JBE     accumulateMasked_noAlpha482
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha477:
+accumulateMasked_noAlpha482:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_halfRows
 
@@ -10244,28 +10481,28 @@ accumulateMasked_half1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh479
-	JB   accumulateMasked_plain478
+	JE   accumulateMasked_fresh484
+	JB   accumulateMasked_plain483
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulateMasked_ready480
+	JMP          accumulateMasked_ready485
 
-accumulateMasked_plain478:
+accumulateMasked_plain483:
 	VMOVUPS (DI), Y0
-	JMP     accumulateMasked_ready480
+	JMP     accumulateMasked_ready485
 
-accumulateMasked_fresh479:
+accumulateMasked_fresh484:
 	VXORPS Y0, Y0, Y0
 
-accumulateMasked_ready480:
+accumulateMasked_ready485:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail482
+	JL   accumulateMasked_tail487
 
-accumulateMasked_loop481:
+accumulateMasked_loop486:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -10274,13 +10511,13 @@ accumulateMasked_loop481:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop481
+	JGE          accumulateMasked_loop486
 
-accumulateMasked_tail482:
+accumulateMasked_tail487:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end483
+	JE   accumulateMasked_end488
 
-accumulateMasked_one485:
+accumulateMasked_one490:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -10289,17 +10526,17 @@ accumulateMasked_one485:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one485
+	JNE          accumulateMasked_one490
 
-accumulateMasked_end483:
+accumulateMasked_end488:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha486
+	JBE     accumulateMasked_noAlpha491
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha486:
+accumulateMasked_noAlpha491:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_halfRows
 
@@ -10337,13 +10574,13 @@ TEXT ·scoreWide(SB), NOSPLIT, $88-56
 	MOVQ  $+0, 8(SP)
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    noQueue487
+	JE    noQueue492
 	MOVQ  32(AX), AX
 
-noQueue487:
+noQueue492:
 	MOVQ  AX, 80(SP)
 	TESTQ AX, AX
-	JE    noStream488
+	JE    noStream493
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 80(SP)
@@ -10353,15 +10590,15 @@ noQueue487:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 80(SP)
 
-noStream488:
+noStream493:
 	CMPQ 56(SP), $0x06
-	JLE  quads489
+	JLE  quads494
 	CMPQ 72(SP), $0x00000080
 	JG   quadEnd
 	CMPQ 56(SP), $0x18
 	JLE  quadEnd
 
-quads489:
+quads494:
 quad:
 	CMPQ 16(SP), $0x04
 	JL   quadEnd
@@ -10425,15 +10662,15 @@ quad6:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail491
+	JL     tail496
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop490
+	JNE    loop495
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop490
+	JE     loop495
 
-asking494:
+asking499:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -10596,18 +10833,18 @@ asking494:
 	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow495
+	JE           sameWindow500
 	ADDQ         $0x00007000, DX
 
-sameWindow495:
+sameWindow500:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking494
+	JGE  asking499
 	MOVQ DX, 80(SP)
-	JMP  tail491
+	JMP  tail496
 
-loop490:
+loop495:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10755,13 +10992,13 @@ loop490:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop490
+	JGE          loop495
 
-tail491:
+tail496:
 	ADDQ $0x04, CX
-	JE   end493
+	JE   end498
 
-one492:
+one497:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10801,9 +11038,9 @@ one492:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one492
+	JNE          one497
 
-end493:
+end498:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -10838,50 +11075,50 @@ end493:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked499
+	JE      asked504
 	SUBQ    $0x18, (AX)
-	JG      asked499
+	JG      asked504
 
-askRow496:
+askRow501:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun500:
+askRun505:
 	CMPQ 24(BX), $0x00
-	JNE  askFound497
+	JNE  askFound502
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun500
+	JNE  askRun505
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked499
+	JMP  asked504
 
-askFound497:
+askFound502:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong501
+	JNE   askAmong506
 	ADDQ  32(BX), CX
 
-askAmong501:
+askAmong506:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine498:
+askLine503:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine498
+	JNE        askLine503
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow496
+	JLE        askRow501
 
-asked499:
+asked504:
 	SUBQ $0x06, 64(SP)
 	JMP  quadRows
 
@@ -10914,15 +11151,15 @@ quad5:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail503
+	JL     tail508
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop502
+	JNE    loop507
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop502
+	JE     loop507
 
-asking506:
+asking511:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -11065,18 +11302,18 @@ asking506:
 	VFMADD231PS  Z11, Z12, Z3
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow507
+	JE           sameWindow512
 	ADDQ         $0x00007000, DX
 
-sameWindow507:
+sameWindow512:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking506
+	JGE  asking511
 	MOVQ DX, 80(SP)
-	JMP  tail503
+	JMP  tail508
 
-loop502:
+loop507:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11204,13 +11441,13 @@ loop502:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop502
+	JGE          loop507
 
-tail503:
+tail508:
 	ADDQ $0x04, CX
-	JE   end505
+	JE   end510
 
-one504:
+one509:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11245,9 +11482,9 @@ one504:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one504
+	JNE          one509
 
-end505:
+end510:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -11278,50 +11515,50 @@ end505:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked511
+	JE      asked516
 	SUBQ    $0x14, (AX)
-	JG      asked511
+	JG      asked516
 
-askRow508:
+askRow513:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun512:
+askRun517:
 	CMPQ 24(BX), $0x00
-	JNE  askFound509
+	JNE  askFound514
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun512
+	JNE  askRun517
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked511
+	JMP  asked516
 
-askFound509:
+askFound514:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong513
+	JNE   askAmong518
 	ADDQ  32(BX), CX
 
-askAmong513:
+askAmong518:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine510:
+askLine515:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine510
+	JNE        askLine515
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow508
+	JLE        askRow513
 
-asked511:
+asked516:
 	SUBQ $0x05, 64(SP)
 	JMP  quadRows
 
@@ -11350,15 +11587,15 @@ quad4:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail515
+	JL     tail520
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop514
+	JNE    loop519
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop514
+	JE     loop519
 
-asking518:
+asking523:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -11481,18 +11718,18 @@ asking518:
 	VFMADD231PS  Z11, Z12, Z31
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow519
+	JE           sameWindow524
 	ADDQ         $0x00007000, DX
 
-sameWindow519:
+sameWindow524:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking518
+	JGE  asking523
 	MOVQ DX, 80(SP)
-	JMP  tail515
+	JMP  tail520
 
-loop514:
+loop519:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11600,13 +11837,13 @@ loop514:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop514
+	JGE          loop519
 
-tail515:
+tail520:
 	ADDQ $0x04, CX
-	JE   end517
+	JE   end522
 
-one516:
+one521:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11636,9 +11873,9 @@ one516:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one516
+	JNE          one521
 
-end517:
+end522:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -11665,50 +11902,50 @@ end517:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked523
+	JE      asked528
 	SUBQ    $0x10, (AX)
-	JG      asked523
+	JG      asked528
 
-askRow520:
+askRow525:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun524:
+askRun529:
 	CMPQ 24(BX), $0x00
-	JNE  askFound521
+	JNE  askFound526
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun524
+	JNE  askRun529
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked523
+	JMP  asked528
 
-askFound521:
+askFound526:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong525
+	JNE   askAmong530
 	ADDQ  32(BX), CX
 
-askAmong525:
+askAmong530:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine522:
+askLine527:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine522
+	JNE        askLine527
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow520
+	JLE        askRow525
 
-asked523:
+asked528:
 	SUBQ $0x04, 64(SP)
 	JMP  quadRows
 
@@ -11731,15 +11968,15 @@ quad3:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail527
+	JL     tail532
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop526
+	JNE    loop531
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop526
+	JE     loop531
 
-asking530:
+asking535:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -11842,17 +12079,17 @@ asking530:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow531
+	JE           sameWindow536
 	ADDQ         $0x00007000, DX
 
-sameWindow531:
+sameWindow536:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking530
+	JGE  asking535
 	MOVQ DX, 80(SP)
-	JMP  tail527
+	JMP  tail532
 
-loop526:
+loop531:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11939,13 +12176,13 @@ loop526:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop526
+	JGE          loop531
 
-tail527:
+tail532:
 	ADDQ $0x04, CX
-	JE   end529
+	JE   end534
 
-one528:
+one533:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11969,9 +12206,9 @@ one528:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one528
+	JNE          one533
 
-end529:
+end534:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -11992,50 +12229,50 @@ end529:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked535
+	JE      asked540
 	SUBQ    $0x0c, (AX)
-	JG      asked535
+	JG      asked540
 
-askRow532:
+askRow537:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun536:
+askRun541:
 	CMPQ 24(BX), $0x00
-	JNE  askFound533
+	JNE  askFound538
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun536
+	JNE  askRun541
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked535
+	JMP  asked540
 
-askFound533:
+askFound538:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong537
+	JNE   askAmong542
 	ADDQ  32(BX), CX
 
-askAmong537:
+askAmong542:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine534:
+askLine539:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine534
+	JNE        askLine539
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow532
+	JLE        askRow537
 
-asked535:
+asked540:
 	SUBQ $0x03, 64(SP)
 	JMP  quadRows
 
@@ -12054,15 +12291,15 @@ quad2:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail539
+	JL     tail544
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop538
+	JNE    loop543
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop538
+	JE     loop543
 
-asking542:
+asking547:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -12145,17 +12382,17 @@ asking542:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow543
+	JE           sameWindow548
 	ADDQ         $0x00007000, DX
 
-sameWindow543:
+sameWindow548:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking542
+	JGE  asking547
 	MOVQ DX, 80(SP)
-	JMP  tail539
+	JMP  tail544
 
-loop538:
+loop543:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12222,13 +12459,13 @@ loop538:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop538
+	JGE          loop543
 
-tail539:
+tail544:
 	ADDQ $0x04, CX
-	JE   end541
+	JE   end546
 
-one540:
+one545:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12247,9 +12484,9 @@ one540:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one540
+	JNE          one545
 
-end541:
+end546:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -12266,50 +12503,50 @@ end541:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked547
+	JE      asked552
 	SUBQ    $0x08, (AX)
-	JG      asked547
+	JG      asked552
 
-askRow544:
+askRow549:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun548:
+askRun553:
 	CMPQ 24(BX), $0x00
-	JNE  askFound545
+	JNE  askFound550
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun548
+	JNE  askRun553
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked547
+	JMP  asked552
 
-askFound545:
+askFound550:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong549
+	JNE   askAmong554
 	ADDQ  32(BX), CX
 
-askAmong549:
+askAmong554:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine546:
+askLine551:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine546
+	JNE        askLine551
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow544
+	JLE        askRow549
 
-asked547:
+asked552:
 	SUBQ $0x02, 64(SP)
 	JMP  quadRows
 
@@ -12405,15 +12642,15 @@ pair12:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail551
+	JL     tail556
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop550
+	JNE    loop555
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop550
+	JE     loop555
 
-asking554:
+asking559:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -12580,20 +12817,20 @@ asking554:
 	VFMADD231PS  Z9, Z12, Z7
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow555
+	JE           sameWindow560
 	ADDQ         $0x00007000, DX
 
-sameWindow555:
+sameWindow560:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking554
+	JGE  asking559
 	MOVQ DX, 80(SP)
-	JMP  tail551
+	JMP  tail556
 
-loop550:
+loop555:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12755,13 +12992,13 @@ loop550:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop550
+	JGE          loop555
 
-tail551:
+tail556:
 	ADDQ $0x04, CX
-	JE   end553
+	JE   end558
 
-one552:
+one557:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12806,9 +13043,9 @@ one552:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one552
+	JNE          one557
 
-end553:
+end558:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -12847,50 +13084,50 @@ end553:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked559
+	JE      asked564
 	SUBQ    $0x18, (AX)
-	JG      asked559
+	JG      asked564
 
-askRow556:
+askRow561:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun560:
+askRun565:
 	CMPQ 24(BX), $0x00
-	JNE  askFound557
+	JNE  askFound562
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun560
+	JNE  askRun565
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked559
+	JMP  asked564
 
-askFound557:
+askFound562:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong561
+	JNE   askAmong566
 	ADDQ  32(BX), CX
 
-askAmong561:
+askAmong566:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine558:
+askLine563:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine558
+	JNE        askLine563
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow556
+	JLE        askRow561
 
-asked559:
+asked564:
 	SUBQ $0x0c, 64(SP)
 	JMP  pairRows
 
@@ -12928,15 +13165,15 @@ pair11:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail563
+	JL     tail568
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop562
+	JNE    loop567
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop562
+	JE     loop567
 
-asking566:
+asking571:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -13091,20 +13328,20 @@ asking566:
 	VFMADD231PS  Z9, Z12, Z5
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow567
+	JE           sameWindow572
 	ADDQ         $0x00007000, DX
 
-sameWindow567:
+sameWindow572:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking566
+	JGE  asking571
 	MOVQ DX, 80(SP)
-	JMP  tail563
+	JMP  tail568
 
-loop562:
+loop567:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13254,13 +13491,13 @@ loop562:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop562
+	JGE          loop567
 
-tail563:
+tail568:
 	ADDQ $0x04, CX
-	JE   end565
+	JE   end570
 
-one564:
+one569:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13302,9 +13539,9 @@ one564:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one564
+	JNE          one569
 
-end565:
+end570:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -13341,50 +13578,50 @@ end565:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked571
+	JE      asked576
 	SUBQ    $0x16, (AX)
-	JG      asked571
+	JG      asked576
 
-askRow568:
+askRow573:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun572:
+askRun577:
 	CMPQ 24(BX), $0x00
-	JNE  askFound569
+	JNE  askFound574
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun572
+	JNE  askRun577
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked571
+	JMP  asked576
 
-askFound569:
+askFound574:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong573
+	JNE   askAmong578
 	ADDQ  32(BX), CX
 
-askAmong573:
+askAmong578:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine570:
+askLine575:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine570
+	JNE        askLine575
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow568
+	JLE        askRow573
 
-asked571:
+asked576:
 	SUBQ $0x0b, 64(SP)
 	JMP  pairRows
 
@@ -13420,15 +13657,15 @@ pair10:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail575
+	JL     tail580
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop574
+	JNE    loop579
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop574
+	JE     loop579
 
-asking578:
+asking583:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -13571,20 +13808,20 @@ asking578:
 	VFMADD231PS  Z9, Z12, Z3
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow579
+	JE           sameWindow584
 	ADDQ         $0x00007000, DX
 
-sameWindow579:
+sameWindow584:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking578
+	JGE  asking583
 	MOVQ DX, 80(SP)
-	JMP  tail575
+	JMP  tail580
 
-loop574:
+loop579:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13722,13 +13959,13 @@ loop574:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop574
+	JGE          loop579
 
-tail575:
+tail580:
 	ADDQ $0x04, CX
-	JE   end577
+	JE   end582
 
-one576:
+one581:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13767,9 +14004,9 @@ one576:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one576
+	JNE          one581
 
-end577:
+end582:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -13804,50 +14041,50 @@ end577:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked583
+	JE      asked588
 	SUBQ    $0x14, (AX)
-	JG      asked583
+	JG      asked588
 
-askRow580:
+askRow585:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun584:
+askRun589:
 	CMPQ 24(BX), $0x00
-	JNE  askFound581
+	JNE  askFound586
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun584
+	JNE  askRun589
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked583
+	JMP  asked588
 
-askFound581:
+askFound586:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong585
+	JNE   askAmong590
 	ADDQ  32(BX), CX
 
-askAmong585:
+askAmong590:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine582:
+askLine587:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine582
+	JNE        askLine587
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow580
+	JLE        askRow585
 
-asked583:
+asked588:
 	SUBQ $0x0a, 64(SP)
 	JMP  pairRows
 
@@ -13879,15 +14116,15 @@ pair9:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail587
+	JL     tail592
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop586
+	JNE    loop591
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop586
+	JE     loop591
 
-asking590:
+asking595:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -14018,19 +14255,19 @@ asking590:
 	VFMADD231PS  Z9, Z12, Z1
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow591
+	JE           sameWindow596
 	ADDQ         $0x00007000, DX
 
-sameWindow591:
+sameWindow596:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking590
+	JGE  asking595
 	MOVQ DX, 80(SP)
-	JMP  tail587
+	JMP  tail592
 
-loop586:
+loop591:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14155,13 +14392,13 @@ loop586:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop586
+	JGE          loop591
 
-tail587:
+tail592:
 	ADDQ $0x04, CX
-	JE   end589
+	JE   end594
 
-one588:
+one593:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14196,9 +14433,9 @@ one588:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one588
+	JNE          one593
 
-end589:
+end594:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -14229,50 +14466,50 @@ end589:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked595
+	JE      asked600
 	SUBQ    $0x12, (AX)
-	JG      asked595
+	JG      asked600
 
-askRow592:
+askRow597:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun596:
+askRun601:
 	CMPQ 24(BX), $0x00
-	JNE  askFound593
+	JNE  askFound598
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun596
+	JNE  askRun601
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked595
+	JMP  asked600
 
-askFound593:
+askFound598:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong597
+	JNE   askAmong602
 	ADDQ  32(BX), CX
 
-askAmong597:
+askAmong602:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine594:
+askLine599:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine594
+	JNE        askLine599
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow592
+	JLE        askRow597
 
-asked595:
+asked600:
 	SUBQ $0x09, 64(SP)
 	JMP  pairRows
 
@@ -14302,15 +14539,15 @@ pair8:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail599
+	JL     tail604
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop598
+	JNE    loop603
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop598
+	JE     loop603
 
-asking602:
+asking607:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -14429,19 +14666,19 @@ asking602:
 	VFMADD231PS  Z9, Z12, Z31
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow603
+	JE           sameWindow608
 	ADDQ         $0x00007000, DX
 
-sameWindow603:
+sameWindow608:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking602
+	JGE  asking607
 	MOVQ DX, 80(SP)
-	JMP  tail599
+	JMP  tail604
 
-loop598:
+loop603:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14554,13 +14791,13 @@ loop598:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop598
+	JGE          loop603
 
-tail599:
+tail604:
 	ADDQ $0x04, CX
-	JE   end601
+	JE   end606
 
-one600:
+one605:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14592,9 +14829,9 @@ one600:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one600
+	JNE          one605
 
-end601:
+end606:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -14623,50 +14860,50 @@ end601:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked607
+	JE      asked612
 	SUBQ    $0x10, (AX)
-	JG      asked607
+	JG      asked612
 
-askRow604:
+askRow609:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun608:
+askRun613:
 	CMPQ 24(BX), $0x00
-	JNE  askFound605
+	JNE  askFound610
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun608
+	JNE  askRun613
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked607
+	JMP  asked612
 
-askFound605:
+askFound610:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong609
+	JNE   askAmong614
 	ADDQ  32(BX), CX
 
-askAmong609:
+askAmong614:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine606:
+askLine611:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine606
+	JNE        askLine611
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow604
+	JLE        askRow609
 
-asked607:
+asked612:
 	SUBQ $0x08, 64(SP)
 	JMP  pairRows
 
@@ -14694,15 +14931,15 @@ pair7:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail611
+	JL     tail616
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop610
+	JNE    loop615
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop610
+	JE     loop615
 
-asking614:
+asking619:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -14809,19 +15046,19 @@ asking614:
 	VFMADD231PS  Z9, Z12, Z29
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow615
+	JE           sameWindow620
 	ADDQ         $0x00007000, DX
 
-sameWindow615:
+sameWindow620:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking614
+	JGE  asking619
 	MOVQ DX, 80(SP)
-	JMP  tail611
+	JMP  tail616
 
-loop610:
+loop615:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14922,13 +15159,13 @@ loop610:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop610
+	JGE          loop615
 
-tail611:
+tail616:
 	ADDQ $0x04, CX
-	JE   end613
+	JE   end618
 
-one612:
+one617:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14957,9 +15194,9 @@ one612:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one612
+	JNE          one617
 
-end613:
+end618:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -14986,50 +15223,50 @@ end613:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked619
+	JE      asked624
 	SUBQ    $0x0e, (AX)
-	JG      asked619
+	JG      asked624
 
-askRow616:
+askRow621:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun620:
+askRun625:
 	CMPQ 24(BX), $0x00
-	JNE  askFound617
+	JNE  askFound622
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun620
+	JNE  askRun625
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked619
+	JMP  asked624
 
-askFound617:
+askFound622:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong621
+	JNE   askAmong626
 	ADDQ  32(BX), CX
 
-askAmong621:
+askAmong626:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine618:
+askLine623:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine618
+	JNE        askLine623
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow616
+	JLE        askRow621
 
-asked619:
+asked624:
 	SUBQ $0x07, 64(SP)
 	JMP  pairRows
 
@@ -15053,15 +15290,15 @@ pair6:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail623
+	JL     tail628
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop622
+	JNE    loop627
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop622
+	JE     loop627
 
-asking626:
+asking631:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -15156,18 +15393,18 @@ asking626:
 	VFMADD231PS  Z9, Z12, Z27
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow627
+	JE           sameWindow632
 	ADDQ         $0x00007000, DX
 
-sameWindow627:
+sameWindow632:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking626
+	JGE  asking631
 	MOVQ DX, 80(SP)
-	JMP  tail623
+	JMP  tail628
 
-loop622:
+loop627:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15255,13 +15492,13 @@ loop622:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop622
+	JGE          loop627
 
-tail623:
+tail628:
 	ADDQ $0x04, CX
-	JE   end625
+	JE   end630
 
-one624:
+one629:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15286,9 +15523,9 @@ one624:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one624
+	JNE          one629
 
-end625:
+end630:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15311,50 +15548,50 @@ end625:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked631
+	JE      asked636
 	SUBQ    $0x0c, (AX)
-	JG      asked631
+	JG      asked636
 
-askRow628:
+askRow633:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun632:
+askRun637:
 	CMPQ 24(BX), $0x00
-	JNE  askFound629
+	JNE  askFound634
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun632
+	JNE  askRun637
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked631
+	JMP  asked636
 
-askFound629:
+askFound634:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong633
+	JNE   askAmong638
 	ADDQ  32(BX), CX
 
-askAmong633:
+askAmong638:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine630:
+askLine635:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine630
+	JNE        askLine635
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow628
+	JLE        askRow633
 
-asked631:
+asked636:
 	SUBQ $0x06, 64(SP)
 	JMP  pairRows
 
@@ -15376,15 +15613,15 @@ pair5:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail635
+	JL     tail640
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop634
+	JNE    loop639
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop634
+	JE     loop639
 
-asking638:
+asking643:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -15467,18 +15704,18 @@ asking638:
 	VFMADD231PS  Z9, Z12, Z25
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow639
+	JE           sameWindow644
 	ADDQ         $0x00007000, DX
 
-sameWindow639:
+sameWindow644:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking638
+	JGE  asking643
 	MOVQ DX, 80(SP)
-	JMP  tail635
+	JMP  tail640
 
-loop634:
+loop639:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15554,13 +15791,13 @@ loop634:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop634
+	JGE          loop639
 
-tail635:
+tail640:
 	ADDQ $0x04, CX
-	JE   end637
+	JE   end642
 
-one636:
+one641:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15582,9 +15819,9 @@ one636:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one636
+	JNE          one641
 
-end637:
+end642:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15605,50 +15842,50 @@ end637:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked643
+	JE      asked648
 	SUBQ    $0x0a, (AX)
-	JG      asked643
+	JG      asked648
 
-askRow640:
+askRow645:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun644:
+askRun649:
 	CMPQ 24(BX), $0x00
-	JNE  askFound641
+	JNE  askFound646
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun644
+	JNE  askRun649
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked643
+	JMP  asked648
 
-askFound641:
+askFound646:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong645
+	JNE   askAmong650
 	ADDQ  32(BX), CX
 
-askAmong645:
+askAmong650:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine642:
+askLine647:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine642
+	JNE        askLine647
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow640
+	JLE        askRow645
 
-asked643:
+asked648:
 	SUBQ $0x05, 64(SP)
 	JMP  pairRows
 
@@ -15668,15 +15905,15 @@ pair4:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail647
+	JL     tail652
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop646
+	JNE    loop651
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop646
+	JE     loop651
 
-asking650:
+asking655:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -15747,18 +15984,18 @@ asking650:
 	VFMADD231PS  Z9, Z12, Z23
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow651
+	JE           sameWindow656
 	ADDQ         $0x00007000, DX
 
-sameWindow651:
+sameWindow656:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking650
+	JGE  asking655
 	MOVQ DX, 80(SP)
-	JMP  tail647
+	JMP  tail652
 
-loop646:
+loop651:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15822,13 +16059,13 @@ loop646:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop646
+	JGE          loop651
 
-tail647:
+tail652:
 	ADDQ $0x04, CX
-	JE   end649
+	JE   end654
 
-one648:
+one653:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15847,9 +16084,9 @@ one648:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one648
+	JNE          one653
 
-end649:
+end654:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15868,50 +16105,50 @@ end649:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked655
+	JE      asked660
 	SUBQ    $0x08, (AX)
-	JG      asked655
+	JG      asked660
 
-askRow652:
+askRow657:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun656:
+askRun661:
 	CMPQ 24(BX), $0x00
-	JNE  askFound653
+	JNE  askFound658
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun656
+	JNE  askRun661
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked655
+	JMP  asked660
 
-askFound653:
+askFound658:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong657
+	JNE   askAmong662
 	ADDQ  32(BX), CX
 
-askAmong657:
+askAmong662:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine654:
+askLine659:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine654
+	JNE        askLine659
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow652
+	JLE        askRow657
 
-asked655:
+asked660:
 	SUBQ $0x04, 64(SP)
 	JMP  pairRows
 
@@ -15927,15 +16164,15 @@ pair3:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail659
+	JL     tail664
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop658
+	JNE    loop663
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop658
+	JE     loop663
 
-asking662:
+asking667:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -15994,17 +16231,17 @@ asking662:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow663
+	JE           sameWindow668
 	ADDQ         $0x00007000, DX
 
-sameWindow663:
+sameWindow668:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking662
+	JGE  asking667
 	MOVQ DX, 80(SP)
-	JMP  tail659
+	JMP  tail664
 
-loop658:
+loop663:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16055,13 +16292,13 @@ loop658:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop658
+	JGE          loop663
 
-tail659:
+tail664:
 	ADDQ $0x04, CX
-	JE   end661
+	JE   end666
 
-one660:
+one665:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16076,9 +16313,9 @@ one660:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one660
+	JNE          one665
 
-end661:
+end666:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -16093,50 +16330,50 @@ end661:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked667
+	JE      asked672
 	SUBQ    $0x06, (AX)
-	JG      asked667
+	JG      asked672
 
-askRow664:
+askRow669:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun668:
+askRun673:
 	CMPQ 24(BX), $0x00
-	JNE  askFound665
+	JNE  askFound670
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun668
+	JNE  askRun673
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked667
+	JMP  asked672
 
-askFound665:
+askFound670:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong669
+	JNE   askAmong674
 	ADDQ  32(BX), CX
 
-askAmong669:
+askAmong674:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine666:
+askLine671:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine666
+	JNE        askLine671
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow664
+	JLE        askRow669
 
-asked667:
+asked672:
 	SUBQ $0x03, 64(SP)
 	JMP  pairRows
 
@@ -16150,15 +16387,15 @@ pair2:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail671
+	JL     tail676
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop670
+	JNE    loop675
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop670
+	JE     loop675
 
-asking674:
+asking679:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -16205,17 +16442,17 @@ asking674:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow675
+	JE           sameWindow680
 	ADDQ         $0x00007000, DX
 
-sameWindow675:
+sameWindow680:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking674
+	JGE  asking679
 	MOVQ DX, 80(SP)
-	JMP  tail671
+	JMP  tail676
 
-loop670:
+loop675:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16254,13 +16491,13 @@ loop670:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop670
+	JGE          loop675
 
-tail671:
+tail676:
 	ADDQ $0x04, CX
-	JE   end673
+	JE   end678
 
-one672:
+one677:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16272,9 +16509,9 @@ one672:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one672
+	JNE          one677
 
-end673:
+end678:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -16287,50 +16524,50 @@ end673:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked679
+	JE      asked684
 	SUBQ    $0x04, (AX)
-	JG      asked679
+	JG      asked684
 
-askRow676:
+askRow681:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun680:
+askRun685:
 	CMPQ 24(BX), $0x00
-	JNE  askFound677
+	JNE  askFound682
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun680
+	JNE  askRun685
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked679
+	JMP  asked684
 
-askFound677:
+askFound682:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong681
+	JNE   askAmong686
 	ADDQ  32(BX), CX
 
-askAmong681:
+askAmong686:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine678:
+askLine683:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine678
+	JNE        askLine683
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow676
+	JLE        askRow681
 
-asked679:
+asked684:
 	SUBQ $0x02, 64(SP)
 	JMP  pairRows
 
@@ -16414,9 +16651,9 @@ single12:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail683
+	JL     tail688
 
-loop682:
+loop687:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -16526,13 +16763,13 @@ loop682:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop682
+	JGE          loop687
 
-tail683:
+tail688:
 	ADDQ $0x04, CX
-	JE   end685
+	JE   end690
 
-one684:
+one689:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -16564,9 +16801,9 @@ one684:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one684
+	JNE          one689
 
-end685:
+end690:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16593,50 +16830,50 @@ end685:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked689
+	JE      asked694
 	SUBQ    $0x0c, (AX)
-	JG      asked689
+	JG      asked694
 
-askRow686:
+askRow691:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun690:
+askRun695:
 	CMPQ 24(BX), $0x00
-	JNE  askFound687
+	JNE  askFound692
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun690
+	JNE  askRun695
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked689
+	JMP  asked694
 
-askFound687:
+askFound692:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong691
+	JNE   askAmong696
 	ADDQ  32(BX), CX
 
-askAmong691:
+askAmong696:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine688:
+askLine693:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine688
+	JNE        askLine693
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow686
+	JLE        askRow691
 
-asked689:
+asked694:
 	SUBQ $0x0c, 64(SP)
 	JMP  singleRows
 
@@ -16663,9 +16900,9 @@ single11:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail693
+	JL     tail698
 
-loop692:
+loop697:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -16767,13 +17004,13 @@ loop692:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop692
+	JGE          loop697
 
-tail693:
+tail698:
 	ADDQ $0x04, CX
-	JE   end695
+	JE   end700
 
-one694:
+one699:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -16803,9 +17040,9 @@ one694:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one694
+	JNE          one699
 
-end695:
+end700:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16831,50 +17068,50 @@ end695:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked699
+	JE      asked704
 	SUBQ    $0x0b, (AX)
-	JG      asked699
+	JG      asked704
 
-askRow696:
+askRow701:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun700:
+askRun705:
 	CMPQ 24(BX), $0x00
-	JNE  askFound697
+	JNE  askFound702
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun700
+	JNE  askRun705
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked699
+	JMP  asked704
 
-askFound697:
+askFound702:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong701
+	JNE   askAmong706
 	ADDQ  32(BX), CX
 
-askAmong701:
+askAmong706:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine698:
+askLine703:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine698
+	JNE        askLine703
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow696
+	JLE        askRow701
 
-asked699:
+asked704:
 	SUBQ $0x0b, 64(SP)
 	JMP  singleRows
 
@@ -16900,9 +17137,9 @@ single10:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail703
+	JL     tail708
 
-loop702:
+loop707:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -16996,13 +17233,13 @@ loop702:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop702
+	JGE          loop707
 
-tail703:
+tail708:
 	ADDQ $0x04, CX
-	JE   end705
+	JE   end710
 
-one704:
+one709:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17030,9 +17267,9 @@ one704:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one704
+	JNE          one709
 
-end705:
+end710:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17057,50 +17294,50 @@ end705:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked709
+	JE      asked714
 	SUBQ    $0x0a, (AX)
-	JG      asked709
+	JG      asked714
 
-askRow706:
+askRow711:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun710:
+askRun715:
 	CMPQ 24(BX), $0x00
-	JNE  askFound707
+	JNE  askFound712
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun710
+	JNE  askRun715
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked709
+	JMP  asked714
 
-askFound707:
+askFound712:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong711
+	JNE   askAmong716
 	ADDQ  32(BX), CX
 
-askAmong711:
+askAmong716:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine708:
+askLine713:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine708
+	JNE        askLine713
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow706
+	JLE        askRow711
 
-asked709:
+asked714:
 	SUBQ $0x0a, 64(SP)
 	JMP  singleRows
 
@@ -17123,9 +17360,9 @@ single9:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail713
+	JL     tail718
 
-loop712:
+loop717:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17210,13 +17447,13 @@ loop712:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop712
+	JGE          loop717
 
-tail713:
+tail718:
 	ADDQ $0x04, CX
-	JE   end715
+	JE   end720
 
-one714:
+one719:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17241,9 +17478,9 @@ one714:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one714
+	JNE          one719
 
-end715:
+end720:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17265,50 +17502,50 @@ end715:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked719
+	JE      asked724
 	SUBQ    $0x09, (AX)
-	JG      asked719
+	JG      asked724
 
-askRow716:
+askRow721:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun720:
+askRun725:
 	CMPQ 24(BX), $0x00
-	JNE  askFound717
+	JNE  askFound722
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun720
+	JNE  askRun725
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked719
+	JMP  asked724
 
-askFound717:
+askFound722:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong721
+	JNE   askAmong726
 	ADDQ  32(BX), CX
 
-askAmong721:
+askAmong726:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine718:
+askLine723:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine718
+	JNE        askLine723
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow716
+	JLE        askRow721
 
-asked719:
+asked724:
 	SUBQ $0x09, 64(SP)
 	JMP  singleRows
 
@@ -17330,9 +17567,9 @@ single8:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail723
+	JL     tail728
 
-loop722:
+loop727:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17409,13 +17646,13 @@ loop722:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop722
+	JGE          loop727
 
-tail723:
+tail728:
 	ADDQ $0x04, CX
-	JE   end725
+	JE   end730
 
-one724:
+one729:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17438,9 +17675,9 @@ one724:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one724
+	JNE          one729
 
-end725:
+end730:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17461,50 +17698,50 @@ end725:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked729
+	JE      asked734
 	SUBQ    $0x08, (AX)
-	JG      asked729
+	JG      asked734
 
-askRow726:
+askRow731:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun730:
+askRun735:
 	CMPQ 24(BX), $0x00
-	JNE  askFound727
+	JNE  askFound732
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun730
+	JNE  askRun735
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked729
+	JMP  asked734
 
-askFound727:
+askFound732:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong731
+	JNE   askAmong736
 	ADDQ  32(BX), CX
 
-askAmong731:
+askAmong736:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine728:
+askLine733:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine728
+	JNE        askLine733
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow726
+	JLE        askRow731
 
-asked729:
+asked734:
 	SUBQ $0x08, 64(SP)
 	JMP  singleRows
 
@@ -17525,9 +17762,9 @@ single7:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail733
+	JL     tail738
 
-loop732:
+loop737:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17596,13 +17833,13 @@ loop732:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop732
+	JGE          loop737
 
-tail733:
+tail738:
 	ADDQ $0x04, CX
-	JE   end735
+	JE   end740
 
-one734:
+one739:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17623,9 +17860,9 @@ one734:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one734
+	JNE          one739
 
-end735:
+end740:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17645,50 +17882,50 @@ end735:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked739
+	JE      asked744
 	SUBQ    $0x07, (AX)
-	JG      asked739
+	JG      asked744
 
-askRow736:
+askRow741:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun740:
+askRun745:
 	CMPQ 24(BX), $0x00
-	JNE  askFound737
+	JNE  askFound742
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun740
+	JNE  askRun745
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked739
+	JMP  asked744
 
-askFound737:
+askFound742:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong741
+	JNE   askAmong746
 	ADDQ  32(BX), CX
 
-askAmong741:
+askAmong746:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine738:
+askLine743:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine738
+	JNE        askLine743
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow736
+	JLE        askRow741
 
-asked739:
+asked744:
 	SUBQ $0x07, 64(SP)
 	JMP  singleRows
 
@@ -17706,9 +17943,9 @@ single6:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail743
+	JL     tail748
 
-loop742:
+loop747:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17768,13 +18005,13 @@ loop742:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop742
+	JGE          loop747
 
-tail743:
+tail748:
 	ADDQ $0x04, CX
-	JE   end745
+	JE   end750
 
-one744:
+one749:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17792,9 +18029,9 @@ one744:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one744
+	JNE          one749
 
-end745:
+end750:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17811,50 +18048,50 @@ end745:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked749
+	JE      asked754
 	SUBQ    $0x06, (AX)
-	JG      asked749
+	JG      asked754
 
-askRow746:
+askRow751:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun750:
+askRun755:
 	CMPQ 24(BX), $0x00
-	JNE  askFound747
+	JNE  askFound752
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun750
+	JNE  askRun755
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked749
+	JMP  asked754
 
-askFound747:
+askFound752:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong751
+	JNE   askAmong756
 	ADDQ  32(BX), CX
 
-askAmong751:
+askAmong756:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine748:
+askLine753:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine748
+	JNE        askLine753
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow746
+	JLE        askRow751
 
-asked749:
+asked754:
 	SUBQ $0x06, 64(SP)
 	JMP  singleRows
 
@@ -17871,9 +18108,9 @@ single5:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail753
+	JL     tail758
 
-loop752:
+loop757:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17925,13 +18162,13 @@ loop752:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop752
+	JGE          loop757
 
-tail753:
+tail758:
 	ADDQ $0x04, CX
-	JE   end755
+	JE   end760
 
-one754:
+one759:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17947,9 +18184,9 @@ one754:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one754
+	JNE          one759
 
-end755:
+end760:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17965,50 +18202,50 @@ end755:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked759
+	JE      asked764
 	SUBQ    $0x05, (AX)
-	JG      asked759
+	JG      asked764
 
-askRow756:
+askRow761:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun760:
+askRun765:
 	CMPQ 24(BX), $0x00
-	JNE  askFound757
+	JNE  askFound762
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun760
+	JNE  askRun765
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked759
+	JMP  asked764
 
-askFound757:
+askFound762:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong761
+	JNE   askAmong766
 	ADDQ  32(BX), CX
 
-askAmong761:
+askAmong766:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine758:
+askLine763:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine758
+	JNE        askLine763
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow756
+	JLE        askRow761
 
-asked759:
+asked764:
 	SUBQ $0x05, 64(SP)
 	JMP  singleRows
 
@@ -18024,9 +18261,9 @@ single4:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail763
+	JL     tail768
 
-loop762:
+loop767:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18070,13 +18307,13 @@ loop762:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop762
+	JGE          loop767
 
-tail763:
+tail768:
 	ADDQ $0x04, CX
-	JE   end765
+	JE   end770
 
-one764:
+one769:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18090,9 +18327,9 @@ one764:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one764
+	JNE          one769
 
-end765:
+end770:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18107,50 +18344,50 @@ end765:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked769
+	JE      asked774
 	SUBQ    $0x04, (AX)
-	JG      asked769
+	JG      asked774
 
-askRow766:
+askRow771:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun770:
+askRun775:
 	CMPQ 24(BX), $0x00
-	JNE  askFound767
+	JNE  askFound772
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun770
+	JNE  askRun775
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked769
+	JMP  asked774
 
-askFound767:
+askFound772:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong771
+	JNE   askAmong776
 	ADDQ  32(BX), CX
 
-askAmong771:
+askAmong776:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine768:
+askLine773:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine768
+	JNE        askLine773
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow766
+	JLE        askRow771
 
-asked769:
+asked774:
 	SUBQ $0x04, 64(SP)
 	JMP  singleRows
 
@@ -18163,9 +18400,9 @@ single3:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail773
+	JL     tail778
 
-loop772:
+loop777:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18200,13 +18437,13 @@ loop772:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop772
+	JGE          loop777
 
-tail773:
+tail778:
 	ADDQ $0x04, CX
-	JE   end775
+	JE   end780
 
-one774:
+one779:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18217,9 +18454,9 @@ one774:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one774
+	JNE          one779
 
-end775:
+end780:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -18231,50 +18468,50 @@ end775:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked779
+	JE      asked784
 	SUBQ    $0x03, (AX)
-	JG      asked779
+	JG      asked784
 
-askRow776:
+askRow781:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun780:
+askRun785:
 	CMPQ 24(BX), $0x00
-	JNE  askFound777
+	JNE  askFound782
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun780
+	JNE  askRun785
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked779
+	JMP  asked784
 
-askFound777:
+askFound782:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong781
+	JNE   askAmong786
 	ADDQ  32(BX), CX
 
-askAmong781:
+askAmong786:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine778:
+askLine783:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine778
+	JNE        askLine783
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow776
+	JLE        askRow781
 
-asked779:
+asked784:
 	SUBQ $0x03, 64(SP)
 	JMP  singleRows
 
@@ -18286,9 +18523,9 @@ single2:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail783
+	JL     tail788
 
-loop782:
+loop787:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18315,13 +18552,13 @@ loop782:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop782
+	JGE          loop787
 
-tail783:
+tail788:
 	ADDQ $0x04, CX
-	JE   end785
+	JE   end790
 
-one784:
+one789:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18330,9 +18567,9 @@ one784:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one784
+	JNE          one789
 
-end785:
+end790:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -18343,50 +18580,50 @@ end785:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked789
+	JE      asked794
 	SUBQ    $0x02, (AX)
-	JG      asked789
+	JG      asked794
 
-askRow786:
+askRow791:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun790:
+askRun795:
 	CMPQ 24(BX), $0x00
-	JNE  askFound787
+	JNE  askFound792
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun790
+	JNE  askRun795
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked789
+	JMP  asked794
 
-askFound787:
+askFound792:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong791
+	JNE   askAmong796
 	ADDQ  32(BX), CX
 
-askAmong791:
+askAmong796:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine788:
+askLine793:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine788
+	JNE        askLine793
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow786
+	JLE        askRow791
 
-asked789:
+asked794:
 	SUBQ $0x02, 64(SP)
 	JMP  singleRows
 
@@ -18420,10 +18657,10 @@ TEXT ·accumulateWide(SB), NOSPLIT, $88-64
 	MOVQ alpha+24(FP), AX
 	MOVQ b+56(FP), BX
 	CMPB 32(BX), $0x00
-	JE   used792
+	JE   used797
 	MOVQ $0x00000001, AX
 
-used792:
+used797:
 	MOVQ  AX, 8(SP)
 	MOVQ  (BX), AX
 	MOVQ  AX, 72(SP)
@@ -18437,7 +18674,7 @@ used792:
 	MOVQ  40(BX), AX
 	MOVQ  AX, 80(SP)
 	TESTQ AX, AX
-	JE    noStream793
+	JE    noStream798
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 80(SP)
@@ -18447,15 +18684,15 @@ used792:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 80(SP)
 
-noStream793:
+noStream798:
 	CMPQ 56(SP), $0x06
-	JLE  quads794
+	JLE  quads799
 	CMPQ 72(SP), $0x00000080
 	JG   quadEnd
 	CMPQ 56(SP), $0x18
 	JLE  quadEnd
 
-quads794:
+quads799:
 quad:
 	CMPQ 16(SP), $0x04
 	JL   quadEnd
@@ -18490,13 +18727,13 @@ quad6:
 	// 6 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh796
+	JE           fresh801
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain795
+	JE           plain800
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -18527,9 +18764,9 @@ quad6:
 	VMULPS       64(R13)(DX*2), Z12, Z5
 	VMULPS       128(R13)(DX*2), Z12, Z6
 	VMULPS       192(R13)(DX*2), Z12, Z7
-	JMP          ready797
+	JMP          ready802
 
-plain795:
+plain800:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -18554,9 +18791,9 @@ plain795:
 	VMOVUPS 64(R13)(DX*2), Z5
 	VMOVUPS 128(R13)(DX*2), Z6
 	VMOVUPS 192(R13)(DX*2), Z7
-	JMP     ready797
+	JMP     ready802
 
-fresh796:
+fresh801:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -18582,7 +18819,7 @@ fresh796:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-ready797:
+ready802:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -18590,15 +18827,15 @@ ready797:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail799
+	JL    tail804
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop798
+	JNE   loop803
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop798
+	JE    loop803
 
-asking802:
+asking807:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -18761,18 +18998,18 @@ asking802:
 	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow803
+	JE           sameWindow808
 	ADDQ         $0x00007000, DX
 
-sameWindow803:
+sameWindow808:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking802
+	JGE  asking807
 	MOVQ DX, 80(SP)
-	JMP  tail799
+	JMP  tail804
 
-loop798:
+loop803:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -18920,13 +19157,13 @@ loop798:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop798
+	JGE          loop803
 
-tail799:
+tail804:
 	ADDQ $0x04, CX
-	JE   end801
+	JE   end806
 
-one800:
+one805:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -18966,9 +19203,9 @@ one800:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one800
+	JNE          one805
 
-end801:
+end806:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19002,10 +19239,10 @@ end801:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha804
+	JBE     noAlpha809
 	ADDQ    $0x18, (SP)
 
-noAlpha804:
+noAlpha809:
 	SUBQ $0x06, 64(SP)
 	JMP  quadRows
 
@@ -19013,13 +19250,13 @@ quad5:
 	// 5 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh806
+	JE           fresh811
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain805
+	JE           plain810
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -19045,9 +19282,9 @@ quad5:
 	VMULPS       64(R13)(DX*1), Z12, Z1
 	VMULPS       128(R13)(DX*1), Z12, Z2
 	VMULPS       192(R13)(DX*1), Z12, Z3
-	JMP          ready807
+	JMP          ready812
 
-plain805:
+plain810:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -19068,9 +19305,9 @@ plain805:
 	VMOVUPS 64(R13)(DX*1), Z1
 	VMOVUPS 128(R13)(DX*1), Z2
 	VMOVUPS 192(R13)(DX*1), Z3
-	JMP     ready807
+	JMP     ready812
 
-fresh806:
+fresh811:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -19092,7 +19329,7 @@ fresh806:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-ready807:
+ready812:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -19100,15 +19337,15 @@ ready807:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail809
+	JL    tail814
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop808
+	JNE   loop813
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop808
+	JE    loop813
 
-asking812:
+asking817:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -19251,18 +19488,18 @@ asking812:
 	VFMADD231PS  Z11, Z12, Z3
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow813
+	JE           sameWindow818
 	ADDQ         $0x00007000, DX
 
-sameWindow813:
+sameWindow818:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking812
+	JGE  asking817
 	MOVQ DX, 80(SP)
-	JMP  tail809
+	JMP  tail814
 
-loop808:
+loop813:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -19390,13 +19627,13 @@ loop808:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop808
+	JGE          loop813
 
-tail809:
+tail814:
 	ADDQ $0x04, CX
-	JE   end811
+	JE   end816
 
-one810:
+one815:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -19431,9 +19668,9 @@ one810:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one810
+	JNE          one815
 
-end811:
+end816:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19463,10 +19700,10 @@ end811:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha814
+	JBE     noAlpha819
 	ADDQ    $0x14, (SP)
 
-noAlpha814:
+noAlpha819:
 	SUBQ $0x05, 64(SP)
 	JMP  quadRows
 
@@ -19474,13 +19711,13 @@ quad4:
 	// 4 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh816
+	JE           fresh821
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain815
+	JE           plain820
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -19501,9 +19738,9 @@ quad4:
 	VMULPS       64(R13), Z12, Z29
 	VMULPS       128(R13), Z12, Z30
 	VMULPS       192(R13), Z12, Z31
-	JMP          ready817
+	JMP          ready822
 
-plain815:
+plain820:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -19520,9 +19757,9 @@ plain815:
 	VMOVUPS 64(R13), Z29
 	VMOVUPS 128(R13), Z30
 	VMOVUPS 192(R13), Z31
-	JMP     ready817
+	JMP     ready822
 
-fresh816:
+fresh821:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -19540,7 +19777,7 @@ fresh816:
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
 
-ready817:
+ready822:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -19548,15 +19785,15 @@ ready817:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail819
+	JL    tail824
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop818
+	JNE   loop823
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop818
+	JE    loop823
 
-asking822:
+asking827:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -19679,18 +19916,18 @@ asking822:
 	VFMADD231PS  Z11, Z12, Z31
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow823
+	JE           sameWindow828
 	ADDQ         $0x00007000, DX
 
-sameWindow823:
+sameWindow828:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking822
+	JGE  asking827
 	MOVQ DX, 80(SP)
-	JMP  tail819
+	JMP  tail824
 
-loop818:
+loop823:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -19798,13 +20035,13 @@ loop818:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop818
+	JGE          loop823
 
-tail819:
+tail824:
 	ADDQ $0x04, CX
-	JE   end821
+	JE   end826
 
-one820:
+one825:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -19834,9 +20071,9 @@ one820:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one820
+	JNE          one825
 
-end821:
+end826:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19862,10 +20099,10 @@ end821:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha824
+	JBE     noAlpha829
 	ADDQ    $0x10, (SP)
 
-noAlpha824:
+noAlpha829:
 	SUBQ $0x04, 64(SP)
 	JMP  quadRows
 
@@ -19873,11 +20110,11 @@ quad3:
 	// 3 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh826
+	JE           fresh831
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain825
+	JE           plain830
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -19893,9 +20130,9 @@ quad3:
 	VMULPS       64(AX)(DX*2), Z12, Z25
 	VMULPS       128(AX)(DX*2), Z12, Z26
 	VMULPS       192(AX)(DX*2), Z12, Z27
-	JMP          ready827
+	JMP          ready832
 
-plain825:
+plain830:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -19908,9 +20145,9 @@ plain825:
 	VMOVUPS 64(AX)(DX*2), Z25
 	VMOVUPS 128(AX)(DX*2), Z26
 	VMOVUPS 192(AX)(DX*2), Z27
-	JMP     ready827
+	JMP     ready832
 
-fresh826:
+fresh831:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -19924,21 +20161,21 @@ fresh826:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready827:
+ready832:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail829
+	JL    tail834
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop828
+	JNE   loop833
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop828
+	JE    loop833
 
-asking832:
+asking837:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -20041,17 +20278,17 @@ asking832:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow833
+	JE           sameWindow838
 	ADDQ         $0x00007000, DX
 
-sameWindow833:
+sameWindow838:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking832
+	JGE  asking837
 	MOVQ DX, 80(SP)
-	JMP  tail829
+	JMP  tail834
 
-loop828:
+loop833:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20138,13 +20375,13 @@ loop828:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop828
+	JGE          loop833
 
-tail829:
+tail834:
 	ADDQ $0x04, CX
-	JE   end831
+	JE   end836
 
-one830:
+one835:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20168,9 +20405,9 @@ one830:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one830
+	JNE          one835
 
-end831:
+end836:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -20190,10 +20427,10 @@ end831:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha834
+	JBE     noAlpha839
 	ADDQ    $0x0c, (SP)
 
-noAlpha834:
+noAlpha839:
 	SUBQ $0x03, 64(SP)
 	JMP  quadRows
 
@@ -20201,11 +20438,11 @@ quad2:
 	// 2 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh836
+	JE           fresh841
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain835
+	JE           plain840
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -20216,9 +20453,9 @@ quad2:
 	VMULPS       64(AX)(DX*1), Z12, Z21
 	VMULPS       128(AX)(DX*1), Z12, Z22
 	VMULPS       192(AX)(DX*1), Z12, Z23
-	JMP          ready837
+	JMP          ready842
 
-plain835:
+plain840:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -20227,9 +20464,9 @@ plain835:
 	VMOVUPS 64(AX)(DX*1), Z21
 	VMOVUPS 128(AX)(DX*1), Z22
 	VMOVUPS 192(AX)(DX*1), Z23
-	JMP     ready837
+	JMP     ready842
 
-fresh836:
+fresh841:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -20239,21 +20476,21 @@ fresh836:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready837:
+ready842:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail839
+	JL    tail844
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop838
+	JNE   loop843
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop838
+	JE    loop843
 
-asking842:
+asking847:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -20336,17 +20573,17 @@ asking842:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow843
+	JE           sameWindow848
 	ADDQ         $0x00007000, DX
 
-sameWindow843:
+sameWindow848:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking842
+	JGE  asking847
 	MOVQ DX, 80(SP)
-	JMP  tail839
+	JMP  tail844
 
-loop838:
+loop843:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20413,13 +20650,13 @@ loop838:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop838
+	JGE          loop843
 
-tail839:
+tail844:
 	ADDQ $0x04, CX
-	JE   end841
+	JE   end846
 
-one840:
+one845:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20438,9 +20675,9 @@ one840:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one840
+	JNE          one845
 
-end841:
+end846:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -20456,10 +20693,10 @@ end841:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha844
+	JBE     noAlpha849
 	ADDQ    $0x08, (SP)
 
-noAlpha844:
+noAlpha849:
 	SUBQ $0x02, 64(SP)
 	JMP  quadRows
 
@@ -20523,7 +20760,7 @@ pair12:
 	// 12 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh846
+	JE           fresh851
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -20533,7 +20770,7 @@ pair12:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain845
+	JE           plain850
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -20570,9 +20807,9 @@ pair12:
 	VBROADCASTSS 44(CX), Z12
 	VMULPS       (R11)(DX*2), Z12, Z6
 	VMULPS       64(R11)(DX*2), Z12, Z7
-	JMP          ready847
+	JMP          ready852
 
-plain845:
+plain850:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -20597,9 +20834,9 @@ plain845:
 	VMOVUPS 64(R11)(DX*1), Z5
 	VMOVUPS (R11)(DX*2), Z6
 	VMOVUPS 64(R11)(DX*2), Z7
-	JMP     ready847
+	JMP     ready852
 
-fresh846:
+fresh851:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -20625,7 +20862,7 @@ fresh846:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-ready847:
+ready852:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -20636,15 +20873,15 @@ ready847:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail849
+	JL    tail854
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop848
+	JNE   loop853
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop848
+	JE    loop853
 
-asking852:
+asking857:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -20811,20 +21048,20 @@ asking852:
 	VFMADD231PS  Z9, Z12, Z7
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow853
+	JE           sameWindow858
 	ADDQ         $0x00007000, DX
 
-sameWindow853:
+sameWindow858:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking852
+	JGE  asking857
 	MOVQ DX, 80(SP)
-	JMP  tail849
+	JMP  tail854
 
-loop848:
+loop853:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -20986,13 +21223,13 @@ loop848:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop848
+	JGE          loop853
 
-tail849:
+tail854:
 	ADDQ $0x04, CX
-	JE   end851
+	JE   end856
 
-one850:
+one855:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -21037,9 +21274,9 @@ one850:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one850
+	JNE          one855
 
-end851:
+end856:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -21077,10 +21314,10 @@ end851:
 	IMUL3Q  $0x0000000c, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha854
+	JBE     noAlpha859
 	ADDQ    $0x30, (SP)
 
-noAlpha854:
+noAlpha859:
 	SUBQ $0x0c, 64(SP)
 	JMP  pairRows
 
@@ -21088,7 +21325,7 @@ pair11:
 	// 11 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh856
+	JE           fresh861
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -21098,7 +21335,7 @@ pair11:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain855
+	JE           plain860
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -21132,9 +21369,9 @@ pair11:
 	VBROADCASTSS 40(CX), Z12
 	VMULPS       (R11)(DX*1), Z12, Z4
 	VMULPS       64(R11)(DX*1), Z12, Z5
-	JMP          ready857
+	JMP          ready862
 
-plain855:
+plain860:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -21157,9 +21394,9 @@ plain855:
 	VMOVUPS 64(R11), Z3
 	VMOVUPS (R11)(DX*1), Z4
 	VMOVUPS 64(R11)(DX*1), Z5
-	JMP     ready857
+	JMP     ready862
 
-fresh856:
+fresh861:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21183,7 +21420,7 @@ fresh856:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 
-ready857:
+ready862:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -21194,15 +21431,15 @@ ready857:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail859
+	JL    tail864
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop858
+	JNE   loop863
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop858
+	JE    loop863
 
-asking862:
+asking867:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -21357,20 +21594,20 @@ asking862:
 	VFMADD231PS  Z9, Z12, Z5
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow863
+	JE           sameWindow868
 	ADDQ         $0x00007000, DX
 
-sameWindow863:
+sameWindow868:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking862
+	JGE  asking867
 	MOVQ DX, 80(SP)
-	JMP  tail859
+	JMP  tail864
 
-loop858:
+loop863:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -21520,13 +21757,13 @@ loop858:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop858
+	JGE          loop863
 
-tail859:
+tail864:
 	ADDQ $0x04, CX
-	JE   end861
+	JE   end866
 
-one860:
+one865:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -21568,9 +21805,9 @@ one860:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one860
+	JNE          one865
 
-end861:
+end866:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -21606,10 +21843,10 @@ end861:
 	IMUL3Q  $0x0000000b, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha864
+	JBE     noAlpha869
 	ADDQ    $0x2c, (SP)
 
-noAlpha864:
+noAlpha869:
 	SUBQ $0x0b, 64(SP)
 	JMP  pairRows
 
@@ -21617,7 +21854,7 @@ pair10:
 	// 10 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh866
+	JE           fresh871
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -21627,7 +21864,7 @@ pair10:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain865
+	JE           plain870
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -21658,9 +21895,9 @@ pair10:
 	VBROADCASTSS 36(CX), Z12
 	VMULPS       (R11), Z12, Z2
 	VMULPS       64(R11), Z12, Z3
-	JMP          ready867
+	JMP          ready872
 
-plain865:
+plain870:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -21681,9 +21918,9 @@ plain865:
 	VMOVUPS 64(R12)(DX*2), Z1
 	VMOVUPS (R11), Z2
 	VMOVUPS 64(R11), Z3
-	JMP     ready867
+	JMP     ready872
 
-fresh866:
+fresh871:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21705,7 +21942,7 @@ fresh866:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-ready867:
+ready872:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -21716,15 +21953,15 @@ ready867:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail869
+	JL    tail874
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop868
+	JNE   loop873
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop868
+	JE    loop873
 
-asking872:
+asking877:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -21867,20 +22104,20 @@ asking872:
 	VFMADD231PS  Z9, Z12, Z3
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow873
+	JE           sameWindow878
 	ADDQ         $0x00007000, DX
 
-sameWindow873:
+sameWindow878:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking872
+	JGE  asking877
 	MOVQ DX, 80(SP)
-	JMP  tail869
+	JMP  tail874
 
-loop868:
+loop873:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22018,13 +22255,13 @@ loop868:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop868
+	JGE          loop873
 
-tail869:
+tail874:
 	ADDQ $0x04, CX
-	JE   end871
+	JE   end876
 
-one870:
+one875:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22063,9 +22300,9 @@ one870:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one870
+	JNE          one875
 
-end871:
+end876:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -22099,10 +22336,10 @@ end871:
 	IMUL3Q  $0x0000000a, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha874
+	JBE     noAlpha879
 	ADDQ    $0x28, (SP)
 
-noAlpha874:
+noAlpha879:
 	SUBQ $0x0a, 64(SP)
 	JMP  pairRows
 
@@ -22110,7 +22347,7 @@ pair9:
 	// 9 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh876
+	JE           fresh881
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -22118,7 +22355,7 @@ pair9:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain875
+	JE           plain880
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -22146,9 +22383,9 @@ pair9:
 	VBROADCASTSS 32(CX), Z12
 	VMULPS       (R12)(DX*2), Z12, Z0
 	VMULPS       64(R12)(DX*2), Z12, Z1
-	JMP          ready877
+	JMP          ready882
 
-plain875:
+plain880:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -22167,9 +22404,9 @@ plain875:
 	VMOVUPS 64(R12)(DX*1), Z31
 	VMOVUPS (R12)(DX*2), Z0
 	VMOVUPS 64(R12)(DX*2), Z1
-	JMP     ready877
+	JMP     ready882
 
-fresh876:
+fresh881:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -22189,7 +22426,7 @@ fresh876:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 
-ready877:
+ready882:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -22198,15 +22435,15 @@ ready877:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail879
+	JL    tail884
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop878
+	JNE   loop883
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop878
+	JE    loop883
 
-asking882:
+asking887:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -22337,19 +22574,19 @@ asking882:
 	VFMADD231PS  Z9, Z12, Z1
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow883
+	JE           sameWindow888
 	ADDQ         $0x00007000, DX
 
-sameWindow883:
+sameWindow888:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking882
+	JGE  asking887
 	MOVQ DX, 80(SP)
-	JMP  tail879
+	JMP  tail884
 
-loop878:
+loop883:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22474,13 +22711,13 @@ loop878:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop878
+	JGE          loop883
 
-tail879:
+tail884:
 	ADDQ $0x04, CX
-	JE   end881
+	JE   end886
 
-one880:
+one885:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22515,9 +22752,9 @@ one880:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one880
+	JNE          one885
 
-end881:
+end886:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -22547,10 +22784,10 @@ end881:
 	IMUL3Q  $0x00000009, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha884
+	JBE     noAlpha889
 	ADDQ    $0x24, (SP)
 
-noAlpha884:
+noAlpha889:
 	SUBQ $0x09, 64(SP)
 	JMP  pairRows
 
@@ -22558,7 +22795,7 @@ pair8:
 	// 8 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh886
+	JE           fresh891
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -22566,7 +22803,7 @@ pair8:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain885
+	JE           plain890
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -22591,9 +22828,9 @@ pair8:
 	VBROADCASTSS 28(CX), Z12
 	VMULPS       (R12)(DX*1), Z12, Z30
 	VMULPS       64(R12)(DX*1), Z12, Z31
-	JMP          ready887
+	JMP          ready892
 
-plain885:
+plain890:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -22610,9 +22847,9 @@ plain885:
 	VMOVUPS 64(R12), Z29
 	VMOVUPS (R12)(DX*1), Z30
 	VMOVUPS 64(R12)(DX*1), Z31
-	JMP     ready887
+	JMP     ready892
 
-fresh886:
+fresh891:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -22630,7 +22867,7 @@ fresh886:
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
 
-ready887:
+ready892:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -22639,15 +22876,15 @@ ready887:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail889
+	JL    tail894
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop888
+	JNE   loop893
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop888
+	JE    loop893
 
-asking892:
+asking897:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -22766,19 +23003,19 @@ asking892:
 	VFMADD231PS  Z9, Z12, Z31
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow893
+	JE           sameWindow898
 	ADDQ         $0x00007000, DX
 
-sameWindow893:
+sameWindow898:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking892
+	JGE  asking897
 	MOVQ DX, 80(SP)
-	JMP  tail889
+	JMP  tail894
 
-loop888:
+loop893:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22891,13 +23128,13 @@ loop888:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop888
+	JGE          loop893
 
-tail889:
+tail894:
 	ADDQ $0x04, CX
-	JE   end891
+	JE   end896
 
-one890:
+one895:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22929,9 +23166,9 @@ one890:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one890
+	JNE          one895
 
-end891:
+end896:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -22959,10 +23196,10 @@ end891:
 	IMUL3Q  $0x00000008, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha894
+	JBE     noAlpha899
 	ADDQ    $0x20, (SP)
 
-noAlpha894:
+noAlpha899:
 	SUBQ $0x08, 64(SP)
 	JMP  pairRows
 
@@ -22970,7 +23207,7 @@ pair7:
 	// 7 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh896
+	JE           fresh901
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -22978,7 +23215,7 @@ pair7:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain895
+	JE           plain900
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -23000,9 +23237,9 @@ pair7:
 	VBROADCASTSS 24(CX), Z12
 	VMULPS       (R12), Z12, Z28
 	VMULPS       64(R12), Z12, Z29
-	JMP          ready897
+	JMP          ready902
 
-plain895:
+plain900:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -23017,9 +23254,9 @@ plain895:
 	VMOVUPS 64(R13)(DX*2), Z27
 	VMOVUPS (R12), Z28
 	VMOVUPS 64(R12), Z29
-	JMP     ready897
+	JMP     ready902
 
-fresh896:
+fresh901:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -23035,7 +23272,7 @@ fresh896:
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
 
-ready897:
+ready902:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -23044,15 +23281,15 @@ ready897:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail899
+	JL    tail904
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop898
+	JNE   loop903
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop898
+	JE    loop903
 
-asking902:
+asking907:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -23159,19 +23396,19 @@ asking902:
 	VFMADD231PS  Z9, Z12, Z29
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow903
+	JE           sameWindow908
 	ADDQ         $0x00007000, DX
 
-sameWindow903:
+sameWindow908:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking902
+	JGE  asking907
 	MOVQ DX, 80(SP)
-	JMP  tail899
+	JMP  tail904
 
-loop898:
+loop903:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23272,13 +23509,13 @@ loop898:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop898
+	JGE          loop903
 
-tail899:
+tail904:
 	ADDQ $0x04, CX
-	JE   end901
+	JE   end906
 
-one900:
+one905:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23307,9 +23544,9 @@ one900:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one900
+	JNE          one905
 
-end901:
+end906:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -23335,10 +23572,10 @@ end901:
 	IMUL3Q  $0x00000007, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha904
+	JBE     noAlpha909
 	ADDQ    $0x1c, (SP)
 
-noAlpha904:
+noAlpha909:
 	SUBQ $0x07, 64(SP)
 	JMP  pairRows
 
@@ -23346,13 +23583,13 @@ pair6:
 	// 6 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh906
+	JE           fresh911
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain905
+	JE           plain910
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -23371,9 +23608,9 @@ pair6:
 	VBROADCASTSS 20(CX), Z12
 	VMULPS       (R13)(DX*2), Z12, Z26
 	VMULPS       64(R13)(DX*2), Z12, Z27
-	JMP          ready907
+	JMP          ready912
 
-plain905:
+plain910:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -23386,9 +23623,9 @@ plain905:
 	VMOVUPS 64(R13)(DX*1), Z25
 	VMOVUPS (R13)(DX*2), Z26
 	VMOVUPS 64(R13)(DX*2), Z27
-	JMP     ready907
+	JMP     ready912
 
-fresh906:
+fresh911:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -23402,22 +23639,22 @@ fresh906:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready907:
+ready912:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail909
+	JL    tail914
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop908
+	JNE   loop913
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop908
+	JE    loop913
 
-asking912:
+asking917:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -23512,18 +23749,18 @@ asking912:
 	VFMADD231PS  Z9, Z12, Z27
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow913
+	JE           sameWindow918
 	ADDQ         $0x00007000, DX
 
-sameWindow913:
+sameWindow918:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking912
+	JGE  asking917
 	MOVQ DX, 80(SP)
-	JMP  tail909
+	JMP  tail914
 
-loop908:
+loop913:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23611,13 +23848,13 @@ loop908:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop908
+	JGE          loop913
 
-tail909:
+tail914:
 	ADDQ $0x04, CX
-	JE   end911
+	JE   end916
 
-one910:
+one915:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23642,9 +23879,9 @@ one910:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one910
+	JNE          one915
 
-end911:
+end916:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -23666,10 +23903,10 @@ end911:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha914
+	JBE     noAlpha919
 	ADDQ    $0x18, (SP)
 
-noAlpha914:
+noAlpha919:
 	SUBQ $0x06, 64(SP)
 	JMP  pairRows
 
@@ -23677,13 +23914,13 @@ pair5:
 	// 5 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh916
+	JE           fresh921
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain915
+	JE           plain920
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -23699,9 +23936,9 @@ pair5:
 	VBROADCASTSS 16(CX), Z12
 	VMULPS       (R13)(DX*1), Z12, Z24
 	VMULPS       64(R13)(DX*1), Z12, Z25
-	JMP          ready917
+	JMP          ready922
 
-plain915:
+plain920:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -23712,9 +23949,9 @@ plain915:
 	VMOVUPS 64(R13), Z23
 	VMOVUPS (R13)(DX*1), Z24
 	VMOVUPS 64(R13)(DX*1), Z25
-	JMP     ready917
+	JMP     ready922
 
-fresh916:
+fresh921:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -23726,22 +23963,22 @@ fresh916:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 
-ready917:
+ready922:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail919
+	JL    tail924
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop918
+	JNE   loop923
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop918
+	JE    loop923
 
-asking922:
+asking927:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -23824,18 +24061,18 @@ asking922:
 	VFMADD231PS  Z9, Z12, Z25
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow923
+	JE           sameWindow928
 	ADDQ         $0x00007000, DX
 
-sameWindow923:
+sameWindow928:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking922
+	JGE  asking927
 	MOVQ DX, 80(SP)
-	JMP  tail919
+	JMP  tail924
 
-loop918:
+loop923:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23911,13 +24148,13 @@ loop918:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop918
+	JGE          loop923
 
-tail919:
+tail924:
 	ADDQ $0x04, CX
-	JE   end921
+	JE   end926
 
-one920:
+one925:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23939,9 +24176,9 @@ one920:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one920
+	JNE          one925
 
-end921:
+end926:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -23961,10 +24198,10 @@ end921:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha924
+	JBE     noAlpha929
 	ADDQ    $0x14, (SP)
 
-noAlpha924:
+noAlpha929:
 	SUBQ $0x05, 64(SP)
 	JMP  pairRows
 
@@ -23972,13 +24209,13 @@ pair4:
 	// 4 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh926
+	JE           fresh931
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain925
+	JE           plain930
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -23991,9 +24228,9 @@ pair4:
 	VBROADCASTSS 12(CX), Z12
 	VMULPS       (R13), Z12, Z22
 	VMULPS       64(R13), Z12, Z23
-	JMP          ready927
+	JMP          ready932
 
-plain925:
+plain930:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -24002,9 +24239,9 @@ plain925:
 	VMOVUPS 64(AX)(DX*2), Z21
 	VMOVUPS (R13), Z22
 	VMOVUPS 64(R13), Z23
-	JMP     ready927
+	JMP     ready932
 
-fresh926:
+fresh931:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24014,22 +24251,22 @@ fresh926:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready927:
+ready932:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail929
+	JL    tail934
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop928
+	JNE   loop933
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop928
+	JE    loop933
 
-asking932:
+asking937:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24100,18 +24337,18 @@ asking932:
 	VFMADD231PS  Z9, Z12, Z23
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow933
+	JE           sameWindow938
 	ADDQ         $0x00007000, DX
 
-sameWindow933:
+sameWindow938:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking932
+	JGE  asking937
 	MOVQ DX, 80(SP)
-	JMP  tail929
+	JMP  tail934
 
-loop928:
+loop933:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24175,13 +24412,13 @@ loop928:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop928
+	JGE          loop933
 
-tail929:
+tail934:
 	ADDQ $0x04, CX
-	JE   end931
+	JE   end936
 
-one930:
+one935:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24200,9 +24437,9 @@ one930:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one930
+	JNE          one935
 
-end931:
+end936:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -24220,10 +24457,10 @@ end931:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha934
+	JBE     noAlpha939
 	ADDQ    $0x10, (SP)
 
-noAlpha934:
+noAlpha939:
 	SUBQ $0x04, 64(SP)
 	JMP  pairRows
 
@@ -24231,11 +24468,11 @@ pair3:
 	// 3 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh936
+	JE           fresh941
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain935
+	JE           plain940
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -24245,18 +24482,18 @@ pair3:
 	VBROADCASTSS 8(CX), Z12
 	VMULPS       (AX)(DX*2), Z12, Z20
 	VMULPS       64(AX)(DX*2), Z12, Z21
-	JMP          ready937
+	JMP          ready942
 
-plain935:
+plain940:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
 	VMOVUPS 64(AX)(DX*1), Z19
 	VMOVUPS (AX)(DX*2), Z20
 	VMOVUPS 64(AX)(DX*2), Z21
-	JMP     ready937
+	JMP     ready942
 
-fresh936:
+fresh941:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24264,20 +24501,20 @@ fresh936:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 
-ready937:
+ready942:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail939
+	JL    tail944
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop938
+	JNE   loop943
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop938
+	JE    loop943
 
-asking942:
+asking947:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24336,17 +24573,17 @@ asking942:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow943
+	JE           sameWindow948
 	ADDQ         $0x00007000, DX
 
-sameWindow943:
+sameWindow948:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking942
+	JGE  asking947
 	MOVQ DX, 80(SP)
-	JMP  tail939
+	JMP  tail944
 
-loop938:
+loop943:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24397,13 +24634,13 @@ loop938:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop938
+	JGE          loop943
 
-tail939:
+tail944:
 	ADDQ $0x04, CX
-	JE   end941
+	JE   end946
 
-one940:
+one945:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24418,9 +24655,9 @@ one940:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one940
+	JNE          one945
 
-end941:
+end946:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -24434,10 +24671,10 @@ end941:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha944
+	JBE     noAlpha949
 	ADDQ    $0x0c, (SP)
 
-noAlpha944:
+noAlpha949:
 	SUBQ $0x03, 64(SP)
 	JMP  pairRows
 
@@ -24445,46 +24682,46 @@ pair2:
 	// 2 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh946
+	JE           fresh951
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain945
+	JE           plain950
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z18
 	VMULPS       64(AX)(DX*1), Z12, Z19
-	JMP          ready947
+	JMP          ready952
 
-plain945:
+plain950:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
 	VMOVUPS 64(AX)(DX*1), Z19
-	JMP     ready947
+	JMP     ready952
 
-fresh946:
+fresh951:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 
-ready947:
+ready952:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail949
+	JL    tail954
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop948
+	JNE   loop953
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop948
+	JE    loop953
 
-asking952:
+asking957:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24531,17 +24768,17 @@ asking952:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow953
+	JE           sameWindow958
 	ADDQ         $0x00007000, DX
 
-sameWindow953:
+sameWindow958:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking952
+	JGE  asking957
 	MOVQ DX, 80(SP)
-	JMP  tail949
+	JMP  tail954
 
-loop948:
+loop953:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24580,13 +24817,13 @@ loop948:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop948
+	JGE          loop953
 
-tail949:
+tail954:
 	ADDQ $0x04, CX
-	JE   end951
+	JE   end956
 
-one950:
+one955:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24598,9 +24835,9 @@ one950:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one950
+	JNE          one955
 
-end951:
+end956:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -24612,10 +24849,10 @@ end951:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha954
+	JBE     noAlpha959
 	ADDQ    $0x08, (SP)
 
-noAlpha954:
+noAlpha959:
 	SUBQ $0x02, 64(SP)
 	JMP  pairRows
 
@@ -24679,7 +24916,7 @@ single12:
 	// 12 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh956
+	JE           fresh961
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -24689,7 +24926,7 @@ single12:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain955
+	JE           plain960
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -24714,9 +24951,9 @@ single12:
 	VMULPS       (R11)(DX*1), Z12, Z26
 	VBROADCASTSS 44(CX), Z12
 	VMULPS       (R11)(DX*2), Z12, Z27
-	JMP          ready957
+	JMP          ready962
 
-plain955:
+plain960:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -24729,9 +24966,9 @@ plain955:
 	VMOVUPS (R11), Z25
 	VMOVUPS (R11)(DX*1), Z26
 	VMOVUPS (R11)(DX*2), Z27
-	JMP     ready957
+	JMP     ready962
 
-fresh956:
+fresh961:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24745,7 +24982,7 @@ fresh956:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready957:
+ready962:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -24756,9 +24993,9 @@ ready957:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail959
+	JL   tail964
 
-loop958:
+loop963:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -24868,13 +25105,13 @@ loop958:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop958
+	JGE          loop963
 
-tail959:
+tail964:
 	ADDQ $0x04, CX
-	JE   end961
+	JE   end966
 
-one960:
+one965:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -24906,9 +25143,9 @@ one960:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one960
+	JNE          one965
 
-end961:
+end966:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -24934,10 +25171,10 @@ end961:
 	IMUL3Q  $0x0000000c, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha962
+	JBE     noAlpha967
 	ADDQ    $0x30, (SP)
 
-noAlpha962:
+noAlpha967:
 	SUBQ $0x0c, 64(SP)
 	JMP  singleRows
 
@@ -24945,7 +25182,7 @@ single11:
 	// 11 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh964
+	JE           fresh969
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -24955,7 +25192,7 @@ single11:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain963
+	JE           plain968
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -24978,9 +25215,9 @@ single11:
 	VMULPS       (R11), Z12, Z25
 	VBROADCASTSS 40(CX), Z12
 	VMULPS       (R11)(DX*1), Z12, Z26
-	JMP          ready965
+	JMP          ready970
 
-plain963:
+plain968:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -24992,9 +25229,9 @@ plain963:
 	VMOVUPS (R12)(DX*2), Z24
 	VMOVUPS (R11), Z25
 	VMOVUPS (R11)(DX*1), Z26
-	JMP     ready965
+	JMP     ready970
 
-fresh964:
+fresh969:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25007,7 +25244,7 @@ fresh964:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 
-ready965:
+ready970:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -25018,9 +25255,9 @@ ready965:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail967
+	JL   tail972
 
-loop966:
+loop971:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25122,13 +25359,13 @@ loop966:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop966
+	JGE          loop971
 
-tail967:
+tail972:
 	ADDQ $0x04, CX
-	JE   end969
+	JE   end974
 
-one968:
+one973:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25158,9 +25395,9 @@ one968:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one968
+	JNE          one973
 
-end969:
+end974:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25185,10 +25422,10 @@ end969:
 	IMUL3Q  $0x0000000b, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha970
+	JBE     noAlpha975
 	ADDQ    $0x2c, (SP)
 
-noAlpha970:
+noAlpha975:
 	SUBQ $0x0b, 64(SP)
 	JMP  singleRows
 
@@ -25196,7 +25433,7 @@ single10:
 	// 10 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh972
+	JE           fresh977
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -25206,7 +25443,7 @@ single10:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain971
+	JE           plain976
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -25227,9 +25464,9 @@ single10:
 	VMULPS       (R12)(DX*2), Z12, Z24
 	VBROADCASTSS 36(CX), Z12
 	VMULPS       (R11), Z12, Z25
-	JMP          ready973
+	JMP          ready978
 
-plain971:
+plain976:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -25240,9 +25477,9 @@ plain971:
 	VMOVUPS (R12)(DX*1), Z23
 	VMOVUPS (R12)(DX*2), Z24
 	VMOVUPS (R11), Z25
-	JMP     ready973
+	JMP     ready978
 
-fresh972:
+fresh977:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25254,7 +25491,7 @@ fresh972:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 
-ready973:
+ready978:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -25265,9 +25502,9 @@ ready973:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail975
+	JL   tail980
 
-loop974:
+loop979:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25361,13 +25598,13 @@ loop974:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop974
+	JGE          loop979
 
-tail975:
+tail980:
 	ADDQ $0x04, CX
-	JE   end977
+	JE   end982
 
-one976:
+one981:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25395,9 +25632,9 @@ one976:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one976
+	JNE          one981
 
-end977:
+end982:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25421,10 +25658,10 @@ end977:
 	IMUL3Q  $0x0000000a, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha978
+	JBE     noAlpha983
 	ADDQ    $0x28, (SP)
 
-noAlpha978:
+noAlpha983:
 	SUBQ $0x0a, 64(SP)
 	JMP  singleRows
 
@@ -25432,7 +25669,7 @@ single9:
 	// 9 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh980
+	JE           fresh985
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -25440,7 +25677,7 @@ single9:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain979
+	JE           plain984
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -25459,9 +25696,9 @@ single9:
 	VMULPS       (R12)(DX*1), Z12, Z23
 	VBROADCASTSS 32(CX), Z12
 	VMULPS       (R12)(DX*2), Z12, Z24
-	JMP          ready981
+	JMP          ready986
 
-plain979:
+plain984:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -25471,9 +25708,9 @@ plain979:
 	VMOVUPS (R12), Z22
 	VMOVUPS (R12)(DX*1), Z23
 	VMOVUPS (R12)(DX*2), Z24
-	JMP     ready981
+	JMP     ready986
 
-fresh980:
+fresh985:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25484,7 +25721,7 @@ fresh980:
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 
-ready981:
+ready986:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -25493,9 +25730,9 @@ ready981:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail983
+	JL   tail988
 
-loop982:
+loop987:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25580,13 +25817,13 @@ loop982:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop982
+	JGE          loop987
 
-tail983:
+tail988:
 	ADDQ $0x04, CX
-	JE   end985
+	JE   end990
 
-one984:
+one989:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25611,9 +25848,9 @@ one984:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one984
+	JNE          one989
 
-end985:
+end990:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25634,10 +25871,10 @@ end985:
 	IMUL3Q  $0x00000009, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha986
+	JBE     noAlpha991
 	ADDQ    $0x24, (SP)
 
-noAlpha986:
+noAlpha991:
 	SUBQ $0x09, 64(SP)
 	JMP  singleRows
 
@@ -25645,7 +25882,7 @@ single8:
 	// 8 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh988
+	JE           fresh993
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -25653,7 +25890,7 @@ single8:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain987
+	JE           plain992
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -25670,9 +25907,9 @@ single8:
 	VMULPS       (R12), Z12, Z22
 	VBROADCASTSS 28(CX), Z12
 	VMULPS       (R12)(DX*1), Z12, Z23
-	JMP          ready989
+	JMP          ready994
 
-plain987:
+plain992:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -25681,9 +25918,9 @@ plain987:
 	VMOVUPS (R13)(DX*2), Z21
 	VMOVUPS (R12), Z22
 	VMOVUPS (R12)(DX*1), Z23
-	JMP     ready989
+	JMP     ready994
 
-fresh988:
+fresh993:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25693,7 +25930,7 @@ fresh988:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready989:
+ready994:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -25702,9 +25939,9 @@ ready989:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail991
+	JL   tail996
 
-loop990:
+loop995:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25781,13 +26018,13 @@ loop990:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop990
+	JGE          loop995
 
-tail991:
+tail996:
 	ADDQ $0x04, CX
-	JE   end993
+	JE   end998
 
-one992:
+one997:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25810,9 +26047,9 @@ one992:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one992
+	JNE          one997
 
-end993:
+end998:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25832,10 +26069,10 @@ end993:
 	IMUL3Q  $0x00000008, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha994
+	JBE     noAlpha999
 	ADDQ    $0x20, (SP)
 
-noAlpha994:
+noAlpha999:
 	SUBQ $0x08, 64(SP)
 	JMP  singleRows
 
@@ -25843,7 +26080,7 @@ single7:
 	// 7 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh996
+	JE           fresh1001
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -25851,7 +26088,7 @@ single7:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain995
+	JE           plain1000
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -25866,9 +26103,9 @@ single7:
 	VMULPS       (R13)(DX*2), Z12, Z21
 	VBROADCASTSS 24(CX), Z12
 	VMULPS       (R12), Z12, Z22
-	JMP          ready997
+	JMP          ready1002
 
-plain995:
+plain1000:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -25876,9 +26113,9 @@ plain995:
 	VMOVUPS (R13)(DX*1), Z20
 	VMOVUPS (R13)(DX*2), Z21
 	VMOVUPS (R12), Z22
-	JMP     ready997
+	JMP     ready1002
 
-fresh996:
+fresh1001:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25887,7 +26124,7 @@ fresh996:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 
-ready997:
+ready1002:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -25896,9 +26133,9 @@ ready997:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail999
+	JL   tail1004
 
-loop998:
+loop1003:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25967,13 +26204,13 @@ loop998:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop998
+	JGE          loop1003
 
-tail999:
+tail1004:
 	ADDQ $0x04, CX
-	JE   end1001
+	JE   end1006
 
-one1000:
+one1005:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25994,9 +26231,9 @@ one1000:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1000
+	JNE          one1005
 
-end1001:
+end1006:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26015,10 +26252,10 @@ end1001:
 	IMUL3Q  $0x00000007, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1002
+	JBE     noAlpha1007
 	ADDQ    $0x1c, (SP)
 
-noAlpha1002:
+noAlpha1007:
 	SUBQ $0x07, 64(SP)
 	JMP  singleRows
 
@@ -26026,13 +26263,13 @@ single6:
 	// 6 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1004
+	JE           fresh1009
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1003
+	JE           plain1008
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26045,18 +26282,18 @@ single6:
 	VMULPS       (R13)(DX*1), Z12, Z20
 	VBROADCASTSS 20(CX), Z12
 	VMULPS       (R13)(DX*2), Z12, Z21
-	JMP          ready1005
+	JMP          ready1010
 
-plain1003:
+plain1008:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
 	VMOVUPS (R13)(DX*1), Z20
 	VMOVUPS (R13)(DX*2), Z21
-	JMP     ready1005
+	JMP     ready1010
 
-fresh1004:
+fresh1009:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26064,16 +26301,16 @@ fresh1004:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 
-ready1005:
+ready1010:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1007
+	JL   tail1012
 
-loop1006:
+loop1011:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26133,13 +26370,13 @@ loop1006:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1006
+	JGE          loop1011
 
-tail1007:
+tail1012:
 	ADDQ $0x04, CX
-	JE   end1009
+	JE   end1014
 
-one1008:
+one1013:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26157,9 +26394,9 @@ one1008:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1008
+	JNE          one1013
 
-end1009:
+end1014:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26175,10 +26412,10 @@ end1009:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1010
+	JBE     noAlpha1015
 	ADDQ    $0x18, (SP)
 
-noAlpha1010:
+noAlpha1015:
 	SUBQ $0x06, 64(SP)
 	JMP  singleRows
 
@@ -26186,13 +26423,13 @@ single5:
 	// 5 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1012
+	JE           fresh1017
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1011
+	JE           plain1016
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26203,33 +26440,33 @@ single5:
 	VMULPS       (R13), Z12, Z19
 	VBROADCASTSS 16(CX), Z12
 	VMULPS       (R13)(DX*1), Z12, Z20
-	JMP          ready1013
+	JMP          ready1018
 
-plain1011:
+plain1016:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
 	VMOVUPS (R13)(DX*1), Z20
-	JMP     ready1013
+	JMP     ready1018
 
-fresh1012:
+fresh1017:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 
-ready1013:
+ready1018:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1015
+	JL   tail1020
 
-loop1014:
+loop1019:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26281,13 +26518,13 @@ loop1014:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1014
+	JGE          loop1019
 
-tail1015:
+tail1020:
 	ADDQ $0x04, CX
-	JE   end1017
+	JE   end1022
 
-one1016:
+one1021:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26303,9 +26540,9 @@ one1016:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1016
+	JNE          one1021
 
-end1017:
+end1022:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26320,10 +26557,10 @@ end1017:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1018
+	JBE     noAlpha1023
 	ADDQ    $0x14, (SP)
 
-noAlpha1018:
+noAlpha1023:
 	SUBQ $0x05, 64(SP)
 	JMP  singleRows
 
@@ -26331,13 +26568,13 @@ single4:
 	// 4 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1020
+	JE           fresh1025
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1019
+	JE           plain1024
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26346,31 +26583,31 @@ single4:
 	VMULPS       (AX)(DX*2), Z12, Z18
 	VBROADCASTSS 12(CX), Z12
 	VMULPS       (R13), Z12, Z19
-	JMP          ready1021
+	JMP          ready1026
 
-plain1019:
+plain1024:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
-	JMP     ready1021
+	JMP     ready1026
 
-fresh1020:
+fresh1025:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 
-ready1021:
+ready1026:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1023
+	JL   tail1028
 
-loop1022:
+loop1027:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26414,13 +26651,13 @@ loop1022:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1022
+	JGE          loop1027
 
-tail1023:
+tail1028:
 	ADDQ $0x04, CX
-	JE   end1025
+	JE   end1030
 
-one1024:
+one1029:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26434,9 +26671,9 @@ one1024:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1024
+	JNE          one1029
 
-end1025:
+end1030:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26450,10 +26687,10 @@ end1025:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1026
+	JBE     noAlpha1031
 	ADDQ    $0x10, (SP)
 
-noAlpha1026:
+noAlpha1031:
 	SUBQ $0x04, 64(SP)
 	JMP  singleRows
 
@@ -26461,38 +26698,38 @@ single3:
 	// 3 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1028
+	JE           fresh1033
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1027
+	JE           plain1032
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z17
 	VBROADCASTSS 8(CX), Z12
 	VMULPS       (AX)(DX*2), Z12, Z18
-	JMP          ready1029
+	JMP          ready1034
 
-plain1027:
+plain1032:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
-	JMP     ready1029
+	JMP     ready1034
 
-fresh1028:
+fresh1033:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 
-ready1029:
+ready1034:
 	MOVQ SI, AX
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1031
+	JL   tail1036
 
-loop1030:
+loop1035:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26527,13 +26764,13 @@ loop1030:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1030
+	JGE          loop1035
 
-tail1031:
+tail1036:
 	ADDQ $0x04, CX
-	JE   end1033
+	JE   end1038
 
-one1032:
+one1037:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26544,9 +26781,9 @@ one1032:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1032
+	JNE          one1037
 
-end1033:
+end1038:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -26557,10 +26794,10 @@ end1033:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1034
+	JBE     noAlpha1039
 	ADDQ    $0x0c, (SP)
 
-noAlpha1034:
+noAlpha1039:
 	SUBQ $0x03, 64(SP)
 	JMP  singleRows
 
@@ -26568,34 +26805,34 @@ single2:
 	// 2 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1036
+	JE           fresh1041
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1035
+	JE           plain1040
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z17
-	JMP          ready1037
+	JMP          ready1042
 
-plain1035:
+plain1040:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
-	JMP     ready1037
+	JMP     ready1042
 
-fresh1036:
+fresh1041:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 
-ready1037:
+ready1042:
 	MOVQ SI, AX
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1039
+	JL   tail1044
 
-loop1038:
+loop1043:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26622,13 +26859,13 @@ loop1038:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1038
+	JGE          loop1043
 
-tail1039:
+tail1044:
 	ADDQ $0x04, CX
-	JE   end1041
+	JE   end1046
 
-one1040:
+one1045:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26637,9 +26874,9 @@ one1040:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1040
+	JNE          one1045
 
-end1041:
+end1046:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -26649,10 +26886,10 @@ end1041:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1042
+	JBE     noAlpha1047
 	ADDQ    $0x08, (SP)
 
-noAlpha1042:
+noAlpha1047:
 	SUBQ $0x02, 64(SP)
 	JMP  singleRows
 
@@ -26669,25 +26906,61 @@ singleEnd:
 
 // func scoreRowsSIMD(s *float32, q *float32, k *float32, rows int, d int, stride int, n int, next *uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·scoreRowsSIMD(SB), NOSPLIT, $80-64
+TEXT ·scoreRowsSIMD(SB), NOSPLIT, $112-64
 	MOVQ  k+16(FP), AX
 	MOVQ  stride+40(FP), CX
 	SHLQ  $0x02, CX
 	MOVQ  next+56(FP), DX
 	TESTQ DX, DX
-	JE    noQueue1043
+	JE    noQueue1048
 	MOVQ  32(DX), DX
 
-noQueue1043:
-	MOVQ DX, 72(SP)
-	MOVQ s+0(FP), DX
-	MOVQ DX, (SP)
-	MOVQ d+32(FP), DX
-	MOVQ DX, 24(SP)
-	SHLQ $0x02, DX
-	MOVQ DX, 64(SP)
-	MOVQ n+48(FP), DX
-	MOVQ DX, 32(SP)
+noQueue1048:
+	MOVQ  DX, 72(SP)
+	MOVQ  s+0(FP), DX
+	MOVQ  DX, (SP)
+	MOVQ  d+32(FP), DX
+	MOVQ  DX, 24(SP)
+	SHLQ  $0x02, DX
+	MOVQ  DX, 64(SP)
+	MOVQ  n+48(FP), DX
+	MOVQ  DX, 32(SP)
+	MOVQ  $+0, 88(SP)
+	CMPB  ·rowsInOrder+0(SB), $0x00
+	JE    notTouched
+	MOVQ  $+0, 80(SP)
+	MOVQ  next+56(FP), DX
+	TESTQ DX, DX
+	JE    nothingBehind
+	MOVQ  40(DX), DX
+	MOVQ  DX, 80(SP)
+
+nothingBehind:
+	MOVQ CX, DX
+	SUBQ 64(SP), DX
+	MOVQ DX, 104(SP)
+	CMPQ 32(SP), $0x08
+	JL   notTouched
+	MOVQ AX, DX
+	MOVQ $0x00000008, DI
+
+touchFirst:
+	MOVQ DX, BX
+	MOVQ DX, SI
+	ADDQ 64(SP), SI
+
+touchFirstLine:
+	TESTL DI, (BX)
+	ADDQ  $0x40, BX
+	CMPQ  BX, SI
+	JB    touchFirstLine
+	ADDQ  CX, DX
+	DECQ  DI
+	JNE   touchFirst
+
+notTouched:
+	CMPB ·rowsInOrder+0(SB), $0x00
+	JNE  keys8
 
 keys16:
 	CMPQ 32(SP), $0x10
@@ -26710,6 +26983,25 @@ keys16queries4:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
+	MOVQ   CX, DX
+	IMUL3Q $0x00000018, DX, DX
+	ADDQ   AX, DX
+	MOVQ   DX, 40(SP)
+	ADDQ   64(SP), DX
+	MOVQ   DX, 48(SP)
+	CMPQ   72(SP), $0x00
+	JE     keys16queries4NoStream
+	MOVQ   72(SP), DX
+	ANDQ   $0x00007fff, DX
+	MOVQ   DX, 40(SP)
+	SHRQ   $0x03, DX
+	SUBQ   40(SP), DX
+	ADDQ   72(SP), DX
+	ADDQ   $0x00008000, DX
+	MOVQ   DX, 40(SP)
+	MOVQ   $+0, 48(SP)
+
+keys16queries4NoStream:
 	MOVQ   AX, DX
 	IMUL3Q $0x00000003, CX, BX
 	ADDQ   AX, BX
@@ -26724,27 +27016,8 @@ keys16queries4:
 	SHLQ   $0x02, R10
 	LEAQ   (R9)(R10*2), R11
 	MOVQ   24(SP), R12
-	MOVQ   CX, R13
-	IMUL3Q $0x00000018, R13, R13
-	ADDQ   AX, R13
-	MOVQ   R13, 40(SP)
-	ADDQ   64(SP), R13
-	MOVQ   R13, 48(SP)
-	CMPQ   72(SP), $0x00
-	JE     keys16queries4NoStream
-	MOVQ   72(SP), R13
-	ANDQ   $0x00007fff, R13
-	MOVQ   R13, 40(SP)
-	SHRQ   $0x03, R13
-	SUBQ   40(SP), R13
-	ADDQ   72(SP), R13
-	ADDQ   $0x00008000, R13
-	MOVQ   R13, 40(SP)
-	MOVQ   $+0, 48(SP)
-
-keys16queries4NoStream:
-	SUBQ $0x04, R12
-	JL   keys16queries4Dims
+	SUBQ   $0x04, R12
+	JL     keys16queries4Dims
 
 keys16queries4Four:
 	MOVQ       40(SP), R13
@@ -26757,10 +27030,10 @@ keys16queries4Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow1044
+	JE         sameWindow1049
 	ADDQ       $0x00007000, R13
 
-sameWindow1044:
+sameWindow1049:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries4SameRow
 
@@ -26964,6 +27237,25 @@ keys16queries3:
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
+	MOVQ   CX, DX
+	IMUL3Q $0x00000018, DX, DX
+	ADDQ   AX, DX
+	MOVQ   DX, 40(SP)
+	ADDQ   64(SP), DX
+	MOVQ   DX, 48(SP)
+	CMPQ   72(SP), $0x00
+	JE     keys16queries3NoStream
+	MOVQ   72(SP), DX
+	ANDQ   $0x00007fff, DX
+	MOVQ   DX, 40(SP)
+	SHRQ   $0x03, DX
+	SUBQ   40(SP), DX
+	ADDQ   72(SP), DX
+	ADDQ   $0x00008000, DX
+	MOVQ   DX, 40(SP)
+	MOVQ   $+0, 48(SP)
+
+keys16queries3NoStream:
 	MOVQ   AX, DX
 	IMUL3Q $0x00000003, CX, BX
 	ADDQ   AX, BX
@@ -26978,27 +27270,8 @@ keys16queries3:
 	SHLQ   $0x02, R10
 	LEAQ   (R9)(R10*2), R11
 	MOVQ   24(SP), R12
-	MOVQ   CX, R13
-	IMUL3Q $0x00000018, R13, R13
-	ADDQ   AX, R13
-	MOVQ   R13, 40(SP)
-	ADDQ   64(SP), R13
-	MOVQ   R13, 48(SP)
-	CMPQ   72(SP), $0x00
-	JE     keys16queries3NoStream
-	MOVQ   72(SP), R13
-	ANDQ   $0x00007fff, R13
-	MOVQ   R13, 40(SP)
-	SHRQ   $0x03, R13
-	SUBQ   40(SP), R13
-	ADDQ   72(SP), R13
-	ADDQ   $0x00008000, R13
-	MOVQ   R13, 40(SP)
-	MOVQ   $+0, 48(SP)
-
-keys16queries3NoStream:
-	SUBQ $0x04, R12
-	JL   keys16queries3Dims
+	SUBQ   $0x04, R12
+	JL     keys16queries3Dims
 
 keys16queries3Four:
 	MOVQ       40(SP), R13
@@ -27011,10 +27284,10 @@ keys16queries3Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow1045
+	JE         sameWindow1050
 	ADDQ       $0x00007000, R13
 
-sameWindow1045:
+sameWindow1050:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries3SameRow
 
@@ -27194,6 +27467,25 @@ keys16queries2:
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
+	MOVQ   CX, DX
+	IMUL3Q $0x00000018, DX, DX
+	ADDQ   AX, DX
+	MOVQ   DX, 40(SP)
+	ADDQ   64(SP), DX
+	MOVQ   DX, 48(SP)
+	CMPQ   72(SP), $0x00
+	JE     keys16queries2NoStream
+	MOVQ   72(SP), DX
+	ANDQ   $0x00007fff, DX
+	MOVQ   DX, 40(SP)
+	SHRQ   $0x03, DX
+	SUBQ   40(SP), DX
+	ADDQ   72(SP), DX
+	ADDQ   $0x00008000, DX
+	MOVQ   DX, 40(SP)
+	MOVQ   $+0, 48(SP)
+
+keys16queries2NoStream:
 	MOVQ   AX, DX
 	IMUL3Q $0x00000003, CX, BX
 	ADDQ   AX, BX
@@ -27207,27 +27499,8 @@ keys16queries2:
 	MOVQ   24(SP), R10
 	SHLQ   $0x02, R10
 	MOVQ   24(SP), R11
-	MOVQ   CX, R12
-	IMUL3Q $0x00000018, R12, R12
-	ADDQ   AX, R12
-	MOVQ   R12, 40(SP)
-	ADDQ   64(SP), R12
-	MOVQ   R12, 48(SP)
-	CMPQ   72(SP), $0x00
-	JE     keys16queries2NoStream
-	MOVQ   72(SP), R12
-	ANDQ   $0x00007fff, R12
-	MOVQ   R12, 40(SP)
-	SHRQ   $0x03, R12
-	SUBQ   40(SP), R12
-	ADDQ   72(SP), R12
-	ADDQ   $0x00008000, R12
-	MOVQ   R12, 40(SP)
-	MOVQ   $+0, 48(SP)
-
-keys16queries2NoStream:
-	SUBQ $0x04, R11
-	JL   keys16queries2Dims
+	SUBQ   $0x04, R11
+	JL     keys16queries2Dims
 
 keys16queries2Four:
 	MOVQ       40(SP), R12
@@ -27240,10 +27513,10 @@ keys16queries2Four:
 	XORQ       $0x00004000, R12
 	ADDQ       $0x20, R12
 	TESTQ      $0x00001000, R12
-	JE         sameWindow1046
+	JE         sameWindow1051
 	ADDQ       $0x00007000, R12
 
-sameWindow1046:
+sameWindow1051:
 	MOVQ R12, 40(SP)
 	JMP  keys16queries2SameRow
 
@@ -27397,6 +27670,25 @@ keys16queries1:
 	JL     keys16queries1End
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
+	MOVQ   CX, DX
+	IMUL3Q $0x00000018, DX, DX
+	ADDQ   AX, DX
+	MOVQ   DX, 40(SP)
+	ADDQ   64(SP), DX
+	MOVQ   DX, 48(SP)
+	CMPQ   72(SP), $0x00
+	JE     keys16queries1NoStream
+	MOVQ   72(SP), DX
+	ANDQ   $0x00007fff, DX
+	MOVQ   DX, 40(SP)
+	SHRQ   $0x03, DX
+	SUBQ   40(SP), DX
+	ADDQ   72(SP), DX
+	ADDQ   $0x00008000, DX
+	MOVQ   DX, 40(SP)
+	MOVQ   $+0, 48(SP)
+
+keys16queries1NoStream:
 	MOVQ   AX, DX
 	IMUL3Q $0x00000003, CX, BX
 	ADDQ   AX, BX
@@ -27408,27 +27700,8 @@ keys16queries1:
 	ADDQ   AX, R8
 	MOVQ   8(SP), R9
 	MOVQ   24(SP), R10
-	MOVQ   CX, R11
-	IMUL3Q $0x00000018, R11, R11
-	ADDQ   AX, R11
-	MOVQ   R11, 40(SP)
-	ADDQ   64(SP), R11
-	MOVQ   R11, 48(SP)
-	CMPQ   72(SP), $0x00
-	JE     keys16queries1NoStream
-	MOVQ   72(SP), R11
-	ANDQ   $0x00007fff, R11
-	MOVQ   R11, 40(SP)
-	SHRQ   $0x03, R11
-	SUBQ   40(SP), R11
-	ADDQ   72(SP), R11
-	ADDQ   $0x00008000, R11
-	MOVQ   R11, 40(SP)
-	MOVQ   $+0, 48(SP)
-
-keys16queries1NoStream:
-	SUBQ $0x04, R10
-	JL   keys16queries1Dims
+	SUBQ   $0x04, R10
+	JL     keys16queries1Dims
 
 keys16queries1Four:
 	MOVQ       40(SP), R11
@@ -27441,10 +27714,10 @@ keys16queries1Four:
 	XORQ       $0x00004000, R11
 	ADDQ       $0x20, R11
 	TESTQ      $0x00001000, R11
-	JE         sameWindow1047
+	JE         sameWindow1052
 	ADDQ       $0x00007000, R11
 
-sameWindow1047:
+sameWindow1052:
 	MOVQ R11, 40(SP)
 	JMP  keys16queries1SameRow
 
@@ -27603,6 +27876,54 @@ keys8queries4:
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
+	MOVQ   $+0, 88(SP)
+	CMPB   ·rowsInOrder+0(SB), $0x00
+	JE     keys8queries4Ready
+	MOVQ   32(SP), DX
+	ADDQ   80(SP), DX
+	CMPQ   DX, $0x10
+	JL     keys8queries4Ready
+	MOVQ   CX, DX
+	SHLQ   $0x03, DX
+	ADDQ   AX, DX
+	MOVQ   64(SP), BX
+	SHLQ   $0x03, BX
+	CMPQ   104(SP), $0x00
+	JNE    keys8queries4Apart
+
+	// One run of memory.
+	MOVQ DX, 88(SP)
+	ADDQ DX, BX
+	MOVQ BX, 96(SP)
+	JMP  keys8queries4Ready
+
+keys8queries4Apart:
+	MOVQ  64(SP), BX
+	TESTQ $0x0000007f, BX
+	JNE   keys8queries4AtOnce
+	MOVQ  DX, 88(SP)
+	ADDQ  DX, BX
+	MOVQ  BX, 96(SP)
+	JMP   keys8queries4Ready
+
+keys8queries4AtOnce:
+	MOVQ $0x00000008, DI
+
+keys8queries4Touch:
+	MOVQ DX, BX
+	MOVQ DX, SI
+	ADDQ 64(SP), SI
+
+keys8queries4TouchLine:
+	TESTL DI, (BX)
+	ADDQ  $0x40, BX
+	CMPQ  BX, SI
+	JB    keys8queries4TouchLine
+	ADDQ  CX, DX
+	DECQ  DI
+	JNE   keys8queries4Touch
+
+keys8queries4Ready:
 	MOVQ   AX, DX
 	IMUL3Q $0x00000003, CX, BX
 	ADDQ   AX, BX
@@ -27617,6 +27938,24 @@ keys8queries4:
 	JL     keys8queries4Dims
 
 keys8queries4Four:
+	MOVQ  88(SP), R11
+	TESTQ R11, R11
+	JE    keys8queries4Untouched
+	TESTL R11, (R11)
+	TESTL R11, 64(R11)
+	ADDQ  $0x00000080, R11
+	CMPQ  R11, 96(SP)
+	JB    keys8queries4SameTouched
+	ADDQ  104(SP), R11
+	MOVQ  R11, 88(SP)
+	ADDQ  64(SP), R11
+	MOVQ  R11, 96(SP)
+	JMP   keys8queries4Untouched
+
+keys8queries4SameTouched:
+	MOVQ R11, 88(SP)
+
+keys8queries4Untouched:
 	VBROADCASTF128 (DX), Y4
 	VINSERTF128    $0x01, (DX)(CX*4), Y4, Y4
 	VBROADCASTF128 (DX)(CX*1), Y5
@@ -27724,6 +28063,54 @@ keys8queries3:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
+	MOVQ   $+0, 88(SP)
+	CMPB   ·rowsInOrder+0(SB), $0x00
+	JE     keys8queries3Ready
+	MOVQ   32(SP), DX
+	ADDQ   80(SP), DX
+	CMPQ   DX, $0x10
+	JL     keys8queries3Ready
+	MOVQ   CX, DX
+	SHLQ   $0x03, DX
+	ADDQ   AX, DX
+	MOVQ   64(SP), BX
+	SHLQ   $0x03, BX
+	CMPQ   104(SP), $0x00
+	JNE    keys8queries3Apart
+
+	// One run of memory.
+	MOVQ DX, 88(SP)
+	ADDQ DX, BX
+	MOVQ BX, 96(SP)
+	JMP  keys8queries3Ready
+
+keys8queries3Apart:
+	MOVQ  64(SP), BX
+	TESTQ $0x0000007f, BX
+	JNE   keys8queries3AtOnce
+	MOVQ  DX, 88(SP)
+	ADDQ  DX, BX
+	MOVQ  BX, 96(SP)
+	JMP   keys8queries3Ready
+
+keys8queries3AtOnce:
+	MOVQ $0x00000008, DI
+
+keys8queries3Touch:
+	MOVQ DX, BX
+	MOVQ DX, SI
+	ADDQ 64(SP), SI
+
+keys8queries3TouchLine:
+	TESTL DI, (BX)
+	ADDQ  $0x40, BX
+	CMPQ  BX, SI
+	JB    keys8queries3TouchLine
+	ADDQ  CX, DX
+	DECQ  DI
+	JNE   keys8queries3Touch
+
+keys8queries3Ready:
 	MOVQ   AX, DX
 	IMUL3Q $0x00000003, CX, BX
 	ADDQ   AX, BX
@@ -27738,6 +28125,24 @@ keys8queries3:
 	JL     keys8queries3Dims
 
 keys8queries3Four:
+	MOVQ  88(SP), R11
+	TESTQ R11, R11
+	JE    keys8queries3Untouched
+	TESTL R11, (R11)
+	TESTL R11, 64(R11)
+	ADDQ  $0x00000080, R11
+	CMPQ  R11, 96(SP)
+	JB    keys8queries3SameTouched
+	ADDQ  104(SP), R11
+	MOVQ  R11, 88(SP)
+	ADDQ  64(SP), R11
+	MOVQ  R11, 96(SP)
+	JMP   keys8queries3Untouched
+
+keys8queries3SameTouched:
+	MOVQ R11, 88(SP)
+
+keys8queries3Untouched:
 	VBROADCASTF128 (DX), Y3
 	VINSERTF128    $0x01, (DX)(CX*4), Y3, Y3
 	VBROADCASTF128 (DX)(CX*1), Y4
@@ -27833,6 +28238,54 @@ keys8queries2:
 	JL     keys8queries2End
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
+	MOVQ   $+0, 88(SP)
+	CMPB   ·rowsInOrder+0(SB), $0x00
+	JE     keys8queries2Ready
+	MOVQ   32(SP), DX
+	ADDQ   80(SP), DX
+	CMPQ   DX, $0x10
+	JL     keys8queries2Ready
+	MOVQ   CX, DX
+	SHLQ   $0x03, DX
+	ADDQ   AX, DX
+	MOVQ   64(SP), BX
+	SHLQ   $0x03, BX
+	CMPQ   104(SP), $0x00
+	JNE    keys8queries2Apart
+
+	// One run of memory.
+	MOVQ DX, 88(SP)
+	ADDQ DX, BX
+	MOVQ BX, 96(SP)
+	JMP  keys8queries2Ready
+
+keys8queries2Apart:
+	MOVQ  64(SP), BX
+	TESTQ $0x0000007f, BX
+	JNE   keys8queries2AtOnce
+	MOVQ  DX, 88(SP)
+	ADDQ  DX, BX
+	MOVQ  BX, 96(SP)
+	JMP   keys8queries2Ready
+
+keys8queries2AtOnce:
+	MOVQ $0x00000008, DI
+
+keys8queries2Touch:
+	MOVQ DX, BX
+	MOVQ DX, SI
+	ADDQ 64(SP), SI
+
+keys8queries2TouchLine:
+	TESTL DI, (BX)
+	ADDQ  $0x40, BX
+	CMPQ  BX, SI
+	JB    keys8queries2TouchLine
+	ADDQ  CX, DX
+	DECQ  DI
+	JNE   keys8queries2Touch
+
+keys8queries2Ready:
 	MOVQ   AX, DX
 	IMUL3Q $0x00000003, CX, BX
 	ADDQ   AX, BX
@@ -27846,6 +28299,24 @@ keys8queries2:
 	JL     keys8queries2Dims
 
 keys8queries2Four:
+	MOVQ  88(SP), R10
+	TESTQ R10, R10
+	JE    keys8queries2Untouched
+	TESTL R10, (R10)
+	TESTL R10, 64(R10)
+	ADDQ  $0x00000080, R10
+	CMPQ  R10, 96(SP)
+	JB    keys8queries2SameTouched
+	ADDQ  104(SP), R10
+	MOVQ  R10, 88(SP)
+	ADDQ  64(SP), R10
+	MOVQ  R10, 96(SP)
+	JMP   keys8queries2Untouched
+
+keys8queries2SameTouched:
+	MOVQ R10, 88(SP)
+
+keys8queries2Untouched:
 	VBROADCASTF128 (DX), Y2
 	VINSERTF128    $0x01, (DX)(CX*4), Y2, Y2
 	VBROADCASTF128 (DX)(CX*1), Y3
@@ -27927,6 +28398,54 @@ keys8queries1:
 	CMPQ   16(SP), $0x01
 	JL     keys8queries1End
 	VXORPS Y0, Y0, Y0
+	MOVQ   $+0, 88(SP)
+	CMPB   ·rowsInOrder+0(SB), $0x00
+	JE     keys8queries1Ready
+	MOVQ   32(SP), DX
+	ADDQ   80(SP), DX
+	CMPQ   DX, $0x10
+	JL     keys8queries1Ready
+	MOVQ   CX, DX
+	SHLQ   $0x03, DX
+	ADDQ   AX, DX
+	MOVQ   64(SP), BX
+	SHLQ   $0x03, BX
+	CMPQ   104(SP), $0x00
+	JNE    keys8queries1Apart
+
+	// One run of memory.
+	MOVQ DX, 88(SP)
+	ADDQ DX, BX
+	MOVQ BX, 96(SP)
+	JMP  keys8queries1Ready
+
+keys8queries1Apart:
+	MOVQ  64(SP), BX
+	TESTQ $0x0000007f, BX
+	JNE   keys8queries1AtOnce
+	MOVQ  DX, 88(SP)
+	ADDQ  DX, BX
+	MOVQ  BX, 96(SP)
+	JMP   keys8queries1Ready
+
+keys8queries1AtOnce:
+	MOVQ $0x00000008, DI
+
+keys8queries1Touch:
+	MOVQ DX, BX
+	MOVQ DX, SI
+	ADDQ 64(SP), SI
+
+keys8queries1TouchLine:
+	TESTL DI, (BX)
+	ADDQ  $0x40, BX
+	CMPQ  BX, SI
+	JB    keys8queries1TouchLine
+	ADDQ  CX, DX
+	DECQ  DI
+	JNE   keys8queries1Touch
+
+keys8queries1Ready:
 	MOVQ   AX, DX
 	IMUL3Q $0x00000003, CX, BX
 	ADDQ   AX, BX
@@ -27938,6 +28457,24 @@ keys8queries1:
 	JL     keys8queries1Dims
 
 keys8queries1Four:
+	MOVQ  88(SP), R9
+	TESTQ R9, R9
+	JE    keys8queries1Untouched
+	TESTL R9, (R9)
+	TESTL R9, 64(R9)
+	ADDQ  $0x00000080, R9
+	CMPQ  R9, 96(SP)
+	JB    keys8queries1SameTouched
+	ADDQ  104(SP), R9
+	MOVQ  R9, 88(SP)
+	ADDQ  64(SP), R9
+	MOVQ  R9, 96(SP)
+	JMP   keys8queries1Untouched
+
+keys8queries1SameTouched:
+	MOVQ R9, 88(SP)
+
+keys8queries1Untouched:
 	VBROADCASTF128 (DX), Y1
 	VINSERTF128    $0x01, (DX)(CX*4), Y1, Y1
 	VBROADCASTF128 (DX)(CX*1), Y2
@@ -29210,7 +29747,7 @@ maxRows:
 	VBLENDVPS    Y3, Y4, Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1057
+	JE           maxOfRow1062
 	VPBROADCASTB 2(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29226,7 +29763,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1057
+	JE           maxOfRow1062
 	VPBROADCASTB 4(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29242,7 +29779,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1057
+	JE           maxOfRow1062
 	VPBROADCASTB 6(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29258,7 +29795,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow1057:
+maxOfRow1062:
 	VMAXPS       Y3, Y2, Y2
 	VPBROADCASTB 32(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -29275,7 +29812,7 @@ maxOfRow1057:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1058
+	JE           maxOfRow1063
 	VPBROADCASTB 34(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -29291,7 +29828,7 @@ maxOfRow1057:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1058
+	JE           maxOfRow1063
 	VPBROADCASTB 36(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -29307,7 +29844,7 @@ maxOfRow1057:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1058
+	JE           maxOfRow1063
 	VPBROADCASTB 38(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -29323,7 +29860,7 @@ maxOfRow1057:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow1058:
+maxOfRow1063:
 	VMAXPS       Y4, Y3, Y3
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
@@ -29343,7 +29880,7 @@ maxOfRow1058:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1059
+	JE           maxOfRow1064
 	VPBROADCASTB 10(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -29359,7 +29896,7 @@ maxOfRow1058:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1059
+	JE           maxOfRow1064
 	VPBROADCASTB 12(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -29375,7 +29912,7 @@ maxOfRow1058:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1059
+	JE           maxOfRow1064
 	VPBROADCASTB 14(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -29391,7 +29928,7 @@ maxOfRow1058:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow1059:
+maxOfRow1064:
 	VMAXPS       Y4, Y3, Y3
 	VPBROADCASTB 40(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
@@ -29408,7 +29945,7 @@ maxOfRow1059:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1060
+	JE           maxOfRow1065
 	VPBROADCASTB 42(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -29424,7 +29961,7 @@ maxOfRow1059:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1060
+	JE           maxOfRow1065
 	VPBROADCASTB 44(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -29440,7 +29977,7 @@ maxOfRow1059:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1060
+	JE           maxOfRow1065
 	VPBROADCASTB 46(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -29456,7 +29993,7 @@ maxOfRow1059:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow1060:
+maxOfRow1065:
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
@@ -29476,7 +30013,7 @@ maxOfRow1060:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1061
+	JE           maxOfRow1066
 	VPBROADCASTB 18(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -29492,7 +30029,7 @@ maxOfRow1060:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1061
+	JE           maxOfRow1066
 	VPBROADCASTB 20(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -29508,7 +30045,7 @@ maxOfRow1060:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1061
+	JE           maxOfRow1066
 	VPBROADCASTB 22(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -29524,7 +30061,7 @@ maxOfRow1060:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow1061:
+maxOfRow1066:
 	VMAXPS       Y5, Y4, Y4
 	VPBROADCASTB 48(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -29541,7 +30078,7 @@ maxOfRow1061:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1062
+	JE           maxOfRow1067
 	VPBROADCASTB 50(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -29557,7 +30094,7 @@ maxOfRow1061:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1062
+	JE           maxOfRow1067
 	VPBROADCASTB 52(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -29573,7 +30110,7 @@ maxOfRow1061:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1062
+	JE           maxOfRow1067
 	VPBROADCASTB 54(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -29589,7 +30126,7 @@ maxOfRow1061:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow1062:
+maxOfRow1067:
 	VMAXPS       Y6, Y5, Y5
 	VPERM2F128   $0x21, Y5, Y4, Y6
 	VBLENDPS     $0xf0, Y5, Y4, Y4
@@ -29609,7 +30146,7 @@ maxOfRow1062:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1063
+	JE           maxOfRow1068
 	VPBROADCASTB 26(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -29625,7 +30162,7 @@ maxOfRow1062:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1063
+	JE           maxOfRow1068
 	VPBROADCASTB 28(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -29641,7 +30178,7 @@ maxOfRow1062:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1063
+	JE           maxOfRow1068
 	VPBROADCASTB 30(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -29657,7 +30194,7 @@ maxOfRow1062:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow1063:
+maxOfRow1068:
 	VMAXPS       Y6, Y5, Y5
 	VPBROADCASTB 56(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
@@ -29674,7 +30211,7 @@ maxOfRow1063:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y0, Y7, Y7
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1064
+	JE           maxOfRow1069
 	VPBROADCASTB 58(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -29690,7 +30227,7 @@ maxOfRow1063:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1064
+	JE           maxOfRow1069
 	VPBROADCASTB 60(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -29706,7 +30243,7 @@ maxOfRow1063:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1064
+	JE           maxOfRow1069
 	VPBROADCASTB 62(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -29722,7 +30259,7 @@ maxOfRow1063:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 
-maxOfRow1064:
+maxOfRow1069:
 	VMAXPS     Y7, Y6, Y6
 	VPERM2F128 $0x21, Y6, Y5, Y7
 	VBLENDPS   $0xf0, Y6, Y5, Y5
@@ -29763,7 +30300,7 @@ maxRow:
 	VBLENDVPS    Y3, Y4, Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1065
+	JE           maxOfRow1070
 	VPBROADCASTB 2(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29779,7 +30316,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1065
+	JE           maxOfRow1070
 	VPBROADCASTB 4(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29795,7 +30332,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1065
+	JE           maxOfRow1070
 	VPBROADCASTB 6(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29811,7 +30348,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow1065:
+maxOfRow1070:
 	VMAXPS       Y3, Y2, Y2
 	VEXTRACTF128 $0x01, Y2, X3
 	VMAXPS       X3, X2, X2
@@ -31508,25 +32045,25 @@ maxRows:
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x01
-	JE        maxOfRow1075
+	JE        maxOfRow1080
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x02
-	JE        maxOfRow1075
+	JE        maxOfRow1080
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x03
-	JE        maxOfRow1075
+	JE        maxOfRow1080
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 
-maxOfRow1075:
+maxOfRow1080:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VMOVAPS       Z0, Z3
@@ -31535,25 +32072,25 @@ maxOfRow1075:
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1076
+	JE            maxOfRow1081
 	KMOVW         34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1076
+	JE            maxOfRow1081
 	KMOVW         36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1076
+	JE            maxOfRow1081
 	KMOVW         38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow1076:
+maxOfRow1081:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VPERM2F128    $0x21, Y3, Y2, Y4
@@ -31565,25 +32102,25 @@ maxOfRow1076:
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1077
+	JE            maxOfRow1082
 	KMOVW         10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1077
+	JE            maxOfRow1082
 	KMOVW         12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1077
+	JE            maxOfRow1082
 	KMOVW         14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow1077:
+maxOfRow1082:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VMOVAPS       Z0, Z4
@@ -31592,25 +32129,25 @@ maxOfRow1077:
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1078
+	JE            maxOfRow1083
 	KMOVW         42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1078
+	JE            maxOfRow1083
 	KMOVW         44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1078
+	JE            maxOfRow1083
 	KMOVW         46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow1078:
+maxOfRow1083:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VPERM2F128    $0x21, Y4, Y3, Y5
@@ -31622,25 +32159,25 @@ maxOfRow1078:
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1079
+	JE            maxOfRow1084
 	KMOVW         18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1079
+	JE            maxOfRow1084
 	KMOVW         20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1079
+	JE            maxOfRow1084
 	KMOVW         22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow1079:
+maxOfRow1084:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VMOVAPS       Z0, Z5
@@ -31649,25 +32186,25 @@ maxOfRow1079:
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1080
+	JE            maxOfRow1085
 	KMOVW         50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1080
+	JE            maxOfRow1085
 	KMOVW         52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1080
+	JE            maxOfRow1085
 	KMOVW         54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow1080:
+maxOfRow1085:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VPERM2F128    $0x21, Y5, Y4, Y6
@@ -31679,25 +32216,25 @@ maxOfRow1080:
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1081
+	JE            maxOfRow1086
 	KMOVW         26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1081
+	JE            maxOfRow1086
 	KMOVW         28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1081
+	JE            maxOfRow1086
 	KMOVW         30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow1081:
+maxOfRow1086:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VMOVAPS       Z0, Z6
@@ -31706,25 +32243,25 @@ maxOfRow1081:
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1082
+	JE            maxOfRow1087
 	KMOVW         58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1082
+	JE            maxOfRow1087
 	KMOVW         60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1082
+	JE            maxOfRow1087
 	KMOVW         62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 
-maxOfRow1082:
+maxOfRow1087:
 	VEXTRACTF32X8 $0x01, Z6, Y7
 	VMAXPS        Y7, Y6, Y6
 	VPERM2F128    $0x21, Y6, Y5, Y7
@@ -31757,25 +32294,25 @@ maxRow:
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x01
-	JE        maxOfRow1083
+	JE        maxOfRow1088
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x02
-	JE        maxOfRow1083
+	JE        maxOfRow1088
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x03
-	JE        maxOfRow1083
+	JE        maxOfRow1088
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 
-maxOfRow1083:
+maxOfRow1088:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VEXTRACTF128  $0x01, Y2, X3
@@ -32980,7 +33517,7 @@ noneBehind:
 
 panel:
 	CMPQ         72(SP), $0x00
-	JNE          absorbFresh1084
+	JNE          absorbFresh1089
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -33002,9 +33539,9 @@ panel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          absorbReady1085
+	JMP          absorbReady1090
 
-absorbFresh1084:
+absorbFresh1089:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -33018,7 +33555,7 @@ absorbFresh1084:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-absorbReady1085:
+absorbReady1090:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX
@@ -34007,7 +34544,7 @@ steps:
 
 lastPanel:
 	CMPQ         72(SP), $0x00
-	JNE          absorbFresh1086
+	JNE          absorbFresh1091
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -34029,9 +34566,9 @@ lastPanel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          absorbReady1087
+	JMP          absorbReady1092
 
-absorbFresh1086:
+absorbFresh1091:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -34045,7 +34582,7 @@ absorbFresh1086:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-absorbReady1087:
+absorbReady1092:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX

@@ -12,11 +12,14 @@ import (
 // In which order few rows of queries go through memory, and ask for it, depends on the
 // processor; the bits do not.
 func TestOrdersOfMemory(t *testing.T) {
-	defer func(abreast bool, wide int) { panelsAbreast, wideRows = abreast, wide }(panelsAbreast, wideRows)
+	defer func(abreast, inOrder bool, wide int) {
+		panelsAbreast, rowsInOrder, wideRows = abreast, inOrder, wide
+	}(panelsAbreast, rowsInOrder, wideRows)
 	wideRows = fewestWideRows(true)
 	forEach(t, func(t *testing.T) {
 		for i := range kernels {
-			for _, panelsAbreast = range []bool{false, true} {
+			for order := range 4 {
+				panelsAbreast, rowsInOrder = order&1 != 0, order&2 != 0
 				switch k := &kernels[i]; k.name {
 				case "score", "scoreRows", "accumulate":
 					k.fewRows(t)
@@ -89,23 +92,34 @@ func TestRowsOfTile(t *testing.T) {
 	}
 }
 
-func TestZen3(t *testing.T) {
+func TestGenerations(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		vendor        cpuid.Vendor
 		family, model int
-		want          bool
+		want          int
 	}{
-		{"Milan", cpuid.AMD, 0x19, 0x01, true},
-		{"Cezanne", cpuid.AMD, 0x19, 0x50, true},
-		{"Genoa", cpuid.AMD, 0x19, 0x11, false},
-		{"Raphael", cpuid.AMD, 0x19, 0x61, false},
-		{"Rome", cpuid.AMD, 0x17, 0x31, false},
-		{"Turin", cpuid.AMD, 0x1a, 0x02, false},
-		{"another vendor's", cpuid.Intel, 0x19, 0x01, false},
+		{"Milan", cpuid.AMD, 0x19, 0x01, 3},
+		{"Cezanne", cpuid.AMD, 0x19, 0x50, 3},
+		{"Genoa", cpuid.AMD, 0x19, 0x11, 4},
+		{"Raphael", cpuid.AMD, 0x19, 0x61, 4},
+		{"Rome", cpuid.AMD, 0x17, 0x31, 0},
+		{"Turin", cpuid.AMD, 0x1a, 0x02, 5},
+		{"another vendor's", cpuid.Intel, 0x19, 0x01, 0},
+		{"another vendor's", cpuid.Intel, 0x1a, 0x01, 0},
 	} {
-		if got := zen3(&cpuid.CPUInfo{VendorID: c.vendor, Family: c.family, Model: c.model}); got != c.want {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		cpu := &cpuid.CPUInfo{VendorID: c.vendor, Family: c.family, Model: c.model}
+		for generation, is := range map[int]bool{3: zen3(cpu), 4: zen4(cpu), 5: zen5(cpu)} {
+			if want := generation == c.want; is != want {
+				t.Errorf("%s: Zen %d: %v, want %v", c.name, generation, is, want)
+			}
+		}
+		want := [2]int{6144, 8192}
+		if c.want == 4 {
+			want = [2]int{0, 4096}
+		}
+		if one, few := packedAhead(cpu); one != want[0] || few != want[1] {
+			t.Errorf("%s: packed panels %d and %d bytes ahead, want %v", c.name, one, few, want)
 		}
 	}
 }

@@ -5,9 +5,10 @@ package attn
 // What only amd64 has is never called.
 
 const (
-	wideRows  = 0
-	scattered = false
-	fused     = false
+	wideRows    = 0
+	scattered   = false
+	rowsInOrder = false
+	fused       = false
 )
 
 const (

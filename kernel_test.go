@@ -51,9 +51,14 @@ var kernels = []kernelTest{
 	{"scoreRows", []dim{size("rows", 1, 99, 99), size("d", 1, 99, 600), size("keys", 1, Block, Block), size("gap", 0, 20, 200)}, func(c *trial, n []int) {
 		rows, d, keys := n[0], n[1], n[2]
 		stride := c.stride(d, n[3])
-		q, k := c.input(rows*d), c.input((keys-1)*stride+d)
+		next, behind := c.anywhere(), 0
+		if next != nil {
+			behind = c.IntN(20)
+			next.behind = behind
+		}
+		q, k := c.input(rows*d), c.input((keys-1+behind)*stride+d)
 		got, want := c.output((rows-1)*Block + keys)
-		scoreRows(got, q, k, rows, d, stride, keys, c.anywhere())
+		scoreRows(got, q, k, rows, d, stride, keys, next)
 		scoreRowsGeneric(want, q, k, rows, d, stride, keys)
 	}},
 	{"softmax", []dim{size("rows", 1, 4*softmaxRows+1, 300)}, func(c *trial, n []int) {

@@ -82,11 +82,9 @@ func TestPartsOfManyRows(t *testing.T) {
 
 // firstInParts reports whether the call's first block goes in parts.
 func (p *problem) firstInParts(t *testing.T, k, v Tensor) bool {
-	dst := BHLD(make([]float32, p.q.B*p.q.H*p.q.L*v.D), p.q.B, p.q.H, p.q.L, v.D)
-	plan := newPlan(dst, p.q, k, v, &p.opt)
-	must(t, plan.init(&p.opt))
-	plan.fitRows()
-	c, _ := plan.chunk(0)
+	tokens := *p
+	tokens.k, tokens.v = k, v
+	plan, c := tokens.firstChunk(t)
 	lo, hi := plan.chunkKeys(&c)
 	return lo < hi && plan.inParts(&c, lo/Block*Block, lo, min(hi, lo/Block*Block+Block))
 }

@@ -123,7 +123,7 @@ func (w *scratch) fit(p *plan) {
 		s.m, s.l = grow(s.m, rows), grow(s.l, rows)
 		s.o = grow(s.o, rows*p.oStride())
 	}
-	w.alpha, w.beta = grow(w.alpha, rows), grow(w.beta, rows)
+	w.alpha, w.beta = grow(w.alpha, max(rows, want.scores)), grow(w.beta, rows)
 	w.live = grow(w.live, want.scores)
 	w.s = grow(w.s, want.scores*Block)
 	if p.cache == nil {

@@ -29,6 +29,7 @@ func (q aheadQueue) back() Mem  { return Mem{Base: q.run, Disp: 32} }
 
 const (
 	streamDisp = 32 // of the stream, behind end
+	behindDisp = 40 // of behind
 	runBytes   = 40
 )
 

@@ -14,8 +14,9 @@ import (
 // many, because one chain a query would wait for itself.
 func scoreRowsKernel() {
 	TEXT("scoreRowsSIMD", 4, "func(s, q, k *float32, rows, d, stride, n int, next *uintptr)")
-	f := AllocLocal(80)
-	r := rowsProgram{s: f.Offset(0), q: f.Offset(8), rows: f.Offset(16), dims: f.Offset(24), n: f.Offset(32),
+	f := AllocLocal(112)
+	r := rowsProgram{touched: touchSlots{f.Offset(80), f.Offset(88), f.Offset(96), f.Offset(104)},
+		s: f.Offset(0), q: f.Offset(8), rows: f.Offset(16), dims: f.Offset(24), n: f.Offset(32),
 		line: f.Offset(40), rowEnd: f.Offset(48), sRow: f.Offset(56), width: f.Offset(64), stream: f.Offset(72)}
 	r.k, r.stride = param("k"), param("stride")
 	SHLQ(Imm(2), r.stride)
@@ -30,6 +31,9 @@ func scoreRowsKernel() {
 	MOVQ(tmp, r.width)
 	Load(Param("n"), tmp)
 	MOVQ(tmp, r.n)
+	r.beginTouching()
+	CMPB(rowsInOrder, Imm(0))
+	JNE(LabelRef("keys8"))
 	r.keyLoop(16)
 	r.keyLoop(8)
 	r.keyLoop(1)
@@ -46,6 +50,7 @@ type rowsProgram struct {
 	width         Mem           // d in bytes
 	line, rowEnd  Mem           // the next cache line to ask for, and the end of its row; 0 if there is a stream
 	stream        Mem           // where it is at these keys, 0 if there is none
+	touched       touchSlots    // see touch.go
 	keys, queries int
 }
 
@@ -105,14 +110,17 @@ func (r *rowsProgram) dot(label string) {
 		acc[i] = YMM()
 		VXORPS(acc[i], acc[i], acc[i])
 	}
+	ahead := func() {}
+	switch r.keys {
+	case 16:
+		ahead = r.prefetchAhead(label)
+	case 8:
+		ahead = r.touchAhead(label)
+	}
 	key, advanceKeys := r.keyPointers()
 	query, advanceQueries := r.queryPointers()
 	left := GP64()
 	MOVQ(r.dims, left)
-	ahead := func() {}
-	if r.keys == 16 {
-		ahead = r.prefetchAhead(label)
-	}
 	if r.keys > 1 {
 		SUBQ(Imm(4), left)
 		JL(LabelRef(label + "Dims"))

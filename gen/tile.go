@@ -65,8 +65,13 @@ type tileProgram struct {
 	c, a        Mem // stack slots: first row of c in this panel, of a
 	rows        Mem // stack slot: all rows
 	firstAlpha  Mem
-	steps       Mem // stack slot: the length of the chains, while its register points to requests
+	steps       Mem // stack slot: the length of the chains, while its register is for requests
 	request     Mem // stack slot: the next address to ask for if there is a stream, else 0
+	ahead       Mem // stack slot: how far ahead tiles of few rows ask for panels
+
+	left                 Mem // stack slot: steps behind those at hand
+	nextC, nextB         Mem // stack slots: where these begin
+	nextPanels, nextHalf Mem // stack slots: with how many panels
 }
 
 func (t *tileProgram) label(format string, args ...any) string {
@@ -93,6 +98,7 @@ func at3(p0, p3, stride reg.Register, r, disp int) Mem {
 
 // emit writes the loops over panels and row tiles.
 func (t *tileProgram) emit() {
+	Label(t.label("begin"))
 	Comment("Few rows: several panels at once, so that there are enough chains.")
 	if !t.masked {
 		t.scatter = true
@@ -104,11 +110,19 @@ func (t *tileProgram) emit() {
 			})
 		}
 		t.scatter = false
+		if t.start == fromAlpha {
+			t.wholeRows()
+		}
 		t.panelGroups("abreast1", 1, 4, func(next string) {
+			packed, wanted := t.label("abreastPacked"), t.label("abreastWanted")
+			t.unlessInOrder(packed)
+			JMP(LabelRef(wanted))
+			Label(packed)
 			CMPQ(bStride, imm(panelBytes))
 			JNE(LabelRef(next))
 			CMPB(panelsAbreast, Imm(0))
 			JE(LabelRef(next))
+			Label(wanted)
 		})
 		t.askRows = true
 		t.panelGroups("rows1", 1, 4, func(next string) {
@@ -127,6 +141,7 @@ func (t *tileProgram) emit() {
 	MOVQ(I32(1), t.panels)
 	t.panelLoop("half", 1)
 	Label(t.label("done"))
+	t.nextSteps(t.label("begin"))
 	VZEROUPPER()
 	RET()
 }
@@ -169,9 +184,18 @@ func (t *tileProgram) panelGroup(name string, r, n int) {
 	Label(end)
 }
 
-// panelsAbreast is a variable of package attn: whether the processor reads several
-// packed panels side by side faster than one behind the other.
-var panelsAbreast = Mem{Symbol: Symbol{Name: "·panelsAbreast"}, Base: reg.StaticBase}
+// Variables of package attn: which order of reading is fast, and how many bytes ahead tiles of
+// one row, and of a few, ask for packed panels.
+var (
+	panelsAbreast = variable("panelsAbreast")
+	rowsInOrder   = variable("rowsInOrder")
+	oneAhead      = variable("oneAhead")
+	fewAhead      = variable("fewAhead")
+)
+
+func variable(name string) Mem {
+	return Mem{Symbol: Symbol{Name: "·" + name}, Base: reg.StaticBase}
+}
 
 // panelLoop walks over the panels, or the one half panel, with vecs vectors a row.
 func (t *tileProgram) panelLoop(name string, vecs int) {
@@ -304,8 +328,11 @@ func (t *tileProgram) tile(r, n, vecs int) {
 		SUBQ(imm(lastSteps), count)
 	}
 	ask := steps
-	if t.scatter {
+	switch {
+	case t.scatter:
 		MOVQ(t.request, ask)
+	case t.asksAhead(r, n, vecs):
+		MOVQ(t.ahead, ask)
 	}
 	SUBQ(imm(t.unroll), count)
 	JL(LabelRef(tail))
@@ -327,10 +354,10 @@ func (t *tileProgram) tile(r, n, vecs int) {
 	JE(LabelRef(end))
 	t.singleSteps(r, n, vecs)
 	Label(end)
-	if t.scatter {
-		if n > 1 {
-			MOVQ(ask, t.request)
-		}
+	if t.scatter && n > 1 {
+		MOVQ(ask, t.request)
+	}
+	if t.scatter || t.asksAhead(r, n, vecs) {
 		MOVQ(t.steps, steps)
 	}
 	if !spread {
@@ -468,12 +495,8 @@ func (t *tileProgram) step(r, n, vecs, disp int) {
 	for v := range vecs {
 		VMOVUPS(Mem{Base: b0, Disp: v * vector}, ymm[12+v])
 	}
-	if r <= fewRows && vecs == 2 && !t.scatter {
-		distance := fewAhead
-		if r == 1 {
-			distance = oneAhead
-		}
-		PREFETCHT0(Mem{Base: b0, Disp: distance})
+	if t.asksAhead(r, n, vecs) {
+		PREFETCHT0(Mem{Base: b0, Index: steps, Scale: 1})
 	}
 	ADDQ(bStride, b0)
 	for i := range r {
@@ -485,12 +508,12 @@ func (t *tileProgram) step(r, n, vecs, disp int) {
 }
 
 // Tiles of few rows serve decoding, which waits for memory: they ask for packed
-// keys and values some way ahead.
-const (
-	fewRows  = 5
-	fewAhead = 8192 // bytes
-	oneAhead = 6144
-)
+// keys and values some way ahead. The distance takes the register of steps.
+const fewRows = 5
+
+func (t *tileProgram) asksAhead(r, n, vecs int) bool {
+	return r <= fewRows && n == 1 && vecs == panel/lanes && !t.scatter && !t.masked
+}
 
 // groupStep reads b in place: with several panels there is no register left for it.
 func (t *tileProgram) groupStep(r, n, vecs, disp int) {
@@ -572,8 +595,9 @@ func streamField(values reg.Register) Mem { return Mem{Base: values, Disp: 40} }
 
 // frame reserves the stack slots.
 func (t *tileProgram) frame() {
-	f := AllocLocal(80)
-	slots := []*Mem{&t.alpha, &t.panels, &t.half, &t.panelStride, &t.c, &t.a, &t.rows, &t.firstAlpha, &t.steps, &t.request}
+	slots := []*Mem{&t.alpha, &t.panels, &t.half, &t.panelStride, &t.c, &t.a, &t.rows, &t.firstAlpha, &t.steps, &t.request,
+		&t.ahead, &t.left, &t.nextC, &t.nextB, &t.nextPanels, &t.nextHalf}
+	f := AllocLocal(8 * len(slots))
 	for i, s := range slots {
 		*s = f.Offset(8 * i)
 	}
@@ -599,6 +623,7 @@ func scoreKernel() {
 	MOVQ(I32(0), t.half)
 	MOVQ(I32(0), t.firstAlpha)
 	MOVQ(steps, t.steps)
+	t.setAhead()
 	streamOf(a0)
 	follow(a0, a3, t.request)
 	t.emit()
@@ -647,9 +672,174 @@ func (t *tileProgram) accumulate() {
 	SHLQ(Imm(2), a0)
 	MOVQ(a0, t.panelStride)
 	if !t.masked {
-		MOVQ(steps, t.steps)
+		t.setAhead()
 		MOVQ(streamField(b0), a0)
 		follow(a0, a3, t.request)
+		t.firstSteps()
+		MOVQ(steps, t.steps)
 	}
 	t.emit()
+}
+
+// setAhead looks up how far ahead panels are to be asked for.
+func (t *tileProgram) setAhead() {
+	few := t.unique("fewAhead")
+	MOVQ(fewAhead, a0)
+	CMPQ(t.rows, Imm(1))
+	JNE(LabelRef(few))
+	MOVQ(oneAhead, a0)
+	Label(few)
+	MOVQ(a0, t.ahead)
+}
+
+// Where the caller's rows of values are many panels long, going through all of them four panels
+// at a time is reading here and there. If the processor wants to read in order instead, one
+// query takes stepsInOrder rows at a time, all columns of these, and keeps the sums in c, or
+// eight panels at once (wholeRows). Nothing is asked for then.
+const stepsInOrder = 4
+
+// firstSteps leaves in steps those to begin with.
+func (t *tileProgram) firstSteps() {
+	all := t.unique("allSteps")
+	MOVQ(I32(0), t.left)
+	t.unlessInOrder(all)
+	MOVQ(I32(0), t.ahead)
+	CMPQ(steps, imm(stepsInOrder))
+	JLE(LabelRef(all))
+	CMPQ(t.panels, imm(wholePanels))
+	JE(LabelRef(all))
+	SUBQ(imm(stepsInOrder), steps)
+	MOVQ(steps, t.left)
+	MOVQ(I32(stepsInOrder), steps)
+	MOVQ(bPtr, t.nextB)
+	for _, kept := range t.keptForSteps() {
+		move(kept.slot, kept.next)
+	}
+	Label(all)
+}
+
+// unlessInOrder jumps if rows are not read in order.
+func (t *tileProgram) unlessInOrder(to string) {
+	CMPB(rowsInOrder, Imm(0))
+	JE(LabelRef(to))
+	CMPQ(t.panelStride, imm(panelBytes))
+	JNE(LabelRef(to))
+	CMPQ(t.rows, Imm(1))
+	JNE(LabelRef(to))
+}
+
+// nextSteps goes back to begin if there are steps left.
+func (t *tileProgram) nextSteps(begin string) {
+	if t.masked || t.start == fromZero {
+		return
+	}
+	end, last := t.unique("noSteps"), t.unique("lastSteps")
+	CMPQ(t.left, Imm(0))
+	JE(LabelRef(end))
+	ADDQ(imm(4*stepsInOrder), t.a)
+	LEAQ(Mem{Base: bStride, Index: bStride, Scale: 1}, a0)
+	MOVQ(t.nextB, bPtr)
+	LEAQ(Mem{Base: bPtr, Index: a0, Scale: stepsInOrder / 2}, bPtr)
+	MOVQ(bPtr, t.nextB)
+	for _, kept := range t.keptForSteps() {
+		move(kept.next, kept.slot)
+	}
+	MOVQ(I32(noAlpha), t.firstAlpha)
+	MOVQ(I32(stepsInOrder), steps)
+	CMPQ(t.left, steps)
+	JGE(LabelRef(last))
+	MOVQ(t.left, steps)
+	Label(last)
+	SUBQ(steps, t.left)
+	MOVQ(steps, t.steps)
+	JMP(LabelRef(begin))
+	Label(end)
+}
+
+// wholeRows takes eight panels of one row of c at once, if they are to be read in order. That is
+// one vector more than there are registers for, three with those of a step: these stay in c.
+func (t *tileProgram) wholeRows() {
+	next, loop, step := t.label("wholeNext"), t.label("whole"), t.label("wholeStep")
+	t.unlessInOrder(next)
+	Label(loop)
+	CMPQ(t.panels, imm(wholePanels))
+	JL(LabelRef(next))
+	MOVQ(t.c, cPtr)
+	MOVQ(t.a, a0)
+	MOVQ(bPtr, b0)
+	t.beginWhole()
+	MOVQ(steps, count)
+	Label(step)
+	VBROADCASTSS(Mem{Base: a0}, ymm[14])
+	for v := range wholeVectors {
+		b, c := Mem{Base: b0, Disp: v * vector}, Mem{Base: cPtr, Disp: v * vector}
+		if v < wholeAcc {
+			VFMADD231PS(b, ymm[14], ymm[v])
+			continue
+		}
+		VMOVUPS(c, ymm[13])
+		VFMADD231PS(b, ymm[14], ymm[13])
+		VMOVUPS(ymm[13], c)
+	}
+	ADDQ(bStride, b0)
+	ADDQ(Imm(4), a0)
+	DECQ(count)
+	JNE(LabelRef(step))
+	for v := range wholeAcc {
+		VMOVUPS(ymm[v], Mem{Base: cPtr, Disp: v * vector})
+	}
+	ADDQ(imm(wholePanels*panelBytes), t.c)
+	ADDQ(imm(wholePanels*panelBytes), bPtr)
+	SUBQ(imm(wholePanels), t.panels)
+	JMP(LabelRef(loop))
+	Label(next)
+}
+
+const (
+	wholePanels  = 8
+	wholeVectors = wholePanels * panel / lanes
+	wholeAcc     = 13 // vectors in registers
+)
+
+// beginWhole makes c what wholeRows begins with: c·alpha, c or 0.
+func (t *tileProgram) beginWhole() {
+	plain, fresh, ready := t.label("wholePlain"), t.label("wholeFresh"), t.label("wholeReady")
+	start := func(v int, set func(c Mem, to reg.VecPhysical)) {
+		c, to := Mem{Base: cPtr, Disp: v * vector}, ymm[min(v, wholeAcc)]
+		set(c, to)
+		if v >= wholeAcc {
+			VMOVUPS(to, c)
+		}
+	}
+	all := func(set func(c Mem, to reg.VecPhysical)) {
+		for v := range wholeVectors {
+			start(v, set)
+		}
+	}
+	MOVQ(t.firstAlpha, count)
+	CMPQ(count, imm(freshOutputs))
+	JE(LabelRef(fresh))
+	JB(LabelRef(plain))
+	VBROADCASTSS(Mem{Base: count}, ymm[14])
+	all(func(c Mem, to reg.VecPhysical) { VMULPS(c, ymm[14], to) })
+	JMP(LabelRef(ready))
+	Label(plain)
+	for v := range wholeAcc {
+		VMOVUPS(Mem{Base: cPtr, Disp: v * vector}, ymm[v])
+	}
+	JMP(LabelRef(ready))
+	Label(fresh)
+	all(func(_ Mem, to reg.VecPhysical) { VXORPS(to, to, to) })
+	Label(ready)
+}
+
+// keptForSteps are the slots that each of several groups of steps begins with.
+func (t *tileProgram) keptForSteps() []struct{ slot, next Mem } {
+	return []struct{ slot, next Mem }{{t.c, t.nextC}, {t.panels, t.nextPanels}, {t.half, t.nextHalf}}
+}
+
+// move copies a stack slot.
+func move(from, to Mem) {
+	MOVQ(from, a0)
+	MOVQ(a0, to)
 }

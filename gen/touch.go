@@ -1,0 +1,126 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Some processors read memory fast only in order, whatever is asked for (see rowsInOrder in package
+// attn), and while they do, hardly keep in the L1 cache what was read 8 KiB before. There scoreRows takes
+// 8 rows of keys at a time, which are 4 KiB at 128 dimensions, and meanwhile touches the next 8:
+// it reads a word of each of their cache lines, in order.
+
+// touchRows is the number of rows at a time, and touchLines that of lines with every 4
+// dimensions of these: as many as they have.
+const (
+	touchRows  = lanes
+	touchLines = touchRows * 4 * 4 / lineBytes
+)
+
+// touchSlots are stack slots.
+type touchSlots struct {
+	behind Mem // rows that follow the n of the call and may be touched
+	line   Mem // the next line to touch, or 0
+	rowEnd Mem // and the end of its row
+	gap    Mem // from there to the next row
+}
+
+// beginTouching touches the first 8 keys of a call.
+func (r *rowsProgram) beginTouching() {
+	t, tmp := &r.touched, GP64()
+	MOVQ(I32(0), t.line)
+	CMPB(rowsInOrder, Imm(0))
+	JE(LabelRef("notTouched"))
+	nothing := "nothingBehind"
+	MOVQ(I32(0), t.behind)
+	Load(Param("next"), tmp)
+	TESTQ(tmp, tmp)
+	JE(LabelRef(nothing))
+	MOVQ(Mem{Base: tmp, Disp: behindDisp}, tmp)
+	MOVQ(tmp, t.behind)
+	Label(nothing)
+	MOVQ(r.stride, tmp)
+	SUBQ(r.width, tmp)
+	MOVQ(tmp, t.gap)
+	CMPQ(r.n, imm(touchRows))
+	JL(LabelRef("notTouched"))
+	r.touch("touchFirst", r.k)
+	Label("notTouched")
+}
+
+// touch touches 8 keys at once.
+func (r *rowsProgram) touch(label string, keys reg.Register) {
+	row, line, end, left := GP64(), GP64(), GP64(), GP64()
+	MOVQ(keys, row)
+	MOVQ(U32(touchRows), left)
+	Label(label)
+	MOVQ(row, line)
+	MOVQ(row, end)
+	ADDQ(r.width, end)
+	Label(label + "Line")
+	TESTL(left.As32(), Mem{Base: line})
+	ADDQ(imm(lineBytes), line)
+	CMPQ(line, end)
+	JB(LabelRef(label + "Line"))
+	ADDQ(r.stride, row)
+	DECQ(left)
+	JNE(LabelRef(label))
+}
+
+// touchAhead prepares to touch the 8 keys behind those at hand, if there are as many, and returns what to
+// emit in each round of 4 dimensions. Rows that do not end with a round's lines are touched at once.
+func (r *rowsProgram) touchAhead(label string) func() {
+	t, at, tmp := &r.touched, GP64(), GP64()
+	ready, apart, skip := label+"Ready", label+"Apart", label+"Untouched"
+	MOVQ(I32(0), t.line)
+	CMPB(rowsInOrder, Imm(0))
+	JE(LabelRef(ready))
+	MOVQ(r.n, at)
+	ADDQ(t.behind, at)
+	CMPQ(at, imm(2*touchRows))
+	JL(LabelRef(ready))
+	MOVQ(r.stride, at)
+	SHLQ(Imm(3), at)
+	ADDQ(r.k, at)
+	MOVQ(r.width, tmp)
+	SHLQ(Imm(3), tmp)
+	CMPQ(t.gap, Imm(0))
+	JNE(LabelRef(apart))
+	Comment("One run of memory.")
+	MOVQ(at, t.line)
+	ADDQ(at, tmp)
+	MOVQ(tmp, t.rowEnd)
+	JMP(LabelRef(ready))
+	Label(apart)
+	MOVQ(r.width, tmp)
+	TESTQ(U32(touchLines*lineBytes-1), tmp)
+	JNE(LabelRef(label + "AtOnce"))
+	MOVQ(at, t.line)
+	ADDQ(at, tmp)
+	MOVQ(tmp, t.rowEnd)
+	JMP(LabelRef(ready))
+	Label(label + "AtOnce")
+	r.touch(label+"Touch", at)
+	Label(ready)
+	return func() {
+		at := GP64()
+		MOVQ(t.line, at)
+		TESTQ(at, at)
+		JE(LabelRef(skip))
+		for i := range touchLines {
+			TESTL(at.As32(), Mem{Base: at, Disp: i * lineBytes})
+		}
+		ADDQ(imm(touchLines*lineBytes), at)
+		CMPQ(at, t.rowEnd)
+		JB(LabelRef(label + "SameTouched"))
+		ADDQ(t.gap, at)
+		MOVQ(at, t.line)
+		ADDQ(r.width, at)
+		MOVQ(at, t.rowEnd)
+		JMP(LabelRef(skip))
+		Label(label + "SameTouched")
+		MOVQ(at, t.line)
+		Label(skip)
+	}
+}

@@ -1,0 +1,50 @@
+package attn
+
+// Few rows wait for memory. A processor that wants to read in order (rowsInOrder) needs some time to
+// get going, after every change from keys to values and back. So they take the keys of
+// several blocks one after the other, up to a segment, and keep the scores; then block by block
+// softmax and values. Only the order of independent steps is another one, so the bits are the same.
+
+// mostRun is how many blocks a run has at most.
+const mostRun = Segment / Block
+
+// blocksInRun is the number of blocks from key lo of a segment that ends at hi which the chunk takes as a run: all
+// of its rows see all of these keys, but for a mask or bias. 0 if there is no run.
+func (p *plan) blocksInRun(c *chunk, lo, hi int) int {
+	if !rowsInOrder || p.cache != nil || c.heads > 1 || c.rows > rawRows || lo%Block != 0 {
+		return 0
+	}
+	_, end := p.keyRange(c, c.row/p.group)
+	from, _ := p.keyRange(c, (c.row+c.rows-1)/p.group)
+	if from > lo {
+		return 0
+	}
+	return min((min(end, hi)-lo)/Block, mostTileRows/c.rows)
+}
+
+// run adds n blocks, the first of which starts at key first, to the state.
+func (w *scratch) run(p *plan, c *chunk, st *state, first, n int) {
+	var full [mostRun]bool
+	for i := range n {
+		b, t := w.blockOfRun(c, first, i)
+		b.k, b.kStride = w.loadKeys(p, c, &b)
+		p.follow(c, &b)
+		w.ahead.clear()
+		w.ahead.behind = (n - 1 - i) * Block
+		w.products(p, c, &b, &t)
+		full[i] = w.scores(p, c, &b, &t)
+	}
+	w.ahead.behind = 0
+	for i := range n {
+		b, t := w.blockOfRun(c, first, i)
+		b.v, b.values = w.loadValues(p, c, &b)
+		p.follow(c, &b)
+		w.absorbTile(p, c, st, &b, &t, full[i])
+		st.fresh = false
+	}
+}
+
+// blockOfRun is block i of a run, and its only tile.
+func (w *scratch) blockOfRun(c *chunk, first, i int) (block, tile) {
+	return block{first: first + i*Block, hi: Block}, tile{rows: c.rows, at: i * c.rows, hi: Block, uniform: true}
+}

@@ -1,0 +1,89 @@
+//go:build !purego
+
+package attn
+
+import "testing"
+
+// Blocks in runs give the bits of one block after the other, with every option, and few rows
+// go in runs.
+func TestRunsDoNotMatter(t *testing.T) {
+	defer func(was bool) { rowsInOrder = was }(rowsInOrder)
+	forEach(t, func(t *testing.T) {
+		r, inRuns := random("runs"), 0
+		for range budget(400) {
+			s := shape{1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(3), 2*Block + length(r, 6*Block), length(r, 40), length(r, 40)}
+			if r.IntN(8) == 0 {
+				s.lk += Segment
+			}
+			p := problemOf(r, randomKind(r), s)
+			if r.IntN(6) == 0 { // only scores of −Inf: all rows count as empty
+				fillWith(p.q.Data, 1e30)
+				fillWith(p.k.Data[:len(p.k.Data)/(1+r.IntN(2))], -1e30)
+			}
+			for range r.IntN(4) { // a mask or bias may hide some of them
+				p.v.Data[r.IntN(len(p.v.Data))] = nan32()
+			}
+			rowsInOrder = false
+			want := p.solve(t, Attend)
+			rowsInOrder = true
+			for _, way := range ways {
+				p.same(t, way.name+" in runs", p.solve(t, way.attend), want)
+			}
+			if p.firstRun(t) > 1 {
+				inRuns++
+			}
+		}
+		if inRuns < budget(400)/8 {
+			t.Errorf("only %d calls went in runs", inRuns)
+		}
+	})
+}
+
+// firstRun is the number of blocks that the call's first chunk takes first as a run.
+func (p *problem) firstRun(t *testing.T) int {
+	plan, c := p.firstChunk(t)
+	if c.rows == 0 { // padding
+		return 0
+	}
+	lo, hi := plan.chunkKeys(&c)
+	return plan.blocksInRun(&c, lo, hi)
+}
+
+// firstChunk is what a call begins with.
+func (p *problem) firstChunk(t *testing.T) (plan, chunk) {
+	dst := BHLD(make([]float32, p.q.B*p.q.H*p.q.L*p.v.D), p.q.B, p.q.H, p.q.L, p.v.D)
+	plan := newPlan(dst, p.q, p.k, p.v, &p.opt)
+	must(t, plan.init(&p.opt))
+	plan.fitRows()
+	c, _ := plan.chunk(0)
+	return plan, c
+}
+
+// A run has whole blocks that all rows see, of one segment, and scores for as many rows as are kept.
+func TestBlocksInRun(t *testing.T) {
+	defer func(was bool) { rowsInOrder = was }(rowsInOrder)
+	for _, c := range []struct {
+		inOrder        bool
+		shape          shape
+		causal         Causal
+		lo, hi, blocks int
+	}{
+		{true, shape{1, 1, 1, 1, 2000, 8, 8}, Full, 0, Segment, Segment / Block},
+		{true, shape{1, 1, 1, 1, 2000, 8, 8}, Full, Segment, 2000, 15},
+		{true, shape{1, 1, 1, 1, 2000, 8, 8}, Full, 64, 64 + 130, 2},
+		{true, shape{1, 1, 1, 1, 2000, 8, 8}, Full, 70, Segment, 0},
+		{true, shape{1, 1, 4, 1, 2000, 8, 8}, Full, 0, Segment, 16},
+		{true, shape{1, 1, 5, 1, 2000, 8, 8}, Full, 0, Segment, 0},
+		{true, shape{1, 1, 1, 4, 258, 8, 8}, BottomRight, 0, 258, 3},
+		{true, shape{1, 1, 1, 3, 258, 8, 8}, BottomRight, 0, 258, 4},
+		{false, shape{1, 1, 1, 1, 2000, 8, 8}, Full, 0, Segment, 0},
+	} {
+		rowsInOrder = c.inOrder
+		p := newProblem(random("blocks in run"), normal, c.shape)
+		p.opt.Causal = c.causal
+		plan, chunk := p.firstChunk(t)
+		if got := plan.blocksInRun(&chunk, c.lo, c.hi); got != c.blocks {
+			t.Errorf("%+v: %d blocks, want %d", c, got, c.blocks)
+		}
+	}
+}
