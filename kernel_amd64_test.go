@@ -79,15 +79,21 @@ func TestChoices(t *testing.T) {
 }
 
 func TestRowsOfTile(t *testing.T) {
-	defer func(was bool) { scattered = was }(scattered)
+	defer func(was, wasInOrder bool) { scattered, rowsInOrder = was, wasInOrder }(scattered, rowsInOrder)
 	for _, c := range []struct {
-		l1        int
-		scattered bool
-		want      int
-	}{{32 << 10, true, fewTileRows}, {48 << 10, false, fewTileRows}, {48 << 10, true, mostTileRows}, {-1, true, fewTileRows}} {
-		scattered = c.scattered
+		l1                     int
+		scattered, rowsInOrder bool
+		want                   int
+	}{
+		{32 << 10, true, false, fewTileRows},
+		{48 << 10, false, false, fewTileRows},
+		{48 << 10, true, false, mostTileRows},
+		{-1, true, false, fewTileRows},
+		{32 << 10, false, true, mostTileRows},
+	} {
+		scattered, rowsInOrder = c.scattered, c.rowsInOrder
 		if got := rowsOfTile(c.l1); got != c.want {
-			t.Errorf("%d bytes of L1 cache, scattered %v: %d rows, want %d", c.l1, c.scattered, got, c.want)
+			t.Errorf("%+v: %d rows", c, got)
 		}
 	}
 }
