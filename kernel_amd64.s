@@ -6,7 +6,7 @@
 
 // func scoreSIMD(s *float32, q *float32, k *float32, rows int, d int, panels int, next *uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·scoreSIMD(SB), NOSPLIT, $128-56
+TEXT ·scoreSIMD(SB), NOSPLIT, $168-56
 	MOVQ s+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ q+8(FP), AX
@@ -618,8 +618,8 @@ score_scatter3Not:
 	JE   score_abreastPacked
 	CMPQ 24(SP), $0x40
 	JNE  score_abreastPacked
-	CMPQ 48(SP), $0x01
-	JNE  score_abreastPacked
+	CMPQ 48(SP), $0x04
+	JG   score_abreastPacked
 	JMP  score_abreastWanted
 
 score_abreastPacked:
@@ -4705,7 +4705,7 @@ score_done:
 
 // func accumulateSIMD(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·accumulateSIMD(SB), NOSPLIT, $128-64
+TEXT ·accumulateSIMD(SB), NOSPLIT, $168-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ p+8(FP), AX
@@ -4759,29 +4759,146 @@ accumulate_fewAhead202:
 
 noStream203:
 	MOVQ $+0, 88(SP)
+	MOVQ $+0, 136(SP)
 	CMPB ·rowsInOrder+0(SB), $0x00
 	JE   accumulate_allSteps204
 	CMPQ 24(SP), $0x40
 	JNE  accumulate_allSteps204
-	CMPQ 48(SP), $0x01
-	JNE  accumulate_allSteps204
+	CMPQ 48(SP), $0x04
+	JG   accumulate_allSteps204
 	MOVQ $+0, 80(SP)
-	CMPQ R11, $0x04
-	JLE  accumulate_allSteps204
+	MOVQ DX, 112(SP)
+	MOVQ 32(SP), AX
+	MOVQ AX, 104(SP)
+	MOVQ 8(SP), AX
+	MOVQ AX, 120(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 128(SP)
+	MOVQ $+4, 96(SP)
+	CMPQ 48(SP), $0x01
+	JE   accumulate_oneRow205
+	MOVQ $+8, 96(SP)
+	CMPQ R11, $0x08
+	JL   accumulate_allSteps204
+	MOVQ 8(SP), R13
+	SHLQ $0x06, R13
+	MOVQ R13, 160(SP)
+	JZ   accumulate_allSteps204
+	MOVQ R10, AX
+	SUBQ R13, AX
+	MOVQ AX, 152(SP)
+	MOVQ DX, 136(SP)
+	ADDQ DX, R13
+	MOVQ R13, 144(SP)
+	MOVQ 8(SP), CX
+
+accumulate_touchFirst207:
+	MOVQ  136(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame208
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame208:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame209
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame209:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame210
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame210:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame211
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame211:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame212
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame212:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame213
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame213:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame214
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame214:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame215
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame215:
+	MOVQ AX, 136(SP)
+	DECQ CX
+	JNE  accumulate_touchFirst207
+	JMP  accumulate_someSteps206
+
+accumulate_oneRow205:
 	CMPQ 8(SP), $0x08
 	JE   accumulate_allSteps204
-	SUBQ $0x04, R11
-	MOVQ R11, 88(SP)
-	MOVQ $+4, R11
-	MOVQ DX, 104(SP)
-	MOVQ 32(SP), AX
-	MOVQ AX, 96(SP)
-	MOVQ 8(SP), AX
-	MOVQ AX, 112(SP)
-	MOVQ 16(SP), AX
-	MOVQ AX, 120(SP)
+
+accumulate_someSteps206:
+	CMPQ R11, 96(SP)
+	JLE  accumulate_allSteps204
+	MOVQ R11, AX
+	MOVQ 96(SP), R11
+	SUBQ R11, AX
+	MOVQ AX, 88(SP)
 
 accumulate_allSteps204:
+	CMPQ 136(SP), $0x00
+	JE   accumulate_touchNone216
+	CMPQ 88(SP), $0x08
+	JGE  accumulate_touchNone216
+	MOVQ $+0, 136(SP)
+
+accumulate_touchNone216:
 	MOVQ R11, 64(SP)
 
 accumulate_begin:
@@ -4803,8 +4920,8 @@ accumulate_scatter1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh206
-	JB   accumulate_plain205
+	JE   accumulate_fresh218
+	JB   accumulate_plain217
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4816,9 +4933,9 @@ accumulate_scatter1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready207
+	JMP          accumulate_ready219
 
-accumulate_plain205:
+accumulate_plain217:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -4827,9 +4944,9 @@ accumulate_plain205:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready207
+	JMP     accumulate_ready219
 
-accumulate_fresh206:
+accumulate_fresh218:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -4839,15 +4956,15 @@ accumulate_fresh206:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready207:
+accumulate_ready219:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail209
+	JL   accumulate_tail221
 
-accumulate_loop208:
+accumulate_loop220:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	PREFETCHT0   8192(R11)
@@ -4910,19 +5027,19 @@ accumulate_loop208:
 	ADDQ         R10, BX
 	ADDQ         $0x00000080, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow212
+	JE           sameWindow224
 	ADDQ         $0x00007000, R11
 
-sameWindow212:
+sameWindow224:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop208
+	JGE  accumulate_loop220
 
-accumulate_tail209:
+accumulate_tail221:
 	ADDQ $0x04, CX
-	JE   accumulate_end210
+	JE   accumulate_end222
 
-accumulate_one213:
+accumulate_one225:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -4936,9 +5053,9 @@ accumulate_one213:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one213
+	JNE          accumulate_one225
 
-accumulate_end210:
+accumulate_end222:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -4972,8 +5089,8 @@ accumulate_scatter1two:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh215
-	JB   accumulate_plain214
+	JE   accumulate_fresh227
+	JB   accumulate_plain226
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4981,30 +5098,30 @@ accumulate_scatter1two:
 	VMULPS       32(DI), Y14, Y1
 	VMULPS       64(DI), Y14, Y2
 	VMULPS       96(DI), Y14, Y3
-	JMP          accumulate_ready216
+	JMP          accumulate_ready228
 
-accumulate_plain214:
+accumulate_plain226:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
-	JMP     accumulate_ready216
+	JMP     accumulate_ready228
 
-accumulate_fresh215:
+accumulate_fresh227:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready216:
+accumulate_ready228:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail218
+	JL   accumulate_tail230
 
-accumulate_loop217:
+accumulate_loop229:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -5039,19 +5156,19 @@ accumulate_loop217:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow221
+	JE           sameWindow233
 	ADDQ         $0x00007000, R11
 
-sameWindow221:
+sameWindow233:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop217
+	JGE  accumulate_loop229
 
-accumulate_tail218:
+accumulate_tail230:
 	ADDQ $0x04, CX
-	JE   accumulate_end219
+	JE   accumulate_end231
 
-accumulate_one222:
+accumulate_one234:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -5060,9 +5177,9 @@ accumulate_one222:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one222
+	JNE          accumulate_one234
 
-accumulate_end219:
+accumulate_end231:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -5089,8 +5206,176 @@ accumulate_scatter1Not:
 	JE   accumulate_scatter2Not
 
 accumulate_scatter2:
-	CMPQ 8(SP), $0x02
-	JL   accumulate_scatter2EndGroup
+	CMPQ  8(SP), $0x02
+	JL    accumulate_scatter2EndGroup
+	CMPQ  136(SP), $0x00
+	JE    accumulate_untouched235
+	MOVQ  136(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame236
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame236:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame237
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame237:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame238
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame238:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame239
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame239:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame240
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame240:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame241
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame241:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame242
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame242:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame243
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame243:
+	MOVQ  AX, 136(SP)
+	MOVQ  136(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame244
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame244:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame245
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame245:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame246
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame246:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame247
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame247:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame248
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame248:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame249
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame249:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame250
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame250:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame251
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame251:
+	MOVQ AX, 136(SP)
+
+accumulate_untouched235:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -5100,8 +5385,8 @@ accumulate_scatter2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh224
-	JB   accumulate_plain223
+	JE   accumulate_fresh253
+	JB   accumulate_plain252
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5114,9 +5399,9 @@ accumulate_scatter2:
 	VMULPS       32(DI)(R8*1), Y14, Y5
 	VMULPS       64(DI)(R8*1), Y14, Y6
 	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready225
+	JMP          accumulate_ready254
 
-accumulate_plain223:
+accumulate_plain252:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -5125,9 +5410,9 @@ accumulate_plain223:
 	VMOVUPS 32(DI)(R8*1), Y5
 	VMOVUPS 64(DI)(R8*1), Y6
 	VMOVUPS 96(DI)(R8*1), Y7
-	JMP     accumulate_ready225
+	JMP     accumulate_ready254
 
-accumulate_fresh224:
+accumulate_fresh253:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5137,15 +5422,15 @@ accumulate_fresh224:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready225:
+accumulate_ready254:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail227
+	JL   accumulate_tail256
 
-accumulate_loop226:
+accumulate_loop255:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -5200,19 +5485,19 @@ accumulate_loop226:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow230
+	JE           sameWindow259
 	ADDQ         $0x00007000, R11
 
-sameWindow230:
+sameWindow259:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop226
+	JGE  accumulate_loop255
 
-accumulate_tail227:
+accumulate_tail256:
 	ADDQ $0x04, CX
-	JE   accumulate_end228
+	JE   accumulate_end257
 
-accumulate_one231:
+accumulate_one260:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -5226,9 +5511,9 @@ accumulate_one231:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one231
+	JNE          accumulate_one260
 
-accumulate_end228:
+accumulate_end257:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -5261,8 +5546,176 @@ accumulate_scatter2Not:
 	JE   accumulate_scatter3Not
 
 accumulate_scatter3:
-	CMPQ 8(SP), $0x02
-	JL   accumulate_scatter3EndGroup
+	CMPQ  8(SP), $0x02
+	JL    accumulate_scatter3EndGroup
+	CMPQ  136(SP), $0x00
+	JE    accumulate_untouched261
+	MOVQ  136(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame262
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame262:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame263
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame263:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame264
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame264:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame265
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame265:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame266
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame266:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame267
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame267:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame268
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame268:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame269
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame269:
+	MOVQ  AX, 136(SP)
+	MOVQ  136(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame270
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame270:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame271
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame271:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame272
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame272:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame273
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame273:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame274
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame274:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame275
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame275:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame276
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame276:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame277
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame277:
+	MOVQ AX, 136(SP)
+
+accumulate_untouched261:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -5272,8 +5725,8 @@ accumulate_scatter3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh233
-	JB   accumulate_plain232
+	JE   accumulate_fresh279
+	JB   accumulate_plain278
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5291,9 +5744,9 @@ accumulate_scatter3:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready234
+	JMP          accumulate_ready280
 
-accumulate_plain232:
+accumulate_plain278:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -5306,9 +5759,9 @@ accumulate_plain232:
 	VMOVUPS 32(DI)(R8*2), Y9
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
-	JMP     accumulate_ready234
+	JMP     accumulate_ready280
 
-accumulate_fresh233:
+accumulate_fresh279:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5322,15 +5775,15 @@ accumulate_fresh233:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready234:
+accumulate_ready280:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail236
+	JL   accumulate_tail282
 
-accumulate_loop235:
+accumulate_loop281:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -5405,19 +5858,19 @@ accumulate_loop235:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow239
+	JE           sameWindow285
 	ADDQ         $0x00007000, R11
 
-sameWindow239:
+sameWindow285:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop235
+	JGE  accumulate_loop281
 
-accumulate_tail236:
+accumulate_tail282:
 	ADDQ $0x04, CX
-	JE   accumulate_end237
+	JE   accumulate_end283
 
-accumulate_one240:
+accumulate_one286:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -5436,9 +5889,9 @@ accumulate_one240:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one240
+	JNE          accumulate_one286
 
-accumulate_end237:
+accumulate_end283:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -5475,6 +5928,8 @@ accumulate_scatter3Not:
 	JE   accumulate_wholeNext
 	CMPQ 24(SP), $0x40
 	JNE  accumulate_wholeNext
+	CMPQ 48(SP), $0x04
+	JG   accumulate_wholeNext
 	CMPQ 48(SP), $0x01
 	JNE  accumulate_wholeNext
 
@@ -5603,8 +6058,8 @@ accumulate_wholeNext:
 	JE   accumulate_abreastPacked
 	CMPQ 24(SP), $0x40
 	JNE  accumulate_abreastPacked
-	CMPQ 48(SP), $0x01
-	JNE  accumulate_abreastPacked
+	CMPQ 48(SP), $0x04
+	JG   accumulate_abreastPacked
 	JMP  accumulate_abreastWanted
 
 accumulate_abreastPacked:
@@ -5626,8 +6081,8 @@ accumulate_abreast1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh242
-	JB   accumulate_plain241
+	JE   accumulate_fresh288
+	JB   accumulate_plain287
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5639,9 +6094,9 @@ accumulate_abreast1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready243
+	JMP          accumulate_ready289
 
-accumulate_plain241:
+accumulate_plain287:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -5650,9 +6105,9 @@ accumulate_plain241:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready243
+	JMP     accumulate_ready289
 
-accumulate_fresh242:
+accumulate_fresh288:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5662,14 +6117,14 @@ accumulate_fresh242:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready243:
+accumulate_ready289:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail245
+	JL   accumulate_tail291
 
-accumulate_loop244:
+accumulate_loop290:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -5716,13 +6171,13 @@ accumulate_loop244:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop244
+	JGE          accumulate_loop290
 
-accumulate_tail245:
+accumulate_tail291:
 	ADDQ $0x04, CX
-	JE   accumulate_end246
+	JE   accumulate_end292
 
-accumulate_one248:
+accumulate_one294:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -5736,9 +6191,9 @@ accumulate_one248:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one248
+	JNE          accumulate_one294
 
-accumulate_end246:
+accumulate_end292:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -5770,8 +6225,8 @@ accumulate_abreast1two:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh250
-	JB   accumulate_plain249
+	JE   accumulate_fresh296
+	JB   accumulate_plain295
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5779,29 +6234,29 @@ accumulate_abreast1two:
 	VMULPS       32(DI), Y14, Y1
 	VMULPS       64(DI), Y14, Y2
 	VMULPS       96(DI), Y14, Y3
-	JMP          accumulate_ready251
+	JMP          accumulate_ready297
 
-accumulate_plain249:
+accumulate_plain295:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
-	JMP     accumulate_ready251
+	JMP     accumulate_ready297
 
-accumulate_fresh250:
+accumulate_fresh296:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready251:
+accumulate_ready297:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail253
+	JL   accumulate_tail299
 
-accumulate_loop252:
+accumulate_loop298:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -5828,13 +6283,13 @@ accumulate_loop252:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop252
+	JGE          accumulate_loop298
 
-accumulate_tail253:
+accumulate_tail299:
 	ADDQ $0x04, CX
-	JE   accumulate_end254
+	JE   accumulate_end300
 
-accumulate_one256:
+accumulate_one302:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -5843,9 +6298,9 @@ accumulate_one256:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one256
+	JNE          accumulate_one302
 
-accumulate_end254:
+accumulate_end300:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -5881,8 +6336,8 @@ accumulate_rows1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh258
-	JB   accumulate_plain257
+	JE   accumulate_fresh304
+	JB   accumulate_plain303
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5894,9 +6349,9 @@ accumulate_rows1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready259
+	JMP          accumulate_ready305
 
-accumulate_plain257:
+accumulate_plain303:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -5905,9 +6360,9 @@ accumulate_plain257:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready259
+	JMP     accumulate_ready305
 
-accumulate_fresh258:
+accumulate_fresh304:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5917,14 +6372,14 @@ accumulate_fresh258:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready259:
+accumulate_ready305:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail261
+	JL   accumulate_tail307
 
-accumulate_loop260:
+accumulate_loop306:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -5991,13 +6446,13 @@ accumulate_loop260:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop260
+	JGE          accumulate_loop306
 
-accumulate_tail261:
+accumulate_tail307:
 	ADDQ $0x04, CX
-	JE   accumulate_end262
+	JE   accumulate_end308
 
-accumulate_one264:
+accumulate_one310:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -6016,9 +6471,9 @@ accumulate_one264:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one264
+	JNE          accumulate_one310
 
-accumulate_end262:
+accumulate_end308:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -6050,8 +6505,8 @@ accumulate_rows1two:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh266
-	JB   accumulate_plain265
+	JE   accumulate_fresh312
+	JB   accumulate_plain311
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6059,29 +6514,29 @@ accumulate_rows1two:
 	VMULPS       32(DI), Y14, Y1
 	VMULPS       64(DI), Y14, Y2
 	VMULPS       96(DI), Y14, Y3
-	JMP          accumulate_ready267
+	JMP          accumulate_ready313
 
-accumulate_plain265:
+accumulate_plain311:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
-	JMP     accumulate_ready267
+	JMP     accumulate_ready313
 
-accumulate_fresh266:
+accumulate_fresh312:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready267:
+accumulate_ready313:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail269
+	JL   accumulate_tail315
 
-accumulate_loop268:
+accumulate_loop314:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -6128,13 +6583,13 @@ accumulate_loop268:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop268
+	JGE          accumulate_loop314
 
-accumulate_tail269:
+accumulate_tail315:
 	ADDQ $0x04, CX
-	JE   accumulate_end270
+	JE   accumulate_end316
 
-accumulate_one272:
+accumulate_one318:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -6148,9 +6603,9 @@ accumulate_one272:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one272
+	JNE          accumulate_one318
 
-accumulate_end270:
+accumulate_end316:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -6173,8 +6628,176 @@ accumulate_rows1Not:
 	JNE  accumulate_group2Not
 
 accumulate_group2:
-	CMPQ 8(SP), $0x02
-	JL   accumulate_group2EndGroup
+	CMPQ  8(SP), $0x02
+	JL    accumulate_group2EndGroup
+	CMPQ  136(SP), $0x00
+	JE    accumulate_untouched319
+	MOVQ  136(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame320
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame320:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame321
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame321:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame322
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame322:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame323
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame323:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame324
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame324:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame325
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame325:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame326
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame326:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame327
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame327:
+	MOVQ  AX, 136(SP)
+	MOVQ  136(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame328
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame328:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame329
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame329:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame330
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame330:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame331
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame331:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame332
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame332:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame333
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame333:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame334
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame334:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame335
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame335:
+	MOVQ AX, 136(SP)
+
+accumulate_untouched319:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -6184,8 +6807,8 @@ accumulate_group2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh274
-	JB   accumulate_plain273
+	JE   accumulate_fresh337
+	JB   accumulate_plain336
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6198,9 +6821,9 @@ accumulate_group2:
 	VMULPS       32(DI)(R8*1), Y14, Y5
 	VMULPS       64(DI)(R8*1), Y14, Y6
 	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready275
+	JMP          accumulate_ready338
 
-accumulate_plain273:
+accumulate_plain336:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -6209,9 +6832,9 @@ accumulate_plain273:
 	VMOVUPS 32(DI)(R8*1), Y5
 	VMOVUPS 64(DI)(R8*1), Y6
 	VMOVUPS 96(DI)(R8*1), Y7
-	JMP     accumulate_ready275
+	JMP     accumulate_ready338
 
-accumulate_fresh274:
+accumulate_fresh337:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6221,14 +6844,14 @@ accumulate_fresh274:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready275:
+accumulate_ready338:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail277
+	JL   accumulate_tail340
 
-accumulate_loop276:
+accumulate_loop339:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -6275,13 +6898,13 @@ accumulate_loop276:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop276
+	JGE          accumulate_loop339
 
-accumulate_tail277:
+accumulate_tail340:
 	ADDQ $0x04, CX
-	JE   accumulate_end278
+	JE   accumulate_end341
 
-accumulate_one280:
+accumulate_one343:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -6295,9 +6918,9 @@ accumulate_one280:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one280
+	JNE          accumulate_one343
 
-accumulate_end278:
+accumulate_end341:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -6326,8 +6949,176 @@ accumulate_group2Not:
 	JNE  accumulate_group3Not
 
 accumulate_group3:
-	CMPQ 8(SP), $0x02
-	JL   accumulate_group3EndGroup
+	CMPQ  8(SP), $0x02
+	JL    accumulate_group3EndGroup
+	CMPQ  136(SP), $0x00
+	JE    accumulate_untouched344
+	MOVQ  136(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame345
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame345:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame346
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame346:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame347
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame347:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame348
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame348:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame349
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame349:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame350
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame350:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame351
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame351:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame352
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame352:
+	MOVQ  AX, 136(SP)
+	MOVQ  136(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame353
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame353:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame354
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame354:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame355
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame355:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame356
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame356:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame357
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame357:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame358
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame358:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame359
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame359:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame360
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame360:
+	MOVQ AX, 136(SP)
+
+accumulate_untouched344:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -6337,8 +7128,8 @@ accumulate_group3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh282
-	JB   accumulate_plain281
+	JE   accumulate_fresh362
+	JB   accumulate_plain361
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6356,9 +7147,9 @@ accumulate_group3:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready283
+	JMP          accumulate_ready363
 
-accumulate_plain281:
+accumulate_plain361:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -6371,9 +7162,9 @@ accumulate_plain281:
 	VMOVUPS 32(DI)(R8*2), Y9
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
-	JMP     accumulate_ready283
+	JMP     accumulate_ready363
 
-accumulate_fresh282:
+accumulate_fresh362:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6387,14 +7178,14 @@ accumulate_fresh282:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready283:
+accumulate_ready363:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail285
+	JL   accumulate_tail365
 
-accumulate_loop284:
+accumulate_loop364:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -6461,13 +7252,13 @@ accumulate_loop284:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop284
+	JGE          accumulate_loop364
 
-accumulate_tail285:
+accumulate_tail365:
 	ADDQ $0x04, CX
-	JE   accumulate_end286
+	JE   accumulate_end366
 
-accumulate_one288:
+accumulate_one368:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -6486,9 +7277,9 @@ accumulate_one288:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one288
+	JNE          accumulate_one368
 
-accumulate_end286:
+accumulate_end366:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -6520,8 +7311,94 @@ accumulate_group3EndGroup:
 
 accumulate_group3Not:
 accumulate_panel:
-	CMPQ 8(SP), $0x00
-	JE   accumulate_panelEnd
+	CMPQ  8(SP), $0x00
+	JE    accumulate_panelEnd
+	CMPQ  136(SP), $0x00
+	JE    accumulate_untouched369
+	MOVQ  136(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame370
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame370:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame371
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame371:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame372
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame372:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame373
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame373:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame374
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame374:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame375
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame375:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame376
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame376:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 144(SP)
+	JB    accumulate_touchSame377
+	ADDQ  152(SP), AX
+	MOVQ  AX, R13
+	ADDQ  160(SP), R13
+	MOVQ  R13, 144(SP)
+
+accumulate_touchSame377:
+	MOVQ AX, 136(SP)
+
+accumulate_untouched369:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 48(SP), R12
@@ -6555,7 +7432,7 @@ accumulate_panelRows:
 
 accumulate_panel6:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered289
+	JNE  accumulate_scattered378
 
 	// 6 rows × 16 columns.
 	MOVQ DX, BX
@@ -6563,8 +7440,8 @@ accumulate_panel6:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh292
-	JB   accumulate_plain291
+	JE   accumulate_fresh381
+	JB   accumulate_plain380
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6585,9 +7462,9 @@ accumulate_panel6:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready293
+	JMP          accumulate_ready382
 
-accumulate_plain291:
+accumulate_plain380:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -6600,9 +7477,9 @@ accumulate_plain291:
 	VMOVUPS 32(AX)(R8*1), Y9
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
-	JMP     accumulate_ready293
+	JMP     accumulate_ready382
 
-accumulate_fresh292:
+accumulate_fresh381:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6616,18 +7493,18 @@ accumulate_fresh292:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready293:
+accumulate_ready382:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short297
+	JL   accumulate_short386
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail295
+	JL   accumulate_tail384
 
-accumulate_loop294:
+accumulate_loop383:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -6715,13 +7592,13 @@ accumulate_loop294:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop294
+	JGE          accumulate_loop383
 
-accumulate_tail295:
+accumulate_tail384:
 	ADDQ $0x04, CX
-	JE   accumulate_end296
+	JE   accumulate_end385
 
-accumulate_one298:
+accumulate_one387:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -6746,9 +7623,9 @@ accumulate_one298:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one298
+	JNE          accumulate_one387
 
-accumulate_end296:
+accumulate_end385:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -6865,10 +7742,10 @@ accumulate_end296:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done299
+	JMP          accumulate_done388
 
-accumulate_short297:
-accumulate_one300:
+accumulate_short386:
+accumulate_one389:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -6893,7 +7770,7 @@ accumulate_one300:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one300
+	JNE          accumulate_one389
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -6915,24 +7792,24 @@ accumulate_one300:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done299:
+accumulate_done388:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done290
+	JMP  accumulate_done379
 
-accumulate_scattered289:
+accumulate_scattered378:
 	// 6 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh302
-	JB   accumulate_plain301
+	JE   accumulate_fresh391
+	JB   accumulate_plain390
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6953,9 +7830,9 @@ accumulate_scattered289:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready303
+	JMP          accumulate_ready392
 
-accumulate_plain301:
+accumulate_plain390:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -6968,9 +7845,9 @@ accumulate_plain301:
 	VMOVUPS 32(AX)(R8*1), Y9
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
-	JMP     accumulate_ready303
+	JMP     accumulate_ready392
 
-accumulate_fresh302:
+accumulate_fresh391:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6984,19 +7861,19 @@ accumulate_fresh302:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready303:
+accumulate_ready392:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short307
+	JL   accumulate_short396
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail305
+	JL   accumulate_tail394
 
-accumulate_loop304:
+accumulate_loop393:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -7088,20 +7965,20 @@ accumulate_loop304:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow308
+	JE           sameWindow397
 	ADDQ         $0x00007000, R11
 
-sameWindow308:
+sameWindow397:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop304
+	JGE  accumulate_loop393
 
-accumulate_tail305:
+accumulate_tail394:
 	ADDQ $0x04, CX
-	JE   accumulate_end306
+	JE   accumulate_end395
 
-accumulate_one309:
+accumulate_one398:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -7126,9 +8003,9 @@ accumulate_one309:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one309
+	JNE          accumulate_one398
 
-accumulate_end306:
+accumulate_end395:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -7247,10 +8124,10 @@ accumulate_end306:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done310
+	JMP          accumulate_done399
 
-accumulate_short307:
-accumulate_one311:
+accumulate_short396:
+accumulate_one400:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -7275,7 +8152,7 @@ accumulate_one311:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one311
+	JNE          accumulate_one400
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -7297,7 +8174,7 @@ accumulate_one311:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done310:
+accumulate_done399:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -7305,18 +8182,18 @@ accumulate_done310:
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done290:
+accumulate_done379:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha312
+	JBE  accumulate_noAlpha401
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha312:
+accumulate_noAlpha401:
 	SUBQ $0x06, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel5:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered313
+	JNE  accumulate_scattered402
 
 	// 5 rows × 16 columns.
 	MOVQ DX, BX
@@ -7324,8 +8201,8 @@ accumulate_panel5:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh316
-	JB   accumulate_plain315
+	JE   accumulate_fresh405
+	JB   accumulate_plain404
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7343,9 +8220,9 @@ accumulate_panel5:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready317
+	JMP          accumulate_ready406
 
-accumulate_plain315:
+accumulate_plain404:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -7356,9 +8233,9 @@ accumulate_plain315:
 	VMOVUPS 32(AX), Y7
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
-	JMP     accumulate_ready317
+	JMP     accumulate_ready406
 
-accumulate_fresh316:
+accumulate_fresh405:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7370,19 +8247,19 @@ accumulate_fresh316:
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
 
-accumulate_ready317:
+accumulate_ready406:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short321
+	JL   accumulate_short410
 	SUBQ $0x04, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail319
+	JL   accumulate_tail408
 
-accumulate_loop318:
+accumulate_loop407:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -7462,13 +8339,13 @@ accumulate_loop318:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop318
+	JGE          accumulate_loop407
 
-accumulate_tail319:
+accumulate_tail408:
 	ADDQ $0x04, CX
-	JE   accumulate_end320
+	JE   accumulate_end409
 
-accumulate_one322:
+accumulate_one411:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -7491,9 +8368,9 @@ accumulate_one322:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one322
+	JNE          accumulate_one411
 
-accumulate_end320:
+accumulate_end409:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -7597,10 +8474,10 @@ accumulate_end320:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done323
+	JMP          accumulate_done412
 
-accumulate_short321:
-accumulate_one324:
+accumulate_short410:
+accumulate_one413:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -7623,7 +8500,7 @@ accumulate_one324:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one324
+	JNE          accumulate_one413
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -7642,23 +8519,23 @@ accumulate_one324:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done323:
+accumulate_done412:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done314
+	JMP  accumulate_done403
 
-accumulate_scattered313:
+accumulate_scattered402:
 	// 5 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh326
-	JB   accumulate_plain325
+	JE   accumulate_fresh415
+	JB   accumulate_plain414
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7676,9 +8553,9 @@ accumulate_scattered313:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready327
+	JMP          accumulate_ready416
 
-accumulate_plain325:
+accumulate_plain414:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -7689,9 +8566,9 @@ accumulate_plain325:
 	VMOVUPS 32(AX), Y7
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
-	JMP     accumulate_ready327
+	JMP     accumulate_ready416
 
-accumulate_fresh326:
+accumulate_fresh415:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7703,19 +8580,19 @@ accumulate_fresh326:
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
 
-accumulate_ready327:
+accumulate_ready416:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short331
+	JL   accumulate_short420
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail329
+	JL   accumulate_tail418
 
-accumulate_loop328:
+accumulate_loop417:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -7795,20 +8672,20 @@ accumulate_loop328:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow332
+	JE           sameWindow421
 	ADDQ         $0x00007000, R11
 
-sameWindow332:
+sameWindow421:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop328
+	JGE  accumulate_loop417
 
-accumulate_tail329:
+accumulate_tail418:
 	ADDQ $0x04, CX
-	JE   accumulate_end330
+	JE   accumulate_end419
 
-accumulate_one333:
+accumulate_one422:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -7830,9 +8707,9 @@ accumulate_one333:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one333
+	JNE          accumulate_one422
 
-accumulate_end330:
+accumulate_end419:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -7936,10 +8813,10 @@ accumulate_end330:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done334
+	JMP          accumulate_done423
 
-accumulate_short331:
-accumulate_one335:
+accumulate_short420:
+accumulate_one424:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -7961,7 +8838,7 @@ accumulate_one335:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one335
+	JNE          accumulate_one424
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -7980,25 +8857,25 @@ accumulate_one335:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done334:
+accumulate_done423:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done314:
+accumulate_done403:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha336
+	JBE  accumulate_noAlpha425
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha336:
+accumulate_noAlpha425:
 	SUBQ $0x05, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel4:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered337
+	JNE  accumulate_scattered426
 
 	// 4 rows × 16 columns.
 	MOVQ DX, BX
@@ -8006,8 +8883,8 @@ accumulate_panel4:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh340
-	JB   accumulate_plain339
+	JE   accumulate_fresh429
+	JB   accumulate_plain428
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8022,9 +8899,9 @@ accumulate_panel4:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready341
+	JMP          accumulate_ready430
 
-accumulate_plain339:
+accumulate_plain428:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -8033,9 +8910,9 @@ accumulate_plain339:
 	VMOVUPS 32(DI)(R8*2), Y5
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
-	JMP     accumulate_ready341
+	JMP     accumulate_ready430
 
-accumulate_fresh340:
+accumulate_fresh429:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -8045,19 +8922,19 @@ accumulate_fresh340:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready341:
+accumulate_ready430:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short345
+	JL   accumulate_short434
 	SUBQ $0x04, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail343
+	JL   accumulate_tail432
 
-accumulate_loop342:
+accumulate_loop431:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8125,13 +9002,13 @@ accumulate_loop342:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop342
+	JGE          accumulate_loop431
 
-accumulate_tail343:
+accumulate_tail432:
 	ADDQ $0x04, CX
-	JE   accumulate_end344
+	JE   accumulate_end433
 
-accumulate_one346:
+accumulate_one435:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8151,9 +9028,9 @@ accumulate_one346:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one346
+	JNE          accumulate_one435
 
-accumulate_end344:
+accumulate_end433:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -8234,10 +9111,10 @@ accumulate_end344:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done347
+	JMP          accumulate_done436
 
-accumulate_short345:
-accumulate_one348:
+accumulate_short434:
+accumulate_one437:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8257,7 +9134,7 @@ accumulate_one348:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one348
+	JNE          accumulate_one437
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -8273,22 +9150,22 @@ accumulate_one348:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done347:
+accumulate_done436:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done338
+	JMP  accumulate_done427
 
-accumulate_scattered337:
+accumulate_scattered426:
 	// 4 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh350
-	JB   accumulate_plain349
+	JE   accumulate_fresh439
+	JB   accumulate_plain438
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8303,9 +9180,9 @@ accumulate_scattered337:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready351
+	JMP          accumulate_ready440
 
-accumulate_plain349:
+accumulate_plain438:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -8314,9 +9191,9 @@ accumulate_plain349:
 	VMOVUPS 32(DI)(R8*2), Y5
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
-	JMP     accumulate_ready351
+	JMP     accumulate_ready440
 
-accumulate_fresh350:
+accumulate_fresh439:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -8326,19 +9203,19 @@ accumulate_fresh350:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready351:
+accumulate_ready440:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short355
+	JL   accumulate_short444
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail353
+	JL   accumulate_tail442
 
-accumulate_loop352:
+accumulate_loop441:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -8406,20 +9283,20 @@ accumulate_loop352:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow356
+	JE           sameWindow445
 	ADDQ         $0x00007000, R11
 
-sameWindow356:
+sameWindow445:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop352
+	JGE  accumulate_loop441
 
-accumulate_tail353:
+accumulate_tail442:
 	ADDQ $0x04, CX
-	JE   accumulate_end354
+	JE   accumulate_end443
 
-accumulate_one357:
+accumulate_one446:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8438,9 +9315,9 @@ accumulate_one357:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one357
+	JNE          accumulate_one446
 
-accumulate_end354:
+accumulate_end443:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -8521,10 +9398,10 @@ accumulate_end354:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done358
+	JMP          accumulate_done447
 
-accumulate_short355:
-accumulate_one359:
+accumulate_short444:
+accumulate_one448:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8543,7 +9420,7 @@ accumulate_one359:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one359
+	JNE          accumulate_one448
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -8559,18 +9436,18 @@ accumulate_one359:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done358:
+accumulate_done447:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done338:
+accumulate_done427:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha360
+	JBE  accumulate_noAlpha449
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha360:
+accumulate_noAlpha449:
 	SUBQ $0x04, R12
 	JMP  accumulate_panelRows
 
@@ -8579,8 +9456,8 @@ accumulate_panel3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh362
-	JB   accumulate_plain361
+	JE   accumulate_fresh451
+	JB   accumulate_plain450
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8592,18 +9469,18 @@ accumulate_panel3:
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y4
 	VMULPS       32(DI)(R8*2), Y14, Y5
-	JMP          accumulate_ready363
+	JMP          accumulate_ready452
 
-accumulate_plain361:
+accumulate_plain450:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 	VMOVUPS (DI)(R8*2), Y4
 	VMOVUPS 32(DI)(R8*2), Y5
-	JMP     accumulate_ready363
+	JMP     accumulate_ready452
 
-accumulate_fresh362:
+accumulate_fresh451:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -8611,17 +9488,17 @@ accumulate_fresh362:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-accumulate_ready363:
+accumulate_ready452:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short367
+	JL   accumulate_short456
 	SUBQ $0x04, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail365
+	JL   accumulate_tail454
 
-accumulate_loop364:
+accumulate_loop453:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8676,13 +9553,13 @@ accumulate_loop364:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop364
+	JGE          accumulate_loop453
 
-accumulate_tail365:
+accumulate_tail454:
 	ADDQ $0x04, CX
-	JE   accumulate_end366
+	JE   accumulate_end455
 
-accumulate_one368:
+accumulate_one457:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8698,9 +9575,9 @@ accumulate_one368:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one368
+	JNE          accumulate_one457
 
-accumulate_end366:
+accumulate_end455:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -8766,10 +9643,10 @@ accumulate_end366:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done369
+	JMP          accumulate_done458
 
-accumulate_short367:
-accumulate_one370:
+accumulate_short456:
+accumulate_one459:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8785,7 +9662,7 @@ accumulate_one370:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one370
+	JNE          accumulate_one459
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -8796,15 +9673,15 @@ accumulate_one370:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done369:
+accumulate_done458:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha371
+	JBE  accumulate_noAlpha460
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha371:
+accumulate_noAlpha460:
 	SUBQ $0x03, R12
 	JMP  accumulate_panelRows
 
@@ -8813,8 +9690,8 @@ accumulate_panel2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh373
-	JB   accumulate_plain372
+	JE   accumulate_fresh462
+	JB   accumulate_plain461
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8823,29 +9700,29 @@ accumulate_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulate_ready374
+	JMP          accumulate_ready463
 
-accumulate_plain372:
+accumulate_plain461:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
-	JMP     accumulate_ready374
+	JMP     accumulate_ready463
 
-accumulate_fresh373:
+accumulate_fresh462:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready374:
+accumulate_ready463:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail376
+	JL   accumulate_tail465
 
-accumulate_loop375:
+accumulate_loop464:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8888,13 +9765,13 @@ accumulate_loop375:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop375
+	JGE          accumulate_loop464
 
-accumulate_tail376:
+accumulate_tail465:
 	ADDQ $0x04, CX
-	JE   accumulate_end377
+	JE   accumulate_end466
 
-accumulate_one379:
+accumulate_one468:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8907,9 +9784,9 @@ accumulate_one379:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one379
+	JNE          accumulate_one468
 
-accumulate_end377:
+accumulate_end466:
 	MOVQ    64(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -8920,10 +9797,10 @@ accumulate_end377:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha380
+	JBE     accumulate_noAlpha469
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha380:
+accumulate_noAlpha469:
 	SUBQ $0x02, R12
 	JMP  accumulate_panelRows
 
@@ -8932,32 +9809,32 @@ accumulate_panel1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh382
-	JB   accumulate_plain381
+	JE   accumulate_fresh471
+	JB   accumulate_plain470
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulate_ready383
+	JMP          accumulate_ready472
 
-accumulate_plain381:
+accumulate_plain470:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
-	JMP     accumulate_ready383
+	JMP     accumulate_ready472
 
-accumulate_fresh382:
+accumulate_fresh471:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulate_ready383:
+accumulate_ready472:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail385
+	JL   accumulate_tail474
 
-accumulate_loop384:
+accumulate_loop473:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8988,13 +9865,13 @@ accumulate_loop384:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop384
+	JGE          accumulate_loop473
 
-accumulate_tail385:
+accumulate_tail474:
 	ADDQ $0x04, CX
-	JE   accumulate_end386
+	JE   accumulate_end475
 
-accumulate_one388:
+accumulate_one477:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9004,25 +9881,25 @@ accumulate_one388:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one388
+	JNE          accumulate_one477
 
-accumulate_end386:
+accumulate_end475:
 	MOVQ    64(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha389
+	JBE     accumulate_noAlpha478
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha389:
+accumulate_noAlpha478:
 	SUBQ $0x01, R12
 	JMP  accumulate_panelRows
 
 accumulate_panelNext:
 	CMPQ 72(SP), $0x00
-	JE   accumulate_noScatter390
+	JE   accumulate_noScatter479
 
 	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
@@ -9032,7 +9909,7 @@ accumulate_panelNext:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 72(SP)
 
-accumulate_noScatter390:
+accumulate_noScatter479:
 	ADDQ $0x40, 32(SP)
 	ADDQ 24(SP), DX
 	DECQ 8(SP)
@@ -9086,8 +9963,8 @@ accumulate_half6:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh392
-	JB   accumulate_plain391
+	JE   accumulate_fresh481
+	JB   accumulate_plain480
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9102,18 +9979,18 @@ accumulate_half6:
 	VMULPS       (AX)(R8*1), Y14, Y4
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y5
-	JMP          accumulate_ready393
+	JMP          accumulate_ready482
 
-accumulate_plain391:
+accumulate_plain480:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
 	VMOVUPS (AX)(R8*2), Y5
-	JMP     accumulate_ready393
+	JMP     accumulate_ready482
 
-accumulate_fresh392:
+accumulate_fresh481:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -9121,18 +9998,18 @@ accumulate_fresh392:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-accumulate_ready393:
+accumulate_ready482:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short397
+	JL   accumulate_short486
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail395
+	JL   accumulate_tail484
 
-accumulate_loop394:
+accumulate_loop483:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9192,13 +10069,13 @@ accumulate_loop394:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop394
+	JGE          accumulate_loop483
 
-accumulate_tail395:
+accumulate_tail484:
 	ADDQ $0x04, CX
-	JE   accumulate_end396
+	JE   accumulate_end485
 
-accumulate_one398:
+accumulate_one487:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9216,9 +10093,9 @@ accumulate_one398:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one398
+	JNE          accumulate_one487
 
-accumulate_end396:
+accumulate_end485:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -9293,10 +10170,10 @@ accumulate_end396:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done399
+	JMP          accumulate_done488
 
-accumulate_short397:
-accumulate_one400:
+accumulate_short486:
+accumulate_one489:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9314,7 +10191,7 @@ accumulate_one400:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one400
+	JNE          accumulate_one489
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -9330,7 +10207,7 @@ accumulate_one400:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done399:
+accumulate_done488:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -9338,10 +10215,10 @@ accumulate_done399:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha401
+	JBE  accumulate_noAlpha490
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha401:
+accumulate_noAlpha490:
 	SUBQ $0x06, R12
 	JMP  accumulate_halfRows
 
@@ -9352,8 +10229,8 @@ accumulate_half5:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh403
-	JB   accumulate_plain402
+	JE   accumulate_fresh492
+	JB   accumulate_plain491
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9366,35 +10243,35 @@ accumulate_half5:
 	VMULPS       (AX), Y14, Y3
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y4
-	JMP          accumulate_ready404
+	JMP          accumulate_ready493
 
-accumulate_plain402:
+accumulate_plain491:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
-	JMP     accumulate_ready404
+	JMP     accumulate_ready493
 
-accumulate_fresh403:
+accumulate_fresh492:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 
-accumulate_ready404:
+accumulate_ready493:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short408
+	JL   accumulate_short497
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail406
+	JL   accumulate_tail495
 
-accumulate_loop405:
+accumulate_loop494:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9446,13 +10323,13 @@ accumulate_loop405:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop405
+	JGE          accumulate_loop494
 
-accumulate_tail406:
+accumulate_tail495:
 	ADDQ $0x04, CX
-	JE   accumulate_end407
+	JE   accumulate_end496
 
-accumulate_one409:
+accumulate_one498:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9468,9 +10345,9 @@ accumulate_one409:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one409
+	JNE          accumulate_one498
 
-accumulate_end407:
+accumulate_end496:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -9535,10 +10412,10 @@ accumulate_end407:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done410
+	JMP          accumulate_done499
 
-accumulate_short408:
-accumulate_one411:
+accumulate_short497:
+accumulate_one500:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9554,7 +10431,7 @@ accumulate_one411:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one411
+	JNE          accumulate_one500
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -9568,17 +10445,17 @@ accumulate_one411:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done410:
+accumulate_done499:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha412
+	JBE  accumulate_noAlpha501
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha412:
+accumulate_noAlpha501:
 	SUBQ $0x05, R12
 	JMP  accumulate_halfRows
 
@@ -9589,8 +10466,8 @@ accumulate_half4:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh414
-	JB   accumulate_plain413
+	JE   accumulate_fresh503
+	JB   accumulate_plain502
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9601,33 +10478,33 @@ accumulate_half4:
 	VMULPS       (DI)(R8*2), Y14, Y2
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y3
-	JMP          accumulate_ready415
+	JMP          accumulate_ready504
 
-accumulate_plain413:
+accumulate_plain502:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
-	JMP     accumulate_ready415
+	JMP     accumulate_ready504
 
-accumulate_fresh414:
+accumulate_fresh503:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready415:
+accumulate_ready504:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short419
+	JL   accumulate_short508
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail417
+	JL   accumulate_tail506
 
-accumulate_loop416:
+accumulate_loop505:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9671,13 +10548,13 @@ accumulate_loop416:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop416
+	JGE          accumulate_loop505
 
-accumulate_tail417:
+accumulate_tail506:
 	ADDQ $0x04, CX
-	JE   accumulate_end418
+	JE   accumulate_end507
 
-accumulate_one420:
+accumulate_one509:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9691,9 +10568,9 @@ accumulate_one420:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one420
+	JNE          accumulate_one509
 
-accumulate_end418:
+accumulate_end507:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -9744,10 +10621,10 @@ accumulate_end418:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done421
+	JMP          accumulate_done510
 
-accumulate_short419:
-accumulate_one422:
+accumulate_short508:
+accumulate_one511:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9761,7 +10638,7 @@ accumulate_one422:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one422
+	JNE          accumulate_one511
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -9773,16 +10650,16 @@ accumulate_one422:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done421:
+accumulate_done510:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha423
+	JBE  accumulate_noAlpha512
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha423:
+accumulate_noAlpha512:
 	SUBQ $0x04, R12
 	JMP  accumulate_halfRows
 
@@ -9791,8 +10668,8 @@ accumulate_half3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh425
-	JB   accumulate_plain424
+	JE   accumulate_fresh514
+	JB   accumulate_plain513
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9801,29 +10678,29 @@ accumulate_half3:
 	VMULPS       (DI)(R8*1), Y14, Y1
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y2
-	JMP          accumulate_ready426
+	JMP          accumulate_ready515
 
-accumulate_plain424:
+accumulate_plain513:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
-	JMP     accumulate_ready426
+	JMP     accumulate_ready515
 
-accumulate_fresh425:
+accumulate_fresh514:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 
-accumulate_ready426:
+accumulate_ready515:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short430
+	JL   accumulate_short519
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail428
+	JL   accumulate_tail517
 
-accumulate_loop427:
+accumulate_loop516:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9858,13 +10735,13 @@ accumulate_loop427:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop427
+	JGE          accumulate_loop516
 
-accumulate_tail428:
+accumulate_tail517:
 	ADDQ $0x04, CX
-	JE   accumulate_end429
+	JE   accumulate_end518
 
-accumulate_one431:
+accumulate_one520:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9875,9 +10752,9 @@ accumulate_one431:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one431
+	JNE          accumulate_one520
 
-accumulate_end429:
+accumulate_end518:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -9918,10 +10795,10 @@ accumulate_end429:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done432
+	JMP          accumulate_done521
 
-accumulate_short430:
-accumulate_one433:
+accumulate_short519:
+accumulate_one522:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9932,7 +10809,7 @@ accumulate_one433:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one433
+	JNE          accumulate_one522
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -9940,15 +10817,15 @@ accumulate_one433:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done432:
+accumulate_done521:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha434
+	JBE  accumulate_noAlpha523
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha434:
+accumulate_noAlpha523:
 	SUBQ $0x03, R12
 	JMP  accumulate_halfRows
 
@@ -9957,32 +10834,32 @@ accumulate_half2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh436
-	JB   accumulate_plain435
+	JE   accumulate_fresh525
+	JB   accumulate_plain524
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulate_ready437
+	JMP          accumulate_ready526
 
-accumulate_plain435:
+accumulate_plain524:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
-	JMP     accumulate_ready437
+	JMP     accumulate_ready526
 
-accumulate_fresh436:
+accumulate_fresh525:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulate_ready437:
+accumulate_ready526:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail439
+	JL   accumulate_tail528
 
-accumulate_loop438:
+accumulate_loop527:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10009,13 +10886,13 @@ accumulate_loop438:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop438
+	JGE          accumulate_loop527
 
-accumulate_tail439:
+accumulate_tail528:
 	ADDQ $0x04, CX
-	JE   accumulate_end440
+	JE   accumulate_end529
 
-accumulate_one442:
+accumulate_one531:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10024,9 +10901,9 @@ accumulate_one442:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one442
+	JNE          accumulate_one531
 
-accumulate_end440:
+accumulate_end529:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -10034,10 +10911,10 @@ accumulate_end440:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha443
+	JBE     accumulate_noAlpha532
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha443:
+accumulate_noAlpha532:
 	SUBQ $0x02, R12
 	JMP  accumulate_halfRows
 
@@ -10046,28 +10923,28 @@ accumulate_half1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh445
-	JB   accumulate_plain444
+	JE   accumulate_fresh534
+	JB   accumulate_plain533
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulate_ready446
+	JMP          accumulate_ready535
 
-accumulate_plain444:
+accumulate_plain533:
 	VMOVUPS (DI), Y0
-	JMP     accumulate_ready446
+	JMP     accumulate_ready535
 
-accumulate_fresh445:
+accumulate_fresh534:
 	VXORPS Y0, Y0, Y0
 
-accumulate_ready446:
+accumulate_ready535:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail448
+	JL   accumulate_tail537
 
-accumulate_loop447:
+accumulate_loop536:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10086,30 +10963,30 @@ accumulate_loop447:
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop447
+	JGE          accumulate_loop536
 
-accumulate_tail448:
+accumulate_tail537:
 	ADDQ $0x04, CX
-	JE   accumulate_end449
+	JE   accumulate_end538
 
-accumulate_one451:
+accumulate_one540:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one451
+	JNE          accumulate_one540
 
-accumulate_end449:
+accumulate_end538:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha452
+	JBE     accumulate_noAlpha541
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha452:
+accumulate_noAlpha541:
 	SUBQ $0x01, R12
 	JMP  accumulate_halfRows
 
@@ -10121,37 +10998,46 @@ accumulate_halfNext:
 
 accumulate_halfEnd:
 accumulate_done:
-	CMPQ 88(SP), $0x00
-	JE   accumulate_noSteps453
-	ADDQ $0x10, 40(SP)
-	LEAQ (R10)(R10*1), AX
-	MOVQ 104(SP), DX
-	LEAQ (DX)(AX*2), DX
-	MOVQ DX, 104(SP)
-	MOVQ 96(SP), AX
-	MOVQ AX, 32(SP)
-	MOVQ 112(SP), AX
-	MOVQ AX, 8(SP)
-	MOVQ 120(SP), AX
-	MOVQ AX, 16(SP)
-	MOVQ $+0, 56(SP)
-	MOVQ $+4, R11
-	CMPQ 88(SP), R11
-	JGE  accumulate_lastSteps454
-	MOVQ 88(SP), R11
+	CMPQ  88(SP), $0x00
+	JE    accumulate_noSteps542
+	MOVQ  96(SP), R11
+	LEAQ  (R11)(R11*1), AX
+	ADDQ  AX, AX
+	ADDQ  AX, 40(SP)
+	MOVQ  R10, DX
+	IMULQ R11, DX
+	ADDQ  112(SP), DX
+	MOVQ  DX, 112(SP)
+	MOVQ  104(SP), AX
+	MOVQ  AX, 32(SP)
+	MOVQ  120(SP), AX
+	MOVQ  AX, 8(SP)
+	MOVQ  128(SP), AX
+	MOVQ  AX, 16(SP)
+	MOVQ  $+0, 56(SP)
+	CMPQ  88(SP), R11
+	JGE   accumulate_wholeSteps543
+	MOVQ  88(SP), R11
 
-accumulate_lastSteps454:
+accumulate_wholeSteps543:
 	SUBQ R11, 88(SP)
 	MOVQ R11, 64(SP)
-	JMP  accumulate_begin
+	CMPQ 136(SP), $0x00
+	JE   accumulate_touchNone544
+	CMPQ 88(SP), $0x08
+	JGE  accumulate_touchNone544
+	MOVQ $+0, 136(SP)
 
-accumulate_noSteps453:
+accumulate_touchNone544:
+	JMP accumulate_begin
+
+accumulate_noSteps542:
 	VZEROUPPER
 	RET
 
 // func accumulateMaskedSIMD(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, FMA3
-TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $128-64
+TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $168-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ p+8(FP), AX
@@ -10167,10 +11053,10 @@ TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $128-64
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
 	CMPB 32(BX), $0x00
-	JE   accumulateMasked_used455
+	JE   accumulateMasked_used545
 	MOVQ $+1, 56(SP)
 
-accumulateMasked_used455:
+accumulateMasked_used545:
 	MOVQ (BX), R11
 	MOVQ 8(BX), AX
 	MOVQ AX, CX
@@ -10206,8 +11092,8 @@ accumulateMasked_panel2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh457
-	JB   accumulateMasked_plain456
+	JE   accumulateMasked_fresh547
+	JB   accumulateMasked_plain546
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -10216,28 +11102,28 @@ accumulateMasked_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulateMasked_ready458
+	JMP          accumulateMasked_ready548
 
-accumulateMasked_plain456:
+accumulateMasked_plain546:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
-	JMP     accumulateMasked_ready458
+	JMP     accumulateMasked_ready548
 
-accumulateMasked_fresh457:
+accumulateMasked_fresh547:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulateMasked_ready458:
+accumulateMasked_ready548:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail460
+	JL   accumulateMasked_tail550
 
-accumulateMasked_loop459:
+accumulateMasked_loop549:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -10254,13 +11140,13 @@ accumulateMasked_loop459:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop459
+	JGE          accumulateMasked_loop549
 
-accumulateMasked_tail460:
+accumulateMasked_tail550:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end461
+	JE   accumulateMasked_end551
 
-accumulateMasked_one463:
+accumulateMasked_one553:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -10277,9 +11163,9 @@ accumulateMasked_one463:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one463
+	JNE          accumulateMasked_one553
 
-accumulateMasked_end461:
+accumulateMasked_end551:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -10289,10 +11175,10 @@ accumulateMasked_end461:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha464
+	JBE     accumulateMasked_noAlpha554
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha464:
+accumulateMasked_noAlpha554:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_panelRows
 
@@ -10301,31 +11187,31 @@ accumulateMasked_panel1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh466
-	JB   accumulateMasked_plain465
+	JE   accumulateMasked_fresh556
+	JB   accumulateMasked_plain555
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulateMasked_ready467
+	JMP          accumulateMasked_ready557
 
-accumulateMasked_plain465:
+accumulateMasked_plain555:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
-	JMP     accumulateMasked_ready467
+	JMP     accumulateMasked_ready557
 
-accumulateMasked_fresh466:
+accumulateMasked_fresh556:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulateMasked_ready467:
+accumulateMasked_ready557:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail469
+	JL   accumulateMasked_tail559
 
-accumulateMasked_loop468:
+accumulateMasked_loop558:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -10337,13 +11223,13 @@ accumulateMasked_loop468:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop468
+	JGE          accumulateMasked_loop558
 
-accumulateMasked_tail469:
+accumulateMasked_tail559:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end470
+	JE   accumulateMasked_end560
 
-accumulateMasked_one472:
+accumulateMasked_one562:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -10355,18 +11241,18 @@ accumulateMasked_one472:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one472
+	JNE          accumulateMasked_one562
 
-accumulateMasked_end470:
+accumulateMasked_end560:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha473
+	JBE     accumulateMasked_noAlpha563
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha473:
+accumulateMasked_noAlpha563:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_panelRows
 
@@ -10404,32 +11290,32 @@ accumulateMasked_half2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh475
-	JB   accumulateMasked_plain474
+	JE   accumulateMasked_fresh565
+	JB   accumulateMasked_plain564
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulateMasked_ready476
+	JMP          accumulateMasked_ready566
 
-accumulateMasked_plain474:
+accumulateMasked_plain564:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
-	JMP     accumulateMasked_ready476
+	JMP     accumulateMasked_ready566
 
-accumulateMasked_fresh475:
+accumulateMasked_fresh565:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulateMasked_ready476:
+accumulateMasked_ready566:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail478
+	JL   accumulateMasked_tail568
 
-accumulateMasked_loop477:
+accumulateMasked_loop567:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -10441,13 +11327,13 @@ accumulateMasked_loop477:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop477
+	JGE          accumulateMasked_loop567
 
-accumulateMasked_tail478:
+accumulateMasked_tail568:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end479
+	JE   accumulateMasked_end569
 
-accumulateMasked_one481:
+accumulateMasked_one571:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -10459,9 +11345,9 @@ accumulateMasked_one481:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one481
+	JNE          accumulateMasked_one571
 
-accumulateMasked_end479:
+accumulateMasked_end569:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -10469,10 +11355,10 @@ accumulateMasked_end479:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha482
+	JBE     accumulateMasked_noAlpha572
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha482:
+accumulateMasked_noAlpha572:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_halfRows
 
@@ -10481,28 +11367,28 @@ accumulateMasked_half1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh484
-	JB   accumulateMasked_plain483
+	JE   accumulateMasked_fresh574
+	JB   accumulateMasked_plain573
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulateMasked_ready485
+	JMP          accumulateMasked_ready575
 
-accumulateMasked_plain483:
+accumulateMasked_plain573:
 	VMOVUPS (DI), Y0
-	JMP     accumulateMasked_ready485
+	JMP     accumulateMasked_ready575
 
-accumulateMasked_fresh484:
+accumulateMasked_fresh574:
 	VXORPS Y0, Y0, Y0
 
-accumulateMasked_ready485:
+accumulateMasked_ready575:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail487
+	JL   accumulateMasked_tail577
 
-accumulateMasked_loop486:
+accumulateMasked_loop576:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -10511,13 +11397,13 @@ accumulateMasked_loop486:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop486
+	JGE          accumulateMasked_loop576
 
-accumulateMasked_tail487:
+accumulateMasked_tail577:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end488
+	JE   accumulateMasked_end578
 
-accumulateMasked_one490:
+accumulateMasked_one580:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -10526,17 +11412,17 @@ accumulateMasked_one490:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one490
+	JNE          accumulateMasked_one580
 
-accumulateMasked_end488:
+accumulateMasked_end578:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha491
+	JBE     accumulateMasked_noAlpha581
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha491:
+accumulateMasked_noAlpha581:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_halfRows
 
@@ -10574,13 +11460,13 @@ TEXT ·scoreWide(SB), NOSPLIT, $88-56
 	MOVQ  $+0, 8(SP)
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    noQueue492
+	JE    noQueue582
 	MOVQ  32(AX), AX
 
-noQueue492:
+noQueue582:
 	MOVQ  AX, 80(SP)
 	TESTQ AX, AX
-	JE    noStream493
+	JE    noStream583
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 80(SP)
@@ -10590,15 +11476,15 @@ noQueue492:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 80(SP)
 
-noStream493:
+noStream583:
 	CMPQ 56(SP), $0x06
-	JLE  quads494
+	JLE  quads584
 	CMPQ 72(SP), $0x00000080
 	JG   quadEnd
 	CMPQ 56(SP), $0x18
 	JLE  quadEnd
 
-quads494:
+quads584:
 quad:
 	CMPQ 16(SP), $0x04
 	JL   quadEnd
@@ -10662,15 +11548,15 @@ quad6:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail496
+	JL     tail586
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop495
+	JNE    loop585
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop495
+	JE     loop585
 
-asking499:
+asking589:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -10833,18 +11719,18 @@ asking499:
 	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow500
+	JE           sameWindow590
 	ADDQ         $0x00007000, DX
 
-sameWindow500:
+sameWindow590:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking499
+	JGE  asking589
 	MOVQ DX, 80(SP)
-	JMP  tail496
+	JMP  tail586
 
-loop495:
+loop585:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10992,13 +11878,13 @@ loop495:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop495
+	JGE          loop585
 
-tail496:
+tail586:
 	ADDQ $0x04, CX
-	JE   end498
+	JE   end588
 
-one497:
+one587:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11038,9 +11924,9 @@ one497:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one497
+	JNE          one587
 
-end498:
+end588:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -11075,50 +11961,50 @@ end498:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked504
+	JE      asked594
 	SUBQ    $0x18, (AX)
-	JG      asked504
+	JG      asked594
 
-askRow501:
+askRow591:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun505:
+askRun595:
 	CMPQ 24(BX), $0x00
-	JNE  askFound502
+	JNE  askFound592
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun505
+	JNE  askRun595
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked504
+	JMP  asked594
 
-askFound502:
+askFound592:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong506
+	JNE   askAmong596
 	ADDQ  32(BX), CX
 
-askAmong506:
+askAmong596:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine503:
+askLine593:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine503
+	JNE        askLine593
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow501
+	JLE        askRow591
 
-asked504:
+asked594:
 	SUBQ $0x06, 64(SP)
 	JMP  quadRows
 
@@ -11151,15 +12037,15 @@ quad5:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail508
+	JL     tail598
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop507
+	JNE    loop597
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop507
+	JE     loop597
 
-asking511:
+asking601:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -11302,18 +12188,18 @@ asking511:
 	VFMADD231PS  Z11, Z12, Z3
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow512
+	JE           sameWindow602
 	ADDQ         $0x00007000, DX
 
-sameWindow512:
+sameWindow602:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking511
+	JGE  asking601
 	MOVQ DX, 80(SP)
-	JMP  tail508
+	JMP  tail598
 
-loop507:
+loop597:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11441,13 +12327,13 @@ loop507:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop507
+	JGE          loop597
 
-tail508:
+tail598:
 	ADDQ $0x04, CX
-	JE   end510
+	JE   end600
 
-one509:
+one599:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11482,9 +12368,9 @@ one509:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one509
+	JNE          one599
 
-end510:
+end600:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -11515,50 +12401,50 @@ end510:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked516
+	JE      asked606
 	SUBQ    $0x14, (AX)
-	JG      asked516
+	JG      asked606
 
-askRow513:
+askRow603:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun517:
+askRun607:
 	CMPQ 24(BX), $0x00
-	JNE  askFound514
+	JNE  askFound604
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun517
+	JNE  askRun607
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked516
+	JMP  asked606
 
-askFound514:
+askFound604:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong518
+	JNE   askAmong608
 	ADDQ  32(BX), CX
 
-askAmong518:
+askAmong608:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine515:
+askLine605:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine515
+	JNE        askLine605
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow513
+	JLE        askRow603
 
-asked516:
+asked606:
 	SUBQ $0x05, 64(SP)
 	JMP  quadRows
 
@@ -11587,15 +12473,15 @@ quad4:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail520
+	JL     tail610
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop519
+	JNE    loop609
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop519
+	JE     loop609
 
-asking523:
+asking613:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -11718,18 +12604,18 @@ asking523:
 	VFMADD231PS  Z11, Z12, Z31
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow524
+	JE           sameWindow614
 	ADDQ         $0x00007000, DX
 
-sameWindow524:
+sameWindow614:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking523
+	JGE  asking613
 	MOVQ DX, 80(SP)
-	JMP  tail520
+	JMP  tail610
 
-loop519:
+loop609:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11837,13 +12723,13 @@ loop519:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop519
+	JGE          loop609
 
-tail520:
+tail610:
 	ADDQ $0x04, CX
-	JE   end522
+	JE   end612
 
-one521:
+one611:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11873,9 +12759,9 @@ one521:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one521
+	JNE          one611
 
-end522:
+end612:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -11902,50 +12788,50 @@ end522:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked528
+	JE      asked618
 	SUBQ    $0x10, (AX)
-	JG      asked528
+	JG      asked618
 
-askRow525:
+askRow615:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun529:
+askRun619:
 	CMPQ 24(BX), $0x00
-	JNE  askFound526
+	JNE  askFound616
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun529
+	JNE  askRun619
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked528
+	JMP  asked618
 
-askFound526:
+askFound616:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong530
+	JNE   askAmong620
 	ADDQ  32(BX), CX
 
-askAmong530:
+askAmong620:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine527:
+askLine617:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine527
+	JNE        askLine617
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow525
+	JLE        askRow615
 
-asked528:
+asked618:
 	SUBQ $0x04, 64(SP)
 	JMP  quadRows
 
@@ -11968,15 +12854,15 @@ quad3:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail532
+	JL     tail622
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop531
+	JNE    loop621
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop531
+	JE     loop621
 
-asking535:
+asking625:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -12079,17 +12965,17 @@ asking535:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow536
+	JE           sameWindow626
 	ADDQ         $0x00007000, DX
 
-sameWindow536:
+sameWindow626:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking535
+	JGE  asking625
 	MOVQ DX, 80(SP)
-	JMP  tail532
+	JMP  tail622
 
-loop531:
+loop621:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12176,13 +13062,13 @@ loop531:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop531
+	JGE          loop621
 
-tail532:
+tail622:
 	ADDQ $0x04, CX
-	JE   end534
+	JE   end624
 
-one533:
+one623:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12206,9 +13092,9 @@ one533:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one533
+	JNE          one623
 
-end534:
+end624:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -12229,50 +13115,50 @@ end534:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked540
+	JE      asked630
 	SUBQ    $0x0c, (AX)
-	JG      asked540
+	JG      asked630
 
-askRow537:
+askRow627:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun541:
+askRun631:
 	CMPQ 24(BX), $0x00
-	JNE  askFound538
+	JNE  askFound628
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun541
+	JNE  askRun631
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked540
+	JMP  asked630
 
-askFound538:
+askFound628:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong542
+	JNE   askAmong632
 	ADDQ  32(BX), CX
 
-askAmong542:
+askAmong632:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine539:
+askLine629:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine539
+	JNE        askLine629
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow537
+	JLE        askRow627
 
-asked540:
+asked630:
 	SUBQ $0x03, 64(SP)
 	JMP  quadRows
 
@@ -12291,15 +13177,15 @@ quad2:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail544
+	JL     tail634
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop543
+	JNE    loop633
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop543
+	JE     loop633
 
-asking547:
+asking637:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -12382,17 +13268,17 @@ asking547:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow548
+	JE           sameWindow638
 	ADDQ         $0x00007000, DX
 
-sameWindow548:
+sameWindow638:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking547
+	JGE  asking637
 	MOVQ DX, 80(SP)
-	JMP  tail544
+	JMP  tail634
 
-loop543:
+loop633:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12459,13 +13345,13 @@ loop543:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop543
+	JGE          loop633
 
-tail544:
+tail634:
 	ADDQ $0x04, CX
-	JE   end546
+	JE   end636
 
-one545:
+one635:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12484,9 +13370,9 @@ one545:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one545
+	JNE          one635
 
-end546:
+end636:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -12503,50 +13389,50 @@ end546:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked552
+	JE      asked642
 	SUBQ    $0x08, (AX)
-	JG      asked552
+	JG      asked642
 
-askRow549:
+askRow639:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun553:
+askRun643:
 	CMPQ 24(BX), $0x00
-	JNE  askFound550
+	JNE  askFound640
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun553
+	JNE  askRun643
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked552
+	JMP  asked642
 
-askFound550:
+askFound640:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong554
+	JNE   askAmong644
 	ADDQ  32(BX), CX
 
-askAmong554:
+askAmong644:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine551:
+askLine641:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine551
+	JNE        askLine641
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow549
+	JLE        askRow639
 
-asked552:
+asked642:
 	SUBQ $0x02, 64(SP)
 	JMP  quadRows
 
@@ -12642,15 +13528,15 @@ pair12:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail556
+	JL     tail646
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop555
+	JNE    loop645
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop555
+	JE     loop645
 
-asking559:
+asking649:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -12817,20 +13703,20 @@ asking559:
 	VFMADD231PS  Z9, Z12, Z7
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow560
+	JE           sameWindow650
 	ADDQ         $0x00007000, DX
 
-sameWindow560:
+sameWindow650:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking559
+	JGE  asking649
 	MOVQ DX, 80(SP)
-	JMP  tail556
+	JMP  tail646
 
-loop555:
+loop645:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12992,13 +13878,13 @@ loop555:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop555
+	JGE          loop645
 
-tail556:
+tail646:
 	ADDQ $0x04, CX
-	JE   end558
+	JE   end648
 
-one557:
+one647:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13043,9 +13929,9 @@ one557:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one557
+	JNE          one647
 
-end558:
+end648:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -13084,50 +13970,50 @@ end558:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked564
+	JE      asked654
 	SUBQ    $0x18, (AX)
-	JG      asked564
+	JG      asked654
 
-askRow561:
+askRow651:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun565:
+askRun655:
 	CMPQ 24(BX), $0x00
-	JNE  askFound562
+	JNE  askFound652
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun565
+	JNE  askRun655
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked564
+	JMP  asked654
 
-askFound562:
+askFound652:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong566
+	JNE   askAmong656
 	ADDQ  32(BX), CX
 
-askAmong566:
+askAmong656:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine563:
+askLine653:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine563
+	JNE        askLine653
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow561
+	JLE        askRow651
 
-asked564:
+asked654:
 	SUBQ $0x0c, 64(SP)
 	JMP  pairRows
 
@@ -13165,15 +14051,15 @@ pair11:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail568
+	JL     tail658
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop567
+	JNE    loop657
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop567
+	JE     loop657
 
-asking571:
+asking661:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -13328,20 +14214,20 @@ asking571:
 	VFMADD231PS  Z9, Z12, Z5
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow572
+	JE           sameWindow662
 	ADDQ         $0x00007000, DX
 
-sameWindow572:
+sameWindow662:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking571
+	JGE  asking661
 	MOVQ DX, 80(SP)
-	JMP  tail568
+	JMP  tail658
 
-loop567:
+loop657:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13491,13 +14377,13 @@ loop567:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop567
+	JGE          loop657
 
-tail568:
+tail658:
 	ADDQ $0x04, CX
-	JE   end570
+	JE   end660
 
-one569:
+one659:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13539,9 +14425,9 @@ one569:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one569
+	JNE          one659
 
-end570:
+end660:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -13578,50 +14464,50 @@ end570:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked576
+	JE      asked666
 	SUBQ    $0x16, (AX)
-	JG      asked576
+	JG      asked666
 
-askRow573:
+askRow663:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun577:
+askRun667:
 	CMPQ 24(BX), $0x00
-	JNE  askFound574
+	JNE  askFound664
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun577
+	JNE  askRun667
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked576
+	JMP  asked666
 
-askFound574:
+askFound664:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong578
+	JNE   askAmong668
 	ADDQ  32(BX), CX
 
-askAmong578:
+askAmong668:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine575:
+askLine665:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine575
+	JNE        askLine665
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow573
+	JLE        askRow663
 
-asked576:
+asked666:
 	SUBQ $0x0b, 64(SP)
 	JMP  pairRows
 
@@ -13657,15 +14543,15 @@ pair10:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail580
+	JL     tail670
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop579
+	JNE    loop669
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop579
+	JE     loop669
 
-asking583:
+asking673:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -13808,20 +14694,20 @@ asking583:
 	VFMADD231PS  Z9, Z12, Z3
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow584
+	JE           sameWindow674
 	ADDQ         $0x00007000, DX
 
-sameWindow584:
+sameWindow674:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking583
+	JGE  asking673
 	MOVQ DX, 80(SP)
-	JMP  tail580
+	JMP  tail670
 
-loop579:
+loop669:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13959,13 +14845,13 @@ loop579:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop579
+	JGE          loop669
 
-tail580:
+tail670:
 	ADDQ $0x04, CX
-	JE   end582
+	JE   end672
 
-one581:
+one671:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14004,9 +14890,9 @@ one581:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one581
+	JNE          one671
 
-end582:
+end672:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -14041,50 +14927,50 @@ end582:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked588
+	JE      asked678
 	SUBQ    $0x14, (AX)
-	JG      asked588
+	JG      asked678
 
-askRow585:
+askRow675:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun589:
+askRun679:
 	CMPQ 24(BX), $0x00
-	JNE  askFound586
+	JNE  askFound676
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun589
+	JNE  askRun679
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked588
+	JMP  asked678
 
-askFound586:
+askFound676:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong590
+	JNE   askAmong680
 	ADDQ  32(BX), CX
 
-askAmong590:
+askAmong680:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine587:
+askLine677:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine587
+	JNE        askLine677
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow585
+	JLE        askRow675
 
-asked588:
+asked678:
 	SUBQ $0x0a, 64(SP)
 	JMP  pairRows
 
@@ -14116,15 +15002,15 @@ pair9:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail592
+	JL     tail682
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop591
+	JNE    loop681
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop591
+	JE     loop681
 
-asking595:
+asking685:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -14255,19 +15141,19 @@ asking595:
 	VFMADD231PS  Z9, Z12, Z1
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow596
+	JE           sameWindow686
 	ADDQ         $0x00007000, DX
 
-sameWindow596:
+sameWindow686:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking595
+	JGE  asking685
 	MOVQ DX, 80(SP)
-	JMP  tail592
+	JMP  tail682
 
-loop591:
+loop681:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14392,13 +15278,13 @@ loop591:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop591
+	JGE          loop681
 
-tail592:
+tail682:
 	ADDQ $0x04, CX
-	JE   end594
+	JE   end684
 
-one593:
+one683:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14433,9 +15319,9 @@ one593:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one593
+	JNE          one683
 
-end594:
+end684:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -14466,50 +15352,50 @@ end594:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked600
+	JE      asked690
 	SUBQ    $0x12, (AX)
-	JG      asked600
+	JG      asked690
 
-askRow597:
+askRow687:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun601:
+askRun691:
 	CMPQ 24(BX), $0x00
-	JNE  askFound598
+	JNE  askFound688
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun601
+	JNE  askRun691
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked600
+	JMP  asked690
 
-askFound598:
+askFound688:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong602
+	JNE   askAmong692
 	ADDQ  32(BX), CX
 
-askAmong602:
+askAmong692:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine599:
+askLine689:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine599
+	JNE        askLine689
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow597
+	JLE        askRow687
 
-asked600:
+asked690:
 	SUBQ $0x09, 64(SP)
 	JMP  pairRows
 
@@ -14539,15 +15425,15 @@ pair8:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail604
+	JL     tail694
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop603
+	JNE    loop693
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop603
+	JE     loop693
 
-asking607:
+asking697:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -14666,19 +15552,19 @@ asking607:
 	VFMADD231PS  Z9, Z12, Z31
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow608
+	JE           sameWindow698
 	ADDQ         $0x00007000, DX
 
-sameWindow608:
+sameWindow698:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking607
+	JGE  asking697
 	MOVQ DX, 80(SP)
-	JMP  tail604
+	JMP  tail694
 
-loop603:
+loop693:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14791,13 +15677,13 @@ loop603:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop603
+	JGE          loop693
 
-tail604:
+tail694:
 	ADDQ $0x04, CX
-	JE   end606
+	JE   end696
 
-one605:
+one695:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14829,9 +15715,9 @@ one605:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one605
+	JNE          one695
 
-end606:
+end696:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -14860,50 +15746,50 @@ end606:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked612
+	JE      asked702
 	SUBQ    $0x10, (AX)
-	JG      asked612
+	JG      asked702
 
-askRow609:
+askRow699:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun613:
+askRun703:
 	CMPQ 24(BX), $0x00
-	JNE  askFound610
+	JNE  askFound700
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun613
+	JNE  askRun703
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked612
+	JMP  asked702
 
-askFound610:
+askFound700:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong614
+	JNE   askAmong704
 	ADDQ  32(BX), CX
 
-askAmong614:
+askAmong704:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine611:
+askLine701:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine611
+	JNE        askLine701
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow609
+	JLE        askRow699
 
-asked612:
+asked702:
 	SUBQ $0x08, 64(SP)
 	JMP  pairRows
 
@@ -14931,15 +15817,15 @@ pair7:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail616
+	JL     tail706
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop615
+	JNE    loop705
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop615
+	JE     loop705
 
-asking619:
+asking709:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -15046,19 +15932,19 @@ asking619:
 	VFMADD231PS  Z9, Z12, Z29
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow620
+	JE           sameWindow710
 	ADDQ         $0x00007000, DX
 
-sameWindow620:
+sameWindow710:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking619
+	JGE  asking709
 	MOVQ DX, 80(SP)
-	JMP  tail616
+	JMP  tail706
 
-loop615:
+loop705:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15159,13 +16045,13 @@ loop615:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop615
+	JGE          loop705
 
-tail616:
+tail706:
 	ADDQ $0x04, CX
-	JE   end618
+	JE   end708
 
-one617:
+one707:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15194,9 +16080,9 @@ one617:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one617
+	JNE          one707
 
-end618:
+end708:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15223,2079 +16109,8 @@ end618:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked624
-	SUBQ    $0x0e, (AX)
-	JG      asked624
-
-askRow621:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-askRun625:
-	CMPQ 24(BX), $0x00
-	JNE  askFound622
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  askRun625
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  asked624
-
-askFound622:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong626
-	ADDQ  32(BX), CX
-
-askAmong626:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-askLine623:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        askLine623
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        askRow621
-
-asked624:
-	SUBQ $0x07, 64(SP)
-	JMP  pairRows
-
-pair6:
-	// 6 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail628
-	MOVQ   64(SP), DX
-	CMPQ   DX, 56(SP)
-	JNE    loop627
-	MOVQ   80(SP), DX
-	TESTQ  DX, DX
-	JE     loop627
-
-asking631:
-	PREFETCHT0   (DX)
-	PREFETCHT0   4096(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	PREFETCHT0   8192(DX)
-	PREFETCHT0   12288(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	PREFETCHT0   16384(DX)
-	PREFETCHT0   20480(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	PREFETCHT0   24576(DX)
-	PREFETCHT0   28672(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	ADDQ         $0x40, DX
-	TESTQ        $0x00001000, DX
-	JE           sameWindow632
-	ADDQ         $0x00007000, DX
-
-sameWindow632:
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	SUBQ $0x04, CX
-	JGE  asking631
-	MOVQ DX, 80(SP)
-	JMP  tail628
-
-loop627:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JGE          loop627
-
-tail628:
-	ADDQ $0x04, CX
-	JE   end630
-
-one629:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          one629
-
-end630:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	LEAQ    (AX)(DX*2), R13
-	ADDQ    DX, R13
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, 64(AX)
-	VMOVUPS Z18, (AX)(DX*1)
-	VMOVUPS Z19, 64(AX)(DX*1)
-	VMOVUPS Z20, (AX)(DX*2)
-	VMOVUPS Z21, 64(AX)(DX*2)
-	VMOVUPS Z22, (R13)
-	VMOVUPS Z23, 64(R13)
-	VMOVUPS Z24, (R13)(DX*1)
-	VMOVUPS Z25, 64(R13)(DX*1)
-	VMOVUPS Z26, (R13)(DX*2)
-	VMOVUPS Z27, 64(R13)(DX*2)
-	IMUL3Q  $0x00000006, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000006, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      asked636
-	SUBQ    $0x0c, (AX)
-	JG      asked636
-
-askRow633:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-askRun637:
-	CMPQ 24(BX), $0x00
-	JNE  askFound634
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  askRun637
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  asked636
-
-askFound634:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong638
-	ADDQ  32(BX), CX
-
-askAmong638:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-askLine635:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        askLine635
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        askRow633
-
-asked636:
-	SUBQ $0x06, 64(SP)
-	JMP  pairRows
-
-pair5:
-	// 5 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail640
-	MOVQ   64(SP), DX
-	CMPQ   DX, 56(SP)
-	JNE    loop639
-	MOVQ   80(SP), DX
-	TESTQ  DX, DX
-	JE     loop639
-
-asking643:
-	PREFETCHT0   (DX)
-	PREFETCHT0   4096(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	PREFETCHT0   8192(DX)
-	PREFETCHT0   12288(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	PREFETCHT0   16384(DX)
-	PREFETCHT0   20480(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	PREFETCHT0   24576(DX)
-	PREFETCHT0   28672(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	ADDQ         $0x40, DX
-	TESTQ        $0x00001000, DX
-	JE           sameWindow644
-	ADDQ         $0x00007000, DX
-
-sameWindow644:
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	SUBQ $0x04, CX
-	JGE  asking643
-	MOVQ DX, 80(SP)
-	JMP  tail640
-
-loop639:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JGE          loop639
-
-tail640:
-	ADDQ $0x04, CX
-	JE   end642
-
-one641:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          one641
-
-end642:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	LEAQ    (AX)(DX*2), R13
-	ADDQ    DX, R13
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, 64(AX)
-	VMOVUPS Z18, (AX)(DX*1)
-	VMOVUPS Z19, 64(AX)(DX*1)
-	VMOVUPS Z20, (AX)(DX*2)
-	VMOVUPS Z21, 64(AX)(DX*2)
-	VMOVUPS Z22, (R13)
-	VMOVUPS Z23, 64(R13)
-	VMOVUPS Z24, (R13)(DX*1)
-	VMOVUPS Z25, 64(R13)(DX*1)
-	IMUL3Q  $0x00000005, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000005, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      asked648
-	SUBQ    $0x0a, (AX)
-	JG      asked648
-
-askRow645:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-askRun649:
-	CMPQ 24(BX), $0x00
-	JNE  askFound646
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  askRun649
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  asked648
-
-askFound646:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong650
-	ADDQ  32(BX), CX
-
-askAmong650:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-askLine647:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        askLine647
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        askRow645
-
-asked648:
-	SUBQ $0x05, 64(SP)
-	JMP  pairRows
-
-pair4:
-	// 4 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail652
-	MOVQ   64(SP), DX
-	CMPQ   DX, 56(SP)
-	JNE    loop651
-	MOVQ   80(SP), DX
-	TESTQ  DX, DX
-	JE     loop651
-
-asking655:
-	PREFETCHT0   (DX)
-	PREFETCHT0   4096(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	PREFETCHT0   8192(DX)
-	PREFETCHT0   12288(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	PREFETCHT0   16384(DX)
-	PREFETCHT0   20480(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	PREFETCHT0   24576(DX)
-	PREFETCHT0   28672(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	ADDQ         $0x40, DX
-	TESTQ        $0x00001000, DX
-	JE           sameWindow656
-	ADDQ         $0x00007000, DX
-
-sameWindow656:
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	SUBQ $0x04, CX
-	JGE  asking655
-	MOVQ DX, 80(SP)
-	JMP  tail652
-
-loop651:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JGE          loop651
-
-tail652:
-	ADDQ $0x04, CX
-	JE   end654
-
-one653:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          one653
-
-end654:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	LEAQ    (AX)(DX*2), R13
-	ADDQ    DX, R13
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, 64(AX)
-	VMOVUPS Z18, (AX)(DX*1)
-	VMOVUPS Z19, 64(AX)(DX*1)
-	VMOVUPS Z20, (AX)(DX*2)
-	VMOVUPS Z21, 64(AX)(DX*2)
-	VMOVUPS Z22, (R13)
-	VMOVUPS Z23, 64(R13)
-	IMUL3Q  $0x00000004, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000004, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      asked660
-	SUBQ    $0x08, (AX)
-	JG      asked660
-
-askRow657:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-askRun661:
-	CMPQ 24(BX), $0x00
-	JNE  askFound658
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  askRun661
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  asked660
-
-askFound658:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong662
-	ADDQ  32(BX), CX
-
-askAmong662:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-askLine659:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        askLine659
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        askRow657
-
-asked660:
-	SUBQ $0x04, 64(SP)
-	JMP  pairRows
-
-pair3:
-	// 3 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	MOVQ   SI, AX
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail664
-	MOVQ   64(SP), DX
-	CMPQ   DX, 56(SP)
-	JNE    loop663
-	MOVQ   80(SP), DX
-	TESTQ  DX, DX
-	JE     loop663
-
-asking667:
-	PREFETCHT0   (DX)
-	PREFETCHT0   4096(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	PREFETCHT0   8192(DX)
-	PREFETCHT0   12288(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	PREFETCHT0   16384(DX)
-	PREFETCHT0   20480(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	PREFETCHT0   24576(DX)
-	PREFETCHT0   28672(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	ADDQ         $0x40, DX
-	TESTQ        $0x00001000, DX
-	JE           sameWindow668
-	ADDQ         $0x00007000, DX
-
-sameWindow668:
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JGE  asking667
-	MOVQ DX, 80(SP)
-	JMP  tail664
-
-loop663:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          loop663
-
-tail664:
-	ADDQ $0x04, CX
-	JE   end666
-
-one665:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          one665
-
-end666:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, 64(AX)
-	VMOVUPS Z18, (AX)(DX*1)
-	VMOVUPS Z19, 64(AX)(DX*1)
-	VMOVUPS Z20, (AX)(DX*2)
-	VMOVUPS Z21, 64(AX)(DX*2)
-	IMUL3Q  $0x00000003, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000003, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      asked672
-	SUBQ    $0x06, (AX)
-	JG      asked672
-
-askRow669:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-askRun673:
-	CMPQ 24(BX), $0x00
-	JNE  askFound670
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  askRun673
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  asked672
-
-askFound670:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong674
-	ADDQ  32(BX), CX
-
-askAmong674:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-askLine671:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        askLine671
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        askRow669
-
-asked672:
-	SUBQ $0x03, 64(SP)
-	JMP  pairRows
-
-pair2:
-	// 2 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	MOVQ   SI, AX
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail676
-	MOVQ   64(SP), DX
-	CMPQ   DX, 56(SP)
-	JNE    loop675
-	MOVQ   80(SP), DX
-	TESTQ  DX, DX
-	JE     loop675
-
-asking679:
-	PREFETCHT0   (DX)
-	PREFETCHT0   4096(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	PREFETCHT0   8192(DX)
-	PREFETCHT0   12288(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	PREFETCHT0   16384(DX)
-	PREFETCHT0   20480(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	PREFETCHT0   24576(DX)
-	PREFETCHT0   28672(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	ADDQ         $0x40, DX
-	TESTQ        $0x00001000, DX
-	JE           sameWindow680
-	ADDQ         $0x00007000, DX
-
-sameWindow680:
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JGE  asking679
-	MOVQ DX, 80(SP)
-	JMP  tail676
-
-loop675:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          loop675
-
-tail676:
-	ADDQ $0x04, CX
-	JE   end678
-
-one677:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          one677
-
-end678:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, 64(AX)
-	VMOVUPS Z18, (AX)(DX*1)
-	VMOVUPS Z19, 64(AX)(DX*1)
-	IMUL3Q  $0x00000002, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000002, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      asked684
-	SUBQ    $0x04, (AX)
-	JG      asked684
-
-askRow681:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-askRun685:
-	CMPQ 24(BX), $0x00
-	JNE  askFound682
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  askRun685
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  asked684
-
-askFound682:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong686
-	ADDQ  32(BX), CX
-
-askAmong686:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-askLine683:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        askLine683
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        askRow681
-
-asked684:
-	SUBQ $0x02, 64(SP)
-	JMP  pairRows
-
-pairNext:
-	ADDQ   $0x00000080, 32(SP)
-	IMUL3Q $0x00000002, R8, AX
-	ADDQ   AX, 24(SP)
-	SUBQ   $0x02, 16(SP)
-	JMP    pair
-
-pairEnd:
-single:
-	CMPQ 16(SP), $0x01
-	JL   singleEnd
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), CX
-	MOVQ CX, 64(SP)
-	MOVQ 8(SP), AX
-	MOVQ AX, (SP)
-
-singleRows:
-	MOVQ 64(SP), CX
-	CMPQ CX, $0x17
-	JGE  single12
-	CMPQ CX, $0x15
-	JGE  single11
-	CMPQ CX, $0x13
-	JGE  single10
-	CMPQ CX, $0x11
-	JGE  single9
-	CMPQ CX, $0x0f
-	JGE  single8
-	CMPQ CX, $0x0d
-	JGE  single7
-	CMPQ CX, $0x0c
-	JGE  single12
-	CMPQ CX, $0x0b
-	JGE  single11
-	CMPQ CX, $0x0a
-	JGE  single10
-	CMPQ CX, $0x09
-	JGE  single9
-	CMPQ CX, $0x08
-	JGE  single8
-	CMPQ CX, $0x07
-	JGE  single7
-	CMPQ CX, $0x06
-	JGE  single6
-	CMPQ CX, $0x05
-	JGE  single5
-	CMPQ CX, $0x04
-	JGE  single4
-	CMPQ CX, $0x03
-	JGE  single3
-	CMPQ CX, $0x02
-	JGE  single2
-	JMP  singleNext
-
-single12:
-	// 12 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail688
-
-loop687:
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	VBROADCASTSS (R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VBROADCASTSS (R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z27
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS 4(R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	VBROADCASTSS 4(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VBROADCASTSS 4(R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z27
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS 8(R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	VBROADCASTSS 8(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VBROADCASTSS 8(R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z27
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS 12(R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	VBROADCASTSS 12(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VBROADCASTSS 12(R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z27
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	ADDQ         $0x10, R11
-	SUBQ         $0x04, CX
-	JGE          loop687
-
-tail688:
-	ADDQ $0x04, CX
-	JE   end690
-
-one689:
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	VBROADCASTSS (R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VBROADCASTSS (R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z27
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	ADDQ         $0x04, R11
-	DECQ         CX
-	JNE          one689
-
-end690:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	LEAQ    (AX)(DX*2), R13
-	ADDQ    DX, R13
-	LEAQ    (R13)(DX*2), R12
-	ADDQ    DX, R12
-	LEAQ    (R12)(DX*2), R11
-	ADDQ    DX, R11
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, (AX)(DX*1)
-	VMOVUPS Z18, (AX)(DX*2)
-	VMOVUPS Z19, (R13)
-	VMOVUPS Z20, (R13)(DX*1)
-	VMOVUPS Z21, (R13)(DX*2)
-	VMOVUPS Z22, (R12)
-	VMOVUPS Z23, (R12)(DX*1)
-	VMOVUPS Z24, (R12)(DX*2)
-	VMOVUPS Z25, (R11)
-	VMOVUPS Z26, (R11)(DX*1)
-	VMOVUPS Z27, (R11)(DX*2)
-	IMUL3Q  $0x0000000c, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x0000000c, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      asked694
-	SUBQ    $0x0c, (AX)
-	JG      asked694
-
-askRow691:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-askRun695:
-	CMPQ 24(BX), $0x00
-	JNE  askFound692
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  askRun695
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  asked694
-
-askFound692:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong696
-	ADDQ  32(BX), CX
-
-askAmong696:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-askLine693:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        askLine693
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        askRow691
-
-asked694:
-	SUBQ $0x0c, 64(SP)
-	JMP  singleRows
-
-single11:
-	// 11 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail698
-
-loop697:
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	VBROADCASTSS (R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS 4(R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	VBROADCASTSS 4(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS 8(R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	VBROADCASTSS 8(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS 12(R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	VBROADCASTSS 12(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	ADDQ         $0x10, R11
-	SUBQ         $0x04, CX
-	JGE          loop697
-
-tail698:
-	ADDQ $0x04, CX
-	JE   end700
-
-one699:
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	VBROADCASTSS (R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	ADDQ         $0x04, R11
-	DECQ         CX
-	JNE          one699
-
-end700:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	LEAQ    (AX)(DX*2), R13
-	ADDQ    DX, R13
-	LEAQ    (R13)(DX*2), R12
-	ADDQ    DX, R12
-	LEAQ    (R12)(DX*2), R11
-	ADDQ    DX, R11
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, (AX)(DX*1)
-	VMOVUPS Z18, (AX)(DX*2)
-	VMOVUPS Z19, (R13)
-	VMOVUPS Z20, (R13)(DX*1)
-	VMOVUPS Z21, (R13)(DX*2)
-	VMOVUPS Z22, (R12)
-	VMOVUPS Z23, (R12)(DX*1)
-	VMOVUPS Z24, (R12)(DX*2)
-	VMOVUPS Z25, (R11)
-	VMOVUPS Z26, (R11)(DX*1)
-	IMUL3Q  $0x0000000b, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x0000000b, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      asked704
-	SUBQ    $0x0b, (AX)
-	JG      asked704
-
-askRow701:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-askRun705:
-	CMPQ 24(BX), $0x00
-	JNE  askFound702
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  askRun705
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  asked704
-
-askFound702:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong706
-	ADDQ  32(BX), CX
-
-askAmong706:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-askLine703:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        askLine703
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        askRow701
-
-asked704:
-	SUBQ $0x0b, 64(SP)
-	JMP  singleRows
-
-single10:
-	// 10 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail708
-
-loop707:
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS 4(R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS 8(R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS 12(R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	ADDQ         $0x10, R11
-	SUBQ         $0x04, CX
-	JGE          loop707
-
-tail708:
-	ADDQ $0x04, CX
-	JE   end710
-
-one709:
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	ADDQ         $0x04, R11
-	DECQ         CX
-	JNE          one709
-
-end710:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	LEAQ    (AX)(DX*2), R13
-	ADDQ    DX, R13
-	LEAQ    (R13)(DX*2), R12
-	ADDQ    DX, R12
-	LEAQ    (R12)(DX*2), R11
-	ADDQ    DX, R11
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, (AX)(DX*1)
-	VMOVUPS Z18, (AX)(DX*2)
-	VMOVUPS Z19, (R13)
-	VMOVUPS Z20, (R13)(DX*1)
-	VMOVUPS Z21, (R13)(DX*2)
-	VMOVUPS Z22, (R12)
-	VMOVUPS Z23, (R12)(DX*1)
-	VMOVUPS Z24, (R12)(DX*2)
-	VMOVUPS Z25, (R11)
-	IMUL3Q  $0x0000000a, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x0000000a, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
 	JE      asked714
-	SUBQ    $0x0a, (AX)
+	SUBQ    $0x0e, (AX)
 	JG      asked714
 
 askRow711:
@@ -17338,11 +16153,11 @@ askLine713:
 	JLE        askRow711
 
 asked714:
-	SUBQ $0x0a, 64(SP)
-	JMP  singleRows
+	SUBQ $0x07, 64(SP)
+	JMP  pairRows
 
-single9:
-	// 9 rows × 16 columns.
+pair6:
+	// 6 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -17352,100 +16167,216 @@ single9:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
 	MOVQ   SI, AX
 	LEAQ   (AX)(R9*2), R13
 	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
 	JL     tail718
+	MOVQ   64(SP), DX
+	CMPQ   DX, 56(SP)
+	JNE    loop717
+	MOVQ   80(SP), DX
+	TESTQ  DX, DX
+	JE     loop717
 
-loop717:
+asking721:
+	PREFETCHT0   (DX)
+	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
 	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
 	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS (AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
 	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
 	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	PREFETCHT0   8192(DX)
+	PREFETCHT0   12288(DX)
 	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Z12
 	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
 	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
 	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS 4(R12)(R9*2), Z12
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
 	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	PREFETCHT0   16384(DX)
+	PREFETCHT0   20480(DX)
 	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Z12
 	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
 	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
 	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS 8(R12)(R9*2), Z12
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
 	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	PREFETCHT0   24576(DX)
+	PREFETCHT0   28672(DX)
 	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Z12
 	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
 	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
 	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS 12(R12)(R9*2), Z12
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
 	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	ADDQ         $0x40, DX
+	TESTQ        $0x00001000, DX
+	JE           sameWindow722
+	ADDQ         $0x00007000, DX
+
+sameWindow722:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	SUBQ $0x04, CX
+	JGE  asking721
+	MOVQ DX, 80(SP)
+	JMP  tail718
+
+loop717:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
 	JGE          loop717
 
@@ -17455,28 +16386,28 @@ tail718:
 
 one719:
 	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
 	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
 	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS (AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
 	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
 	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
 	DECQ         CX
 	JNE          one719
 
@@ -17485,72 +16416,367 @@ end720:
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
 	ADDQ    DX, R13
-	LEAQ    (R13)(DX*2), R12
-	ADDQ    DX, R12
 	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, (AX)(DX*1)
-	VMOVUPS Z18, (AX)(DX*2)
-	VMOVUPS Z19, (R13)
-	VMOVUPS Z20, (R13)(DX*1)
-	VMOVUPS Z21, (R13)(DX*2)
-	VMOVUPS Z22, (R12)
-	VMOVUPS Z23, (R12)(DX*1)
-	VMOVUPS Z24, (R12)(DX*2)
-	IMUL3Q  $0x00000009, DX, DX
+	VMOVUPS Z17, 64(AX)
+	VMOVUPS Z18, (AX)(DX*1)
+	VMOVUPS Z19, 64(AX)(DX*1)
+	VMOVUPS Z20, (AX)(DX*2)
+	VMOVUPS Z21, 64(AX)(DX*2)
+	VMOVUPS Z22, (R13)
+	VMOVUPS Z23, 64(R13)
+	VMOVUPS Z24, (R13)(DX*1)
+	VMOVUPS Z25, 64(R13)(DX*1)
+	VMOVUPS Z26, (R13)(DX*2)
+	VMOVUPS Z27, 64(R13)(DX*2)
+	IMUL3Q  $0x00000006, DX, DX
 	ADDQ    DX, DI
-	IMUL3Q  $0x00000009, R9, DX
+	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked724
-	SUBQ    $0x09, (AX)
-	JG      asked724
+	JE      asked726
+	SUBQ    $0x0c, (AX)
+	JG      asked726
 
-askRow721:
+askRow723:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun725:
+askRun727:
 	CMPQ 24(BX), $0x00
-	JNE  askFound722
+	JNE  askFound724
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun725
+	JNE  askRun727
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked724
+	JMP  asked726
 
-askFound722:
+askFound724:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong726
+	JNE   askAmong728
 	ADDQ  32(BX), CX
 
-askAmong726:
+askAmong728:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine723:
+askLine725:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine723
+	JNE        askLine725
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow721
+	JLE        askRow723
 
-asked724:
-	SUBQ $0x09, 64(SP)
-	JMP  singleRows
+asked726:
+	SUBQ $0x06, 64(SP)
+	JMP  pairRows
 
-single8:
-	// 8 rows × 16 columns.
+pair5:
+	// 5 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail730
+	MOVQ   64(SP), DX
+	CMPQ   DX, 56(SP)
+	JNE    loop729
+	MOVQ   80(SP), DX
+	TESTQ  DX, DX
+	JE     loop729
+
+asking733:
+	PREFETCHT0   (DX)
+	PREFETCHT0   4096(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	PREFETCHT0   8192(DX)
+	PREFETCHT0   12288(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	PREFETCHT0   16384(DX)
+	PREFETCHT0   20480(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	PREFETCHT0   24576(DX)
+	PREFETCHT0   28672(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	ADDQ         $0x40, DX
+	TESTQ        $0x00001000, DX
+	JE           sameWindow734
+	ADDQ         $0x00007000, DX
+
+sameWindow734:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	SUBQ $0x04, CX
+	JGE  asking733
+	MOVQ DX, 80(SP)
+	JMP  tail730
+
+loop729:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JGE          loop729
+
+tail730:
+	ADDQ $0x04, CX
+	JE   end732
+
+one731:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          one731
+
+end732:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	LEAQ    (AX)(DX*2), R13
+	ADDQ    DX, R13
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, 64(AX)
+	VMOVUPS Z18, (AX)(DX*1)
+	VMOVUPS Z19, 64(AX)(DX*1)
+	VMOVUPS Z20, (AX)(DX*2)
+	VMOVUPS Z21, 64(AX)(DX*2)
+	VMOVUPS Z22, (R13)
+	VMOVUPS Z23, 64(R13)
+	VMOVUPS Z24, (R13)(DX*1)
+	VMOVUPS Z25, 64(R13)(DX*1)
+	IMUL3Q  $0x00000005, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000005, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      asked738
+	SUBQ    $0x0a, (AX)
+	JG      asked738
+
+askRow735:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+askRun739:
+	CMPQ 24(BX), $0x00
+	JNE  askFound736
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  askRun739
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  asked738
+
+askFound736:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong740
+	ADDQ  32(BX), CX
+
+askAmong740:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+askLine737:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        askLine737
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        askRow735
+
+asked738:
+	SUBQ $0x05, 64(SP)
+	JMP  pairRows
+
+pair4:
+	// 4 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -17562,785 +16788,625 @@ single8:
 	MOVQ   SI, AX
 	LEAQ   (AX)(R9*2), R13
 	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail728
+	JL     tail742
+	MOVQ   64(SP), DX
+	CMPQ   DX, 56(SP)
+	JNE    loop741
+	MOVQ   80(SP), DX
+	TESTQ  DX, DX
+	JE     loop741
 
-loop727:
+asking745:
+	PREFETCHT0   (DX)
+	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
 	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
 	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS (AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
 	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
+	VFMADD231PS  Z9, Z12, Z23
+	PREFETCHT0   8192(DX)
+	PREFETCHT0   12288(DX)
 	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Z12
 	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
 	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
 	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
+	VFMADD231PS  Z9, Z12, Z23
+	PREFETCHT0   16384(DX)
+	PREFETCHT0   20480(DX)
 	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Z12
 	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
 	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
 	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
+	VFMADD231PS  Z9, Z12, Z23
+	PREFETCHT0   24576(DX)
+	PREFETCHT0   28672(DX)
 	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Z12
 	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
 	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
 	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
 	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 12(R12), Z12
 	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	SUBQ         $0x04, CX
-	JGE          loop727
+	VFMADD231PS  Z9, Z12, Z23
+	ADDQ         $0x40, DX
+	TESTQ        $0x00001000, DX
+	JE           sameWindow746
+	ADDQ         $0x00007000, DX
 
-tail728:
-	ADDQ $0x04, CX
-	JE   end730
+sameWindow746:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	SUBQ $0x04, CX
+	JGE  asking745
+	MOVQ DX, 80(SP)
+	JMP  tail742
 
-one729:
+loop741:
 	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
 	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
 	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS (AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	DECQ         CX
-	JNE          one729
-
-end730:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	LEAQ    (AX)(DX*2), R13
-	ADDQ    DX, R13
-	LEAQ    (R13)(DX*2), R12
-	ADDQ    DX, R12
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, (AX)(DX*1)
-	VMOVUPS Z18, (AX)(DX*2)
-	VMOVUPS Z19, (R13)
-	VMOVUPS Z20, (R13)(DX*1)
-	VMOVUPS Z21, (R13)(DX*2)
-	VMOVUPS Z22, (R12)
-	VMOVUPS Z23, (R12)(DX*1)
-	IMUL3Q  $0x00000008, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000008, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      asked734
-	SUBQ    $0x08, (AX)
-	JG      asked734
-
-askRow731:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-askRun735:
-	CMPQ 24(BX), $0x00
-	JNE  askFound732
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  askRun735
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  asked734
-
-askFound732:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong736
-	ADDQ  32(BX), CX
-
-askAmong736:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-askLine733:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        askLine733
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        askRow731
-
-asked734:
-	SUBQ $0x08, 64(SP)
-	JMP  singleRows
-
-single7:
-	// 7 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail738
-
-loop737:
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
+	VFMADD231PS  Z9, Z12, Z19
 	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS (R13)(R9*1), Z12
 	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
 	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
 	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Z12
 	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
 	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
 	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
 	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Z12
 	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
 	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
 	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
 	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Z12
 	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
 	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
 	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
 	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 12(R12), Z12
 	VFMADD231PS  Z8, Z12, Z22
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	SUBQ         $0x04, CX
-	JGE          loop737
-
-tail738:
-	ADDQ $0x04, CX
-	JE   end740
-
-one739:
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	DECQ         CX
-	JNE          one739
-
-end740:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	LEAQ    (AX)(DX*2), R13
-	ADDQ    DX, R13
-	LEAQ    (R13)(DX*2), R12
-	ADDQ    DX, R12
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, (AX)(DX*1)
-	VMOVUPS Z18, (AX)(DX*2)
-	VMOVUPS Z19, (R13)
-	VMOVUPS Z20, (R13)(DX*1)
-	VMOVUPS Z21, (R13)(DX*2)
-	VMOVUPS Z22, (R12)
-	IMUL3Q  $0x00000007, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000007, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      asked744
-	SUBQ    $0x07, (AX)
-	JG      asked744
-
-askRow741:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-askRun745:
-	CMPQ 24(BX), $0x00
-	JNE  askFound742
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  askRun745
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  asked744
-
-askFound742:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong746
-	ADDQ  32(BX), CX
-
-askAmong746:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-askLine743:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        askLine743
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        askRow741
-
-asked744:
-	SUBQ $0x07, 64(SP)
-	JMP  singleRows
-
-single6:
-	// 6 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail748
-
-loop747:
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
+	VFMADD231PS  Z9, Z12, Z23
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop747
+	JGE          loop741
 
-tail748:
+tail742:
 	ADDQ $0x04, CX
-	JE   end750
+	JE   end744
 
-one749:
+one743:
 	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
 	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
 	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS (AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one749
+	JNE          one743
 
-end750:
+end744:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
 	ADDQ    DX, R13
 	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, (AX)(DX*1)
-	VMOVUPS Z18, (AX)(DX*2)
-	VMOVUPS Z19, (R13)
-	VMOVUPS Z20, (R13)(DX*1)
-	VMOVUPS Z21, (R13)(DX*2)
-	IMUL3Q  $0x00000006, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000006, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      asked754
-	SUBQ    $0x06, (AX)
-	JG      asked754
-
-askRow751:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-askRun755:
-	CMPQ 24(BX), $0x00
-	JNE  askFound752
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  askRun755
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  asked754
-
-askFound752:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong756
-	ADDQ  32(BX), CX
-
-askAmong756:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-askLine753:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        askLine753
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        askRow751
-
-asked754:
-	SUBQ $0x06, 64(SP)
-	JMP  singleRows
-
-single5:
-	// 5 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail758
-
-loop757:
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JGE          loop757
-
-tail758:
-	ADDQ $0x04, CX
-	JE   end760
-
-one759:
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          one759
-
-end760:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	LEAQ    (AX)(DX*2), R13
-	ADDQ    DX, R13
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, (AX)(DX*1)
-	VMOVUPS Z18, (AX)(DX*2)
-	VMOVUPS Z19, (R13)
-	VMOVUPS Z20, (R13)(DX*1)
-	IMUL3Q  $0x00000005, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000005, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      asked764
-	SUBQ    $0x05, (AX)
-	JG      asked764
-
-askRow761:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-askRun765:
-	CMPQ 24(BX), $0x00
-	JNE  askFound762
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  askRun765
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  asked764
-
-askFound762:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong766
-	ADDQ  32(BX), CX
-
-askAmong766:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-askLine763:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        askLine763
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        askRow761
-
-asked764:
-	SUBQ $0x05, 64(SP)
-	JMP  singleRows
-
-single4:
-	// 4 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail768
-
-loop767:
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JGE          loop767
-
-tail768:
-	ADDQ $0x04, CX
-	JE   end770
-
-one769:
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          one769
-
-end770:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	LEAQ    (AX)(DX*2), R13
-	ADDQ    DX, R13
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, (AX)(DX*1)
-	VMOVUPS Z18, (AX)(DX*2)
-	VMOVUPS Z19, (R13)
+	VMOVUPS Z17, 64(AX)
+	VMOVUPS Z18, (AX)(DX*1)
+	VMOVUPS Z19, 64(AX)(DX*1)
+	VMOVUPS Z20, (AX)(DX*2)
+	VMOVUPS Z21, 64(AX)(DX*2)
+	VMOVUPS Z22, (R13)
+	VMOVUPS Z23, 64(R13)
 	IMUL3Q  $0x00000004, DX, DX
 	ADDQ    DX, DI
 	IMUL3Q  $0x00000004, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      asked750
+	SUBQ    $0x08, (AX)
+	JG      asked750
+
+askRow747:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+askRun751:
+	CMPQ 24(BX), $0x00
+	JNE  askFound748
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  askRun751
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  asked750
+
+askFound748:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong752
+	ADDQ  32(BX), CX
+
+askAmong752:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+askLine749:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        askLine749
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        askRow747
+
+asked750:
+	SUBQ $0x04, 64(SP)
+	JMP  pairRows
+
+pair3:
+	// 3 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	MOVQ   SI, AX
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail754
+	MOVQ   64(SP), DX
+	CMPQ   DX, 56(SP)
+	JNE    loop753
+	MOVQ   80(SP), DX
+	TESTQ  DX, DX
+	JE     loop753
+
+asking757:
+	PREFETCHT0   (DX)
+	PREFETCHT0   4096(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	PREFETCHT0   8192(DX)
+	PREFETCHT0   12288(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	PREFETCHT0   16384(DX)
+	PREFETCHT0   20480(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	PREFETCHT0   24576(DX)
+	PREFETCHT0   28672(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	ADDQ         $0x40, DX
+	TESTQ        $0x00001000, DX
+	JE           sameWindow758
+	ADDQ         $0x00007000, DX
+
+sameWindow758:
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JGE  asking757
+	MOVQ DX, 80(SP)
+	JMP  tail754
+
+loop753:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          loop753
+
+tail754:
+	ADDQ $0x04, CX
+	JE   end756
+
+one755:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          one755
+
+end756:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, 64(AX)
+	VMOVUPS Z18, (AX)(DX*1)
+	VMOVUPS Z19, 64(AX)(DX*1)
+	VMOVUPS Z20, (AX)(DX*2)
+	VMOVUPS Z21, 64(AX)(DX*2)
+	IMUL3Q  $0x00000003, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000003, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      asked762
+	SUBQ    $0x06, (AX)
+	JG      asked762
+
+askRow759:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+askRun763:
+	CMPQ 24(BX), $0x00
+	JNE  askFound760
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  askRun763
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  asked762
+
+askFound760:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong764
+	ADDQ  32(BX), CX
+
+askAmong764:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+askLine761:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        askLine761
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        askRow759
+
+asked762:
+	SUBQ $0x03, 64(SP)
+	JMP  pairRows
+
+pair2:
+	// 2 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	MOVQ   SI, AX
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail766
+	MOVQ   64(SP), DX
+	CMPQ   DX, 56(SP)
+	JNE    loop765
+	MOVQ   80(SP), DX
+	TESTQ  DX, DX
+	JE     loop765
+
+asking769:
+	PREFETCHT0   (DX)
+	PREFETCHT0   4096(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	PREFETCHT0   8192(DX)
+	PREFETCHT0   12288(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	PREFETCHT0   16384(DX)
+	PREFETCHT0   20480(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	PREFETCHT0   24576(DX)
+	PREFETCHT0   28672(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	ADDQ         $0x40, DX
+	TESTQ        $0x00001000, DX
+	JE           sameWindow770
+	ADDQ         $0x00007000, DX
+
+sameWindow770:
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JGE  asking769
+	MOVQ DX, 80(SP)
+	JMP  tail766
+
+loop765:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          loop765
+
+tail766:
+	ADDQ $0x04, CX
+	JE   end768
+
+one767:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          one767
+
+end768:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, 64(AX)
+	VMOVUPS Z18, (AX)(DX*1)
+	VMOVUPS Z19, 64(AX)(DX*1)
+	IMUL3Q  $0x00000002, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
@@ -18388,15 +17454,86 @@ askLine773:
 	JLE        askRow771
 
 asked774:
-	SUBQ $0x04, 64(SP)
-	JMP  singleRows
+	SUBQ $0x02, 64(SP)
+	JMP  pairRows
 
-single3:
-	// 3 rows × 16 columns.
+pairNext:
+	ADDQ   $0x00000080, 32(SP)
+	IMUL3Q $0x00000002, R8, AX
+	ADDQ   AX, 24(SP)
+	SUBQ   $0x02, 16(SP)
+	JMP    pair
+
+pairEnd:
+single:
+	CMPQ 16(SP), $0x01
+	JL   singleEnd
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), CX
+	MOVQ CX, 64(SP)
+	MOVQ 8(SP), AX
+	MOVQ AX, (SP)
+
+singleRows:
+	MOVQ 64(SP), CX
+	CMPQ CX, $0x17
+	JGE  single12
+	CMPQ CX, $0x15
+	JGE  single11
+	CMPQ CX, $0x13
+	JGE  single10
+	CMPQ CX, $0x11
+	JGE  single9
+	CMPQ CX, $0x0f
+	JGE  single8
+	CMPQ CX, $0x0d
+	JGE  single7
+	CMPQ CX, $0x0c
+	JGE  single12
+	CMPQ CX, $0x0b
+	JGE  single11
+	CMPQ CX, $0x0a
+	JGE  single10
+	CMPQ CX, $0x09
+	JGE  single9
+	CMPQ CX, $0x08
+	JGE  single8
+	CMPQ CX, $0x07
+	JGE  single7
+	CMPQ CX, $0x06
+	JGE  single6
+	CMPQ CX, $0x05
+	JGE  single5
+	CMPQ CX, $0x04
+	JGE  single4
+	CMPQ CX, $0x03
+	JGE  single3
+	CMPQ CX, $0x02
+	JGE  single2
+	JMP  singleNext
+
+single12:
+	// 12 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
 	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	LEAQ   (R12)(R9*2), R11
+	ADDQ   R9, R11
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
@@ -18411,6 +17548,24 @@ loop777:
 	VFMADD231PS  Z8, Z12, Z17
 	VBROADCASTSS (AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	VBROADCASTSS (R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VBROADCASTSS (R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z27
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Z12
@@ -18419,6 +17574,24 @@ loop777:
 	VFMADD231PS  Z8, Z12, Z17
 	VBROADCASTSS 4(AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS 4(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS 4(R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	VBROADCASTSS 4(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VBROADCASTSS 4(R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z27
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Z12
@@ -18427,6 +17600,24 @@ loop777:
 	VFMADD231PS  Z8, Z12, Z17
 	VBROADCASTSS 8(AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS 8(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS 8(R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	VBROADCASTSS 8(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VBROADCASTSS 8(R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z27
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Z12
@@ -18435,7 +17626,28 @@ loop777:
 	VFMADD231PS  Z8, Z12, Z17
 	VBROADCASTSS 12(AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS 12(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS 12(R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	VBROADCASTSS 12(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VBROADCASTSS 12(R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z27
 	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
 	JGE          loop777
 
@@ -18452,24 +17664,60 @@ one779:
 	VFMADD231PS  Z8, Z12, Z17
 	VBROADCASTSS (AX)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	VBROADCASTSS (R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VBROADCASTSS (R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z27
 	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R11
 	DECQ         CX
 	JNE          one779
 
 end780:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
+	LEAQ    (AX)(DX*2), R13
+	ADDQ    DX, R13
+	LEAQ    (R13)(DX*2), R12
+	ADDQ    DX, R12
+	LEAQ    (R12)(DX*2), R11
+	ADDQ    DX, R11
 	VMOVUPS Z16, (AX)
 	VMOVUPS Z17, (AX)(DX*1)
 	VMOVUPS Z18, (AX)(DX*2)
-	IMUL3Q  $0x00000003, DX, DX
+	VMOVUPS Z19, (R13)
+	VMOVUPS Z20, (R13)(DX*1)
+	VMOVUPS Z21, (R13)(DX*2)
+	VMOVUPS Z22, (R12)
+	VMOVUPS Z23, (R12)(DX*1)
+	VMOVUPS Z24, (R12)(DX*2)
+	VMOVUPS Z25, (R11)
+	VMOVUPS Z26, (R11)(DX*1)
+	VMOVUPS Z27, (R11)(DX*2)
+	IMUL3Q  $0x0000000c, DX, DX
 	ADDQ    DX, DI
-	IMUL3Q  $0x00000003, R9, DX
+	IMUL3Q  $0x0000000c, R9, DX
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
 	JE      asked784
-	SUBQ    $0x03, (AX)
+	SUBQ    $0x0c, (AX)
 	JG      asked784
 
 askRow781:
@@ -18512,14 +17760,29 @@ askLine783:
 	JLE        askRow781
 
 asked784:
-	SUBQ $0x03, 64(SP)
+	SUBQ $0x0c, 64(SP)
 	JMP  singleRows
 
-single2:
-	// 2 rows × 16 columns.
+single11:
+	// 11 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
 	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	LEAQ   (R12)(R9*2), R11
+	ADDQ   R9, R11
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
@@ -18532,25 +17795,100 @@ loop787:
 	VFMADD231PS  Z8, Z12, Z16
 	VBROADCASTSS (AX)(R9*1), Z12
 	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	VBROADCASTSS (R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z26
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Z12
 	VFMADD231PS  Z8, Z12, Z16
 	VBROADCASTSS 4(AX)(R9*1), Z12
 	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS 4(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS 4(R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	VBROADCASTSS 4(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z26
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Z12
 	VFMADD231PS  Z8, Z12, Z16
 	VBROADCASTSS 8(AX)(R9*1), Z12
 	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS 8(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS 8(R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	VBROADCASTSS 8(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z26
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Z12
 	VFMADD231PS  Z8, Z12, Z16
 	VBROADCASTSS 12(AX)(R9*1), Z12
 	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS 12(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS 12(R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	VBROADCASTSS 12(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z26
 	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
 	JGE          loop787
 
@@ -18565,23 +17903,59 @@ one789:
 	VFMADD231PS  Z8, Z12, Z16
 	VBROADCASTSS (AX)(R9*1), Z12
 	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	VBROADCASTSS (R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z26
 	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R11
 	DECQ         CX
 	JNE          one789
 
 end790:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
+	LEAQ    (AX)(DX*2), R13
+	ADDQ    DX, R13
+	LEAQ    (R13)(DX*2), R12
+	ADDQ    DX, R12
+	LEAQ    (R12)(DX*2), R11
+	ADDQ    DX, R11
 	VMOVUPS Z16, (AX)
 	VMOVUPS Z17, (AX)(DX*1)
-	IMUL3Q  $0x00000002, DX, DX
+	VMOVUPS Z18, (AX)(DX*2)
+	VMOVUPS Z19, (R13)
+	VMOVUPS Z20, (R13)(DX*1)
+	VMOVUPS Z21, (R13)(DX*2)
+	VMOVUPS Z22, (R12)
+	VMOVUPS Z23, (R12)(DX*1)
+	VMOVUPS Z24, (R12)(DX*2)
+	VMOVUPS Z25, (R11)
+	VMOVUPS Z26, (R11)(DX*1)
+	IMUL3Q  $0x0000000b, DX, DX
 	ADDQ    DX, DI
-	IMUL3Q  $0x00000002, R9, DX
+	IMUL3Q  $0x0000000b, R9, DX
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
 	JE      asked794
-	SUBQ    $0x02, (AX)
+	SUBQ    $0x0b, (AX)
 	JG      asked794
 
 askRow791:
@@ -18624,6 +17998,1518 @@ askLine793:
 	JLE        askRow791
 
 asked794:
+	SUBQ $0x0b, 64(SP)
+	JMP  singleRows
+
+single10:
+	// 10 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	LEAQ   (R12)(R9*2), R11
+	ADDQ   R9, R11
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail798
+
+loop797:
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS 4(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS 4(R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS 8(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS 8(R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS 12(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS 12(R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	ADDQ         $0x10, R11
+	SUBQ         $0x04, CX
+	JGE          loop797
+
+tail798:
+	ADDQ $0x04, CX
+	JE   end800
+
+one799:
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R11
+	DECQ         CX
+	JNE          one799
+
+end800:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	LEAQ    (AX)(DX*2), R13
+	ADDQ    DX, R13
+	LEAQ    (R13)(DX*2), R12
+	ADDQ    DX, R12
+	LEAQ    (R12)(DX*2), R11
+	ADDQ    DX, R11
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, (AX)(DX*1)
+	VMOVUPS Z18, (AX)(DX*2)
+	VMOVUPS Z19, (R13)
+	VMOVUPS Z20, (R13)(DX*1)
+	VMOVUPS Z21, (R13)(DX*2)
+	VMOVUPS Z22, (R12)
+	VMOVUPS Z23, (R12)(DX*1)
+	VMOVUPS Z24, (R12)(DX*2)
+	VMOVUPS Z25, (R11)
+	IMUL3Q  $0x0000000a, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x0000000a, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      asked804
+	SUBQ    $0x0a, (AX)
+	JG      asked804
+
+askRow801:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+askRun805:
+	CMPQ 24(BX), $0x00
+	JNE  askFound802
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  askRun805
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  asked804
+
+askFound802:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong806
+	ADDQ  32(BX), CX
+
+askAmong806:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+askLine803:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        askLine803
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        askRow801
+
+asked804:
+	SUBQ $0x0a, 64(SP)
+	JMP  singleRows
+
+single9:
+	// 9 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail808
+
+loop807:
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS 4(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS 8(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS 12(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	SUBQ         $0x04, CX
+	JGE          loop807
+
+tail808:
+	ADDQ $0x04, CX
+	JE   end810
+
+one809:
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	DECQ         CX
+	JNE          one809
+
+end810:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	LEAQ    (AX)(DX*2), R13
+	ADDQ    DX, R13
+	LEAQ    (R13)(DX*2), R12
+	ADDQ    DX, R12
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, (AX)(DX*1)
+	VMOVUPS Z18, (AX)(DX*2)
+	VMOVUPS Z19, (R13)
+	VMOVUPS Z20, (R13)(DX*1)
+	VMOVUPS Z21, (R13)(DX*2)
+	VMOVUPS Z22, (R12)
+	VMOVUPS Z23, (R12)(DX*1)
+	VMOVUPS Z24, (R12)(DX*2)
+	IMUL3Q  $0x00000009, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000009, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      asked814
+	SUBQ    $0x09, (AX)
+	JG      asked814
+
+askRow811:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+askRun815:
+	CMPQ 24(BX), $0x00
+	JNE  askFound812
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  askRun815
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  asked814
+
+askFound812:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong816
+	ADDQ  32(BX), CX
+
+askAmong816:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+askLine813:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        askLine813
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        askRow811
+
+asked814:
+	SUBQ $0x09, 64(SP)
+	JMP  singleRows
+
+single8:
+	// 8 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail818
+
+loop817:
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	SUBQ         $0x04, CX
+	JGE          loop817
+
+tail818:
+	ADDQ $0x04, CX
+	JE   end820
+
+one819:
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	DECQ         CX
+	JNE          one819
+
+end820:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	LEAQ    (AX)(DX*2), R13
+	ADDQ    DX, R13
+	LEAQ    (R13)(DX*2), R12
+	ADDQ    DX, R12
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, (AX)(DX*1)
+	VMOVUPS Z18, (AX)(DX*2)
+	VMOVUPS Z19, (R13)
+	VMOVUPS Z20, (R13)(DX*1)
+	VMOVUPS Z21, (R13)(DX*2)
+	VMOVUPS Z22, (R12)
+	VMOVUPS Z23, (R12)(DX*1)
+	IMUL3Q  $0x00000008, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000008, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      asked824
+	SUBQ    $0x08, (AX)
+	JG      asked824
+
+askRow821:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+askRun825:
+	CMPQ 24(BX), $0x00
+	JNE  askFound822
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  askRun825
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  asked824
+
+askFound822:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong826
+	ADDQ  32(BX), CX
+
+askAmong826:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+askLine823:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        askLine823
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        askRow821
+
+asked824:
+	SUBQ $0x08, 64(SP)
+	JMP  singleRows
+
+single7:
+	// 7 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail828
+
+loop827:
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	SUBQ         $0x04, CX
+	JGE          loop827
+
+tail828:
+	ADDQ $0x04, CX
+	JE   end830
+
+one829:
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	DECQ         CX
+	JNE          one829
+
+end830:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	LEAQ    (AX)(DX*2), R13
+	ADDQ    DX, R13
+	LEAQ    (R13)(DX*2), R12
+	ADDQ    DX, R12
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, (AX)(DX*1)
+	VMOVUPS Z18, (AX)(DX*2)
+	VMOVUPS Z19, (R13)
+	VMOVUPS Z20, (R13)(DX*1)
+	VMOVUPS Z21, (R13)(DX*2)
+	VMOVUPS Z22, (R12)
+	IMUL3Q  $0x00000007, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000007, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      asked834
+	SUBQ    $0x07, (AX)
+	JG      asked834
+
+askRow831:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+askRun835:
+	CMPQ 24(BX), $0x00
+	JNE  askFound832
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  askRun835
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  asked834
+
+askFound832:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong836
+	ADDQ  32(BX), CX
+
+askAmong836:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+askLine833:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        askLine833
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        askRow831
+
+asked834:
+	SUBQ $0x07, 64(SP)
+	JMP  singleRows
+
+single6:
+	// 6 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail838
+
+loop837:
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JGE          loop837
+
+tail838:
+	ADDQ $0x04, CX
+	JE   end840
+
+one839:
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          one839
+
+end840:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	LEAQ    (AX)(DX*2), R13
+	ADDQ    DX, R13
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, (AX)(DX*1)
+	VMOVUPS Z18, (AX)(DX*2)
+	VMOVUPS Z19, (R13)
+	VMOVUPS Z20, (R13)(DX*1)
+	VMOVUPS Z21, (R13)(DX*2)
+	IMUL3Q  $0x00000006, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000006, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      asked844
+	SUBQ    $0x06, (AX)
+	JG      asked844
+
+askRow841:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+askRun845:
+	CMPQ 24(BX), $0x00
+	JNE  askFound842
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  askRun845
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  asked844
+
+askFound842:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong846
+	ADDQ  32(BX), CX
+
+askAmong846:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+askLine843:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        askLine843
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        askRow841
+
+asked844:
+	SUBQ $0x06, 64(SP)
+	JMP  singleRows
+
+single5:
+	// 5 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail848
+
+loop847:
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JGE          loop847
+
+tail848:
+	ADDQ $0x04, CX
+	JE   end850
+
+one849:
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          one849
+
+end850:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	LEAQ    (AX)(DX*2), R13
+	ADDQ    DX, R13
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, (AX)(DX*1)
+	VMOVUPS Z18, (AX)(DX*2)
+	VMOVUPS Z19, (R13)
+	VMOVUPS Z20, (R13)(DX*1)
+	IMUL3Q  $0x00000005, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000005, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      asked854
+	SUBQ    $0x05, (AX)
+	JG      asked854
+
+askRow851:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+askRun855:
+	CMPQ 24(BX), $0x00
+	JNE  askFound852
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  askRun855
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  asked854
+
+askFound852:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong856
+	ADDQ  32(BX), CX
+
+askAmong856:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+askLine853:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        askLine853
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        askRow851
+
+asked854:
+	SUBQ $0x05, 64(SP)
+	JMP  singleRows
+
+single4:
+	// 4 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail858
+
+loop857:
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JGE          loop857
+
+tail858:
+	ADDQ $0x04, CX
+	JE   end860
+
+one859:
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          one859
+
+end860:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	LEAQ    (AX)(DX*2), R13
+	ADDQ    DX, R13
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, (AX)(DX*1)
+	VMOVUPS Z18, (AX)(DX*2)
+	VMOVUPS Z19, (R13)
+	IMUL3Q  $0x00000004, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000004, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      asked864
+	SUBQ    $0x04, (AX)
+	JG      asked864
+
+askRow861:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+askRun865:
+	CMPQ 24(BX), $0x00
+	JNE  askFound862
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  askRun865
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  asked864
+
+askFound862:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong866
+	ADDQ  32(BX), CX
+
+askAmong866:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+askLine863:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        askLine863
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        askRow861
+
+asked864:
+	SUBQ $0x04, 64(SP)
+	JMP  singleRows
+
+single3:
+	// 3 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	MOVQ   SI, AX
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail868
+
+loop867:
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          loop867
+
+tail868:
+	ADDQ $0x04, CX
+	JE   end870
+
+one869:
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          one869
+
+end870:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, (AX)(DX*1)
+	VMOVUPS Z18, (AX)(DX*2)
+	IMUL3Q  $0x00000003, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000003, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      asked874
+	SUBQ    $0x03, (AX)
+	JG      asked874
+
+askRow871:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+askRun875:
+	CMPQ 24(BX), $0x00
+	JNE  askFound872
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  askRun875
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  asked874
+
+askFound872:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong876
+	ADDQ  32(BX), CX
+
+askAmong876:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+askLine873:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        askLine873
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        askRow871
+
+asked874:
+	SUBQ $0x03, 64(SP)
+	JMP  singleRows
+
+single2:
+	// 2 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	MOVQ   SI, AX
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail878
+
+loop877:
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          loop877
+
+tail878:
+	ADDQ $0x04, CX
+	JE   end880
+
+one879:
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          one879
+
+end880:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, (AX)(DX*1)
+	IMUL3Q  $0x00000002, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000002, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      asked884
+	SUBQ    $0x02, (AX)
+	JG      asked884
+
+askRow881:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+askRun885:
+	CMPQ 24(BX), $0x00
+	JNE  askFound882
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  askRun885
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  asked884
+
+askFound882:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong886
+	ADDQ  32(BX), CX
+
+askAmong886:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+askLine883:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        askLine883
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        askRow881
+
+asked884:
 	SUBQ $0x02, 64(SP)
 	JMP  singleRows
 
@@ -18657,10 +19543,10 @@ TEXT ·accumulateWide(SB), NOSPLIT, $88-64
 	MOVQ alpha+24(FP), AX
 	MOVQ b+56(FP), BX
 	CMPB 32(BX), $0x00
-	JE   used797
+	JE   used887
 	MOVQ $0x00000001, AX
 
-used797:
+used887:
 	MOVQ  AX, 8(SP)
 	MOVQ  (BX), AX
 	MOVQ  AX, 72(SP)
@@ -18674,7 +19560,7 @@ used797:
 	MOVQ  40(BX), AX
 	MOVQ  AX, 80(SP)
 	TESTQ AX, AX
-	JE    noStream798
+	JE    noStream888
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 80(SP)
@@ -18684,15 +19570,15 @@ used797:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 80(SP)
 
-noStream798:
+noStream888:
 	CMPQ 56(SP), $0x06
-	JLE  quads799
+	JLE  quads889
 	CMPQ 72(SP), $0x00000080
 	JG   quadEnd
 	CMPQ 56(SP), $0x18
 	JLE  quadEnd
 
-quads799:
+quads889:
 quad:
 	CMPQ 16(SP), $0x04
 	JL   quadEnd
@@ -18727,13 +19613,13 @@ quad6:
 	// 6 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh801
+	JE           fresh891
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain800
+	JE           plain890
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -18764,9 +19650,9 @@ quad6:
 	VMULPS       64(R13)(DX*2), Z12, Z5
 	VMULPS       128(R13)(DX*2), Z12, Z6
 	VMULPS       192(R13)(DX*2), Z12, Z7
-	JMP          ready802
+	JMP          ready892
 
-plain800:
+plain890:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -18791,9 +19677,9 @@ plain800:
 	VMOVUPS 64(R13)(DX*2), Z5
 	VMOVUPS 128(R13)(DX*2), Z6
 	VMOVUPS 192(R13)(DX*2), Z7
-	JMP     ready802
+	JMP     ready892
 
-fresh801:
+fresh891:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -18819,7 +19705,7 @@ fresh801:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-ready802:
+ready892:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -18827,15 +19713,15 @@ ready802:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail804
+	JL    tail894
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop803
+	JNE   loop893
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop803
+	JE    loop893
 
-asking807:
+asking897:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -18998,18 +19884,18 @@ asking807:
 	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow808
+	JE           sameWindow898
 	ADDQ         $0x00007000, DX
 
-sameWindow808:
+sameWindow898:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking807
+	JGE  asking897
 	MOVQ DX, 80(SP)
-	JMP  tail804
+	JMP  tail894
 
-loop803:
+loop893:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -19157,13 +20043,13 @@ loop803:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop803
+	JGE          loop893
 
-tail804:
+tail894:
 	ADDQ $0x04, CX
-	JE   end806
+	JE   end896
 
-one805:
+one895:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -19203,9 +20089,9 @@ one805:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one805
+	JNE          one895
 
-end806:
+end896:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19239,10 +20125,10 @@ end806:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha809
+	JBE     noAlpha899
 	ADDQ    $0x18, (SP)
 
-noAlpha809:
+noAlpha899:
 	SUBQ $0x06, 64(SP)
 	JMP  quadRows
 
@@ -19250,13 +20136,13 @@ quad5:
 	// 5 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh811
+	JE           fresh901
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain810
+	JE           plain900
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -19282,9 +20168,9 @@ quad5:
 	VMULPS       64(R13)(DX*1), Z12, Z1
 	VMULPS       128(R13)(DX*1), Z12, Z2
 	VMULPS       192(R13)(DX*1), Z12, Z3
-	JMP          ready812
+	JMP          ready902
 
-plain810:
+plain900:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -19305,9 +20191,9 @@ plain810:
 	VMOVUPS 64(R13)(DX*1), Z1
 	VMOVUPS 128(R13)(DX*1), Z2
 	VMOVUPS 192(R13)(DX*1), Z3
-	JMP     ready812
+	JMP     ready902
 
-fresh811:
+fresh901:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -19329,7 +20215,7 @@ fresh811:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-ready812:
+ready902:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -19337,15 +20223,15 @@ ready812:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail814
+	JL    tail904
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop813
+	JNE   loop903
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop813
+	JE    loop903
 
-asking817:
+asking907:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -19488,18 +20374,18 @@ asking817:
 	VFMADD231PS  Z11, Z12, Z3
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow818
+	JE           sameWindow908
 	ADDQ         $0x00007000, DX
 
-sameWindow818:
+sameWindow908:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking817
+	JGE  asking907
 	MOVQ DX, 80(SP)
-	JMP  tail814
+	JMP  tail904
 
-loop813:
+loop903:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -19627,13 +20513,13 @@ loop813:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop813
+	JGE          loop903
 
-tail814:
+tail904:
 	ADDQ $0x04, CX
-	JE   end816
+	JE   end906
 
-one815:
+one905:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -19668,9 +20554,9 @@ one815:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one815
+	JNE          one905
 
-end816:
+end906:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19700,10 +20586,10 @@ end816:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha819
+	JBE     noAlpha909
 	ADDQ    $0x14, (SP)
 
-noAlpha819:
+noAlpha909:
 	SUBQ $0x05, 64(SP)
 	JMP  quadRows
 
@@ -19711,13 +20597,13 @@ quad4:
 	// 4 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh821
+	JE           fresh911
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain820
+	JE           plain910
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -19738,9 +20624,9 @@ quad4:
 	VMULPS       64(R13), Z12, Z29
 	VMULPS       128(R13), Z12, Z30
 	VMULPS       192(R13), Z12, Z31
-	JMP          ready822
+	JMP          ready912
 
-plain820:
+plain910:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -19757,9 +20643,9 @@ plain820:
 	VMOVUPS 64(R13), Z29
 	VMOVUPS 128(R13), Z30
 	VMOVUPS 192(R13), Z31
-	JMP     ready822
+	JMP     ready912
 
-fresh821:
+fresh911:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -19777,7 +20663,7 @@ fresh821:
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
 
-ready822:
+ready912:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -19785,15 +20671,15 @@ ready822:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail824
+	JL    tail914
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop823
+	JNE   loop913
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop823
+	JE    loop913
 
-asking827:
+asking917:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -19916,18 +20802,18 @@ asking827:
 	VFMADD231PS  Z11, Z12, Z31
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow828
+	JE           sameWindow918
 	ADDQ         $0x00007000, DX
 
-sameWindow828:
+sameWindow918:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking827
+	JGE  asking917
 	MOVQ DX, 80(SP)
-	JMP  tail824
+	JMP  tail914
 
-loop823:
+loop913:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20035,13 +20921,13 @@ loop823:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop823
+	JGE          loop913
 
-tail824:
+tail914:
 	ADDQ $0x04, CX
-	JE   end826
+	JE   end916
 
-one825:
+one915:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20071,9 +20957,9 @@ one825:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one825
+	JNE          one915
 
-end826:
+end916:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -20099,10 +20985,10 @@ end826:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha829
+	JBE     noAlpha919
 	ADDQ    $0x10, (SP)
 
-noAlpha829:
+noAlpha919:
 	SUBQ $0x04, 64(SP)
 	JMP  quadRows
 
@@ -20110,11 +20996,11 @@ quad3:
 	// 3 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh831
+	JE           fresh921
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain830
+	JE           plain920
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -20130,9 +21016,9 @@ quad3:
 	VMULPS       64(AX)(DX*2), Z12, Z25
 	VMULPS       128(AX)(DX*2), Z12, Z26
 	VMULPS       192(AX)(DX*2), Z12, Z27
-	JMP          ready832
+	JMP          ready922
 
-plain830:
+plain920:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -20145,9 +21031,9 @@ plain830:
 	VMOVUPS 64(AX)(DX*2), Z25
 	VMOVUPS 128(AX)(DX*2), Z26
 	VMOVUPS 192(AX)(DX*2), Z27
-	JMP     ready832
+	JMP     ready922
 
-fresh831:
+fresh921:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -20161,21 +21047,21 @@ fresh831:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready832:
+ready922:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail834
+	JL    tail924
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop833
+	JNE   loop923
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop833
+	JE    loop923
 
-asking837:
+asking927:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -20278,17 +21164,17 @@ asking837:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow838
+	JE           sameWindow928
 	ADDQ         $0x00007000, DX
 
-sameWindow838:
+sameWindow928:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking837
+	JGE  asking927
 	MOVQ DX, 80(SP)
-	JMP  tail834
+	JMP  tail924
 
-loop833:
+loop923:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20375,13 +21261,13 @@ loop833:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop833
+	JGE          loop923
 
-tail834:
+tail924:
 	ADDQ $0x04, CX
-	JE   end836
+	JE   end926
 
-one835:
+one925:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20405,9 +21291,9 @@ one835:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one835
+	JNE          one925
 
-end836:
+end926:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -20427,10 +21313,10 @@ end836:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha839
+	JBE     noAlpha929
 	ADDQ    $0x0c, (SP)
 
-noAlpha839:
+noAlpha929:
 	SUBQ $0x03, 64(SP)
 	JMP  quadRows
 
@@ -20438,11 +21324,11 @@ quad2:
 	// 2 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh841
+	JE           fresh931
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain840
+	JE           plain930
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -20453,9 +21339,9 @@ quad2:
 	VMULPS       64(AX)(DX*1), Z12, Z21
 	VMULPS       128(AX)(DX*1), Z12, Z22
 	VMULPS       192(AX)(DX*1), Z12, Z23
-	JMP          ready842
+	JMP          ready932
 
-plain840:
+plain930:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -20464,9 +21350,9 @@ plain840:
 	VMOVUPS 64(AX)(DX*1), Z21
 	VMOVUPS 128(AX)(DX*1), Z22
 	VMOVUPS 192(AX)(DX*1), Z23
-	JMP     ready842
+	JMP     ready932
 
-fresh841:
+fresh931:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -20476,21 +21362,21 @@ fresh841:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready842:
+ready932:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail844
+	JL    tail934
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop843
+	JNE   loop933
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop843
+	JE    loop933
 
-asking847:
+asking937:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -20573,17 +21459,17 @@ asking847:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow848
+	JE           sameWindow938
 	ADDQ         $0x00007000, DX
 
-sameWindow848:
+sameWindow938:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking847
+	JGE  asking937
 	MOVQ DX, 80(SP)
-	JMP  tail844
+	JMP  tail934
 
-loop843:
+loop933:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20650,13 +21536,13 @@ loop843:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop843
+	JGE          loop933
 
-tail844:
+tail934:
 	ADDQ $0x04, CX
-	JE   end846
+	JE   end936
 
-one845:
+one935:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20675,9 +21561,9 @@ one845:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one845
+	JNE          one935
 
-end846:
+end936:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -20693,10 +21579,10 @@ end846:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha849
+	JBE     noAlpha939
 	ADDQ    $0x08, (SP)
 
-noAlpha849:
+noAlpha939:
 	SUBQ $0x02, 64(SP)
 	JMP  quadRows
 
@@ -20760,7 +21646,7 @@ pair12:
 	// 12 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh851
+	JE           fresh941
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -20770,7 +21656,7 @@ pair12:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain850
+	JE           plain940
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -20807,9 +21693,9 @@ pair12:
 	VBROADCASTSS 44(CX), Z12
 	VMULPS       (R11)(DX*2), Z12, Z6
 	VMULPS       64(R11)(DX*2), Z12, Z7
-	JMP          ready852
+	JMP          ready942
 
-plain850:
+plain940:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -20834,9 +21720,9 @@ plain850:
 	VMOVUPS 64(R11)(DX*1), Z5
 	VMOVUPS (R11)(DX*2), Z6
 	VMOVUPS 64(R11)(DX*2), Z7
-	JMP     ready852
+	JMP     ready942
 
-fresh851:
+fresh941:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -20862,7 +21748,7 @@ fresh851:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-ready852:
+ready942:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -20873,15 +21759,15 @@ ready852:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail854
+	JL    tail944
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop853
+	JNE   loop943
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop853
+	JE    loop943
 
-asking857:
+asking947:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -21048,20 +21934,20 @@ asking857:
 	VFMADD231PS  Z9, Z12, Z7
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow858
+	JE           sameWindow948
 	ADDQ         $0x00007000, DX
 
-sameWindow858:
+sameWindow948:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking857
+	JGE  asking947
 	MOVQ DX, 80(SP)
-	JMP  tail854
+	JMP  tail944
 
-loop853:
+loop943:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -21223,13 +22109,13 @@ loop853:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop853
+	JGE          loop943
 
-tail854:
+tail944:
 	ADDQ $0x04, CX
-	JE   end856
+	JE   end946
 
-one855:
+one945:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -21274,9 +22160,9 @@ one855:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one855
+	JNE          one945
 
-end856:
+end946:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -21314,10 +22200,10 @@ end856:
 	IMUL3Q  $0x0000000c, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha859
+	JBE     noAlpha949
 	ADDQ    $0x30, (SP)
 
-noAlpha859:
+noAlpha949:
 	SUBQ $0x0c, 64(SP)
 	JMP  pairRows
 
@@ -21325,7 +22211,7 @@ pair11:
 	// 11 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh861
+	JE           fresh951
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -21335,7 +22221,7 @@ pair11:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain860
+	JE           plain950
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -21369,9 +22255,9 @@ pair11:
 	VBROADCASTSS 40(CX), Z12
 	VMULPS       (R11)(DX*1), Z12, Z4
 	VMULPS       64(R11)(DX*1), Z12, Z5
-	JMP          ready862
+	JMP          ready952
 
-plain860:
+plain950:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -21394,9 +22280,9 @@ plain860:
 	VMOVUPS 64(R11), Z3
 	VMOVUPS (R11)(DX*1), Z4
 	VMOVUPS 64(R11)(DX*1), Z5
-	JMP     ready862
+	JMP     ready952
 
-fresh861:
+fresh951:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21420,7 +22306,7 @@ fresh861:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 
-ready862:
+ready952:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -21431,15 +22317,15 @@ ready862:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail864
+	JL    tail954
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop863
+	JNE   loop953
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop863
+	JE    loop953
 
-asking867:
+asking957:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -21594,20 +22480,20 @@ asking867:
 	VFMADD231PS  Z9, Z12, Z5
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow868
+	JE           sameWindow958
 	ADDQ         $0x00007000, DX
 
-sameWindow868:
+sameWindow958:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking867
+	JGE  asking957
 	MOVQ DX, 80(SP)
-	JMP  tail864
+	JMP  tail954
 
-loop863:
+loop953:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -21757,13 +22643,13 @@ loop863:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop863
+	JGE          loop953
 
-tail864:
+tail954:
 	ADDQ $0x04, CX
-	JE   end866
+	JE   end956
 
-one865:
+one955:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -21805,9 +22691,9 @@ one865:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one865
+	JNE          one955
 
-end866:
+end956:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -21843,10 +22729,10 @@ end866:
 	IMUL3Q  $0x0000000b, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha869
+	JBE     noAlpha959
 	ADDQ    $0x2c, (SP)
 
-noAlpha869:
+noAlpha959:
 	SUBQ $0x0b, 64(SP)
 	JMP  pairRows
 
@@ -21854,7 +22740,7 @@ pair10:
 	// 10 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh871
+	JE           fresh961
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -21864,7 +22750,7 @@ pair10:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain870
+	JE           plain960
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -21895,9 +22781,9 @@ pair10:
 	VBROADCASTSS 36(CX), Z12
 	VMULPS       (R11), Z12, Z2
 	VMULPS       64(R11), Z12, Z3
-	JMP          ready872
+	JMP          ready962
 
-plain870:
+plain960:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -21918,9 +22804,9 @@ plain870:
 	VMOVUPS 64(R12)(DX*2), Z1
 	VMOVUPS (R11), Z2
 	VMOVUPS 64(R11), Z3
-	JMP     ready872
+	JMP     ready962
 
-fresh871:
+fresh961:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21942,7 +22828,7 @@ fresh871:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-ready872:
+ready962:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -21953,15 +22839,15 @@ ready872:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail874
+	JL    tail964
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop873
+	JNE   loop963
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop873
+	JE    loop963
 
-asking877:
+asking967:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -22104,20 +22990,20 @@ asking877:
 	VFMADD231PS  Z9, Z12, Z3
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow878
+	JE           sameWindow968
 	ADDQ         $0x00007000, DX
 
-sameWindow878:
+sameWindow968:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking877
+	JGE  asking967
 	MOVQ DX, 80(SP)
-	JMP  tail874
+	JMP  tail964
 
-loop873:
+loop963:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22255,13 +23141,13 @@ loop873:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop873
+	JGE          loop963
 
-tail874:
+tail964:
 	ADDQ $0x04, CX
-	JE   end876
+	JE   end966
 
-one875:
+one965:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22300,9 +23186,9 @@ one875:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one875
+	JNE          one965
 
-end876:
+end966:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -22336,10 +23222,10 @@ end876:
 	IMUL3Q  $0x0000000a, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha879
+	JBE     noAlpha969
 	ADDQ    $0x28, (SP)
 
-noAlpha879:
+noAlpha969:
 	SUBQ $0x0a, 64(SP)
 	JMP  pairRows
 
@@ -22347,7 +23233,7 @@ pair9:
 	// 9 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh881
+	JE           fresh971
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -22355,7 +23241,7 @@ pair9:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain880
+	JE           plain970
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -22383,9 +23269,9 @@ pair9:
 	VBROADCASTSS 32(CX), Z12
 	VMULPS       (R12)(DX*2), Z12, Z0
 	VMULPS       64(R12)(DX*2), Z12, Z1
-	JMP          ready882
+	JMP          ready972
 
-plain880:
+plain970:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -22404,9 +23290,9 @@ plain880:
 	VMOVUPS 64(R12)(DX*1), Z31
 	VMOVUPS (R12)(DX*2), Z0
 	VMOVUPS 64(R12)(DX*2), Z1
-	JMP     ready882
+	JMP     ready972
 
-fresh881:
+fresh971:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -22426,7 +23312,7 @@ fresh881:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 
-ready882:
+ready972:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -22435,15 +23321,15 @@ ready882:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail884
+	JL    tail974
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop883
+	JNE   loop973
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop883
+	JE    loop973
 
-asking887:
+asking977:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -22574,19 +23460,19 @@ asking887:
 	VFMADD231PS  Z9, Z12, Z1
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow888
+	JE           sameWindow978
 	ADDQ         $0x00007000, DX
 
-sameWindow888:
+sameWindow978:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking887
+	JGE  asking977
 	MOVQ DX, 80(SP)
-	JMP  tail884
+	JMP  tail974
 
-loop883:
+loop973:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22711,13 +23597,13 @@ loop883:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop883
+	JGE          loop973
 
-tail884:
+tail974:
 	ADDQ $0x04, CX
-	JE   end886
+	JE   end976
 
-one885:
+one975:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22752,9 +23638,9 @@ one885:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one885
+	JNE          one975
 
-end886:
+end976:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -22784,10 +23670,10 @@ end886:
 	IMUL3Q  $0x00000009, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha889
+	JBE     noAlpha979
 	ADDQ    $0x24, (SP)
 
-noAlpha889:
+noAlpha979:
 	SUBQ $0x09, 64(SP)
 	JMP  pairRows
 
@@ -22795,7 +23681,7 @@ pair8:
 	// 8 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh891
+	JE           fresh981
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -22803,7 +23689,7 @@ pair8:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain890
+	JE           plain980
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -22828,9 +23714,9 @@ pair8:
 	VBROADCASTSS 28(CX), Z12
 	VMULPS       (R12)(DX*1), Z12, Z30
 	VMULPS       64(R12)(DX*1), Z12, Z31
-	JMP          ready892
+	JMP          ready982
 
-plain890:
+plain980:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -22847,9 +23733,9 @@ plain890:
 	VMOVUPS 64(R12), Z29
 	VMOVUPS (R12)(DX*1), Z30
 	VMOVUPS 64(R12)(DX*1), Z31
-	JMP     ready892
+	JMP     ready982
 
-fresh891:
+fresh981:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -22867,7 +23753,7 @@ fresh891:
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
 
-ready892:
+ready982:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -22876,15 +23762,15 @@ ready892:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail894
+	JL    tail984
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop893
+	JNE   loop983
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop893
+	JE    loop983
 
-asking897:
+asking987:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -23003,19 +23889,19 @@ asking897:
 	VFMADD231PS  Z9, Z12, Z31
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow898
+	JE           sameWindow988
 	ADDQ         $0x00007000, DX
 
-sameWindow898:
+sameWindow988:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking897
+	JGE  asking987
 	MOVQ DX, 80(SP)
-	JMP  tail894
+	JMP  tail984
 
-loop893:
+loop983:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23128,13 +24014,13 @@ loop893:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop893
+	JGE          loop983
 
-tail894:
+tail984:
 	ADDQ $0x04, CX
-	JE   end896
+	JE   end986
 
-one895:
+one985:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23166,9 +24052,9 @@ one895:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one895
+	JNE          one985
 
-end896:
+end986:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -23196,10 +24082,10 @@ end896:
 	IMUL3Q  $0x00000008, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha899
+	JBE     noAlpha989
 	ADDQ    $0x20, (SP)
 
-noAlpha899:
+noAlpha989:
 	SUBQ $0x08, 64(SP)
 	JMP  pairRows
 
@@ -23207,7 +24093,7 @@ pair7:
 	// 7 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh901
+	JE           fresh991
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -23215,7 +24101,7 @@ pair7:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain900
+	JE           plain990
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -23237,9 +24123,9 @@ pair7:
 	VBROADCASTSS 24(CX), Z12
 	VMULPS       (R12), Z12, Z28
 	VMULPS       64(R12), Z12, Z29
-	JMP          ready902
+	JMP          ready992
 
-plain900:
+plain990:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -23254,9 +24140,9 @@ plain900:
 	VMOVUPS 64(R13)(DX*2), Z27
 	VMOVUPS (R12), Z28
 	VMOVUPS 64(R12), Z29
-	JMP     ready902
+	JMP     ready992
 
-fresh901:
+fresh991:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -23272,7 +24158,7 @@ fresh901:
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
 
-ready902:
+ready992:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -23281,15 +24167,15 @@ ready902:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail904
+	JL    tail994
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop903
+	JNE   loop993
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop903
+	JE    loop993
 
-asking907:
+asking997:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -23396,19 +24282,19 @@ asking907:
 	VFMADD231PS  Z9, Z12, Z29
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow908
+	JE           sameWindow998
 	ADDQ         $0x00007000, DX
 
-sameWindow908:
+sameWindow998:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking907
+	JGE  asking997
 	MOVQ DX, 80(SP)
-	JMP  tail904
+	JMP  tail994
 
-loop903:
+loop993:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23509,13 +24395,13 @@ loop903:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop903
+	JGE          loop993
 
-tail904:
+tail994:
 	ADDQ $0x04, CX
-	JE   end906
+	JE   end996
 
-one905:
+one995:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23544,9 +24430,9 @@ one905:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one905
+	JNE          one995
 
-end906:
+end996:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -23572,10 +24458,10 @@ end906:
 	IMUL3Q  $0x00000007, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha909
+	JBE     noAlpha999
 	ADDQ    $0x1c, (SP)
 
-noAlpha909:
+noAlpha999:
 	SUBQ $0x07, 64(SP)
 	JMP  pairRows
 
@@ -23583,13 +24469,13 @@ pair6:
 	// 6 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh911
+	JE           fresh1001
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain910
+	JE           plain1000
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -23608,9 +24494,9 @@ pair6:
 	VBROADCASTSS 20(CX), Z12
 	VMULPS       (R13)(DX*2), Z12, Z26
 	VMULPS       64(R13)(DX*2), Z12, Z27
-	JMP          ready912
+	JMP          ready1002
 
-plain910:
+plain1000:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -23623,9 +24509,9 @@ plain910:
 	VMOVUPS 64(R13)(DX*1), Z25
 	VMOVUPS (R13)(DX*2), Z26
 	VMOVUPS 64(R13)(DX*2), Z27
-	JMP     ready912
+	JMP     ready1002
 
-fresh911:
+fresh1001:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -23639,22 +24525,22 @@ fresh911:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready912:
+ready1002:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail914
+	JL    tail1004
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop913
+	JNE   loop1003
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop913
+	JE    loop1003
 
-asking917:
+asking1007:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -23749,18 +24635,18 @@ asking917:
 	VFMADD231PS  Z9, Z12, Z27
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow918
+	JE           sameWindow1008
 	ADDQ         $0x00007000, DX
 
-sameWindow918:
+sameWindow1008:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking917
+	JGE  asking1007
 	MOVQ DX, 80(SP)
-	JMP  tail914
+	JMP  tail1004
 
-loop913:
+loop1003:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23848,13 +24734,13 @@ loop913:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop913
+	JGE          loop1003
 
-tail914:
+tail1004:
 	ADDQ $0x04, CX
-	JE   end916
+	JE   end1006
 
-one915:
+one1005:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23879,9 +24765,9 @@ one915:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one915
+	JNE          one1005
 
-end916:
+end1006:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -23903,10 +24789,10 @@ end916:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha919
+	JBE     noAlpha1009
 	ADDQ    $0x18, (SP)
 
-noAlpha919:
+noAlpha1009:
 	SUBQ $0x06, 64(SP)
 	JMP  pairRows
 
@@ -23914,13 +24800,13 @@ pair5:
 	// 5 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh921
+	JE           fresh1011
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain920
+	JE           plain1010
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -23936,9 +24822,9 @@ pair5:
 	VBROADCASTSS 16(CX), Z12
 	VMULPS       (R13)(DX*1), Z12, Z24
 	VMULPS       64(R13)(DX*1), Z12, Z25
-	JMP          ready922
+	JMP          ready1012
 
-plain920:
+plain1010:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -23949,9 +24835,9 @@ plain920:
 	VMOVUPS 64(R13), Z23
 	VMOVUPS (R13)(DX*1), Z24
 	VMOVUPS 64(R13)(DX*1), Z25
-	JMP     ready922
+	JMP     ready1012
 
-fresh921:
+fresh1011:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -23963,22 +24849,22 @@ fresh921:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 
-ready922:
+ready1012:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail924
+	JL    tail1014
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop923
+	JNE   loop1013
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop923
+	JE    loop1013
 
-asking927:
+asking1017:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24061,18 +24947,18 @@ asking927:
 	VFMADD231PS  Z9, Z12, Z25
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow928
+	JE           sameWindow1018
 	ADDQ         $0x00007000, DX
 
-sameWindow928:
+sameWindow1018:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking927
+	JGE  asking1017
 	MOVQ DX, 80(SP)
-	JMP  tail924
+	JMP  tail1014
 
-loop923:
+loop1013:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24148,13 +25034,13 @@ loop923:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop923
+	JGE          loop1013
 
-tail924:
+tail1014:
 	ADDQ $0x04, CX
-	JE   end926
+	JE   end1016
 
-one925:
+one1015:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24176,9 +25062,9 @@ one925:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one925
+	JNE          one1015
 
-end926:
+end1016:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -24198,10 +25084,10 @@ end926:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha929
+	JBE     noAlpha1019
 	ADDQ    $0x14, (SP)
 
-noAlpha929:
+noAlpha1019:
 	SUBQ $0x05, 64(SP)
 	JMP  pairRows
 
@@ -24209,13 +25095,13 @@ pair4:
 	// 4 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh931
+	JE           fresh1021
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain930
+	JE           plain1020
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -24228,9 +25114,9 @@ pair4:
 	VBROADCASTSS 12(CX), Z12
 	VMULPS       (R13), Z12, Z22
 	VMULPS       64(R13), Z12, Z23
-	JMP          ready932
+	JMP          ready1022
 
-plain930:
+plain1020:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -24239,9 +25125,9 @@ plain930:
 	VMOVUPS 64(AX)(DX*2), Z21
 	VMOVUPS (R13), Z22
 	VMOVUPS 64(R13), Z23
-	JMP     ready932
+	JMP     ready1022
 
-fresh931:
+fresh1021:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24251,22 +25137,22 @@ fresh931:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready932:
+ready1022:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail934
+	JL    tail1024
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop933
+	JNE   loop1023
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop933
+	JE    loop1023
 
-asking937:
+asking1027:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24337,18 +25223,18 @@ asking937:
 	VFMADD231PS  Z9, Z12, Z23
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow938
+	JE           sameWindow1028
 	ADDQ         $0x00007000, DX
 
-sameWindow938:
+sameWindow1028:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking937
+	JGE  asking1027
 	MOVQ DX, 80(SP)
-	JMP  tail934
+	JMP  tail1024
 
-loop933:
+loop1023:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24412,13 +25298,13 @@ loop933:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop933
+	JGE          loop1023
 
-tail934:
+tail1024:
 	ADDQ $0x04, CX
-	JE   end936
+	JE   end1026
 
-one935:
+one1025:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24437,9 +25323,9 @@ one935:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one935
+	JNE          one1025
 
-end936:
+end1026:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -24457,10 +25343,10 @@ end936:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha939
+	JBE     noAlpha1029
 	ADDQ    $0x10, (SP)
 
-noAlpha939:
+noAlpha1029:
 	SUBQ $0x04, 64(SP)
 	JMP  pairRows
 
@@ -24468,11 +25354,11 @@ pair3:
 	// 3 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh941
+	JE           fresh1031
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain940
+	JE           plain1030
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -24482,18 +25368,18 @@ pair3:
 	VBROADCASTSS 8(CX), Z12
 	VMULPS       (AX)(DX*2), Z12, Z20
 	VMULPS       64(AX)(DX*2), Z12, Z21
-	JMP          ready942
+	JMP          ready1032
 
-plain940:
+plain1030:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
 	VMOVUPS 64(AX)(DX*1), Z19
 	VMOVUPS (AX)(DX*2), Z20
 	VMOVUPS 64(AX)(DX*2), Z21
-	JMP     ready942
+	JMP     ready1032
 
-fresh941:
+fresh1031:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24501,20 +25387,20 @@ fresh941:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 
-ready942:
+ready1032:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail944
+	JL    tail1034
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop943
+	JNE   loop1033
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop943
+	JE    loop1033
 
-asking947:
+asking1037:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24573,17 +25459,17 @@ asking947:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow948
+	JE           sameWindow1038
 	ADDQ         $0x00007000, DX
 
-sameWindow948:
+sameWindow1038:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking947
+	JGE  asking1037
 	MOVQ DX, 80(SP)
-	JMP  tail944
+	JMP  tail1034
 
-loop943:
+loop1033:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24634,13 +25520,13 @@ loop943:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop943
+	JGE          loop1033
 
-tail944:
+tail1034:
 	ADDQ $0x04, CX
-	JE   end946
+	JE   end1036
 
-one945:
+one1035:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24655,9 +25541,9 @@ one945:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one945
+	JNE          one1035
 
-end946:
+end1036:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -24671,10 +25557,10 @@ end946:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha949
+	JBE     noAlpha1039
 	ADDQ    $0x0c, (SP)
 
-noAlpha949:
+noAlpha1039:
 	SUBQ $0x03, 64(SP)
 	JMP  pairRows
 
@@ -24682,46 +25568,46 @@ pair2:
 	// 2 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh951
+	JE           fresh1041
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain950
+	JE           plain1040
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z18
 	VMULPS       64(AX)(DX*1), Z12, Z19
-	JMP          ready952
+	JMP          ready1042
 
-plain950:
+plain1040:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
 	VMOVUPS 64(AX)(DX*1), Z19
-	JMP     ready952
+	JMP     ready1042
 
-fresh951:
+fresh1041:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 
-ready952:
+ready1042:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail954
+	JL    tail1044
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop953
+	JNE   loop1043
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop953
+	JE    loop1043
 
-asking957:
+asking1047:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24768,17 +25654,17 @@ asking957:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow958
+	JE           sameWindow1048
 	ADDQ         $0x00007000, DX
 
-sameWindow958:
+sameWindow1048:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking957
+	JGE  asking1047
 	MOVQ DX, 80(SP)
-	JMP  tail954
+	JMP  tail1044
 
-loop953:
+loop1043:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24817,13 +25703,13 @@ loop953:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop953
+	JGE          loop1043
 
-tail954:
+tail1044:
 	ADDQ $0x04, CX
-	JE   end956
+	JE   end1046
 
-one955:
+one1045:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24835,9 +25721,9 @@ one955:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one955
+	JNE          one1045
 
-end956:
+end1046:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -24849,10 +25735,10 @@ end956:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha959
+	JBE     noAlpha1049
 	ADDQ    $0x08, (SP)
 
-noAlpha959:
+noAlpha1049:
 	SUBQ $0x02, 64(SP)
 	JMP  pairRows
 
@@ -24916,7 +25802,7 @@ single12:
 	// 12 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh961
+	JE           fresh1051
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -24926,7 +25812,7 @@ single12:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain960
+	JE           plain1050
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -24951,9 +25837,9 @@ single12:
 	VMULPS       (R11)(DX*1), Z12, Z26
 	VBROADCASTSS 44(CX), Z12
 	VMULPS       (R11)(DX*2), Z12, Z27
-	JMP          ready962
+	JMP          ready1052
 
-plain960:
+plain1050:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -24966,9 +25852,9 @@ plain960:
 	VMOVUPS (R11), Z25
 	VMOVUPS (R11)(DX*1), Z26
 	VMOVUPS (R11)(DX*2), Z27
-	JMP     ready962
+	JMP     ready1052
 
-fresh961:
+fresh1051:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24982,7 +25868,7 @@ fresh961:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready962:
+ready1052:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -24993,9 +25879,9 @@ ready962:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail964
+	JL   tail1054
 
-loop963:
+loop1053:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25105,13 +25991,13 @@ loop963:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop963
+	JGE          loop1053
 
-tail964:
+tail1054:
 	ADDQ $0x04, CX
-	JE   end966
+	JE   end1056
 
-one965:
+one1055:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25143,9 +26029,9 @@ one965:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one965
+	JNE          one1055
 
-end966:
+end1056:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25171,10 +26057,10 @@ end966:
 	IMUL3Q  $0x0000000c, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha967
+	JBE     noAlpha1057
 	ADDQ    $0x30, (SP)
 
-noAlpha967:
+noAlpha1057:
 	SUBQ $0x0c, 64(SP)
 	JMP  singleRows
 
@@ -25182,7 +26068,7 @@ single11:
 	// 11 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh969
+	JE           fresh1059
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -25192,7 +26078,7 @@ single11:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain968
+	JE           plain1058
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -25215,9 +26101,9 @@ single11:
 	VMULPS       (R11), Z12, Z25
 	VBROADCASTSS 40(CX), Z12
 	VMULPS       (R11)(DX*1), Z12, Z26
-	JMP          ready970
+	JMP          ready1060
 
-plain968:
+plain1058:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -25229,9 +26115,9 @@ plain968:
 	VMOVUPS (R12)(DX*2), Z24
 	VMOVUPS (R11), Z25
 	VMOVUPS (R11)(DX*1), Z26
-	JMP     ready970
+	JMP     ready1060
 
-fresh969:
+fresh1059:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25244,7 +26130,7 @@ fresh969:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 
-ready970:
+ready1060:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -25255,9 +26141,9 @@ ready970:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail972
+	JL   tail1062
 
-loop971:
+loop1061:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25359,13 +26245,13 @@ loop971:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop971
+	JGE          loop1061
 
-tail972:
+tail1062:
 	ADDQ $0x04, CX
-	JE   end974
+	JE   end1064
 
-one973:
+one1063:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25395,9 +26281,9 @@ one973:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one973
+	JNE          one1063
 
-end974:
+end1064:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25422,10 +26308,10 @@ end974:
 	IMUL3Q  $0x0000000b, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha975
+	JBE     noAlpha1065
 	ADDQ    $0x2c, (SP)
 
-noAlpha975:
+noAlpha1065:
 	SUBQ $0x0b, 64(SP)
 	JMP  singleRows
 
@@ -25433,7 +26319,7 @@ single10:
 	// 10 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh977
+	JE           fresh1067
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -25443,7 +26329,7 @@ single10:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain976
+	JE           plain1066
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -25464,9 +26350,9 @@ single10:
 	VMULPS       (R12)(DX*2), Z12, Z24
 	VBROADCASTSS 36(CX), Z12
 	VMULPS       (R11), Z12, Z25
-	JMP          ready978
+	JMP          ready1068
 
-plain976:
+plain1066:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -25477,9 +26363,9 @@ plain976:
 	VMOVUPS (R12)(DX*1), Z23
 	VMOVUPS (R12)(DX*2), Z24
 	VMOVUPS (R11), Z25
-	JMP     ready978
+	JMP     ready1068
 
-fresh977:
+fresh1067:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25491,7 +26377,7 @@ fresh977:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 
-ready978:
+ready1068:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -25502,9 +26388,9 @@ ready978:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail980
+	JL   tail1070
 
-loop979:
+loop1069:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25598,13 +26484,13 @@ loop979:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop979
+	JGE          loop1069
 
-tail980:
+tail1070:
 	ADDQ $0x04, CX
-	JE   end982
+	JE   end1072
 
-one981:
+one1071:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25632,9 +26518,9 @@ one981:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one981
+	JNE          one1071
 
-end982:
+end1072:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25658,10 +26544,10 @@ end982:
 	IMUL3Q  $0x0000000a, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha983
+	JBE     noAlpha1073
 	ADDQ    $0x28, (SP)
 
-noAlpha983:
+noAlpha1073:
 	SUBQ $0x0a, 64(SP)
 	JMP  singleRows
 
@@ -25669,7 +26555,7 @@ single9:
 	// 9 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh985
+	JE           fresh1075
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -25677,7 +26563,7 @@ single9:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain984
+	JE           plain1074
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -25696,9 +26582,9 @@ single9:
 	VMULPS       (R12)(DX*1), Z12, Z23
 	VBROADCASTSS 32(CX), Z12
 	VMULPS       (R12)(DX*2), Z12, Z24
-	JMP          ready986
+	JMP          ready1076
 
-plain984:
+plain1074:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -25708,9 +26594,9 @@ plain984:
 	VMOVUPS (R12), Z22
 	VMOVUPS (R12)(DX*1), Z23
 	VMOVUPS (R12)(DX*2), Z24
-	JMP     ready986
+	JMP     ready1076
 
-fresh985:
+fresh1075:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25721,7 +26607,7 @@ fresh985:
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 
-ready986:
+ready1076:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -25730,9 +26616,9 @@ ready986:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail988
+	JL   tail1078
 
-loop987:
+loop1077:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25817,13 +26703,13 @@ loop987:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop987
+	JGE          loop1077
 
-tail988:
+tail1078:
 	ADDQ $0x04, CX
-	JE   end990
+	JE   end1080
 
-one989:
+one1079:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25848,9 +26734,9 @@ one989:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one989
+	JNE          one1079
 
-end990:
+end1080:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25871,10 +26757,10 @@ end990:
 	IMUL3Q  $0x00000009, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha991
+	JBE     noAlpha1081
 	ADDQ    $0x24, (SP)
 
-noAlpha991:
+noAlpha1081:
 	SUBQ $0x09, 64(SP)
 	JMP  singleRows
 
@@ -25882,7 +26768,7 @@ single8:
 	// 8 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh993
+	JE           fresh1083
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -25890,7 +26776,7 @@ single8:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain992
+	JE           plain1082
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -25907,9 +26793,9 @@ single8:
 	VMULPS       (R12), Z12, Z22
 	VBROADCASTSS 28(CX), Z12
 	VMULPS       (R12)(DX*1), Z12, Z23
-	JMP          ready994
+	JMP          ready1084
 
-plain992:
+plain1082:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -25918,9 +26804,9 @@ plain992:
 	VMOVUPS (R13)(DX*2), Z21
 	VMOVUPS (R12), Z22
 	VMOVUPS (R12)(DX*1), Z23
-	JMP     ready994
+	JMP     ready1084
 
-fresh993:
+fresh1083:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25930,7 +26816,7 @@ fresh993:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready994:
+ready1084:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -25939,9 +26825,9 @@ ready994:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail996
+	JL   tail1086
 
-loop995:
+loop1085:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26018,13 +26904,13 @@ loop995:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop995
+	JGE          loop1085
 
-tail996:
+tail1086:
 	ADDQ $0x04, CX
-	JE   end998
+	JE   end1088
 
-one997:
+one1087:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26047,9 +26933,9 @@ one997:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one997
+	JNE          one1087
 
-end998:
+end1088:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26069,10 +26955,10 @@ end998:
 	IMUL3Q  $0x00000008, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha999
+	JBE     noAlpha1089
 	ADDQ    $0x20, (SP)
 
-noAlpha999:
+noAlpha1089:
 	SUBQ $0x08, 64(SP)
 	JMP  singleRows
 
@@ -26080,7 +26966,7 @@ single7:
 	// 7 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1001
+	JE           fresh1091
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -26088,7 +26974,7 @@ single7:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1000
+	JE           plain1090
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26103,9 +26989,9 @@ single7:
 	VMULPS       (R13)(DX*2), Z12, Z21
 	VBROADCASTSS 24(CX), Z12
 	VMULPS       (R12), Z12, Z22
-	JMP          ready1002
+	JMP          ready1092
 
-plain1000:
+plain1090:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -26113,9 +26999,9 @@ plain1000:
 	VMOVUPS (R13)(DX*1), Z20
 	VMOVUPS (R13)(DX*2), Z21
 	VMOVUPS (R12), Z22
-	JMP     ready1002
+	JMP     ready1092
 
-fresh1001:
+fresh1091:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26124,7 +27010,7 @@ fresh1001:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 
-ready1002:
+ready1092:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -26133,9 +27019,9 @@ ready1002:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1004
+	JL   tail1094
 
-loop1003:
+loop1093:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26204,13 +27090,13 @@ loop1003:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1003
+	JGE          loop1093
 
-tail1004:
+tail1094:
 	ADDQ $0x04, CX
-	JE   end1006
+	JE   end1096
 
-one1005:
+one1095:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26231,9 +27117,9 @@ one1005:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1005
+	JNE          one1095
 
-end1006:
+end1096:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26252,10 +27138,10 @@ end1006:
 	IMUL3Q  $0x00000007, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1007
+	JBE     noAlpha1097
 	ADDQ    $0x1c, (SP)
 
-noAlpha1007:
+noAlpha1097:
 	SUBQ $0x07, 64(SP)
 	JMP  singleRows
 
@@ -26263,13 +27149,13 @@ single6:
 	// 6 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1009
+	JE           fresh1099
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1008
+	JE           plain1098
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26282,18 +27168,18 @@ single6:
 	VMULPS       (R13)(DX*1), Z12, Z20
 	VBROADCASTSS 20(CX), Z12
 	VMULPS       (R13)(DX*2), Z12, Z21
-	JMP          ready1010
+	JMP          ready1100
 
-plain1008:
+plain1098:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
 	VMOVUPS (R13)(DX*1), Z20
 	VMOVUPS (R13)(DX*2), Z21
-	JMP     ready1010
+	JMP     ready1100
 
-fresh1009:
+fresh1099:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26301,16 +27187,16 @@ fresh1009:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 
-ready1010:
+ready1100:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1012
+	JL   tail1102
 
-loop1011:
+loop1101:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26370,13 +27256,13 @@ loop1011:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1011
+	JGE          loop1101
 
-tail1012:
+tail1102:
 	ADDQ $0x04, CX
-	JE   end1014
+	JE   end1104
 
-one1013:
+one1103:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26394,9 +27280,9 @@ one1013:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1013
+	JNE          one1103
 
-end1014:
+end1104:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26412,10 +27298,10 @@ end1014:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1015
+	JBE     noAlpha1105
 	ADDQ    $0x18, (SP)
 
-noAlpha1015:
+noAlpha1105:
 	SUBQ $0x06, 64(SP)
 	JMP  singleRows
 
@@ -26423,13 +27309,13 @@ single5:
 	// 5 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1017
+	JE           fresh1107
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1016
+	JE           plain1106
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26440,33 +27326,33 @@ single5:
 	VMULPS       (R13), Z12, Z19
 	VBROADCASTSS 16(CX), Z12
 	VMULPS       (R13)(DX*1), Z12, Z20
-	JMP          ready1018
+	JMP          ready1108
 
-plain1016:
+plain1106:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
 	VMOVUPS (R13)(DX*1), Z20
-	JMP     ready1018
+	JMP     ready1108
 
-fresh1017:
+fresh1107:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 
-ready1018:
+ready1108:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1020
+	JL   tail1110
 
-loop1019:
+loop1109:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26518,13 +27404,13 @@ loop1019:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1019
+	JGE          loop1109
 
-tail1020:
+tail1110:
 	ADDQ $0x04, CX
-	JE   end1022
+	JE   end1112
 
-one1021:
+one1111:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26540,9 +27426,9 @@ one1021:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1021
+	JNE          one1111
 
-end1022:
+end1112:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26557,10 +27443,10 @@ end1022:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1023
+	JBE     noAlpha1113
 	ADDQ    $0x14, (SP)
 
-noAlpha1023:
+noAlpha1113:
 	SUBQ $0x05, 64(SP)
 	JMP  singleRows
 
@@ -26568,13 +27454,13 @@ single4:
 	// 4 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1025
+	JE           fresh1115
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1024
+	JE           plain1114
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26583,31 +27469,31 @@ single4:
 	VMULPS       (AX)(DX*2), Z12, Z18
 	VBROADCASTSS 12(CX), Z12
 	VMULPS       (R13), Z12, Z19
-	JMP          ready1026
+	JMP          ready1116
 
-plain1024:
+plain1114:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
-	JMP     ready1026
+	JMP     ready1116
 
-fresh1025:
+fresh1115:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 
-ready1026:
+ready1116:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1028
+	JL   tail1118
 
-loop1027:
+loop1117:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26651,13 +27537,13 @@ loop1027:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1027
+	JGE          loop1117
 
-tail1028:
+tail1118:
 	ADDQ $0x04, CX
-	JE   end1030
+	JE   end1120
 
-one1029:
+one1119:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26671,9 +27557,9 @@ one1029:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1029
+	JNE          one1119
 
-end1030:
+end1120:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26687,10 +27573,10 @@ end1030:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1031
+	JBE     noAlpha1121
 	ADDQ    $0x10, (SP)
 
-noAlpha1031:
+noAlpha1121:
 	SUBQ $0x04, 64(SP)
 	JMP  singleRows
 
@@ -26698,38 +27584,38 @@ single3:
 	// 3 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1033
+	JE           fresh1123
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1032
+	JE           plain1122
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z17
 	VBROADCASTSS 8(CX), Z12
 	VMULPS       (AX)(DX*2), Z12, Z18
-	JMP          ready1034
+	JMP          ready1124
 
-plain1032:
+plain1122:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
-	JMP     ready1034
+	JMP     ready1124
 
-fresh1033:
+fresh1123:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 
-ready1034:
+ready1124:
 	MOVQ SI, AX
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1036
+	JL   tail1126
 
-loop1035:
+loop1125:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26764,13 +27650,13 @@ loop1035:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1035
+	JGE          loop1125
 
-tail1036:
+tail1126:
 	ADDQ $0x04, CX
-	JE   end1038
+	JE   end1128
 
-one1037:
+one1127:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26781,9 +27667,9 @@ one1037:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1037
+	JNE          one1127
 
-end1038:
+end1128:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -26794,10 +27680,10 @@ end1038:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1039
+	JBE     noAlpha1129
 	ADDQ    $0x0c, (SP)
 
-noAlpha1039:
+noAlpha1129:
 	SUBQ $0x03, 64(SP)
 	JMP  singleRows
 
@@ -26805,34 +27691,34 @@ single2:
 	// 2 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1041
+	JE           fresh1131
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1040
+	JE           plain1130
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z17
-	JMP          ready1042
+	JMP          ready1132
 
-plain1040:
+plain1130:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
-	JMP     ready1042
+	JMP     ready1132
 
-fresh1041:
+fresh1131:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 
-ready1042:
+ready1132:
 	MOVQ SI, AX
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1044
+	JL   tail1134
 
-loop1043:
+loop1133:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26859,13 +27745,13 @@ loop1043:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1043
+	JGE          loop1133
 
-tail1044:
+tail1134:
 	ADDQ $0x04, CX
-	JE   end1046
+	JE   end1136
 
-one1045:
+one1135:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26874,9 +27760,9 @@ one1045:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1045
+	JNE          one1135
 
-end1046:
+end1136:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -26886,10 +27772,10 @@ end1046:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1047
+	JBE     noAlpha1137
 	ADDQ    $0x08, (SP)
 
-noAlpha1047:
+noAlpha1137:
 	SUBQ $0x02, 64(SP)
 	JMP  singleRows
 
@@ -26912,10 +27798,10 @@ TEXT ·scoreRowsSIMD(SB), NOSPLIT, $112-64
 	SHLQ  $0x02, CX
 	MOVQ  next+56(FP), DX
 	TESTQ DX, DX
-	JE    noQueue1048
+	JE    noQueue1138
 	MOVQ  32(DX), DX
 
-noQueue1048:
+noQueue1138:
 	MOVQ  DX, 72(SP)
 	MOVQ  s+0(FP), DX
 	MOVQ  DX, (SP)
@@ -27030,10 +27916,10 @@ keys16queries4Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow1049
+	JE         sameWindow1139
 	ADDQ       $0x00007000, R13
 
-sameWindow1049:
+sameWindow1139:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries4SameRow
 
@@ -27284,10 +28170,10 @@ keys16queries3Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow1050
+	JE         sameWindow1140
 	ADDQ       $0x00007000, R13
 
-sameWindow1050:
+sameWindow1140:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries3SameRow
 
@@ -27513,10 +28399,10 @@ keys16queries2Four:
 	XORQ       $0x00004000, R12
 	ADDQ       $0x20, R12
 	TESTQ      $0x00001000, R12
-	JE         sameWindow1051
+	JE         sameWindow1141
 	ADDQ       $0x00007000, R12
 
-sameWindow1051:
+sameWindow1141:
 	MOVQ R12, 40(SP)
 	JMP  keys16queries2SameRow
 
@@ -27714,10 +28600,10 @@ keys16queries1Four:
 	XORQ       $0x00004000, R11
 	ADDQ       $0x20, R11
 	TESTQ      $0x00001000, R11
-	JE         sameWindow1052
+	JE         sameWindow1142
 	ADDQ       $0x00007000, R11
 
-sameWindow1052:
+sameWindow1142:
 	MOVQ R11, 40(SP)
 	JMP  keys16queries1SameRow
 
@@ -29747,7 +30633,7 @@ maxRows:
 	VBLENDVPS    Y3, Y4, Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1062
+	JE           maxOfRow1152
 	VPBROADCASTB 2(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29763,7 +30649,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1062
+	JE           maxOfRow1152
 	VPBROADCASTB 4(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29779,7 +30665,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1062
+	JE           maxOfRow1152
 	VPBROADCASTB 6(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29795,7 +30681,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow1062:
+maxOfRow1152:
 	VMAXPS       Y3, Y2, Y2
 	VPBROADCASTB 32(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -29812,7 +30698,7 @@ maxOfRow1062:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1063
+	JE           maxOfRow1153
 	VPBROADCASTB 34(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -29828,7 +30714,7 @@ maxOfRow1062:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1063
+	JE           maxOfRow1153
 	VPBROADCASTB 36(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -29844,7 +30730,7 @@ maxOfRow1062:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1063
+	JE           maxOfRow1153
 	VPBROADCASTB 38(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -29860,7 +30746,7 @@ maxOfRow1062:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow1063:
+maxOfRow1153:
 	VMAXPS       Y4, Y3, Y3
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
@@ -29880,7 +30766,7 @@ maxOfRow1063:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1064
+	JE           maxOfRow1154
 	VPBROADCASTB 10(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -29896,7 +30782,7 @@ maxOfRow1063:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1064
+	JE           maxOfRow1154
 	VPBROADCASTB 12(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -29912,7 +30798,7 @@ maxOfRow1063:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1064
+	JE           maxOfRow1154
 	VPBROADCASTB 14(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -29928,7 +30814,7 @@ maxOfRow1063:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow1064:
+maxOfRow1154:
 	VMAXPS       Y4, Y3, Y3
 	VPBROADCASTB 40(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
@@ -29945,7 +30831,7 @@ maxOfRow1064:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1065
+	JE           maxOfRow1155
 	VPBROADCASTB 42(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -29961,7 +30847,7 @@ maxOfRow1064:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1065
+	JE           maxOfRow1155
 	VPBROADCASTB 44(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -29977,7 +30863,7 @@ maxOfRow1064:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1065
+	JE           maxOfRow1155
 	VPBROADCASTB 46(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -29993,7 +30879,7 @@ maxOfRow1064:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow1065:
+maxOfRow1155:
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
@@ -30013,7 +30899,7 @@ maxOfRow1065:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1066
+	JE           maxOfRow1156
 	VPBROADCASTB 18(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -30029,7 +30915,7 @@ maxOfRow1065:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1066
+	JE           maxOfRow1156
 	VPBROADCASTB 20(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -30045,7 +30931,7 @@ maxOfRow1065:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1066
+	JE           maxOfRow1156
 	VPBROADCASTB 22(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -30061,7 +30947,7 @@ maxOfRow1065:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow1066:
+maxOfRow1156:
 	VMAXPS       Y5, Y4, Y4
 	VPBROADCASTB 48(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -30078,7 +30964,7 @@ maxOfRow1066:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1067
+	JE           maxOfRow1157
 	VPBROADCASTB 50(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -30094,7 +30980,7 @@ maxOfRow1066:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1067
+	JE           maxOfRow1157
 	VPBROADCASTB 52(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -30110,7 +30996,7 @@ maxOfRow1066:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1067
+	JE           maxOfRow1157
 	VPBROADCASTB 54(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -30126,7 +31012,7 @@ maxOfRow1066:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow1067:
+maxOfRow1157:
 	VMAXPS       Y6, Y5, Y5
 	VPERM2F128   $0x21, Y5, Y4, Y6
 	VBLENDPS     $0xf0, Y5, Y4, Y4
@@ -30146,7 +31032,7 @@ maxOfRow1067:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1068
+	JE           maxOfRow1158
 	VPBROADCASTB 26(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -30162,7 +31048,7 @@ maxOfRow1067:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1068
+	JE           maxOfRow1158
 	VPBROADCASTB 28(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -30178,7 +31064,7 @@ maxOfRow1067:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1068
+	JE           maxOfRow1158
 	VPBROADCASTB 30(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -30194,7 +31080,7 @@ maxOfRow1067:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow1068:
+maxOfRow1158:
 	VMAXPS       Y6, Y5, Y5
 	VPBROADCASTB 56(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
@@ -30211,7 +31097,7 @@ maxOfRow1068:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y0, Y7, Y7
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1069
+	JE           maxOfRow1159
 	VPBROADCASTB 58(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -30227,7 +31113,7 @@ maxOfRow1068:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1069
+	JE           maxOfRow1159
 	VPBROADCASTB 60(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -30243,7 +31129,7 @@ maxOfRow1068:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1069
+	JE           maxOfRow1159
 	VPBROADCASTB 62(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -30259,7 +31145,7 @@ maxOfRow1068:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 
-maxOfRow1069:
+maxOfRow1159:
 	VMAXPS     Y7, Y6, Y6
 	VPERM2F128 $0x21, Y6, Y5, Y7
 	VBLENDPS   $0xf0, Y6, Y5, Y5
@@ -30300,7 +31186,7 @@ maxRow:
 	VBLENDVPS    Y3, Y4, Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1070
+	JE           maxOfRow1160
 	VPBROADCASTB 2(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -30316,7 +31202,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1070
+	JE           maxOfRow1160
 	VPBROADCASTB 4(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -30332,7 +31218,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1070
+	JE           maxOfRow1160
 	VPBROADCASTB 6(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -30348,7 +31234,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow1070:
+maxOfRow1160:
 	VMAXPS       Y3, Y2, Y2
 	VEXTRACTF128 $0x01, Y2, X3
 	VMAXPS       X3, X2, X2
@@ -32045,25 +32931,25 @@ maxRows:
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x01
-	JE        maxOfRow1080
+	JE        maxOfRow1170
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x02
-	JE        maxOfRow1080
+	JE        maxOfRow1170
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x03
-	JE        maxOfRow1080
+	JE        maxOfRow1170
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 
-maxOfRow1080:
+maxOfRow1170:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VMOVAPS       Z0, Z3
@@ -32072,25 +32958,25 @@ maxOfRow1080:
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1081
+	JE            maxOfRow1171
 	KMOVW         34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1081
+	JE            maxOfRow1171
 	KMOVW         36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1081
+	JE            maxOfRow1171
 	KMOVW         38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow1081:
+maxOfRow1171:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VPERM2F128    $0x21, Y3, Y2, Y4
@@ -32102,25 +32988,25 @@ maxOfRow1081:
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1082
+	JE            maxOfRow1172
 	KMOVW         10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1082
+	JE            maxOfRow1172
 	KMOVW         12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1082
+	JE            maxOfRow1172
 	KMOVW         14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow1082:
+maxOfRow1172:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VMOVAPS       Z0, Z4
@@ -32129,25 +33015,25 @@ maxOfRow1082:
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1083
+	JE            maxOfRow1173
 	KMOVW         42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1083
+	JE            maxOfRow1173
 	KMOVW         44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1083
+	JE            maxOfRow1173
 	KMOVW         46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow1083:
+maxOfRow1173:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VPERM2F128    $0x21, Y4, Y3, Y5
@@ -32159,25 +33045,25 @@ maxOfRow1083:
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1084
+	JE            maxOfRow1174
 	KMOVW         18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1084
+	JE            maxOfRow1174
 	KMOVW         20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1084
+	JE            maxOfRow1174
 	KMOVW         22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow1084:
+maxOfRow1174:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VMOVAPS       Z0, Z5
@@ -32186,25 +33072,25 @@ maxOfRow1084:
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1085
+	JE            maxOfRow1175
 	KMOVW         50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1085
+	JE            maxOfRow1175
 	KMOVW         52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1085
+	JE            maxOfRow1175
 	KMOVW         54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow1085:
+maxOfRow1175:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VPERM2F128    $0x21, Y5, Y4, Y6
@@ -32216,25 +33102,25 @@ maxOfRow1085:
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1086
+	JE            maxOfRow1176
 	KMOVW         26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1086
+	JE            maxOfRow1176
 	KMOVW         28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1086
+	JE            maxOfRow1176
 	KMOVW         30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow1086:
+maxOfRow1176:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VMOVAPS       Z0, Z6
@@ -32243,25 +33129,25 @@ maxOfRow1086:
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1087
+	JE            maxOfRow1177
 	KMOVW         58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1087
+	JE            maxOfRow1177
 	KMOVW         60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1087
+	JE            maxOfRow1177
 	KMOVW         62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 
-maxOfRow1087:
+maxOfRow1177:
 	VEXTRACTF32X8 $0x01, Z6, Y7
 	VMAXPS        Y7, Y6, Y6
 	VPERM2F128    $0x21, Y6, Y5, Y7
@@ -32294,25 +33180,25 @@ maxRow:
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x01
-	JE        maxOfRow1088
+	JE        maxOfRow1178
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x02
-	JE        maxOfRow1088
+	JE        maxOfRow1178
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x03
-	JE        maxOfRow1088
+	JE        maxOfRow1178
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 
-maxOfRow1088:
+maxOfRow1178:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VEXTRACTF128  $0x01, Y2, X3
@@ -33517,7 +34403,7 @@ noneBehind:
 
 panel:
 	CMPQ         72(SP), $0x00
-	JNE          absorbFresh1089
+	JNE          absorbFresh1179
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -33539,9 +34425,9 @@ panel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          absorbReady1090
+	JMP          absorbReady1180
 
-absorbFresh1089:
+absorbFresh1179:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -33555,7 +34441,7 @@ absorbFresh1089:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-absorbReady1090:
+absorbReady1180:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX
@@ -34544,7 +35430,7 @@ steps:
 
 lastPanel:
 	CMPQ         72(SP), $0x00
-	JNE          absorbFresh1091
+	JNE          absorbFresh1181
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -34566,9 +35452,9 @@ lastPanel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          absorbReady1092
+	JMP          absorbReady1182
 
-absorbFresh1091:
+absorbFresh1181:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -34582,7 +35468,7 @@ absorbFresh1091:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-absorbReady1092:
+absorbReady1182:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX

@@ -15,7 +15,7 @@ import (
 func scoreRowsKernel() {
 	TEXT("scoreRowsSIMD", 4, "func(s, q, k *float32, rows, d, stride, n int, next *uintptr)")
 	f := AllocLocal(112)
-	r := rowsProgram{touched: touchSlots{f.Offset(80), f.Offset(88), f.Offset(96), f.Offset(104)},
+	r := rowsProgram{touched: touchSlots{behind: f.Offset(80), line: f.Offset(88), rowEnd: f.Offset(96), gap: f.Offset(104)},
 		s: f.Offset(0), q: f.Offset(8), rows: f.Offset(16), dims: f.Offset(24), n: f.Offset(32),
 		line: f.Offset(40), rowEnd: f.Offset(48), sRow: f.Offset(56), width: f.Offset(64), stream: f.Offset(72)}
 	r.k, r.stride = param("k"), param("stride")

@@ -69,9 +69,10 @@ type tileProgram struct {
 	request     Mem // stack slot: the next address to ask for if there is a stream, else 0
 	ahead       Mem // stack slot: how far ahead tiles of few rows ask for panels
 
-	left                 Mem // stack slot: steps behind those at hand
+	left, some           Mem // stack slots: steps behind those at hand, and how many to take at a time
 	nextC, nextB         Mem // stack slots: where these begin
 	nextPanels, nextHalf Mem // stack slots: with how many panels
+	touched              touchSlots
 }
 
 func (t *tileProgram) label(format string, args ...any) string {
@@ -170,6 +171,9 @@ func (t *tileProgram) panelGroup(name string, r, n int) {
 	Label(group)
 	CMPQ(t.panels, imm(n))
 	JL(LabelRef(end))
+	if r > 1 {
+		t.touchLines(n)
+	}
 	MOVQ(t.c, cPtr)
 	MOVQ(t.a, aPtr)
 	MOVQ(t.firstAlpha, a0)
@@ -203,6 +207,9 @@ func (t *tileProgram) panelLoop(name string, vecs int) {
 	Label(t.label("%s", name))
 	CMPQ(t.panels, Imm(0))
 	JE(LabelRef(end))
+	if vecs == panel/lanes {
+		t.touchLines(1)
+	}
 	MOVQ(t.c, cPtr)
 	MOVQ(t.a, aPtr)
 	MOVQ(t.rows, rows)
@@ -596,7 +603,8 @@ func streamField(values reg.Register) Mem { return Mem{Base: values, Disp: 40} }
 // frame reserves the stack slots.
 func (t *tileProgram) frame() {
 	slots := []*Mem{&t.alpha, &t.panels, &t.half, &t.panelStride, &t.c, &t.a, &t.rows, &t.firstAlpha, &t.steps, &t.request,
-		&t.ahead, &t.left, &t.nextC, &t.nextB, &t.nextPanels, &t.nextHalf}
+		&t.ahead, &t.left, &t.some, &t.nextC, &t.nextB, &t.nextPanels, &t.nextHalf,
+		&t.touched.line, &t.touched.rowEnd, &t.touched.gap, &t.touched.width}
 	f := AllocLocal(8 * len(slots))
 	for i, s := range slots {
 		*s = f.Offset(8 * i)
@@ -693,29 +701,44 @@ func (t *tileProgram) setAhead() {
 }
 
 // Where the caller's rows of values are many panels long, going through all of them four panels
-// at a time is reading here and there. If the processor wants to read in order instead, one
-// query takes stepsInOrder rows at a time, all columns of these, and keeps the sums in c, or
-// eight panels at once (wholeRows). Nothing is asked for then.
-const stepsInOrder = 4
+// at a time is reading here and there. If the processor wants to read in order instead, few
+// queries take some steps at a time, all columns of these, and keep the sums in c: one query
+// stepsInOrder, or eight panels at once (wholeRows), and nothing is asked for; more queries
+// touchRows, while they touch the next ones.
+const (
+	stepsInOrder = 4
+	inOrderRows  = 4
+)
 
 // firstSteps leaves in steps those to begin with.
 func (t *tileProgram) firstSteps() {
-	all := t.unique("allSteps")
+	all, one, ready := t.unique("allSteps"), t.unique("oneRow"), t.unique("someSteps")
 	MOVQ(I32(0), t.left)
+	MOVQ(I32(0), t.touched.line)
 	t.unlessInOrder(all)
 	MOVQ(I32(0), t.ahead)
-	CMPQ(steps, imm(stepsInOrder))
-	JLE(LabelRef(all))
-	CMPQ(t.panels, imm(wholePanels))
-	JE(LabelRef(all))
-	SUBQ(imm(stepsInOrder), steps)
-	MOVQ(steps, t.left)
-	MOVQ(I32(stepsInOrder), steps)
 	MOVQ(bPtr, t.nextB)
 	for _, kept := range t.keptForSteps() {
 		move(kept.slot, kept.next)
 	}
+	MOVQ(I32(stepsInOrder), t.some)
+	CMPQ(t.rows, Imm(1))
+	JE(LabelRef(one))
+	MOVQ(I32(touchRows), t.some)
+	t.beginTouching(all)
+	JMP(LabelRef(ready))
+	Label(one)
+	CMPQ(t.panels, imm(wholePanels))
+	JE(LabelRef(all))
+	Label(ready)
+	CMPQ(steps, t.some)
+	JLE(LabelRef(all))
+	MOVQ(steps, a0)
+	MOVQ(t.some, steps)
+	SUBQ(steps, a0)
+	MOVQ(a0, t.left)
 	Label(all)
+	t.touchNext()
 }
 
 // unlessInOrder jumps if rows are not read in order.
@@ -724,8 +747,8 @@ func (t *tileProgram) unlessInOrder(to string) {
 	JE(LabelRef(to))
 	CMPQ(t.panelStride, imm(panelBytes))
 	JNE(LabelRef(to))
-	CMPQ(t.rows, Imm(1))
-	JNE(LabelRef(to))
+	CMPQ(t.rows, Imm(inOrderRows))
+	JG(LabelRef(to))
 }
 
 // nextSteps goes back to begin if there are steps left.
@@ -733,25 +756,28 @@ func (t *tileProgram) nextSteps(begin string) {
 	if t.masked || t.start == fromZero {
 		return
 	}
-	end, last := t.unique("noSteps"), t.unique("lastSteps")
+	end, whole := t.unique("noSteps"), t.unique("wholeSteps")
 	CMPQ(t.left, Imm(0))
 	JE(LabelRef(end))
-	ADDQ(imm(4*stepsInOrder), t.a)
-	LEAQ(Mem{Base: bStride, Index: bStride, Scale: 1}, a0)
-	MOVQ(t.nextB, bPtr)
-	LEAQ(Mem{Base: bPtr, Index: a0, Scale: stepsInOrder / 2}, bPtr)
+	MOVQ(t.some, steps)
+	LEAQ(Mem{Base: steps, Index: steps, Scale: 1}, a0)
+	ADDQ(a0, a0)
+	ADDQ(a0, t.a)
+	MOVQ(bStride, bPtr)
+	IMULQ(steps, bPtr)
+	ADDQ(t.nextB, bPtr)
 	MOVQ(bPtr, t.nextB)
 	for _, kept := range t.keptForSteps() {
 		move(kept.next, kept.slot)
 	}
 	MOVQ(I32(noAlpha), t.firstAlpha)
-	MOVQ(I32(stepsInOrder), steps)
 	CMPQ(t.left, steps)
-	JGE(LabelRef(last))
+	JGE(LabelRef(whole))
 	MOVQ(t.left, steps)
-	Label(last)
+	Label(whole)
 	SUBQ(steps, t.left)
 	MOVQ(steps, t.steps)
+	t.touchNext()
 	JMP(LabelRef(begin))
 	Label(end)
 }
@@ -761,6 +787,8 @@ func (t *tileProgram) nextSteps(begin string) {
 func (t *tileProgram) wholeRows() {
 	next, loop, step := t.label("wholeNext"), t.label("whole"), t.label("wholeStep")
 	t.unlessInOrder(next)
+	CMPQ(t.rows, Imm(1))
+	JNE(LabelRef(next))
 	Label(loop)
 	CMPQ(t.panels, imm(wholePanels))
 	JL(LabelRef(next))

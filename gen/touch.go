@@ -7,9 +7,9 @@ import (
 )
 
 // Some processors read memory fast only in order, whatever is asked for (see rowsInOrder in package
-// attn), and while they do, hardly keep in the L1 cache what was read 8 KiB before. There scoreRows takes
-// 8 rows of keys at a time, which are 4 KiB at 128 dimensions, and meanwhile touches the next 8:
-// it reads a word of each of their cache lines, in order.
+// attn), and while they do, hardly keep in the L1 cache what was read 8 KiB before. There scoreRows
+// and, for more than one query, accumulate take 8 rows at a time, which are 4 KiB at 128 dimensions, and
+// meanwhile touch the next 8: they read a word of each of their cache lines, in order.
 
 // touchRows is the number of rows at a time, and touchLines that of lines with every 4
 // dimensions of these: as many as they have.
@@ -20,10 +20,11 @@ const (
 
 // touchSlots are stack slots.
 type touchSlots struct {
-	behind Mem // rows that follow the n of the call and may be touched
+	behind Mem // rows that follow the n of the call and may be touched; only of keys
 	line   Mem // the next line to touch, or 0
 	rowEnd Mem // and the end of its row
 	gap    Mem // from there to the next row
+	width  Mem // bytes of a row; only of values
 }
 
 // beginTouching touches the first 8 keys of a call.
@@ -123,4 +124,71 @@ func (r *rowsProgram) touchAhead(label string) func() {
 		MOVQ(at, t.line)
 		Label(skip)
 	}
+}
+
+// beginTouching touches the first 8 rows of values, or goes to none.
+func (t *tileProgram) beginTouching(none string) {
+	s := &t.touched
+	CMPQ(steps, imm(touchRows))
+	JL(LabelRef(none))
+	MOVQ(t.panels, a3)
+	SHLQ(Imm(6), a3) // a last half panel is not worth while
+	MOVQ(a3, s.width)
+	JZ(LabelRef(none))
+	MOVQ(bStride, a0)
+	SUBQ(a3, a0)
+	MOVQ(a0, s.gap)
+	MOVQ(bPtr, s.line)
+	ADDQ(bPtr, a3)
+	MOVQ(a3, s.rowEnd)
+	first := t.unique("touchFirst")
+	MOVQ(t.panels, count)
+	Label(first)
+	t.touchEight()
+	DECQ(count)
+	JNE(LabelRef(first))
+}
+
+// touchNext prepares to touch the 8 rows of values behind those at hand, if there are as many.
+func (t *tileProgram) touchNext() {
+	s, none := &t.touched, t.unique("touchNone")
+	CMPQ(s.line, Imm(0))
+	JE(LabelRef(none))
+	CMPQ(t.left, imm(touchRows))
+	JGE(LabelRef(none))
+	MOVQ(I32(0), s.line)
+	Label(none)
+}
+
+// touchLines touches what is due with n panels of these.
+func (t *tileProgram) touchLines(n int) {
+	if t.masked || t.start == fromZero {
+		return
+	}
+	none := t.unique("untouched")
+	CMPQ(t.touched.line, Imm(0))
+	JE(LabelRef(none))
+	for range n {
+		t.touchEight()
+	}
+	Label(none)
+}
+
+// touchEight touches 8 lines: as many as 8 rows have for each of their panels.
+func (t *tileProgram) touchEight() {
+	s := &t.touched
+	MOVQ(s.line, a0)
+	for range touchRows {
+		same := t.unique("touchSame")
+		TESTL(a0.As32(), Mem{Base: a0})
+		ADDQ(imm(lineBytes), a0)
+		CMPQ(a0, s.rowEnd)
+		JB(LabelRef(same))
+		ADDQ(s.gap, a0)
+		MOVQ(a0, a3)
+		ADDQ(s.width, a3)
+		MOVQ(a3, s.rowEnd)
+		Label(same)
+	}
+	MOVQ(a0, s.line)
 }
