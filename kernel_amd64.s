@@ -36209,6 +36209,25 @@ TEXT ·packKeysSIMD(SB), NOSPLIT, $8-40
 	SHLQ $0x02, DX
 	MOVQ d+32(FP), SI
 	MOVQ SI, (SP)
+	CMPB ·rowsInOrder+0(SB), $0x00
+	JE   notTouched
+	MOVQ CX, DI
+	MOVQ BX, R10
+
+touchRow:
+	MOVQ DI, R8
+	LEAQ (DI)(SI*4), R9
+
+touchLine:
+	TESTL R10, (R8)
+	ADDQ  $0x40, R8
+	CMPQ  R8, R9
+	JB    touchLine
+	ADDQ  DX, DI
+	DECQ  R10
+	JNE   touchRow
+
+notTouched:
 	XORQ SI, SI
 
 	// Eight keys at a time.
@@ -36378,7 +36397,25 @@ TEXT ·packValuesSIMD(SB), NOSPLIT, $0-40
 	MOVQ n+24(FP), BX
 	MOVQ d+32(FP), SI
 	SHLQ $0x02, DX
+	CMPB ·rowsInOrder+0(SB), $0x00
+	JE   notTouched
+	MOVQ CX, DI
+	MOVQ BX, R10
 
+touchRow:
+	MOVQ DI, R8
+	LEAQ (DI)(SI*4), R9
+
+touchLine:
+	TESTL R10, (R8)
+	ADDQ  $0x40, R8
+	CMPQ  R8, R9
+	JB    touchLine
+	ADDQ  DX, DI
+	DECQ  R10
+	JNE   touchRow
+
+notTouched:
 panels:
 	CMPQ SI, $0x10
 	JL   last

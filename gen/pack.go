@@ -59,6 +59,7 @@ func packKeysKernel() {
 	dim := GP64()
 	Load(Param("d"), dim)
 	MOVQ(dim, d)
+	touchAll(k, stride, n, dim)
 	octet := GP64() // 0 or 1: the half of the panel
 	XORQ(octet, octet)
 
@@ -182,6 +183,7 @@ func packValuesKernel() {
 	TEXT("packValuesSIMD", 4, "func(dst, v *float32, stride, n, d int)")
 	dst, v, stride, n, d := param("dst"), param("v"), param("stride"), param("n"), param("d")
 	SHLQ(Imm(2), stride)
+	touchAll(v, stride, n, d)
 	copyPanel := func(name string, mask [2]reg.VecVirtual) {
 		in, out, left := GP64(), GP64(), GP64()
 		MOVQ(v, in)

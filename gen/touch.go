@@ -192,3 +192,25 @@ func (t *tileProgram) touchEight() {
 	}
 	MOVQ(a0, s.line)
 }
+
+// touchAll touches n rows of d elements, stride bytes apart, if the processor wants that: packing goes
+// through 8 rows of keys at a time, and columns of values.
+func touchAll(x, stride, n, d reg.Register) {
+	CMPB(rowsInOrder, Imm(0))
+	JE(LabelRef("notTouched"))
+	row, line, end, left := GP64(), GP64(), GP64(), GP64()
+	MOVQ(x, row)
+	MOVQ(n, left)
+	Label("touchRow")
+	MOVQ(row, line)
+	LEAQ(Mem{Base: row, Index: d, Scale: 4}, end)
+	Label("touchLine")
+	TESTL(left.As32(), Mem{Base: line})
+	ADDQ(imm(lineBytes), line)
+	CMPQ(line, end)
+	JB(LabelRef("touchLine"))
+	ADDQ(stride, row)
+	DECQ(left)
+	JNE(LabelRef("touchRow"))
+	Label("notTouched")
+}
