@@ -22,8 +22,9 @@ type ahead struct {
 	cursor int // bytes from here to the run at hand
 	end    int // and to where runs end
 
-	stream uintptr // beside the queue, see stream.go; 0 if there is none
-	behind int     // rows of keys that follow those at hand and may be read, see run.go
+	stream  uintptr // beside the queue, see stream.go; 0 if there is none
+	behind  int     // rows of keys that follow those at hand and may be read, see run.go
+	inOrder bool    // rows of keys are to be read in order, see plan.inOrder
 
 	runs [pairRuns + tokenRuns]run
 }
@@ -74,6 +75,14 @@ func runOf[T any](x []T, at, stride, n, d int) run {
 		step *= n / 4
 	}
 	return run{first, step, (int(first%cacheLine) + d*size + cacheLine - 1) / cacheLine, n, back}
+}
+
+// touched is how many rows behind those at hand scoreRows may read at most.
+func (a *ahead) touched() int {
+	if a == nil || !a.inOrder {
+		return 0
+	}
+	return min(a.behind, rawTile)
 }
 
 // stop empties the queue.

@@ -61,7 +61,7 @@ func (w *scratch) loadValues(p *plan, c *chunk, b *block) ([]float32, values) {
 	}
 	inPlace := c.rows <= rawRows || scattered && c.rows <= streamRows() || c.rows <= denseRows && p.v.SL <= denseStride
 	if inPlace && p.dv%8 == 0 {
-		layout.stride, layout.panelStride = p.v.SL, panel
+		layout.stride, layout.panelStride, layout.inOrder = p.v.SL, panel, p.inOrder
 		return p.v.Data[p.v.offset(c.b, c.kv, b.first):], layout
 	}
 	packValues(w.v[b.lo*panel:], p.v.Data[p.v.offset(c.b, c.kv, b.first+b.lo):], p.v.SL, b.hi-b.lo, p.dv)
@@ -214,7 +214,7 @@ func (w *scratch) products(p *plan, c *chunk, b *block, t *tile) {
 		w.askForPairs(p, c, b, t)
 	}
 	q := w.q[(c.at+t.row)*p.d:]
-	w.ahead.stream = b.stream
+	w.ahead.stream, w.ahead.inOrder = b.stream, p.inOrder
 	if b.kStride > 0 {
 		scoreRows(w.scoresOf(t, 0)[t.lo:], q, b.k[t.lo*b.kStride:], t.rows, p.d, b.kStride, t.hi-t.lo, &w.ahead)
 		return

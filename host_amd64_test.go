@@ -18,6 +18,9 @@ func anyProcessor(t *testing.T, r *rand.Rand) {
 	})
 	scattered = r.IntN(2) == 0
 	rowsInOrder = r.IntN(2) == 0
+	wasBytes := inOrderBytes
+	t.Cleanup(func() { inOrderBytes = wasBytes })
+	inOrderBytes = 0
 	wideRows = fewestWideRows(r.IntN(2) == 0)
 	panelsAbreast = r.IntN(2) == 0
 	t.Cleanup(anyFused(r))

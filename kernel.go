@@ -97,7 +97,7 @@ func scoreAhead(s, q, k []float32, rows, d, panels int, next *ahead) {
 func scoreRows(s, q, k []float32, rows, d, stride, n int, next *ahead) {
 	writesRows(s, rows, Block, n)
 	reads(q, rows*d)
-	readsRows(k, n, stride, d)
+	readsRows(k, n+next.touched(), stride, d)
 	if active == generic {
 		scoreRowsGeneric(s, q, k, rows, d, stride, n)
 		return

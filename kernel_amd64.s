@@ -6,7 +6,7 @@
 
 // func scoreSIMD(s *float32, q *float32, k *float32, rows int, d int, panels int, next *uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·scoreSIMD(SB), NOSPLIT, $168-56
+TEXT ·scoreSIMD(SB), NOSPLIT, $176-56
 	MOVQ s+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ q+8(FP), AX
@@ -27,6 +27,7 @@ TEXT ·scoreSIMD(SB), NOSPLIT, $168-56
 	MOVQ $+0, 16(SP)
 	MOVQ $+0, 56(SP)
 	MOVQ R11, 64(SP)
+	MOVQ $+0, 88(SP)
 	MOVQ ·fewAhead+0(SB), AX
 	CMPQ 48(SP), $0x01
 	JNE  score_fewAhead1
@@ -614,12 +615,8 @@ score_scatter3EndGroup:
 score_scatter3Not:
 	CMPQ 48(SP), $0x01
 	JNE  score_abreast1Not
-	CMPB ·rowsInOrder+0(SB), $0x00
+	CMPQ 88(SP), $0x00
 	JE   score_abreastPacked
-	CMPQ 24(SP), $0x40
-	JNE  score_abreastPacked
-	CMPQ 48(SP), $0x04
-	JG   score_abreastPacked
 	JMP  score_abreastWanted
 
 score_abreastPacked:
@@ -4705,7 +4702,7 @@ score_done:
 
 // func accumulateSIMD(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·accumulateSIMD(SB), NOSPLIT, $168-64
+TEXT ·accumulateSIMD(SB), NOSPLIT, $176-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ p+8(FP), AX
@@ -4743,162 +4740,172 @@ accumulate_used201:
 	MOVQ ·oneAhead+0(SB), AX
 
 accumulate_fewAhead202:
-	MOVQ  AX, 80(SP)
-	MOVQ  40(BX), AX
-	MOVQ  AX, 72(SP)
-	TESTQ AX, AX
-	JE    noStream203
-	MOVQ  AX, R13
-	ANDQ  $0x00007fff, R13
-	MOVQ  R13, 72(SP)
-	SHRQ  $0x03, R13
-	SUBQ  72(SP), R13
-	ADDQ  AX, R13
-	ADDQ  $0x00008000, R13
-	MOVQ  R13, 72(SP)
+	MOVQ    AX, 80(SP)
+	MOVBQZX 33(BX), AX
+	MOVQ    AX, 88(SP)
+	MOVQ    40(BX), AX
+	MOVQ    AX, 72(SP)
+	TESTQ   AX, AX
+	JE      noStream203
+	MOVQ    AX, R13
+	ANDQ    $0x00007fff, R13
+	MOVQ    R13, 72(SP)
+	SHRQ    $0x03, R13
+	SUBQ    72(SP), R13
+	ADDQ    AX, R13
+	ADDQ    $0x00008000, R13
+	MOVQ    R13, 72(SP)
 
 noStream203:
-	MOVQ $+0, 88(SP)
-	MOVQ $+0, 136(SP)
-	CMPB ·rowsInOrder+0(SB), $0x00
+	MOVQ $+0, 96(SP)
+	MOVQ $+0, 144(SP)
+	CMPQ 88(SP), $0x00
 	JE   accumulate_allSteps204
 	CMPQ 24(SP), $0x40
-	JNE  accumulate_allSteps204
+	JNE  accumulate_notInOrder207
 	CMPQ 48(SP), $0x04
-	JG   accumulate_allSteps204
+	JLE  accumulate_inOrder208
+
+accumulate_notInOrder207:
+	MOVQ $+0, 88(SP)
+	JMP  accumulate_allSteps204
+
+accumulate_inOrder208:
 	MOVQ $+0, 80(SP)
-	MOVQ DX, 112(SP)
+	MOVQ DX, 120(SP)
 	MOVQ 32(SP), AX
-	MOVQ AX, 104(SP)
+	MOVQ AX, 112(SP)
 	MOVQ 8(SP), AX
-	MOVQ AX, 120(SP)
-	MOVQ 16(SP), AX
 	MOVQ AX, 128(SP)
-	MOVQ $+4, 96(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 136(SP)
+	MOVQ $+4, 104(SP)
 	CMPQ 48(SP), $0x01
 	JE   accumulate_oneRow205
-	MOVQ $+8, 96(SP)
+	MOVQ $+8, 104(SP)
 	CMPQ R11, $0x08
 	JL   accumulate_allSteps204
 	MOVQ 8(SP), R13
 	SHLQ $0x06, R13
-	MOVQ R13, 160(SP)
+	MOVQ R13, 168(SP)
 	JZ   accumulate_allSteps204
 	MOVQ R10, AX
 	SUBQ R13, AX
-	MOVQ AX, 152(SP)
-	MOVQ DX, 136(SP)
+	MOVQ AX, 160(SP)
+	MOVQ DX, 144(SP)
 	ADDQ DX, R13
-	MOVQ R13, 144(SP)
+	MOVQ R13, 152(SP)
 	MOVQ 8(SP), CX
 
-accumulate_touchFirst207:
-	MOVQ  136(SP), AX
+accumulate_touchFirst209:
+	MOVQ  144(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
-	JB    accumulate_touchSame208
-	ADDQ  152(SP), AX
-	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
-
-accumulate_touchSame208:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
-	JB    accumulate_touchSame209
-	ADDQ  152(SP), AX
-	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
-
-accumulate_touchSame209:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame210
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame210:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame211
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame211:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame212
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame212:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame213
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame213:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame214
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame214:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame215
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame215:
-	MOVQ AX, 136(SP)
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame216
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame216:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame217
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame217:
+	MOVQ AX, 144(SP)
 	DECQ CX
-	JNE  accumulate_touchFirst207
+	JNE  accumulate_touchFirst209
 	JMP  accumulate_someSteps206
 
 accumulate_oneRow205:
 	CMPQ 8(SP), $0x08
 	JE   accumulate_allSteps204
+	CMPQ 8(SP), $0x04
+	JLE  accumulate_allSteps204
 
 accumulate_someSteps206:
-	CMPQ R11, 96(SP)
+	CMPQ R11, 104(SP)
 	JLE  accumulate_allSteps204
 	MOVQ R11, AX
-	MOVQ 96(SP), R11
+	MOVQ 104(SP), R11
 	SUBQ R11, AX
-	MOVQ AX, 88(SP)
+	MOVQ AX, 96(SP)
 
 accumulate_allSteps204:
-	CMPQ 136(SP), $0x00
-	JE   accumulate_touchNone216
-	CMPQ 88(SP), $0x08
-	JGE  accumulate_touchNone216
-	MOVQ $+0, 136(SP)
+	CMPQ 144(SP), $0x00
+	JE   accumulate_touchNone218
+	CMPQ 96(SP), $0x08
+	JGE  accumulate_touchNone218
+	MOVQ $+0, 144(SP)
 
-accumulate_touchNone216:
+accumulate_touchNone218:
 	MOVQ R11, 64(SP)
 
 accumulate_begin:
@@ -4920,8 +4927,8 @@ accumulate_scatter1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh218
-	JB   accumulate_plain217
+	JE   accumulate_fresh220
+	JB   accumulate_plain219
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4933,9 +4940,9 @@ accumulate_scatter1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready219
+	JMP          accumulate_ready221
 
-accumulate_plain217:
+accumulate_plain219:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -4944,9 +4951,9 @@ accumulate_plain217:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready219
+	JMP     accumulate_ready221
 
-accumulate_fresh218:
+accumulate_fresh220:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -4956,15 +4963,15 @@ accumulate_fresh218:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready219:
+accumulate_ready221:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail221
+	JL   accumulate_tail223
 
-accumulate_loop220:
+accumulate_loop222:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	PREFETCHT0   8192(R11)
@@ -5027,19 +5034,19 @@ accumulate_loop220:
 	ADDQ         R10, BX
 	ADDQ         $0x00000080, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow224
+	JE           sameWindow226
 	ADDQ         $0x00007000, R11
 
-sameWindow224:
+sameWindow226:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop220
+	JGE  accumulate_loop222
 
-accumulate_tail221:
+accumulate_tail223:
 	ADDQ $0x04, CX
-	JE   accumulate_end222
+	JE   accumulate_end224
 
-accumulate_one225:
+accumulate_one227:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -5053,9 +5060,9 @@ accumulate_one225:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one225
+	JNE          accumulate_one227
 
-accumulate_end222:
+accumulate_end224:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -5089,8 +5096,8 @@ accumulate_scatter1two:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh227
-	JB   accumulate_plain226
+	JE   accumulate_fresh229
+	JB   accumulate_plain228
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5098,30 +5105,30 @@ accumulate_scatter1two:
 	VMULPS       32(DI), Y14, Y1
 	VMULPS       64(DI), Y14, Y2
 	VMULPS       96(DI), Y14, Y3
-	JMP          accumulate_ready228
+	JMP          accumulate_ready230
 
-accumulate_plain226:
+accumulate_plain228:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
-	JMP     accumulate_ready228
+	JMP     accumulate_ready230
 
-accumulate_fresh227:
+accumulate_fresh229:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready228:
+accumulate_ready230:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail230
+	JL   accumulate_tail232
 
-accumulate_loop229:
+accumulate_loop231:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -5156,19 +5163,19 @@ accumulate_loop229:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow233
+	JE           sameWindow235
 	ADDQ         $0x00007000, R11
 
-sameWindow233:
+sameWindow235:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop229
+	JGE  accumulate_loop231
 
-accumulate_tail230:
+accumulate_tail232:
 	ADDQ $0x04, CX
-	JE   accumulate_end231
+	JE   accumulate_end233
 
-accumulate_one234:
+accumulate_one236:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -5177,9 +5184,9 @@ accumulate_one234:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one234
+	JNE          accumulate_one236
 
-accumulate_end231:
+accumulate_end233:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -5208,174 +5215,174 @@ accumulate_scatter1Not:
 accumulate_scatter2:
 	CMPQ  8(SP), $0x02
 	JL    accumulate_scatter2EndGroup
-	CMPQ  136(SP), $0x00
-	JE    accumulate_untouched235
-	MOVQ  136(SP), AX
+	CMPQ  144(SP), $0x00
+	JE    accumulate_untouched237
+	MOVQ  144(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
-	JB    accumulate_touchSame236
-	ADDQ  152(SP), AX
-	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
-
-accumulate_touchSame236:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
-	JB    accumulate_touchSame237
-	ADDQ  152(SP), AX
-	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
-
-accumulate_touchSame237:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame238
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame238:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame239
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame239:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame240
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame240:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame241
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame241:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame242
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame242:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame243
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame243:
-	MOVQ  AX, 136(SP)
-	MOVQ  136(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame244
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame244:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame245
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame245:
+	MOVQ  AX, 144(SP)
+	MOVQ  144(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame246
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame246:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame247
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame247:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame248
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame248:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame249
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame249:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame250
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame250:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame251
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame251:
-	MOVQ AX, 136(SP)
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame252
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
-accumulate_untouched235:
+accumulate_touchSame252:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame253
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame253:
+	MOVQ AX, 144(SP)
+
+accumulate_untouched237:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -5385,8 +5392,8 @@ accumulate_untouched235:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh253
-	JB   accumulate_plain252
+	JE   accumulate_fresh255
+	JB   accumulate_plain254
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5399,9 +5406,9 @@ accumulate_untouched235:
 	VMULPS       32(DI)(R8*1), Y14, Y5
 	VMULPS       64(DI)(R8*1), Y14, Y6
 	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready254
+	JMP          accumulate_ready256
 
-accumulate_plain252:
+accumulate_plain254:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -5410,9 +5417,9 @@ accumulate_plain252:
 	VMOVUPS 32(DI)(R8*1), Y5
 	VMOVUPS 64(DI)(R8*1), Y6
 	VMOVUPS 96(DI)(R8*1), Y7
-	JMP     accumulate_ready254
+	JMP     accumulate_ready256
 
-accumulate_fresh253:
+accumulate_fresh255:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5422,15 +5429,15 @@ accumulate_fresh253:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready254:
+accumulate_ready256:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail256
+	JL   accumulate_tail258
 
-accumulate_loop255:
+accumulate_loop257:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -5485,19 +5492,19 @@ accumulate_loop255:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow259
+	JE           sameWindow261
 	ADDQ         $0x00007000, R11
 
-sameWindow259:
+sameWindow261:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop255
+	JGE  accumulate_loop257
 
-accumulate_tail256:
+accumulate_tail258:
 	ADDQ $0x04, CX
-	JE   accumulate_end257
+	JE   accumulate_end259
 
-accumulate_one260:
+accumulate_one262:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -5511,9 +5518,9 @@ accumulate_one260:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one260
+	JNE          accumulate_one262
 
-accumulate_end257:
+accumulate_end259:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -5548,174 +5555,174 @@ accumulate_scatter2Not:
 accumulate_scatter3:
 	CMPQ  8(SP), $0x02
 	JL    accumulate_scatter3EndGroup
-	CMPQ  136(SP), $0x00
-	JE    accumulate_untouched261
-	MOVQ  136(SP), AX
+	CMPQ  144(SP), $0x00
+	JE    accumulate_untouched263
+	MOVQ  144(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
-	JB    accumulate_touchSame262
-	ADDQ  152(SP), AX
-	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
-
-accumulate_touchSame262:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
-	JB    accumulate_touchSame263
-	ADDQ  152(SP), AX
-	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
-
-accumulate_touchSame263:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame264
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame264:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame265
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame265:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame266
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame266:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame267
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame267:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame268
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame268:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame269
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame269:
-	MOVQ  AX, 136(SP)
-	MOVQ  136(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame270
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame270:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame271
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame271:
+	MOVQ  AX, 144(SP)
+	MOVQ  144(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame272
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame272:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame273
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame273:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame274
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame274:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame275
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame275:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame276
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame276:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame277
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame277:
-	MOVQ AX, 136(SP)
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame278
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
-accumulate_untouched261:
+accumulate_touchSame278:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame279
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame279:
+	MOVQ AX, 144(SP)
+
+accumulate_untouched263:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -5725,8 +5732,8 @@ accumulate_untouched261:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh279
-	JB   accumulate_plain278
+	JE   accumulate_fresh281
+	JB   accumulate_plain280
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5744,9 +5751,9 @@ accumulate_untouched261:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready280
+	JMP          accumulate_ready282
 
-accumulate_plain278:
+accumulate_plain280:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -5759,9 +5766,9 @@ accumulate_plain278:
 	VMOVUPS 32(DI)(R8*2), Y9
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
-	JMP     accumulate_ready280
+	JMP     accumulate_ready282
 
-accumulate_fresh279:
+accumulate_fresh281:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5775,15 +5782,15 @@ accumulate_fresh279:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready280:
+accumulate_ready282:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail282
+	JL   accumulate_tail284
 
-accumulate_loop281:
+accumulate_loop283:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -5858,19 +5865,19 @@ accumulate_loop281:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow285
+	JE           sameWindow287
 	ADDQ         $0x00007000, R11
 
-sameWindow285:
+sameWindow287:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop281
+	JGE  accumulate_loop283
 
-accumulate_tail282:
+accumulate_tail284:
 	ADDQ $0x04, CX
-	JE   accumulate_end283
+	JE   accumulate_end285
 
-accumulate_one286:
+accumulate_one288:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -5889,9 +5896,9 @@ accumulate_one286:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one286
+	JNE          accumulate_one288
 
-accumulate_end283:
+accumulate_end285:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -5924,12 +5931,8 @@ accumulate_scatter3EndGroup:
 	JMP accumulate_panel
 
 accumulate_scatter3Not:
-	CMPB ·rowsInOrder+0(SB), $0x00
+	CMPQ 88(SP), $0x00
 	JE   accumulate_wholeNext
-	CMPQ 24(SP), $0x40
-	JNE  accumulate_wholeNext
-	CMPQ 48(SP), $0x04
-	JG   accumulate_wholeNext
 	CMPQ 48(SP), $0x01
 	JNE  accumulate_wholeNext
 
@@ -6054,12 +6057,8 @@ accumulate_wholeStep:
 accumulate_wholeNext:
 	CMPQ 48(SP), $0x01
 	JNE  accumulate_abreast1Not
-	CMPB ·rowsInOrder+0(SB), $0x00
+	CMPQ 88(SP), $0x00
 	JE   accumulate_abreastPacked
-	CMPQ 24(SP), $0x40
-	JNE  accumulate_abreastPacked
-	CMPQ 48(SP), $0x04
-	JG   accumulate_abreastPacked
 	JMP  accumulate_abreastWanted
 
 accumulate_abreastPacked:
@@ -6081,8 +6080,8 @@ accumulate_abreast1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh288
-	JB   accumulate_plain287
+	JE   accumulate_fresh290
+	JB   accumulate_plain289
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6094,9 +6093,9 @@ accumulate_abreast1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready289
+	JMP          accumulate_ready291
 
-accumulate_plain287:
+accumulate_plain289:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -6105,9 +6104,9 @@ accumulate_plain287:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready289
+	JMP     accumulate_ready291
 
-accumulate_fresh288:
+accumulate_fresh290:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6117,14 +6116,14 @@ accumulate_fresh288:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready289:
+accumulate_ready291:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail291
+	JL   accumulate_tail293
 
-accumulate_loop290:
+accumulate_loop292:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -6171,13 +6170,13 @@ accumulate_loop290:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop290
+	JGE          accumulate_loop292
 
-accumulate_tail291:
+accumulate_tail293:
 	ADDQ $0x04, CX
-	JE   accumulate_end292
+	JE   accumulate_end294
 
-accumulate_one294:
+accumulate_one296:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -6191,9 +6190,9 @@ accumulate_one294:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one294
+	JNE          accumulate_one296
 
-accumulate_end292:
+accumulate_end294:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -6225,8 +6224,8 @@ accumulate_abreast1two:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh296
-	JB   accumulate_plain295
+	JE   accumulate_fresh298
+	JB   accumulate_plain297
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6234,29 +6233,29 @@ accumulate_abreast1two:
 	VMULPS       32(DI), Y14, Y1
 	VMULPS       64(DI), Y14, Y2
 	VMULPS       96(DI), Y14, Y3
-	JMP          accumulate_ready297
+	JMP          accumulate_ready299
 
-accumulate_plain295:
+accumulate_plain297:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
-	JMP     accumulate_ready297
+	JMP     accumulate_ready299
 
-accumulate_fresh296:
+accumulate_fresh298:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready297:
+accumulate_ready299:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail299
+	JL   accumulate_tail301
 
-accumulate_loop298:
+accumulate_loop300:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -6283,13 +6282,13 @@ accumulate_loop298:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop298
+	JGE          accumulate_loop300
 
-accumulate_tail299:
+accumulate_tail301:
 	ADDQ $0x04, CX
-	JE   accumulate_end300
+	JE   accumulate_end302
 
-accumulate_one302:
+accumulate_one304:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -6298,9 +6297,9 @@ accumulate_one302:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one302
+	JNE          accumulate_one304
 
-accumulate_end300:
+accumulate_end302:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -6336,8 +6335,8 @@ accumulate_rows1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh304
-	JB   accumulate_plain303
+	JE   accumulate_fresh306
+	JB   accumulate_plain305
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6349,9 +6348,9 @@ accumulate_rows1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready305
+	JMP          accumulate_ready307
 
-accumulate_plain303:
+accumulate_plain305:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -6360,9 +6359,9 @@ accumulate_plain303:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready305
+	JMP     accumulate_ready307
 
-accumulate_fresh304:
+accumulate_fresh306:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6372,14 +6371,14 @@ accumulate_fresh304:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready305:
+accumulate_ready307:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail307
+	JL   accumulate_tail309
 
-accumulate_loop306:
+accumulate_loop308:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -6446,13 +6445,13 @@ accumulate_loop306:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop306
+	JGE          accumulate_loop308
 
-accumulate_tail307:
+accumulate_tail309:
 	ADDQ $0x04, CX
-	JE   accumulate_end308
+	JE   accumulate_end310
 
-accumulate_one310:
+accumulate_one312:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -6471,9 +6470,9 @@ accumulate_one310:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one310
+	JNE          accumulate_one312
 
-accumulate_end308:
+accumulate_end310:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -6505,8 +6504,8 @@ accumulate_rows1two:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh312
-	JB   accumulate_plain311
+	JE   accumulate_fresh314
+	JB   accumulate_plain313
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6514,29 +6513,29 @@ accumulate_rows1two:
 	VMULPS       32(DI), Y14, Y1
 	VMULPS       64(DI), Y14, Y2
 	VMULPS       96(DI), Y14, Y3
-	JMP          accumulate_ready313
+	JMP          accumulate_ready315
 
-accumulate_plain311:
+accumulate_plain313:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
-	JMP     accumulate_ready313
+	JMP     accumulate_ready315
 
-accumulate_fresh312:
+accumulate_fresh314:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready313:
+accumulate_ready315:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail315
+	JL   accumulate_tail317
 
-accumulate_loop314:
+accumulate_loop316:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -6583,13 +6582,13 @@ accumulate_loop314:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop314
+	JGE          accumulate_loop316
 
-accumulate_tail315:
+accumulate_tail317:
 	ADDQ $0x04, CX
-	JE   accumulate_end316
+	JE   accumulate_end318
 
-accumulate_one318:
+accumulate_one320:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -6603,9 +6602,9 @@ accumulate_one318:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one318
+	JNE          accumulate_one320
 
-accumulate_end316:
+accumulate_end318:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -6630,174 +6629,174 @@ accumulate_rows1Not:
 accumulate_group2:
 	CMPQ  8(SP), $0x02
 	JL    accumulate_group2EndGroup
-	CMPQ  136(SP), $0x00
-	JE    accumulate_untouched319
-	MOVQ  136(SP), AX
+	CMPQ  144(SP), $0x00
+	JE    accumulate_untouched321
+	MOVQ  144(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
-	JB    accumulate_touchSame320
-	ADDQ  152(SP), AX
-	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
-
-accumulate_touchSame320:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
-	JB    accumulate_touchSame321
-	ADDQ  152(SP), AX
-	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
-
-accumulate_touchSame321:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame322
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame322:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame323
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame323:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame324
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame324:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame325
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame325:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame326
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame326:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame327
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame327:
-	MOVQ  AX, 136(SP)
-	MOVQ  136(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame328
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame328:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame329
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame329:
+	MOVQ  AX, 144(SP)
+	MOVQ  144(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame330
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame330:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame331
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame331:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame332
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame332:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame333
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame333:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame334
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame334:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame335
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame335:
-	MOVQ AX, 136(SP)
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame336
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
-accumulate_untouched319:
+accumulate_touchSame336:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame337
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame337:
+	MOVQ AX, 144(SP)
+
+accumulate_untouched321:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -6807,8 +6806,8 @@ accumulate_untouched319:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh337
-	JB   accumulate_plain336
+	JE   accumulate_fresh339
+	JB   accumulate_plain338
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6821,9 +6820,9 @@ accumulate_untouched319:
 	VMULPS       32(DI)(R8*1), Y14, Y5
 	VMULPS       64(DI)(R8*1), Y14, Y6
 	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready338
+	JMP          accumulate_ready340
 
-accumulate_plain336:
+accumulate_plain338:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -6832,9 +6831,9 @@ accumulate_plain336:
 	VMOVUPS 32(DI)(R8*1), Y5
 	VMOVUPS 64(DI)(R8*1), Y6
 	VMOVUPS 96(DI)(R8*1), Y7
-	JMP     accumulate_ready338
+	JMP     accumulate_ready340
 
-accumulate_fresh337:
+accumulate_fresh339:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6844,14 +6843,14 @@ accumulate_fresh337:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready338:
+accumulate_ready340:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail340
+	JL   accumulate_tail342
 
-accumulate_loop339:
+accumulate_loop341:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -6898,13 +6897,13 @@ accumulate_loop339:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop339
+	JGE          accumulate_loop341
 
-accumulate_tail340:
+accumulate_tail342:
 	ADDQ $0x04, CX
-	JE   accumulate_end341
+	JE   accumulate_end343
 
-accumulate_one343:
+accumulate_one345:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -6918,9 +6917,9 @@ accumulate_one343:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one343
+	JNE          accumulate_one345
 
-accumulate_end341:
+accumulate_end343:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -6951,174 +6950,174 @@ accumulate_group2Not:
 accumulate_group3:
 	CMPQ  8(SP), $0x02
 	JL    accumulate_group3EndGroup
-	CMPQ  136(SP), $0x00
-	JE    accumulate_untouched344
-	MOVQ  136(SP), AX
+	CMPQ  144(SP), $0x00
+	JE    accumulate_untouched346
+	MOVQ  144(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
-	JB    accumulate_touchSame345
-	ADDQ  152(SP), AX
-	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
-
-accumulate_touchSame345:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
-	JB    accumulate_touchSame346
-	ADDQ  152(SP), AX
-	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
-
-accumulate_touchSame346:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame347
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame347:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame348
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame348:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame349
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame349:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame350
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame350:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame351
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame351:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame352
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame352:
-	MOVQ  AX, 136(SP)
-	MOVQ  136(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame353
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame353:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame354
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame354:
+	MOVQ  AX, 144(SP)
+	MOVQ  144(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame355
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame355:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame356
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame356:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame357
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame357:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame358
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame358:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame359
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame359:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame360
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame360:
-	MOVQ AX, 136(SP)
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame361
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
-accumulate_untouched344:
+accumulate_touchSame361:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame362
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame362:
+	MOVQ AX, 144(SP)
+
+accumulate_untouched346:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -7128,8 +7127,8 @@ accumulate_untouched344:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh362
-	JB   accumulate_plain361
+	JE   accumulate_fresh364
+	JB   accumulate_plain363
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7147,9 +7146,9 @@ accumulate_untouched344:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready363
+	JMP          accumulate_ready365
 
-accumulate_plain361:
+accumulate_plain363:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -7162,9 +7161,9 @@ accumulate_plain361:
 	VMOVUPS 32(DI)(R8*2), Y9
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
-	JMP     accumulate_ready363
+	JMP     accumulate_ready365
 
-accumulate_fresh362:
+accumulate_fresh364:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7178,14 +7177,14 @@ accumulate_fresh362:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready363:
+accumulate_ready365:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail365
+	JL   accumulate_tail367
 
-accumulate_loop364:
+accumulate_loop366:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -7252,13 +7251,13 @@ accumulate_loop364:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop364
+	JGE          accumulate_loop366
 
-accumulate_tail365:
+accumulate_tail367:
 	ADDQ $0x04, CX
-	JE   accumulate_end366
+	JE   accumulate_end368
 
-accumulate_one368:
+accumulate_one370:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -7277,9 +7276,9 @@ accumulate_one368:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one368
+	JNE          accumulate_one370
 
-accumulate_end366:
+accumulate_end368:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -7313,92 +7312,92 @@ accumulate_group3Not:
 accumulate_panel:
 	CMPQ  8(SP), $0x00
 	JE    accumulate_panelEnd
-	CMPQ  136(SP), $0x00
-	JE    accumulate_untouched369
-	MOVQ  136(SP), AX
+	CMPQ  144(SP), $0x00
+	JE    accumulate_untouched371
+	MOVQ  144(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
-	JB    accumulate_touchSame370
-	ADDQ  152(SP), AX
-	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
-
-accumulate_touchSame370:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
-	JB    accumulate_touchSame371
-	ADDQ  152(SP), AX
-	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
-
-accumulate_touchSame371:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame372
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame372:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame373
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame373:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame374
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame374:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame375
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame375:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame376
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame376:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 144(SP)
+	CMPQ  AX, 152(SP)
 	JB    accumulate_touchSame377
-	ADDQ  152(SP), AX
+	ADDQ  160(SP), AX
 	MOVQ  AX, R13
-	ADDQ  160(SP), R13
-	MOVQ  R13, 144(SP)
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
 accumulate_touchSame377:
-	MOVQ AX, 136(SP)
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame378
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
 
-accumulate_untouched369:
+accumulate_touchSame378:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame379
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame379:
+	MOVQ AX, 144(SP)
+
+accumulate_untouched371:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 48(SP), R12
@@ -7432,7 +7431,7 @@ accumulate_panelRows:
 
 accumulate_panel6:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered378
+	JNE  accumulate_scattered380
 
 	// 6 rows × 16 columns.
 	MOVQ DX, BX
@@ -7440,8 +7439,8 @@ accumulate_panel6:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh381
-	JB   accumulate_plain380
+	JE   accumulate_fresh383
+	JB   accumulate_plain382
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7462,9 +7461,9 @@ accumulate_panel6:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready382
+	JMP          accumulate_ready384
 
-accumulate_plain380:
+accumulate_plain382:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -7477,9 +7476,9 @@ accumulate_plain380:
 	VMOVUPS 32(AX)(R8*1), Y9
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
-	JMP     accumulate_ready382
+	JMP     accumulate_ready384
 
-accumulate_fresh381:
+accumulate_fresh383:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7493,18 +7492,18 @@ accumulate_fresh381:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready382:
+accumulate_ready384:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short386
+	JL   accumulate_short388
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail384
+	JL   accumulate_tail386
 
-accumulate_loop383:
+accumulate_loop385:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -7592,159 +7591,12 @@ accumulate_loop383:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop383
+	JGE          accumulate_loop385
 
-accumulate_tail384:
+accumulate_tail386:
 	ADDQ $0x04, CX
-	JE   accumulate_end385
+	JE   accumulate_end387
 
-accumulate_one387:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one387
-
-accumulate_end385:
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y2, (DI)
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      Y4, (DI)
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 4(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 8(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 12(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y10, (DI)
-	VMOVUPS      Y11, 32(DI)
-	ADDQ         R8, DI
-	JMP          accumulate_done388
-
-accumulate_short386:
 accumulate_one389:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -7771,6 +7623,153 @@ accumulate_one389:
 	ADDQ         $0x04, R13
 	DECQ         CX
 	JNE          accumulate_one389
+
+accumulate_end387:
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 4(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 8(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 12(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y10, (DI)
+	VMOVUPS      Y11, 32(DI)
+	ADDQ         R8, DI
+	JMP          accumulate_done390
+
+accumulate_short388:
+accumulate_one391:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one391
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -7792,24 +7791,24 @@ accumulate_one389:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done388:
+accumulate_done390:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done379
+	JMP  accumulate_done381
 
-accumulate_scattered378:
+accumulate_scattered380:
 	// 6 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh391
-	JB   accumulate_plain390
+	JE   accumulate_fresh393
+	JB   accumulate_plain392
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7830,9 +7829,9 @@ accumulate_scattered378:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready392
+	JMP          accumulate_ready394
 
-accumulate_plain390:
+accumulate_plain392:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -7845,9 +7844,9 @@ accumulate_plain390:
 	VMOVUPS 32(AX)(R8*1), Y9
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
-	JMP     accumulate_ready392
+	JMP     accumulate_ready394
 
-accumulate_fresh391:
+accumulate_fresh393:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7861,19 +7860,19 @@ accumulate_fresh391:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready392:
+accumulate_ready394:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short396
+	JL   accumulate_short398
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail394
+	JL   accumulate_tail396
 
-accumulate_loop393:
+accumulate_loop395:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -7965,20 +7964,20 @@ accumulate_loop393:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow397
+	JE           sameWindow399
 	ADDQ         $0x00007000, R11
 
-sameWindow397:
+sameWindow399:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop393
+	JGE  accumulate_loop395
 
-accumulate_tail394:
+accumulate_tail396:
 	ADDQ $0x04, CX
-	JE   accumulate_end395
+	JE   accumulate_end397
 
-accumulate_one398:
+accumulate_one400:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8003,9 +8002,9 @@ accumulate_one398:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one398
+	JNE          accumulate_one400
 
-accumulate_end395:
+accumulate_end397:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -8124,10 +8123,10 @@ accumulate_end395:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done399
+	JMP          accumulate_done401
 
-accumulate_short396:
-accumulate_one400:
+accumulate_short398:
+accumulate_one402:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8152,7 +8151,7 @@ accumulate_one400:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one400
+	JNE          accumulate_one402
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -8174,7 +8173,7 @@ accumulate_one400:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done399:
+accumulate_done401:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -8182,18 +8181,18 @@ accumulate_done399:
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done379:
+accumulate_done381:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha401
+	JBE  accumulate_noAlpha403
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha401:
+accumulate_noAlpha403:
 	SUBQ $0x06, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel5:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered402
+	JNE  accumulate_scattered404
 
 	// 5 rows × 16 columns.
 	MOVQ DX, BX
@@ -8201,8 +8200,8 @@ accumulate_panel5:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh405
-	JB   accumulate_plain404
+	JE   accumulate_fresh407
+	JB   accumulate_plain406
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8220,9 +8219,9 @@ accumulate_panel5:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready406
+	JMP          accumulate_ready408
 
-accumulate_plain404:
+accumulate_plain406:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -8233,9 +8232,9 @@ accumulate_plain404:
 	VMOVUPS 32(AX), Y7
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
-	JMP     accumulate_ready406
+	JMP     accumulate_ready408
 
-accumulate_fresh405:
+accumulate_fresh407:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -8247,19 +8246,19 @@ accumulate_fresh405:
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
 
-accumulate_ready406:
+accumulate_ready408:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short410
+	JL   accumulate_short412
 	SUBQ $0x04, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail408
+	JL   accumulate_tail410
 
-accumulate_loop407:
+accumulate_loop409:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8339,144 +8338,12 @@ accumulate_loop407:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop407
+	JGE          accumulate_loop409
 
-accumulate_tail408:
+accumulate_tail410:
 	ADDQ $0x04, CX
-	JE   accumulate_end409
+	JE   accumulate_end411
 
-accumulate_one411:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   (BX)(R11*1)
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one411
-
-accumulate_end409:
-	MOVQ 64(SP), R11
-
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y2, (DI)
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      Y4, (DI)
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         R8, DI
-	JMP          accumulate_done412
-
-accumulate_short410:
 accumulate_one413:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -8501,215 +8368,8 @@ accumulate_one413:
 	ADDQ         $0x04, R13
 	DECQ         CX
 	JNE          accumulate_one413
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (AX)
-	VMOVUPS      Y7, 32(AX)
-	VMOVUPS      Y8, (AX)(R8*1)
-	VMOVUPS      Y9, 32(AX)(R8*1)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
 
-accumulate_done412:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	JMP  accumulate_done403
-
-accumulate_scattered402:
-	// 5 rows × 16 columns.
-	MOVQ DX, BX
-	LEAQ (DI)(R8*2), AX
-	ADDQ R8, AX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_fresh415
-	JB   accumulate_plain414
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
-	VBROADCASTSS 12(CX), Y14
-	VMULPS       (AX), Y14, Y6
-	VMULPS       32(AX), Y14, Y7
-	VBROADCASTSS 16(CX), Y14
-	VMULPS       (AX)(R8*1), Y14, Y8
-	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready416
-
-accumulate_plain414:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-	VMOVUPS (AX), Y6
-	VMOVUPS 32(AX), Y7
-	VMOVUPS (AX)(R8*1), Y8
-	VMOVUPS 32(AX)(R8*1), Y9
-	JMP     accumulate_ready416
-
-accumulate_fresh415:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-
-accumulate_ready416:
-	MOVQ SI, AX
-	LEAQ (SI)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ R11, CX
-	CMPQ CX, $0x04
-	JL   accumulate_short420
-	SUBQ $0x04, CX
-	MOVQ 72(SP), R11
-	SUBQ $0x04, CX
-	JL   accumulate_tail418
-
-accumulate_loop417:
-	PREFETCHT0   (R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	PREFETCHT0   4096(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	PREFETCHT0   8192(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	PREFETCHT0   12288(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	XORQ         $0x00004000, R11
-	ADDQ         $0x20, R11
-	TESTQ        $0x00001000, R11
-	JE           sameWindow421
-	ADDQ         $0x00007000, R11
-
-sameWindow421:
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	SUBQ $0x04, CX
-	JGE  accumulate_loop417
-
-accumulate_tail418:
-	ADDQ $0x04, CX
-	JE   accumulate_end419
-
-accumulate_one422:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one422
-
-accumulate_end419:
+accumulate_end411:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -8813,9 +8473,217 @@ accumulate_end419:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done423
+	JMP          accumulate_done414
 
-accumulate_short420:
+accumulate_short412:
+accumulate_one415:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   (BX)(R11*1)
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one415
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, (DI)(R8*1)
+	VMOVUPS      Y3, 32(DI)(R8*1)
+	VMOVUPS      Y4, (DI)(R8*2)
+	VMOVUPS      Y5, 32(DI)(R8*2)
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	VMOVUPS      Y8, (AX)(R8*1)
+	VMOVUPS      Y9, 32(AX)(R8*1)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+accumulate_done414:
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	JMP  accumulate_done405
+
+accumulate_scattered404:
+	// 5 rows × 16 columns.
+	MOVQ DX, BX
+	LEAQ (DI)(R8*2), AX
+	ADDQ R8, AX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_fresh417
+	JB   accumulate_plain416
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (DI)(R8*1), Y14, Y2
+	VMULPS       32(DI)(R8*1), Y14, Y3
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (DI)(R8*2), Y14, Y4
+	VMULPS       32(DI)(R8*2), Y14, Y5
+	VBROADCASTSS 12(CX), Y14
+	VMULPS       (AX), Y14, Y6
+	VMULPS       32(AX), Y14, Y7
+	VBROADCASTSS 16(CX), Y14
+	VMULPS       (AX)(R8*1), Y14, Y8
+	VMULPS       32(AX)(R8*1), Y14, Y9
+	JMP          accumulate_ready418
+
+accumulate_plain416:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS (DI)(R8*1), Y2
+	VMOVUPS 32(DI)(R8*1), Y3
+	VMOVUPS (DI)(R8*2), Y4
+	VMOVUPS 32(DI)(R8*2), Y5
+	VMOVUPS (AX), Y6
+	VMOVUPS 32(AX), Y7
+	VMOVUPS (AX)(R8*1), Y8
+	VMOVUPS 32(AX)(R8*1), Y9
+	JMP     accumulate_ready418
+
+accumulate_fresh417:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+
+accumulate_ready418:
+	MOVQ SI, AX
+	LEAQ (SI)(R9*2), R13
+	ADDQ R9, R13
+	MOVQ R11, CX
+	CMPQ CX, $0x04
+	JL   accumulate_short422
+	SUBQ $0x04, CX
+	MOVQ 72(SP), R11
+	SUBQ $0x04, CX
+	JL   accumulate_tail420
+
+accumulate_loop419:
+	PREFETCHT0   (R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	PREFETCHT0   4096(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	PREFETCHT0   8192(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	PREFETCHT0   12288(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	XORQ         $0x00004000, R11
+	ADDQ         $0x20, R11
+	TESTQ        $0x00001000, R11
+	JE           sameWindow423
+	ADDQ         $0x00007000, R11
+
+sameWindow423:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	SUBQ $0x04, CX
+	JGE  accumulate_loop419
+
+accumulate_tail420:
+	ADDQ $0x04, CX
+	JE   accumulate_end421
+
 accumulate_one424:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -8839,6 +8707,137 @@ accumulate_one424:
 	ADDQ         $0x04, R13
 	DECQ         CX
 	JNE          accumulate_one424
+
+accumulate_end421:
+	MOVQ 64(SP), R11
+
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	ADDQ         R8, DI
+	JMP          accumulate_done425
+
+accumulate_short422:
+accumulate_one426:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one426
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -8857,25 +8856,25 @@ accumulate_one424:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done423:
+accumulate_done425:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done403:
+accumulate_done405:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha425
+	JBE  accumulate_noAlpha427
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha425:
+accumulate_noAlpha427:
 	SUBQ $0x05, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel4:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered426
+	JNE  accumulate_scattered428
 
 	// 4 rows × 16 columns.
 	MOVQ DX, BX
@@ -8883,8 +8882,8 @@ accumulate_panel4:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh429
-	JB   accumulate_plain428
+	JE   accumulate_fresh431
+	JB   accumulate_plain430
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8899,9 +8898,9 @@ accumulate_panel4:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready430
+	JMP          accumulate_ready432
 
-accumulate_plain428:
+accumulate_plain430:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -8910,9 +8909,9 @@ accumulate_plain428:
 	VMOVUPS 32(DI)(R8*2), Y5
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
-	JMP     accumulate_ready430
+	JMP     accumulate_ready432
 
-accumulate_fresh429:
+accumulate_fresh431:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -8922,19 +8921,19 @@ accumulate_fresh429:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready430:
+accumulate_ready432:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short434
+	JL   accumulate_short436
 	SUBQ $0x04, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail432
+	JL   accumulate_tail434
 
-accumulate_loop431:
+accumulate_loop433:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9002,13 +9001,13 @@ accumulate_loop431:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop431
+	JGE          accumulate_loop433
 
-accumulate_tail432:
+accumulate_tail434:
 	ADDQ $0x04, CX
-	JE   accumulate_end433
+	JE   accumulate_end435
 
-accumulate_one435:
+accumulate_one437:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9028,9 +9027,9 @@ accumulate_one435:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one435
+	JNE          accumulate_one437
 
-accumulate_end433:
+accumulate_end435:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -9111,10 +9110,10 @@ accumulate_end433:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done436
+	JMP          accumulate_done438
 
-accumulate_short434:
-accumulate_one437:
+accumulate_short436:
+accumulate_one439:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9134,7 +9133,7 @@ accumulate_one437:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one437
+	JNE          accumulate_one439
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -9150,22 +9149,22 @@ accumulate_one437:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done436:
+accumulate_done438:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done427
+	JMP  accumulate_done429
 
-accumulate_scattered426:
+accumulate_scattered428:
 	// 4 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh439
-	JB   accumulate_plain438
+	JE   accumulate_fresh441
+	JB   accumulate_plain440
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9180,9 +9179,9 @@ accumulate_scattered426:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready440
+	JMP          accumulate_ready442
 
-accumulate_plain438:
+accumulate_plain440:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -9191,9 +9190,9 @@ accumulate_plain438:
 	VMOVUPS 32(DI)(R8*2), Y5
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
-	JMP     accumulate_ready440
+	JMP     accumulate_ready442
 
-accumulate_fresh439:
+accumulate_fresh441:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -9203,19 +9202,19 @@ accumulate_fresh439:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready440:
+accumulate_ready442:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short444
+	JL   accumulate_short446
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail442
+	JL   accumulate_tail444
 
-accumulate_loop441:
+accumulate_loop443:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -9283,20 +9282,20 @@ accumulate_loop441:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow445
+	JE           sameWindow447
 	ADDQ         $0x00007000, R11
 
-sameWindow445:
+sameWindow447:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop441
+	JGE  accumulate_loop443
 
-accumulate_tail442:
+accumulate_tail444:
 	ADDQ $0x04, CX
-	JE   accumulate_end443
+	JE   accumulate_end445
 
-accumulate_one446:
+accumulate_one448:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -9315,9 +9314,9 @@ accumulate_one446:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one446
+	JNE          accumulate_one448
 
-accumulate_end443:
+accumulate_end445:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -9398,10 +9397,10 @@ accumulate_end443:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done447
+	JMP          accumulate_done449
 
-accumulate_short444:
-accumulate_one448:
+accumulate_short446:
+accumulate_one450:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -9420,7 +9419,7 @@ accumulate_one448:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one448
+	JNE          accumulate_one450
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -9436,18 +9435,18 @@ accumulate_one448:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done447:
+accumulate_done449:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done427:
+accumulate_done429:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha449
+	JBE  accumulate_noAlpha451
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha449:
+accumulate_noAlpha451:
 	SUBQ $0x04, R12
 	JMP  accumulate_panelRows
 
@@ -9456,8 +9455,8 @@ accumulate_panel3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh451
-	JB   accumulate_plain450
+	JE   accumulate_fresh453
+	JB   accumulate_plain452
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9469,18 +9468,18 @@ accumulate_panel3:
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y4
 	VMULPS       32(DI)(R8*2), Y14, Y5
-	JMP          accumulate_ready452
+	JMP          accumulate_ready454
 
-accumulate_plain450:
+accumulate_plain452:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 	VMOVUPS (DI)(R8*2), Y4
 	VMOVUPS 32(DI)(R8*2), Y5
-	JMP     accumulate_ready452
+	JMP     accumulate_ready454
 
-accumulate_fresh451:
+accumulate_fresh453:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -9488,17 +9487,17 @@ accumulate_fresh451:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-accumulate_ready452:
+accumulate_ready454:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short456
+	JL   accumulate_short458
 	SUBQ $0x04, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail454
+	JL   accumulate_tail456
 
-accumulate_loop453:
+accumulate_loop455:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9553,13 +9552,13 @@ accumulate_loop453:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop453
+	JGE          accumulate_loop455
 
-accumulate_tail454:
+accumulate_tail456:
 	ADDQ $0x04, CX
-	JE   accumulate_end455
+	JE   accumulate_end457
 
-accumulate_one457:
+accumulate_one459:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9575,9 +9574,9 @@ accumulate_one457:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one457
+	JNE          accumulate_one459
 
-accumulate_end455:
+accumulate_end457:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -9643,10 +9642,10 @@ accumulate_end455:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done458
+	JMP          accumulate_done460
 
-accumulate_short456:
-accumulate_one459:
+accumulate_short458:
+accumulate_one461:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9662,7 +9661,7 @@ accumulate_one459:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one459
+	JNE          accumulate_one461
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -9673,15 +9672,15 @@ accumulate_one459:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done458:
+accumulate_done460:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha460
+	JBE  accumulate_noAlpha462
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha460:
+accumulate_noAlpha462:
 	SUBQ $0x03, R12
 	JMP  accumulate_panelRows
 
@@ -9690,8 +9689,8 @@ accumulate_panel2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh462
-	JB   accumulate_plain461
+	JE   accumulate_fresh464
+	JB   accumulate_plain463
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9700,29 +9699,29 @@ accumulate_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulate_ready463
+	JMP          accumulate_ready465
 
-accumulate_plain461:
+accumulate_plain463:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
-	JMP     accumulate_ready463
+	JMP     accumulate_ready465
 
-accumulate_fresh462:
+accumulate_fresh464:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready463:
+accumulate_ready465:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail465
+	JL   accumulate_tail467
 
-accumulate_loop464:
+accumulate_loop466:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9765,13 +9764,13 @@ accumulate_loop464:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop464
+	JGE          accumulate_loop466
 
-accumulate_tail465:
+accumulate_tail467:
 	ADDQ $0x04, CX
-	JE   accumulate_end466
+	JE   accumulate_end468
 
-accumulate_one468:
+accumulate_one470:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9784,9 +9783,9 @@ accumulate_one468:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one468
+	JNE          accumulate_one470
 
-accumulate_end466:
+accumulate_end468:
 	MOVQ    64(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -9797,10 +9796,10 @@ accumulate_end466:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha469
+	JBE     accumulate_noAlpha471
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha469:
+accumulate_noAlpha471:
 	SUBQ $0x02, R12
 	JMP  accumulate_panelRows
 
@@ -9809,32 +9808,32 @@ accumulate_panel1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh471
-	JB   accumulate_plain470
+	JE   accumulate_fresh473
+	JB   accumulate_plain472
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulate_ready472
+	JMP          accumulate_ready474
 
-accumulate_plain470:
+accumulate_plain472:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
-	JMP     accumulate_ready472
+	JMP     accumulate_ready474
 
-accumulate_fresh471:
+accumulate_fresh473:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulate_ready472:
+accumulate_ready474:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail474
+	JL   accumulate_tail476
 
-accumulate_loop473:
+accumulate_loop475:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9865,13 +9864,13 @@ accumulate_loop473:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop473
+	JGE          accumulate_loop475
 
-accumulate_tail474:
+accumulate_tail476:
 	ADDQ $0x04, CX
-	JE   accumulate_end475
+	JE   accumulate_end477
 
-accumulate_one477:
+accumulate_one479:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9881,25 +9880,25 @@ accumulate_one477:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one477
+	JNE          accumulate_one479
 
-accumulate_end475:
+accumulate_end477:
 	MOVQ    64(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha478
+	JBE     accumulate_noAlpha480
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha478:
+accumulate_noAlpha480:
 	SUBQ $0x01, R12
 	JMP  accumulate_panelRows
 
 accumulate_panelNext:
 	CMPQ 72(SP), $0x00
-	JE   accumulate_noScatter479
+	JE   accumulate_noScatter481
 
 	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
@@ -9909,7 +9908,7 @@ accumulate_panelNext:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 72(SP)
 
-accumulate_noScatter479:
+accumulate_noScatter481:
 	ADDQ $0x40, 32(SP)
 	ADDQ 24(SP), DX
 	DECQ 8(SP)
@@ -9963,8 +9962,8 @@ accumulate_half6:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh481
-	JB   accumulate_plain480
+	JE   accumulate_fresh483
+	JB   accumulate_plain482
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9979,18 +9978,18 @@ accumulate_half6:
 	VMULPS       (AX)(R8*1), Y14, Y4
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y5
-	JMP          accumulate_ready482
+	JMP          accumulate_ready484
 
-accumulate_plain480:
+accumulate_plain482:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
 	VMOVUPS (AX)(R8*2), Y5
-	JMP     accumulate_ready482
+	JMP     accumulate_ready484
 
-accumulate_fresh481:
+accumulate_fresh483:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -9998,18 +9997,18 @@ accumulate_fresh481:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-accumulate_ready482:
+accumulate_ready484:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short486
+	JL   accumulate_short488
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail484
+	JL   accumulate_tail486
 
-accumulate_loop483:
+accumulate_loop485:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10069,13 +10068,13 @@ accumulate_loop483:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop483
+	JGE          accumulate_loop485
 
-accumulate_tail484:
+accumulate_tail486:
 	ADDQ $0x04, CX
-	JE   accumulate_end485
+	JE   accumulate_end487
 
-accumulate_one487:
+accumulate_one489:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10093,9 +10092,9 @@ accumulate_one487:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one487
+	JNE          accumulate_one489
 
-accumulate_end485:
+accumulate_end487:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -10170,10 +10169,10 @@ accumulate_end485:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done488
+	JMP          accumulate_done490
 
-accumulate_short486:
-accumulate_one489:
+accumulate_short488:
+accumulate_one491:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10191,7 +10190,7 @@ accumulate_one489:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one489
+	JNE          accumulate_one491
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -10207,7 +10206,7 @@ accumulate_one489:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done488:
+accumulate_done490:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -10215,10 +10214,10 @@ accumulate_done488:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha490
+	JBE  accumulate_noAlpha492
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha490:
+accumulate_noAlpha492:
 	SUBQ $0x06, R12
 	JMP  accumulate_halfRows
 
@@ -10229,8 +10228,8 @@ accumulate_half5:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh492
-	JB   accumulate_plain491
+	JE   accumulate_fresh494
+	JB   accumulate_plain493
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -10243,35 +10242,35 @@ accumulate_half5:
 	VMULPS       (AX), Y14, Y3
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y4
-	JMP          accumulate_ready493
+	JMP          accumulate_ready495
 
-accumulate_plain491:
+accumulate_plain493:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
-	JMP     accumulate_ready493
+	JMP     accumulate_ready495
 
-accumulate_fresh492:
+accumulate_fresh494:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 
-accumulate_ready493:
+accumulate_ready495:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short497
+	JL   accumulate_short499
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail495
+	JL   accumulate_tail497
 
-accumulate_loop494:
+accumulate_loop496:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10323,13 +10322,13 @@ accumulate_loop494:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop494
+	JGE          accumulate_loop496
 
-accumulate_tail495:
+accumulate_tail497:
 	ADDQ $0x04, CX
-	JE   accumulate_end496
+	JE   accumulate_end498
 
-accumulate_one498:
+accumulate_one500:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10345,9 +10344,9 @@ accumulate_one498:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one498
+	JNE          accumulate_one500
 
-accumulate_end496:
+accumulate_end498:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -10412,10 +10411,10 @@ accumulate_end496:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done499
+	JMP          accumulate_done501
 
-accumulate_short497:
-accumulate_one500:
+accumulate_short499:
+accumulate_one502:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10431,7 +10430,7 @@ accumulate_one500:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one500
+	JNE          accumulate_one502
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -10445,17 +10444,17 @@ accumulate_one500:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done499:
+accumulate_done501:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha501
+	JBE  accumulate_noAlpha503
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha501:
+accumulate_noAlpha503:
 	SUBQ $0x05, R12
 	JMP  accumulate_halfRows
 
@@ -10466,8 +10465,8 @@ accumulate_half4:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh503
-	JB   accumulate_plain502
+	JE   accumulate_fresh505
+	JB   accumulate_plain504
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -10478,33 +10477,33 @@ accumulate_half4:
 	VMULPS       (DI)(R8*2), Y14, Y2
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y3
-	JMP          accumulate_ready504
+	JMP          accumulate_ready506
 
-accumulate_plain502:
+accumulate_plain504:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
-	JMP     accumulate_ready504
+	JMP     accumulate_ready506
 
-accumulate_fresh503:
+accumulate_fresh505:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready504:
+accumulate_ready506:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short508
+	JL   accumulate_short510
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail506
+	JL   accumulate_tail508
 
-accumulate_loop505:
+accumulate_loop507:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10548,13 +10547,13 @@ accumulate_loop505:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop505
+	JGE          accumulate_loop507
 
-accumulate_tail506:
+accumulate_tail508:
 	ADDQ $0x04, CX
-	JE   accumulate_end507
+	JE   accumulate_end509
 
-accumulate_one509:
+accumulate_one511:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10568,9 +10567,9 @@ accumulate_one509:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one509
+	JNE          accumulate_one511
 
-accumulate_end507:
+accumulate_end509:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -10621,10 +10620,10 @@ accumulate_end507:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done510
+	JMP          accumulate_done512
 
-accumulate_short508:
-accumulate_one511:
+accumulate_short510:
+accumulate_one513:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10638,7 +10637,7 @@ accumulate_one511:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one511
+	JNE          accumulate_one513
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -10650,16 +10649,16 @@ accumulate_one511:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done510:
+accumulate_done512:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha512
+	JBE  accumulate_noAlpha514
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha512:
+accumulate_noAlpha514:
 	SUBQ $0x04, R12
 	JMP  accumulate_halfRows
 
@@ -10668,8 +10667,8 @@ accumulate_half3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh514
-	JB   accumulate_plain513
+	JE   accumulate_fresh516
+	JB   accumulate_plain515
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -10678,29 +10677,29 @@ accumulate_half3:
 	VMULPS       (DI)(R8*1), Y14, Y1
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y2
-	JMP          accumulate_ready515
+	JMP          accumulate_ready517
 
-accumulate_plain513:
+accumulate_plain515:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
-	JMP     accumulate_ready515
+	JMP     accumulate_ready517
 
-accumulate_fresh514:
+accumulate_fresh516:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 
-accumulate_ready515:
+accumulate_ready517:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short519
+	JL   accumulate_short521
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail517
+	JL   accumulate_tail519
 
-accumulate_loop516:
+accumulate_loop518:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10735,13 +10734,13 @@ accumulate_loop516:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop516
+	JGE          accumulate_loop518
 
-accumulate_tail517:
+accumulate_tail519:
 	ADDQ $0x04, CX
-	JE   accumulate_end518
+	JE   accumulate_end520
 
-accumulate_one520:
+accumulate_one522:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10752,9 +10751,9 @@ accumulate_one520:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one520
+	JNE          accumulate_one522
 
-accumulate_end518:
+accumulate_end520:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -10795,10 +10794,10 @@ accumulate_end518:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done521
+	JMP          accumulate_done523
 
-accumulate_short519:
-accumulate_one522:
+accumulate_short521:
+accumulate_one524:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10809,7 +10808,7 @@ accumulate_one522:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one522
+	JNE          accumulate_one524
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -10817,15 +10816,15 @@ accumulate_one522:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done521:
+accumulate_done523:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha523
+	JBE  accumulate_noAlpha525
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha523:
+accumulate_noAlpha525:
 	SUBQ $0x03, R12
 	JMP  accumulate_halfRows
 
@@ -10834,32 +10833,32 @@ accumulate_half2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh525
-	JB   accumulate_plain524
+	JE   accumulate_fresh527
+	JB   accumulate_plain526
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulate_ready526
+	JMP          accumulate_ready528
 
-accumulate_plain524:
+accumulate_plain526:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
-	JMP     accumulate_ready526
+	JMP     accumulate_ready528
 
-accumulate_fresh525:
+accumulate_fresh527:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulate_ready526:
+accumulate_ready528:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail528
+	JL   accumulate_tail530
 
-accumulate_loop527:
+accumulate_loop529:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10886,13 +10885,13 @@ accumulate_loop527:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop527
+	JGE          accumulate_loop529
 
-accumulate_tail528:
+accumulate_tail530:
 	ADDQ $0x04, CX
-	JE   accumulate_end529
+	JE   accumulate_end531
 
-accumulate_one531:
+accumulate_one533:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10901,9 +10900,9 @@ accumulate_one531:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one531
+	JNE          accumulate_one533
 
-accumulate_end529:
+accumulate_end531:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -10911,10 +10910,10 @@ accumulate_end529:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha532
+	JBE     accumulate_noAlpha534
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha532:
+accumulate_noAlpha534:
 	SUBQ $0x02, R12
 	JMP  accumulate_halfRows
 
@@ -10923,28 +10922,28 @@ accumulate_half1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh534
-	JB   accumulate_plain533
+	JE   accumulate_fresh536
+	JB   accumulate_plain535
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulate_ready535
+	JMP          accumulate_ready537
 
-accumulate_plain533:
+accumulate_plain535:
 	VMOVUPS (DI), Y0
-	JMP     accumulate_ready535
+	JMP     accumulate_ready537
 
-accumulate_fresh534:
+accumulate_fresh536:
 	VXORPS Y0, Y0, Y0
 
-accumulate_ready535:
+accumulate_ready537:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail537
+	JL   accumulate_tail539
 
-accumulate_loop536:
+accumulate_loop538:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10963,30 +10962,30 @@ accumulate_loop536:
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop536
+	JGE          accumulate_loop538
 
-accumulate_tail537:
+accumulate_tail539:
 	ADDQ $0x04, CX
-	JE   accumulate_end538
+	JE   accumulate_end540
 
-accumulate_one540:
+accumulate_one542:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one540
+	JNE          accumulate_one542
 
-accumulate_end538:
+accumulate_end540:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha541
+	JBE     accumulate_noAlpha543
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha541:
+accumulate_noAlpha543:
 	SUBQ $0x01, R12
 	JMP  accumulate_halfRows
 
@@ -10998,46 +10997,46 @@ accumulate_halfNext:
 
 accumulate_halfEnd:
 accumulate_done:
-	CMPQ  88(SP), $0x00
-	JE    accumulate_noSteps542
-	MOVQ  96(SP), R11
+	CMPQ  96(SP), $0x00
+	JE    accumulate_noSteps544
+	MOVQ  104(SP), R11
 	LEAQ  (R11)(R11*1), AX
 	ADDQ  AX, AX
 	ADDQ  AX, 40(SP)
 	MOVQ  R10, DX
 	IMULQ R11, DX
-	ADDQ  112(SP), DX
-	MOVQ  DX, 112(SP)
-	MOVQ  104(SP), AX
+	ADDQ  120(SP), DX
+	MOVQ  DX, 120(SP)
+	MOVQ  112(SP), AX
 	MOVQ  AX, 32(SP)
-	MOVQ  120(SP), AX
-	MOVQ  AX, 8(SP)
 	MOVQ  128(SP), AX
+	MOVQ  AX, 8(SP)
+	MOVQ  136(SP), AX
 	MOVQ  AX, 16(SP)
 	MOVQ  $+0, 56(SP)
-	CMPQ  88(SP), R11
-	JGE   accumulate_wholeSteps543
-	MOVQ  88(SP), R11
+	CMPQ  96(SP), R11
+	JGE   accumulate_wholeSteps545
+	MOVQ  96(SP), R11
 
-accumulate_wholeSteps543:
-	SUBQ R11, 88(SP)
+accumulate_wholeSteps545:
+	SUBQ R11, 96(SP)
 	MOVQ R11, 64(SP)
-	CMPQ 136(SP), $0x00
-	JE   accumulate_touchNone544
-	CMPQ 88(SP), $0x08
-	JGE  accumulate_touchNone544
-	MOVQ $+0, 136(SP)
+	CMPQ 144(SP), $0x00
+	JE   accumulate_touchNone546
+	CMPQ 96(SP), $0x08
+	JGE  accumulate_touchNone546
+	MOVQ $+0, 144(SP)
 
-accumulate_touchNone544:
+accumulate_touchNone546:
 	JMP accumulate_begin
 
-accumulate_noSteps542:
+accumulate_noSteps544:
 	VZEROUPPER
 	RET
 
 // func accumulateMaskedSIMD(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, FMA3
-TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $168-64
+TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $176-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ p+8(FP), AX
@@ -11053,10 +11052,10 @@ TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $168-64
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
 	CMPB 32(BX), $0x00
-	JE   accumulateMasked_used545
+	JE   accumulateMasked_used547
 	MOVQ $+1, 56(SP)
 
-accumulateMasked_used545:
+accumulateMasked_used547:
 	MOVQ (BX), R11
 	MOVQ 8(BX), AX
 	MOVQ AX, CX
@@ -11092,8 +11091,8 @@ accumulateMasked_panel2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh547
-	JB   accumulateMasked_plain546
+	JE   accumulateMasked_fresh549
+	JB   accumulateMasked_plain548
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -11102,28 +11101,28 @@ accumulateMasked_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulateMasked_ready548
+	JMP          accumulateMasked_ready550
 
-accumulateMasked_plain546:
+accumulateMasked_plain548:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
-	JMP     accumulateMasked_ready548
+	JMP     accumulateMasked_ready550
 
-accumulateMasked_fresh547:
+accumulateMasked_fresh549:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulateMasked_ready548:
+accumulateMasked_ready550:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail550
+	JL   accumulateMasked_tail552
 
-accumulateMasked_loop549:
+accumulateMasked_loop551:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -11140,13 +11139,13 @@ accumulateMasked_loop549:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop549
+	JGE          accumulateMasked_loop551
 
-accumulateMasked_tail550:
+accumulateMasked_tail552:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end551
+	JE   accumulateMasked_end553
 
-accumulateMasked_one553:
+accumulateMasked_one555:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -11163,9 +11162,9 @@ accumulateMasked_one553:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one553
+	JNE          accumulateMasked_one555
 
-accumulateMasked_end551:
+accumulateMasked_end553:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -11175,10 +11174,10 @@ accumulateMasked_end551:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha554
+	JBE     accumulateMasked_noAlpha556
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha554:
+accumulateMasked_noAlpha556:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_panelRows
 
@@ -11187,31 +11186,31 @@ accumulateMasked_panel1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh556
-	JB   accumulateMasked_plain555
+	JE   accumulateMasked_fresh558
+	JB   accumulateMasked_plain557
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulateMasked_ready557
+	JMP          accumulateMasked_ready559
 
-accumulateMasked_plain555:
+accumulateMasked_plain557:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
-	JMP     accumulateMasked_ready557
+	JMP     accumulateMasked_ready559
 
-accumulateMasked_fresh556:
+accumulateMasked_fresh558:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulateMasked_ready557:
+accumulateMasked_ready559:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail559
+	JL   accumulateMasked_tail561
 
-accumulateMasked_loop558:
+accumulateMasked_loop560:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -11223,13 +11222,13 @@ accumulateMasked_loop558:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop558
+	JGE          accumulateMasked_loop560
 
-accumulateMasked_tail559:
+accumulateMasked_tail561:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end560
+	JE   accumulateMasked_end562
 
-accumulateMasked_one562:
+accumulateMasked_one564:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -11241,18 +11240,18 @@ accumulateMasked_one562:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one562
+	JNE          accumulateMasked_one564
 
-accumulateMasked_end560:
+accumulateMasked_end562:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha563
+	JBE     accumulateMasked_noAlpha565
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha563:
+accumulateMasked_noAlpha565:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_panelRows
 
@@ -11290,32 +11289,32 @@ accumulateMasked_half2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh565
-	JB   accumulateMasked_plain564
+	JE   accumulateMasked_fresh567
+	JB   accumulateMasked_plain566
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulateMasked_ready566
+	JMP          accumulateMasked_ready568
 
-accumulateMasked_plain564:
+accumulateMasked_plain566:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
-	JMP     accumulateMasked_ready566
+	JMP     accumulateMasked_ready568
 
-accumulateMasked_fresh565:
+accumulateMasked_fresh567:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulateMasked_ready566:
+accumulateMasked_ready568:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail568
+	JL   accumulateMasked_tail570
 
-accumulateMasked_loop567:
+accumulateMasked_loop569:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -11327,13 +11326,13 @@ accumulateMasked_loop567:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop567
+	JGE          accumulateMasked_loop569
 
-accumulateMasked_tail568:
+accumulateMasked_tail570:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end569
+	JE   accumulateMasked_end571
 
-accumulateMasked_one571:
+accumulateMasked_one573:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -11345,9 +11344,9 @@ accumulateMasked_one571:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one571
+	JNE          accumulateMasked_one573
 
-accumulateMasked_end569:
+accumulateMasked_end571:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -11355,10 +11354,10 @@ accumulateMasked_end569:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha572
+	JBE     accumulateMasked_noAlpha574
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha572:
+accumulateMasked_noAlpha574:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_halfRows
 
@@ -11367,28 +11366,28 @@ accumulateMasked_half1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh574
-	JB   accumulateMasked_plain573
+	JE   accumulateMasked_fresh576
+	JB   accumulateMasked_plain575
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulateMasked_ready575
+	JMP          accumulateMasked_ready577
 
-accumulateMasked_plain573:
+accumulateMasked_plain575:
 	VMOVUPS (DI), Y0
-	JMP     accumulateMasked_ready575
+	JMP     accumulateMasked_ready577
 
-accumulateMasked_fresh574:
+accumulateMasked_fresh576:
 	VXORPS Y0, Y0, Y0
 
-accumulateMasked_ready575:
+accumulateMasked_ready577:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail577
+	JL   accumulateMasked_tail579
 
-accumulateMasked_loop576:
+accumulateMasked_loop578:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -11397,13 +11396,13 @@ accumulateMasked_loop576:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop576
+	JGE          accumulateMasked_loop578
 
-accumulateMasked_tail577:
+accumulateMasked_tail579:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end578
+	JE   accumulateMasked_end580
 
-accumulateMasked_one580:
+accumulateMasked_one582:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -11412,17 +11411,17 @@ accumulateMasked_one580:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one580
+	JNE          accumulateMasked_one582
 
-accumulateMasked_end578:
+accumulateMasked_end580:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha581
+	JBE     accumulateMasked_noAlpha583
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha581:
+accumulateMasked_noAlpha583:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_halfRows
 
@@ -11460,13 +11459,13 @@ TEXT ·scoreWide(SB), NOSPLIT, $88-56
 	MOVQ  $+0, 8(SP)
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    noQueue582
+	JE    noQueue584
 	MOVQ  32(AX), AX
 
-noQueue582:
+noQueue584:
 	MOVQ  AX, 80(SP)
 	TESTQ AX, AX
-	JE    noStream583
+	JE    noStream585
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 80(SP)
@@ -11476,15 +11475,15 @@ noQueue582:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 80(SP)
 
-noStream583:
+noStream585:
 	CMPQ 56(SP), $0x06
-	JLE  quads584
+	JLE  quads586
 	CMPQ 72(SP), $0x00000080
 	JG   quadEnd
 	CMPQ 56(SP), $0x18
 	JLE  quadEnd
 
-quads584:
+quads586:
 quad:
 	CMPQ 16(SP), $0x04
 	JL   quadEnd
@@ -11548,15 +11547,15 @@ quad6:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail586
+	JL     tail588
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop585
+	JNE    loop587
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop585
+	JE     loop587
 
-asking589:
+asking591:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -11719,18 +11718,18 @@ asking589:
 	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow590
+	JE           sameWindow592
 	ADDQ         $0x00007000, DX
 
-sameWindow590:
+sameWindow592:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking589
+	JGE  asking591
 	MOVQ DX, 80(SP)
-	JMP  tail586
+	JMP  tail588
 
-loop585:
+loop587:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11878,13 +11877,13 @@ loop585:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop585
+	JGE          loop587
 
-tail586:
+tail588:
 	ADDQ $0x04, CX
-	JE   end588
+	JE   end590
 
-one587:
+one589:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11924,9 +11923,9 @@ one587:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one587
+	JNE          one589
 
-end588:
+end590:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -11961,50 +11960,50 @@ end588:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked594
+	JE      asked596
 	SUBQ    $0x18, (AX)
-	JG      asked594
+	JG      asked596
 
-askRow591:
+askRow593:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun595:
+askRun597:
 	CMPQ 24(BX), $0x00
-	JNE  askFound592
+	JNE  askFound594
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun595
+	JNE  askRun597
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked594
+	JMP  asked596
 
-askFound592:
+askFound594:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong596
+	JNE   askAmong598
 	ADDQ  32(BX), CX
 
-askAmong596:
+askAmong598:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine593:
+askLine595:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine593
+	JNE        askLine595
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow591
+	JLE        askRow593
 
-asked594:
+asked596:
 	SUBQ $0x06, 64(SP)
 	JMP  quadRows
 
@@ -12037,15 +12036,15 @@ quad5:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail598
+	JL     tail600
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop597
+	JNE    loop599
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop597
+	JE     loop599
 
-asking601:
+asking603:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -12188,18 +12187,18 @@ asking601:
 	VFMADD231PS  Z11, Z12, Z3
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow602
+	JE           sameWindow604
 	ADDQ         $0x00007000, DX
 
-sameWindow602:
+sameWindow604:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking601
+	JGE  asking603
 	MOVQ DX, 80(SP)
-	JMP  tail598
+	JMP  tail600
 
-loop597:
+loop599:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12327,13 +12326,13 @@ loop597:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop597
+	JGE          loop599
 
-tail598:
+tail600:
 	ADDQ $0x04, CX
-	JE   end600
+	JE   end602
 
-one599:
+one601:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12368,9 +12367,9 @@ one599:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one599
+	JNE          one601
 
-end600:
+end602:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -12401,50 +12400,50 @@ end600:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked606
+	JE      asked608
 	SUBQ    $0x14, (AX)
-	JG      asked606
+	JG      asked608
 
-askRow603:
+askRow605:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun607:
+askRun609:
 	CMPQ 24(BX), $0x00
-	JNE  askFound604
+	JNE  askFound606
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun607
+	JNE  askRun609
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked606
+	JMP  asked608
 
-askFound604:
+askFound606:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong608
+	JNE   askAmong610
 	ADDQ  32(BX), CX
 
-askAmong608:
+askAmong610:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine605:
+askLine607:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine605
+	JNE        askLine607
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow603
+	JLE        askRow605
 
-asked606:
+asked608:
 	SUBQ $0x05, 64(SP)
 	JMP  quadRows
 
@@ -12473,15 +12472,15 @@ quad4:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail610
+	JL     tail612
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop609
+	JNE    loop611
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop609
+	JE     loop611
 
-asking613:
+asking615:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -12604,18 +12603,18 @@ asking613:
 	VFMADD231PS  Z11, Z12, Z31
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow614
+	JE           sameWindow616
 	ADDQ         $0x00007000, DX
 
-sameWindow614:
+sameWindow616:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking613
+	JGE  asking615
 	MOVQ DX, 80(SP)
-	JMP  tail610
+	JMP  tail612
 
-loop609:
+loop611:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12723,13 +12722,13 @@ loop609:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop609
+	JGE          loop611
 
-tail610:
+tail612:
 	ADDQ $0x04, CX
-	JE   end612
+	JE   end614
 
-one611:
+one613:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12759,9 +12758,9 @@ one611:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one611
+	JNE          one613
 
-end612:
+end614:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -12788,50 +12787,50 @@ end612:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked618
+	JE      asked620
 	SUBQ    $0x10, (AX)
-	JG      asked618
+	JG      asked620
 
-askRow615:
+askRow617:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun619:
+askRun621:
 	CMPQ 24(BX), $0x00
-	JNE  askFound616
+	JNE  askFound618
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun619
+	JNE  askRun621
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked618
+	JMP  asked620
 
-askFound616:
+askFound618:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong620
+	JNE   askAmong622
 	ADDQ  32(BX), CX
 
-askAmong620:
+askAmong622:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine617:
+askLine619:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine617
+	JNE        askLine619
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow615
+	JLE        askRow617
 
-asked618:
+asked620:
 	SUBQ $0x04, 64(SP)
 	JMP  quadRows
 
@@ -12854,15 +12853,15 @@ quad3:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail622
+	JL     tail624
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop621
+	JNE    loop623
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop621
+	JE     loop623
 
-asking625:
+asking627:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -12965,17 +12964,17 @@ asking625:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow626
+	JE           sameWindow628
 	ADDQ         $0x00007000, DX
 
-sameWindow626:
+sameWindow628:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking625
+	JGE  asking627
 	MOVQ DX, 80(SP)
-	JMP  tail622
+	JMP  tail624
 
-loop621:
+loop623:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13062,13 +13061,13 @@ loop621:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop621
+	JGE          loop623
 
-tail622:
+tail624:
 	ADDQ $0x04, CX
-	JE   end624
+	JE   end626
 
-one623:
+one625:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13092,9 +13091,9 @@ one623:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one623
+	JNE          one625
 
-end624:
+end626:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -13115,50 +13114,50 @@ end624:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked630
+	JE      asked632
 	SUBQ    $0x0c, (AX)
-	JG      asked630
+	JG      asked632
 
-askRow627:
+askRow629:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun631:
+askRun633:
 	CMPQ 24(BX), $0x00
-	JNE  askFound628
+	JNE  askFound630
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun631
+	JNE  askRun633
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked630
+	JMP  asked632
 
-askFound628:
+askFound630:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong632
+	JNE   askAmong634
 	ADDQ  32(BX), CX
 
-askAmong632:
+askAmong634:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine629:
+askLine631:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine629
+	JNE        askLine631
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow627
+	JLE        askRow629
 
-asked630:
+asked632:
 	SUBQ $0x03, 64(SP)
 	JMP  quadRows
 
@@ -13177,15 +13176,15 @@ quad2:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail634
+	JL     tail636
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop633
+	JNE    loop635
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop633
+	JE     loop635
 
-asking637:
+asking639:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -13268,17 +13267,17 @@ asking637:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow638
+	JE           sameWindow640
 	ADDQ         $0x00007000, DX
 
-sameWindow638:
+sameWindow640:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking637
+	JGE  asking639
 	MOVQ DX, 80(SP)
-	JMP  tail634
+	JMP  tail636
 
-loop633:
+loop635:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13345,13 +13344,13 @@ loop633:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop633
+	JGE          loop635
 
-tail634:
+tail636:
 	ADDQ $0x04, CX
-	JE   end636
+	JE   end638
 
-one635:
+one637:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13370,9 +13369,9 @@ one635:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one635
+	JNE          one637
 
-end636:
+end638:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -13389,50 +13388,50 @@ end636:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked642
+	JE      asked644
 	SUBQ    $0x08, (AX)
-	JG      asked642
+	JG      asked644
 
-askRow639:
+askRow641:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun643:
+askRun645:
 	CMPQ 24(BX), $0x00
-	JNE  askFound640
+	JNE  askFound642
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun643
+	JNE  askRun645
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked642
+	JMP  asked644
 
-askFound640:
+askFound642:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong644
+	JNE   askAmong646
 	ADDQ  32(BX), CX
 
-askAmong644:
+askAmong646:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine641:
+askLine643:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine641
+	JNE        askLine643
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow639
+	JLE        askRow641
 
-asked642:
+asked644:
 	SUBQ $0x02, 64(SP)
 	JMP  quadRows
 
@@ -13528,15 +13527,15 @@ pair12:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail646
+	JL     tail648
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop645
+	JNE    loop647
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop645
+	JE     loop647
 
-asking649:
+asking651:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -13703,20 +13702,20 @@ asking649:
 	VFMADD231PS  Z9, Z12, Z7
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow650
+	JE           sameWindow652
 	ADDQ         $0x00007000, DX
 
-sameWindow650:
+sameWindow652:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking649
+	JGE  asking651
 	MOVQ DX, 80(SP)
-	JMP  tail646
+	JMP  tail648
 
-loop645:
+loop647:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13878,13 +13877,13 @@ loop645:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop645
+	JGE          loop647
 
-tail646:
+tail648:
 	ADDQ $0x04, CX
-	JE   end648
+	JE   end650
 
-one647:
+one649:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13929,9 +13928,9 @@ one647:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one647
+	JNE          one649
 
-end648:
+end650:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -13970,50 +13969,50 @@ end648:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked654
+	JE      asked656
 	SUBQ    $0x18, (AX)
-	JG      asked654
+	JG      asked656
 
-askRow651:
+askRow653:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun655:
+askRun657:
 	CMPQ 24(BX), $0x00
-	JNE  askFound652
+	JNE  askFound654
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun655
+	JNE  askRun657
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked654
+	JMP  asked656
 
-askFound652:
+askFound654:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong656
+	JNE   askAmong658
 	ADDQ  32(BX), CX
 
-askAmong656:
+askAmong658:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine653:
+askLine655:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine653
+	JNE        askLine655
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow651
+	JLE        askRow653
 
-asked654:
+asked656:
 	SUBQ $0x0c, 64(SP)
 	JMP  pairRows
 
@@ -14051,15 +14050,15 @@ pair11:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail658
+	JL     tail660
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop657
+	JNE    loop659
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop657
+	JE     loop659
 
-asking661:
+asking663:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -14214,20 +14213,20 @@ asking661:
 	VFMADD231PS  Z9, Z12, Z5
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow662
+	JE           sameWindow664
 	ADDQ         $0x00007000, DX
 
-sameWindow662:
+sameWindow664:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking661
+	JGE  asking663
 	MOVQ DX, 80(SP)
-	JMP  tail658
+	JMP  tail660
 
-loop657:
+loop659:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14377,13 +14376,13 @@ loop657:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop657
+	JGE          loop659
 
-tail658:
+tail660:
 	ADDQ $0x04, CX
-	JE   end660
+	JE   end662
 
-one659:
+one661:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14425,9 +14424,9 @@ one659:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one659
+	JNE          one661
 
-end660:
+end662:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -14464,50 +14463,50 @@ end660:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked666
+	JE      asked668
 	SUBQ    $0x16, (AX)
-	JG      asked666
+	JG      asked668
 
-askRow663:
+askRow665:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun667:
+askRun669:
 	CMPQ 24(BX), $0x00
-	JNE  askFound664
+	JNE  askFound666
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun667
+	JNE  askRun669
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked666
+	JMP  asked668
 
-askFound664:
+askFound666:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong668
+	JNE   askAmong670
 	ADDQ  32(BX), CX
 
-askAmong668:
+askAmong670:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine665:
+askLine667:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine665
+	JNE        askLine667
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow663
+	JLE        askRow665
 
-asked666:
+asked668:
 	SUBQ $0x0b, 64(SP)
 	JMP  pairRows
 
@@ -14543,15 +14542,15 @@ pair10:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail670
+	JL     tail672
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop669
+	JNE    loop671
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop669
+	JE     loop671
 
-asking673:
+asking675:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -14694,20 +14693,20 @@ asking673:
 	VFMADD231PS  Z9, Z12, Z3
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow674
+	JE           sameWindow676
 	ADDQ         $0x00007000, DX
 
-sameWindow674:
+sameWindow676:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking673
+	JGE  asking675
 	MOVQ DX, 80(SP)
-	JMP  tail670
+	JMP  tail672
 
-loop669:
+loop671:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14845,13 +14844,13 @@ loop669:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop669
+	JGE          loop671
 
-tail670:
+tail672:
 	ADDQ $0x04, CX
-	JE   end672
+	JE   end674
 
-one671:
+one673:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14890,9 +14889,9 @@ one671:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one671
+	JNE          one673
 
-end672:
+end674:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -14927,50 +14926,50 @@ end672:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked678
+	JE      asked680
 	SUBQ    $0x14, (AX)
-	JG      asked678
+	JG      asked680
 
-askRow675:
+askRow677:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun679:
+askRun681:
 	CMPQ 24(BX), $0x00
-	JNE  askFound676
+	JNE  askFound678
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun679
+	JNE  askRun681
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked678
+	JMP  asked680
 
-askFound676:
+askFound678:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong680
+	JNE   askAmong682
 	ADDQ  32(BX), CX
 
-askAmong680:
+askAmong682:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine677:
+askLine679:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine677
+	JNE        askLine679
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow675
+	JLE        askRow677
 
-asked678:
+asked680:
 	SUBQ $0x0a, 64(SP)
 	JMP  pairRows
 
@@ -15002,15 +15001,15 @@ pair9:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail682
+	JL     tail684
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop681
+	JNE    loop683
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop681
+	JE     loop683
 
-asking685:
+asking687:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -15141,19 +15140,19 @@ asking685:
 	VFMADD231PS  Z9, Z12, Z1
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow686
+	JE           sameWindow688
 	ADDQ         $0x00007000, DX
 
-sameWindow686:
+sameWindow688:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking685
+	JGE  asking687
 	MOVQ DX, 80(SP)
-	JMP  tail682
+	JMP  tail684
 
-loop681:
+loop683:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15278,13 +15277,13 @@ loop681:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop681
+	JGE          loop683
 
-tail682:
+tail684:
 	ADDQ $0x04, CX
-	JE   end684
+	JE   end686
 
-one683:
+one685:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15319,9 +15318,9 @@ one683:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one683
+	JNE          one685
 
-end684:
+end686:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15352,50 +15351,50 @@ end684:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked690
+	JE      asked692
 	SUBQ    $0x12, (AX)
-	JG      asked690
+	JG      asked692
 
-askRow687:
+askRow689:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun691:
+askRun693:
 	CMPQ 24(BX), $0x00
-	JNE  askFound688
+	JNE  askFound690
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun691
+	JNE  askRun693
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked690
+	JMP  asked692
 
-askFound688:
+askFound690:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong692
+	JNE   askAmong694
 	ADDQ  32(BX), CX
 
-askAmong692:
+askAmong694:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine689:
+askLine691:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine689
+	JNE        askLine691
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow687
+	JLE        askRow689
 
-asked690:
+asked692:
 	SUBQ $0x09, 64(SP)
 	JMP  pairRows
 
@@ -15425,15 +15424,15 @@ pair8:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail694
+	JL     tail696
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop693
+	JNE    loop695
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop693
+	JE     loop695
 
-asking697:
+asking699:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -15552,19 +15551,19 @@ asking697:
 	VFMADD231PS  Z9, Z12, Z31
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow698
+	JE           sameWindow700
 	ADDQ         $0x00007000, DX
 
-sameWindow698:
+sameWindow700:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking697
+	JGE  asking699
 	MOVQ DX, 80(SP)
-	JMP  tail694
+	JMP  tail696
 
-loop693:
+loop695:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15677,13 +15676,13 @@ loop693:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop693
+	JGE          loop695
 
-tail694:
+tail696:
 	ADDQ $0x04, CX
-	JE   end696
+	JE   end698
 
-one695:
+one697:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15715,9 +15714,9 @@ one695:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one695
+	JNE          one697
 
-end696:
+end698:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15746,50 +15745,50 @@ end696:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked702
+	JE      asked704
 	SUBQ    $0x10, (AX)
-	JG      asked702
+	JG      asked704
 
-askRow699:
+askRow701:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun703:
+askRun705:
 	CMPQ 24(BX), $0x00
-	JNE  askFound700
+	JNE  askFound702
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun703
+	JNE  askRun705
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked702
+	JMP  asked704
 
-askFound700:
+askFound702:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong704
+	JNE   askAmong706
 	ADDQ  32(BX), CX
 
-askAmong704:
+askAmong706:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine701:
+askLine703:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine701
+	JNE        askLine703
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow699
+	JLE        askRow701
 
-asked702:
+asked704:
 	SUBQ $0x08, 64(SP)
 	JMP  pairRows
 
@@ -15817,15 +15816,15 @@ pair7:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail706
+	JL     tail708
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop705
+	JNE    loop707
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop705
+	JE     loop707
 
-asking709:
+asking711:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -15932,19 +15931,19 @@ asking709:
 	VFMADD231PS  Z9, Z12, Z29
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow710
+	JE           sameWindow712
 	ADDQ         $0x00007000, DX
 
-sameWindow710:
+sameWindow712:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking709
+	JGE  asking711
 	MOVQ DX, 80(SP)
-	JMP  tail706
+	JMP  tail708
 
-loop705:
+loop707:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16045,13 +16044,13 @@ loop705:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop705
+	JGE          loop707
 
-tail706:
+tail708:
 	ADDQ $0x04, CX
-	JE   end708
+	JE   end710
 
-one707:
+one709:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16080,9 +16079,9 @@ one707:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one707
+	JNE          one709
 
-end708:
+end710:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16109,50 +16108,50 @@ end708:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked714
+	JE      asked716
 	SUBQ    $0x0e, (AX)
-	JG      asked714
+	JG      asked716
 
-askRow711:
+askRow713:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun715:
+askRun717:
 	CMPQ 24(BX), $0x00
-	JNE  askFound712
+	JNE  askFound714
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun715
+	JNE  askRun717
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked714
+	JMP  asked716
 
-askFound712:
+askFound714:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong716
+	JNE   askAmong718
 	ADDQ  32(BX), CX
 
-askAmong716:
+askAmong718:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine713:
+askLine715:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine713
+	JNE        askLine715
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow711
+	JLE        askRow713
 
-asked714:
+asked716:
 	SUBQ $0x07, 64(SP)
 	JMP  pairRows
 
@@ -16176,15 +16175,15 @@ pair6:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail718
+	JL     tail720
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop717
+	JNE    loop719
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop717
+	JE     loop719
 
-asking721:
+asking723:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -16279,18 +16278,18 @@ asking721:
 	VFMADD231PS  Z9, Z12, Z27
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow722
+	JE           sameWindow724
 	ADDQ         $0x00007000, DX
 
-sameWindow722:
+sameWindow724:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking721
+	JGE  asking723
 	MOVQ DX, 80(SP)
-	JMP  tail718
+	JMP  tail720
 
-loop717:
+loop719:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16378,13 +16377,13 @@ loop717:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop717
+	JGE          loop719
 
-tail718:
+tail720:
 	ADDQ $0x04, CX
-	JE   end720
+	JE   end722
 
-one719:
+one721:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16409,9 +16408,9 @@ one719:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one719
+	JNE          one721
 
-end720:
+end722:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16434,50 +16433,50 @@ end720:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked726
+	JE      asked728
 	SUBQ    $0x0c, (AX)
-	JG      asked726
+	JG      asked728
 
-askRow723:
+askRow725:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun727:
+askRun729:
 	CMPQ 24(BX), $0x00
-	JNE  askFound724
+	JNE  askFound726
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun727
+	JNE  askRun729
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked726
+	JMP  asked728
 
-askFound724:
+askFound726:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong728
+	JNE   askAmong730
 	ADDQ  32(BX), CX
 
-askAmong728:
+askAmong730:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine725:
+askLine727:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine725
+	JNE        askLine727
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow723
+	JLE        askRow725
 
-asked726:
+asked728:
 	SUBQ $0x06, 64(SP)
 	JMP  pairRows
 
@@ -16499,15 +16498,15 @@ pair5:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail730
+	JL     tail732
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop729
+	JNE    loop731
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop729
+	JE     loop731
 
-asking733:
+asking735:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -16590,18 +16589,18 @@ asking733:
 	VFMADD231PS  Z9, Z12, Z25
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow734
+	JE           sameWindow736
 	ADDQ         $0x00007000, DX
 
-sameWindow734:
+sameWindow736:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking733
+	JGE  asking735
 	MOVQ DX, 80(SP)
-	JMP  tail730
+	JMP  tail732
 
-loop729:
+loop731:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16677,13 +16676,13 @@ loop729:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop729
+	JGE          loop731
 
-tail730:
+tail732:
 	ADDQ $0x04, CX
-	JE   end732
+	JE   end734
 
-one731:
+one733:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16705,9 +16704,9 @@ one731:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one731
+	JNE          one733
 
-end732:
+end734:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16728,50 +16727,50 @@ end732:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked738
+	JE      asked740
 	SUBQ    $0x0a, (AX)
-	JG      asked738
+	JG      asked740
 
-askRow735:
+askRow737:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun739:
+askRun741:
 	CMPQ 24(BX), $0x00
-	JNE  askFound736
+	JNE  askFound738
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun739
+	JNE  askRun741
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked738
+	JMP  asked740
 
-askFound736:
+askFound738:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong740
+	JNE   askAmong742
 	ADDQ  32(BX), CX
 
-askAmong740:
+askAmong742:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine737:
+askLine739:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine737
+	JNE        askLine739
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow735
+	JLE        askRow737
 
-asked738:
+asked740:
 	SUBQ $0x05, 64(SP)
 	JMP  pairRows
 
@@ -16791,15 +16790,15 @@ pair4:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail742
+	JL     tail744
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop741
+	JNE    loop743
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop741
+	JE     loop743
 
-asking745:
+asking747:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -16870,18 +16869,18 @@ asking745:
 	VFMADD231PS  Z9, Z12, Z23
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow746
+	JE           sameWindow748
 	ADDQ         $0x00007000, DX
 
-sameWindow746:
+sameWindow748:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking745
+	JGE  asking747
 	MOVQ DX, 80(SP)
-	JMP  tail742
+	JMP  tail744
 
-loop741:
+loop743:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16945,13 +16944,13 @@ loop741:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop741
+	JGE          loop743
 
-tail742:
+tail744:
 	ADDQ $0x04, CX
-	JE   end744
+	JE   end746
 
-one743:
+one745:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16970,9 +16969,9 @@ one743:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one743
+	JNE          one745
 
-end744:
+end746:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16991,50 +16990,50 @@ end744:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked750
+	JE      asked752
 	SUBQ    $0x08, (AX)
-	JG      asked750
+	JG      asked752
 
-askRow747:
+askRow749:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun751:
+askRun753:
 	CMPQ 24(BX), $0x00
-	JNE  askFound748
+	JNE  askFound750
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun751
+	JNE  askRun753
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked750
+	JMP  asked752
 
-askFound748:
+askFound750:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong752
+	JNE   askAmong754
 	ADDQ  32(BX), CX
 
-askAmong752:
+askAmong754:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine749:
+askLine751:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine749
+	JNE        askLine751
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow747
+	JLE        askRow749
 
-asked750:
+asked752:
 	SUBQ $0x04, 64(SP)
 	JMP  pairRows
 
@@ -17050,15 +17049,15 @@ pair3:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail754
+	JL     tail756
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop753
+	JNE    loop755
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop753
+	JE     loop755
 
-asking757:
+asking759:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -17117,17 +17116,17 @@ asking757:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow758
+	JE           sameWindow760
 	ADDQ         $0x00007000, DX
 
-sameWindow758:
+sameWindow760:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking757
+	JGE  asking759
 	MOVQ DX, 80(SP)
-	JMP  tail754
+	JMP  tail756
 
-loop753:
+loop755:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17178,13 +17177,13 @@ loop753:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop753
+	JGE          loop755
 
-tail754:
+tail756:
 	ADDQ $0x04, CX
-	JE   end756
+	JE   end758
 
-one755:
+one757:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17199,9 +17198,9 @@ one755:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one755
+	JNE          one757
 
-end756:
+end758:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -17216,50 +17215,50 @@ end756:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked762
+	JE      asked764
 	SUBQ    $0x06, (AX)
-	JG      asked762
+	JG      asked764
 
-askRow759:
+askRow761:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun763:
+askRun765:
 	CMPQ 24(BX), $0x00
-	JNE  askFound760
+	JNE  askFound762
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun763
+	JNE  askRun765
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked762
+	JMP  asked764
 
-askFound760:
+askFound762:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong764
+	JNE   askAmong766
 	ADDQ  32(BX), CX
 
-askAmong764:
+askAmong766:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine761:
+askLine763:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine761
+	JNE        askLine763
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow759
+	JLE        askRow761
 
-asked762:
+asked764:
 	SUBQ $0x03, 64(SP)
 	JMP  pairRows
 
@@ -17273,15 +17272,15 @@ pair2:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail766
+	JL     tail768
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop765
+	JNE    loop767
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop765
+	JE     loop767
 
-asking769:
+asking771:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -17328,17 +17327,17 @@ asking769:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow770
+	JE           sameWindow772
 	ADDQ         $0x00007000, DX
 
-sameWindow770:
+sameWindow772:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking769
+	JGE  asking771
 	MOVQ DX, 80(SP)
-	JMP  tail766
+	JMP  tail768
 
-loop765:
+loop767:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17377,13 +17376,13 @@ loop765:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop765
+	JGE          loop767
 
-tail766:
+tail768:
 	ADDQ $0x04, CX
-	JE   end768
+	JE   end770
 
-one767:
+one769:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17395,9 +17394,9 @@ one767:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one767
+	JNE          one769
 
-end768:
+end770:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -17410,50 +17409,50 @@ end768:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked774
+	JE      asked776
 	SUBQ    $0x04, (AX)
-	JG      asked774
+	JG      asked776
 
-askRow771:
+askRow773:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun775:
+askRun777:
 	CMPQ 24(BX), $0x00
-	JNE  askFound772
+	JNE  askFound774
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun775
+	JNE  askRun777
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked774
+	JMP  asked776
 
-askFound772:
+askFound774:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong776
+	JNE   askAmong778
 	ADDQ  32(BX), CX
 
-askAmong776:
+askAmong778:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine773:
+askLine775:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine773
+	JNE        askLine775
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow771
+	JLE        askRow773
 
-asked774:
+asked776:
 	SUBQ $0x02, 64(SP)
 	JMP  pairRows
 
@@ -17537,9 +17536,9 @@ single12:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail778
+	JL     tail780
 
-loop777:
+loop779:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17649,13 +17648,13 @@ loop777:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop777
+	JGE          loop779
 
-tail778:
+tail780:
 	ADDQ $0x04, CX
-	JE   end780
+	JE   end782
 
-one779:
+one781:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17687,9 +17686,9 @@ one779:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one779
+	JNE          one781
 
-end780:
+end782:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17716,50 +17715,50 @@ end780:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked784
+	JE      asked786
 	SUBQ    $0x0c, (AX)
-	JG      asked784
+	JG      asked786
 
-askRow781:
+askRow783:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun785:
+askRun787:
 	CMPQ 24(BX), $0x00
-	JNE  askFound782
+	JNE  askFound784
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun785
+	JNE  askRun787
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked784
+	JMP  asked786
 
-askFound782:
+askFound784:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong786
+	JNE   askAmong788
 	ADDQ  32(BX), CX
 
-askAmong786:
+askAmong788:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine783:
+askLine785:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine783
+	JNE        askLine785
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow781
+	JLE        askRow783
 
-asked784:
+asked786:
 	SUBQ $0x0c, 64(SP)
 	JMP  singleRows
 
@@ -17786,9 +17785,9 @@ single11:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail788
+	JL     tail790
 
-loop787:
+loop789:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17890,13 +17889,13 @@ loop787:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop787
+	JGE          loop789
 
-tail788:
+tail790:
 	ADDQ $0x04, CX
-	JE   end790
+	JE   end792
 
-one789:
+one791:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17926,9 +17925,9 @@ one789:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one789
+	JNE          one791
 
-end790:
+end792:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17954,50 +17953,50 @@ end790:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked794
+	JE      asked796
 	SUBQ    $0x0b, (AX)
-	JG      asked794
+	JG      asked796
 
-askRow791:
+askRow793:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun795:
+askRun797:
 	CMPQ 24(BX), $0x00
-	JNE  askFound792
+	JNE  askFound794
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun795
+	JNE  askRun797
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked794
+	JMP  asked796
 
-askFound792:
+askFound794:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong796
+	JNE   askAmong798
 	ADDQ  32(BX), CX
 
-askAmong796:
+askAmong798:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine793:
+askLine795:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine793
+	JNE        askLine795
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow791
+	JLE        askRow793
 
-asked794:
+asked796:
 	SUBQ $0x0b, 64(SP)
 	JMP  singleRows
 
@@ -18023,9 +18022,9 @@ single10:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail798
+	JL     tail800
 
-loop797:
+loop799:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18119,13 +18118,13 @@ loop797:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop797
+	JGE          loop799
 
-tail798:
+tail800:
 	ADDQ $0x04, CX
-	JE   end800
+	JE   end802
 
-one799:
+one801:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18153,9 +18152,9 @@ one799:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one799
+	JNE          one801
 
-end800:
+end802:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18180,50 +18179,50 @@ end800:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked804
+	JE      asked806
 	SUBQ    $0x0a, (AX)
-	JG      asked804
+	JG      asked806
 
-askRow801:
+askRow803:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun805:
+askRun807:
 	CMPQ 24(BX), $0x00
-	JNE  askFound802
+	JNE  askFound804
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun805
+	JNE  askRun807
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked804
+	JMP  asked806
 
-askFound802:
+askFound804:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong806
+	JNE   askAmong808
 	ADDQ  32(BX), CX
 
-askAmong806:
+askAmong808:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine803:
+askLine805:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine803
+	JNE        askLine805
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow801
+	JLE        askRow803
 
-asked804:
+asked806:
 	SUBQ $0x0a, 64(SP)
 	JMP  singleRows
 
@@ -18246,9 +18245,9 @@ single9:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail808
+	JL     tail810
 
-loop807:
+loop809:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18333,13 +18332,13 @@ loop807:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop807
+	JGE          loop809
 
-tail808:
+tail810:
 	ADDQ $0x04, CX
-	JE   end810
+	JE   end812
 
-one809:
+one811:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18364,9 +18363,9 @@ one809:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one809
+	JNE          one811
 
-end810:
+end812:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18388,50 +18387,50 @@ end810:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked814
+	JE      asked816
 	SUBQ    $0x09, (AX)
-	JG      asked814
+	JG      asked816
 
-askRow811:
+askRow813:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun815:
+askRun817:
 	CMPQ 24(BX), $0x00
-	JNE  askFound812
+	JNE  askFound814
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun815
+	JNE  askRun817
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked814
+	JMP  asked816
 
-askFound812:
+askFound814:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong816
+	JNE   askAmong818
 	ADDQ  32(BX), CX
 
-askAmong816:
+askAmong818:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine813:
+askLine815:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine813
+	JNE        askLine815
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow811
+	JLE        askRow813
 
-asked814:
+asked816:
 	SUBQ $0x09, 64(SP)
 	JMP  singleRows
 
@@ -18453,9 +18452,9 @@ single8:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail818
+	JL     tail820
 
-loop817:
+loop819:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18532,13 +18531,13 @@ loop817:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop817
+	JGE          loop819
 
-tail818:
+tail820:
 	ADDQ $0x04, CX
-	JE   end820
+	JE   end822
 
-one819:
+one821:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18561,9 +18560,9 @@ one819:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one819
+	JNE          one821
 
-end820:
+end822:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18584,50 +18583,50 @@ end820:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked824
+	JE      asked826
 	SUBQ    $0x08, (AX)
-	JG      asked824
+	JG      asked826
 
-askRow821:
+askRow823:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun825:
+askRun827:
 	CMPQ 24(BX), $0x00
-	JNE  askFound822
+	JNE  askFound824
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun825
+	JNE  askRun827
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked824
+	JMP  asked826
 
-askFound822:
+askFound824:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong826
+	JNE   askAmong828
 	ADDQ  32(BX), CX
 
-askAmong826:
+askAmong828:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine823:
+askLine825:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine823
+	JNE        askLine825
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow821
+	JLE        askRow823
 
-asked824:
+asked826:
 	SUBQ $0x08, 64(SP)
 	JMP  singleRows
 
@@ -18648,9 +18647,9 @@ single7:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail828
+	JL     tail830
 
-loop827:
+loop829:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18719,13 +18718,13 @@ loop827:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop827
+	JGE          loop829
 
-tail828:
+tail830:
 	ADDQ $0x04, CX
-	JE   end830
+	JE   end832
 
-one829:
+one831:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18746,9 +18745,9 @@ one829:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one829
+	JNE          one831
 
-end830:
+end832:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18768,50 +18767,50 @@ end830:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked834
+	JE      asked836
 	SUBQ    $0x07, (AX)
-	JG      asked834
+	JG      asked836
 
-askRow831:
+askRow833:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun835:
+askRun837:
 	CMPQ 24(BX), $0x00
-	JNE  askFound832
+	JNE  askFound834
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun835
+	JNE  askRun837
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked834
+	JMP  asked836
 
-askFound832:
+askFound834:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong836
+	JNE   askAmong838
 	ADDQ  32(BX), CX
 
-askAmong836:
+askAmong838:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine833:
+askLine835:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine833
+	JNE        askLine835
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow831
+	JLE        askRow833
 
-asked834:
+asked836:
 	SUBQ $0x07, 64(SP)
 	JMP  singleRows
 
@@ -18829,9 +18828,9 @@ single6:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail838
+	JL     tail840
 
-loop837:
+loop839:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18891,13 +18890,13 @@ loop837:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop837
+	JGE          loop839
 
-tail838:
+tail840:
 	ADDQ $0x04, CX
-	JE   end840
+	JE   end842
 
-one839:
+one841:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18915,9 +18914,9 @@ one839:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one839
+	JNE          one841
 
-end840:
+end842:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18934,50 +18933,50 @@ end840:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked844
+	JE      asked846
 	SUBQ    $0x06, (AX)
-	JG      asked844
+	JG      asked846
 
-askRow841:
+askRow843:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun845:
+askRun847:
 	CMPQ 24(BX), $0x00
-	JNE  askFound842
+	JNE  askFound844
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun845
+	JNE  askRun847
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked844
+	JMP  asked846
 
-askFound842:
+askFound844:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong846
+	JNE   askAmong848
 	ADDQ  32(BX), CX
 
-askAmong846:
+askAmong848:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine843:
+askLine845:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine843
+	JNE        askLine845
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow841
+	JLE        askRow843
 
-asked844:
+asked846:
 	SUBQ $0x06, 64(SP)
 	JMP  singleRows
 
@@ -18994,9 +18993,9 @@ single5:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail848
+	JL     tail850
 
-loop847:
+loop849:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19048,13 +19047,13 @@ loop847:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop847
+	JGE          loop849
 
-tail848:
+tail850:
 	ADDQ $0x04, CX
-	JE   end850
+	JE   end852
 
-one849:
+one851:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19070,9 +19069,9 @@ one849:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one849
+	JNE          one851
 
-end850:
+end852:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19088,50 +19087,50 @@ end850:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked854
+	JE      asked856
 	SUBQ    $0x05, (AX)
-	JG      asked854
+	JG      asked856
 
-askRow851:
+askRow853:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun855:
+askRun857:
 	CMPQ 24(BX), $0x00
-	JNE  askFound852
+	JNE  askFound854
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun855
+	JNE  askRun857
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked854
+	JMP  asked856
 
-askFound852:
+askFound854:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong856
+	JNE   askAmong858
 	ADDQ  32(BX), CX
 
-askAmong856:
+askAmong858:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine853:
+askLine855:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine853
+	JNE        askLine855
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow851
+	JLE        askRow853
 
-asked854:
+asked856:
 	SUBQ $0x05, 64(SP)
 	JMP  singleRows
 
@@ -19147,9 +19146,9 @@ single4:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail858
+	JL     tail860
 
-loop857:
+loop859:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19193,13 +19192,13 @@ loop857:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop857
+	JGE          loop859
 
-tail858:
+tail860:
 	ADDQ $0x04, CX
-	JE   end860
+	JE   end862
 
-one859:
+one861:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19213,9 +19212,9 @@ one859:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one859
+	JNE          one861
 
-end860:
+end862:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19230,50 +19229,50 @@ end860:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked864
+	JE      asked866
 	SUBQ    $0x04, (AX)
-	JG      asked864
+	JG      asked866
 
-askRow861:
+askRow863:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun865:
+askRun867:
 	CMPQ 24(BX), $0x00
-	JNE  askFound862
+	JNE  askFound864
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun865
+	JNE  askRun867
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked864
+	JMP  asked866
 
-askFound862:
+askFound864:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong866
+	JNE   askAmong868
 	ADDQ  32(BX), CX
 
-askAmong866:
+askAmong868:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine863:
+askLine865:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine863
+	JNE        askLine865
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow861
+	JLE        askRow863
 
-asked864:
+asked866:
 	SUBQ $0x04, 64(SP)
 	JMP  singleRows
 
@@ -19286,9 +19285,9 @@ single3:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail868
+	JL     tail870
 
-loop867:
+loop869:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19323,13 +19322,13 @@ loop867:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop867
+	JGE          loop869
 
-tail868:
+tail870:
 	ADDQ $0x04, CX
-	JE   end870
+	JE   end872
 
-one869:
+one871:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19340,9 +19339,9 @@ one869:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one869
+	JNE          one871
 
-end870:
+end872:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -19354,50 +19353,50 @@ end870:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked874
+	JE      asked876
 	SUBQ    $0x03, (AX)
-	JG      asked874
+	JG      asked876
 
-askRow871:
+askRow873:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun875:
+askRun877:
 	CMPQ 24(BX), $0x00
-	JNE  askFound872
+	JNE  askFound874
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun875
+	JNE  askRun877
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked874
+	JMP  asked876
 
-askFound872:
+askFound874:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong876
+	JNE   askAmong878
 	ADDQ  32(BX), CX
 
-askAmong876:
+askAmong878:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine873:
+askLine875:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine873
+	JNE        askLine875
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow871
+	JLE        askRow873
 
-asked874:
+asked876:
 	SUBQ $0x03, 64(SP)
 	JMP  singleRows
 
@@ -19409,9 +19408,9 @@ single2:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail878
+	JL     tail880
 
-loop877:
+loop879:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19438,13 +19437,13 @@ loop877:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop877
+	JGE          loop879
 
-tail878:
+tail880:
 	ADDQ $0x04, CX
-	JE   end880
+	JE   end882
 
-one879:
+one881:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19453,9 +19452,9 @@ one879:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one879
+	JNE          one881
 
-end880:
+end882:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -19466,50 +19465,50 @@ end880:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked884
+	JE      asked886
 	SUBQ    $0x02, (AX)
-	JG      asked884
+	JG      asked886
 
-askRow881:
+askRow883:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun885:
+askRun887:
 	CMPQ 24(BX), $0x00
-	JNE  askFound882
+	JNE  askFound884
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun885
+	JNE  askRun887
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked884
+	JMP  asked886
 
-askFound882:
+askFound884:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong886
+	JNE   askAmong888
 	ADDQ  32(BX), CX
 
-askAmong886:
+askAmong888:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine883:
+askLine885:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine883
+	JNE        askLine885
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow881
+	JLE        askRow883
 
-asked884:
+asked886:
 	SUBQ $0x02, 64(SP)
 	JMP  singleRows
 
@@ -19543,10 +19542,10 @@ TEXT ·accumulateWide(SB), NOSPLIT, $88-64
 	MOVQ alpha+24(FP), AX
 	MOVQ b+56(FP), BX
 	CMPB 32(BX), $0x00
-	JE   used887
+	JE   used889
 	MOVQ $0x00000001, AX
 
-used887:
+used889:
 	MOVQ  AX, 8(SP)
 	MOVQ  (BX), AX
 	MOVQ  AX, 72(SP)
@@ -19560,7 +19559,7 @@ used887:
 	MOVQ  40(BX), AX
 	MOVQ  AX, 80(SP)
 	TESTQ AX, AX
-	JE    noStream888
+	JE    noStream890
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 80(SP)
@@ -19570,15 +19569,15 @@ used887:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 80(SP)
 
-noStream888:
+noStream890:
 	CMPQ 56(SP), $0x06
-	JLE  quads889
+	JLE  quads891
 	CMPQ 72(SP), $0x00000080
 	JG   quadEnd
 	CMPQ 56(SP), $0x18
 	JLE  quadEnd
 
-quads889:
+quads891:
 quad:
 	CMPQ 16(SP), $0x04
 	JL   quadEnd
@@ -19613,13 +19612,13 @@ quad6:
 	// 6 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh891
+	JE           fresh893
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain890
+	JE           plain892
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -19650,9 +19649,9 @@ quad6:
 	VMULPS       64(R13)(DX*2), Z12, Z5
 	VMULPS       128(R13)(DX*2), Z12, Z6
 	VMULPS       192(R13)(DX*2), Z12, Z7
-	JMP          ready892
+	JMP          ready894
 
-plain890:
+plain892:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -19677,9 +19676,9 @@ plain890:
 	VMOVUPS 64(R13)(DX*2), Z5
 	VMOVUPS 128(R13)(DX*2), Z6
 	VMOVUPS 192(R13)(DX*2), Z7
-	JMP     ready892
+	JMP     ready894
 
-fresh891:
+fresh893:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -19705,7 +19704,7 @@ fresh891:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-ready892:
+ready894:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -19713,15 +19712,15 @@ ready892:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail894
+	JL    tail896
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop893
+	JNE   loop895
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop893
+	JE    loop895
 
-asking897:
+asking899:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -19884,18 +19883,18 @@ asking897:
 	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow898
+	JE           sameWindow900
 	ADDQ         $0x00007000, DX
 
-sameWindow898:
+sameWindow900:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking897
+	JGE  asking899
 	MOVQ DX, 80(SP)
-	JMP  tail894
+	JMP  tail896
 
-loop893:
+loop895:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20043,13 +20042,13 @@ loop893:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop893
+	JGE          loop895
 
-tail894:
+tail896:
 	ADDQ $0x04, CX
-	JE   end896
+	JE   end898
 
-one895:
+one897:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20089,9 +20088,9 @@ one895:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one895
+	JNE          one897
 
-end896:
+end898:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -20125,10 +20124,10 @@ end896:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha899
+	JBE     noAlpha901
 	ADDQ    $0x18, (SP)
 
-noAlpha899:
+noAlpha901:
 	SUBQ $0x06, 64(SP)
 	JMP  quadRows
 
@@ -20136,13 +20135,13 @@ quad5:
 	// 5 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh901
+	JE           fresh903
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain900
+	JE           plain902
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -20168,9 +20167,9 @@ quad5:
 	VMULPS       64(R13)(DX*1), Z12, Z1
 	VMULPS       128(R13)(DX*1), Z12, Z2
 	VMULPS       192(R13)(DX*1), Z12, Z3
-	JMP          ready902
+	JMP          ready904
 
-plain900:
+plain902:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -20191,9 +20190,9 @@ plain900:
 	VMOVUPS 64(R13)(DX*1), Z1
 	VMOVUPS 128(R13)(DX*1), Z2
 	VMOVUPS 192(R13)(DX*1), Z3
-	JMP     ready902
+	JMP     ready904
 
-fresh901:
+fresh903:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -20215,7 +20214,7 @@ fresh901:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-ready902:
+ready904:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -20223,15 +20222,15 @@ ready902:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail904
+	JL    tail906
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop903
+	JNE   loop905
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop903
+	JE    loop905
 
-asking907:
+asking909:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -20374,18 +20373,18 @@ asking907:
 	VFMADD231PS  Z11, Z12, Z3
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow908
+	JE           sameWindow910
 	ADDQ         $0x00007000, DX
 
-sameWindow908:
+sameWindow910:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking907
+	JGE  asking909
 	MOVQ DX, 80(SP)
-	JMP  tail904
+	JMP  tail906
 
-loop903:
+loop905:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20513,13 +20512,13 @@ loop903:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop903
+	JGE          loop905
 
-tail904:
+tail906:
 	ADDQ $0x04, CX
-	JE   end906
+	JE   end908
 
-one905:
+one907:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20554,9 +20553,9 @@ one905:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one905
+	JNE          one907
 
-end906:
+end908:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -20586,10 +20585,10 @@ end906:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha909
+	JBE     noAlpha911
 	ADDQ    $0x14, (SP)
 
-noAlpha909:
+noAlpha911:
 	SUBQ $0x05, 64(SP)
 	JMP  quadRows
 
@@ -20597,13 +20596,13 @@ quad4:
 	// 4 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh911
+	JE           fresh913
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain910
+	JE           plain912
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -20624,9 +20623,9 @@ quad4:
 	VMULPS       64(R13), Z12, Z29
 	VMULPS       128(R13), Z12, Z30
 	VMULPS       192(R13), Z12, Z31
-	JMP          ready912
+	JMP          ready914
 
-plain910:
+plain912:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -20643,9 +20642,9 @@ plain910:
 	VMOVUPS 64(R13), Z29
 	VMOVUPS 128(R13), Z30
 	VMOVUPS 192(R13), Z31
-	JMP     ready912
+	JMP     ready914
 
-fresh911:
+fresh913:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -20663,7 +20662,7 @@ fresh911:
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
 
-ready912:
+ready914:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -20671,15 +20670,15 @@ ready912:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail914
+	JL    tail916
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop913
+	JNE   loop915
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop913
+	JE    loop915
 
-asking917:
+asking919:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -20802,18 +20801,18 @@ asking917:
 	VFMADD231PS  Z11, Z12, Z31
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow918
+	JE           sameWindow920
 	ADDQ         $0x00007000, DX
 
-sameWindow918:
+sameWindow920:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking917
+	JGE  asking919
 	MOVQ DX, 80(SP)
-	JMP  tail914
+	JMP  tail916
 
-loop913:
+loop915:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20921,13 +20920,13 @@ loop913:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop913
+	JGE          loop915
 
-tail914:
+tail916:
 	ADDQ $0x04, CX
-	JE   end916
+	JE   end918
 
-one915:
+one917:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20957,9 +20956,9 @@ one915:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one915
+	JNE          one917
 
-end916:
+end918:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -20985,10 +20984,10 @@ end916:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha919
+	JBE     noAlpha921
 	ADDQ    $0x10, (SP)
 
-noAlpha919:
+noAlpha921:
 	SUBQ $0x04, 64(SP)
 	JMP  quadRows
 
@@ -20996,11 +20995,11 @@ quad3:
 	// 3 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh921
+	JE           fresh923
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain920
+	JE           plain922
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -21016,9 +21015,9 @@ quad3:
 	VMULPS       64(AX)(DX*2), Z12, Z25
 	VMULPS       128(AX)(DX*2), Z12, Z26
 	VMULPS       192(AX)(DX*2), Z12, Z27
-	JMP          ready922
+	JMP          ready924
 
-plain920:
+plain922:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -21031,9 +21030,9 @@ plain920:
 	VMOVUPS 64(AX)(DX*2), Z25
 	VMOVUPS 128(AX)(DX*2), Z26
 	VMOVUPS 192(AX)(DX*2), Z27
-	JMP     ready922
+	JMP     ready924
 
-fresh921:
+fresh923:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21047,21 +21046,21 @@ fresh921:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready922:
+ready924:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail924
+	JL    tail926
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop923
+	JNE   loop925
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop923
+	JE    loop925
 
-asking927:
+asking929:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -21164,17 +21163,17 @@ asking927:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow928
+	JE           sameWindow930
 	ADDQ         $0x00007000, DX
 
-sameWindow928:
+sameWindow930:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking927
+	JGE  asking929
 	MOVQ DX, 80(SP)
-	JMP  tail924
+	JMP  tail926
 
-loop923:
+loop925:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21261,13 +21260,13 @@ loop923:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop923
+	JGE          loop925
 
-tail924:
+tail926:
 	ADDQ $0x04, CX
-	JE   end926
+	JE   end928
 
-one925:
+one927:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21291,9 +21290,9 @@ one925:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one925
+	JNE          one927
 
-end926:
+end928:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -21313,10 +21312,10 @@ end926:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha929
+	JBE     noAlpha931
 	ADDQ    $0x0c, (SP)
 
-noAlpha929:
+noAlpha931:
 	SUBQ $0x03, 64(SP)
 	JMP  quadRows
 
@@ -21324,11 +21323,11 @@ quad2:
 	// 2 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh931
+	JE           fresh933
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain930
+	JE           plain932
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -21339,9 +21338,9 @@ quad2:
 	VMULPS       64(AX)(DX*1), Z12, Z21
 	VMULPS       128(AX)(DX*1), Z12, Z22
 	VMULPS       192(AX)(DX*1), Z12, Z23
-	JMP          ready932
+	JMP          ready934
 
-plain930:
+plain932:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -21350,9 +21349,9 @@ plain930:
 	VMOVUPS 64(AX)(DX*1), Z21
 	VMOVUPS 128(AX)(DX*1), Z22
 	VMOVUPS 192(AX)(DX*1), Z23
-	JMP     ready932
+	JMP     ready934
 
-fresh931:
+fresh933:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21362,21 +21361,21 @@ fresh931:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready932:
+ready934:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail934
+	JL    tail936
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop933
+	JNE   loop935
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop933
+	JE    loop935
 
-asking937:
+asking939:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -21459,17 +21458,17 @@ asking937:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow938
+	JE           sameWindow940
 	ADDQ         $0x00007000, DX
 
-sameWindow938:
+sameWindow940:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking937
+	JGE  asking939
 	MOVQ DX, 80(SP)
-	JMP  tail934
+	JMP  tail936
 
-loop933:
+loop935:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21536,13 +21535,13 @@ loop933:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop933
+	JGE          loop935
 
-tail934:
+tail936:
 	ADDQ $0x04, CX
-	JE   end936
+	JE   end938
 
-one935:
+one937:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21561,9 +21560,9 @@ one935:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one935
+	JNE          one937
 
-end936:
+end938:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -21579,10 +21578,10 @@ end936:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha939
+	JBE     noAlpha941
 	ADDQ    $0x08, (SP)
 
-noAlpha939:
+noAlpha941:
 	SUBQ $0x02, 64(SP)
 	JMP  quadRows
 
@@ -21646,7 +21645,7 @@ pair12:
 	// 12 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh941
+	JE           fresh943
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -21656,7 +21655,7 @@ pair12:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain940
+	JE           plain942
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -21693,9 +21692,9 @@ pair12:
 	VBROADCASTSS 44(CX), Z12
 	VMULPS       (R11)(DX*2), Z12, Z6
 	VMULPS       64(R11)(DX*2), Z12, Z7
-	JMP          ready942
+	JMP          ready944
 
-plain940:
+plain942:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -21720,9 +21719,9 @@ plain940:
 	VMOVUPS 64(R11)(DX*1), Z5
 	VMOVUPS (R11)(DX*2), Z6
 	VMOVUPS 64(R11)(DX*2), Z7
-	JMP     ready942
+	JMP     ready944
 
-fresh941:
+fresh943:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21748,7 +21747,7 @@ fresh941:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-ready942:
+ready944:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -21759,15 +21758,15 @@ ready942:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail944
+	JL    tail946
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop943
+	JNE   loop945
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop943
+	JE    loop945
 
-asking947:
+asking949:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -21934,20 +21933,20 @@ asking947:
 	VFMADD231PS  Z9, Z12, Z7
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow948
+	JE           sameWindow950
 	ADDQ         $0x00007000, DX
 
-sameWindow948:
+sameWindow950:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking947
+	JGE  asking949
 	MOVQ DX, 80(SP)
-	JMP  tail944
+	JMP  tail946
 
-loop943:
+loop945:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22109,13 +22108,13 @@ loop943:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop943
+	JGE          loop945
 
-tail944:
+tail946:
 	ADDQ $0x04, CX
-	JE   end946
+	JE   end948
 
-one945:
+one947:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22160,9 +22159,9 @@ one945:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one945
+	JNE          one947
 
-end946:
+end948:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -22200,10 +22199,10 @@ end946:
 	IMUL3Q  $0x0000000c, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha949
+	JBE     noAlpha951
 	ADDQ    $0x30, (SP)
 
-noAlpha949:
+noAlpha951:
 	SUBQ $0x0c, 64(SP)
 	JMP  pairRows
 
@@ -22211,7 +22210,7 @@ pair11:
 	// 11 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh951
+	JE           fresh953
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -22221,7 +22220,7 @@ pair11:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain950
+	JE           plain952
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -22255,9 +22254,9 @@ pair11:
 	VBROADCASTSS 40(CX), Z12
 	VMULPS       (R11)(DX*1), Z12, Z4
 	VMULPS       64(R11)(DX*1), Z12, Z5
-	JMP          ready952
+	JMP          ready954
 
-plain950:
+plain952:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -22280,9 +22279,9 @@ plain950:
 	VMOVUPS 64(R11), Z3
 	VMOVUPS (R11)(DX*1), Z4
 	VMOVUPS 64(R11)(DX*1), Z5
-	JMP     ready952
+	JMP     ready954
 
-fresh951:
+fresh953:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -22306,7 +22305,7 @@ fresh951:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 
-ready952:
+ready954:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -22317,15 +22316,15 @@ ready952:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail954
+	JL    tail956
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop953
+	JNE   loop955
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop953
+	JE    loop955
 
-asking957:
+asking959:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -22480,20 +22479,20 @@ asking957:
 	VFMADD231PS  Z9, Z12, Z5
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow958
+	JE           sameWindow960
 	ADDQ         $0x00007000, DX
 
-sameWindow958:
+sameWindow960:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking957
+	JGE  asking959
 	MOVQ DX, 80(SP)
-	JMP  tail954
+	JMP  tail956
 
-loop953:
+loop955:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22643,13 +22642,13 @@ loop953:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop953
+	JGE          loop955
 
-tail954:
+tail956:
 	ADDQ $0x04, CX
-	JE   end956
+	JE   end958
 
-one955:
+one957:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22691,9 +22690,9 @@ one955:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one955
+	JNE          one957
 
-end956:
+end958:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -22729,10 +22728,10 @@ end956:
 	IMUL3Q  $0x0000000b, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha959
+	JBE     noAlpha961
 	ADDQ    $0x2c, (SP)
 
-noAlpha959:
+noAlpha961:
 	SUBQ $0x0b, 64(SP)
 	JMP  pairRows
 
@@ -22740,7 +22739,7 @@ pair10:
 	// 10 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh961
+	JE           fresh963
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -22750,7 +22749,7 @@ pair10:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain960
+	JE           plain962
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -22781,9 +22780,9 @@ pair10:
 	VBROADCASTSS 36(CX), Z12
 	VMULPS       (R11), Z12, Z2
 	VMULPS       64(R11), Z12, Z3
-	JMP          ready962
+	JMP          ready964
 
-plain960:
+plain962:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -22804,9 +22803,9 @@ plain960:
 	VMOVUPS 64(R12)(DX*2), Z1
 	VMOVUPS (R11), Z2
 	VMOVUPS 64(R11), Z3
-	JMP     ready962
+	JMP     ready964
 
-fresh961:
+fresh963:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -22828,7 +22827,7 @@ fresh961:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-ready962:
+ready964:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -22839,15 +22838,15 @@ ready962:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail964
+	JL    tail966
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop963
+	JNE   loop965
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop963
+	JE    loop965
 
-asking967:
+asking969:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -22990,20 +22989,20 @@ asking967:
 	VFMADD231PS  Z9, Z12, Z3
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow968
+	JE           sameWindow970
 	ADDQ         $0x00007000, DX
 
-sameWindow968:
+sameWindow970:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking967
+	JGE  asking969
 	MOVQ DX, 80(SP)
-	JMP  tail964
+	JMP  tail966
 
-loop963:
+loop965:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23141,13 +23140,13 @@ loop963:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop963
+	JGE          loop965
 
-tail964:
+tail966:
 	ADDQ $0x04, CX
-	JE   end966
+	JE   end968
 
-one965:
+one967:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23186,9 +23185,9 @@ one965:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one965
+	JNE          one967
 
-end966:
+end968:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -23222,10 +23221,10 @@ end966:
 	IMUL3Q  $0x0000000a, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha969
+	JBE     noAlpha971
 	ADDQ    $0x28, (SP)
 
-noAlpha969:
+noAlpha971:
 	SUBQ $0x0a, 64(SP)
 	JMP  pairRows
 
@@ -23233,7 +23232,7 @@ pair9:
 	// 9 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh971
+	JE           fresh973
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -23241,7 +23240,7 @@ pair9:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain970
+	JE           plain972
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -23269,9 +23268,9 @@ pair9:
 	VBROADCASTSS 32(CX), Z12
 	VMULPS       (R12)(DX*2), Z12, Z0
 	VMULPS       64(R12)(DX*2), Z12, Z1
-	JMP          ready972
+	JMP          ready974
 
-plain970:
+plain972:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -23290,9 +23289,9 @@ plain970:
 	VMOVUPS 64(R12)(DX*1), Z31
 	VMOVUPS (R12)(DX*2), Z0
 	VMOVUPS 64(R12)(DX*2), Z1
-	JMP     ready972
+	JMP     ready974
 
-fresh971:
+fresh973:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -23312,7 +23311,7 @@ fresh971:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 
-ready972:
+ready974:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -23321,15 +23320,15 @@ ready972:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail974
+	JL    tail976
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop973
+	JNE   loop975
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop973
+	JE    loop975
 
-asking977:
+asking979:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -23460,19 +23459,19 @@ asking977:
 	VFMADD231PS  Z9, Z12, Z1
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow978
+	JE           sameWindow980
 	ADDQ         $0x00007000, DX
 
-sameWindow978:
+sameWindow980:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking977
+	JGE  asking979
 	MOVQ DX, 80(SP)
-	JMP  tail974
+	JMP  tail976
 
-loop973:
+loop975:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23597,13 +23596,13 @@ loop973:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop973
+	JGE          loop975
 
-tail974:
+tail976:
 	ADDQ $0x04, CX
-	JE   end976
+	JE   end978
 
-one975:
+one977:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23638,9 +23637,9 @@ one975:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one975
+	JNE          one977
 
-end976:
+end978:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -23670,10 +23669,10 @@ end976:
 	IMUL3Q  $0x00000009, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha979
+	JBE     noAlpha981
 	ADDQ    $0x24, (SP)
 
-noAlpha979:
+noAlpha981:
 	SUBQ $0x09, 64(SP)
 	JMP  pairRows
 
@@ -23681,7 +23680,7 @@ pair8:
 	// 8 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh981
+	JE           fresh983
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -23689,7 +23688,7 @@ pair8:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain980
+	JE           plain982
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -23714,9 +23713,9 @@ pair8:
 	VBROADCASTSS 28(CX), Z12
 	VMULPS       (R12)(DX*1), Z12, Z30
 	VMULPS       64(R12)(DX*1), Z12, Z31
-	JMP          ready982
+	JMP          ready984
 
-plain980:
+plain982:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -23733,9 +23732,9 @@ plain980:
 	VMOVUPS 64(R12), Z29
 	VMOVUPS (R12)(DX*1), Z30
 	VMOVUPS 64(R12)(DX*1), Z31
-	JMP     ready982
+	JMP     ready984
 
-fresh981:
+fresh983:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -23753,7 +23752,7 @@ fresh981:
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
 
-ready982:
+ready984:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -23762,15 +23761,15 @@ ready982:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail984
+	JL    tail986
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop983
+	JNE   loop985
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop983
+	JE    loop985
 
-asking987:
+asking989:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -23889,19 +23888,19 @@ asking987:
 	VFMADD231PS  Z9, Z12, Z31
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow988
+	JE           sameWindow990
 	ADDQ         $0x00007000, DX
 
-sameWindow988:
+sameWindow990:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking987
+	JGE  asking989
 	MOVQ DX, 80(SP)
-	JMP  tail984
+	JMP  tail986
 
-loop983:
+loop985:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24014,13 +24013,13 @@ loop983:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop983
+	JGE          loop985
 
-tail984:
+tail986:
 	ADDQ $0x04, CX
-	JE   end986
+	JE   end988
 
-one985:
+one987:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24052,9 +24051,9 @@ one985:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one985
+	JNE          one987
 
-end986:
+end988:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -24082,10 +24081,10 @@ end986:
 	IMUL3Q  $0x00000008, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha989
+	JBE     noAlpha991
 	ADDQ    $0x20, (SP)
 
-noAlpha989:
+noAlpha991:
 	SUBQ $0x08, 64(SP)
 	JMP  pairRows
 
@@ -24093,7 +24092,7 @@ pair7:
 	// 7 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh991
+	JE           fresh993
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -24101,7 +24100,7 @@ pair7:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain990
+	JE           plain992
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -24123,9 +24122,9 @@ pair7:
 	VBROADCASTSS 24(CX), Z12
 	VMULPS       (R12), Z12, Z28
 	VMULPS       64(R12), Z12, Z29
-	JMP          ready992
+	JMP          ready994
 
-plain990:
+plain992:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -24140,9 +24139,9 @@ plain990:
 	VMOVUPS 64(R13)(DX*2), Z27
 	VMOVUPS (R12), Z28
 	VMOVUPS 64(R12), Z29
-	JMP     ready992
+	JMP     ready994
 
-fresh991:
+fresh993:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24158,7 +24157,7 @@ fresh991:
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
 
-ready992:
+ready994:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -24167,15 +24166,15 @@ ready992:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail994
+	JL    tail996
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop993
+	JNE   loop995
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop993
+	JE    loop995
 
-asking997:
+asking999:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24282,19 +24281,19 @@ asking997:
 	VFMADD231PS  Z9, Z12, Z29
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow998
+	JE           sameWindow1000
 	ADDQ         $0x00007000, DX
 
-sameWindow998:
+sameWindow1000:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking997
+	JGE  asking999
 	MOVQ DX, 80(SP)
-	JMP  tail994
+	JMP  tail996
 
-loop993:
+loop995:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24395,13 +24394,13 @@ loop993:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop993
+	JGE          loop995
 
-tail994:
+tail996:
 	ADDQ $0x04, CX
-	JE   end996
+	JE   end998
 
-one995:
+one997:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24430,9 +24429,9 @@ one995:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one995
+	JNE          one997
 
-end996:
+end998:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -24458,10 +24457,10 @@ end996:
 	IMUL3Q  $0x00000007, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha999
+	JBE     noAlpha1001
 	ADDQ    $0x1c, (SP)
 
-noAlpha999:
+noAlpha1001:
 	SUBQ $0x07, 64(SP)
 	JMP  pairRows
 
@@ -24469,13 +24468,13 @@ pair6:
 	// 6 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1001
+	JE           fresh1003
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1000
+	JE           plain1002
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -24494,9 +24493,9 @@ pair6:
 	VBROADCASTSS 20(CX), Z12
 	VMULPS       (R13)(DX*2), Z12, Z26
 	VMULPS       64(R13)(DX*2), Z12, Z27
-	JMP          ready1002
+	JMP          ready1004
 
-plain1000:
+plain1002:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -24509,9 +24508,9 @@ plain1000:
 	VMOVUPS 64(R13)(DX*1), Z25
 	VMOVUPS (R13)(DX*2), Z26
 	VMOVUPS 64(R13)(DX*2), Z27
-	JMP     ready1002
+	JMP     ready1004
 
-fresh1001:
+fresh1003:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24525,22 +24524,22 @@ fresh1001:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready1002:
+ready1004:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1004
+	JL    tail1006
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1003
+	JNE   loop1005
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1003
+	JE    loop1005
 
-asking1007:
+asking1009:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24635,18 +24634,18 @@ asking1007:
 	VFMADD231PS  Z9, Z12, Z27
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1008
+	JE           sameWindow1010
 	ADDQ         $0x00007000, DX
 
-sameWindow1008:
+sameWindow1010:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking1007
+	JGE  asking1009
 	MOVQ DX, 80(SP)
-	JMP  tail1004
+	JMP  tail1006
 
-loop1003:
+loop1005:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24734,13 +24733,13 @@ loop1003:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1003
+	JGE          loop1005
 
-tail1004:
+tail1006:
 	ADDQ $0x04, CX
-	JE   end1006
+	JE   end1008
 
-one1005:
+one1007:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24765,9 +24764,9 @@ one1005:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1005
+	JNE          one1007
 
-end1006:
+end1008:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -24789,10 +24788,10 @@ end1006:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1009
+	JBE     noAlpha1011
 	ADDQ    $0x18, (SP)
 
-noAlpha1009:
+noAlpha1011:
 	SUBQ $0x06, 64(SP)
 	JMP  pairRows
 
@@ -24800,13 +24799,13 @@ pair5:
 	// 5 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1011
+	JE           fresh1013
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1010
+	JE           plain1012
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -24822,9 +24821,9 @@ pair5:
 	VBROADCASTSS 16(CX), Z12
 	VMULPS       (R13)(DX*1), Z12, Z24
 	VMULPS       64(R13)(DX*1), Z12, Z25
-	JMP          ready1012
+	JMP          ready1014
 
-plain1010:
+plain1012:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -24835,9 +24834,9 @@ plain1010:
 	VMOVUPS 64(R13), Z23
 	VMOVUPS (R13)(DX*1), Z24
 	VMOVUPS 64(R13)(DX*1), Z25
-	JMP     ready1012
+	JMP     ready1014
 
-fresh1011:
+fresh1013:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24849,22 +24848,22 @@ fresh1011:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 
-ready1012:
+ready1014:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1014
+	JL    tail1016
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1013
+	JNE   loop1015
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1013
+	JE    loop1015
 
-asking1017:
+asking1019:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24947,18 +24946,18 @@ asking1017:
 	VFMADD231PS  Z9, Z12, Z25
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1018
+	JE           sameWindow1020
 	ADDQ         $0x00007000, DX
 
-sameWindow1018:
+sameWindow1020:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking1017
+	JGE  asking1019
 	MOVQ DX, 80(SP)
-	JMP  tail1014
+	JMP  tail1016
 
-loop1013:
+loop1015:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25034,13 +25033,13 @@ loop1013:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1013
+	JGE          loop1015
 
-tail1014:
+tail1016:
 	ADDQ $0x04, CX
-	JE   end1016
+	JE   end1018
 
-one1015:
+one1017:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25062,9 +25061,9 @@ one1015:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1015
+	JNE          one1017
 
-end1016:
+end1018:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25084,10 +25083,10 @@ end1016:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1019
+	JBE     noAlpha1021
 	ADDQ    $0x14, (SP)
 
-noAlpha1019:
+noAlpha1021:
 	SUBQ $0x05, 64(SP)
 	JMP  pairRows
 
@@ -25095,13 +25094,13 @@ pair4:
 	// 4 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1021
+	JE           fresh1023
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1020
+	JE           plain1022
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -25114,9 +25113,9 @@ pair4:
 	VBROADCASTSS 12(CX), Z12
 	VMULPS       (R13), Z12, Z22
 	VMULPS       64(R13), Z12, Z23
-	JMP          ready1022
+	JMP          ready1024
 
-plain1020:
+plain1022:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -25125,9 +25124,9 @@ plain1020:
 	VMOVUPS 64(AX)(DX*2), Z21
 	VMOVUPS (R13), Z22
 	VMOVUPS 64(R13), Z23
-	JMP     ready1022
+	JMP     ready1024
 
-fresh1021:
+fresh1023:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25137,22 +25136,22 @@ fresh1021:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready1022:
+ready1024:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1024
+	JL    tail1026
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1023
+	JNE   loop1025
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1023
+	JE    loop1025
 
-asking1027:
+asking1029:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -25223,18 +25222,18 @@ asking1027:
 	VFMADD231PS  Z9, Z12, Z23
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1028
+	JE           sameWindow1030
 	ADDQ         $0x00007000, DX
 
-sameWindow1028:
+sameWindow1030:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking1027
+	JGE  asking1029
 	MOVQ DX, 80(SP)
-	JMP  tail1024
+	JMP  tail1026
 
-loop1023:
+loop1025:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25298,13 +25297,13 @@ loop1023:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1023
+	JGE          loop1025
 
-tail1024:
+tail1026:
 	ADDQ $0x04, CX
-	JE   end1026
+	JE   end1028
 
-one1025:
+one1027:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25323,9 +25322,9 @@ one1025:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1025
+	JNE          one1027
 
-end1026:
+end1028:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25343,10 +25342,10 @@ end1026:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1029
+	JBE     noAlpha1031
 	ADDQ    $0x10, (SP)
 
-noAlpha1029:
+noAlpha1031:
 	SUBQ $0x04, 64(SP)
 	JMP  pairRows
 
@@ -25354,11 +25353,11 @@ pair3:
 	// 3 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1031
+	JE           fresh1033
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1030
+	JE           plain1032
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -25368,18 +25367,18 @@ pair3:
 	VBROADCASTSS 8(CX), Z12
 	VMULPS       (AX)(DX*2), Z12, Z20
 	VMULPS       64(AX)(DX*2), Z12, Z21
-	JMP          ready1032
+	JMP          ready1034
 
-plain1030:
+plain1032:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
 	VMOVUPS 64(AX)(DX*1), Z19
 	VMOVUPS (AX)(DX*2), Z20
 	VMOVUPS 64(AX)(DX*2), Z21
-	JMP     ready1032
+	JMP     ready1034
 
-fresh1031:
+fresh1033:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25387,20 +25386,20 @@ fresh1031:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 
-ready1032:
+ready1034:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1034
+	JL    tail1036
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1033
+	JNE   loop1035
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1033
+	JE    loop1035
 
-asking1037:
+asking1039:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -25459,17 +25458,17 @@ asking1037:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1038
+	JE           sameWindow1040
 	ADDQ         $0x00007000, DX
 
-sameWindow1038:
+sameWindow1040:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking1037
+	JGE  asking1039
 	MOVQ DX, 80(SP)
-	JMP  tail1034
+	JMP  tail1036
 
-loop1033:
+loop1035:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25520,13 +25519,13 @@ loop1033:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1033
+	JGE          loop1035
 
-tail1034:
+tail1036:
 	ADDQ $0x04, CX
-	JE   end1036
+	JE   end1038
 
-one1035:
+one1037:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25541,9 +25540,9 @@ one1035:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1035
+	JNE          one1037
 
-end1036:
+end1038:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -25557,10 +25556,10 @@ end1036:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1039
+	JBE     noAlpha1041
 	ADDQ    $0x0c, (SP)
 
-noAlpha1039:
+noAlpha1041:
 	SUBQ $0x03, 64(SP)
 	JMP  pairRows
 
@@ -25568,46 +25567,46 @@ pair2:
 	// 2 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1041
+	JE           fresh1043
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1040
+	JE           plain1042
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z18
 	VMULPS       64(AX)(DX*1), Z12, Z19
-	JMP          ready1042
+	JMP          ready1044
 
-plain1040:
+plain1042:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
 	VMOVUPS 64(AX)(DX*1), Z19
-	JMP     ready1042
+	JMP     ready1044
 
-fresh1041:
+fresh1043:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 
-ready1042:
+ready1044:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1044
+	JL    tail1046
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1043
+	JNE   loop1045
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1043
+	JE    loop1045
 
-asking1047:
+asking1049:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -25654,17 +25653,17 @@ asking1047:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1048
+	JE           sameWindow1050
 	ADDQ         $0x00007000, DX
 
-sameWindow1048:
+sameWindow1050:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking1047
+	JGE  asking1049
 	MOVQ DX, 80(SP)
-	JMP  tail1044
+	JMP  tail1046
 
-loop1043:
+loop1045:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25703,13 +25702,13 @@ loop1043:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1043
+	JGE          loop1045
 
-tail1044:
+tail1046:
 	ADDQ $0x04, CX
-	JE   end1046
+	JE   end1048
 
-one1045:
+one1047:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25721,9 +25720,9 @@ one1045:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1045
+	JNE          one1047
 
-end1046:
+end1048:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -25735,10 +25734,10 @@ end1046:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1049
+	JBE     noAlpha1051
 	ADDQ    $0x08, (SP)
 
-noAlpha1049:
+noAlpha1051:
 	SUBQ $0x02, 64(SP)
 	JMP  pairRows
 
@@ -25802,7 +25801,7 @@ single12:
 	// 12 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1051
+	JE           fresh1053
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -25812,7 +25811,7 @@ single12:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain1050
+	JE           plain1052
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -25837,9 +25836,9 @@ single12:
 	VMULPS       (R11)(DX*1), Z12, Z26
 	VBROADCASTSS 44(CX), Z12
 	VMULPS       (R11)(DX*2), Z12, Z27
-	JMP          ready1052
+	JMP          ready1054
 
-plain1050:
+plain1052:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -25852,9 +25851,9 @@ plain1050:
 	VMOVUPS (R11), Z25
 	VMOVUPS (R11)(DX*1), Z26
 	VMOVUPS (R11)(DX*2), Z27
-	JMP     ready1052
+	JMP     ready1054
 
-fresh1051:
+fresh1053:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25868,7 +25867,7 @@ fresh1051:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready1052:
+ready1054:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -25879,9 +25878,9 @@ ready1052:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1054
+	JL   tail1056
 
-loop1053:
+loop1055:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25991,13 +25990,13 @@ loop1053:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop1053
+	JGE          loop1055
 
-tail1054:
+tail1056:
 	ADDQ $0x04, CX
-	JE   end1056
+	JE   end1058
 
-one1055:
+one1057:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26029,9 +26028,9 @@ one1055:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one1055
+	JNE          one1057
 
-end1056:
+end1058:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26057,10 +26056,10 @@ end1056:
 	IMUL3Q  $0x0000000c, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1057
+	JBE     noAlpha1059
 	ADDQ    $0x30, (SP)
 
-noAlpha1057:
+noAlpha1059:
 	SUBQ $0x0c, 64(SP)
 	JMP  singleRows
 
@@ -26068,7 +26067,7 @@ single11:
 	// 11 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1059
+	JE           fresh1061
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -26078,7 +26077,7 @@ single11:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain1058
+	JE           plain1060
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26101,9 +26100,9 @@ single11:
 	VMULPS       (R11), Z12, Z25
 	VBROADCASTSS 40(CX), Z12
 	VMULPS       (R11)(DX*1), Z12, Z26
-	JMP          ready1060
+	JMP          ready1062
 
-plain1058:
+plain1060:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -26115,9 +26114,9 @@ plain1058:
 	VMOVUPS (R12)(DX*2), Z24
 	VMOVUPS (R11), Z25
 	VMOVUPS (R11)(DX*1), Z26
-	JMP     ready1060
+	JMP     ready1062
 
-fresh1059:
+fresh1061:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26130,7 +26129,7 @@ fresh1059:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 
-ready1060:
+ready1062:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -26141,9 +26140,9 @@ ready1060:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1062
+	JL   tail1064
 
-loop1061:
+loop1063:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26245,13 +26244,13 @@ loop1061:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop1061
+	JGE          loop1063
 
-tail1062:
+tail1064:
 	ADDQ $0x04, CX
-	JE   end1064
+	JE   end1066
 
-one1063:
+one1065:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26281,9 +26280,9 @@ one1063:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one1063
+	JNE          one1065
 
-end1064:
+end1066:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26308,10 +26307,10 @@ end1064:
 	IMUL3Q  $0x0000000b, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1065
+	JBE     noAlpha1067
 	ADDQ    $0x2c, (SP)
 
-noAlpha1065:
+noAlpha1067:
 	SUBQ $0x0b, 64(SP)
 	JMP  singleRows
 
@@ -26319,7 +26318,7 @@ single10:
 	// 10 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1067
+	JE           fresh1069
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -26329,7 +26328,7 @@ single10:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain1066
+	JE           plain1068
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26350,9 +26349,9 @@ single10:
 	VMULPS       (R12)(DX*2), Z12, Z24
 	VBROADCASTSS 36(CX), Z12
 	VMULPS       (R11), Z12, Z25
-	JMP          ready1068
+	JMP          ready1070
 
-plain1066:
+plain1068:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -26363,9 +26362,9 @@ plain1066:
 	VMOVUPS (R12)(DX*1), Z23
 	VMOVUPS (R12)(DX*2), Z24
 	VMOVUPS (R11), Z25
-	JMP     ready1068
+	JMP     ready1070
 
-fresh1067:
+fresh1069:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26377,7 +26376,7 @@ fresh1067:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 
-ready1068:
+ready1070:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -26388,9 +26387,9 @@ ready1068:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1070
+	JL   tail1072
 
-loop1069:
+loop1071:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26484,13 +26483,13 @@ loop1069:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop1069
+	JGE          loop1071
 
-tail1070:
+tail1072:
 	ADDQ $0x04, CX
-	JE   end1072
+	JE   end1074
 
-one1071:
+one1073:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26518,9 +26517,9 @@ one1071:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one1071
+	JNE          one1073
 
-end1072:
+end1074:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26544,10 +26543,10 @@ end1072:
 	IMUL3Q  $0x0000000a, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1073
+	JBE     noAlpha1075
 	ADDQ    $0x28, (SP)
 
-noAlpha1073:
+noAlpha1075:
 	SUBQ $0x0a, 64(SP)
 	JMP  singleRows
 
@@ -26555,7 +26554,7 @@ single9:
 	// 9 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1075
+	JE           fresh1077
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -26563,7 +26562,7 @@ single9:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1074
+	JE           plain1076
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26582,9 +26581,9 @@ single9:
 	VMULPS       (R12)(DX*1), Z12, Z23
 	VBROADCASTSS 32(CX), Z12
 	VMULPS       (R12)(DX*2), Z12, Z24
-	JMP          ready1076
+	JMP          ready1078
 
-plain1074:
+plain1076:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -26594,9 +26593,9 @@ plain1074:
 	VMOVUPS (R12), Z22
 	VMOVUPS (R12)(DX*1), Z23
 	VMOVUPS (R12)(DX*2), Z24
-	JMP     ready1076
+	JMP     ready1078
 
-fresh1075:
+fresh1077:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26607,7 +26606,7 @@ fresh1075:
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 
-ready1076:
+ready1078:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -26616,9 +26615,9 @@ ready1076:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1078
+	JL   tail1080
 
-loop1077:
+loop1079:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26703,13 +26702,13 @@ loop1077:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1077
+	JGE          loop1079
 
-tail1078:
+tail1080:
 	ADDQ $0x04, CX
-	JE   end1080
+	JE   end1082
 
-one1079:
+one1081:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26734,9 +26733,9 @@ one1079:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1079
+	JNE          one1081
 
-end1080:
+end1082:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26757,10 +26756,10 @@ end1080:
 	IMUL3Q  $0x00000009, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1081
+	JBE     noAlpha1083
 	ADDQ    $0x24, (SP)
 
-noAlpha1081:
+noAlpha1083:
 	SUBQ $0x09, 64(SP)
 	JMP  singleRows
 
@@ -26768,7 +26767,7 @@ single8:
 	// 8 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1083
+	JE           fresh1085
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -26776,7 +26775,7 @@ single8:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1082
+	JE           plain1084
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26793,9 +26792,9 @@ single8:
 	VMULPS       (R12), Z12, Z22
 	VBROADCASTSS 28(CX), Z12
 	VMULPS       (R12)(DX*1), Z12, Z23
-	JMP          ready1084
+	JMP          ready1086
 
-plain1082:
+plain1084:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -26804,9 +26803,9 @@ plain1082:
 	VMOVUPS (R13)(DX*2), Z21
 	VMOVUPS (R12), Z22
 	VMOVUPS (R12)(DX*1), Z23
-	JMP     ready1084
+	JMP     ready1086
 
-fresh1083:
+fresh1085:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26816,7 +26815,7 @@ fresh1083:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready1084:
+ready1086:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -26825,9 +26824,9 @@ ready1084:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1086
+	JL   tail1088
 
-loop1085:
+loop1087:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26904,13 +26903,13 @@ loop1085:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1085
+	JGE          loop1087
 
-tail1086:
+tail1088:
 	ADDQ $0x04, CX
-	JE   end1088
+	JE   end1090
 
-one1087:
+one1089:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26933,9 +26932,9 @@ one1087:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1087
+	JNE          one1089
 
-end1088:
+end1090:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26955,10 +26954,10 @@ end1088:
 	IMUL3Q  $0x00000008, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1089
+	JBE     noAlpha1091
 	ADDQ    $0x20, (SP)
 
-noAlpha1089:
+noAlpha1091:
 	SUBQ $0x08, 64(SP)
 	JMP  singleRows
 
@@ -26966,7 +26965,7 @@ single7:
 	// 7 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1091
+	JE           fresh1093
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -26974,7 +26973,7 @@ single7:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1090
+	JE           plain1092
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26989,9 +26988,9 @@ single7:
 	VMULPS       (R13)(DX*2), Z12, Z21
 	VBROADCASTSS 24(CX), Z12
 	VMULPS       (R12), Z12, Z22
-	JMP          ready1092
+	JMP          ready1094
 
-plain1090:
+plain1092:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -26999,9 +26998,9 @@ plain1090:
 	VMOVUPS (R13)(DX*1), Z20
 	VMOVUPS (R13)(DX*2), Z21
 	VMOVUPS (R12), Z22
-	JMP     ready1092
+	JMP     ready1094
 
-fresh1091:
+fresh1093:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27010,7 +27009,7 @@ fresh1091:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 
-ready1092:
+ready1094:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -27019,9 +27018,9 @@ ready1092:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1094
+	JL   tail1096
 
-loop1093:
+loop1095:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27090,13 +27089,13 @@ loop1093:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1093
+	JGE          loop1095
 
-tail1094:
+tail1096:
 	ADDQ $0x04, CX
-	JE   end1096
+	JE   end1098
 
-one1095:
+one1097:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27117,9 +27116,9 @@ one1095:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1095
+	JNE          one1097
 
-end1096:
+end1098:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27138,10 +27137,10 @@ end1096:
 	IMUL3Q  $0x00000007, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1097
+	JBE     noAlpha1099
 	ADDQ    $0x1c, (SP)
 
-noAlpha1097:
+noAlpha1099:
 	SUBQ $0x07, 64(SP)
 	JMP  singleRows
 
@@ -27149,13 +27148,13 @@ single6:
 	// 6 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1099
+	JE           fresh1101
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1098
+	JE           plain1100
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -27168,18 +27167,18 @@ single6:
 	VMULPS       (R13)(DX*1), Z12, Z20
 	VBROADCASTSS 20(CX), Z12
 	VMULPS       (R13)(DX*2), Z12, Z21
-	JMP          ready1100
+	JMP          ready1102
 
-plain1098:
+plain1100:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
 	VMOVUPS (R13)(DX*1), Z20
 	VMOVUPS (R13)(DX*2), Z21
-	JMP     ready1100
+	JMP     ready1102
 
-fresh1099:
+fresh1101:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27187,16 +27186,16 @@ fresh1099:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 
-ready1100:
+ready1102:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1102
+	JL   tail1104
 
-loop1101:
+loop1103:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27256,13 +27255,13 @@ loop1101:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1101
+	JGE          loop1103
 
-tail1102:
+tail1104:
 	ADDQ $0x04, CX
-	JE   end1104
+	JE   end1106
 
-one1103:
+one1105:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27280,9 +27279,9 @@ one1103:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1103
+	JNE          one1105
 
-end1104:
+end1106:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27298,10 +27297,10 @@ end1104:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1105
+	JBE     noAlpha1107
 	ADDQ    $0x18, (SP)
 
-noAlpha1105:
+noAlpha1107:
 	SUBQ $0x06, 64(SP)
 	JMP  singleRows
 
@@ -27309,13 +27308,13 @@ single5:
 	// 5 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1107
+	JE           fresh1109
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1106
+	JE           plain1108
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -27326,33 +27325,33 @@ single5:
 	VMULPS       (R13), Z12, Z19
 	VBROADCASTSS 16(CX), Z12
 	VMULPS       (R13)(DX*1), Z12, Z20
-	JMP          ready1108
+	JMP          ready1110
 
-plain1106:
+plain1108:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
 	VMOVUPS (R13)(DX*1), Z20
-	JMP     ready1108
+	JMP     ready1110
 
-fresh1107:
+fresh1109:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 
-ready1108:
+ready1110:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1110
+	JL   tail1112
 
-loop1109:
+loop1111:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27404,13 +27403,13 @@ loop1109:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1109
+	JGE          loop1111
 
-tail1110:
+tail1112:
 	ADDQ $0x04, CX
-	JE   end1112
+	JE   end1114
 
-one1111:
+one1113:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27426,9 +27425,9 @@ one1111:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1111
+	JNE          one1113
 
-end1112:
+end1114:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27443,10 +27442,10 @@ end1112:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1113
+	JBE     noAlpha1115
 	ADDQ    $0x14, (SP)
 
-noAlpha1113:
+noAlpha1115:
 	SUBQ $0x05, 64(SP)
 	JMP  singleRows
 
@@ -27454,13 +27453,13 @@ single4:
 	// 4 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1115
+	JE           fresh1117
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1114
+	JE           plain1116
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -27469,31 +27468,31 @@ single4:
 	VMULPS       (AX)(DX*2), Z12, Z18
 	VBROADCASTSS 12(CX), Z12
 	VMULPS       (R13), Z12, Z19
-	JMP          ready1116
+	JMP          ready1118
 
-plain1114:
+plain1116:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
-	JMP     ready1116
+	JMP     ready1118
 
-fresh1115:
+fresh1117:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 
-ready1116:
+ready1118:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1118
+	JL   tail1120
 
-loop1117:
+loop1119:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27537,13 +27536,13 @@ loop1117:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1117
+	JGE          loop1119
 
-tail1118:
+tail1120:
 	ADDQ $0x04, CX
-	JE   end1120
+	JE   end1122
 
-one1119:
+one1121:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27557,9 +27556,9 @@ one1119:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1119
+	JNE          one1121
 
-end1120:
+end1122:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27573,10 +27572,10 @@ end1120:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1121
+	JBE     noAlpha1123
 	ADDQ    $0x10, (SP)
 
-noAlpha1121:
+noAlpha1123:
 	SUBQ $0x04, 64(SP)
 	JMP  singleRows
 
@@ -27584,38 +27583,38 @@ single3:
 	// 3 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1123
+	JE           fresh1125
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1122
+	JE           plain1124
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z17
 	VBROADCASTSS 8(CX), Z12
 	VMULPS       (AX)(DX*2), Z12, Z18
-	JMP          ready1124
+	JMP          ready1126
 
-plain1122:
+plain1124:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
-	JMP     ready1124
+	JMP     ready1126
 
-fresh1123:
+fresh1125:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 
-ready1124:
+ready1126:
 	MOVQ SI, AX
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1126
+	JL   tail1128
 
-loop1125:
+loop1127:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27650,13 +27649,13 @@ loop1125:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1125
+	JGE          loop1127
 
-tail1126:
+tail1128:
 	ADDQ $0x04, CX
-	JE   end1128
+	JE   end1130
 
-one1127:
+one1129:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27667,9 +27666,9 @@ one1127:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1127
+	JNE          one1129
 
-end1128:
+end1130:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -27680,10 +27679,10 @@ end1128:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1129
+	JBE     noAlpha1131
 	ADDQ    $0x0c, (SP)
 
-noAlpha1129:
+noAlpha1131:
 	SUBQ $0x03, 64(SP)
 	JMP  singleRows
 
@@ -27691,34 +27690,34 @@ single2:
 	// 2 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1131
+	JE           fresh1133
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1130
+	JE           plain1132
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z17
-	JMP          ready1132
+	JMP          ready1134
 
-plain1130:
+plain1132:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
-	JMP     ready1132
+	JMP     ready1134
 
-fresh1131:
+fresh1133:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 
-ready1132:
+ready1134:
 	MOVQ SI, AX
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1134
+	JL   tail1136
 
-loop1133:
+loop1135:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27745,13 +27744,13 @@ loop1133:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1133
+	JGE          loop1135
 
-tail1134:
+tail1136:
 	ADDQ $0x04, CX
-	JE   end1136
+	JE   end1138
 
-one1135:
+one1137:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27760,9 +27759,9 @@ one1135:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1135
+	JNE          one1137
 
-end1136:
+end1138:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -27772,10 +27771,10 @@ end1136:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1137
+	JBE     noAlpha1139
 	ADDQ    $0x08, (SP)
 
-noAlpha1137:
+noAlpha1139:
 	SUBQ $0x02, 64(SP)
 	JMP  singleRows
 
@@ -27792,43 +27791,42 @@ singleEnd:
 
 // func scoreRowsSIMD(s *float32, q *float32, k *float32, rows int, d int, stride int, n int, next *uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·scoreRowsSIMD(SB), NOSPLIT, $112-64
+TEXT ·scoreRowsSIMD(SB), NOSPLIT, $120-64
 	MOVQ  k+16(FP), AX
 	MOVQ  stride+40(FP), CX
 	SHLQ  $0x02, CX
 	MOVQ  next+56(FP), DX
 	TESTQ DX, DX
-	JE    noQueue1138
+	JE    noQueue1140
 	MOVQ  32(DX), DX
 
-noQueue1138:
-	MOVQ  DX, 72(SP)
-	MOVQ  s+0(FP), DX
-	MOVQ  DX, (SP)
-	MOVQ  d+32(FP), DX
-	MOVQ  DX, 24(SP)
-	SHLQ  $0x02, DX
-	MOVQ  DX, 64(SP)
-	MOVQ  n+48(FP), DX
-	MOVQ  DX, 32(SP)
-	MOVQ  $+0, 88(SP)
-	CMPB  ·rowsInOrder+0(SB), $0x00
-	JE    notTouched
-	MOVQ  $+0, 80(SP)
-	MOVQ  next+56(FP), DX
-	TESTQ DX, DX
-	JE    nothingBehind
-	MOVQ  40(DX), DX
-	MOVQ  DX, 80(SP)
-
-nothingBehind:
-	MOVQ CX, DX
-	SUBQ 64(SP), DX
-	MOVQ DX, 104(SP)
-	CMPQ 32(SP), $0x08
-	JL   notTouched
-	MOVQ AX, DX
-	MOVQ $0x00000008, DI
+noQueue1140:
+	MOVQ    DX, 72(SP)
+	MOVQ    s+0(FP), DX
+	MOVQ    DX, (SP)
+	MOVQ    d+32(FP), DX
+	MOVQ    DX, 24(SP)
+	SHLQ    $0x02, DX
+	MOVQ    DX, 64(SP)
+	MOVQ    n+48(FP), DX
+	MOVQ    DX, 32(SP)
+	MOVQ    $+0, 112(SP)
+	MOVQ    next+56(FP), DX
+	TESTQ   DX, DX
+	JE      notTouched
+	MOVBQZX 48(DX), BX
+	MOVQ    BX, 112(SP)
+	TESTQ   BX, BX
+	JE      notTouched
+	MOVQ    40(DX), BX
+	MOVQ    BX, 80(SP)
+	MOVQ    CX, BX
+	SUBQ    64(SP), BX
+	MOVQ    BX, 104(SP)
+	CMPQ    32(SP), $0x08
+	JL      notTouched
+	MOVQ    AX, DX
+	MOVQ    $0x00000008, DI
 
 touchFirst:
 	MOVQ DX, BX
@@ -27845,7 +27843,7 @@ touchFirstLine:
 	JNE   touchFirst
 
 notTouched:
-	CMPB ·rowsInOrder+0(SB), $0x00
+	CMPQ 112(SP), $0x00
 	JNE  keys8
 
 keys16:
@@ -27916,10 +27914,10 @@ keys16queries4Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow1139
+	JE         sameWindow1141
 	ADDQ       $0x00007000, R13
 
-sameWindow1139:
+sameWindow1141:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries4SameRow
 
@@ -28170,10 +28168,10 @@ keys16queries3Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow1140
+	JE         sameWindow1142
 	ADDQ       $0x00007000, R13
 
-sameWindow1140:
+sameWindow1142:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries3SameRow
 
@@ -28399,10 +28397,10 @@ keys16queries2Four:
 	XORQ       $0x00004000, R12
 	ADDQ       $0x20, R12
 	TESTQ      $0x00001000, R12
-	JE         sameWindow1141
+	JE         sameWindow1143
 	ADDQ       $0x00007000, R12
 
-sameWindow1141:
+sameWindow1143:
 	MOVQ R12, 40(SP)
 	JMP  keys16queries2SameRow
 
@@ -28600,10 +28598,10 @@ keys16queries1Four:
 	XORQ       $0x00004000, R11
 	ADDQ       $0x20, R11
 	TESTQ      $0x00001000, R11
-	JE         sameWindow1142
+	JE         sameWindow1144
 	ADDQ       $0x00007000, R11
 
-sameWindow1142:
+sameWindow1144:
 	MOVQ R11, 40(SP)
 	JMP  keys16queries1SameRow
 
@@ -28763,7 +28761,7 @@ keys8queries4:
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	MOVQ   $+0, 88(SP)
-	CMPB   ·rowsInOrder+0(SB), $0x00
+	CMPQ   112(SP), $0x00
 	JE     keys8queries4Ready
 	MOVQ   32(SP), DX
 	ADDQ   80(SP), DX
@@ -28950,7 +28948,7 @@ keys8queries3:
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	MOVQ   $+0, 88(SP)
-	CMPB   ·rowsInOrder+0(SB), $0x00
+	CMPQ   112(SP), $0x00
 	JE     keys8queries3Ready
 	MOVQ   32(SP), DX
 	ADDQ   80(SP), DX
@@ -29125,7 +29123,7 @@ keys8queries2:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	MOVQ   $+0, 88(SP)
-	CMPB   ·rowsInOrder+0(SB), $0x00
+	CMPQ   112(SP), $0x00
 	JE     keys8queries2Ready
 	MOVQ   32(SP), DX
 	ADDQ   80(SP), DX
@@ -29285,7 +29283,7 @@ keys8queries1:
 	JL     keys8queries1End
 	VXORPS Y0, Y0, Y0
 	MOVQ   $+0, 88(SP)
-	CMPB   ·rowsInOrder+0(SB), $0x00
+	CMPQ   112(SP), $0x00
 	JE     keys8queries1Ready
 	MOVQ   32(SP), DX
 	ADDQ   80(SP), DX
@@ -30633,7 +30631,7 @@ maxRows:
 	VBLENDVPS    Y3, Y4, Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1152
+	JE           maxOfRow1154
 	VPBROADCASTB 2(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -30649,7 +30647,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1152
+	JE           maxOfRow1154
 	VPBROADCASTB 4(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -30665,7 +30663,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1152
+	JE           maxOfRow1154
 	VPBROADCASTB 6(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -30681,7 +30679,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow1152:
+maxOfRow1154:
 	VMAXPS       Y3, Y2, Y2
 	VPBROADCASTB 32(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -30698,7 +30696,7 @@ maxOfRow1152:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1153
+	JE           maxOfRow1155
 	VPBROADCASTB 34(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -30714,7 +30712,7 @@ maxOfRow1152:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1153
+	JE           maxOfRow1155
 	VPBROADCASTB 36(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -30730,7 +30728,7 @@ maxOfRow1152:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1153
+	JE           maxOfRow1155
 	VPBROADCASTB 38(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -30746,7 +30744,7 @@ maxOfRow1152:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow1153:
+maxOfRow1155:
 	VMAXPS       Y4, Y3, Y3
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
@@ -30766,7 +30764,7 @@ maxOfRow1153:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1154
+	JE           maxOfRow1156
 	VPBROADCASTB 10(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -30782,7 +30780,7 @@ maxOfRow1153:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1154
+	JE           maxOfRow1156
 	VPBROADCASTB 12(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -30798,7 +30796,7 @@ maxOfRow1153:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1154
+	JE           maxOfRow1156
 	VPBROADCASTB 14(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -30814,7 +30812,7 @@ maxOfRow1153:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow1154:
+maxOfRow1156:
 	VMAXPS       Y4, Y3, Y3
 	VPBROADCASTB 40(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
@@ -30831,7 +30829,7 @@ maxOfRow1154:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1155
+	JE           maxOfRow1157
 	VPBROADCASTB 42(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -30847,7 +30845,7 @@ maxOfRow1154:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1155
+	JE           maxOfRow1157
 	VPBROADCASTB 44(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -30863,7 +30861,7 @@ maxOfRow1154:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1155
+	JE           maxOfRow1157
 	VPBROADCASTB 46(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -30879,7 +30877,7 @@ maxOfRow1154:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow1155:
+maxOfRow1157:
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
@@ -30899,7 +30897,7 @@ maxOfRow1155:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1156
+	JE           maxOfRow1158
 	VPBROADCASTB 18(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -30915,7 +30913,7 @@ maxOfRow1155:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1156
+	JE           maxOfRow1158
 	VPBROADCASTB 20(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -30931,7 +30929,7 @@ maxOfRow1155:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1156
+	JE           maxOfRow1158
 	VPBROADCASTB 22(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -30947,7 +30945,7 @@ maxOfRow1155:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow1156:
+maxOfRow1158:
 	VMAXPS       Y5, Y4, Y4
 	VPBROADCASTB 48(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -30964,7 +30962,7 @@ maxOfRow1156:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1157
+	JE           maxOfRow1159
 	VPBROADCASTB 50(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -30980,7 +30978,7 @@ maxOfRow1156:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1157
+	JE           maxOfRow1159
 	VPBROADCASTB 52(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -30996,7 +30994,7 @@ maxOfRow1156:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1157
+	JE           maxOfRow1159
 	VPBROADCASTB 54(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -31012,7 +31010,7 @@ maxOfRow1156:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow1157:
+maxOfRow1159:
 	VMAXPS       Y6, Y5, Y5
 	VPERM2F128   $0x21, Y5, Y4, Y6
 	VBLENDPS     $0xf0, Y5, Y4, Y4
@@ -31032,7 +31030,7 @@ maxOfRow1157:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1158
+	JE           maxOfRow1160
 	VPBROADCASTB 26(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -31048,7 +31046,7 @@ maxOfRow1157:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1158
+	JE           maxOfRow1160
 	VPBROADCASTB 28(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -31064,7 +31062,7 @@ maxOfRow1157:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1158
+	JE           maxOfRow1160
 	VPBROADCASTB 30(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -31080,7 +31078,7 @@ maxOfRow1157:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow1158:
+maxOfRow1160:
 	VMAXPS       Y6, Y5, Y5
 	VPBROADCASTB 56(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
@@ -31097,7 +31095,7 @@ maxOfRow1158:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y0, Y7, Y7
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1159
+	JE           maxOfRow1161
 	VPBROADCASTB 58(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -31113,7 +31111,7 @@ maxOfRow1158:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1159
+	JE           maxOfRow1161
 	VPBROADCASTB 60(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -31129,7 +31127,7 @@ maxOfRow1158:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1159
+	JE           maxOfRow1161
 	VPBROADCASTB 62(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -31145,7 +31143,7 @@ maxOfRow1158:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 
-maxOfRow1159:
+maxOfRow1161:
 	VMAXPS     Y7, Y6, Y6
 	VPERM2F128 $0x21, Y6, Y5, Y7
 	VBLENDPS   $0xf0, Y6, Y5, Y5
@@ -31186,7 +31184,7 @@ maxRow:
 	VBLENDVPS    Y3, Y4, Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1160
+	JE           maxOfRow1162
 	VPBROADCASTB 2(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -31202,7 +31200,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1160
+	JE           maxOfRow1162
 	VPBROADCASTB 4(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -31218,7 +31216,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1160
+	JE           maxOfRow1162
 	VPBROADCASTB 6(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -31234,7 +31232,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow1160:
+maxOfRow1162:
 	VMAXPS       Y3, Y2, Y2
 	VEXTRACTF128 $0x01, Y2, X3
 	VMAXPS       X3, X2, X2
@@ -32931,25 +32929,25 @@ maxRows:
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x01
-	JE        maxOfRow1170
+	JE        maxOfRow1172
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x02
-	JE        maxOfRow1170
+	JE        maxOfRow1172
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x03
-	JE        maxOfRow1170
+	JE        maxOfRow1172
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 
-maxOfRow1170:
+maxOfRow1172:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VMOVAPS       Z0, Z3
@@ -32958,25 +32956,25 @@ maxOfRow1170:
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1171
+	JE            maxOfRow1173
 	KMOVW         34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1171
+	JE            maxOfRow1173
 	KMOVW         36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1171
+	JE            maxOfRow1173
 	KMOVW         38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow1171:
+maxOfRow1173:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VPERM2F128    $0x21, Y3, Y2, Y4
@@ -32988,25 +32986,25 @@ maxOfRow1171:
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1172
+	JE            maxOfRow1174
 	KMOVW         10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1172
+	JE            maxOfRow1174
 	KMOVW         12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1172
+	JE            maxOfRow1174
 	KMOVW         14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow1172:
+maxOfRow1174:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VMOVAPS       Z0, Z4
@@ -33015,25 +33013,25 @@ maxOfRow1172:
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1173
+	JE            maxOfRow1175
 	KMOVW         42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1173
+	JE            maxOfRow1175
 	KMOVW         44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1173
+	JE            maxOfRow1175
 	KMOVW         46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow1173:
+maxOfRow1175:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VPERM2F128    $0x21, Y4, Y3, Y5
@@ -33045,25 +33043,25 @@ maxOfRow1173:
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1174
+	JE            maxOfRow1176
 	KMOVW         18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1174
+	JE            maxOfRow1176
 	KMOVW         20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1174
+	JE            maxOfRow1176
 	KMOVW         22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow1174:
+maxOfRow1176:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VMOVAPS       Z0, Z5
@@ -33072,25 +33070,25 @@ maxOfRow1174:
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1175
+	JE            maxOfRow1177
 	KMOVW         50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1175
+	JE            maxOfRow1177
 	KMOVW         52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1175
+	JE            maxOfRow1177
 	KMOVW         54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow1175:
+maxOfRow1177:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VPERM2F128    $0x21, Y5, Y4, Y6
@@ -33102,25 +33100,25 @@ maxOfRow1175:
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1176
+	JE            maxOfRow1178
 	KMOVW         26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1176
+	JE            maxOfRow1178
 	KMOVW         28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1176
+	JE            maxOfRow1178
 	KMOVW         30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow1176:
+maxOfRow1178:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VMOVAPS       Z0, Z6
@@ -33129,25 +33127,25 @@ maxOfRow1176:
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1177
+	JE            maxOfRow1179
 	KMOVW         58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1177
+	JE            maxOfRow1179
 	KMOVW         60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1177
+	JE            maxOfRow1179
 	KMOVW         62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 
-maxOfRow1177:
+maxOfRow1179:
 	VEXTRACTF32X8 $0x01, Z6, Y7
 	VMAXPS        Y7, Y6, Y6
 	VPERM2F128    $0x21, Y6, Y5, Y7
@@ -33180,25 +33178,25 @@ maxRow:
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x01
-	JE        maxOfRow1178
+	JE        maxOfRow1180
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x02
-	JE        maxOfRow1178
+	JE        maxOfRow1180
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x03
-	JE        maxOfRow1178
+	JE        maxOfRow1180
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 
-maxOfRow1178:
+maxOfRow1180:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VEXTRACTF128  $0x01, Y2, X3
@@ -34403,7 +34401,7 @@ noneBehind:
 
 panel:
 	CMPQ         72(SP), $0x00
-	JNE          absorbFresh1179
+	JNE          absorbFresh1181
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -34425,9 +34423,9 @@ panel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          absorbReady1180
+	JMP          absorbReady1182
 
-absorbFresh1179:
+absorbFresh1181:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -34441,7 +34439,7 @@ absorbFresh1179:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-absorbReady1180:
+absorbReady1182:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX
@@ -35430,7 +35428,7 @@ steps:
 
 lastPanel:
 	CMPQ         72(SP), $0x00
-	JNE          absorbFresh1181
+	JNE          absorbFresh1183
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -35452,9 +35450,9 @@ lastPanel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          absorbReady1182
+	JMP          absorbReady1184
 
-absorbFresh1181:
+absorbFresh1183:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -35468,7 +35466,7 @@ absorbFresh1181:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-absorbReady1182:
+absorbReady1184:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX

@@ -273,7 +273,7 @@ func (c *trial) anywhere() *ahead {
 	}
 	next.end = next.place(len(next.runs))
 	next.start(c.IntN(len(next.runs)), c.IntN(30))
-	next.stream = c.anyStream()
+	next.stream, next.inOrder = c.anyStream(), c.IntN(2) == 0
 	return next
 }
 
@@ -340,7 +340,7 @@ type accumulation struct {
 func (c *trial) newAccumulation(n []int) *accumulation {
 	rows, keys, cols, gap := n[0], n[1], n[2], n[3]
 	a := &accumulation{rows: rows, oStride: cols + c.IntN(17), pStride: keys + c.IntN(17)}
-	a.values = values{keys: keys, cols: cols, stride: panel, panelStride: Block * panel, fresh: c.IntN(4) == 0, stream: c.anyStream()}
+	a.values = values{keys: keys, cols: cols, stride: panel, panelStride: Block * panel, fresh: c.IntN(4) == 0, inOrder: c.IntN(2) == 0, stream: c.anyStream()}
 	if keys > Block || c.IntN(2) == 0 {
 		a.values.stride, a.values.panelStride = c.stride(cols, gap), panel // rows of the caller
 	}

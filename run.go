@@ -11,7 +11,7 @@ const mostRun = Segment / Block
 // blocksInRun is the number of blocks from key lo of a segment that ends at hi which the chunk takes as a run: all
 // of its rows see all of these keys, but for a mask or bias. 0 if there is no run.
 func (p *plan) blocksInRun(c *chunk, lo, hi int) int {
-	if !rowsInOrder || p.cache != nil || c.heads > 1 || c.rows > rawRows || lo%Block != 0 {
+	if !p.inOrder || p.cache != nil || c.heads > 1 || c.rows > rawRows || lo%Block != 0 {
 		return 0
 	}
 	_, end := p.keyRange(c, c.row/p.group)

@@ -7,7 +7,8 @@ import "testing"
 // Blocks in runs give the bits of one block after the other, with every option, and few rows
 // go in runs.
 func TestRunsDoNotMatter(t *testing.T) {
-	defer func(was bool) { rowsInOrder = was }(rowsInOrder)
+	defer func(was bool, bytes int) { rowsInOrder, inOrderBytes = was, bytes }(rowsInOrder, inOrderBytes)
+	inOrderBytes = 0
 	forEach(t, func(t *testing.T) {
 		r, inRuns := random("runs"), 0
 		for range budget(400) {
@@ -59,9 +60,10 @@ func (p *problem) firstChunk(t *testing.T) (plan, chunk) {
 	return plan, c
 }
 
-// A run has whole blocks that all rows see, of one segment, and scores for as many rows as are kept.
+// A run has whole blocks of one segment that all rows see.
 func TestBlocksInRun(t *testing.T) {
-	defer func(was bool) { rowsInOrder = was }(rowsInOrder)
+	defer func(was bool, bytes int) { rowsInOrder, inOrderBytes = was, bytes }(rowsInOrder, inOrderBytes)
+	inOrderBytes = 0
 	for _, c := range []struct {
 		inOrder        bool
 		shape          shape
@@ -77,8 +79,12 @@ func TestBlocksInRun(t *testing.T) {
 		{true, shape{1, 1, 1, 4, 258, 8, 8}, BottomRight, 0, 258, 3},
 		{true, shape{1, 1, 1, 3, 258, 8, 8}, BottomRight, 0, 258, 4},
 		{false, shape{1, 1, 1, 1, 2000, 8, 8}, Full, 0, Segment, 0},
+		{true, shape{1, 1, 1, 1, 1999, 8, 8}, Full, 0, Segment, 0}, // all of it may be in the cache
 	} {
-		rowsInOrder = c.inOrder
+		rowsInOrder, inOrderBytes = c.inOrder, 0
+		if c.shape.lk == 1999 {
+			inOrderBytes = 4 * 1999 * 16
+		}
 		p := newProblem(random("blocks in run"), normal, c.shape)
 		p.opt.Causal = c.causal
 		plan, chunk := p.firstChunk(t)

@@ -53,6 +53,10 @@ var scratchBytes = cacheShare(cpuid.CPU.Cache.L2)
 // mostScratch: beyond it, more rows do not pay, and a larger cache may be shared by several threads.
 const mostScratch = 1280 << 10
 
+// inOrderBytes is up to how many bytes of keys and values a call does not read in order: they may be in the
+// L2 cache, and then computing takes longer so.
+var inOrderBytes = cacheSize(cpuid.CPU.Cache.L2)
+
 // cacheShare is nearly all of an L2 cache, up to mostScratch.
 func cacheShare(size int) int { return min(cacheSize(size)/32*31, mostScratch) }
 
@@ -150,6 +154,12 @@ func (p *plan) fitRows() {
 	chunks := (all + rows - 1) / rows
 	p.chunkRows = min(all, roundUp((all+chunks-1)/chunks, cutRows))
 	p.abreast = p.headsAbreast(rows)
+	p.inOrder = rowsInOrder && p.tokenBytes() > inOrderBytes
+}
+
+// tokenBytes is how much memory the keys and values of the call are.
+func (p *plan) tokenBytes() int {
+	return 4 * p.batch * p.kvHeads * p.k.L * (p.d + p.dv)
 }
 
 // headsAbreast is the number of key/value heads that go through memory together, at most as many

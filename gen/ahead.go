@@ -31,6 +31,8 @@ const (
 	streamDisp = 32 // of the stream, behind end
 	behindDisp = 40 // of behind
 	runBytes   = 40
+
+	inOrderDisp = 48 // of inOrder
 )
 
 // ask asks for the rows that are due after r rows of a panel.

@@ -14,8 +14,8 @@ import (
 // many, because one chain a query would wait for itself.
 func scoreRowsKernel() {
 	TEXT("scoreRowsSIMD", 4, "func(s, q, k *float32, rows, d, stride, n int, next *uintptr)")
-	f := AllocLocal(112)
-	r := rowsProgram{touched: touchSlots{behind: f.Offset(80), line: f.Offset(88), rowEnd: f.Offset(96), gap: f.Offset(104)},
+	f := AllocLocal(120)
+	r := rowsProgram{touched: touchSlots{behind: f.Offset(80), line: f.Offset(88), rowEnd: f.Offset(96), gap: f.Offset(104), wanted: f.Offset(112)},
 		s: f.Offset(0), q: f.Offset(8), rows: f.Offset(16), dims: f.Offset(24), n: f.Offset(32),
 		line: f.Offset(40), rowEnd: f.Offset(48), sRow: f.Offset(56), width: f.Offset(64), stream: f.Offset(72)}
 	r.k, r.stride = param("k"), param("stride")
@@ -32,7 +32,7 @@ func scoreRowsKernel() {
 	Load(Param("n"), tmp)
 	MOVQ(tmp, r.n)
 	r.beginTouching()
-	CMPB(rowsInOrder, Imm(0))
+	CMPQ(r.touched.wanted, Imm(0))
 	JNE(LabelRef("keys8"))
 	r.keyLoop(16)
 	r.keyLoop(8)

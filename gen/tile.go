@@ -69,6 +69,7 @@ type tileProgram struct {
 	request     Mem // stack slot: the next address to ask for if there is a stream, else 0
 	ahead       Mem // stack slot: how far ahead tiles of few rows ask for panels
 
+	inOrder              Mem // stack slot: are rows of the caller to be read in order? See firstSteps
 	left, some           Mem // stack slots: steps behind those at hand, and how many to take at a time
 	nextC, nextB         Mem // stack slots: where these begin
 	nextPanels, nextHalf Mem // stack slots: with how many panels
@@ -192,7 +193,7 @@ func (t *tileProgram) panelGroup(name string, r, n int) {
 // one row, and of a few, ask for packed panels.
 var (
 	panelsAbreast = variable("panelsAbreast")
-	rowsInOrder   = variable("rowsInOrder")
+	rowsInOrder   = variable("rowsInOrder") // for packing, others are told
 	oneAhead      = variable("oneAhead")
 	fewAhead      = variable("fewAhead")
 )
@@ -598,12 +599,13 @@ func (t *tileProgram) store(r, vecs int) {
 
 // The last fields of values.
 func freshFlag(values reg.Register) Mem   { return Mem{Base: values, Disp: 32} }
+func inOrderFlag(values reg.Register) Mem { return Mem{Base: values, Disp: 33} }
 func streamField(values reg.Register) Mem { return Mem{Base: values, Disp: 40} }
 
 // frame reserves the stack slots.
 func (t *tileProgram) frame() {
 	slots := []*Mem{&t.alpha, &t.panels, &t.half, &t.panelStride, &t.c, &t.a, &t.rows, &t.firstAlpha, &t.steps, &t.request,
-		&t.ahead, &t.left, &t.some, &t.nextC, &t.nextB, &t.nextPanels, &t.nextHalf,
+		&t.ahead, &t.inOrder, &t.left, &t.some, &t.nextC, &t.nextB, &t.nextPanels, &t.nextHalf,
 		&t.touched.line, &t.touched.rowEnd, &t.touched.gap, &t.touched.width}
 	f := AllocLocal(8 * len(slots))
 	for i, s := range slots {
@@ -631,6 +633,7 @@ func scoreKernel() {
 	MOVQ(I32(0), t.half)
 	MOVQ(I32(0), t.firstAlpha)
 	MOVQ(steps, t.steps)
+	MOVQ(I32(0), t.inOrder)
 	t.setAhead()
 	streamOf(a0)
 	follow(a0, a3, t.request)
@@ -649,7 +652,7 @@ func accumulateMaskedKernel() {
 	t.accumulate()
 }
 
-// accumulate loads the arguments. The fields of values: keys, cols, stride, panelStride, fresh, stream.
+// accumulate loads the arguments. The fields of values: keys, cols, stride, panelStride, fresh, inOrder, stream.
 func (t *tileProgram) accumulate() {
 	t.frame()
 	spill("o", t.c)
@@ -681,6 +684,8 @@ func (t *tileProgram) accumulate() {
 	MOVQ(a0, t.panelStride)
 	if !t.masked {
 		t.setAhead()
+		MOVBQZX(inOrderFlag(b0), a0)
+		MOVQ(a0, t.inOrder)
 		MOVQ(streamField(b0), a0)
 		follow(a0, a3, t.request)
 		t.firstSteps()
@@ -701,13 +706,14 @@ func (t *tileProgram) setAhead() {
 }
 
 // Where the caller's rows of values are many panels long, going through all of them four panels
-// at a time is reading here and there. If the processor wants to read in order instead, few
+// at a time is reading here and there. If they are to be read in order instead, few
 // queries take some steps at a time, all columns of these, and keep the sums in c: one query
 // stepsInOrder, or eight panels at once (wholeRows), and nothing is asked for; more queries
-// touchRows, while they touch the next ones.
+// touchRows, while they touch the next ones. One query of up to four panels is in order anyway.
 const (
 	stepsInOrder = 4
 	inOrderRows  = 4
+	fourPanels   = 4 // at once for one query
 )
 
 // firstSteps leaves in steps those to begin with.
@@ -716,6 +722,15 @@ func (t *tileProgram) firstSteps() {
 	MOVQ(I32(0), t.left)
 	MOVQ(I32(0), t.touched.line)
 	t.unlessInOrder(all)
+	not, rowsToo := t.unique("notInOrder"), t.unique("inOrder")
+	CMPQ(t.panelStride, imm(panelBytes))
+	JNE(LabelRef(not))
+	CMPQ(t.rows, Imm(inOrderRows))
+	JLE(LabelRef(rowsToo))
+	Label(not)
+	MOVQ(I32(0), t.inOrder)
+	JMP(LabelRef(all))
+	Label(rowsToo)
 	MOVQ(I32(0), t.ahead)
 	MOVQ(bPtr, t.nextB)
 	for _, kept := range t.keptForSteps() {
@@ -730,6 +745,8 @@ func (t *tileProgram) firstSteps() {
 	Label(one)
 	CMPQ(t.panels, imm(wholePanels))
 	JE(LabelRef(all))
+	CMPQ(t.panels, imm(fourPanels))
+	JLE(LabelRef(all))
 	Label(ready)
 	CMPQ(steps, t.some)
 	JLE(LabelRef(all))
@@ -743,12 +760,8 @@ func (t *tileProgram) firstSteps() {
 
 // unlessInOrder jumps if rows are not read in order.
 func (t *tileProgram) unlessInOrder(to string) {
-	CMPB(rowsInOrder, Imm(0))
+	CMPQ(t.inOrder, Imm(0))
 	JE(LabelRef(to))
-	CMPQ(t.panelStride, imm(panelBytes))
-	JNE(LabelRef(to))
-	CMPQ(t.rows, Imm(inOrderRows))
-	JG(LabelRef(to))
 }
 
 // nextSteps goes back to begin if there are steps left.

@@ -9,7 +9,8 @@ import (
 // Some processors read memory fast only in order, whatever is asked for (see rowsInOrder in package
 // attn), and while they do, hardly keep in the L1 cache what was read 8 KiB before. There scoreRows
 // and, for more than one query, accumulate take 8 rows at a time, which are 4 KiB at 128 dimensions, and
-// meanwhile touch the next 8: they read a word of each of their cache lines, in order.
+// meanwhile touch the next 8: they read a word of each of their cache lines, in order. (Of a row that does
+// not begin at a line perhaps not of its last: that is the next row's first, if these follow each other.)
 
 // touchRows is the number of rows at a time, and touchLines that of lines with every 4
 // dimensions of these: as many as they have.
@@ -20,6 +21,7 @@ const (
 
 // touchSlots are stack slots.
 type touchSlots struct {
+	wanted Mem // are the rows to be read in order? Only of keys
 	behind Mem // rows that follow the n of the call and may be touched; only of keys
 	line   Mem // the next line to touch, or 0
 	rowEnd Mem // and the end of its row
@@ -29,18 +31,17 @@ type touchSlots struct {
 
 // beginTouching touches the first 8 keys of a call.
 func (r *rowsProgram) beginTouching() {
-	t, tmp := &r.touched, GP64()
-	MOVQ(I32(0), t.line)
-	CMPB(rowsInOrder, Imm(0))
+	t, next, tmp := &r.touched, GP64(), GP64()
+	MOVQ(I32(0), t.wanted)
+	Load(Param("next"), next)
+	TESTQ(next, next)
 	JE(LabelRef("notTouched"))
-	nothing := "nothingBehind"
-	MOVQ(I32(0), t.behind)
-	Load(Param("next"), tmp)
+	MOVBQZX(Mem{Base: next, Disp: inOrderDisp}, tmp)
+	MOVQ(tmp, t.wanted)
 	TESTQ(tmp, tmp)
-	JE(LabelRef(nothing))
-	MOVQ(Mem{Base: tmp, Disp: behindDisp}, tmp)
+	JE(LabelRef("notTouched"))
+	MOVQ(Mem{Base: next, Disp: behindDisp}, tmp)
 	MOVQ(tmp, t.behind)
-	Label(nothing)
 	MOVQ(r.stride, tmp)
 	SUBQ(r.width, tmp)
 	MOVQ(tmp, t.gap)
@@ -75,7 +76,7 @@ func (r *rowsProgram) touchAhead(label string) func() {
 	t, at, tmp := &r.touched, GP64(), GP64()
 	ready, apart, skip := label+"Ready", label+"Apart", label+"Untouched"
 	MOVQ(I32(0), t.line)
-	CMPB(rowsInOrder, Imm(0))
+	CMPQ(t.wanted, Imm(0))
 	JE(LabelRef(ready))
 	MOVQ(r.n, at)
 	ADDQ(t.behind, at)
