@@ -124,6 +124,9 @@ func cutAccumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *valu
 	}
 	cols := max(panel, most/productsOf(rows, b.keys)/panel*panel)
 	step := max(1, min(rows, most/(b.keys*min(cols, b.cols))))
+	if productsOf(1, b.keys*min(cols, b.cols)) > most {
+		step = 1 // masked, and more keys than a block has
+	}
 	part := *b
 	for c := 0; c < b.cols; c += cols {
 		part.cols = min(cols, b.cols-c)

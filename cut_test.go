@@ -80,6 +80,22 @@ func TestCutCallsEqualGeneric(t *testing.T) {
 	}
 }
 
+// Masked values of more keys than a block has, of which one row and one panel count as too many, are not cut for ever.
+func TestCutLongMaskedCalls(t *testing.T) {
+	c := newTrial(t, random("long masked"))
+	for _, rows := range []int{1, 2, 15, 17} {
+		for _, cols := range []int{8, 16, 24} {
+			c.reset()
+			a := c.newAccumulation([]int{rows, callInner, cols, 0})
+			accumulateMasked(a.got, a.p, a.v, a.alpha, rows, a.oStride, a.pStride, &a.values)
+			accumulateMaskedGeneric(a.want, a.p, a.v, a.alpha, rows, a.oStride, a.pStride, &a.values)
+			if c.compare(); c.text != "" {
+				t.Fatalf("%d rows, %d columns: %s", rows, cols, c.text)
+			}
+		}
+	}
+}
+
 func TestCutVectorsEqualGeneric(t *testing.T) {
 	c := newTrial(t, random("cut vectors"))
 	for _, n := range []int{callElements + 1, 2 * callElements, 2*callElements + 17} {

@@ -187,7 +187,7 @@ func accumulateMasked(o, p, v, alpha []float32, rows, oStride, pStride int, b *v
 		accumulateMaskedGeneric(o, p, v, alpha, rows, oStride, pStride, b)
 		return
 	}
-	if productsOf(rows, b.keys*b.cols) > callMasked {
+	if productsOf(rows, b.keys*b.cols) > callMasked && (rows > 1 || b.cols > panel) {
 		cutAccumulate(o, p, v, alpha, rows, oStride, pStride, b, masked)
 		return
 	}
