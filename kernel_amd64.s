@@ -36216,11 +36216,11 @@ touchRow:
 	MOVQ DI, R8
 	LEAQ (DI)(SI*4), R9
 
-touchLine:
+touchRowLine:
 	TESTL R10, (R8)
 	ADDQ  $0x40, R8
 	CMPQ  R8, R9
-	JB    touchLine
+	JB    touchRowLine
 	ADDQ  DX, DI
 	DECQ  R10
 	JNE   touchRow
@@ -36404,11 +36404,11 @@ touchRow:
 	MOVQ DI, R8
 	LEAQ (DI)(SI*4), R9
 
-touchLine:
+touchRowLine:
 	TESTL R10, (R8)
 	ADDQ  $0x40, R8
 	CMPQ  R8, R9
-	JB    touchLine
+	JB    touchRowLine
 	ADDQ  DX, DI
 	DECQ  R10
 	JNE   touchRow

@@ -11,7 +11,7 @@ const mostRun = Segment / Block
 // blocksInRun is the number of blocks from key lo of a segment that ends at hi which the chunk takes as a run: all
 // of its rows see all of these keys, but for a mask or bias. 0 if there is no run.
 func (p *plan) blocksInRun(c *chunk, lo, hi int) int {
-	if !p.inOrder || p.cache != nil || c.heads > 1 || c.rows > rawRows || lo%Block != 0 {
+	if !p.inOrder || c.heads > 1 || c.rows > rawRows || lo%Block != 0 {
 		return 0
 	}
 	_, end := p.keyRange(c, c.row/p.group)
@@ -26,7 +26,7 @@ func (p *plan) blocksInRun(c *chunk, lo, hi int) int {
 func (w *scratch) run(p *plan, c *chunk, st *state, first, n int) {
 	var full [mostRun]bool
 	for i := range n {
-		b, t := w.blockOfRun(c, first, i)
+		b, t := c.blockOfRun(first, i)
 		b.k, b.kStride = w.loadKeys(p, c, &b)
 		p.follow(c, &b)
 		w.ahead.clear()
@@ -36,7 +36,7 @@ func (w *scratch) run(p *plan, c *chunk, st *state, first, n int) {
 	}
 	w.ahead.behind = 0
 	for i := range n {
-		b, t := w.blockOfRun(c, first, i)
+		b, t := c.blockOfRun(first, i)
 		b.v, b.values = w.loadValues(p, c, &b)
 		p.follow(c, &b)
 		w.absorbTile(p, c, st, &b, &t, full[i])
@@ -45,6 +45,6 @@ func (w *scratch) run(p *plan, c *chunk, st *state, first, n int) {
 }
 
 // blockOfRun is block i of a run, and its only tile.
-func (w *scratch) blockOfRun(c *chunk, first, i int) (block, tile) {
+func (c *chunk) blockOfRun(first, i int) (block, tile) {
 	return block{first: first + i*Block, hi: Block}, tile{rows: c.rows, at: i * c.rows, hi: Block, uniform: true}
 }

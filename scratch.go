@@ -154,7 +154,7 @@ func (p *plan) fitRows() {
 	chunks := (all + rows - 1) / rows
 	p.chunkRows = min(all, roundUp((all+chunks-1)/chunks, cutRows))
 	p.abreast = p.headsAbreast(rows)
-	p.inOrder = rowsInOrder && p.tokenBytes() > inOrderBytes
+	p.inOrder = rowsInOrder && p.cache == nil && p.tokenBytes() > inOrderBytes
 }
 
 // tokenBytes is how much memory the keys and values of the call are.

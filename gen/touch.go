@@ -53,19 +53,26 @@ func (r *rowsProgram) beginTouching() {
 
 // touch touches 8 keys at once.
 func (r *rowsProgram) touch(label string, keys reg.Register) {
+	touch(label, keys, U32(touchRows), r.stride, func(row, end reg.Register) {
+		MOVQ(row, end)
+		ADDQ(r.width, end)
+	})
+}
+
+// touch touches n rows, stride bytes apart; ends leaves in end where a row ends.
+func touch(label string, first reg.Register, n Op, stride reg.Register, ends func(row, end reg.Register)) {
 	row, line, end, left := GP64(), GP64(), GP64(), GP64()
-	MOVQ(keys, row)
-	MOVQ(U32(touchRows), left)
+	MOVQ(first, row)
+	MOVQ(n, left)
 	Label(label)
 	MOVQ(row, line)
-	MOVQ(row, end)
-	ADDQ(r.width, end)
+	ends(row, end)
 	Label(label + "Line")
 	TESTL(left.As32(), Mem{Base: line})
 	ADDQ(imm(lineBytes), line)
 	CMPQ(line, end)
 	JB(LabelRef(label + "Line"))
-	ADDQ(r.stride, row)
+	ADDQ(stride, row)
 	DECQ(left)
 	JNE(LabelRef(label))
 }
@@ -199,19 +206,8 @@ func (t *tileProgram) touchEight() {
 func touchAll(x, stride, n, d reg.Register) {
 	CMPB(rowsInOrder, Imm(0))
 	JE(LabelRef("notTouched"))
-	row, line, end, left := GP64(), GP64(), GP64(), GP64()
-	MOVQ(x, row)
-	MOVQ(n, left)
-	Label("touchRow")
-	MOVQ(row, line)
-	LEAQ(Mem{Base: row, Index: d, Scale: 4}, end)
-	Label("touchLine")
-	TESTL(left.As32(), Mem{Base: line})
-	ADDQ(imm(lineBytes), line)
-	CMPQ(line, end)
-	JB(LabelRef("touchLine"))
-	ADDQ(stride, row)
-	DECQ(left)
-	JNE(LabelRef("touchRow"))
+	touch("touchRow", x, n, stride, func(row, end reg.Register) {
+		LEAQ(Mem{Base: row, Index: d, Scale: 4}, end)
+	})
 	Label("notTouched")
 }
