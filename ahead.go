@@ -23,7 +23,7 @@ type ahead struct {
 	end    int // and to where runs end
 
 	stream  uintptr // beside the queue, see stream.go; 0 if there is none
-	behind  int     // rows of keys that follow those at hand and may be read, see run.go
+	behind  int     // rows of keys that follow those at hand and may be read, see series.go
 	inOrder bool    // rows of keys are to be read in order, see plan.inOrder
 
 	runs [pairRuns + tokenRuns]run

@@ -187,8 +187,8 @@ func (w *scratch) segment(p *plan, c *chunk, st *state, lo, hi int) {
 	for lo < hi {
 		first := lo / Block * Block
 		end := min(hi, first+Block)
-		if n := p.blocksInRun(c, lo, hi); n > 1 {
-			w.run(p, c, st, lo, n)
+		if n := p.blocksInSeries(c, lo, hi); n > 1 {
+			w.series(p, c, st, lo, n)
 			end = lo + n*Block
 		} else if p.inParts(c, first, lo, end) {
 			w.blockInParts(p, c, st, first)

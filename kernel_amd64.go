@@ -37,7 +37,7 @@ var panelsAbreast = zen3(&cpuid.CPU)
 
 // rowsInOrder: few queries read rows of keys and values in order, and ask for nothing: one query all
 // columns of values (gen/tile.go), up to four 8 rows of keys while they touch the next 8
-// (gen/touch.go), and first the keys of many blocks, then the values (run.go). On Zen 4
+// (gen/touch.go), and first the keys of many blocks, then the values (series.go). On Zen 4
 // that is 22 GB/s of 28. Several rows or pages side by side, and requests in any order, get 12.
 // Calls that may have their keys and values in the L2 cache do not (see inOrderBytes).
 var rowsInOrder = zen4(&cpuid.CPU)

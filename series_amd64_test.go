@@ -4,13 +4,13 @@ package attn
 
 import "testing"
 
-// Blocks in runs give the bits of one block after the other, with every option, and few rows
-// go in runs.
-func TestRunsDoNotMatter(t *testing.T) {
+// Blocks in series give the bits of one block after the other, with every option, and few rows
+// go in series.
+func TestSeriesDoNotMatter(t *testing.T) {
 	defer func(was bool, bytes int) { rowsInOrder, inOrderBytes = was, bytes }(rowsInOrder, inOrderBytes)
 	inOrderBytes = 0
 	forEach(t, func(t *testing.T) {
-		r, inRuns := random("runs"), 0
+		r, inSeries := random("runs"), 0
 		for range budget(400) {
 			s := shape{1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(3), 2*Block + length(r, 6*Block), length(r, 40), length(r, 40)}
 			if r.IntN(8) == 0 {
@@ -28,26 +28,26 @@ func TestRunsDoNotMatter(t *testing.T) {
 			want := p.solve(t, Attend)
 			rowsInOrder = true
 			for _, way := range ways {
-				p.same(t, way.name+" in runs", p.solve(t, way.attend), want)
+				p.same(t, way.name+" in series", p.solve(t, way.attend), want)
 			}
-			if p.firstRun(t) > 1 {
-				inRuns++
+			if p.firstSeries(t) > 1 {
+				inSeries++
 			}
 		}
-		if inRuns < budget(400)/8 {
-			t.Errorf("only %d calls went in runs", inRuns)
+		if inSeries < budget(400)/8 {
+			t.Errorf("only %d calls went in series", inSeries)
 		}
 	})
 }
 
-// firstRun is the number of blocks that the call's first chunk takes first as a run.
-func (p *problem) firstRun(t *testing.T) int {
+// firstSeries is the number of blocks that the call's first chunk takes first as a series.
+func (p *problem) firstSeries(t *testing.T) int {
 	plan, c := p.firstChunk(t)
 	if c.rows == 0 { // padding
 		return 0
 	}
 	lo, hi := plan.chunkKeys(&c)
-	return plan.blocksInRun(&c, lo, hi)
+	return plan.blocksInSeries(&c, lo, hi)
 }
 
 // firstChunk is what a call begins with.
@@ -60,8 +60,8 @@ func (p *problem) firstChunk(t *testing.T) (plan, chunk) {
 	return plan, c
 }
 
-// A run has whole blocks of one segment that all rows see.
-func TestBlocksInRun(t *testing.T) {
+// A series has whole blocks of one segment that all rows see.
+func TestBlocksInSeries(t *testing.T) {
 	defer func(was bool, bytes int) { rowsInOrder, inOrderBytes = was, bytes }(rowsInOrder, inOrderBytes)
 	inOrderBytes = 0
 	for _, c := range []struct {
@@ -85,10 +85,10 @@ func TestBlocksInRun(t *testing.T) {
 		if c.shape.lk == 1999 {
 			inOrderBytes = 4 * 1999 * 16
 		}
-		p := newProblem(random("blocks in run"), normal, c.shape)
+		p := newProblem(random("blocks in series"), normal, c.shape)
 		p.opt.Causal = c.causal
 		plan, chunk := p.firstChunk(t)
-		if got := plan.blocksInRun(&chunk, c.lo, c.hi); got != c.blocks {
+		if got := plan.blocksInSeries(&chunk, c.lo, c.hi); got != c.blocks {
 			t.Errorf("%+v: %d blocks, want %d", c, got, c.blocks)
 		}
 	}

@@ -5,12 +5,12 @@ package attn
 // several blocks one after the other, up to a segment, and keep the scores; then block by block
 // softmax and values. Only the order of independent steps is another one, so the bits are the same.
 
-// mostRun is how many blocks a run has at most.
-const mostRun = Segment / Block
+// mostSeries is how many blocks a series has at most.
+const mostSeries = Segment / Block
 
-// blocksInRun is the number of blocks from key lo of a segment that ends at hi which the chunk takes as a run: all
-// of its rows see all of these keys, but for a mask or bias. 0 if there is no run.
-func (p *plan) blocksInRun(c *chunk, lo, hi int) int {
+// blocksInSeries is the number of blocks from key lo of a segment that ends at hi which the chunk takes as a series: all
+// of its rows see all of these keys, but for a mask or bias. 0 if there is no series.
+func (p *plan) blocksInSeries(c *chunk, lo, hi int) int {
 	if !p.inOrder || c.heads > 1 || c.rows > rawRows || lo%Block != 0 {
 		return 0
 	}
@@ -22,11 +22,11 @@ func (p *plan) blocksInRun(c *chunk, lo, hi int) int {
 	return min((min(end, hi)-lo)/Block, mostTileRows/c.rows)
 }
 
-// run adds n blocks, the first of which starts at key first, to the state.
-func (w *scratch) run(p *plan, c *chunk, st *state, first, n int) {
-	var full [mostRun]bool
+// series adds n blocks, the first of which starts at key first, to the state.
+func (w *scratch) series(p *plan, c *chunk, st *state, first, n int) {
+	var full [mostSeries]bool
 	for i := range n {
-		b, t := c.blockOfRun(first, i)
+		b, t := c.blockOfSeries(first, i)
 		b.k, b.kStride = w.loadKeys(p, c, &b)
 		p.follow(c, &b)
 		w.ahead.clear()
@@ -36,7 +36,7 @@ func (w *scratch) run(p *plan, c *chunk, st *state, first, n int) {
 	}
 	w.ahead.behind = 0
 	for i := range n {
-		b, t := c.blockOfRun(first, i)
+		b, t := c.blockOfSeries(first, i)
 		b.v, b.values = w.loadValues(p, c, &b)
 		p.follow(c, &b)
 		w.absorbTile(p, c, st, &b, &t, full[i])
@@ -44,7 +44,7 @@ func (w *scratch) run(p *plan, c *chunk, st *state, first, n int) {
 	}
 }
 
-// blockOfRun is block i of a run, and its only tile.
-func (c *chunk) blockOfRun(first, i int) (block, tile) {
+// blockOfSeries is block i of a series, and its only tile.
+func (c *chunk) blockOfSeries(first, i int) (block, tile) {
 	return block{first: first + i*Block, hi: Block}, tile{rows: c.rows, at: i * c.rows, hi: Block, uniform: true}
 }
