@@ -24,6 +24,9 @@ func (w *scratch) block(p *plan, c *chunk, st *state, first, lo, hi int) {
 	b := block{first: first, lo: lo - first, hi: hi - first}
 	b.k, b.kStride = w.loadKeys(p, c, &b)
 	b.v, b.values = w.loadValues(p, c, &b)
+	if p.asksFirst {
+		askSIMD(&b.k[0])
+	}
 	p.follow(c, &b)
 	w.askForTokens(p, c, first)
 	for r := 0; r < c.rows; {
@@ -128,6 +131,9 @@ func (b *block) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
 func (w *scratch) tile(p *plan, c *chunk, st *state, b *block, t *tile) {
 	w.products(p, c, b, t)
 	full := w.scores(p, c, b, t)
+	if p.asksFirst {
+		askSIMD(&b.v[0])
+	}
 	w.absorbTile(p, c, st, b, t, full)
 }
 

@@ -42,6 +42,13 @@ var panelsAbreast = zen3(&cpuid.CPU)
 // Calls that may have their keys and values in the L2 cache do not (see inOrderBytes).
 var rowsInOrder = zen4(&cpuid.CPU)
 
+// askSIMD asks for as many lines from p on as can be under way at once, and changes nothing else. One query
+// on such a CPU, which asks for nothing of a cache while it reads, asks so before it reads: meanwhile
+// memory would idle, during softmax and from one block to the next.
+//
+//go:noescape
+func askSIMD(p *float32)
+
 // oneAhead and fewAhead are how many bytes ahead of reading one query, and 2 to 5, ask for packed
 // keys and values. With 0 they ask for what they read.
 var oneAhead, fewAhead = packedAhead(&cpuid.CPU)

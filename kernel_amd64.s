@@ -29605,232 +29605,233 @@ TEXT ·softmaxSIMD(SB), $1576-41
 	MOVQ    rows+32(FP), DX
 	VMOVUPS allff800000<>+0(SB), Y0
 	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
 	SUBQ    $0x08, DX
 	JL      maxRest
 
 maxRows:
-	VMOVUPS    (AX), Y3
-	VMAXPS     Y0, Y3, Y2
-	VPMAXUD    Y3, Y1, Y1
-	VMOVUPS    32(AX), Y4
+	VMOVUPS    (AX), Y4
 	VMAXPS     Y0, Y4, Y3
 	VPMAXUD    Y4, Y1, Y1
-	VMOVUPS    64(AX), Y4
-	VMAXPS     Y2, Y4, Y2
-	VPMAXUD    Y4, Y1, Y1
-	VMOVUPS    96(AX), Y4
-	VMAXPS     Y3, Y4, Y3
-	VPMAXUD    Y4, Y1, Y1
-	VMOVUPS    128(AX), Y4
-	VMAXPS     Y2, Y4, Y2
-	VPMAXUD    Y4, Y1, Y1
-	VMOVUPS    160(AX), Y4
-	VMAXPS     Y3, Y4, Y3
-	VPMAXUD    Y4, Y1, Y1
-	VMOVUPS    192(AX), Y4
-	VMAXPS     Y2, Y4, Y2
-	VPMAXUD    Y4, Y1, Y1
-	VMOVUPS    224(AX), Y4
-	VMAXPS     Y3, Y4, Y3
-	VPMAXUD    Y4, Y1, Y1
-	VMAXPS     Y3, Y2, Y2
-	VMOVUPS    1024(AX), Y4
-	VMAXPS     Y0, Y4, Y3
-	VPMAXUD    Y4, Y1, Y1
-	VMOVUPS    1056(AX), Y5
+	VMOVUPS    32(AX), Y5
 	VMAXPS     Y0, Y5, Y4
-	VPMAXUD    Y5, Y1, Y1
-	VMOVUPS    1088(AX), Y5
+	VPMAXUD    Y5, Y2, Y2
+	VMOVUPS    64(AX), Y5
 	VMAXPS     Y3, Y5, Y3
 	VPMAXUD    Y5, Y1, Y1
-	VMOVUPS    1120(AX), Y5
+	VMOVUPS    96(AX), Y5
 	VMAXPS     Y4, Y5, Y4
-	VPMAXUD    Y5, Y1, Y1
-	VMOVUPS    1152(AX), Y5
+	VPMAXUD    Y5, Y2, Y2
+	VMOVUPS    128(AX), Y5
 	VMAXPS     Y3, Y5, Y3
 	VPMAXUD    Y5, Y1, Y1
-	VMOVUPS    1184(AX), Y5
+	VMOVUPS    160(AX), Y5
 	VMAXPS     Y4, Y5, Y4
-	VPMAXUD    Y5, Y1, Y1
-	VMOVUPS    1216(AX), Y5
+	VPMAXUD    Y5, Y2, Y2
+	VMOVUPS    192(AX), Y5
 	VMAXPS     Y3, Y5, Y3
 	VPMAXUD    Y5, Y1, Y1
-	VMOVUPS    1248(AX), Y5
+	VMOVUPS    224(AX), Y5
 	VMAXPS     Y4, Y5, Y4
-	VPMAXUD    Y5, Y1, Y1
+	VPMAXUD    Y5, Y2, Y2
 	VMAXPS     Y4, Y3, Y3
-	VPERM2F128 $0x21, Y3, Y2, Y4
-	VBLENDPS   $0xf0, Y3, Y2, Y2
-	VMAXPS     Y4, Y2, Y2
-	VMOVUPS    256(AX), Y4
-	VMAXPS     Y0, Y4, Y3
-	VPMAXUD    Y4, Y1, Y1
-	VMOVUPS    288(AX), Y5
+	VMOVUPS    1024(AX), Y5
 	VMAXPS     Y0, Y5, Y4
 	VPMAXUD    Y5, Y1, Y1
-	VMOVUPS    320(AX), Y5
-	VMAXPS     Y3, Y5, Y3
-	VPMAXUD    Y5, Y1, Y1
-	VMOVUPS    352(AX), Y5
-	VMAXPS     Y4, Y5, Y4
-	VPMAXUD    Y5, Y1, Y1
-	VMOVUPS    384(AX), Y5
-	VMAXPS     Y3, Y5, Y3
-	VPMAXUD    Y5, Y1, Y1
-	VMOVUPS    416(AX), Y5
-	VMAXPS     Y4, Y5, Y4
-	VPMAXUD    Y5, Y1, Y1
-	VMOVUPS    448(AX), Y5
-	VMAXPS     Y3, Y5, Y3
-	VPMAXUD    Y5, Y1, Y1
-	VMOVUPS    480(AX), Y5
-	VMAXPS     Y4, Y5, Y4
-	VPMAXUD    Y5, Y1, Y1
-	VMAXPS     Y4, Y3, Y3
-	VMOVUPS    1280(AX), Y5
-	VMAXPS     Y0, Y5, Y4
-	VPMAXUD    Y5, Y1, Y1
-	VMOVUPS    1312(AX), Y6
+	VMOVUPS    1056(AX), Y6
 	VMAXPS     Y0, Y6, Y5
-	VPMAXUD    Y6, Y1, Y1
-	VMOVUPS    1344(AX), Y6
+	VPMAXUD    Y6, Y2, Y2
+	VMOVUPS    1088(AX), Y6
 	VMAXPS     Y4, Y6, Y4
 	VPMAXUD    Y6, Y1, Y1
-	VMOVUPS    1376(AX), Y6
+	VMOVUPS    1120(AX), Y6
 	VMAXPS     Y5, Y6, Y5
-	VPMAXUD    Y6, Y1, Y1
-	VMOVUPS    1408(AX), Y6
+	VPMAXUD    Y6, Y2, Y2
+	VMOVUPS    1152(AX), Y6
 	VMAXPS     Y4, Y6, Y4
 	VPMAXUD    Y6, Y1, Y1
-	VMOVUPS    1440(AX), Y6
+	VMOVUPS    1184(AX), Y6
 	VMAXPS     Y5, Y6, Y5
-	VPMAXUD    Y6, Y1, Y1
-	VMOVUPS    1472(AX), Y6
+	VPMAXUD    Y6, Y2, Y2
+	VMOVUPS    1216(AX), Y6
 	VMAXPS     Y4, Y6, Y4
 	VPMAXUD    Y6, Y1, Y1
-	VMOVUPS    1504(AX), Y6
+	VMOVUPS    1248(AX), Y6
 	VMAXPS     Y5, Y6, Y5
-	VPMAXUD    Y6, Y1, Y1
+	VPMAXUD    Y6, Y2, Y2
 	VMAXPS     Y5, Y4, Y4
 	VPERM2F128 $0x21, Y4, Y3, Y5
 	VBLENDPS   $0xf0, Y4, Y3, Y3
 	VMAXPS     Y5, Y3, Y3
-	VMOVUPS    512(AX), Y5
+	VMOVUPS    256(AX), Y5
 	VMAXPS     Y0, Y5, Y4
 	VPMAXUD    Y5, Y1, Y1
-	VMOVUPS    544(AX), Y6
+	VMOVUPS    288(AX), Y6
 	VMAXPS     Y0, Y6, Y5
-	VPMAXUD    Y6, Y1, Y1
-	VMOVUPS    576(AX), Y6
+	VPMAXUD    Y6, Y2, Y2
+	VMOVUPS    320(AX), Y6
 	VMAXPS     Y4, Y6, Y4
 	VPMAXUD    Y6, Y1, Y1
-	VMOVUPS    608(AX), Y6
+	VMOVUPS    352(AX), Y6
 	VMAXPS     Y5, Y6, Y5
-	VPMAXUD    Y6, Y1, Y1
-	VMOVUPS    640(AX), Y6
+	VPMAXUD    Y6, Y2, Y2
+	VMOVUPS    384(AX), Y6
 	VMAXPS     Y4, Y6, Y4
 	VPMAXUD    Y6, Y1, Y1
-	VMOVUPS    672(AX), Y6
+	VMOVUPS    416(AX), Y6
 	VMAXPS     Y5, Y6, Y5
-	VPMAXUD    Y6, Y1, Y1
-	VMOVUPS    704(AX), Y6
+	VPMAXUD    Y6, Y2, Y2
+	VMOVUPS    448(AX), Y6
 	VMAXPS     Y4, Y6, Y4
 	VPMAXUD    Y6, Y1, Y1
-	VMOVUPS    736(AX), Y6
+	VMOVUPS    480(AX), Y6
 	VMAXPS     Y5, Y6, Y5
-	VPMAXUD    Y6, Y1, Y1
+	VPMAXUD    Y6, Y2, Y2
 	VMAXPS     Y5, Y4, Y4
-	VMOVUPS    1536(AX), Y6
+	VMOVUPS    1280(AX), Y6
 	VMAXPS     Y0, Y6, Y5
 	VPMAXUD    Y6, Y1, Y1
-	VMOVUPS    1568(AX), Y7
+	VMOVUPS    1312(AX), Y7
 	VMAXPS     Y0, Y7, Y6
-	VPMAXUD    Y7, Y1, Y1
-	VMOVUPS    1600(AX), Y7
+	VPMAXUD    Y7, Y2, Y2
+	VMOVUPS    1344(AX), Y7
 	VMAXPS     Y5, Y7, Y5
 	VPMAXUD    Y7, Y1, Y1
-	VMOVUPS    1632(AX), Y7
+	VMOVUPS    1376(AX), Y7
 	VMAXPS     Y6, Y7, Y6
-	VPMAXUD    Y7, Y1, Y1
-	VMOVUPS    1664(AX), Y7
+	VPMAXUD    Y7, Y2, Y2
+	VMOVUPS    1408(AX), Y7
 	VMAXPS     Y5, Y7, Y5
 	VPMAXUD    Y7, Y1, Y1
-	VMOVUPS    1696(AX), Y7
+	VMOVUPS    1440(AX), Y7
 	VMAXPS     Y6, Y7, Y6
-	VPMAXUD    Y7, Y1, Y1
-	VMOVUPS    1728(AX), Y7
+	VPMAXUD    Y7, Y2, Y2
+	VMOVUPS    1472(AX), Y7
 	VMAXPS     Y5, Y7, Y5
 	VPMAXUD    Y7, Y1, Y1
-	VMOVUPS    1760(AX), Y7
+	VMOVUPS    1504(AX), Y7
 	VMAXPS     Y6, Y7, Y6
-	VPMAXUD    Y7, Y1, Y1
+	VPMAXUD    Y7, Y2, Y2
 	VMAXPS     Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6
 	VBLENDPS   $0xf0, Y5, Y4, Y4
 	VMAXPS     Y6, Y4, Y4
-	VMOVUPS    768(AX), Y6
+	VMOVUPS    512(AX), Y6
 	VMAXPS     Y0, Y6, Y5
 	VPMAXUD    Y6, Y1, Y1
-	VMOVUPS    800(AX), Y7
+	VMOVUPS    544(AX), Y7
 	VMAXPS     Y0, Y7, Y6
-	VPMAXUD    Y7, Y1, Y1
-	VMOVUPS    832(AX), Y7
+	VPMAXUD    Y7, Y2, Y2
+	VMOVUPS    576(AX), Y7
 	VMAXPS     Y5, Y7, Y5
 	VPMAXUD    Y7, Y1, Y1
-	VMOVUPS    864(AX), Y7
+	VMOVUPS    608(AX), Y7
 	VMAXPS     Y6, Y7, Y6
-	VPMAXUD    Y7, Y1, Y1
-	VMOVUPS    896(AX), Y7
+	VPMAXUD    Y7, Y2, Y2
+	VMOVUPS    640(AX), Y7
 	VMAXPS     Y5, Y7, Y5
 	VPMAXUD    Y7, Y1, Y1
-	VMOVUPS    928(AX), Y7
+	VMOVUPS    672(AX), Y7
 	VMAXPS     Y6, Y7, Y6
-	VPMAXUD    Y7, Y1, Y1
-	VMOVUPS    960(AX), Y7
+	VPMAXUD    Y7, Y2, Y2
+	VMOVUPS    704(AX), Y7
 	VMAXPS     Y5, Y7, Y5
 	VPMAXUD    Y7, Y1, Y1
-	VMOVUPS    992(AX), Y7
+	VMOVUPS    736(AX), Y7
 	VMAXPS     Y6, Y7, Y6
-	VPMAXUD    Y7, Y1, Y1
+	VPMAXUD    Y7, Y2, Y2
 	VMAXPS     Y6, Y5, Y5
-	VMOVUPS    1792(AX), Y7
+	VMOVUPS    1536(AX), Y7
 	VMAXPS     Y0, Y7, Y6
 	VPMAXUD    Y7, Y1, Y1
-	VMOVUPS    1824(AX), Y8
+	VMOVUPS    1568(AX), Y8
 	VMAXPS     Y0, Y8, Y7
-	VPMAXUD    Y8, Y1, Y1
-	VMOVUPS    1856(AX), Y8
+	VPMAXUD    Y8, Y2, Y2
+	VMOVUPS    1600(AX), Y8
 	VMAXPS     Y6, Y8, Y6
 	VPMAXUD    Y8, Y1, Y1
-	VMOVUPS    1888(AX), Y8
+	VMOVUPS    1632(AX), Y8
 	VMAXPS     Y7, Y8, Y7
-	VPMAXUD    Y8, Y1, Y1
-	VMOVUPS    1920(AX), Y8
+	VPMAXUD    Y8, Y2, Y2
+	VMOVUPS    1664(AX), Y8
 	VMAXPS     Y6, Y8, Y6
 	VPMAXUD    Y8, Y1, Y1
-	VMOVUPS    1952(AX), Y8
+	VMOVUPS    1696(AX), Y8
 	VMAXPS     Y7, Y8, Y7
-	VPMAXUD    Y8, Y1, Y1
-	VMOVUPS    1984(AX), Y8
+	VPMAXUD    Y8, Y2, Y2
+	VMOVUPS    1728(AX), Y8
 	VMAXPS     Y6, Y8, Y6
 	VPMAXUD    Y8, Y1, Y1
-	VMOVUPS    2016(AX), Y8
+	VMOVUPS    1760(AX), Y8
 	VMAXPS     Y7, Y8, Y7
-	VPMAXUD    Y8, Y1, Y1
+	VPMAXUD    Y8, Y2, Y2
 	VMAXPS     Y7, Y6, Y6
 	VPERM2F128 $0x21, Y6, Y5, Y7
 	VBLENDPS   $0xf0, Y6, Y5, Y5
 	VMAXPS     Y7, Y5, Y5
-	VUNPCKHPS  Y3, Y2, Y6
-	VUNPCKLPS  Y3, Y2, Y2
-	VMAXPS     Y6, Y2, Y2
-	VUNPCKHPS  Y5, Y4, Y3
-	VUNPCKLPS  Y5, Y4, Y4
-	VMAXPS     Y3, Y4, Y4
-	VUNPCKHPD  Y4, Y2, Y3
-	VUNPCKLPD  Y4, Y2, Y2
-	VMAXPS     Y3, Y2, Y2
-	VMOVUPS    Y2, (CX)
+	VMOVUPS    768(AX), Y7
+	VMAXPS     Y0, Y7, Y6
+	VPMAXUD    Y7, Y1, Y1
+	VMOVUPS    800(AX), Y8
+	VMAXPS     Y0, Y8, Y7
+	VPMAXUD    Y8, Y2, Y2
+	VMOVUPS    832(AX), Y8
+	VMAXPS     Y6, Y8, Y6
+	VPMAXUD    Y8, Y1, Y1
+	VMOVUPS    864(AX), Y8
+	VMAXPS     Y7, Y8, Y7
+	VPMAXUD    Y8, Y2, Y2
+	VMOVUPS    896(AX), Y8
+	VMAXPS     Y6, Y8, Y6
+	VPMAXUD    Y8, Y1, Y1
+	VMOVUPS    928(AX), Y8
+	VMAXPS     Y7, Y8, Y7
+	VPMAXUD    Y8, Y2, Y2
+	VMOVUPS    960(AX), Y8
+	VMAXPS     Y6, Y8, Y6
+	VPMAXUD    Y8, Y1, Y1
+	VMOVUPS    992(AX), Y8
+	VMAXPS     Y7, Y8, Y7
+	VPMAXUD    Y8, Y2, Y2
+	VMAXPS     Y7, Y6, Y6
+	VMOVUPS    1792(AX), Y8
+	VMAXPS     Y0, Y8, Y7
+	VPMAXUD    Y8, Y1, Y1
+	VMOVUPS    1824(AX), Y9
+	VMAXPS     Y0, Y9, Y8
+	VPMAXUD    Y9, Y2, Y2
+	VMOVUPS    1856(AX), Y9
+	VMAXPS     Y7, Y9, Y7
+	VPMAXUD    Y9, Y1, Y1
+	VMOVUPS    1888(AX), Y9
+	VMAXPS     Y8, Y9, Y8
+	VPMAXUD    Y9, Y2, Y2
+	VMOVUPS    1920(AX), Y9
+	VMAXPS     Y7, Y9, Y7
+	VPMAXUD    Y9, Y1, Y1
+	VMOVUPS    1952(AX), Y9
+	VMAXPS     Y8, Y9, Y8
+	VPMAXUD    Y9, Y2, Y2
+	VMOVUPS    1984(AX), Y9
+	VMAXPS     Y7, Y9, Y7
+	VPMAXUD    Y9, Y1, Y1
+	VMOVUPS    2016(AX), Y9
+	VMAXPS     Y8, Y9, Y8
+	VPMAXUD    Y9, Y2, Y2
+	VMAXPS     Y8, Y7, Y7
+	VPERM2F128 $0x21, Y7, Y6, Y8
+	VBLENDPS   $0xf0, Y7, Y6, Y6
+	VMAXPS     Y8, Y6, Y6
+	VUNPCKHPS  Y4, Y3, Y7
+	VUNPCKLPS  Y4, Y3, Y3
+	VMAXPS     Y7, Y3, Y3
+	VUNPCKHPS  Y6, Y5, Y4
+	VUNPCKLPS  Y6, Y5, Y5
+	VMAXPS     Y4, Y5, Y5
+	VUNPCKHPD  Y5, Y3, Y4
+	VUNPCKLPD  Y5, Y3, Y3
+	VMAXPS     Y4, Y3, Y3
+	VMOVUPS    Y3, (CX)
 	ADDQ       $0x00000800, AX
 	ADDQ       $0x20, CX
 	SUBQ       $0x08, DX
@@ -29841,44 +29842,46 @@ maxRest:
 	JE   maxEnd
 
 maxRow:
-	VMOVUPS      (AX), Y3
-	VMAXPS       Y0, Y3, Y2
-	VPMAXUD      Y3, Y1, Y1
-	VMOVUPS      32(AX), Y4
+	VMOVUPS      (AX), Y4
 	VMAXPS       Y0, Y4, Y3
 	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      64(AX), Y4
-	VMAXPS       Y2, Y4, Y2
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      96(AX), Y4
-	VMAXPS       Y3, Y4, Y3
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      128(AX), Y4
-	VMAXPS       Y2, Y4, Y2
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      160(AX), Y4
-	VMAXPS       Y3, Y4, Y3
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      192(AX), Y4
-	VMAXPS       Y2, Y4, Y2
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      224(AX), Y4
-	VMAXPS       Y3, Y4, Y3
-	VPMAXUD      Y4, Y1, Y1
-	VMAXPS       Y3, Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X3
-	VMAXPS       X3, X2, X2
-	VPERMILPD    $0x01, X2, X3
-	VMAXPS       X3, X2, X2
-	VMOVSHDUP    X2, X3
-	VMAXSS       X3, X2, X2
-	VMOVSS       X2, (CX)
+	VMOVUPS      32(AX), Y5
+	VMAXPS       Y0, Y5, Y4
+	VPMAXUD      Y5, Y2, Y2
+	VMOVUPS      64(AX), Y5
+	VMAXPS       Y3, Y5, Y3
+	VPMAXUD      Y5, Y1, Y1
+	VMOVUPS      96(AX), Y5
+	VMAXPS       Y4, Y5, Y4
+	VPMAXUD      Y5, Y2, Y2
+	VMOVUPS      128(AX), Y5
+	VMAXPS       Y3, Y5, Y3
+	VPMAXUD      Y5, Y1, Y1
+	VMOVUPS      160(AX), Y5
+	VMAXPS       Y4, Y5, Y4
+	VPMAXUD      Y5, Y2, Y2
+	VMOVUPS      192(AX), Y5
+	VMAXPS       Y3, Y5, Y3
+	VPMAXUD      Y5, Y1, Y1
+	VMOVUPS      224(AX), Y5
+	VMAXPS       Y4, Y5, Y4
+	VPMAXUD      Y5, Y2, Y2
+	VMAXPS       Y4, Y3, Y3
+	VEXTRACTF128 $0x01, Y3, X4
+	VMAXPS       X4, X3, X3
+	VPERMILPD    $0x01, X3, X4
+	VMAXPS       X4, X3, X3
+	VMOVSHDUP    X3, X4
+	VMAXSS       X4, X3, X3
+	VMOVSS       X3, (CX)
 	ADDQ         $0x00000100, AX
 	ADDQ         $0x04, CX
 	DECQ         DX
 	JNE          maxRow
 
 maxEnd:
+	VPMAXUD Y2, Y1, Y1
+
 	// m' = max(m, alpha), alpha = exp(m − m')
 	MOVQ    m+8(FP), CX
 	MOVQ    alpha+24(FP), DX
@@ -30612,552 +30615,553 @@ orLive:
 	MOVQ    live+32(FP), BX
 	VMOVUPS allff800000<>+0(SB), Y0
 	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
 	SUBQ    $0x08, DX
 	JL      maxRest
 
 maxRows:
-	VPBROADCASTB (BX), Y2
-	VPAND        bitOfLane<>+0(SB), Y2, Y2
-	VPCMPEQD     bitOfLane<>+0(SB), Y2, Y2
-	VPAND        (AX), Y2, Y3
-	VPMAXUD      Y3, Y1, Y1
-	VBLENDVPS    Y2, Y3, Y0, Y2
-	VMAXPS       Y0, Y2, Y2
-	VPBROADCASTB 1(BX), Y3
+	VPBROADCASTB (BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VPAND        32(AX), Y3, Y4
+	VPAND        (AX), Y3, Y4
 	VPMAXUD      Y4, Y1, Y1
 	VBLENDVPS    Y3, Y4, Y0, Y3
 	VMAXPS       Y0, Y3, Y3
-	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1154
-	VPBROADCASTB 2(BX), Y4
+	VPBROADCASTB 1(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VPAND        64(AX), Y4, Y5
-	VPMAXUD      Y5, Y1, Y1
-	VBLENDVPS    Y4, Y5, Y0, Y4
-	VMAXPS       Y2, Y4, Y2
-	VPBROADCASTB 3(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VPAND        96(AX), Y4, Y5
-	VPMAXUD      Y5, Y1, Y1
-	VBLENDVPS    Y4, Y5, Y0, Y4
-	VMAXPS       Y3, Y4, Y3
-	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1154
-	VPBROADCASTB 4(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VPAND        128(AX), Y4, Y5
-	VPMAXUD      Y5, Y1, Y1
-	VBLENDVPS    Y4, Y5, Y0, Y4
-	VMAXPS       Y2, Y4, Y2
-	VPBROADCASTB 5(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VPAND        160(AX), Y4, Y5
-	VPMAXUD      Y5, Y1, Y1
-	VBLENDVPS    Y4, Y5, Y0, Y4
-	VMAXPS       Y3, Y4, Y3
-	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1154
-	VPBROADCASTB 6(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VPAND        192(AX), Y4, Y5
-	VPMAXUD      Y5, Y1, Y1
-	VBLENDVPS    Y4, Y5, Y0, Y4
-	VMAXPS       Y2, Y4, Y2
-	VPBROADCASTB 7(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VPAND        224(AX), Y4, Y5
-	VPMAXUD      Y5, Y1, Y1
-	VBLENDVPS    Y4, Y5, Y0, Y4
-	VMAXPS       Y3, Y4, Y3
-
-maxOfRow1154:
-	VMAXPS       Y3, Y2, Y2
-	VPBROADCASTB 32(BX), Y3
-	VPAND        bitOfLane<>+0(SB), Y3, Y3
-	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VPAND        1024(AX), Y3, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VBLENDVPS    Y3, Y4, Y0, Y3
-	VMAXPS       Y0, Y3, Y3
-	VPBROADCASTB 33(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VPAND        1056(AX), Y4, Y5
-	VPMAXUD      Y5, Y1, Y1
+	VPAND        32(AX), Y4, Y5
+	VPMAXUD      Y5, Y2, Y2
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1155
-	VPBROADCASTB 34(BX), Y5
+	JE           maxOfRow1154
+	VPBROADCASTB 2(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VPAND        1088(AX), Y5, Y6
+	VPAND        64(AX), Y5, Y6
 	VPMAXUD      Y6, Y1, Y1
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y3, Y5, Y3
-	VPBROADCASTB 35(BX), Y5
+	VPBROADCASTB 3(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VPAND        1120(AX), Y5, Y6
-	VPMAXUD      Y6, Y1, Y1
+	VPAND        96(AX), Y5, Y6
+	VPMAXUD      Y6, Y2, Y2
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1155
-	VPBROADCASTB 36(BX), Y5
+	JE           maxOfRow1154
+	VPBROADCASTB 4(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VPAND        1152(AX), Y5, Y6
+	VPAND        128(AX), Y5, Y6
 	VPMAXUD      Y6, Y1, Y1
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y3, Y5, Y3
-	VPBROADCASTB 37(BX), Y5
+	VPBROADCASTB 5(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VPAND        1184(AX), Y5, Y6
-	VPMAXUD      Y6, Y1, Y1
+	VPAND        160(AX), Y5, Y6
+	VPMAXUD      Y6, Y2, Y2
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1155
-	VPBROADCASTB 38(BX), Y5
+	JE           maxOfRow1154
+	VPBROADCASTB 6(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VPAND        1216(AX), Y5, Y6
+	VPAND        192(AX), Y5, Y6
 	VPMAXUD      Y6, Y1, Y1
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y3, Y5, Y3
-	VPBROADCASTB 39(BX), Y5
+	VPBROADCASTB 7(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VPAND        1248(AX), Y5, Y6
-	VPMAXUD      Y6, Y1, Y1
+	VPAND        224(AX), Y5, Y6
+	VPMAXUD      Y6, Y2, Y2
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow1155:
+maxOfRow1154:
 	VMAXPS       Y4, Y3, Y3
-	VPERM2F128   $0x21, Y3, Y2, Y4
-	VBLENDPS     $0xf0, Y3, Y2, Y2
-	VMAXPS       Y4, Y2, Y2
-	VPBROADCASTB 8(BX), Y3
-	VPAND        bitOfLane<>+0(SB), Y3, Y3
-	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VPAND        256(AX), Y3, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VBLENDVPS    Y3, Y4, Y0, Y3
-	VMAXPS       Y0, Y3, Y3
-	VPBROADCASTB 9(BX), Y4
+	VPBROADCASTB 32(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VPAND        288(AX), Y4, Y5
+	VPAND        1024(AX), Y4, Y5
 	VPMAXUD      Y5, Y1, Y1
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
-	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1156
-	VPBROADCASTB 10(BX), Y5
+	VPBROADCASTB 33(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VPAND        320(AX), Y5, Y6
-	VPMAXUD      Y6, Y1, Y1
-	VBLENDVPS    Y5, Y6, Y0, Y5
-	VMAXPS       Y3, Y5, Y3
-	VPBROADCASTB 11(BX), Y5
-	VPAND        bitOfLane<>+0(SB), Y5, Y5
-	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VPAND        352(AX), Y5, Y6
-	VPMAXUD      Y6, Y1, Y1
-	VBLENDVPS    Y5, Y6, Y0, Y5
-	VMAXPS       Y4, Y5, Y4
-	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1156
-	VPBROADCASTB 12(BX), Y5
-	VPAND        bitOfLane<>+0(SB), Y5, Y5
-	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VPAND        384(AX), Y5, Y6
-	VPMAXUD      Y6, Y1, Y1
-	VBLENDVPS    Y5, Y6, Y0, Y5
-	VMAXPS       Y3, Y5, Y3
-	VPBROADCASTB 13(BX), Y5
-	VPAND        bitOfLane<>+0(SB), Y5, Y5
-	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VPAND        416(AX), Y5, Y6
-	VPMAXUD      Y6, Y1, Y1
-	VBLENDVPS    Y5, Y6, Y0, Y5
-	VMAXPS       Y4, Y5, Y4
-	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1156
-	VPBROADCASTB 14(BX), Y5
-	VPAND        bitOfLane<>+0(SB), Y5, Y5
-	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VPAND        448(AX), Y5, Y6
-	VPMAXUD      Y6, Y1, Y1
-	VBLENDVPS    Y5, Y6, Y0, Y5
-	VMAXPS       Y3, Y5, Y3
-	VPBROADCASTB 15(BX), Y5
-	VPAND        bitOfLane<>+0(SB), Y5, Y5
-	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VPAND        480(AX), Y5, Y6
-	VPMAXUD      Y6, Y1, Y1
-	VBLENDVPS    Y5, Y6, Y0, Y5
-	VMAXPS       Y4, Y5, Y4
-
-maxOfRow1156:
-	VMAXPS       Y4, Y3, Y3
-	VPBROADCASTB 40(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VPAND        1280(AX), Y4, Y5
-	VPMAXUD      Y5, Y1, Y1
-	VBLENDVPS    Y4, Y5, Y0, Y4
-	VMAXPS       Y0, Y4, Y4
-	VPBROADCASTB 41(BX), Y5
-	VPAND        bitOfLane<>+0(SB), Y5, Y5
-	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VPAND        1312(AX), Y5, Y6
-	VPMAXUD      Y6, Y1, Y1
+	VPAND        1056(AX), Y5, Y6
+	VPMAXUD      Y6, Y2, Y2
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1157
-	VPBROADCASTB 42(BX), Y6
+	JE           maxOfRow1155
+	VPBROADCASTB 34(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VPAND        1344(AX), Y6, Y7
+	VPAND        1088(AX), Y6, Y7
 	VPMAXUD      Y7, Y1, Y1
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y4, Y6, Y4
-	VPBROADCASTB 43(BX), Y6
+	VPBROADCASTB 35(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VPAND        1376(AX), Y6, Y7
-	VPMAXUD      Y7, Y1, Y1
+	VPAND        1120(AX), Y6, Y7
+	VPMAXUD      Y7, Y2, Y2
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1157
-	VPBROADCASTB 44(BX), Y6
+	JE           maxOfRow1155
+	VPBROADCASTB 36(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VPAND        1408(AX), Y6, Y7
+	VPAND        1152(AX), Y6, Y7
 	VPMAXUD      Y7, Y1, Y1
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y4, Y6, Y4
-	VPBROADCASTB 45(BX), Y6
+	VPBROADCASTB 37(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VPAND        1440(AX), Y6, Y7
-	VPMAXUD      Y7, Y1, Y1
+	VPAND        1184(AX), Y6, Y7
+	VPMAXUD      Y7, Y2, Y2
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1157
-	VPBROADCASTB 46(BX), Y6
+	JE           maxOfRow1155
+	VPBROADCASTB 38(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VPAND        1472(AX), Y6, Y7
+	VPAND        1216(AX), Y6, Y7
 	VPMAXUD      Y7, Y1, Y1
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y4, Y6, Y4
-	VPBROADCASTB 47(BX), Y6
+	VPBROADCASTB 39(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VPAND        1504(AX), Y6, Y7
-	VPMAXUD      Y7, Y1, Y1
+	VPAND        1248(AX), Y6, Y7
+	VPMAXUD      Y7, Y2, Y2
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow1157:
+maxOfRow1155:
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
 	VMAXPS       Y5, Y3, Y3
-	VPBROADCASTB 16(BX), Y4
+	VPBROADCASTB 8(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VPAND        512(AX), Y4, Y5
+	VPAND        256(AX), Y4, Y5
 	VPMAXUD      Y5, Y1, Y1
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
-	VPBROADCASTB 17(BX), Y5
+	VPBROADCASTB 9(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VPAND        544(AX), Y5, Y6
-	VPMAXUD      Y6, Y1, Y1
+	VPAND        288(AX), Y5, Y6
+	VPMAXUD      Y6, Y2, Y2
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1158
-	VPBROADCASTB 18(BX), Y6
+	JE           maxOfRow1156
+	VPBROADCASTB 10(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VPAND        576(AX), Y6, Y7
+	VPAND        320(AX), Y6, Y7
 	VPMAXUD      Y7, Y1, Y1
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y4, Y6, Y4
-	VPBROADCASTB 19(BX), Y6
+	VPBROADCASTB 11(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VPAND        608(AX), Y6, Y7
-	VPMAXUD      Y7, Y1, Y1
+	VPAND        352(AX), Y6, Y7
+	VPMAXUD      Y7, Y2, Y2
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1158
-	VPBROADCASTB 20(BX), Y6
+	JE           maxOfRow1156
+	VPBROADCASTB 12(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VPAND        640(AX), Y6, Y7
+	VPAND        384(AX), Y6, Y7
 	VPMAXUD      Y7, Y1, Y1
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y4, Y6, Y4
-	VPBROADCASTB 21(BX), Y6
+	VPBROADCASTB 13(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VPAND        672(AX), Y6, Y7
-	VPMAXUD      Y7, Y1, Y1
+	VPAND        416(AX), Y6, Y7
+	VPMAXUD      Y7, Y2, Y2
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1158
-	VPBROADCASTB 22(BX), Y6
+	JE           maxOfRow1156
+	VPBROADCASTB 14(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VPAND        704(AX), Y6, Y7
+	VPAND        448(AX), Y6, Y7
 	VPMAXUD      Y7, Y1, Y1
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y4, Y6, Y4
-	VPBROADCASTB 23(BX), Y6
+	VPBROADCASTB 15(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VPAND        736(AX), Y6, Y7
-	VPMAXUD      Y7, Y1, Y1
+	VPAND        480(AX), Y6, Y7
+	VPMAXUD      Y7, Y2, Y2
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow1158:
+maxOfRow1156:
 	VMAXPS       Y5, Y4, Y4
-	VPBROADCASTB 48(BX), Y5
+	VPBROADCASTB 40(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VPAND        1536(AX), Y5, Y6
+	VPAND        1280(AX), Y5, Y6
 	VPMAXUD      Y6, Y1, Y1
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
-	VPBROADCASTB 49(BX), Y6
+	VPBROADCASTB 41(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VPAND        1568(AX), Y6, Y7
-	VPMAXUD      Y7, Y1, Y1
+	VPAND        1312(AX), Y6, Y7
+	VPMAXUD      Y7, Y2, Y2
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1159
-	VPBROADCASTB 50(BX), Y7
+	JE           maxOfRow1157
+	VPBROADCASTB 42(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VPAND        1600(AX), Y7, Y8
+	VPAND        1344(AX), Y7, Y8
 	VPMAXUD      Y8, Y1, Y1
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y5, Y7, Y5
-	VPBROADCASTB 51(BX), Y7
+	VPBROADCASTB 43(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VPAND        1632(AX), Y7, Y8
-	VPMAXUD      Y8, Y1, Y1
+	VPAND        1376(AX), Y7, Y8
+	VPMAXUD      Y8, Y2, Y2
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1159
-	VPBROADCASTB 52(BX), Y7
+	JE           maxOfRow1157
+	VPBROADCASTB 44(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VPAND        1664(AX), Y7, Y8
+	VPAND        1408(AX), Y7, Y8
 	VPMAXUD      Y8, Y1, Y1
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y5, Y7, Y5
-	VPBROADCASTB 53(BX), Y7
+	VPBROADCASTB 45(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VPAND        1696(AX), Y7, Y8
-	VPMAXUD      Y8, Y1, Y1
+	VPAND        1440(AX), Y7, Y8
+	VPMAXUD      Y8, Y2, Y2
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1159
-	VPBROADCASTB 54(BX), Y7
+	JE           maxOfRow1157
+	VPBROADCASTB 46(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VPAND        1728(AX), Y7, Y8
+	VPAND        1472(AX), Y7, Y8
 	VPMAXUD      Y8, Y1, Y1
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y5, Y7, Y5
-	VPBROADCASTB 55(BX), Y7
+	VPBROADCASTB 47(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VPAND        1760(AX), Y7, Y8
-	VPMAXUD      Y8, Y1, Y1
+	VPAND        1504(AX), Y7, Y8
+	VPMAXUD      Y8, Y2, Y2
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow1159:
+maxOfRow1157:
 	VMAXPS       Y6, Y5, Y5
 	VPERM2F128   $0x21, Y5, Y4, Y6
 	VBLENDPS     $0xf0, Y5, Y4, Y4
 	VMAXPS       Y6, Y4, Y4
-	VPBROADCASTB 24(BX), Y5
+	VPBROADCASTB 16(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VPAND        768(AX), Y5, Y6
+	VPAND        512(AX), Y5, Y6
 	VPMAXUD      Y6, Y1, Y1
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
-	VPBROADCASTB 25(BX), Y6
+	VPBROADCASTB 17(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VPAND        800(AX), Y6, Y7
-	VPMAXUD      Y7, Y1, Y1
+	VPAND        544(AX), Y6, Y7
+	VPMAXUD      Y7, Y2, Y2
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1160
-	VPBROADCASTB 26(BX), Y7
+	JE           maxOfRow1158
+	VPBROADCASTB 18(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VPAND        832(AX), Y7, Y8
+	VPAND        576(AX), Y7, Y8
 	VPMAXUD      Y8, Y1, Y1
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y5, Y7, Y5
-	VPBROADCASTB 27(BX), Y7
+	VPBROADCASTB 19(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VPAND        864(AX), Y7, Y8
-	VPMAXUD      Y8, Y1, Y1
+	VPAND        608(AX), Y7, Y8
+	VPMAXUD      Y8, Y2, Y2
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1160
-	VPBROADCASTB 28(BX), Y7
+	JE           maxOfRow1158
+	VPBROADCASTB 20(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VPAND        896(AX), Y7, Y8
+	VPAND        640(AX), Y7, Y8
 	VPMAXUD      Y8, Y1, Y1
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y5, Y7, Y5
-	VPBROADCASTB 29(BX), Y7
+	VPBROADCASTB 21(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VPAND        928(AX), Y7, Y8
-	VPMAXUD      Y8, Y1, Y1
+	VPAND        672(AX), Y7, Y8
+	VPMAXUD      Y8, Y2, Y2
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1160
-	VPBROADCASTB 30(BX), Y7
+	JE           maxOfRow1158
+	VPBROADCASTB 22(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VPAND        960(AX), Y7, Y8
+	VPAND        704(AX), Y7, Y8
 	VPMAXUD      Y8, Y1, Y1
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y5, Y7, Y5
-	VPBROADCASTB 31(BX), Y7
+	VPBROADCASTB 23(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VPAND        992(AX), Y7, Y8
-	VPMAXUD      Y8, Y1, Y1
+	VPAND        736(AX), Y7, Y8
+	VPMAXUD      Y8, Y2, Y2
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow1160:
+maxOfRow1158:
 	VMAXPS       Y6, Y5, Y5
-	VPBROADCASTB 56(BX), Y6
+	VPBROADCASTB 48(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VPAND        1792(AX), Y6, Y7
+	VPAND        1536(AX), Y6, Y7
 	VPMAXUD      Y7, Y1, Y1
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
-	VPBROADCASTB 57(BX), Y7
+	VPBROADCASTB 49(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VPAND        1824(AX), Y7, Y8
-	VPMAXUD      Y8, Y1, Y1
+	VPAND        1568(AX), Y7, Y8
+	VPMAXUD      Y8, Y2, Y2
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y0, Y7, Y7
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1161
-	VPBROADCASTB 58(BX), Y8
+	JE           maxOfRow1159
+	VPBROADCASTB 50(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
-	VPAND        1856(AX), Y8, Y9
+	VPAND        1600(AX), Y8, Y9
 	VPMAXUD      Y9, Y1, Y1
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y6, Y8, Y6
-	VPBROADCASTB 59(BX), Y8
+	VPBROADCASTB 51(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
-	VPAND        1888(AX), Y8, Y9
-	VPMAXUD      Y9, Y1, Y1
+	VPAND        1632(AX), Y8, Y9
+	VPMAXUD      Y9, Y2, Y2
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1161
-	VPBROADCASTB 60(BX), Y8
+	JE           maxOfRow1159
+	VPBROADCASTB 52(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
-	VPAND        1920(AX), Y8, Y9
+	VPAND        1664(AX), Y8, Y9
 	VPMAXUD      Y9, Y1, Y1
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y6, Y8, Y6
-	VPBROADCASTB 61(BX), Y8
+	VPBROADCASTB 53(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
-	VPAND        1952(AX), Y8, Y9
-	VPMAXUD      Y9, Y1, Y1
+	VPAND        1696(AX), Y8, Y9
+	VPMAXUD      Y9, Y2, Y2
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1161
-	VPBROADCASTB 62(BX), Y8
+	JE           maxOfRow1159
+	VPBROADCASTB 54(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
-	VPAND        1984(AX), Y8, Y9
+	VPAND        1728(AX), Y8, Y9
 	VPMAXUD      Y9, Y1, Y1
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y6, Y8, Y6
-	VPBROADCASTB 63(BX), Y8
+	VPBROADCASTB 55(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
-	VPAND        2016(AX), Y8, Y9
-	VPMAXUD      Y9, Y1, Y1
+	VPAND        1760(AX), Y8, Y9
+	VPMAXUD      Y9, Y2, Y2
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 
+maxOfRow1159:
+	VMAXPS       Y7, Y6, Y6
+	VPERM2F128   $0x21, Y6, Y5, Y7
+	VBLENDPS     $0xf0, Y6, Y5, Y5
+	VMAXPS       Y7, Y5, Y5
+	VPBROADCASTB 24(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VPAND        768(AX), Y6, Y7
+	VPMAXUD      Y7, Y1, Y1
+	VBLENDVPS    Y6, Y7, Y0, Y6
+	VMAXPS       Y0, Y6, Y6
+	VPBROADCASTB 25(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VPAND        800(AX), Y7, Y8
+	VPMAXUD      Y8, Y2, Y2
+	VBLENDVPS    Y7, Y8, Y0, Y7
+	VMAXPS       Y0, Y7, Y7
+	CMPQ         1568(SP), $0x01
+	JE           maxOfRow1160
+	VPBROADCASTB 26(BX), Y8
+	VPAND        bitOfLane<>+0(SB), Y8, Y8
+	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
+	VPAND        832(AX), Y8, Y9
+	VPMAXUD      Y9, Y1, Y1
+	VBLENDVPS    Y8, Y9, Y0, Y8
+	VMAXPS       Y6, Y8, Y6
+	VPBROADCASTB 27(BX), Y8
+	VPAND        bitOfLane<>+0(SB), Y8, Y8
+	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
+	VPAND        864(AX), Y8, Y9
+	VPMAXUD      Y9, Y2, Y2
+	VBLENDVPS    Y8, Y9, Y0, Y8
+	VMAXPS       Y7, Y8, Y7
+	CMPQ         1568(SP), $0x02
+	JE           maxOfRow1160
+	VPBROADCASTB 28(BX), Y8
+	VPAND        bitOfLane<>+0(SB), Y8, Y8
+	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
+	VPAND        896(AX), Y8, Y9
+	VPMAXUD      Y9, Y1, Y1
+	VBLENDVPS    Y8, Y9, Y0, Y8
+	VMAXPS       Y6, Y8, Y6
+	VPBROADCASTB 29(BX), Y8
+	VPAND        bitOfLane<>+0(SB), Y8, Y8
+	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
+	VPAND        928(AX), Y8, Y9
+	VPMAXUD      Y9, Y2, Y2
+	VBLENDVPS    Y8, Y9, Y0, Y8
+	VMAXPS       Y7, Y8, Y7
+	CMPQ         1568(SP), $0x03
+	JE           maxOfRow1160
+	VPBROADCASTB 30(BX), Y8
+	VPAND        bitOfLane<>+0(SB), Y8, Y8
+	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
+	VPAND        960(AX), Y8, Y9
+	VPMAXUD      Y9, Y1, Y1
+	VBLENDVPS    Y8, Y9, Y0, Y8
+	VMAXPS       Y6, Y8, Y6
+	VPBROADCASTB 31(BX), Y8
+	VPAND        bitOfLane<>+0(SB), Y8, Y8
+	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
+	VPAND        992(AX), Y8, Y9
+	VPMAXUD      Y9, Y2, Y2
+	VBLENDVPS    Y8, Y9, Y0, Y8
+	VMAXPS       Y7, Y8, Y7
+
+maxOfRow1160:
+	VMAXPS       Y7, Y6, Y6
+	VPBROADCASTB 56(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VPAND        1792(AX), Y7, Y8
+	VPMAXUD      Y8, Y1, Y1
+	VBLENDVPS    Y7, Y8, Y0, Y7
+	VMAXPS       Y0, Y7, Y7
+	VPBROADCASTB 57(BX), Y8
+	VPAND        bitOfLane<>+0(SB), Y8, Y8
+	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
+	VPAND        1824(AX), Y8, Y9
+	VPMAXUD      Y9, Y2, Y2
+	VBLENDVPS    Y8, Y9, Y0, Y8
+	VMAXPS       Y0, Y8, Y8
+	CMPQ         1568(SP), $0x01
+	JE           maxOfRow1161
+	VPBROADCASTB 58(BX), Y9
+	VPAND        bitOfLane<>+0(SB), Y9, Y9
+	VPCMPEQD     bitOfLane<>+0(SB), Y9, Y9
+	VPAND        1856(AX), Y9, Y10
+	VPMAXUD      Y10, Y1, Y1
+	VBLENDVPS    Y9, Y10, Y0, Y9
+	VMAXPS       Y7, Y9, Y7
+	VPBROADCASTB 59(BX), Y9
+	VPAND        bitOfLane<>+0(SB), Y9, Y9
+	VPCMPEQD     bitOfLane<>+0(SB), Y9, Y9
+	VPAND        1888(AX), Y9, Y10
+	VPMAXUD      Y10, Y2, Y2
+	VBLENDVPS    Y9, Y10, Y0, Y9
+	VMAXPS       Y8, Y9, Y8
+	CMPQ         1568(SP), $0x02
+	JE           maxOfRow1161
+	VPBROADCASTB 60(BX), Y9
+	VPAND        bitOfLane<>+0(SB), Y9, Y9
+	VPCMPEQD     bitOfLane<>+0(SB), Y9, Y9
+	VPAND        1920(AX), Y9, Y10
+	VPMAXUD      Y10, Y1, Y1
+	VBLENDVPS    Y9, Y10, Y0, Y9
+	VMAXPS       Y7, Y9, Y7
+	VPBROADCASTB 61(BX), Y9
+	VPAND        bitOfLane<>+0(SB), Y9, Y9
+	VPCMPEQD     bitOfLane<>+0(SB), Y9, Y9
+	VPAND        1952(AX), Y9, Y10
+	VPMAXUD      Y10, Y2, Y2
+	VBLENDVPS    Y9, Y10, Y0, Y9
+	VMAXPS       Y8, Y9, Y8
+	CMPQ         1568(SP), $0x03
+	JE           maxOfRow1161
+	VPBROADCASTB 62(BX), Y9
+	VPAND        bitOfLane<>+0(SB), Y9, Y9
+	VPCMPEQD     bitOfLane<>+0(SB), Y9, Y9
+	VPAND        1984(AX), Y9, Y10
+	VPMAXUD      Y10, Y1, Y1
+	VBLENDVPS    Y9, Y10, Y0, Y9
+	VMAXPS       Y7, Y9, Y7
+	VPBROADCASTB 63(BX), Y9
+	VPAND        bitOfLane<>+0(SB), Y9, Y9
+	VPCMPEQD     bitOfLane<>+0(SB), Y9, Y9
+	VPAND        2016(AX), Y9, Y10
+	VPMAXUD      Y10, Y2, Y2
+	VBLENDVPS    Y9, Y10, Y0, Y9
+	VMAXPS       Y8, Y9, Y8
+
 maxOfRow1161:
-	VMAXPS     Y7, Y6, Y6
-	VPERM2F128 $0x21, Y6, Y5, Y7
-	VBLENDPS   $0xf0, Y6, Y5, Y5
-	VMAXPS     Y7, Y5, Y5
-	VUNPCKHPS  Y3, Y2, Y6
-	VUNPCKLPS  Y3, Y2, Y2
-	VMAXPS     Y6, Y2, Y2
-	VUNPCKHPS  Y5, Y4, Y3
-	VUNPCKLPS  Y5, Y4, Y4
-	VMAXPS     Y3, Y4, Y4
-	VUNPCKHPD  Y4, Y2, Y3
-	VUNPCKLPD  Y4, Y2, Y2
-	VMAXPS     Y3, Y2, Y2
-	VMOVUPS    Y2, (CX)
+	VMAXPS     Y8, Y7, Y7
+	VPERM2F128 $0x21, Y7, Y6, Y8
+	VBLENDPS   $0xf0, Y7, Y6, Y6
+	VMAXPS     Y8, Y6, Y6
+	VUNPCKHPS  Y4, Y3, Y7
+	VUNPCKLPS  Y4, Y3, Y3
+	VMAXPS     Y7, Y3, Y3
+	VUNPCKHPS  Y6, Y5, Y4
+	VUNPCKLPS  Y6, Y5, Y5
+	VMAXPS     Y4, Y5, Y5
+	VUNPCKHPD  Y5, Y3, Y4
+	VUNPCKLPD  Y5, Y3, Y3
+	VMAXPS     Y4, Y3, Y3
+	VMOVUPS    Y3, (CX)
 	ADDQ       $0x00000800, AX
 	ADDQ       $0x40, BX
 	ADDQ       $0x20, CX
@@ -31169,78 +31173,78 @@ maxRest:
 	JE   maxEnd
 
 maxRow:
-	VPBROADCASTB (BX), Y2
-	VPAND        bitOfLane<>+0(SB), Y2, Y2
-	VPCMPEQD     bitOfLane<>+0(SB), Y2, Y2
-	VPAND        (AX), Y2, Y3
-	VPMAXUD      Y3, Y1, Y1
-	VBLENDVPS    Y2, Y3, Y0, Y2
-	VMAXPS       Y0, Y2, Y2
-	VPBROADCASTB 1(BX), Y3
+	VPBROADCASTB (BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VPAND        32(AX), Y3, Y4
+	VPAND        (AX), Y3, Y4
 	VPMAXUD      Y4, Y1, Y1
 	VBLENDVPS    Y3, Y4, Y0, Y3
 	VMAXPS       Y0, Y3, Y3
+	VPBROADCASTB 1(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VPAND        32(AX), Y4, Y5
+	VPMAXUD      Y5, Y2, Y2
+	VBLENDVPS    Y4, Y5, Y0, Y4
+	VMAXPS       Y0, Y4, Y4
 	CMPQ         1568(SP), $0x01
 	JE           maxOfRow1162
-	VPBROADCASTB 2(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VPAND        64(AX), Y4, Y5
-	VPMAXUD      Y5, Y1, Y1
-	VBLENDVPS    Y4, Y5, Y0, Y4
-	VMAXPS       Y2, Y4, Y2
-	VPBROADCASTB 3(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VPAND        96(AX), Y4, Y5
-	VPMAXUD      Y5, Y1, Y1
-	VBLENDVPS    Y4, Y5, Y0, Y4
-	VMAXPS       Y3, Y4, Y3
+	VPBROADCASTB 2(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VPAND        64(AX), Y5, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VBLENDVPS    Y5, Y6, Y0, Y5
+	VMAXPS       Y3, Y5, Y3
+	VPBROADCASTB 3(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VPAND        96(AX), Y5, Y6
+	VPMAXUD      Y6, Y2, Y2
+	VBLENDVPS    Y5, Y6, Y0, Y5
+	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x02
 	JE           maxOfRow1162
-	VPBROADCASTB 4(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VPAND        128(AX), Y4, Y5
-	VPMAXUD      Y5, Y1, Y1
-	VBLENDVPS    Y4, Y5, Y0, Y4
-	VMAXPS       Y2, Y4, Y2
-	VPBROADCASTB 5(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VPAND        160(AX), Y4, Y5
-	VPMAXUD      Y5, Y1, Y1
-	VBLENDVPS    Y4, Y5, Y0, Y4
-	VMAXPS       Y3, Y4, Y3
+	VPBROADCASTB 4(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VPAND        128(AX), Y5, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VBLENDVPS    Y5, Y6, Y0, Y5
+	VMAXPS       Y3, Y5, Y3
+	VPBROADCASTB 5(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VPAND        160(AX), Y5, Y6
+	VPMAXUD      Y6, Y2, Y2
+	VBLENDVPS    Y5, Y6, Y0, Y5
+	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x03
 	JE           maxOfRow1162
-	VPBROADCASTB 6(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VPAND        192(AX), Y4, Y5
-	VPMAXUD      Y5, Y1, Y1
-	VBLENDVPS    Y4, Y5, Y0, Y4
-	VMAXPS       Y2, Y4, Y2
-	VPBROADCASTB 7(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VPAND        224(AX), Y4, Y5
-	VPMAXUD      Y5, Y1, Y1
-	VBLENDVPS    Y4, Y5, Y0, Y4
-	VMAXPS       Y3, Y4, Y3
+	VPBROADCASTB 6(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VPAND        192(AX), Y5, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VBLENDVPS    Y5, Y6, Y0, Y5
+	VMAXPS       Y3, Y5, Y3
+	VPBROADCASTB 7(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VPAND        224(AX), Y5, Y6
+	VPMAXUD      Y6, Y2, Y2
+	VBLENDVPS    Y5, Y6, Y0, Y5
+	VMAXPS       Y4, Y5, Y4
 
 maxOfRow1162:
-	VMAXPS       Y3, Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X3
-	VMAXPS       X3, X2, X2
-	VPERMILPD    $0x01, X2, X3
-	VMAXPS       X3, X2, X2
-	VMOVSHDUP    X2, X3
-	VMAXSS       X3, X2, X2
-	VMOVSS       X2, (CX)
+	VMAXPS       Y4, Y3, Y3
+	VEXTRACTF128 $0x01, Y3, X4
+	VMAXPS       X4, X3, X3
+	VPERMILPD    $0x01, X3, X4
+	VMAXPS       X4, X3, X3
+	VMOVSHDUP    X3, X4
+	VMAXSS       X4, X3, X3
+	VMOVSS       X3, (CX)
 	ADDQ         $0x00000100, AX
 	ADDQ         $0x08, BX
 	ADDQ         $0x04, CX
@@ -31248,6 +31252,8 @@ maxOfRow1162:
 	JNE          maxRow
 
 maxEnd:
+	VPMAXUD Y2, Y1, Y1
+
 	// m' = max(m, alpha), alpha = exp(m − m')
 	MOVQ    m+8(FP), CX
 	MOVQ    alpha+24(FP), DX
@@ -36195,6 +36201,36 @@ lastSteps:
 	SETNE AL
 	MOVB  AL, dead+72(FP)
 	VZEROUPPER
+	RET
+
+// func askSIMD(p *float32)
+// Requires: MMX+
+TEXT ·askSIMD(SB), NOSPLIT, $0-8
+	MOVQ       p+0(FP), AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	PREFETCHT0 256(AX)
+	PREFETCHT0 320(AX)
+	PREFETCHT0 384(AX)
+	PREFETCHT0 448(AX)
+	PREFETCHT0 512(AX)
+	PREFETCHT0 576(AX)
+	PREFETCHT0 640(AX)
+	PREFETCHT0 704(AX)
+	PREFETCHT0 768(AX)
+	PREFETCHT0 832(AX)
+	PREFETCHT0 896(AX)
+	PREFETCHT0 960(AX)
+	PREFETCHT0 1024(AX)
+	PREFETCHT0 1088(AX)
+	PREFETCHT0 1152(AX)
+	PREFETCHT0 1216(AX)
+	PREFETCHT0 1280(AX)
+	PREFETCHT0 1344(AX)
+	PREFETCHT0 1408(AX)
+	PREFETCHT0 1472(AX)
 	RET
 
 // func packKeysSIMD(dst *float32, k *float32, stride int, n int, d int)

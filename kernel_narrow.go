@@ -12,6 +12,7 @@ const (
 )
 
 const (
+	noAsking = "attn: no requests before reading on this platform"
 	noAVX512 = "attn: no AVX-512 on this platform"
 	noFused  = "attn: softmax and accumulate are two kernels on this platform"
 )
@@ -19,6 +20,8 @@ const (
 func absorbSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *values) (dead bool) {
 	panic(noFused)
 }
+
+func askSIMD(p *float32) { panic(noAsking) }
 
 func scoreWide(s, q, k *float32, rows, d, panels int, next *ahead) { panic(noAVX512) }
 func accumulateWide(o, p, v, alpha *float32, rows, oStride, pStride int, b *values) {

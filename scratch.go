@@ -154,12 +154,14 @@ func (p *plan) fitRows() {
 	chunks := (all + rows - 1) / rows
 	p.chunkRows = min(all, roundUp((all+chunks-1)/chunks, cutRows))
 	p.abreast = p.headsAbreast(rows)
-	p.inOrder = rowsInOrder && p.cache == nil && p.tokenBytes() > inOrderBytes
+	far := rowsInOrder && p.tokenBytes() > inOrderBytes
+	p.inOrder = far && p.cache == nil
+	p.asksFirst = far && p.cache != nil && p.chunkRows == 1
 }
 
 // tokenBytes is how much memory the keys and values of the call are.
 func (p *plan) tokenBytes() int {
-	return 4 * p.batch * p.kvHeads * p.k.L * (p.d + p.dv)
+	return 4 * p.batch * p.kvHeads * p.lk * (p.d + p.dv)
 }
 
 // headsAbreast is the number of key/value heads that go through memory together, at most as many

@@ -93,3 +93,29 @@ func TestBlocksInSeries(t *testing.T) {
 		}
 	}
 }
+
+// Only a call with one query asks for keys and values of a cache before it reads them, if they are not near.
+func TestAsksFirst(t *testing.T) {
+	defer func(was bool, bytes int) { rowsInOrder, inOrderBytes = was, bytes }(rowsInOrder, inOrderBytes)
+	for _, c := range []struct {
+		inOrder, cached bool
+		lq, bytes       int
+		want            bool
+	}{
+		{true, true, 1, 0, true},
+		{false, true, 1, 0, false},
+		{true, false, 1, 0, false},
+		{true, true, 2, 0, false},
+		{true, true, 1, 4 * 500 * 16, false},
+	} {
+		rowsInOrder, inOrderBytes = c.inOrder, c.bytes
+		p := plan{batch: 1, heads: 1, kvHeads: 1, group: 1, lq: c.lq, lk: 500, d: 8, dv: 8}
+		if c.cached {
+			p.cache = &Cache{}
+		}
+		p.fitRows()
+		if p.asksFirst != c.want {
+			t.Errorf("%+v: %t", c, p.asksFirst)
+		}
+	}
+}

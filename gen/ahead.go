@@ -91,3 +91,15 @@ func streamOf(at reg.Register) {
 	MOVQ(Mem{Base: at, Disp: streamDisp}, at)
 	Label(none)
 }
+
+func askKernel() {
+	TEXT("askSIMD", 4, "func(p *float32)")
+	p := param("p")
+	for line := range linesUnderWay {
+		PREFETCHT0(Mem{Base: p, Disp: line * lineBytes})
+	}
+	RET()
+}
+
+// linesUnderWay: Zen 4 waits for no more lines than that at once.
+const linesUnderWay = 24

@@ -25,6 +25,7 @@ func main() {
 	softmaxKernel("softmaxWide", false, true)
 	softmaxKernel("softmaxMaskedWide", true, true)
 	absorbKernel()
+	askKernel()
 	packKeysKernel()
 	packValuesKernel()
 	scaleKernel()
