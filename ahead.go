@@ -63,6 +63,9 @@ const outputBlocks = 4
 
 const cacheLine = 64
 
+// linesAsked is how many lines askSIMD asks for (linesUnderWay in gen/ahead.go).
+const linesAsked = 24
+
 // runOf returns n rows of d elements, stride elements apart, from x[at] on.
 func runOf[T any](x []T, at, stride, n, d int) run {
 	if n <= 0 {

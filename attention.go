@@ -190,6 +190,9 @@ func (w *scratch) segment(p *plan, c *chunk, st *state, lo, hi int) {
 		if n := p.blocksInSeries(c, lo, hi); n > 1 {
 			w.series(p, c, st, lo, n)
 			end = lo + n*Block
+		} else if n := p.plainBlocks(c, lo, hi); n > 0 {
+			w.plain(p, c, st, lo, n)
+			end = lo + n*Block
 		} else if p.inParts(c, first, lo, end) {
 			w.blockInParts(p, c, st, first)
 		} else {

@@ -24,9 +24,6 @@ func (w *scratch) block(p *plan, c *chunk, st *state, first, lo, hi int) {
 	b := block{first: first, lo: lo - first, hi: hi - first}
 	b.k, b.kStride = w.loadKeys(p, c, &b)
 	b.v, b.values = w.loadValues(p, c, &b)
-	if p.asksFirst {
-		askSIMD(&b.k[0])
-	}
 	p.follow(c, &b)
 	w.askForTokens(p, c, first)
 	for r := 0; r < c.rows; {
@@ -58,7 +55,7 @@ func (w *scratch) loadKeys(p *plan, c *chunk, b *block) (k []float32, stride int
 // read where they are, which pays for more rows if rows of values are close
 // together, or are asked for in time. It returns values from the block's first key on and their layout.
 func (w *scratch) loadValues(p *plan, c *chunk, b *block) ([]float32, values) {
-	layout := values{cols: roundUp(p.dv, 8), stride: panel, panelStride: Block * panel}
+	layout := p.packedValues()
 	if p.cache != nil {
 		return p.cache.blockValues(c.b, c.kv, b.first), layout
 	}
@@ -69,6 +66,11 @@ func (w *scratch) loadValues(p *plan, c *chunk, b *block) ([]float32, values) {
 	}
 	packValues(w.v[b.lo*panel:], p.v.Data[p.v.offset(c.b, c.kv, b.first+b.lo):], p.v.SL, b.hi-b.lo, p.dv)
 	return w.v, layout
+}
+
+// packedValues is the layout of a packed block of values, but for the number of keys.
+func (p *plan) packedValues() values {
+	return values{cols: roundUp(p.dv, 8), stride: panel, panelStride: Block * panel}
 }
 
 // allFinite reports whether weights of 0 make any value of the block vanish.
@@ -131,9 +133,6 @@ func (b *block) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
 func (w *scratch) tile(p *plan, c *chunk, st *state, b *block, t *tile) {
 	w.products(p, c, b, t)
 	full := w.scores(p, c, b, t)
-	if p.asksFirst {
-		askSIMD(&b.v[0])
-	}
 	w.absorbTile(p, c, st, b, t, full)
 }
 

@@ -42,9 +42,9 @@ var panelsAbreast = zen3(&cpuid.CPU)
 // Calls that may have their keys and values in the L2 cache do not (see inOrderBytes).
 var rowsInOrder = zen4(&cpuid.CPU)
 
-// askSIMD asks for as many lines from p on as can be under way at once, and changes nothing else. One query
-// on such a CPU, which asks for nothing of a cache while it reads, asks so before it reads: meanwhile
-// memory would idle, during softmax and from one block to the next.
+// askSIMD asks for the lines from p on, linesAsked of them, and changes nothing. One query on such a CPU, which
+// asks for nothing of a cache while it reads, does so between kernels: meanwhile
+// memory would idle, most of all during softmax.
 //
 //go:noescape
 func askSIMD(p *float32)

@@ -32,7 +32,7 @@ type plan struct {
 	chunkRows    int  // query rows handled together
 	abreast      int  // key/value heads handled together
 	inOrder      bool // few queries read rows in order, see rowsInOrder
-	asksFirst    bool // for the first lines of a block's keys, and of its values, see askSIMD
+	asksFirst    bool // one query asks for what is next in the cache, see askSIMD
 	tileRows     int  // of them, those that go through the kernels together
 }
 

@@ -11,7 +11,16 @@ const mostSeries = Segment / Block
 // blocksInSeries is the number of blocks from key lo of a segment that ends at hi which the chunk takes as a series: all
 // of its rows see all of these keys, but for a mask or bias. 0 if there is no series.
 func (p *plan) blocksInSeries(c *chunk, lo, hi int) int {
-	if !p.inOrder || c.heads > 1 || c.rows > rawRows || lo%Block != 0 {
+	if !p.inOrder || c.heads > 1 || c.rows > rawRows {
+		return 0
+	}
+	return min(p.wholeBlocks(c, lo, hi), mostTileRows/c.rows)
+}
+
+// wholeBlocks is the number of blocks from key lo on of which all rows of the chunk see all keys below hi, by
+// position; 0 if a block does not begin there.
+func (p *plan) wholeBlocks(c *chunk, lo, hi int) int {
+	if lo%Block != 0 {
 		return 0
 	}
 	_, end := p.keyRange(c, c.row/p.group)
@@ -19,7 +28,7 @@ func (p *plan) blocksInSeries(c *chunk, lo, hi int) int {
 	if from > lo {
 		return 0
 	}
-	return min((min(end, hi)-lo)/Block, mostTileRows/c.rows)
+	return max(0, min(end, hi)-lo) / Block
 }
 
 // series adds n blocks, the first of which starts at key first, to the state.

@@ -1,0 +1,55 @@
+package attn
+
+// To decode from a cache is to wait for memory. Between the kernels of one block and those of the next little of it is
+// read, and it takes a while to get going again: 30 ns of Go cost 100. So for blocks that need nothing
+// but kernels there is nothing else between these.
+
+// plainRows is the number of rows up to which that is felt: 7 % for 4 rows on Zen 4, 1 to 2 % for 16.
+const plainRows = 16
+
+// plainBlocks is the number of blocks from key lo of a segment that ends at hi which the chunk takes from a cache as
+// they are: all of its rows see all keys, and scores are products and nothing more.
+func (p *plan) plainBlocks(c *chunk, lo, hi int) int {
+	if p.cache == nil || c.rows > plainRows || p.pairwise() || p.softcap > 0 || p.slopes != nil {
+		return 0
+	}
+	return p.wholeBlocks(c, lo, hi)
+}
+
+// plain adds n blocks, the first of which starts at key first, to the state.
+func (w *scratch) plain(p *plan, c *chunk, st *state, first, n int) {
+	stride := p.oStride()
+	q, m, l, o := w.q[c.at*p.d:], st.m[c.at:], st.l[c.at:], st.o[c.at*stride:]
+	b := block{values: p.packedValues()}
+	b.values.keys, b.values.fresh = Block, st.fresh
+	w.ahead.clear()
+	for range n {
+		b.k, b.v = p.cache.blockKeys(c.b, c.kv, first), p.cache.blockValues(c.b, c.kv, first)
+		p.follow(c, &b)
+		w.ahead.stream = b.stream
+		scoreAhead(w.s, q, b.k, c.rows, p.d, Block/panel, &w.ahead)
+		var dead bool
+		if p.asksFirst {
+			dead = w.absorbAsking(m, l, o, c.rows, stride, &b)
+		} else {
+			dead = absorb(w.s, m, l, w.alpha, o, b.v, c.rows, stride, &b.values)
+		}
+		if dead {
+			clearDead(m, o, c.rows, stride)
+		}
+		b.values.fresh = false
+		first += Block
+	}
+}
+
+// absorbAsking is absorb, and asks for the values before softmax and once more behind it, and for what
+// is behind the values: that is the next block, or the next head.
+func (w *scratch) absorbAsking(m, l, o []float32, rows, stride int, b *block) (dead bool) {
+	const asked = linesAsked * cacheLine / 4
+	askSIMD(&b.v[0])
+	dead = softmax(w.s, m, l, w.alpha, rows)
+	askSIMD(&b.v[min(asked, len(b.v)-1)])
+	accumulate(o, w.s, b.v, w.alpha, rows, stride, Block, &b.values)
+	askSIMD(&b.v[len(b.v)-1])
+	return dead
+}
