@@ -12,7 +12,7 @@ func TestPlainBlocks(t *testing.T) {
 	}{
 		"all":            {one, 0, 500, 7},
 		"group of 16":    {func(p *plan) { p.lq, p.group, p.heads = 1, plainRows, plainRows }, 0, 500, 7},
-		"group of 17":    {func(p *plan) { p.lq, p.group, p.heads = 1, plainRows + 1, plainRows + 1 }, 0, 500, 0},
+		"group of 17":    {func(p *plan) { p.lq, p.group, p.heads = 1, plainRows+1, plainRows+1 }, 0, 500, 0},
 		"inside a block": {one, 10, 500, 0},
 		"less than one":  {one, 448, 500, 0},
 		"diagonal":       {func(p *plan) { p.lq, p.causal, p.offset = 4, TopLeft, 190 }, 0, 500, 2},
