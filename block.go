@@ -61,8 +61,7 @@ func (w *scratch) loadValues(p *plan, c *chunk, b *block) ([]float32, values) {
 	}
 	inPlace := c.rows <= rawRows || scattered && c.rows <= streamRows() || c.rows <= denseRows && p.v.SL <= denseStride
 	if inPlace && p.dv%8 == 0 {
-		layout.stride, layout.panelStride, layout.inOrder = p.v.SL, panel, p.inOrder
-		return p.v.Data[p.v.offset(c.b, c.kv, b.first):], layout
+		return p.v.Data[p.v.offset(c.b, c.kv, b.first):], p.valuesInPlace()
 	}
 	packValues(w.v[b.lo*panel:], p.v.Data[p.v.offset(c.b, c.kv, b.first+b.lo):], p.v.SL, b.hi-b.lo, p.dv)
 	return w.v, layout
@@ -71,6 +70,11 @@ func (w *scratch) loadValues(p *plan, c *chunk, b *block) ([]float32, values) {
 // packedValues is the layout of a packed block of values, but for the number of keys.
 func (p *plan) packedValues() values {
 	return values{cols: roundUp(p.dv, 8), stride: panel, panelStride: Block * panel}
+}
+
+// valuesInPlace is the layout of values where the caller has them.
+func (p *plan) valuesInPlace() values {
+	return values{cols: roundUp(p.dv, 8), stride: p.v.SL, panelStride: panel, inOrder: p.inOrder}
 }
 
 // allFinite reports whether weights of 0 make any value of the block vanish.

@@ -1,6 +1,6 @@
 package attn
 
-// To decode from a cache is to wait for memory. Between the kernels of one block and those of the next little of it is
+// To decode is to wait for memory. Between the kernels of one block and those of the next little of it is
 // read, and it takes a while to get going again: 30 ns of Go cost 100. So for blocks that need nothing
 // but kernels there is nothing else between these.
 
@@ -8,12 +8,17 @@ package attn
 const plainRows = 16
 
 // plainBlocks is the number of blocks from key lo of a segment that ends at hi which the chunk takes from a cache as
-// they are: all of its rows see all keys, and scores are products and nothing more.
+// they are: all of its rows see all keys, and nothing happens to scores.
 func (p *plan) plainBlocks(c *chunk, lo, hi int) int {
-	if p.cache == nil || c.rows > plainRows || p.pairwise() || p.softcap > 0 || p.slopes != nil {
+	if p.cache == nil || c.rows > plainRows || !p.plainScores() {
 		return 0
 	}
 	return p.wholeBlocks(c, lo, hi)
+}
+
+// plainScores reports whether scores are products and nothing more.
+func (p *plan) plainScores() bool {
+	return !p.pairwise() && p.softcap == 0 && p.slopes == nil
 }
 
 // plain adds n blocks, the first of which starts at key first, to the state.
@@ -52,4 +57,31 @@ func (w *scratch) absorbAsking(m, l, o []float32, rows, stride int, b *block) (d
 	accumulate(o, w.s, b.v, w.alpha, rows, stride, Block, &b.values)
 	askSIMD(&b.v[len(b.v)-1])
 	return dead
+}
+
+// plainSeries is series for blocks that need nothing but kernels, keys and values being read where the caller has them.
+func (w *scratch) plainSeries(p *plan, c *chunk, st *state, first, n int) {
+	stride, rows := p.oStride(), c.rows
+	q, m, l, o := w.q[c.at*p.d:], st.m[c.at:], st.l[c.at:], st.o[c.at*stride:]
+	k, v := p.k.Data[p.k.offset(c.b, c.kv, first):], p.v.Data[p.v.offset(c.b, c.kv, first):]
+	w.ahead.clear()
+	w.ahead.stream, w.ahead.inOrder = 0, p.inOrder
+	for i := range n {
+		w.ahead.behind = (n - 1 - i) * Block
+		scoreRows(w.s[i*rows*Block:], q, k[i*Block*p.k.SL:], rows, p.d, p.k.SL, Block, &w.ahead)
+	}
+	w.ahead.behind = 0
+	layout := p.valuesInPlace()
+	layout.keys, layout.fresh = Block, st.fresh
+	for i := range n {
+		if absorb(w.s[i*rows*Block:], m, l, w.alpha, o, v[i*Block*p.v.SL:], rows, stride, &layout) {
+			clearDead(m, o, rows, stride)
+		}
+		layout.fresh = false
+	}
+}
+
+// plainInPlace reports whether few rows read keys and values where the caller has them, and nothing happens to scores.
+func (p *plan) plainInPlace() bool {
+	return p.plainScores() && p.k.SL > 0 && p.d <= rawInner && p.dv%8 == 0
 }

@@ -33,6 +33,10 @@ func (p *plan) wholeBlocks(c *chunk, lo, hi int) int {
 
 // series adds n blocks, the first of which starts at key first, to the state.
 func (w *scratch) series(p *plan, c *chunk, st *state, first, n int) {
+	if p.plainInPlace() {
+		w.plainSeries(p, c, st, first, n)
+		return
+	}
 	var full [mostSeries]bool
 	for i := range n {
 		b, t := c.blockOfSeries(first, i)
