@@ -15,7 +15,7 @@ import (
 // No result depends on it, so the generic code does not look at it.
 
 // ahead is what score asks for, a queue that it uses up. It goes from the cursor to the end without
-// looking for anything else, so the zero value is none: clear or fill it for each block.
+// looking for anything else, so the zero value is none: clear or fill it before the kernels of a block; cleared, it stays so.
 type ahead struct {
 	left   int // rows of single panels until the next request
 	every  int // rows of single panels from one request to the next

@@ -191,7 +191,7 @@ func (w *scratch) segment(p *plan, c *chunk, st *state, lo, hi int) {
 			w.series(p, c, st, lo, n)
 			end = lo + n*Block
 		} else if n := p.plainBlocks(c, lo, hi); n > 0 {
-			w.plain(p, c, st, lo, n)
+			w.onlyKernels(p, c, st, lo, n)
 			end = lo + n*Block
 		} else if p.inParts(c, first, lo, end) {
 			w.blockInParts(p, c, st, first)

@@ -42,13 +42,6 @@ var panelsAbreast = zen3(&cpuid.CPU)
 // Calls that may have their keys and values in the L2 cache do not (see inOrderBytes).
 var rowsInOrder = zen4(&cpuid.CPU)
 
-// askSIMD asks for the lines from p on, linesAsked of them, and changes nothing. One query on such a CPU, which
-// asks for nothing of a cache while it reads, does so between kernels: meanwhile
-// memory would idle, most of all during softmax.
-//
-//go:noescape
-func askSIMD(p *float32)
-
 // oneAhead and fewAhead are how many bytes ahead of reading one query, and 2 to 5, ask for packed
 // keys and values. With 0 they ask for what they read.
 var oneAhead, fewAhead = packedAhead(&cpuid.CPU)
@@ -59,6 +52,13 @@ func packedAhead(c *cpuid.CPUInfo) (one, few int) {
 	}
 	return 6144, 8192
 }
+
+// askSIMD asks for linesAsked cache lines from p on and changes nothing else. Where rowsInOrder, a single row over
+// a cache calls it between kernels: they ask for nothing themselves there, and memory would be idle, most of
+// all during softmax.
+//
+//go:noescape
+func askSIMD(p *float32)
 
 func zen3(c *cpuid.CPUInfo) bool {
 	return zen3or4(c) && (c.Model < 0x10 || c.Model >= 0x20 && c.Model < 0x60)

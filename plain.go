@@ -1,14 +1,15 @@
 package attn
 
-// To decode is to wait for memory. Between the kernels of one block and those of the next little of it is
-// read, and it takes a while to get going again: 30 ns of Go cost 100. So for blocks that need nothing
-// but kernels there is nothing else between these.
+// Decoding waits for memory. Between the kernels of one block and those of the next memory is nearly idle, and it
+// needs a while to get going again: a pause costs three to four times as long as it lasts. So blocks that need
+// only kernels go through a loop with as little as possible between these.
 
-// plainRows is the number of rows up to which that is felt: 7 % for 4 rows on Zen 4, 1 to 2 % for 16.
+// plainRows is the number of rows up to which that is felt: 7 % for 4 rows on Zen 4, 1 to 2 % for 16. Elsewhere it
+// has not been measured.
 const plainRows = 16
 
-// plainBlocks is the number of blocks from key lo of a segment that ends at hi which the chunk takes from a cache as
-// they are: all of its rows see all keys, and nothing happens to scores.
+// plainBlocks is the number of whole blocks of a cache in keys [lo, hi), from lo on, that need only kernels: few
+// rows, all of which see all of these keys, and nothing happens to scores.
 func (p *plan) plainBlocks(c *chunk, lo, hi int) int {
 	if p.cache == nil || c.rows > plainRows || !p.plainScores() {
 		return 0
@@ -21,8 +22,8 @@ func (p *plan) plainScores() bool {
 	return !p.pairwise() && p.softcap == 0 && p.slopes == nil
 }
 
-// plain adds n blocks, the first of which starts at key first, to the state.
-func (w *scratch) plain(p *plan, c *chunk, st *state, first, n int) {
+// onlyKernels adds n plain blocks, the first of which starts at key first, to the state.
+func (w *scratch) onlyKernels(p *plan, c *chunk, st *state, first, n int) {
 	stride := p.oStride()
 	q, m, l, o := w.q[c.at*p.d:], st.m[c.at:], st.l[c.at:], st.o[c.at*stride:]
 	b := block{values: p.packedValues()}
@@ -35,7 +36,7 @@ func (w *scratch) plain(p *plan, c *chunk, st *state, first, n int) {
 		scoreAhead(w.s, q, b.k, c.rows, p.d, Block/panel, &w.ahead)
 		var dead bool
 		if p.asksFirst {
-			dead = w.absorbAsking(m, l, o, c.rows, stride, &b)
+			dead = w.absorbAsking(m, l, o, stride, &b)
 		} else {
 			dead = absorb(w.s, m, l, w.alpha, o, b.v, c.rows, stride, &b.values)
 		}
@@ -47,20 +48,19 @@ func (w *scratch) plain(p *plan, c *chunk, st *state, first, n int) {
 	}
 }
 
-// absorbAsking is absorb, and asks for the values before softmax and once more behind it, and for what
-// is behind the values: that is the next block, or the next head.
-func (w *scratch) absorbAsking(m, l, o []float32, rows, stride int, b *block) (dead bool) {
-	const asked = linesAsked * cacheLine / 4
+// absorbAsking is absorb for a single row, and asks for what is read next: the first lines of values before softmax,
+// those that follow after it, and at the end what lies behind the values, which is the next block's keys.
+func (w *scratch) absorbAsking(m, l, o []float32, stride int, b *block) (dead bool) {
 	askSIMD(&b.v[0])
-	dead = softmax(w.s, m, l, w.alpha, rows)
-	askSIMD(&b.v[min(asked, len(b.v)-1)])
-	accumulate(o, w.s, b.v, w.alpha, rows, stride, Block, &b.values)
+	dead = softmax(w.s, m, l, w.alpha, 1)
+	askSIMD(&b.v[linesAsked*cacheLine/4])
+	accumulate(o, w.s, b.v, w.alpha, 1, stride, Block, &b.values)
 	askSIMD(&b.v[len(b.v)-1])
 	return dead
 }
 
-// plainSeries is series for blocks that need nothing but kernels, keys and values being read where the caller has them.
-func (w *scratch) plainSeries(p *plan, c *chunk, st *state, first, n int) {
+// seriesOfKernels is series for blocks that need nothing but kernels, keys and values being read where the caller has them.
+func (w *scratch) seriesOfKernels(p *plan, c *chunk, st *state, first, n int) {
 	stride, rows := p.oStride(), c.rows
 	q, m, l, o := w.q[c.at*p.d:], st.m[c.at:], st.l[c.at:], st.o[c.at*stride:]
 	k, v := p.k.Data[p.k.offset(c.b, c.kv, first):], p.v.Data[p.v.offset(c.b, c.kv, first):]

@@ -11,6 +11,9 @@ func TestPlainBlocks(t *testing.T) {
 		want   int
 	}{
 		"all":            {one, 0, 500, 7},
+		"up to a key":    {one, 0, 200, 3},
+		"key lengths":    {func(p *plan) { p.lq, p.keyLens = 1, []int{300} }, 0, 500, 4},
+		"diagonal group": {func(p *plan) { p.lq, p.group, p.heads, p.causal, p.offset = 4, 4, 4, TopLeft, 190 }, 0, 500, 2},
 		"group of 16":    {func(p *plan) { p.lq, p.group, p.heads = 1, plainRows, plainRows }, 0, 500, 7},
 		"group of 17":    {func(p *plan) { p.lq, p.group, p.heads = 1, plainRows+1, plainRows+1 }, 0, 500, 0},
 		"inside a block": {one, 10, 500, 0},

@@ -28,12 +28,11 @@ type plan struct {
 
 	queryLens, keyLens []int
 
-	firstSegment int  // segments before it hold no key of this call
-	chunkRows    int  // query rows handled together
-	abreast      int  // key/value heads handled together
-	inOrder      bool // few queries read rows in order, see rowsInOrder
-	asksFirst    bool // one query asks for what is next in the cache, see askSIMD
-	tileRows     int  // of them, those that go through the kernels together
+	chunkRows int  // query rows handled together
+	tileRows  int  // of them, those that go through the kernels together
+	abreast   int  // key/value heads handled together
+	inOrder   bool // few queries read rows in order, see rowsInOrder
+	asksFirst bool // a single row asks for what is next in the cache, see askSIMD
 }
 
 // newPlan takes the arguments of one call, not yet validated. It returns a value, and no

@@ -156,7 +156,7 @@ func (p *plan) fitRows() {
 	p.abreast = p.headsAbreast(rows)
 	far := rowsInOrder && p.tokenBytes() > inOrderBytes
 	p.inOrder = far && p.cache == nil
-	p.asksFirst = far && p.cache != nil && p.chunkRows == 1
+	p.asksFirst = far && p.cache != nil && p.chunkRows == 1 && active != generic
 }
 
 // tokenBytes is how much memory the keys and values of the call are.

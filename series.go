@@ -17,8 +17,8 @@ func (p *plan) blocksInSeries(c *chunk, lo, hi int) int {
 	return min(p.wholeBlocks(c, lo, hi), mostTileRows/c.rows)
 }
 
-// wholeBlocks is the number of blocks from key lo on of which all rows of the chunk see all keys below hi, by
-// position; 0 if a block does not begin there.
+// wholeBlocks is the number of whole blocks in keys [lo, hi), from lo on, that all rows of the chunk see by
+// position; 0 if no block begins at lo.
 func (p *plan) wholeBlocks(c *chunk, lo, hi int) int {
 	if lo%Block != 0 {
 		return 0
@@ -34,7 +34,7 @@ func (p *plan) wholeBlocks(c *chunk, lo, hi int) int {
 // series adds n blocks, the first of which starts at key first, to the state.
 func (w *scratch) series(p *plan, c *chunk, st *state, first, n int) {
 	if p.plainInPlace() {
-		w.plainSeries(p, c, st, first, n)
+		w.seriesOfKernels(p, c, st, first, n)
 		return
 	}
 	var full [mostSeries]bool

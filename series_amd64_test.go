@@ -10,13 +10,20 @@ func TestSeriesDoNotMatter(t *testing.T) {
 	defer func(was bool, bytes int) { rowsInOrder, inOrderBytes = was, bytes }(rowsInOrder, inOrderBytes)
 	inOrderBytes = 0
 	forEach(t, func(t *testing.T) {
-		r, inSeries := random("runs"), 0
+		r, inSeries, onlyKernels := random("runs"), 0, 0
 		for range budget(400) {
 			s := shape{1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(3), 2*Block + length(r, 6*Block), length(r, 40), length(r, 40)}
 			if r.IntN(8) == 0 {
 				s.lk += Segment
 			}
+			plain := r.IntN(2) == 0
+			if plain {
+				s.dv = roundUp(s.dv, 8)
+			}
 			p := problemOf(r, randomKind(r), s)
+			if plain {
+				p.opt.Mask, p.opt.Bias, p.opt.Softcap, p.opt.Slopes = nil, nil, 0, nil
+			}
 			if r.IntN(6) == 0 { // only scores of −Inf: all rows count as empty
 				fillWith(p.q.Data, 1e30)
 				fillWith(p.k.Data[:len(p.k.Data)/(1+r.IntN(2))], -1e30)
@@ -32,10 +39,13 @@ func TestSeriesDoNotMatter(t *testing.T) {
 			}
 			if p.firstSeries(t) > 1 {
 				inSeries++
+				if plan, _ := p.firstChunk(t); plan.plainInPlace() {
+					onlyKernels++
+				}
 			}
 		}
-		if inSeries < budget(400)/8 {
-			t.Errorf("only %d calls went in series", inSeries)
+		if inSeries < budget(400)/8 || onlyKernels < budget(400)/20 {
+			t.Errorf("only %d calls went in series, %d of kernels", inSeries, onlyKernels)
 		}
 	})
 }
@@ -98,24 +108,45 @@ func TestBlocksInSeries(t *testing.T) {
 func TestAsksFirst(t *testing.T) {
 	defer func(was bool, bytes int) { rowsInOrder, inOrderBytes = was, bytes }(rowsInOrder, inOrderBytes)
 	for _, c := range []struct {
-		inOrder, cached bool
-		lq, bytes       int
-		want            bool
+		inOrder, cached  bool
+		lq, group, bytes int
+		want             bool
 	}{
-		{true, true, 1, 0, true},
-		{false, true, 1, 0, false},
-		{true, false, 1, 0, false},
-		{true, true, 2, 0, false},
-		{true, true, 1, 4 * 500 * 16, false},
+		{true, true, 1, 1, 0, true},
+		{false, true, 1, 1, 0, false},
+		{true, false, 1, 1, 0, false},
+		{true, true, 2, 1, 0, false},
+		{true, true, 1, 2, 0, false},
+		{true, true, 1, 1, 4 * 500 * 16, false},
 	} {
 		rowsInOrder, inOrderBytes = c.inOrder, c.bytes
-		p := plan{batch: 1, heads: 1, kvHeads: 1, group: 1, lq: c.lq, lk: 500, d: 8, dv: 8}
+		p := plan{batch: 1, heads: c.group, kvHeads: 1, group: c.group, lq: c.lq, lk: 500, d: 8, dv: 8}
 		if c.cached {
 			p.cache = &Cache{}
 		}
 		p.fitRows()
-		if p.asksFirst != c.want {
+		if p.asksFirst != (c.want && active != generic) {
 			t.Errorf("%+v: %t", c, p.asksFirst)
 		}
 	}
+}
+
+// A row whose scores are all −Inf so far is empty, whatever the values, where blocks go from kernel to kernel, too.
+func TestDeadRowOfOnlyKernels(t *testing.T) {
+	defer func(was bool, bytes int) { rowsInOrder, inOrderBytes = was, bytes }(rowsInOrder, inOrderBytes)
+	rowsInOrder, inOrderBytes = true, 0
+	forEach(t, func(t *testing.T) {
+		p := newProblem(random("dead"), normal, shape{1, 1, 1, 1, 3*Block + 5, 8, 8})
+		fillWith(p.q.Data, 1e30)
+		fillWith(p.k.Data, 0)
+		fillWith(p.k.Data[:2*Block*8], -1e30)
+		p.v.Data[(Block+7)*8] = nan32()
+		for _, way := range ways {
+			for x, o := range p.solve(t, way.attend).o {
+				if o != o {
+					t.Errorf("%s: element %d is NaN", way.name, x)
+				}
+			}
+		}
+	})
 }
