@@ -43,12 +43,17 @@ func (w *scratch) loadKeys(p *plan, c *chunk, b *block) (k []float32, stride int
 	if p.cache != nil {
 		return p.cache.blockKeys(c.b, c.kv, b.first), 0
 	}
-	if c.rows <= rawRows && p.k.SL > 0 && p.d <= rawInner {
+	if p.keysInPlace(c.rows) {
 		return p.k.Data[p.k.offset(c.b, c.kv, b.first):], p.k.SL
 	}
 	from := b.lo / panel * panel // panels begin at multiples of panel
 	packKeys(w.k[from*p.d:], p.k.Data[p.k.offset(c.b, c.kv, b.first+from):], p.k.SL, b.hi-from, p.d)
 	return w.k, 0
+}
+
+// keysInPlace reports whether so many rows read keys where the caller has them.
+func (p *plan) keysInPlace(rows int) bool {
+	return rows <= rawRows && p.k.SL > 0 && p.d <= rawInner
 }
 
 // loadValues packs the values under the same conditions. Whole vectors can be

@@ -83,5 +83,5 @@ func (w *scratch) seriesOfKernels(p *plan, c *chunk, st *state, first, n int) {
 
 // plainInPlace reports whether few rows read keys and values where the caller has them, and nothing happens to scores.
 func (p *plan) plainInPlace() bool {
-	return p.plainScores() && p.k.SL > 0 && p.d <= rawInner && p.dv%8 == 0
+	return p.plainScores() && p.keysInPlace(rawRows) && p.dv%8 == 0
 }
