@@ -26,11 +26,16 @@ func (w *scratch) block(p *plan, c *chunk, st *state, first, lo, hi int) {
 	b.v, b.values = w.loadValues(p, c, &b)
 	p.follow(c, &b)
 	w.askForTokens(p, c, first)
+	straight := p.straight && b.kStride == 0 && b.lastSeesStart(p, c)
 	for r := 0; r < c.rows; {
 		t := b.tile(p, c, r)
-		if t.lo < t.hi {
+		switch {
+		case straight && t.uniform && t.lo == 0 && t.hi == Block:
+			w.straight(p, c, st, &b, r)
+			return
+		case t.lo < t.hi:
 			w.tile(p, c, st, &b, &t)
-		} else if st.fresh {
+		case st.fresh:
 			clear(st.o[(c.at+t.row)*p.oStride():][:t.rows*p.oStride()])
 		}
 		r += t.rows

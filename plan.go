@@ -33,6 +33,7 @@ type plan struct {
 	abreast   int  // key/value heads handled together
 	inOrder   bool // few queries read rows in order, see rowsInOrder
 	asksFirst bool // a single row asks for what is next in the cache, see askSIMD
+	straight  bool // the kernels of plain blocks are called straight, see straight.go
 }
 
 // newPlan takes the arguments of one call, not yet validated. It returns a value, and no

@@ -157,6 +157,7 @@ func (p *plan) fitRows() {
 	far := rowsInOrder && p.tokenBytes() > inOrderBytes
 	p.inOrder = far && p.cache == nil
 	p.asksFirst = far && p.cache != nil && p.chunkRows == 1 && active != generic
+	p.straight = p.goesStraight()
 }
 
 // tokenBytes is how much memory the keys and values of the call are.
