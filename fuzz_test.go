@@ -90,8 +90,10 @@ func (d *dim) stretch(c *trial, most int) int {
 func FuzzPackKeys(f *testing.F)         { fuzzKernel(f, "packKeys") }
 func FuzzPackValues(f *testing.F)       { fuzzKernel(f, "packValues") }
 func FuzzScore(f *testing.F)            { fuzzKernel(f, "score") }
+func FuzzScoreTops(f *testing.F)        { fuzzKernel(f, "scoreTops") }
 func FuzzScoreRows(f *testing.F)        { fuzzKernel(f, "scoreRows") }
 func FuzzSoftmax(f *testing.F)          { fuzzKernel(f, "softmax") }
+func FuzzSoftmaxTops(f *testing.F)      { fuzzKernel(f, "softmaxTops") }
 func FuzzSoftmaxMasked(f *testing.F)    { fuzzKernel(f, "softmaxMasked") }
 func FuzzAbsorb(f *testing.F)           { fuzzKernel(f, "absorb") }
 func FuzzAccumulate(f *testing.F)       { fuzzKernel(f, "accumulate") }

@@ -98,6 +98,21 @@ var fused = zen5(&cpuid.CPU)
 //go:noescape
 func absorbSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *values) (dead bool)
 
+// topsBeside: score looks for the maxima of its rows. That is for CPUs on which it takes no time from multiply-adds and on
+// which softmax is a kernel of its own.
+var topsBeside = zen3or4(&cpuid.CPU)
+
+// scoreTopsSIMD multiplies queries, topRows at a time and of at least topDim dimensions, by packed keys, and asks for what
+// comes next. It works like scoreTopsGeneric.
+//
+//go:noescape
+func scoreTopsSIMD(s, q, k, tops *float32, rows, d, panels int, next *ahead)
+
+// softmaxTopsSIMD is one online-softmax step. It works like softmaxTopsGeneric.
+//
+//go:noescape
+func softmaxTopsSIMD(s, m, l, alpha, tops *float32, rows int) (dead bool)
+
 // scoreWide is scoreSIMD for AVX-512 and at least 2 rows.
 //
 //go:noescape

@@ -4700,6 +4700,638 @@ score_done:
 	VZEROUPPER
 	RET
 
+// func scoreTopsSIMD(s *float32, q *float32, k *float32, tops *float32, rows int, d int, panels int, next *uintptr)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·scoreTopsSIMD(SB), NOSPLIT, $104-64
+	MOVQ    s+0(FP), AX
+	MOVQ    AX, (SP)
+	MOVQ    q+8(FP), AX
+	MOVQ    AX, 8(SP)
+	MOVQ    k+16(FP), DX
+	MOVQ    rows+32(FP), AX
+	MOVQ    AX, 16(SP)
+	MOVQ    panels+48(FP), AX
+	MOVQ    AX, 24(SP)
+	MOVQ    d+40(FP), R11
+	MOVQ    R11, R9
+	SHLQ    $0x02, R9
+	MOVQ    R11, AX
+	SHLQ    $0x06, AX
+	MOVQ    AX, 32(SP)
+	MOVQ    $+0, 48(SP)
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, 72(SP)
+	VMOVUPS allff800000<>+0(SB), Y0
+	MOVQ    tops+24(FP), AX
+	ADDQ    $0x20, AX
+	MOVQ    AX, 64(SP)
+	MOVQ    16(SP), CX
+
+empty:
+	VMOVUPS Y0, (AX)
+	ADDQ    $0x20, AX
+	DECQ    CX
+	JNE     empty
+
+panel:
+	MOVQ (SP), DI
+	MOVQ 8(SP), SI
+	MOVQ 16(SP), R12
+	MOVQ 64(SP), AX
+	MOVQ AX, 40(SP)
+
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	MOVQ   DX, BX
+	MOVQ   SI, AX
+	LEAQ   (SI)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   R11, CX
+	SUBQ   $0x04, CX
+	MOVQ   48(SP), R8
+	TESTQ  R8, R8
+	JE     others
+	MOVQ   56(SP), R10
+	SUBQ   $0x000000c0, R10
+
+looking:
+	VMOVUPS      (R8), Y12
+	VMOVUPS      32(R8), Y13
+	VPMAXUD      Y12, Y13, Y14
+	VPMAXUD      72(SP), Y14, Y14
+	VMOVUPS      Y14, 72(SP)
+	VMAXPS       (R10), Y12, Y12
+	VMAXPS       Y12, Y13, Y13
+	VMOVUPS      Y13, (R10)
+	ADDQ         $0x00000100, R8
+	ADDQ         $0x20, R10
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      64(BX), Y12
+	VMOVUPS      96(BX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 4(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      128(BX), Y12
+	VMOVUPS      160(BX), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 8(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      192(BX), Y12
+	VMOVUPS      224(BX), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 12(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      256(BX), Y12
+	VMOVUPS      288(BX), Y13
+	VBROADCASTSS 16(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 16(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 16(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 16(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 16(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 16(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      320(BX), Y12
+	VMOVUPS      352(BX), Y13
+	VBROADCASTSS 20(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 20(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 20(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 20(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 20(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 20(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      384(BX), Y12
+	VMOVUPS      416(BX), Y13
+	VBROADCASTSS 24(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 24(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 24(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 24(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 24(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 24(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      448(BX), Y12
+	VMOVUPS      480(BX), Y13
+	VBROADCASTSS 28(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 28(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 28(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 28(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 28(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 28(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         $0x00000200, BX
+	ADDQ         $0x20, AX
+	ADDQ         $0x20, R13
+	SUBQ         $0x08, CX
+	CMPQ         R10, 56(SP)
+	JNE          looking
+
+others:
+	MOVQ $0x00000100, R8
+	MOVQ $0x00000040, R10
+	SUBQ $0x04, CX
+	JL   tail
+
+steps:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 4(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 8(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 12(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JGE          steps
+
+tail:
+	ADDQ $0x04, CX
+	JE   last
+
+scoreTops_one201:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          scoreTops_one201
+
+last:
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 4(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 8(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 12(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y10, (DI)
+	VMOVUPS      Y11, 32(DI)
+	ADDQ         R8, DI
+	ADDQ         R9, SI
+	ADDQ         R9, SI
+	ADDQ         R9, SI
+	ADDQ         R9, SI
+	ADDQ         R9, SI
+	ADDQ         R9, SI
+	LEAQ         -1536(DI), AX
+	MOVQ         AX, 48(SP)
+	MOVQ         40(SP), AX
+	ADDQ         $0x000000c0, AX
+	MOVQ         AX, 40(SP)
+	MOVQ         AX, 56(SP)
+	MOVQ         next+56(FP), AX
+	TESTQ        AX, AX
+	JE           asked205
+	SUBQ         $0x06, (AX)
+	JG           asked205
+
+askRow202:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+askRun206:
+	CMPQ 24(BX), $0x00
+	JNE  askFound203
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  askRun206
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  asked205
+
+askFound203:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   askAmong207
+	ADDQ  32(BX), CX
+
+askAmong207:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+askLine204:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        askLine204
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        askRow202
+
+asked205:
+	SUBQ $0x06, R12
+	JNE  tile
+	ADDQ $0x40, (SP)
+	ADDQ 32(SP), DX
+	DECQ 24(SP)
+	JNE  panel
+
+	// The last tile.
+	MOVQ    48(SP), R8
+	MOVQ    56(SP), R10
+	SUBQ    $0x000000c0, R10
+	VMOVUPS (R8), Y12
+	VMOVUPS 32(R8), Y13
+	VPMAXUD Y12, Y13, Y14
+	VPMAXUD 72(SP), Y14, Y14
+	VMOVUPS Y14, 72(SP)
+	VMAXPS  (R10), Y12, Y12
+	VMAXPS  Y12, Y13, Y13
+	VMOVUPS Y13, (R10)
+	ADDQ    $0x00000100, R8
+	ADDQ    $0x20, R10
+	VMOVUPS (R8), Y12
+	VMOVUPS 32(R8), Y13
+	VPMAXUD Y12, Y13, Y14
+	VPMAXUD 72(SP), Y14, Y14
+	VMOVUPS Y14, 72(SP)
+	VMAXPS  (R10), Y12, Y12
+	VMAXPS  Y12, Y13, Y13
+	VMOVUPS Y13, (R10)
+	ADDQ    $0x00000100, R8
+	ADDQ    $0x20, R10
+	VMOVUPS (R8), Y12
+	VMOVUPS 32(R8), Y13
+	VPMAXUD Y12, Y13, Y14
+	VPMAXUD 72(SP), Y14, Y14
+	VMOVUPS Y14, 72(SP)
+	VMAXPS  (R10), Y12, Y12
+	VMAXPS  Y12, Y13, Y13
+	VMOVUPS Y13, (R10)
+	ADDQ    $0x00000100, R8
+	ADDQ    $0x20, R10
+	VMOVUPS (R8), Y12
+	VMOVUPS 32(R8), Y13
+	VPMAXUD Y12, Y13, Y14
+	VPMAXUD 72(SP), Y14, Y14
+	VMOVUPS Y14, 72(SP)
+	VMAXPS  (R10), Y12, Y12
+	VMAXPS  Y12, Y13, Y13
+	VMOVUPS Y13, (R10)
+	ADDQ    $0x00000100, R8
+	ADDQ    $0x20, R10
+	VMOVUPS (R8), Y12
+	VMOVUPS 32(R8), Y13
+	VPMAXUD Y12, Y13, Y14
+	VPMAXUD 72(SP), Y14, Y14
+	VMOVUPS Y14, 72(SP)
+	VMAXPS  (R10), Y12, Y12
+	VMAXPS  Y12, Y13, Y13
+	VMOVUPS Y13, (R10)
+	ADDQ    $0x00000100, R8
+	ADDQ    $0x20, R10
+	VMOVUPS (R8), Y12
+	VMOVUPS 32(R8), Y13
+	VPMAXUD Y12, Y13, Y14
+	VPMAXUD 72(SP), Y14, Y14
+	VMOVUPS Y14, 72(SP)
+	VMAXPS  (R10), Y12, Y12
+	VMAXPS  Y12, Y13, Y13
+	VMOVUPS Y13, (R10)
+	ADDQ    $0x00000100, R8
+	ADDQ    $0x20, R10
+	MOVQ    tops+24(FP), AX
+	VMOVUPS 72(SP), Y0
+	VMOVUPS Y0, (AX)
+	VZEROUPPER
+	RET
+
+DATA allff800000<>+0(SB)/4, $0xff800000
+DATA allff800000<>+4(SB)/4, $0xff800000
+DATA allff800000<>+8(SB)/4, $0xff800000
+DATA allff800000<>+12(SB)/4, $0xff800000
+DATA allff800000<>+16(SB)/4, $0xff800000
+DATA allff800000<>+20(SB)/4, $0xff800000
+DATA allff800000<>+24(SB)/4, $0xff800000
+DATA allff800000<>+28(SB)/4, $0xff800000
+GLOBL allff800000<>(SB), RODATA|NOPTR, $32
+
 // func accumulateSIMD(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, FMA3, MMX+
 TEXT ·accumulateSIMD(SB), NOSPLIT, $176-64
@@ -4718,10 +5350,10 @@ TEXT ·accumulateSIMD(SB), NOSPLIT, $176-64
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
 	CMPB 32(BX), $0x00
-	JE   accumulate_used201
+	JE   accumulate_used208
 	MOVQ $+1, 56(SP)
 
-accumulate_used201:
+accumulate_used208:
 	MOVQ (BX), R11
 	MOVQ 8(BX), AX
 	MOVQ AX, CX
@@ -4736,17 +5368,17 @@ accumulate_used201:
 	MOVQ AX, 24(SP)
 	MOVQ ·fewAhead+0(SB), AX
 	CMPQ 48(SP), $0x01
-	JNE  accumulate_fewAhead202
+	JNE  accumulate_fewAhead209
 	MOVQ ·oneAhead+0(SB), AX
 
-accumulate_fewAhead202:
+accumulate_fewAhead209:
 	MOVQ    AX, 80(SP)
 	MOVBQZX 33(BX), AX
 	MOVQ    AX, 88(SP)
 	MOVQ    40(BX), AX
 	MOVQ    AX, 72(SP)
 	TESTQ   AX, AX
-	JE      noStream203
+	JE      noStream210
 	MOVQ    AX, R13
 	ANDQ    $0x00007fff, R13
 	MOVQ    R13, 72(SP)
@@ -4756,21 +5388,21 @@ accumulate_fewAhead202:
 	ADDQ    $0x00008000, R13
 	MOVQ    R13, 72(SP)
 
-noStream203:
+noStream210:
 	MOVQ $+0, 96(SP)
 	MOVQ $+0, 144(SP)
 	CMPQ 88(SP), $0x00
-	JE   accumulate_allSteps204
+	JE   accumulate_allSteps211
 	CMPQ 24(SP), $0x40
-	JNE  accumulate_notInOrder207
+	JNE  accumulate_notInOrder214
 	CMPQ 48(SP), $0x04
-	JLE  accumulate_inOrder208
+	JLE  accumulate_inOrder215
 
-accumulate_notInOrder207:
+accumulate_notInOrder214:
 	MOVQ $+0, 88(SP)
-	JMP  accumulate_allSteps204
+	JMP  accumulate_allSteps211
 
-accumulate_inOrder208:
+accumulate_inOrder215:
 	MOVQ $+0, 80(SP)
 	MOVQ DX, 120(SP)
 	MOVQ 32(SP), AX
@@ -4781,14 +5413,14 @@ accumulate_inOrder208:
 	MOVQ AX, 136(SP)
 	MOVQ $+4, 104(SP)
 	CMPQ 48(SP), $0x01
-	JE   accumulate_oneRow205
+	JE   accumulate_oneRow212
 	MOVQ $+8, 104(SP)
 	CMPQ R11, $0x08
-	JL   accumulate_allSteps204
+	JL   accumulate_allSteps211
 	MOVQ 8(SP), R13
 	SHLQ $0x06, R13
 	MOVQ R13, 168(SP)
-	JZ   accumulate_allSteps204
+	JZ   accumulate_allSteps211
 	MOVQ R10, AX
 	SUBQ R13, AX
 	MOVQ AX, 160(SP)
@@ -4797,78 +5429,8 @@ accumulate_inOrder208:
 	MOVQ R13, 152(SP)
 	MOVQ 8(SP), CX
 
-accumulate_touchFirst209:
+accumulate_touchFirst216:
 	MOVQ  144(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame210
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame210:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame211
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame211:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame212
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame212:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame213
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame213:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame214
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame214:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame215
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame215:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame216
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame216:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 152(SP)
@@ -4879,33 +5441,103 @@ accumulate_touchSame216:
 	MOVQ  R13, 152(SP)
 
 accumulate_touchSame217:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame218
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame218:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame219
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame219:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame220
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame220:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame221
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame221:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame222
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame222:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame223
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame223:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame224
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame224:
 	MOVQ AX, 144(SP)
 	DECQ CX
-	JNE  accumulate_touchFirst209
-	JMP  accumulate_someSteps206
+	JNE  accumulate_touchFirst216
+	JMP  accumulate_someSteps213
 
-accumulate_oneRow205:
+accumulate_oneRow212:
 	CMPQ 8(SP), $0x08
-	JE   accumulate_allSteps204
+	JE   accumulate_allSteps211
 	CMPQ 8(SP), $0x04
-	JLE  accumulate_allSteps204
+	JLE  accumulate_allSteps211
 
-accumulate_someSteps206:
+accumulate_someSteps213:
 	CMPQ R11, 104(SP)
-	JLE  accumulate_allSteps204
+	JLE  accumulate_allSteps211
 	MOVQ R11, AX
 	MOVQ 104(SP), R11
 	SUBQ R11, AX
 	MOVQ AX, 96(SP)
 
-accumulate_allSteps204:
+accumulate_allSteps211:
 	CMPQ 144(SP), $0x00
-	JE   accumulate_touchNone218
+	JE   accumulate_touchNone225
 	CMPQ 96(SP), $0x08
-	JGE  accumulate_touchNone218
+	JGE  accumulate_touchNone225
 	MOVQ $+0, 144(SP)
 
-accumulate_touchNone218:
+accumulate_touchNone225:
 	MOVQ R11, 64(SP)
 
 accumulate_begin:
@@ -4927,8 +5559,8 @@ accumulate_scatter1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh220
-	JB   accumulate_plain219
+	JE   accumulate_fresh227
+	JB   accumulate_plain226
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -4940,9 +5572,9 @@ accumulate_scatter1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready221
+	JMP          accumulate_ready228
 
-accumulate_plain219:
+accumulate_plain226:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -4951,9 +5583,9 @@ accumulate_plain219:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready221
+	JMP     accumulate_ready228
 
-accumulate_fresh220:
+accumulate_fresh227:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -4963,15 +5595,15 @@ accumulate_fresh220:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready221:
+accumulate_ready228:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail223
+	JL   accumulate_tail230
 
-accumulate_loop222:
+accumulate_loop229:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	PREFETCHT0   8192(R11)
@@ -5034,19 +5666,19 @@ accumulate_loop222:
 	ADDQ         R10, BX
 	ADDQ         $0x00000080, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow226
+	JE           sameWindow233
 	ADDQ         $0x00007000, R11
 
-sameWindow226:
+sameWindow233:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop222
+	JGE  accumulate_loop229
 
-accumulate_tail223:
+accumulate_tail230:
 	ADDQ $0x04, CX
-	JE   accumulate_end224
+	JE   accumulate_end231
 
-accumulate_one227:
+accumulate_one234:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -5060,9 +5692,9 @@ accumulate_one227:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one227
+	JNE          accumulate_one234
 
-accumulate_end224:
+accumulate_end231:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -5096,8 +5728,8 @@ accumulate_scatter1two:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh229
-	JB   accumulate_plain228
+	JE   accumulate_fresh236
+	JB   accumulate_plain235
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5105,30 +5737,30 @@ accumulate_scatter1two:
 	VMULPS       32(DI), Y14, Y1
 	VMULPS       64(DI), Y14, Y2
 	VMULPS       96(DI), Y14, Y3
-	JMP          accumulate_ready230
+	JMP          accumulate_ready237
 
-accumulate_plain228:
+accumulate_plain235:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
-	JMP     accumulate_ready230
+	JMP     accumulate_ready237
 
-accumulate_fresh229:
+accumulate_fresh236:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready230:
+accumulate_ready237:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail232
+	JL   accumulate_tail239
 
-accumulate_loop231:
+accumulate_loop238:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -5163,19 +5795,19 @@ accumulate_loop231:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow235
+	JE           sameWindow242
 	ADDQ         $0x00007000, R11
 
-sameWindow235:
+sameWindow242:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop231
+	JGE  accumulate_loop238
 
-accumulate_tail232:
+accumulate_tail239:
 	ADDQ $0x04, CX
-	JE   accumulate_end233
+	JE   accumulate_end240
 
-accumulate_one236:
+accumulate_one243:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -5184,9 +5816,9 @@ accumulate_one236:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one236
+	JNE          accumulate_one243
 
-accumulate_end233:
+accumulate_end240:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -5216,78 +5848,8 @@ accumulate_scatter2:
 	CMPQ  8(SP), $0x02
 	JL    accumulate_scatter2EndGroup
 	CMPQ  144(SP), $0x00
-	JE    accumulate_untouched237
+	JE    accumulate_untouched244
 	MOVQ  144(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame238
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame238:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame239
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame239:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame240
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame240:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame241
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame241:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame242
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame242:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame243
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame243:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame244
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame244:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 152(SP)
@@ -5298,8 +5860,6 @@ accumulate_touchSame244:
 	MOVQ  R13, 152(SP)
 
 accumulate_touchSame245:
-	MOVQ  AX, 144(SP)
-	MOVQ  144(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 152(SP)
@@ -5370,6 +5930,8 @@ accumulate_touchSame251:
 	MOVQ  R13, 152(SP)
 
 accumulate_touchSame252:
+	MOVQ  AX, 144(SP)
+	MOVQ  144(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 152(SP)
@@ -5380,9 +5942,79 @@ accumulate_touchSame252:
 	MOVQ  R13, 152(SP)
 
 accumulate_touchSame253:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame254
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame254:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame255
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame255:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame256
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame256:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame257
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame257:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame258
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame258:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame259
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame259:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame260
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame260:
 	MOVQ AX, 144(SP)
 
-accumulate_untouched237:
+accumulate_untouched244:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -5392,8 +6024,8 @@ accumulate_untouched237:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh255
-	JB   accumulate_plain254
+	JE   accumulate_fresh262
+	JB   accumulate_plain261
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5406,9 +6038,9 @@ accumulate_untouched237:
 	VMULPS       32(DI)(R8*1), Y14, Y5
 	VMULPS       64(DI)(R8*1), Y14, Y6
 	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready256
+	JMP          accumulate_ready263
 
-accumulate_plain254:
+accumulate_plain261:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -5417,9 +6049,9 @@ accumulate_plain254:
 	VMOVUPS 32(DI)(R8*1), Y5
 	VMOVUPS 64(DI)(R8*1), Y6
 	VMOVUPS 96(DI)(R8*1), Y7
-	JMP     accumulate_ready256
+	JMP     accumulate_ready263
 
-accumulate_fresh255:
+accumulate_fresh262:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5429,15 +6061,15 @@ accumulate_fresh255:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready256:
+accumulate_ready263:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail258
+	JL   accumulate_tail265
 
-accumulate_loop257:
+accumulate_loop264:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -5492,19 +6124,19 @@ accumulate_loop257:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow261
+	JE           sameWindow268
 	ADDQ         $0x00007000, R11
 
-sameWindow261:
+sameWindow268:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop257
+	JGE  accumulate_loop264
 
-accumulate_tail258:
+accumulate_tail265:
 	ADDQ $0x04, CX
-	JE   accumulate_end259
+	JE   accumulate_end266
 
-accumulate_one262:
+accumulate_one269:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -5518,9 +6150,9 @@ accumulate_one262:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one262
+	JNE          accumulate_one269
 
-accumulate_end259:
+accumulate_end266:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -5556,78 +6188,8 @@ accumulate_scatter3:
 	CMPQ  8(SP), $0x02
 	JL    accumulate_scatter3EndGroup
 	CMPQ  144(SP), $0x00
-	JE    accumulate_untouched263
+	JE    accumulate_untouched270
 	MOVQ  144(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame264
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame264:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame265
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame265:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame266
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame266:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame267
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame267:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame268
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame268:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame269
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame269:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame270
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame270:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 152(SP)
@@ -5638,8 +6200,6 @@ accumulate_touchSame270:
 	MOVQ  R13, 152(SP)
 
 accumulate_touchSame271:
-	MOVQ  AX, 144(SP)
-	MOVQ  144(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 152(SP)
@@ -5710,6 +6270,8 @@ accumulate_touchSame277:
 	MOVQ  R13, 152(SP)
 
 accumulate_touchSame278:
+	MOVQ  AX, 144(SP)
+	MOVQ  144(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 152(SP)
@@ -5720,9 +6282,79 @@ accumulate_touchSame278:
 	MOVQ  R13, 152(SP)
 
 accumulate_touchSame279:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame280
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame280:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame281
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame281:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame282
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame282:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame283
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame283:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame284
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame284:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame285
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame285:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame286
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame286:
 	MOVQ AX, 144(SP)
 
-accumulate_untouched263:
+accumulate_untouched270:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -5732,8 +6364,8 @@ accumulate_untouched263:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh281
-	JB   accumulate_plain280
+	JE   accumulate_fresh288
+	JB   accumulate_plain287
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5751,9 +6383,9 @@ accumulate_untouched263:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready282
+	JMP          accumulate_ready289
 
-accumulate_plain280:
+accumulate_plain287:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -5766,9 +6398,9 @@ accumulate_plain280:
 	VMOVUPS 32(DI)(R8*2), Y9
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
-	JMP     accumulate_ready282
+	JMP     accumulate_ready289
 
-accumulate_fresh281:
+accumulate_fresh288:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5782,15 +6414,15 @@ accumulate_fresh281:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready282:
+accumulate_ready289:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail284
+	JL   accumulate_tail291
 
-accumulate_loop283:
+accumulate_loop290:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -5865,19 +6497,19 @@ accumulate_loop283:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow287
+	JE           sameWindow294
 	ADDQ         $0x00007000, R11
 
-sameWindow287:
+sameWindow294:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop283
+	JGE  accumulate_loop290
 
-accumulate_tail284:
+accumulate_tail291:
 	ADDQ $0x04, CX
-	JE   accumulate_end285
+	JE   accumulate_end292
 
-accumulate_one288:
+accumulate_one295:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -5896,9 +6528,9 @@ accumulate_one288:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one288
+	JNE          accumulate_one295
 
-accumulate_end285:
+accumulate_end292:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -6080,8 +6712,8 @@ accumulate_abreast1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh290
-	JB   accumulate_plain289
+	JE   accumulate_fresh297
+	JB   accumulate_plain296
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6093,9 +6725,9 @@ accumulate_abreast1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready291
+	JMP          accumulate_ready298
 
-accumulate_plain289:
+accumulate_plain296:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -6104,9 +6736,9 @@ accumulate_plain289:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready291
+	JMP     accumulate_ready298
 
-accumulate_fresh290:
+accumulate_fresh297:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6116,14 +6748,14 @@ accumulate_fresh290:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready291:
+accumulate_ready298:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail293
+	JL   accumulate_tail300
 
-accumulate_loop292:
+accumulate_loop299:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -6170,13 +6802,13 @@ accumulate_loop292:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop292
+	JGE          accumulate_loop299
 
-accumulate_tail293:
+accumulate_tail300:
 	ADDQ $0x04, CX
-	JE   accumulate_end294
+	JE   accumulate_end301
 
-accumulate_one296:
+accumulate_one303:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -6190,9 +6822,9 @@ accumulate_one296:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one296
+	JNE          accumulate_one303
 
-accumulate_end294:
+accumulate_end301:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -6224,8 +6856,8 @@ accumulate_abreast1two:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh298
-	JB   accumulate_plain297
+	JE   accumulate_fresh305
+	JB   accumulate_plain304
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6233,29 +6865,29 @@ accumulate_abreast1two:
 	VMULPS       32(DI), Y14, Y1
 	VMULPS       64(DI), Y14, Y2
 	VMULPS       96(DI), Y14, Y3
-	JMP          accumulate_ready299
+	JMP          accumulate_ready306
 
-accumulate_plain297:
+accumulate_plain304:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
-	JMP     accumulate_ready299
+	JMP     accumulate_ready306
 
-accumulate_fresh298:
+accumulate_fresh305:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready299:
+accumulate_ready306:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail301
+	JL   accumulate_tail308
 
-accumulate_loop300:
+accumulate_loop307:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -6282,13 +6914,13 @@ accumulate_loop300:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop300
+	JGE          accumulate_loop307
 
-accumulate_tail301:
+accumulate_tail308:
 	ADDQ $0x04, CX
-	JE   accumulate_end302
+	JE   accumulate_end309
 
-accumulate_one304:
+accumulate_one311:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -6297,9 +6929,9 @@ accumulate_one304:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one304
+	JNE          accumulate_one311
 
-accumulate_end302:
+accumulate_end309:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -6335,8 +6967,8 @@ accumulate_rows1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh306
-	JB   accumulate_plain305
+	JE   accumulate_fresh313
+	JB   accumulate_plain312
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6348,9 +6980,9 @@ accumulate_rows1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready307
+	JMP          accumulate_ready314
 
-accumulate_plain305:
+accumulate_plain312:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -6359,9 +6991,9 @@ accumulate_plain305:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready307
+	JMP     accumulate_ready314
 
-accumulate_fresh306:
+accumulate_fresh313:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6371,14 +7003,14 @@ accumulate_fresh306:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready307:
+accumulate_ready314:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail309
+	JL   accumulate_tail316
 
-accumulate_loop308:
+accumulate_loop315:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -6445,13 +7077,13 @@ accumulate_loop308:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop308
+	JGE          accumulate_loop315
 
-accumulate_tail309:
+accumulate_tail316:
 	ADDQ $0x04, CX
-	JE   accumulate_end310
+	JE   accumulate_end317
 
-accumulate_one312:
+accumulate_one319:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -6470,9 +7102,9 @@ accumulate_one312:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one312
+	JNE          accumulate_one319
 
-accumulate_end310:
+accumulate_end317:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -6504,8 +7136,8 @@ accumulate_rows1two:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh314
-	JB   accumulate_plain313
+	JE   accumulate_fresh321
+	JB   accumulate_plain320
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6513,29 +7145,29 @@ accumulate_rows1two:
 	VMULPS       32(DI), Y14, Y1
 	VMULPS       64(DI), Y14, Y2
 	VMULPS       96(DI), Y14, Y3
-	JMP          accumulate_ready315
+	JMP          accumulate_ready322
 
-accumulate_plain313:
+accumulate_plain320:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
-	JMP     accumulate_ready315
+	JMP     accumulate_ready322
 
-accumulate_fresh314:
+accumulate_fresh321:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready315:
+accumulate_ready322:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail317
+	JL   accumulate_tail324
 
-accumulate_loop316:
+accumulate_loop323:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -6582,13 +7214,13 @@ accumulate_loop316:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop316
+	JGE          accumulate_loop323
 
-accumulate_tail317:
+accumulate_tail324:
 	ADDQ $0x04, CX
-	JE   accumulate_end318
+	JE   accumulate_end325
 
-accumulate_one320:
+accumulate_one327:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -6602,9 +7234,9 @@ accumulate_one320:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one320
+	JNE          accumulate_one327
 
-accumulate_end318:
+accumulate_end325:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -6630,78 +7262,8 @@ accumulate_group2:
 	CMPQ  8(SP), $0x02
 	JL    accumulate_group2EndGroup
 	CMPQ  144(SP), $0x00
-	JE    accumulate_untouched321
+	JE    accumulate_untouched328
 	MOVQ  144(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame322
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame322:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame323
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame323:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame324
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame324:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame325
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame325:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame326
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame326:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame327
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame327:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame328
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame328:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 152(SP)
@@ -6712,8 +7274,6 @@ accumulate_touchSame328:
 	MOVQ  R13, 152(SP)
 
 accumulate_touchSame329:
-	MOVQ  AX, 144(SP)
-	MOVQ  144(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 152(SP)
@@ -6784,6 +7344,8 @@ accumulate_touchSame335:
 	MOVQ  R13, 152(SP)
 
 accumulate_touchSame336:
+	MOVQ  AX, 144(SP)
+	MOVQ  144(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 152(SP)
@@ -6794,9 +7356,79 @@ accumulate_touchSame336:
 	MOVQ  R13, 152(SP)
 
 accumulate_touchSame337:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame338
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame338:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame339
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame339:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame340
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame340:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame341
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame341:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame342
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame342:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame343
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame343:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame344
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame344:
 	MOVQ AX, 144(SP)
 
-accumulate_untouched321:
+accumulate_untouched328:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -6806,8 +7438,8 @@ accumulate_untouched321:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh339
-	JB   accumulate_plain338
+	JE   accumulate_fresh346
+	JB   accumulate_plain345
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6820,9 +7452,9 @@ accumulate_untouched321:
 	VMULPS       32(DI)(R8*1), Y14, Y5
 	VMULPS       64(DI)(R8*1), Y14, Y6
 	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready340
+	JMP          accumulate_ready347
 
-accumulate_plain338:
+accumulate_plain345:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -6831,9 +7463,9 @@ accumulate_plain338:
 	VMOVUPS 32(DI)(R8*1), Y5
 	VMOVUPS 64(DI)(R8*1), Y6
 	VMOVUPS 96(DI)(R8*1), Y7
-	JMP     accumulate_ready340
+	JMP     accumulate_ready347
 
-accumulate_fresh339:
+accumulate_fresh346:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6843,14 +7475,14 @@ accumulate_fresh339:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready340:
+accumulate_ready347:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail342
+	JL   accumulate_tail349
 
-accumulate_loop341:
+accumulate_loop348:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -6897,13 +7529,13 @@ accumulate_loop341:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop341
+	JGE          accumulate_loop348
 
-accumulate_tail342:
+accumulate_tail349:
 	ADDQ $0x04, CX
-	JE   accumulate_end343
+	JE   accumulate_end350
 
-accumulate_one345:
+accumulate_one352:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -6917,9 +7549,9 @@ accumulate_one345:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one345
+	JNE          accumulate_one352
 
-accumulate_end343:
+accumulate_end350:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -6951,78 +7583,8 @@ accumulate_group3:
 	CMPQ  8(SP), $0x02
 	JL    accumulate_group3EndGroup
 	CMPQ  144(SP), $0x00
-	JE    accumulate_untouched346
+	JE    accumulate_untouched353
 	MOVQ  144(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame347
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame347:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame348
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame348:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame349
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame349:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame350
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame350:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame351
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame351:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame352
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame352:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame353
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame353:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 152(SP)
@@ -7033,8 +7595,6 @@ accumulate_touchSame353:
 	MOVQ  R13, 152(SP)
 
 accumulate_touchSame354:
-	MOVQ  AX, 144(SP)
-	MOVQ  144(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 152(SP)
@@ -7105,6 +7665,8 @@ accumulate_touchSame360:
 	MOVQ  R13, 152(SP)
 
 accumulate_touchSame361:
+	MOVQ  AX, 144(SP)
+	MOVQ  144(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 152(SP)
@@ -7115,9 +7677,79 @@ accumulate_touchSame361:
 	MOVQ  R13, 152(SP)
 
 accumulate_touchSame362:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame363
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame363:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame364
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame364:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame365
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame365:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame366
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame366:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame367
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame367:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame368
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame368:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame369
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame369:
 	MOVQ AX, 144(SP)
 
-accumulate_untouched346:
+accumulate_untouched353:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -7127,8 +7759,8 @@ accumulate_untouched346:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh364
-	JB   accumulate_plain363
+	JE   accumulate_fresh371
+	JB   accumulate_plain370
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7146,9 +7778,9 @@ accumulate_untouched346:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready365
+	JMP          accumulate_ready372
 
-accumulate_plain363:
+accumulate_plain370:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -7161,9 +7793,9 @@ accumulate_plain363:
 	VMOVUPS 32(DI)(R8*2), Y9
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
-	JMP     accumulate_ready365
+	JMP     accumulate_ready372
 
-accumulate_fresh364:
+accumulate_fresh371:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7177,14 +7809,14 @@ accumulate_fresh364:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready365:
+accumulate_ready372:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail367
+	JL   accumulate_tail374
 
-accumulate_loop366:
+accumulate_loop373:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -7251,13 +7883,13 @@ accumulate_loop366:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop366
+	JGE          accumulate_loop373
 
-accumulate_tail367:
+accumulate_tail374:
 	ADDQ $0x04, CX
-	JE   accumulate_end368
+	JE   accumulate_end375
 
-accumulate_one370:
+accumulate_one377:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -7276,9 +7908,9 @@ accumulate_one370:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one370
+	JNE          accumulate_one377
 
-accumulate_end368:
+accumulate_end375:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -7313,78 +7945,8 @@ accumulate_panel:
 	CMPQ  8(SP), $0x00
 	JE    accumulate_panelEnd
 	CMPQ  144(SP), $0x00
-	JE    accumulate_untouched371
+	JE    accumulate_untouched378
 	MOVQ  144(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame372
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame372:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame373
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame373:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame374
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame374:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame375
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame375:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame376
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame376:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame377
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame377:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame378
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame378:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 152(SP)
@@ -7395,9 +7957,79 @@ accumulate_touchSame378:
 	MOVQ  R13, 152(SP)
 
 accumulate_touchSame379:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame380
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame380:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame381
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame381:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame382
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame382:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame383
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame383:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame384
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame384:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame385
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame385:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 152(SP)
+	JB    accumulate_touchSame386
+	ADDQ  160(SP), AX
+	MOVQ  AX, R13
+	ADDQ  168(SP), R13
+	MOVQ  R13, 152(SP)
+
+accumulate_touchSame386:
 	MOVQ AX, 144(SP)
 
-accumulate_untouched371:
+accumulate_untouched378:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 48(SP), R12
@@ -7431,7 +8063,7 @@ accumulate_panelRows:
 
 accumulate_panel6:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered380
+	JNE  accumulate_scattered387
 
 	// 6 rows × 16 columns.
 	MOVQ DX, BX
@@ -7439,8 +8071,8 @@ accumulate_panel6:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh383
-	JB   accumulate_plain382
+	JE   accumulate_fresh390
+	JB   accumulate_plain389
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7461,9 +8093,9 @@ accumulate_panel6:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready384
+	JMP          accumulate_ready391
 
-accumulate_plain382:
+accumulate_plain389:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -7476,9 +8108,9 @@ accumulate_plain382:
 	VMOVUPS 32(AX)(R8*1), Y9
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
-	JMP     accumulate_ready384
+	JMP     accumulate_ready391
 
-accumulate_fresh383:
+accumulate_fresh390:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7492,18 +8124,18 @@ accumulate_fresh383:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready384:
+accumulate_ready391:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short388
+	JL   accumulate_short395
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail386
+	JL   accumulate_tail393
 
-accumulate_loop385:
+accumulate_loop392:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -7591,13 +8223,13 @@ accumulate_loop385:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop385
+	JGE          accumulate_loop392
 
-accumulate_tail386:
+accumulate_tail393:
 	ADDQ $0x04, CX
-	JE   accumulate_end387
+	JE   accumulate_end394
 
-accumulate_one389:
+accumulate_one396:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -7622,9 +8254,9 @@ accumulate_one389:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one389
+	JNE          accumulate_one396
 
-accumulate_end387:
+accumulate_end394:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -7741,10 +8373,10 @@ accumulate_end387:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done390
+	JMP          accumulate_done397
 
-accumulate_short388:
-accumulate_one391:
+accumulate_short395:
+accumulate_one398:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -7769,7 +8401,7 @@ accumulate_one391:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one391
+	JNE          accumulate_one398
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -7791,24 +8423,24 @@ accumulate_one391:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done390:
+accumulate_done397:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done381
+	JMP  accumulate_done388
 
-accumulate_scattered380:
+accumulate_scattered387:
 	// 6 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh393
-	JB   accumulate_plain392
+	JE   accumulate_fresh400
+	JB   accumulate_plain399
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7829,9 +8461,9 @@ accumulate_scattered380:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready394
+	JMP          accumulate_ready401
 
-accumulate_plain392:
+accumulate_plain399:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -7844,9 +8476,9 @@ accumulate_plain392:
 	VMOVUPS 32(AX)(R8*1), Y9
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
-	JMP     accumulate_ready394
+	JMP     accumulate_ready401
 
-accumulate_fresh393:
+accumulate_fresh400:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7860,19 +8492,19 @@ accumulate_fresh393:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready394:
+accumulate_ready401:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short398
+	JL   accumulate_short405
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail396
+	JL   accumulate_tail403
 
-accumulate_loop395:
+accumulate_loop402:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -7964,20 +8596,20 @@ accumulate_loop395:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow399
+	JE           sameWindow406
 	ADDQ         $0x00007000, R11
 
-sameWindow399:
+sameWindow406:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop395
+	JGE  accumulate_loop402
 
-accumulate_tail396:
+accumulate_tail403:
 	ADDQ $0x04, CX
-	JE   accumulate_end397
+	JE   accumulate_end404
 
-accumulate_one400:
+accumulate_one407:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8002,9 +8634,9 @@ accumulate_one400:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one400
+	JNE          accumulate_one407
 
-accumulate_end397:
+accumulate_end404:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -8123,10 +8755,10 @@ accumulate_end397:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done401
+	JMP          accumulate_done408
 
-accumulate_short398:
-accumulate_one402:
+accumulate_short405:
+accumulate_one409:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8151,7 +8783,7 @@ accumulate_one402:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one402
+	JNE          accumulate_one409
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -8173,7 +8805,7 @@ accumulate_one402:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done401:
+accumulate_done408:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -8181,18 +8813,18 @@ accumulate_done401:
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done381:
+accumulate_done388:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha403
+	JBE  accumulate_noAlpha410
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha403:
+accumulate_noAlpha410:
 	SUBQ $0x06, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel5:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered404
+	JNE  accumulate_scattered411
 
 	// 5 rows × 16 columns.
 	MOVQ DX, BX
@@ -8200,8 +8832,8 @@ accumulate_panel5:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh407
-	JB   accumulate_plain406
+	JE   accumulate_fresh414
+	JB   accumulate_plain413
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8219,9 +8851,9 @@ accumulate_panel5:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready408
+	JMP          accumulate_ready415
 
-accumulate_plain406:
+accumulate_plain413:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -8232,9 +8864,9 @@ accumulate_plain406:
 	VMOVUPS 32(AX), Y7
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
-	JMP     accumulate_ready408
+	JMP     accumulate_ready415
 
-accumulate_fresh407:
+accumulate_fresh414:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -8246,19 +8878,19 @@ accumulate_fresh407:
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
 
-accumulate_ready408:
+accumulate_ready415:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short412
+	JL   accumulate_short419
 	SUBQ $0x04, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail410
+	JL   accumulate_tail417
 
-accumulate_loop409:
+accumulate_loop416:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8338,13 +8970,13 @@ accumulate_loop409:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop409
+	JGE          accumulate_loop416
 
-accumulate_tail410:
+accumulate_tail417:
 	ADDQ $0x04, CX
-	JE   accumulate_end411
+	JE   accumulate_end418
 
-accumulate_one413:
+accumulate_one420:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8367,9 +8999,9 @@ accumulate_one413:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one413
+	JNE          accumulate_one420
 
-accumulate_end411:
+accumulate_end418:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -8473,10 +9105,10 @@ accumulate_end411:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done414
+	JMP          accumulate_done421
 
-accumulate_short412:
-accumulate_one415:
+accumulate_short419:
+accumulate_one422:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8499,7 +9131,7 @@ accumulate_one415:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one415
+	JNE          accumulate_one422
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -8518,23 +9150,23 @@ accumulate_one415:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done414:
+accumulate_done421:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done405
+	JMP  accumulate_done412
 
-accumulate_scattered404:
+accumulate_scattered411:
 	// 5 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh417
-	JB   accumulate_plain416
+	JE   accumulate_fresh424
+	JB   accumulate_plain423
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8552,9 +9184,9 @@ accumulate_scattered404:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready418
+	JMP          accumulate_ready425
 
-accumulate_plain416:
+accumulate_plain423:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -8565,9 +9197,9 @@ accumulate_plain416:
 	VMOVUPS 32(AX), Y7
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
-	JMP     accumulate_ready418
+	JMP     accumulate_ready425
 
-accumulate_fresh417:
+accumulate_fresh424:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -8579,19 +9211,19 @@ accumulate_fresh417:
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
 
-accumulate_ready418:
+accumulate_ready425:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short422
+	JL   accumulate_short429
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail420
+	JL   accumulate_tail427
 
-accumulate_loop419:
+accumulate_loop426:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -8671,20 +9303,20 @@ accumulate_loop419:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow423
+	JE           sameWindow430
 	ADDQ         $0x00007000, R11
 
-sameWindow423:
+sameWindow430:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop419
+	JGE  accumulate_loop426
 
-accumulate_tail420:
+accumulate_tail427:
 	ADDQ $0x04, CX
-	JE   accumulate_end421
+	JE   accumulate_end428
 
-accumulate_one424:
+accumulate_one431:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8706,9 +9338,9 @@ accumulate_one424:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one424
+	JNE          accumulate_one431
 
-accumulate_end421:
+accumulate_end428:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -8812,10 +9444,10 @@ accumulate_end421:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done425
+	JMP          accumulate_done432
 
-accumulate_short422:
-accumulate_one426:
+accumulate_short429:
+accumulate_one433:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8837,7 +9469,7 @@ accumulate_one426:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one426
+	JNE          accumulate_one433
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -8856,25 +9488,25 @@ accumulate_one426:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done425:
+accumulate_done432:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done405:
+accumulate_done412:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha427
+	JBE  accumulate_noAlpha434
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha427:
+accumulate_noAlpha434:
 	SUBQ $0x05, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel4:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered428
+	JNE  accumulate_scattered435
 
 	// 4 rows × 16 columns.
 	MOVQ DX, BX
@@ -8882,8 +9514,8 @@ accumulate_panel4:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh431
-	JB   accumulate_plain430
+	JE   accumulate_fresh438
+	JB   accumulate_plain437
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8898,9 +9530,9 @@ accumulate_panel4:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready432
+	JMP          accumulate_ready439
 
-accumulate_plain430:
+accumulate_plain437:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -8909,9 +9541,9 @@ accumulate_plain430:
 	VMOVUPS 32(DI)(R8*2), Y5
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
-	JMP     accumulate_ready432
+	JMP     accumulate_ready439
 
-accumulate_fresh431:
+accumulate_fresh438:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -8921,19 +9553,19 @@ accumulate_fresh431:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready432:
+accumulate_ready439:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short436
+	JL   accumulate_short443
 	SUBQ $0x04, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail434
+	JL   accumulate_tail441
 
-accumulate_loop433:
+accumulate_loop440:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9001,13 +9633,13 @@ accumulate_loop433:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop433
+	JGE          accumulate_loop440
 
-accumulate_tail434:
+accumulate_tail441:
 	ADDQ $0x04, CX
-	JE   accumulate_end435
+	JE   accumulate_end442
 
-accumulate_one437:
+accumulate_one444:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9027,9 +9659,9 @@ accumulate_one437:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one437
+	JNE          accumulate_one444
 
-accumulate_end435:
+accumulate_end442:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -9110,10 +9742,10 @@ accumulate_end435:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done438
+	JMP          accumulate_done445
 
-accumulate_short436:
-accumulate_one439:
+accumulate_short443:
+accumulate_one446:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9133,7 +9765,7 @@ accumulate_one439:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one439
+	JNE          accumulate_one446
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -9149,22 +9781,22 @@ accumulate_one439:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done438:
+accumulate_done445:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done429
+	JMP  accumulate_done436
 
-accumulate_scattered428:
+accumulate_scattered435:
 	// 4 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh441
-	JB   accumulate_plain440
+	JE   accumulate_fresh448
+	JB   accumulate_plain447
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9179,9 +9811,9 @@ accumulate_scattered428:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready442
+	JMP          accumulate_ready449
 
-accumulate_plain440:
+accumulate_plain447:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -9190,9 +9822,9 @@ accumulate_plain440:
 	VMOVUPS 32(DI)(R8*2), Y5
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
-	JMP     accumulate_ready442
+	JMP     accumulate_ready449
 
-accumulate_fresh441:
+accumulate_fresh448:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -9202,19 +9834,19 @@ accumulate_fresh441:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready442:
+accumulate_ready449:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short446
+	JL   accumulate_short453
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail444
+	JL   accumulate_tail451
 
-accumulate_loop443:
+accumulate_loop450:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -9282,20 +9914,20 @@ accumulate_loop443:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow447
+	JE           sameWindow454
 	ADDQ         $0x00007000, R11
 
-sameWindow447:
+sameWindow454:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop443
+	JGE  accumulate_loop450
 
-accumulate_tail444:
+accumulate_tail451:
 	ADDQ $0x04, CX
-	JE   accumulate_end445
+	JE   accumulate_end452
 
-accumulate_one448:
+accumulate_one455:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -9314,9 +9946,9 @@ accumulate_one448:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one448
+	JNE          accumulate_one455
 
-accumulate_end445:
+accumulate_end452:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -9397,10 +10029,10 @@ accumulate_end445:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done449
+	JMP          accumulate_done456
 
-accumulate_short446:
-accumulate_one450:
+accumulate_short453:
+accumulate_one457:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -9419,7 +10051,7 @@ accumulate_one450:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one450
+	JNE          accumulate_one457
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -9435,18 +10067,18 @@ accumulate_one450:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done449:
+accumulate_done456:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done429:
+accumulate_done436:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha451
+	JBE  accumulate_noAlpha458
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha451:
+accumulate_noAlpha458:
 	SUBQ $0x04, R12
 	JMP  accumulate_panelRows
 
@@ -9455,8 +10087,8 @@ accumulate_panel3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh453
-	JB   accumulate_plain452
+	JE   accumulate_fresh460
+	JB   accumulate_plain459
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9468,18 +10100,18 @@ accumulate_panel3:
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y4
 	VMULPS       32(DI)(R8*2), Y14, Y5
-	JMP          accumulate_ready454
+	JMP          accumulate_ready461
 
-accumulate_plain452:
+accumulate_plain459:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 	VMOVUPS (DI)(R8*2), Y4
 	VMOVUPS 32(DI)(R8*2), Y5
-	JMP     accumulate_ready454
+	JMP     accumulate_ready461
 
-accumulate_fresh453:
+accumulate_fresh460:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -9487,17 +10119,17 @@ accumulate_fresh453:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-accumulate_ready454:
+accumulate_ready461:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short458
+	JL   accumulate_short465
 	SUBQ $0x04, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail456
+	JL   accumulate_tail463
 
-accumulate_loop455:
+accumulate_loop462:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9552,13 +10184,13 @@ accumulate_loop455:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop455
+	JGE          accumulate_loop462
 
-accumulate_tail456:
+accumulate_tail463:
 	ADDQ $0x04, CX
-	JE   accumulate_end457
+	JE   accumulate_end464
 
-accumulate_one459:
+accumulate_one466:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9574,9 +10206,9 @@ accumulate_one459:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one459
+	JNE          accumulate_one466
 
-accumulate_end457:
+accumulate_end464:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -9642,10 +10274,10 @@ accumulate_end457:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done460
+	JMP          accumulate_done467
 
-accumulate_short458:
-accumulate_one461:
+accumulate_short465:
+accumulate_one468:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9661,7 +10293,7 @@ accumulate_one461:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one461
+	JNE          accumulate_one468
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -9672,15 +10304,15 @@ accumulate_one461:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done460:
+accumulate_done467:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha462
+	JBE  accumulate_noAlpha469
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha462:
+accumulate_noAlpha469:
 	SUBQ $0x03, R12
 	JMP  accumulate_panelRows
 
@@ -9689,8 +10321,8 @@ accumulate_panel2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh464
-	JB   accumulate_plain463
+	JE   accumulate_fresh471
+	JB   accumulate_plain470
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9699,29 +10331,29 @@ accumulate_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulate_ready465
+	JMP          accumulate_ready472
 
-accumulate_plain463:
+accumulate_plain470:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
-	JMP     accumulate_ready465
+	JMP     accumulate_ready472
 
-accumulate_fresh464:
+accumulate_fresh471:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready465:
+accumulate_ready472:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail467
+	JL   accumulate_tail474
 
-accumulate_loop466:
+accumulate_loop473:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9764,13 +10396,13 @@ accumulate_loop466:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop466
+	JGE          accumulate_loop473
 
-accumulate_tail467:
+accumulate_tail474:
 	ADDQ $0x04, CX
-	JE   accumulate_end468
+	JE   accumulate_end475
 
-accumulate_one470:
+accumulate_one477:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9783,9 +10415,9 @@ accumulate_one470:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one470
+	JNE          accumulate_one477
 
-accumulate_end468:
+accumulate_end475:
 	MOVQ    64(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -9796,10 +10428,10 @@ accumulate_end468:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha471
+	JBE     accumulate_noAlpha478
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha471:
+accumulate_noAlpha478:
 	SUBQ $0x02, R12
 	JMP  accumulate_panelRows
 
@@ -9808,32 +10440,32 @@ accumulate_panel1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh473
-	JB   accumulate_plain472
+	JE   accumulate_fresh480
+	JB   accumulate_plain479
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulate_ready474
+	JMP          accumulate_ready481
 
-accumulate_plain472:
+accumulate_plain479:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
-	JMP     accumulate_ready474
+	JMP     accumulate_ready481
 
-accumulate_fresh473:
+accumulate_fresh480:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulate_ready474:
+accumulate_ready481:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail476
+	JL   accumulate_tail483
 
-accumulate_loop475:
+accumulate_loop482:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9864,13 +10496,13 @@ accumulate_loop475:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop475
+	JGE          accumulate_loop482
 
-accumulate_tail476:
+accumulate_tail483:
 	ADDQ $0x04, CX
-	JE   accumulate_end477
+	JE   accumulate_end484
 
-accumulate_one479:
+accumulate_one486:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9880,25 +10512,25 @@ accumulate_one479:
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one479
+	JNE          accumulate_one486
 
-accumulate_end477:
+accumulate_end484:
 	MOVQ    64(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha480
+	JBE     accumulate_noAlpha487
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha480:
+accumulate_noAlpha487:
 	SUBQ $0x01, R12
 	JMP  accumulate_panelRows
 
 accumulate_panelNext:
 	CMPQ 72(SP), $0x00
-	JE   accumulate_noScatter481
+	JE   accumulate_noScatter488
 
 	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
@@ -9908,7 +10540,7 @@ accumulate_panelNext:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 72(SP)
 
-accumulate_noScatter481:
+accumulate_noScatter488:
 	ADDQ $0x40, 32(SP)
 	ADDQ 24(SP), DX
 	DECQ 8(SP)
@@ -9962,8 +10594,8 @@ accumulate_half6:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh483
-	JB   accumulate_plain482
+	JE   accumulate_fresh490
+	JB   accumulate_plain489
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9978,18 +10610,18 @@ accumulate_half6:
 	VMULPS       (AX)(R8*1), Y14, Y4
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y5
-	JMP          accumulate_ready484
+	JMP          accumulate_ready491
 
-accumulate_plain482:
+accumulate_plain489:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
 	VMOVUPS (AX)(R8*2), Y5
-	JMP     accumulate_ready484
+	JMP     accumulate_ready491
 
-accumulate_fresh483:
+accumulate_fresh490:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -9997,18 +10629,18 @@ accumulate_fresh483:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-accumulate_ready484:
+accumulate_ready491:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short488
+	JL   accumulate_short495
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail486
+	JL   accumulate_tail493
 
-accumulate_loop485:
+accumulate_loop492:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10068,13 +10700,13 @@ accumulate_loop485:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop485
+	JGE          accumulate_loop492
 
-accumulate_tail486:
+accumulate_tail493:
 	ADDQ $0x04, CX
-	JE   accumulate_end487
+	JE   accumulate_end494
 
-accumulate_one489:
+accumulate_one496:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10092,9 +10724,9 @@ accumulate_one489:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one489
+	JNE          accumulate_one496
 
-accumulate_end487:
+accumulate_end494:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -10169,10 +10801,10 @@ accumulate_end487:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done490
+	JMP          accumulate_done497
 
-accumulate_short488:
-accumulate_one491:
+accumulate_short495:
+accumulate_one498:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10190,7 +10822,7 @@ accumulate_one491:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one491
+	JNE          accumulate_one498
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -10206,7 +10838,7 @@ accumulate_one491:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done490:
+accumulate_done497:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -10214,10 +10846,10 @@ accumulate_done490:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha492
+	JBE  accumulate_noAlpha499
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha492:
+accumulate_noAlpha499:
 	SUBQ $0x06, R12
 	JMP  accumulate_halfRows
 
@@ -10228,8 +10860,8 @@ accumulate_half5:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh494
-	JB   accumulate_plain493
+	JE   accumulate_fresh501
+	JB   accumulate_plain500
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -10242,35 +10874,35 @@ accumulate_half5:
 	VMULPS       (AX), Y14, Y3
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y4
-	JMP          accumulate_ready495
+	JMP          accumulate_ready502
 
-accumulate_plain493:
+accumulate_plain500:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
-	JMP     accumulate_ready495
+	JMP     accumulate_ready502
 
-accumulate_fresh494:
+accumulate_fresh501:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 
-accumulate_ready495:
+accumulate_ready502:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short499
+	JL   accumulate_short506
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail497
+	JL   accumulate_tail504
 
-accumulate_loop496:
+accumulate_loop503:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10322,13 +10954,13 @@ accumulate_loop496:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop496
+	JGE          accumulate_loop503
 
-accumulate_tail497:
+accumulate_tail504:
 	ADDQ $0x04, CX
-	JE   accumulate_end498
+	JE   accumulate_end505
 
-accumulate_one500:
+accumulate_one507:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10344,9 +10976,9 @@ accumulate_one500:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one500
+	JNE          accumulate_one507
 
-accumulate_end498:
+accumulate_end505:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -10411,10 +11043,10 @@ accumulate_end498:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done501
+	JMP          accumulate_done508
 
-accumulate_short499:
-accumulate_one502:
+accumulate_short506:
+accumulate_one509:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10430,7 +11062,7 @@ accumulate_one502:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one502
+	JNE          accumulate_one509
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -10444,17 +11076,17 @@ accumulate_one502:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done501:
+accumulate_done508:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha503
+	JBE  accumulate_noAlpha510
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha503:
+accumulate_noAlpha510:
 	SUBQ $0x05, R12
 	JMP  accumulate_halfRows
 
@@ -10465,8 +11097,8 @@ accumulate_half4:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh505
-	JB   accumulate_plain504
+	JE   accumulate_fresh512
+	JB   accumulate_plain511
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -10477,33 +11109,33 @@ accumulate_half4:
 	VMULPS       (DI)(R8*2), Y14, Y2
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y3
-	JMP          accumulate_ready506
+	JMP          accumulate_ready513
 
-accumulate_plain504:
+accumulate_plain511:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
-	JMP     accumulate_ready506
+	JMP     accumulate_ready513
 
-accumulate_fresh505:
+accumulate_fresh512:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready506:
+accumulate_ready513:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short510
+	JL   accumulate_short517
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail508
+	JL   accumulate_tail515
 
-accumulate_loop507:
+accumulate_loop514:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10547,13 +11179,13 @@ accumulate_loop507:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop507
+	JGE          accumulate_loop514
 
-accumulate_tail508:
+accumulate_tail515:
 	ADDQ $0x04, CX
-	JE   accumulate_end509
+	JE   accumulate_end516
 
-accumulate_one511:
+accumulate_one518:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10567,9 +11199,9 @@ accumulate_one511:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one511
+	JNE          accumulate_one518
 
-accumulate_end509:
+accumulate_end516:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -10620,10 +11252,10 @@ accumulate_end509:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done512
+	JMP          accumulate_done519
 
-accumulate_short510:
-accumulate_one513:
+accumulate_short517:
+accumulate_one520:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10637,7 +11269,7 @@ accumulate_one513:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one513
+	JNE          accumulate_one520
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -10649,16 +11281,16 @@ accumulate_one513:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done512:
+accumulate_done519:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha514
+	JBE  accumulate_noAlpha521
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha514:
+accumulate_noAlpha521:
 	SUBQ $0x04, R12
 	JMP  accumulate_halfRows
 
@@ -10667,8 +11299,8 @@ accumulate_half3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh516
-	JB   accumulate_plain515
+	JE   accumulate_fresh523
+	JB   accumulate_plain522
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -10677,29 +11309,29 @@ accumulate_half3:
 	VMULPS       (DI)(R8*1), Y14, Y1
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y2
-	JMP          accumulate_ready517
+	JMP          accumulate_ready524
 
-accumulate_plain515:
+accumulate_plain522:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
-	JMP     accumulate_ready517
+	JMP     accumulate_ready524
 
-accumulate_fresh516:
+accumulate_fresh523:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 
-accumulate_ready517:
+accumulate_ready524:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short521
+	JL   accumulate_short528
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail519
+	JL   accumulate_tail526
 
-accumulate_loop518:
+accumulate_loop525:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10734,13 +11366,13 @@ accumulate_loop518:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop518
+	JGE          accumulate_loop525
 
-accumulate_tail519:
+accumulate_tail526:
 	ADDQ $0x04, CX
-	JE   accumulate_end520
+	JE   accumulate_end527
 
-accumulate_one522:
+accumulate_one529:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10751,9 +11383,9 @@ accumulate_one522:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one522
+	JNE          accumulate_one529
 
-accumulate_end520:
+accumulate_end527:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -10794,10 +11426,10 @@ accumulate_end520:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done523
+	JMP          accumulate_done530
 
-accumulate_short521:
-accumulate_one524:
+accumulate_short528:
+accumulate_one531:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10808,7 +11440,7 @@ accumulate_one524:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one524
+	JNE          accumulate_one531
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -10816,15 +11448,15 @@ accumulate_one524:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done523:
+accumulate_done530:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha525
+	JBE  accumulate_noAlpha532
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha525:
+accumulate_noAlpha532:
 	SUBQ $0x03, R12
 	JMP  accumulate_halfRows
 
@@ -10833,32 +11465,32 @@ accumulate_half2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh527
-	JB   accumulate_plain526
+	JE   accumulate_fresh534
+	JB   accumulate_plain533
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulate_ready528
+	JMP          accumulate_ready535
 
-accumulate_plain526:
+accumulate_plain533:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
-	JMP     accumulate_ready528
+	JMP     accumulate_ready535
 
-accumulate_fresh527:
+accumulate_fresh534:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulate_ready528:
+accumulate_ready535:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail530
+	JL   accumulate_tail537
 
-accumulate_loop529:
+accumulate_loop536:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10885,13 +11517,13 @@ accumulate_loop529:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop529
+	JGE          accumulate_loop536
 
-accumulate_tail530:
+accumulate_tail537:
 	ADDQ $0x04, CX
-	JE   accumulate_end531
+	JE   accumulate_end538
 
-accumulate_one533:
+accumulate_one540:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10900,9 +11532,9 @@ accumulate_one533:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one533
+	JNE          accumulate_one540
 
-accumulate_end531:
+accumulate_end538:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -10910,10 +11542,10 @@ accumulate_end531:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha534
+	JBE     accumulate_noAlpha541
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha534:
+accumulate_noAlpha541:
 	SUBQ $0x02, R12
 	JMP  accumulate_halfRows
 
@@ -10922,28 +11554,28 @@ accumulate_half1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh536
-	JB   accumulate_plain535
+	JE   accumulate_fresh543
+	JB   accumulate_plain542
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulate_ready537
+	JMP          accumulate_ready544
 
-accumulate_plain535:
+accumulate_plain542:
 	VMOVUPS (DI), Y0
-	JMP     accumulate_ready537
+	JMP     accumulate_ready544
 
-accumulate_fresh536:
+accumulate_fresh543:
 	VXORPS Y0, Y0, Y0
 
-accumulate_ready537:
+accumulate_ready544:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail539
+	JL   accumulate_tail546
 
-accumulate_loop538:
+accumulate_loop545:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10962,30 +11594,30 @@ accumulate_loop538:
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop538
+	JGE          accumulate_loop545
 
-accumulate_tail539:
+accumulate_tail546:
 	ADDQ $0x04, CX
-	JE   accumulate_end540
+	JE   accumulate_end547
 
-accumulate_one542:
+accumulate_one549:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one542
+	JNE          accumulate_one549
 
-accumulate_end540:
+accumulate_end547:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha543
+	JBE     accumulate_noAlpha550
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha543:
+accumulate_noAlpha550:
 	SUBQ $0x01, R12
 	JMP  accumulate_halfRows
 
@@ -10998,7 +11630,7 @@ accumulate_halfNext:
 accumulate_halfEnd:
 accumulate_done:
 	CMPQ  96(SP), $0x00
-	JE    accumulate_noSteps544
+	JE    accumulate_noSteps551
 	MOVQ  104(SP), R11
 	LEAQ  (R11)(R11*1), AX
 	ADDQ  AX, AX
@@ -11015,22 +11647,22 @@ accumulate_done:
 	MOVQ  AX, 16(SP)
 	MOVQ  $+0, 56(SP)
 	CMPQ  96(SP), R11
-	JGE   accumulate_wholeSteps545
+	JGE   accumulate_wholeSteps552
 	MOVQ  96(SP), R11
 
-accumulate_wholeSteps545:
+accumulate_wholeSteps552:
 	SUBQ R11, 96(SP)
 	MOVQ R11, 64(SP)
 	CMPQ 144(SP), $0x00
-	JE   accumulate_touchNone546
+	JE   accumulate_touchNone553
 	CMPQ 96(SP), $0x08
-	JGE  accumulate_touchNone546
+	JGE  accumulate_touchNone553
 	MOVQ $+0, 144(SP)
 
-accumulate_touchNone546:
+accumulate_touchNone553:
 	JMP accumulate_begin
 
-accumulate_noSteps544:
+accumulate_noSteps551:
 	VZEROUPPER
 	RET
 
@@ -11052,10 +11684,10 @@ TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $176-64
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
 	CMPB 32(BX), $0x00
-	JE   accumulateMasked_used547
+	JE   accumulateMasked_used554
 	MOVQ $+1, 56(SP)
 
-accumulateMasked_used547:
+accumulateMasked_used554:
 	MOVQ (BX), R11
 	MOVQ 8(BX), AX
 	MOVQ AX, CX
@@ -11091,8 +11723,8 @@ accumulateMasked_panel2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh549
-	JB   accumulateMasked_plain548
+	JE   accumulateMasked_fresh556
+	JB   accumulateMasked_plain555
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -11101,28 +11733,28 @@ accumulateMasked_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulateMasked_ready550
+	JMP          accumulateMasked_ready557
 
-accumulateMasked_plain548:
+accumulateMasked_plain555:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
-	JMP     accumulateMasked_ready550
+	JMP     accumulateMasked_ready557
 
-accumulateMasked_fresh549:
+accumulateMasked_fresh556:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulateMasked_ready550:
+accumulateMasked_ready557:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail552
+	JL   accumulateMasked_tail559
 
-accumulateMasked_loop551:
+accumulateMasked_loop558:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -11139,13 +11771,13 @@ accumulateMasked_loop551:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop551
+	JGE          accumulateMasked_loop558
 
-accumulateMasked_tail552:
+accumulateMasked_tail559:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end553
+	JE   accumulateMasked_end560
 
-accumulateMasked_one555:
+accumulateMasked_one562:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -11162,9 +11794,9 @@ accumulateMasked_one555:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one555
+	JNE          accumulateMasked_one562
 
-accumulateMasked_end553:
+accumulateMasked_end560:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -11174,10 +11806,10 @@ accumulateMasked_end553:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha556
+	JBE     accumulateMasked_noAlpha563
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha556:
+accumulateMasked_noAlpha563:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_panelRows
 
@@ -11186,31 +11818,31 @@ accumulateMasked_panel1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh558
-	JB   accumulateMasked_plain557
+	JE   accumulateMasked_fresh565
+	JB   accumulateMasked_plain564
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulateMasked_ready559
+	JMP          accumulateMasked_ready566
 
-accumulateMasked_plain557:
+accumulateMasked_plain564:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
-	JMP     accumulateMasked_ready559
+	JMP     accumulateMasked_ready566
 
-accumulateMasked_fresh558:
+accumulateMasked_fresh565:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulateMasked_ready559:
+accumulateMasked_ready566:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail561
+	JL   accumulateMasked_tail568
 
-accumulateMasked_loop560:
+accumulateMasked_loop567:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -11222,13 +11854,13 @@ accumulateMasked_loop560:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop560
+	JGE          accumulateMasked_loop567
 
-accumulateMasked_tail561:
+accumulateMasked_tail568:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end562
+	JE   accumulateMasked_end569
 
-accumulateMasked_one564:
+accumulateMasked_one571:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -11240,18 +11872,18 @@ accumulateMasked_one564:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one564
+	JNE          accumulateMasked_one571
 
-accumulateMasked_end562:
+accumulateMasked_end569:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha565
+	JBE     accumulateMasked_noAlpha572
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha565:
+accumulateMasked_noAlpha572:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_panelRows
 
@@ -11289,32 +11921,32 @@ accumulateMasked_half2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh567
-	JB   accumulateMasked_plain566
+	JE   accumulateMasked_fresh574
+	JB   accumulateMasked_plain573
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulateMasked_ready568
+	JMP          accumulateMasked_ready575
 
-accumulateMasked_plain566:
+accumulateMasked_plain573:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
-	JMP     accumulateMasked_ready568
+	JMP     accumulateMasked_ready575
 
-accumulateMasked_fresh567:
+accumulateMasked_fresh574:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulateMasked_ready568:
+accumulateMasked_ready575:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail570
+	JL   accumulateMasked_tail577
 
-accumulateMasked_loop569:
+accumulateMasked_loop576:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -11326,13 +11958,13 @@ accumulateMasked_loop569:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop569
+	JGE          accumulateMasked_loop576
 
-accumulateMasked_tail570:
+accumulateMasked_tail577:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end571
+	JE   accumulateMasked_end578
 
-accumulateMasked_one573:
+accumulateMasked_one580:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -11344,9 +11976,9 @@ accumulateMasked_one573:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one573
+	JNE          accumulateMasked_one580
 
-accumulateMasked_end571:
+accumulateMasked_end578:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -11354,10 +11986,10 @@ accumulateMasked_end571:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha574
+	JBE     accumulateMasked_noAlpha581
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha574:
+accumulateMasked_noAlpha581:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_halfRows
 
@@ -11366,28 +11998,28 @@ accumulateMasked_half1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh576
-	JB   accumulateMasked_plain575
+	JE   accumulateMasked_fresh583
+	JB   accumulateMasked_plain582
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulateMasked_ready577
+	JMP          accumulateMasked_ready584
 
-accumulateMasked_plain575:
+accumulateMasked_plain582:
 	VMOVUPS (DI), Y0
-	JMP     accumulateMasked_ready577
+	JMP     accumulateMasked_ready584
 
-accumulateMasked_fresh576:
+accumulateMasked_fresh583:
 	VXORPS Y0, Y0, Y0
 
-accumulateMasked_ready577:
+accumulateMasked_ready584:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail579
+	JL   accumulateMasked_tail586
 
-accumulateMasked_loop578:
+accumulateMasked_loop585:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -11396,13 +12028,13 @@ accumulateMasked_loop578:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop578
+	JGE          accumulateMasked_loop585
 
-accumulateMasked_tail579:
+accumulateMasked_tail586:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end580
+	JE   accumulateMasked_end587
 
-accumulateMasked_one582:
+accumulateMasked_one589:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -11411,17 +12043,17 @@ accumulateMasked_one582:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one582
+	JNE          accumulateMasked_one589
 
-accumulateMasked_end580:
+accumulateMasked_end587:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha583
+	JBE     accumulateMasked_noAlpha590
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha583:
+accumulateMasked_noAlpha590:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_halfRows
 
@@ -11459,13 +12091,13 @@ TEXT ·scoreWide(SB), NOSPLIT, $88-56
 	MOVQ  $+0, 8(SP)
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    noQueue584
+	JE    noQueue591
 	MOVQ  32(AX), AX
 
-noQueue584:
+noQueue591:
 	MOVQ  AX, 80(SP)
 	TESTQ AX, AX
-	JE    noStream585
+	JE    noStream592
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 80(SP)
@@ -11475,15 +12107,15 @@ noQueue584:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 80(SP)
 
-noStream585:
+noStream592:
 	CMPQ 56(SP), $0x06
-	JLE  quads586
+	JLE  quads593
 	CMPQ 72(SP), $0x00000080
 	JG   quadEnd
 	CMPQ 56(SP), $0x18
 	JLE  quadEnd
 
-quads586:
+quads593:
 quad:
 	CMPQ 16(SP), $0x04
 	JL   quadEnd
@@ -11547,15 +12179,15 @@ quad6:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail588
+	JL     tail595
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop587
+	JNE    loop594
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop587
+	JE     loop594
 
-asking591:
+asking598:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -11718,18 +12350,18 @@ asking591:
 	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow592
+	JE           sameWindow599
 	ADDQ         $0x00007000, DX
 
-sameWindow592:
+sameWindow599:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking591
+	JGE  asking598
 	MOVQ DX, 80(SP)
-	JMP  tail588
+	JMP  tail595
 
-loop587:
+loop594:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11877,13 +12509,13 @@ loop587:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop587
+	JGE          loop594
 
-tail588:
+tail595:
 	ADDQ $0x04, CX
-	JE   end590
+	JE   end597
 
-one589:
+one596:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11923,9 +12555,9 @@ one589:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one589
+	JNE          one596
 
-end590:
+end597:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -11960,50 +12592,50 @@ end590:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked596
+	JE      asked603
 	SUBQ    $0x18, (AX)
-	JG      asked596
+	JG      asked603
 
-askRow593:
+askRow600:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun597:
+askRun604:
 	CMPQ 24(BX), $0x00
-	JNE  askFound594
+	JNE  askFound601
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun597
+	JNE  askRun604
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked596
+	JMP  asked603
 
-askFound594:
+askFound601:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong598
+	JNE   askAmong605
 	ADDQ  32(BX), CX
 
-askAmong598:
+askAmong605:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine595:
+askLine602:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine595
+	JNE        askLine602
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow593
+	JLE        askRow600
 
-asked596:
+asked603:
 	SUBQ $0x06, 64(SP)
 	JMP  quadRows
 
@@ -12036,15 +12668,15 @@ quad5:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail600
+	JL     tail607
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop599
+	JNE    loop606
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop599
+	JE     loop606
 
-asking603:
+asking610:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -12187,18 +12819,18 @@ asking603:
 	VFMADD231PS  Z11, Z12, Z3
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow604
+	JE           sameWindow611
 	ADDQ         $0x00007000, DX
 
-sameWindow604:
+sameWindow611:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking603
+	JGE  asking610
 	MOVQ DX, 80(SP)
-	JMP  tail600
+	JMP  tail607
 
-loop599:
+loop606:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12326,13 +12958,13 @@ loop599:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop599
+	JGE          loop606
 
-tail600:
+tail607:
 	ADDQ $0x04, CX
-	JE   end602
+	JE   end609
 
-one601:
+one608:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12367,9 +12999,9 @@ one601:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one601
+	JNE          one608
 
-end602:
+end609:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -12400,50 +13032,50 @@ end602:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked608
+	JE      asked615
 	SUBQ    $0x14, (AX)
-	JG      asked608
+	JG      asked615
 
-askRow605:
+askRow612:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun609:
+askRun616:
 	CMPQ 24(BX), $0x00
-	JNE  askFound606
+	JNE  askFound613
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun609
+	JNE  askRun616
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked608
+	JMP  asked615
 
-askFound606:
+askFound613:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong610
+	JNE   askAmong617
 	ADDQ  32(BX), CX
 
-askAmong610:
+askAmong617:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine607:
+askLine614:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine607
+	JNE        askLine614
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow605
+	JLE        askRow612
 
-asked608:
+asked615:
 	SUBQ $0x05, 64(SP)
 	JMP  quadRows
 
@@ -12472,15 +13104,15 @@ quad4:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail612
+	JL     tail619
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop611
+	JNE    loop618
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop611
+	JE     loop618
 
-asking615:
+asking622:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -12603,18 +13235,18 @@ asking615:
 	VFMADD231PS  Z11, Z12, Z31
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow616
+	JE           sameWindow623
 	ADDQ         $0x00007000, DX
 
-sameWindow616:
+sameWindow623:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking615
+	JGE  asking622
 	MOVQ DX, 80(SP)
-	JMP  tail612
+	JMP  tail619
 
-loop611:
+loop618:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12722,13 +13354,13 @@ loop611:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop611
+	JGE          loop618
 
-tail612:
+tail619:
 	ADDQ $0x04, CX
-	JE   end614
+	JE   end621
 
-one613:
+one620:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12758,9 +13390,9 @@ one613:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one613
+	JNE          one620
 
-end614:
+end621:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -12787,50 +13419,50 @@ end614:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked620
+	JE      asked627
 	SUBQ    $0x10, (AX)
-	JG      asked620
+	JG      asked627
 
-askRow617:
+askRow624:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun621:
+askRun628:
 	CMPQ 24(BX), $0x00
-	JNE  askFound618
+	JNE  askFound625
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun621
+	JNE  askRun628
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked620
+	JMP  asked627
 
-askFound618:
+askFound625:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong622
+	JNE   askAmong629
 	ADDQ  32(BX), CX
 
-askAmong622:
+askAmong629:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine619:
+askLine626:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine619
+	JNE        askLine626
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow617
+	JLE        askRow624
 
-asked620:
+asked627:
 	SUBQ $0x04, 64(SP)
 	JMP  quadRows
 
@@ -12853,15 +13485,15 @@ quad3:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail624
+	JL     tail631
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop623
+	JNE    loop630
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop623
+	JE     loop630
 
-asking627:
+asking634:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -12964,17 +13596,17 @@ asking627:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow628
+	JE           sameWindow635
 	ADDQ         $0x00007000, DX
 
-sameWindow628:
+sameWindow635:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking627
+	JGE  asking634
 	MOVQ DX, 80(SP)
-	JMP  tail624
+	JMP  tail631
 
-loop623:
+loop630:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13061,13 +13693,13 @@ loop623:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop623
+	JGE          loop630
 
-tail624:
+tail631:
 	ADDQ $0x04, CX
-	JE   end626
+	JE   end633
 
-one625:
+one632:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13091,9 +13723,9 @@ one625:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one625
+	JNE          one632
 
-end626:
+end633:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -13114,50 +13746,50 @@ end626:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked632
+	JE      asked639
 	SUBQ    $0x0c, (AX)
-	JG      asked632
+	JG      asked639
 
-askRow629:
+askRow636:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun633:
+askRun640:
 	CMPQ 24(BX), $0x00
-	JNE  askFound630
+	JNE  askFound637
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun633
+	JNE  askRun640
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked632
+	JMP  asked639
 
-askFound630:
+askFound637:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong634
+	JNE   askAmong641
 	ADDQ  32(BX), CX
 
-askAmong634:
+askAmong641:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine631:
+askLine638:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine631
+	JNE        askLine638
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow629
+	JLE        askRow636
 
-asked632:
+asked639:
 	SUBQ $0x03, 64(SP)
 	JMP  quadRows
 
@@ -13176,15 +13808,15 @@ quad2:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail636
+	JL     tail643
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop635
+	JNE    loop642
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop635
+	JE     loop642
 
-asking639:
+asking646:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -13267,17 +13899,17 @@ asking639:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow640
+	JE           sameWindow647
 	ADDQ         $0x00007000, DX
 
-sameWindow640:
+sameWindow647:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking639
+	JGE  asking646
 	MOVQ DX, 80(SP)
-	JMP  tail636
+	JMP  tail643
 
-loop635:
+loop642:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13344,13 +13976,13 @@ loop635:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop635
+	JGE          loop642
 
-tail636:
+tail643:
 	ADDQ $0x04, CX
-	JE   end638
+	JE   end645
 
-one637:
+one644:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13369,9 +14001,9 @@ one637:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one637
+	JNE          one644
 
-end638:
+end645:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -13388,50 +14020,50 @@ end638:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked644
+	JE      asked651
 	SUBQ    $0x08, (AX)
-	JG      asked644
+	JG      asked651
 
-askRow641:
+askRow648:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun645:
+askRun652:
 	CMPQ 24(BX), $0x00
-	JNE  askFound642
+	JNE  askFound649
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun645
+	JNE  askRun652
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked644
+	JMP  asked651
 
-askFound642:
+askFound649:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong646
+	JNE   askAmong653
 	ADDQ  32(BX), CX
 
-askAmong646:
+askAmong653:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine643:
+askLine650:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine643
+	JNE        askLine650
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow641
+	JLE        askRow648
 
-asked644:
+asked651:
 	SUBQ $0x02, 64(SP)
 	JMP  quadRows
 
@@ -13527,15 +14159,15 @@ pair12:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail648
+	JL     tail655
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop647
+	JNE    loop654
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop647
+	JE     loop654
 
-asking651:
+asking658:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -13702,20 +14334,20 @@ asking651:
 	VFMADD231PS  Z9, Z12, Z7
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow652
+	JE           sameWindow659
 	ADDQ         $0x00007000, DX
 
-sameWindow652:
+sameWindow659:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking651
+	JGE  asking658
 	MOVQ DX, 80(SP)
-	JMP  tail648
+	JMP  tail655
 
-loop647:
+loop654:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13877,13 +14509,13 @@ loop647:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop647
+	JGE          loop654
 
-tail648:
+tail655:
 	ADDQ $0x04, CX
-	JE   end650
+	JE   end657
 
-one649:
+one656:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13928,9 +14560,9 @@ one649:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one649
+	JNE          one656
 
-end650:
+end657:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -13969,50 +14601,50 @@ end650:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked656
+	JE      asked663
 	SUBQ    $0x18, (AX)
-	JG      asked656
+	JG      asked663
 
-askRow653:
+askRow660:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun657:
+askRun664:
 	CMPQ 24(BX), $0x00
-	JNE  askFound654
+	JNE  askFound661
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun657
+	JNE  askRun664
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked656
+	JMP  asked663
 
-askFound654:
+askFound661:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong658
+	JNE   askAmong665
 	ADDQ  32(BX), CX
 
-askAmong658:
+askAmong665:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine655:
+askLine662:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine655
+	JNE        askLine662
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow653
+	JLE        askRow660
 
-asked656:
+asked663:
 	SUBQ $0x0c, 64(SP)
 	JMP  pairRows
 
@@ -14050,15 +14682,15 @@ pair11:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail660
+	JL     tail667
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop659
+	JNE    loop666
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop659
+	JE     loop666
 
-asking663:
+asking670:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -14213,20 +14845,20 @@ asking663:
 	VFMADD231PS  Z9, Z12, Z5
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow664
+	JE           sameWindow671
 	ADDQ         $0x00007000, DX
 
-sameWindow664:
+sameWindow671:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking663
+	JGE  asking670
 	MOVQ DX, 80(SP)
-	JMP  tail660
+	JMP  tail667
 
-loop659:
+loop666:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14376,13 +15008,13 @@ loop659:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop659
+	JGE          loop666
 
-tail660:
+tail667:
 	ADDQ $0x04, CX
-	JE   end662
+	JE   end669
 
-one661:
+one668:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14424,9 +15056,9 @@ one661:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one661
+	JNE          one668
 
-end662:
+end669:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -14463,50 +15095,50 @@ end662:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked668
+	JE      asked675
 	SUBQ    $0x16, (AX)
-	JG      asked668
+	JG      asked675
 
-askRow665:
+askRow672:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun669:
+askRun676:
 	CMPQ 24(BX), $0x00
-	JNE  askFound666
+	JNE  askFound673
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun669
+	JNE  askRun676
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked668
+	JMP  asked675
 
-askFound666:
+askFound673:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong670
+	JNE   askAmong677
 	ADDQ  32(BX), CX
 
-askAmong670:
+askAmong677:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine667:
+askLine674:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine667
+	JNE        askLine674
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow665
+	JLE        askRow672
 
-asked668:
+asked675:
 	SUBQ $0x0b, 64(SP)
 	JMP  pairRows
 
@@ -14542,15 +15174,15 @@ pair10:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail672
+	JL     tail679
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop671
+	JNE    loop678
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop671
+	JE     loop678
 
-asking675:
+asking682:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -14693,20 +15325,20 @@ asking675:
 	VFMADD231PS  Z9, Z12, Z3
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow676
+	JE           sameWindow683
 	ADDQ         $0x00007000, DX
 
-sameWindow676:
+sameWindow683:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking675
+	JGE  asking682
 	MOVQ DX, 80(SP)
-	JMP  tail672
+	JMP  tail679
 
-loop671:
+loop678:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14844,13 +15476,13 @@ loop671:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop671
+	JGE          loop678
 
-tail672:
+tail679:
 	ADDQ $0x04, CX
-	JE   end674
+	JE   end681
 
-one673:
+one680:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14889,9 +15521,9 @@ one673:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one673
+	JNE          one680
 
-end674:
+end681:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -14926,50 +15558,50 @@ end674:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked680
+	JE      asked687
 	SUBQ    $0x14, (AX)
-	JG      asked680
+	JG      asked687
 
-askRow677:
+askRow684:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun681:
+askRun688:
 	CMPQ 24(BX), $0x00
-	JNE  askFound678
+	JNE  askFound685
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun681
+	JNE  askRun688
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked680
+	JMP  asked687
 
-askFound678:
+askFound685:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong682
+	JNE   askAmong689
 	ADDQ  32(BX), CX
 
-askAmong682:
+askAmong689:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine679:
+askLine686:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine679
+	JNE        askLine686
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow677
+	JLE        askRow684
 
-asked680:
+asked687:
 	SUBQ $0x0a, 64(SP)
 	JMP  pairRows
 
@@ -15001,15 +15633,15 @@ pair9:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail684
+	JL     tail691
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop683
+	JNE    loop690
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop683
+	JE     loop690
 
-asking687:
+asking694:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -15140,19 +15772,19 @@ asking687:
 	VFMADD231PS  Z9, Z12, Z1
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow688
+	JE           sameWindow695
 	ADDQ         $0x00007000, DX
 
-sameWindow688:
+sameWindow695:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking687
+	JGE  asking694
 	MOVQ DX, 80(SP)
-	JMP  tail684
+	JMP  tail691
 
-loop683:
+loop690:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15277,13 +15909,13 @@ loop683:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop683
+	JGE          loop690
 
-tail684:
+tail691:
 	ADDQ $0x04, CX
-	JE   end686
+	JE   end693
 
-one685:
+one692:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15318,9 +15950,9 @@ one685:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one685
+	JNE          one692
 
-end686:
+end693:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15351,50 +15983,50 @@ end686:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked692
+	JE      asked699
 	SUBQ    $0x12, (AX)
-	JG      asked692
+	JG      asked699
 
-askRow689:
+askRow696:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun693:
+askRun700:
 	CMPQ 24(BX), $0x00
-	JNE  askFound690
+	JNE  askFound697
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun693
+	JNE  askRun700
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked692
+	JMP  asked699
 
-askFound690:
+askFound697:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong694
+	JNE   askAmong701
 	ADDQ  32(BX), CX
 
-askAmong694:
+askAmong701:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine691:
+askLine698:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine691
+	JNE        askLine698
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow689
+	JLE        askRow696
 
-asked692:
+asked699:
 	SUBQ $0x09, 64(SP)
 	JMP  pairRows
 
@@ -15424,15 +16056,15 @@ pair8:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail696
+	JL     tail703
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop695
+	JNE    loop702
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop695
+	JE     loop702
 
-asking699:
+asking706:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -15551,19 +16183,19 @@ asking699:
 	VFMADD231PS  Z9, Z12, Z31
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow700
+	JE           sameWindow707
 	ADDQ         $0x00007000, DX
 
-sameWindow700:
+sameWindow707:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking699
+	JGE  asking706
 	MOVQ DX, 80(SP)
-	JMP  tail696
+	JMP  tail703
 
-loop695:
+loop702:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15676,13 +16308,13 @@ loop695:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop695
+	JGE          loop702
 
-tail696:
+tail703:
 	ADDQ $0x04, CX
-	JE   end698
+	JE   end705
 
-one697:
+one704:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15714,9 +16346,9 @@ one697:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one697
+	JNE          one704
 
-end698:
+end705:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15745,50 +16377,50 @@ end698:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked704
+	JE      asked711
 	SUBQ    $0x10, (AX)
-	JG      asked704
+	JG      asked711
 
-askRow701:
+askRow708:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun705:
+askRun712:
 	CMPQ 24(BX), $0x00
-	JNE  askFound702
+	JNE  askFound709
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun705
+	JNE  askRun712
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked704
+	JMP  asked711
 
-askFound702:
+askFound709:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong706
+	JNE   askAmong713
 	ADDQ  32(BX), CX
 
-askAmong706:
+askAmong713:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine703:
+askLine710:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine703
+	JNE        askLine710
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow701
+	JLE        askRow708
 
-asked704:
+asked711:
 	SUBQ $0x08, 64(SP)
 	JMP  pairRows
 
@@ -15816,15 +16448,15 @@ pair7:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail708
+	JL     tail715
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop707
+	JNE    loop714
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop707
+	JE     loop714
 
-asking711:
+asking718:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -15931,19 +16563,19 @@ asking711:
 	VFMADD231PS  Z9, Z12, Z29
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow712
+	JE           sameWindow719
 	ADDQ         $0x00007000, DX
 
-sameWindow712:
+sameWindow719:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking711
+	JGE  asking718
 	MOVQ DX, 80(SP)
-	JMP  tail708
+	JMP  tail715
 
-loop707:
+loop714:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16044,13 +16676,13 @@ loop707:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop707
+	JGE          loop714
 
-tail708:
+tail715:
 	ADDQ $0x04, CX
-	JE   end710
+	JE   end717
 
-one709:
+one716:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16079,9 +16711,9 @@ one709:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one709
+	JNE          one716
 
-end710:
+end717:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16108,50 +16740,50 @@ end710:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked716
+	JE      asked723
 	SUBQ    $0x0e, (AX)
-	JG      asked716
+	JG      asked723
 
-askRow713:
+askRow720:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun717:
+askRun724:
 	CMPQ 24(BX), $0x00
-	JNE  askFound714
+	JNE  askFound721
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun717
+	JNE  askRun724
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked716
+	JMP  asked723
 
-askFound714:
+askFound721:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong718
+	JNE   askAmong725
 	ADDQ  32(BX), CX
 
-askAmong718:
+askAmong725:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine715:
+askLine722:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine715
+	JNE        askLine722
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow713
+	JLE        askRow720
 
-asked716:
+asked723:
 	SUBQ $0x07, 64(SP)
 	JMP  pairRows
 
@@ -16175,15 +16807,15 @@ pair6:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail720
+	JL     tail727
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop719
+	JNE    loop726
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop719
+	JE     loop726
 
-asking723:
+asking730:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -16278,18 +16910,18 @@ asking723:
 	VFMADD231PS  Z9, Z12, Z27
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow724
+	JE           sameWindow731
 	ADDQ         $0x00007000, DX
 
-sameWindow724:
+sameWindow731:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking723
+	JGE  asking730
 	MOVQ DX, 80(SP)
-	JMP  tail720
+	JMP  tail727
 
-loop719:
+loop726:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16377,13 +17009,13 @@ loop719:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop719
+	JGE          loop726
 
-tail720:
+tail727:
 	ADDQ $0x04, CX
-	JE   end722
+	JE   end729
 
-one721:
+one728:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16408,9 +17040,9 @@ one721:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one721
+	JNE          one728
 
-end722:
+end729:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16433,50 +17065,50 @@ end722:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked728
+	JE      asked735
 	SUBQ    $0x0c, (AX)
-	JG      asked728
+	JG      asked735
 
-askRow725:
+askRow732:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun729:
+askRun736:
 	CMPQ 24(BX), $0x00
-	JNE  askFound726
+	JNE  askFound733
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun729
+	JNE  askRun736
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked728
+	JMP  asked735
 
-askFound726:
+askFound733:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong730
+	JNE   askAmong737
 	ADDQ  32(BX), CX
 
-askAmong730:
+askAmong737:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine727:
+askLine734:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine727
+	JNE        askLine734
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow725
+	JLE        askRow732
 
-asked728:
+asked735:
 	SUBQ $0x06, 64(SP)
 	JMP  pairRows
 
@@ -16498,15 +17130,15 @@ pair5:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail732
+	JL     tail739
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop731
+	JNE    loop738
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop731
+	JE     loop738
 
-asking735:
+asking742:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -16589,18 +17221,18 @@ asking735:
 	VFMADD231PS  Z9, Z12, Z25
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow736
+	JE           sameWindow743
 	ADDQ         $0x00007000, DX
 
-sameWindow736:
+sameWindow743:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking735
+	JGE  asking742
 	MOVQ DX, 80(SP)
-	JMP  tail732
+	JMP  tail739
 
-loop731:
+loop738:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16676,13 +17308,13 @@ loop731:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop731
+	JGE          loop738
 
-tail732:
+tail739:
 	ADDQ $0x04, CX
-	JE   end734
+	JE   end741
 
-one733:
+one740:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16704,9 +17336,9 @@ one733:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one733
+	JNE          one740
 
-end734:
+end741:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16727,50 +17359,50 @@ end734:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked740
+	JE      asked747
 	SUBQ    $0x0a, (AX)
-	JG      asked740
+	JG      asked747
 
-askRow737:
+askRow744:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun741:
+askRun748:
 	CMPQ 24(BX), $0x00
-	JNE  askFound738
+	JNE  askFound745
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun741
+	JNE  askRun748
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked740
+	JMP  asked747
 
-askFound738:
+askFound745:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong742
+	JNE   askAmong749
 	ADDQ  32(BX), CX
 
-askAmong742:
+askAmong749:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine739:
+askLine746:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine739
+	JNE        askLine746
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow737
+	JLE        askRow744
 
-asked740:
+asked747:
 	SUBQ $0x05, 64(SP)
 	JMP  pairRows
 
@@ -16790,15 +17422,15 @@ pair4:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail744
+	JL     tail751
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop743
+	JNE    loop750
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop743
+	JE     loop750
 
-asking747:
+asking754:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -16869,18 +17501,18 @@ asking747:
 	VFMADD231PS  Z9, Z12, Z23
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow748
+	JE           sameWindow755
 	ADDQ         $0x00007000, DX
 
-sameWindow748:
+sameWindow755:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking747
+	JGE  asking754
 	MOVQ DX, 80(SP)
-	JMP  tail744
+	JMP  tail751
 
-loop743:
+loop750:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16944,13 +17576,13 @@ loop743:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop743
+	JGE          loop750
 
-tail744:
+tail751:
 	ADDQ $0x04, CX
-	JE   end746
+	JE   end753
 
-one745:
+one752:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16969,9 +17601,9 @@ one745:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one745
+	JNE          one752
 
-end746:
+end753:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16990,50 +17622,50 @@ end746:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked752
+	JE      asked759
 	SUBQ    $0x08, (AX)
-	JG      asked752
+	JG      asked759
 
-askRow749:
+askRow756:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun753:
+askRun760:
 	CMPQ 24(BX), $0x00
-	JNE  askFound750
+	JNE  askFound757
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun753
+	JNE  askRun760
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked752
+	JMP  asked759
 
-askFound750:
+askFound757:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong754
+	JNE   askAmong761
 	ADDQ  32(BX), CX
 
-askAmong754:
+askAmong761:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine751:
+askLine758:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine751
+	JNE        askLine758
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow749
+	JLE        askRow756
 
-asked752:
+asked759:
 	SUBQ $0x04, 64(SP)
 	JMP  pairRows
 
@@ -17049,15 +17681,15 @@ pair3:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail756
+	JL     tail763
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop755
+	JNE    loop762
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop755
+	JE     loop762
 
-asking759:
+asking766:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -17116,17 +17748,17 @@ asking759:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow760
+	JE           sameWindow767
 	ADDQ         $0x00007000, DX
 
-sameWindow760:
+sameWindow767:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking759
+	JGE  asking766
 	MOVQ DX, 80(SP)
-	JMP  tail756
+	JMP  tail763
 
-loop755:
+loop762:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17177,13 +17809,13 @@ loop755:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop755
+	JGE          loop762
 
-tail756:
+tail763:
 	ADDQ $0x04, CX
-	JE   end758
+	JE   end765
 
-one757:
+one764:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17198,9 +17830,9 @@ one757:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one757
+	JNE          one764
 
-end758:
+end765:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -17215,50 +17847,50 @@ end758:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked764
+	JE      asked771
 	SUBQ    $0x06, (AX)
-	JG      asked764
+	JG      asked771
 
-askRow761:
+askRow768:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun765:
+askRun772:
 	CMPQ 24(BX), $0x00
-	JNE  askFound762
+	JNE  askFound769
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun765
+	JNE  askRun772
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked764
+	JMP  asked771
 
-askFound762:
+askFound769:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong766
+	JNE   askAmong773
 	ADDQ  32(BX), CX
 
-askAmong766:
+askAmong773:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine763:
+askLine770:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine763
+	JNE        askLine770
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow761
+	JLE        askRow768
 
-asked764:
+asked771:
 	SUBQ $0x03, 64(SP)
 	JMP  pairRows
 
@@ -17272,15 +17904,15 @@ pair2:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail768
+	JL     tail775
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop767
+	JNE    loop774
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop767
+	JE     loop774
 
-asking771:
+asking778:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -17327,17 +17959,17 @@ asking771:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow772
+	JE           sameWindow779
 	ADDQ         $0x00007000, DX
 
-sameWindow772:
+sameWindow779:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking771
+	JGE  asking778
 	MOVQ DX, 80(SP)
-	JMP  tail768
+	JMP  tail775
 
-loop767:
+loop774:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17376,13 +18008,13 @@ loop767:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop767
+	JGE          loop774
 
-tail768:
+tail775:
 	ADDQ $0x04, CX
-	JE   end770
+	JE   end777
 
-one769:
+one776:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17394,9 +18026,9 @@ one769:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one769
+	JNE          one776
 
-end770:
+end777:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -17409,50 +18041,50 @@ end770:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked776
+	JE      asked783
 	SUBQ    $0x04, (AX)
-	JG      asked776
+	JG      asked783
 
-askRow773:
+askRow780:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun777:
+askRun784:
 	CMPQ 24(BX), $0x00
-	JNE  askFound774
+	JNE  askFound781
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun777
+	JNE  askRun784
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked776
+	JMP  asked783
 
-askFound774:
+askFound781:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong778
+	JNE   askAmong785
 	ADDQ  32(BX), CX
 
-askAmong778:
+askAmong785:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine775:
+askLine782:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine775
+	JNE        askLine782
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow773
+	JLE        askRow780
 
-asked776:
+asked783:
 	SUBQ $0x02, 64(SP)
 	JMP  pairRows
 
@@ -17536,9 +18168,9 @@ single12:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail780
+	JL     tail787
 
-loop779:
+loop786:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17648,13 +18280,13 @@ loop779:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop779
+	JGE          loop786
 
-tail780:
+tail787:
 	ADDQ $0x04, CX
-	JE   end782
+	JE   end789
 
-one781:
+one788:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17686,9 +18318,9 @@ one781:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one781
+	JNE          one788
 
-end782:
+end789:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17715,50 +18347,50 @@ end782:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked786
+	JE      asked793
 	SUBQ    $0x0c, (AX)
-	JG      asked786
+	JG      asked793
 
-askRow783:
+askRow790:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun787:
+askRun794:
 	CMPQ 24(BX), $0x00
-	JNE  askFound784
+	JNE  askFound791
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun787
+	JNE  askRun794
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked786
+	JMP  asked793
 
-askFound784:
+askFound791:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong788
+	JNE   askAmong795
 	ADDQ  32(BX), CX
 
-askAmong788:
+askAmong795:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine785:
+askLine792:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine785
+	JNE        askLine792
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow783
+	JLE        askRow790
 
-asked786:
+asked793:
 	SUBQ $0x0c, 64(SP)
 	JMP  singleRows
 
@@ -17785,9 +18417,9 @@ single11:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail790
+	JL     tail797
 
-loop789:
+loop796:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17889,13 +18521,13 @@ loop789:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop789
+	JGE          loop796
 
-tail790:
+tail797:
 	ADDQ $0x04, CX
-	JE   end792
+	JE   end799
 
-one791:
+one798:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -17925,9 +18557,9 @@ one791:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one791
+	JNE          one798
 
-end792:
+end799:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17953,50 +18585,50 @@ end792:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked796
+	JE      asked803
 	SUBQ    $0x0b, (AX)
-	JG      asked796
+	JG      asked803
 
-askRow793:
+askRow800:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun797:
+askRun804:
 	CMPQ 24(BX), $0x00
-	JNE  askFound794
+	JNE  askFound801
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun797
+	JNE  askRun804
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked796
+	JMP  asked803
 
-askFound794:
+askFound801:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong798
+	JNE   askAmong805
 	ADDQ  32(BX), CX
 
-askAmong798:
+askAmong805:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine795:
+askLine802:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine795
+	JNE        askLine802
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow793
+	JLE        askRow800
 
-asked796:
+asked803:
 	SUBQ $0x0b, 64(SP)
 	JMP  singleRows
 
@@ -18022,9 +18654,9 @@ single10:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail800
+	JL     tail807
 
-loop799:
+loop806:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18118,13 +18750,13 @@ loop799:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop799
+	JGE          loop806
 
-tail800:
+tail807:
 	ADDQ $0x04, CX
-	JE   end802
+	JE   end809
 
-one801:
+one808:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18152,9 +18784,9 @@ one801:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one801
+	JNE          one808
 
-end802:
+end809:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18179,50 +18811,50 @@ end802:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked806
+	JE      asked813
 	SUBQ    $0x0a, (AX)
-	JG      asked806
+	JG      asked813
 
-askRow803:
+askRow810:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun807:
+askRun814:
 	CMPQ 24(BX), $0x00
-	JNE  askFound804
+	JNE  askFound811
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun807
+	JNE  askRun814
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked806
+	JMP  asked813
 
-askFound804:
+askFound811:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong808
+	JNE   askAmong815
 	ADDQ  32(BX), CX
 
-askAmong808:
+askAmong815:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine805:
+askLine812:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine805
+	JNE        askLine812
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow803
+	JLE        askRow810
 
-asked806:
+asked813:
 	SUBQ $0x0a, 64(SP)
 	JMP  singleRows
 
@@ -18245,9 +18877,9 @@ single9:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail810
+	JL     tail817
 
-loop809:
+loop816:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18332,13 +18964,13 @@ loop809:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop809
+	JGE          loop816
 
-tail810:
+tail817:
 	ADDQ $0x04, CX
-	JE   end812
+	JE   end819
 
-one811:
+one818:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18363,9 +18995,9 @@ one811:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one811
+	JNE          one818
 
-end812:
+end819:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18387,50 +19019,50 @@ end812:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked816
+	JE      asked823
 	SUBQ    $0x09, (AX)
-	JG      asked816
+	JG      asked823
 
-askRow813:
+askRow820:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun817:
+askRun824:
 	CMPQ 24(BX), $0x00
-	JNE  askFound814
+	JNE  askFound821
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun817
+	JNE  askRun824
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked816
+	JMP  asked823
 
-askFound814:
+askFound821:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong818
+	JNE   askAmong825
 	ADDQ  32(BX), CX
 
-askAmong818:
+askAmong825:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine815:
+askLine822:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine815
+	JNE        askLine822
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow813
+	JLE        askRow820
 
-asked816:
+asked823:
 	SUBQ $0x09, 64(SP)
 	JMP  singleRows
 
@@ -18452,9 +19084,9 @@ single8:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail820
+	JL     tail827
 
-loop819:
+loop826:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18531,13 +19163,13 @@ loop819:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop819
+	JGE          loop826
 
-tail820:
+tail827:
 	ADDQ $0x04, CX
-	JE   end822
+	JE   end829
 
-one821:
+one828:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18560,9 +19192,9 @@ one821:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one821
+	JNE          one828
 
-end822:
+end829:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18583,50 +19215,50 @@ end822:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked826
+	JE      asked833
 	SUBQ    $0x08, (AX)
-	JG      asked826
+	JG      asked833
 
-askRow823:
+askRow830:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun827:
+askRun834:
 	CMPQ 24(BX), $0x00
-	JNE  askFound824
+	JNE  askFound831
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun827
+	JNE  askRun834
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked826
+	JMP  asked833
 
-askFound824:
+askFound831:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong828
+	JNE   askAmong835
 	ADDQ  32(BX), CX
 
-askAmong828:
+askAmong835:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine825:
+askLine832:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine825
+	JNE        askLine832
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow823
+	JLE        askRow830
 
-asked826:
+asked833:
 	SUBQ $0x08, 64(SP)
 	JMP  singleRows
 
@@ -18647,9 +19279,9 @@ single7:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail830
+	JL     tail837
 
-loop829:
+loop836:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18718,13 +19350,13 @@ loop829:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop829
+	JGE          loop836
 
-tail830:
+tail837:
 	ADDQ $0x04, CX
-	JE   end832
+	JE   end839
 
-one831:
+one838:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18745,9 +19377,9 @@ one831:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one831
+	JNE          one838
 
-end832:
+end839:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18767,50 +19399,50 @@ end832:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked836
+	JE      asked843
 	SUBQ    $0x07, (AX)
-	JG      asked836
+	JG      asked843
 
-askRow833:
+askRow840:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun837:
+askRun844:
 	CMPQ 24(BX), $0x00
-	JNE  askFound834
+	JNE  askFound841
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun837
+	JNE  askRun844
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked836
+	JMP  asked843
 
-askFound834:
+askFound841:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong838
+	JNE   askAmong845
 	ADDQ  32(BX), CX
 
-askAmong838:
+askAmong845:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine835:
+askLine842:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine835
+	JNE        askLine842
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow833
+	JLE        askRow840
 
-asked836:
+asked843:
 	SUBQ $0x07, 64(SP)
 	JMP  singleRows
 
@@ -18828,9 +19460,9 @@ single6:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail840
+	JL     tail847
 
-loop839:
+loop846:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18890,13 +19522,13 @@ loop839:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop839
+	JGE          loop846
 
-tail840:
+tail847:
 	ADDQ $0x04, CX
-	JE   end842
+	JE   end849
 
-one841:
+one848:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18914,9 +19546,9 @@ one841:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one841
+	JNE          one848
 
-end842:
+end849:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18933,50 +19565,50 @@ end842:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked846
+	JE      asked853
 	SUBQ    $0x06, (AX)
-	JG      asked846
+	JG      asked853
 
-askRow843:
+askRow850:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun847:
+askRun854:
 	CMPQ 24(BX), $0x00
-	JNE  askFound844
+	JNE  askFound851
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun847
+	JNE  askRun854
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked846
+	JMP  asked853
 
-askFound844:
+askFound851:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong848
+	JNE   askAmong855
 	ADDQ  32(BX), CX
 
-askAmong848:
+askAmong855:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine845:
+askLine852:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine845
+	JNE        askLine852
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow843
+	JLE        askRow850
 
-asked846:
+asked853:
 	SUBQ $0x06, 64(SP)
 	JMP  singleRows
 
@@ -18993,9 +19625,9 @@ single5:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail850
+	JL     tail857
 
-loop849:
+loop856:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19047,13 +19679,13 @@ loop849:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop849
+	JGE          loop856
 
-tail850:
+tail857:
 	ADDQ $0x04, CX
-	JE   end852
+	JE   end859
 
-one851:
+one858:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19069,9 +19701,9 @@ one851:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one851
+	JNE          one858
 
-end852:
+end859:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19087,50 +19719,50 @@ end852:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked856
+	JE      asked863
 	SUBQ    $0x05, (AX)
-	JG      asked856
+	JG      asked863
 
-askRow853:
+askRow860:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun857:
+askRun864:
 	CMPQ 24(BX), $0x00
-	JNE  askFound854
+	JNE  askFound861
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun857
+	JNE  askRun864
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked856
+	JMP  asked863
 
-askFound854:
+askFound861:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong858
+	JNE   askAmong865
 	ADDQ  32(BX), CX
 
-askAmong858:
+askAmong865:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine855:
+askLine862:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine855
+	JNE        askLine862
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow853
+	JLE        askRow860
 
-asked856:
+asked863:
 	SUBQ $0x05, 64(SP)
 	JMP  singleRows
 
@@ -19146,9 +19778,9 @@ single4:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail860
+	JL     tail867
 
-loop859:
+loop866:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19192,13 +19824,13 @@ loop859:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop859
+	JGE          loop866
 
-tail860:
+tail867:
 	ADDQ $0x04, CX
-	JE   end862
+	JE   end869
 
-one861:
+one868:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19212,9 +19844,9 @@ one861:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one861
+	JNE          one868
 
-end862:
+end869:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19229,50 +19861,50 @@ end862:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked866
+	JE      asked873
 	SUBQ    $0x04, (AX)
-	JG      asked866
+	JG      asked873
 
-askRow863:
+askRow870:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun867:
+askRun874:
 	CMPQ 24(BX), $0x00
-	JNE  askFound864
+	JNE  askFound871
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun867
+	JNE  askRun874
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked866
+	JMP  asked873
 
-askFound864:
+askFound871:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong868
+	JNE   askAmong875
 	ADDQ  32(BX), CX
 
-askAmong868:
+askAmong875:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine865:
+askLine872:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine865
+	JNE        askLine872
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow863
+	JLE        askRow870
 
-asked866:
+asked873:
 	SUBQ $0x04, 64(SP)
 	JMP  singleRows
 
@@ -19285,9 +19917,9 @@ single3:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail870
+	JL     tail877
 
-loop869:
+loop876:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19322,13 +19954,13 @@ loop869:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop869
+	JGE          loop876
 
-tail870:
+tail877:
 	ADDQ $0x04, CX
-	JE   end872
+	JE   end879
 
-one871:
+one878:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19339,9 +19971,9 @@ one871:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one871
+	JNE          one878
 
-end872:
+end879:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -19353,50 +19985,50 @@ end872:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked876
+	JE      asked883
 	SUBQ    $0x03, (AX)
-	JG      asked876
+	JG      asked883
 
-askRow873:
+askRow880:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun877:
+askRun884:
 	CMPQ 24(BX), $0x00
-	JNE  askFound874
+	JNE  askFound881
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun877
+	JNE  askRun884
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked876
+	JMP  asked883
 
-askFound874:
+askFound881:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong878
+	JNE   askAmong885
 	ADDQ  32(BX), CX
 
-askAmong878:
+askAmong885:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine875:
+askLine882:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine875
+	JNE        askLine882
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow873
+	JLE        askRow880
 
-asked876:
+asked883:
 	SUBQ $0x03, 64(SP)
 	JMP  singleRows
 
@@ -19408,9 +20040,9 @@ single2:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail880
+	JL     tail887
 
-loop879:
+loop886:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19437,13 +20069,13 @@ loop879:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop879
+	JGE          loop886
 
-tail880:
+tail887:
 	ADDQ $0x04, CX
-	JE   end882
+	JE   end889
 
-one881:
+one888:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19452,9 +20084,9 @@ one881:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one881
+	JNE          one888
 
-end882:
+end889:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -19465,50 +20097,50 @@ end882:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked886
+	JE      asked893
 	SUBQ    $0x02, (AX)
-	JG      asked886
+	JG      asked893
 
-askRow883:
+askRow890:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun887:
+askRun894:
 	CMPQ 24(BX), $0x00
-	JNE  askFound884
+	JNE  askFound891
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun887
+	JNE  askRun894
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked886
+	JMP  asked893
 
-askFound884:
+askFound891:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong888
+	JNE   askAmong895
 	ADDQ  32(BX), CX
 
-askAmong888:
+askAmong895:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine885:
+askLine892:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine885
+	JNE        askLine892
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow883
+	JLE        askRow890
 
-asked886:
+asked893:
 	SUBQ $0x02, 64(SP)
 	JMP  singleRows
 
@@ -19542,10 +20174,10 @@ TEXT ·accumulateWide(SB), NOSPLIT, $88-64
 	MOVQ alpha+24(FP), AX
 	MOVQ b+56(FP), BX
 	CMPB 32(BX), $0x00
-	JE   used889
+	JE   used896
 	MOVQ $0x00000001, AX
 
-used889:
+used896:
 	MOVQ  AX, 8(SP)
 	MOVQ  (BX), AX
 	MOVQ  AX, 72(SP)
@@ -19559,7 +20191,7 @@ used889:
 	MOVQ  40(BX), AX
 	MOVQ  AX, 80(SP)
 	TESTQ AX, AX
-	JE    noStream890
+	JE    noStream897
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 80(SP)
@@ -19569,15 +20201,15 @@ used889:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 80(SP)
 
-noStream890:
+noStream897:
 	CMPQ 56(SP), $0x06
-	JLE  quads891
+	JLE  quads898
 	CMPQ 72(SP), $0x00000080
 	JG   quadEnd
 	CMPQ 56(SP), $0x18
 	JLE  quadEnd
 
-quads891:
+quads898:
 quad:
 	CMPQ 16(SP), $0x04
 	JL   quadEnd
@@ -19612,13 +20244,13 @@ quad6:
 	// 6 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh893
+	JE           fresh900
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain892
+	JE           plain899
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -19649,9 +20281,9 @@ quad6:
 	VMULPS       64(R13)(DX*2), Z12, Z5
 	VMULPS       128(R13)(DX*2), Z12, Z6
 	VMULPS       192(R13)(DX*2), Z12, Z7
-	JMP          ready894
+	JMP          ready901
 
-plain892:
+plain899:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -19676,9 +20308,9 @@ plain892:
 	VMOVUPS 64(R13)(DX*2), Z5
 	VMOVUPS 128(R13)(DX*2), Z6
 	VMOVUPS 192(R13)(DX*2), Z7
-	JMP     ready894
+	JMP     ready901
 
-fresh893:
+fresh900:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -19704,7 +20336,7 @@ fresh893:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-ready894:
+ready901:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -19712,15 +20344,15 @@ ready894:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail896
+	JL    tail903
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop895
+	JNE   loop902
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop895
+	JE    loop902
 
-asking899:
+asking906:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -19883,18 +20515,18 @@ asking899:
 	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow900
+	JE           sameWindow907
 	ADDQ         $0x00007000, DX
 
-sameWindow900:
+sameWindow907:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking899
+	JGE  asking906
 	MOVQ DX, 80(SP)
-	JMP  tail896
+	JMP  tail903
 
-loop895:
+loop902:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20042,13 +20674,13 @@ loop895:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop895
+	JGE          loop902
 
-tail896:
+tail903:
 	ADDQ $0x04, CX
-	JE   end898
+	JE   end905
 
-one897:
+one904:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20088,9 +20720,9 @@ one897:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one897
+	JNE          one904
 
-end898:
+end905:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -20124,10 +20756,10 @@ end898:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha901
+	JBE     noAlpha908
 	ADDQ    $0x18, (SP)
 
-noAlpha901:
+noAlpha908:
 	SUBQ $0x06, 64(SP)
 	JMP  quadRows
 
@@ -20135,13 +20767,13 @@ quad5:
 	// 5 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh903
+	JE           fresh910
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain902
+	JE           plain909
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -20167,9 +20799,9 @@ quad5:
 	VMULPS       64(R13)(DX*1), Z12, Z1
 	VMULPS       128(R13)(DX*1), Z12, Z2
 	VMULPS       192(R13)(DX*1), Z12, Z3
-	JMP          ready904
+	JMP          ready911
 
-plain902:
+plain909:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -20190,9 +20822,9 @@ plain902:
 	VMOVUPS 64(R13)(DX*1), Z1
 	VMOVUPS 128(R13)(DX*1), Z2
 	VMOVUPS 192(R13)(DX*1), Z3
-	JMP     ready904
+	JMP     ready911
 
-fresh903:
+fresh910:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -20214,7 +20846,7 @@ fresh903:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-ready904:
+ready911:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -20222,15 +20854,15 @@ ready904:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail906
+	JL    tail913
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop905
+	JNE   loop912
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop905
+	JE    loop912
 
-asking909:
+asking916:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -20373,18 +21005,18 @@ asking909:
 	VFMADD231PS  Z11, Z12, Z3
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow910
+	JE           sameWindow917
 	ADDQ         $0x00007000, DX
 
-sameWindow910:
+sameWindow917:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking909
+	JGE  asking916
 	MOVQ DX, 80(SP)
-	JMP  tail906
+	JMP  tail913
 
-loop905:
+loop912:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20512,13 +21144,13 @@ loop905:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop905
+	JGE          loop912
 
-tail906:
+tail913:
 	ADDQ $0x04, CX
-	JE   end908
+	JE   end915
 
-one907:
+one914:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20553,9 +21185,9 @@ one907:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one907
+	JNE          one914
 
-end908:
+end915:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -20585,10 +21217,10 @@ end908:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha911
+	JBE     noAlpha918
 	ADDQ    $0x14, (SP)
 
-noAlpha911:
+noAlpha918:
 	SUBQ $0x05, 64(SP)
 	JMP  quadRows
 
@@ -20596,13 +21228,13 @@ quad4:
 	// 4 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh913
+	JE           fresh920
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain912
+	JE           plain919
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -20623,9 +21255,9 @@ quad4:
 	VMULPS       64(R13), Z12, Z29
 	VMULPS       128(R13), Z12, Z30
 	VMULPS       192(R13), Z12, Z31
-	JMP          ready914
+	JMP          ready921
 
-plain912:
+plain919:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -20642,9 +21274,9 @@ plain912:
 	VMOVUPS 64(R13), Z29
 	VMOVUPS 128(R13), Z30
 	VMOVUPS 192(R13), Z31
-	JMP     ready914
+	JMP     ready921
 
-fresh913:
+fresh920:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -20662,7 +21294,7 @@ fresh913:
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
 
-ready914:
+ready921:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -20670,15 +21302,15 @@ ready914:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail916
+	JL    tail923
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop915
+	JNE   loop922
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop915
+	JE    loop922
 
-asking919:
+asking926:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -20801,18 +21433,18 @@ asking919:
 	VFMADD231PS  Z11, Z12, Z31
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow920
+	JE           sameWindow927
 	ADDQ         $0x00007000, DX
 
-sameWindow920:
+sameWindow927:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking919
+	JGE  asking926
 	MOVQ DX, 80(SP)
-	JMP  tail916
+	JMP  tail923
 
-loop915:
+loop922:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20920,13 +21552,13 @@ loop915:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop915
+	JGE          loop922
 
-tail916:
+tail923:
 	ADDQ $0x04, CX
-	JE   end918
+	JE   end925
 
-one917:
+one924:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20956,9 +21588,9 @@ one917:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one917
+	JNE          one924
 
-end918:
+end925:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -20984,10 +21616,10 @@ end918:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha921
+	JBE     noAlpha928
 	ADDQ    $0x10, (SP)
 
-noAlpha921:
+noAlpha928:
 	SUBQ $0x04, 64(SP)
 	JMP  quadRows
 
@@ -20995,11 +21627,11 @@ quad3:
 	// 3 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh923
+	JE           fresh930
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain922
+	JE           plain929
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -21015,9 +21647,9 @@ quad3:
 	VMULPS       64(AX)(DX*2), Z12, Z25
 	VMULPS       128(AX)(DX*2), Z12, Z26
 	VMULPS       192(AX)(DX*2), Z12, Z27
-	JMP          ready924
+	JMP          ready931
 
-plain922:
+plain929:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -21030,9 +21662,9 @@ plain922:
 	VMOVUPS 64(AX)(DX*2), Z25
 	VMOVUPS 128(AX)(DX*2), Z26
 	VMOVUPS 192(AX)(DX*2), Z27
-	JMP     ready924
+	JMP     ready931
 
-fresh923:
+fresh930:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21046,21 +21678,21 @@ fresh923:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready924:
+ready931:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail926
+	JL    tail933
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop925
+	JNE   loop932
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop925
+	JE    loop932
 
-asking929:
+asking936:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -21163,17 +21795,17 @@ asking929:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow930
+	JE           sameWindow937
 	ADDQ         $0x00007000, DX
 
-sameWindow930:
+sameWindow937:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking929
+	JGE  asking936
 	MOVQ DX, 80(SP)
-	JMP  tail926
+	JMP  tail933
 
-loop925:
+loop932:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21260,13 +21892,13 @@ loop925:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop925
+	JGE          loop932
 
-tail926:
+tail933:
 	ADDQ $0x04, CX
-	JE   end928
+	JE   end935
 
-one927:
+one934:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21290,9 +21922,9 @@ one927:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one927
+	JNE          one934
 
-end928:
+end935:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -21312,10 +21944,10 @@ end928:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha931
+	JBE     noAlpha938
 	ADDQ    $0x0c, (SP)
 
-noAlpha931:
+noAlpha938:
 	SUBQ $0x03, 64(SP)
 	JMP  quadRows
 
@@ -21323,11 +21955,11 @@ quad2:
 	// 2 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh933
+	JE           fresh940
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain932
+	JE           plain939
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -21338,9 +21970,9 @@ quad2:
 	VMULPS       64(AX)(DX*1), Z12, Z21
 	VMULPS       128(AX)(DX*1), Z12, Z22
 	VMULPS       192(AX)(DX*1), Z12, Z23
-	JMP          ready934
+	JMP          ready941
 
-plain932:
+plain939:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -21349,9 +21981,9 @@ plain932:
 	VMOVUPS 64(AX)(DX*1), Z21
 	VMOVUPS 128(AX)(DX*1), Z22
 	VMOVUPS 192(AX)(DX*1), Z23
-	JMP     ready934
+	JMP     ready941
 
-fresh933:
+fresh940:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21361,21 +21993,21 @@ fresh933:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready934:
+ready941:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail936
+	JL    tail943
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop935
+	JNE   loop942
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop935
+	JE    loop942
 
-asking939:
+asking946:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -21458,17 +22090,17 @@ asking939:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow940
+	JE           sameWindow947
 	ADDQ         $0x00007000, DX
 
-sameWindow940:
+sameWindow947:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking939
+	JGE  asking946
 	MOVQ DX, 80(SP)
-	JMP  tail936
+	JMP  tail943
 
-loop935:
+loop942:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21535,13 +22167,13 @@ loop935:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop935
+	JGE          loop942
 
-tail936:
+tail943:
 	ADDQ $0x04, CX
-	JE   end938
+	JE   end945
 
-one937:
+one944:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21560,9 +22192,9 @@ one937:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one937
+	JNE          one944
 
-end938:
+end945:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -21578,10 +22210,10 @@ end938:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha941
+	JBE     noAlpha948
 	ADDQ    $0x08, (SP)
 
-noAlpha941:
+noAlpha948:
 	SUBQ $0x02, 64(SP)
 	JMP  quadRows
 
@@ -21645,7 +22277,7 @@ pair12:
 	// 12 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh943
+	JE           fresh950
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -21655,7 +22287,7 @@ pair12:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain942
+	JE           plain949
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -21692,9 +22324,9 @@ pair12:
 	VBROADCASTSS 44(CX), Z12
 	VMULPS       (R11)(DX*2), Z12, Z6
 	VMULPS       64(R11)(DX*2), Z12, Z7
-	JMP          ready944
+	JMP          ready951
 
-plain942:
+plain949:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -21719,9 +22351,9 @@ plain942:
 	VMOVUPS 64(R11)(DX*1), Z5
 	VMOVUPS (R11)(DX*2), Z6
 	VMOVUPS 64(R11)(DX*2), Z7
-	JMP     ready944
+	JMP     ready951
 
-fresh943:
+fresh950:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21747,7 +22379,7 @@ fresh943:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-ready944:
+ready951:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -21758,15 +22390,15 @@ ready944:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail946
+	JL    tail953
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop945
+	JNE   loop952
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop945
+	JE    loop952
 
-asking949:
+asking956:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -21933,20 +22565,20 @@ asking949:
 	VFMADD231PS  Z9, Z12, Z7
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow950
+	JE           sameWindow957
 	ADDQ         $0x00007000, DX
 
-sameWindow950:
+sameWindow957:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking949
+	JGE  asking956
 	MOVQ DX, 80(SP)
-	JMP  tail946
+	JMP  tail953
 
-loop945:
+loop952:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22108,13 +22740,13 @@ loop945:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop945
+	JGE          loop952
 
-tail946:
+tail953:
 	ADDQ $0x04, CX
-	JE   end948
+	JE   end955
 
-one947:
+one954:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22159,9 +22791,9 @@ one947:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one947
+	JNE          one954
 
-end948:
+end955:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -22199,10 +22831,10 @@ end948:
 	IMUL3Q  $0x0000000c, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha951
+	JBE     noAlpha958
 	ADDQ    $0x30, (SP)
 
-noAlpha951:
+noAlpha958:
 	SUBQ $0x0c, 64(SP)
 	JMP  pairRows
 
@@ -22210,7 +22842,7 @@ pair11:
 	// 11 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh953
+	JE           fresh960
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -22220,7 +22852,7 @@ pair11:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain952
+	JE           plain959
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -22254,9 +22886,9 @@ pair11:
 	VBROADCASTSS 40(CX), Z12
 	VMULPS       (R11)(DX*1), Z12, Z4
 	VMULPS       64(R11)(DX*1), Z12, Z5
-	JMP          ready954
+	JMP          ready961
 
-plain952:
+plain959:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -22279,9 +22911,9 @@ plain952:
 	VMOVUPS 64(R11), Z3
 	VMOVUPS (R11)(DX*1), Z4
 	VMOVUPS 64(R11)(DX*1), Z5
-	JMP     ready954
+	JMP     ready961
 
-fresh953:
+fresh960:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -22305,7 +22937,7 @@ fresh953:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 
-ready954:
+ready961:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -22316,15 +22948,15 @@ ready954:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail956
+	JL    tail963
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop955
+	JNE   loop962
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop955
+	JE    loop962
 
-asking959:
+asking966:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -22479,20 +23111,20 @@ asking959:
 	VFMADD231PS  Z9, Z12, Z5
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow960
+	JE           sameWindow967
 	ADDQ         $0x00007000, DX
 
-sameWindow960:
+sameWindow967:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking959
+	JGE  asking966
 	MOVQ DX, 80(SP)
-	JMP  tail956
+	JMP  tail963
 
-loop955:
+loop962:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22642,13 +23274,13 @@ loop955:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop955
+	JGE          loop962
 
-tail956:
+tail963:
 	ADDQ $0x04, CX
-	JE   end958
+	JE   end965
 
-one957:
+one964:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22690,9 +23322,9 @@ one957:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one957
+	JNE          one964
 
-end958:
+end965:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -22728,10 +23360,10 @@ end958:
 	IMUL3Q  $0x0000000b, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha961
+	JBE     noAlpha968
 	ADDQ    $0x2c, (SP)
 
-noAlpha961:
+noAlpha968:
 	SUBQ $0x0b, 64(SP)
 	JMP  pairRows
 
@@ -22739,7 +23371,7 @@ pair10:
 	// 10 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh963
+	JE           fresh970
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -22749,7 +23381,7 @@ pair10:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain962
+	JE           plain969
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -22780,9 +23412,9 @@ pair10:
 	VBROADCASTSS 36(CX), Z12
 	VMULPS       (R11), Z12, Z2
 	VMULPS       64(R11), Z12, Z3
-	JMP          ready964
+	JMP          ready971
 
-plain962:
+plain969:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -22803,9 +23435,9 @@ plain962:
 	VMOVUPS 64(R12)(DX*2), Z1
 	VMOVUPS (R11), Z2
 	VMOVUPS 64(R11), Z3
-	JMP     ready964
+	JMP     ready971
 
-fresh963:
+fresh970:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -22827,7 +23459,7 @@ fresh963:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-ready964:
+ready971:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -22838,15 +23470,15 @@ ready964:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail966
+	JL    tail973
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop965
+	JNE   loop972
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop965
+	JE    loop972
 
-asking969:
+asking976:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -22989,20 +23621,20 @@ asking969:
 	VFMADD231PS  Z9, Z12, Z3
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow970
+	JE           sameWindow977
 	ADDQ         $0x00007000, DX
 
-sameWindow970:
+sameWindow977:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking969
+	JGE  asking976
 	MOVQ DX, 80(SP)
-	JMP  tail966
+	JMP  tail973
 
-loop965:
+loop972:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23140,13 +23772,13 @@ loop965:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop965
+	JGE          loop972
 
-tail966:
+tail973:
 	ADDQ $0x04, CX
-	JE   end968
+	JE   end975
 
-one967:
+one974:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23185,9 +23817,9 @@ one967:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one967
+	JNE          one974
 
-end968:
+end975:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -23221,10 +23853,10 @@ end968:
 	IMUL3Q  $0x0000000a, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha971
+	JBE     noAlpha978
 	ADDQ    $0x28, (SP)
 
-noAlpha971:
+noAlpha978:
 	SUBQ $0x0a, 64(SP)
 	JMP  pairRows
 
@@ -23232,7 +23864,7 @@ pair9:
 	// 9 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh973
+	JE           fresh980
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -23240,7 +23872,7 @@ pair9:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain972
+	JE           plain979
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -23268,9 +23900,9 @@ pair9:
 	VBROADCASTSS 32(CX), Z12
 	VMULPS       (R12)(DX*2), Z12, Z0
 	VMULPS       64(R12)(DX*2), Z12, Z1
-	JMP          ready974
+	JMP          ready981
 
-plain972:
+plain979:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -23289,9 +23921,9 @@ plain972:
 	VMOVUPS 64(R12)(DX*1), Z31
 	VMOVUPS (R12)(DX*2), Z0
 	VMOVUPS 64(R12)(DX*2), Z1
-	JMP     ready974
+	JMP     ready981
 
-fresh973:
+fresh980:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -23311,7 +23943,7 @@ fresh973:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 
-ready974:
+ready981:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -23320,15 +23952,15 @@ ready974:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail976
+	JL    tail983
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop975
+	JNE   loop982
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop975
+	JE    loop982
 
-asking979:
+asking986:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -23459,19 +24091,19 @@ asking979:
 	VFMADD231PS  Z9, Z12, Z1
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow980
+	JE           sameWindow987
 	ADDQ         $0x00007000, DX
 
-sameWindow980:
+sameWindow987:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking979
+	JGE  asking986
 	MOVQ DX, 80(SP)
-	JMP  tail976
+	JMP  tail983
 
-loop975:
+loop982:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23596,13 +24228,13 @@ loop975:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop975
+	JGE          loop982
 
-tail976:
+tail983:
 	ADDQ $0x04, CX
-	JE   end978
+	JE   end985
 
-one977:
+one984:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23637,9 +24269,9 @@ one977:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one977
+	JNE          one984
 
-end978:
+end985:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -23669,10 +24301,10 @@ end978:
 	IMUL3Q  $0x00000009, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha981
+	JBE     noAlpha988
 	ADDQ    $0x24, (SP)
 
-noAlpha981:
+noAlpha988:
 	SUBQ $0x09, 64(SP)
 	JMP  pairRows
 
@@ -23680,7 +24312,7 @@ pair8:
 	// 8 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh983
+	JE           fresh990
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -23688,7 +24320,7 @@ pair8:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain982
+	JE           plain989
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -23713,9 +24345,9 @@ pair8:
 	VBROADCASTSS 28(CX), Z12
 	VMULPS       (R12)(DX*1), Z12, Z30
 	VMULPS       64(R12)(DX*1), Z12, Z31
-	JMP          ready984
+	JMP          ready991
 
-plain982:
+plain989:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -23732,9 +24364,9 @@ plain982:
 	VMOVUPS 64(R12), Z29
 	VMOVUPS (R12)(DX*1), Z30
 	VMOVUPS 64(R12)(DX*1), Z31
-	JMP     ready984
+	JMP     ready991
 
-fresh983:
+fresh990:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -23752,7 +24384,7 @@ fresh983:
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
 
-ready984:
+ready991:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -23761,15 +24393,15 @@ ready984:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail986
+	JL    tail993
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop985
+	JNE   loop992
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop985
+	JE    loop992
 
-asking989:
+asking996:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -23888,19 +24520,19 @@ asking989:
 	VFMADD231PS  Z9, Z12, Z31
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow990
+	JE           sameWindow997
 	ADDQ         $0x00007000, DX
 
-sameWindow990:
+sameWindow997:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking989
+	JGE  asking996
 	MOVQ DX, 80(SP)
-	JMP  tail986
+	JMP  tail993
 
-loop985:
+loop992:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24013,13 +24645,13 @@ loop985:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop985
+	JGE          loop992
 
-tail986:
+tail993:
 	ADDQ $0x04, CX
-	JE   end988
+	JE   end995
 
-one987:
+one994:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24051,9 +24683,9 @@ one987:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one987
+	JNE          one994
 
-end988:
+end995:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -24081,10 +24713,10 @@ end988:
 	IMUL3Q  $0x00000008, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha991
+	JBE     noAlpha998
 	ADDQ    $0x20, (SP)
 
-noAlpha991:
+noAlpha998:
 	SUBQ $0x08, 64(SP)
 	JMP  pairRows
 
@@ -24092,7 +24724,7 @@ pair7:
 	// 7 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh993
+	JE           fresh1000
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -24100,7 +24732,7 @@ pair7:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain992
+	JE           plain999
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -24122,9 +24754,9 @@ pair7:
 	VBROADCASTSS 24(CX), Z12
 	VMULPS       (R12), Z12, Z28
 	VMULPS       64(R12), Z12, Z29
-	JMP          ready994
+	JMP          ready1001
 
-plain992:
+plain999:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -24139,9 +24771,9 @@ plain992:
 	VMOVUPS 64(R13)(DX*2), Z27
 	VMOVUPS (R12), Z28
 	VMOVUPS 64(R12), Z29
-	JMP     ready994
+	JMP     ready1001
 
-fresh993:
+fresh1000:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24157,7 +24789,7 @@ fresh993:
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
 
-ready994:
+ready1001:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -24166,15 +24798,15 @@ ready994:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail996
+	JL    tail1003
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop995
+	JNE   loop1002
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop995
+	JE    loop1002
 
-asking999:
+asking1006:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24281,19 +24913,19 @@ asking999:
 	VFMADD231PS  Z9, Z12, Z29
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1000
+	JE           sameWindow1007
 	ADDQ         $0x00007000, DX
 
-sameWindow1000:
+sameWindow1007:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking999
+	JGE  asking1006
 	MOVQ DX, 80(SP)
-	JMP  tail996
+	JMP  tail1003
 
-loop995:
+loop1002:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24394,13 +25026,13 @@ loop995:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop995
+	JGE          loop1002
 
-tail996:
+tail1003:
 	ADDQ $0x04, CX
-	JE   end998
+	JE   end1005
 
-one997:
+one1004:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24429,9 +25061,9 @@ one997:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one997
+	JNE          one1004
 
-end998:
+end1005:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -24457,10 +25089,10 @@ end998:
 	IMUL3Q  $0x00000007, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1001
+	JBE     noAlpha1008
 	ADDQ    $0x1c, (SP)
 
-noAlpha1001:
+noAlpha1008:
 	SUBQ $0x07, 64(SP)
 	JMP  pairRows
 
@@ -24468,13 +25100,13 @@ pair6:
 	// 6 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1003
+	JE           fresh1010
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1002
+	JE           plain1009
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -24493,9 +25125,9 @@ pair6:
 	VBROADCASTSS 20(CX), Z12
 	VMULPS       (R13)(DX*2), Z12, Z26
 	VMULPS       64(R13)(DX*2), Z12, Z27
-	JMP          ready1004
+	JMP          ready1011
 
-plain1002:
+plain1009:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -24508,9 +25140,9 @@ plain1002:
 	VMOVUPS 64(R13)(DX*1), Z25
 	VMOVUPS (R13)(DX*2), Z26
 	VMOVUPS 64(R13)(DX*2), Z27
-	JMP     ready1004
+	JMP     ready1011
 
-fresh1003:
+fresh1010:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24524,22 +25156,22 @@ fresh1003:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready1004:
+ready1011:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1006
+	JL    tail1013
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1005
+	JNE   loop1012
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1005
+	JE    loop1012
 
-asking1009:
+asking1016:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24634,18 +25266,18 @@ asking1009:
 	VFMADD231PS  Z9, Z12, Z27
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1010
+	JE           sameWindow1017
 	ADDQ         $0x00007000, DX
 
-sameWindow1010:
+sameWindow1017:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking1009
+	JGE  asking1016
 	MOVQ DX, 80(SP)
-	JMP  tail1006
+	JMP  tail1013
 
-loop1005:
+loop1012:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24733,13 +25365,13 @@ loop1005:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1005
+	JGE          loop1012
 
-tail1006:
+tail1013:
 	ADDQ $0x04, CX
-	JE   end1008
+	JE   end1015
 
-one1007:
+one1014:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24764,9 +25396,9 @@ one1007:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1007
+	JNE          one1014
 
-end1008:
+end1015:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -24788,10 +25420,10 @@ end1008:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1011
+	JBE     noAlpha1018
 	ADDQ    $0x18, (SP)
 
-noAlpha1011:
+noAlpha1018:
 	SUBQ $0x06, 64(SP)
 	JMP  pairRows
 
@@ -24799,13 +25431,13 @@ pair5:
 	// 5 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1013
+	JE           fresh1020
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1012
+	JE           plain1019
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -24821,9 +25453,9 @@ pair5:
 	VBROADCASTSS 16(CX), Z12
 	VMULPS       (R13)(DX*1), Z12, Z24
 	VMULPS       64(R13)(DX*1), Z12, Z25
-	JMP          ready1014
+	JMP          ready1021
 
-plain1012:
+plain1019:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -24834,9 +25466,9 @@ plain1012:
 	VMOVUPS 64(R13), Z23
 	VMOVUPS (R13)(DX*1), Z24
 	VMOVUPS 64(R13)(DX*1), Z25
-	JMP     ready1014
+	JMP     ready1021
 
-fresh1013:
+fresh1020:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24848,22 +25480,22 @@ fresh1013:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 
-ready1014:
+ready1021:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1016
+	JL    tail1023
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1015
+	JNE   loop1022
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1015
+	JE    loop1022
 
-asking1019:
+asking1026:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24946,18 +25578,18 @@ asking1019:
 	VFMADD231PS  Z9, Z12, Z25
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1020
+	JE           sameWindow1027
 	ADDQ         $0x00007000, DX
 
-sameWindow1020:
+sameWindow1027:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking1019
+	JGE  asking1026
 	MOVQ DX, 80(SP)
-	JMP  tail1016
+	JMP  tail1023
 
-loop1015:
+loop1022:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25033,13 +25665,13 @@ loop1015:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1015
+	JGE          loop1022
 
-tail1016:
+tail1023:
 	ADDQ $0x04, CX
-	JE   end1018
+	JE   end1025
 
-one1017:
+one1024:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25061,9 +25693,9 @@ one1017:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1017
+	JNE          one1024
 
-end1018:
+end1025:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25083,10 +25715,10 @@ end1018:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1021
+	JBE     noAlpha1028
 	ADDQ    $0x14, (SP)
 
-noAlpha1021:
+noAlpha1028:
 	SUBQ $0x05, 64(SP)
 	JMP  pairRows
 
@@ -25094,13 +25726,13 @@ pair4:
 	// 4 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1023
+	JE           fresh1030
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1022
+	JE           plain1029
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -25113,9 +25745,9 @@ pair4:
 	VBROADCASTSS 12(CX), Z12
 	VMULPS       (R13), Z12, Z22
 	VMULPS       64(R13), Z12, Z23
-	JMP          ready1024
+	JMP          ready1031
 
-plain1022:
+plain1029:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -25124,9 +25756,9 @@ plain1022:
 	VMOVUPS 64(AX)(DX*2), Z21
 	VMOVUPS (R13), Z22
 	VMOVUPS 64(R13), Z23
-	JMP     ready1024
+	JMP     ready1031
 
-fresh1023:
+fresh1030:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25136,22 +25768,22 @@ fresh1023:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready1024:
+ready1031:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1026
+	JL    tail1033
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1025
+	JNE   loop1032
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1025
+	JE    loop1032
 
-asking1029:
+asking1036:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -25222,18 +25854,18 @@ asking1029:
 	VFMADD231PS  Z9, Z12, Z23
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1030
+	JE           sameWindow1037
 	ADDQ         $0x00007000, DX
 
-sameWindow1030:
+sameWindow1037:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking1029
+	JGE  asking1036
 	MOVQ DX, 80(SP)
-	JMP  tail1026
+	JMP  tail1033
 
-loop1025:
+loop1032:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25297,13 +25929,13 @@ loop1025:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1025
+	JGE          loop1032
 
-tail1026:
+tail1033:
 	ADDQ $0x04, CX
-	JE   end1028
+	JE   end1035
 
-one1027:
+one1034:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25322,9 +25954,9 @@ one1027:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1027
+	JNE          one1034
 
-end1028:
+end1035:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25342,10 +25974,10 @@ end1028:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1031
+	JBE     noAlpha1038
 	ADDQ    $0x10, (SP)
 
-noAlpha1031:
+noAlpha1038:
 	SUBQ $0x04, 64(SP)
 	JMP  pairRows
 
@@ -25353,11 +25985,11 @@ pair3:
 	// 3 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1033
+	JE           fresh1040
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1032
+	JE           plain1039
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -25367,18 +25999,18 @@ pair3:
 	VBROADCASTSS 8(CX), Z12
 	VMULPS       (AX)(DX*2), Z12, Z20
 	VMULPS       64(AX)(DX*2), Z12, Z21
-	JMP          ready1034
+	JMP          ready1041
 
-plain1032:
+plain1039:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
 	VMOVUPS 64(AX)(DX*1), Z19
 	VMOVUPS (AX)(DX*2), Z20
 	VMOVUPS 64(AX)(DX*2), Z21
-	JMP     ready1034
+	JMP     ready1041
 
-fresh1033:
+fresh1040:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25386,20 +26018,20 @@ fresh1033:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 
-ready1034:
+ready1041:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1036
+	JL    tail1043
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1035
+	JNE   loop1042
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1035
+	JE    loop1042
 
-asking1039:
+asking1046:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -25458,17 +26090,17 @@ asking1039:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1040
+	JE           sameWindow1047
 	ADDQ         $0x00007000, DX
 
-sameWindow1040:
+sameWindow1047:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking1039
+	JGE  asking1046
 	MOVQ DX, 80(SP)
-	JMP  tail1036
+	JMP  tail1043
 
-loop1035:
+loop1042:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25519,13 +26151,13 @@ loop1035:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1035
+	JGE          loop1042
 
-tail1036:
+tail1043:
 	ADDQ $0x04, CX
-	JE   end1038
+	JE   end1045
 
-one1037:
+one1044:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25540,9 +26172,9 @@ one1037:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1037
+	JNE          one1044
 
-end1038:
+end1045:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -25556,10 +26188,10 @@ end1038:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1041
+	JBE     noAlpha1048
 	ADDQ    $0x0c, (SP)
 
-noAlpha1041:
+noAlpha1048:
 	SUBQ $0x03, 64(SP)
 	JMP  pairRows
 
@@ -25567,46 +26199,46 @@ pair2:
 	// 2 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1043
+	JE           fresh1050
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1042
+	JE           plain1049
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z18
 	VMULPS       64(AX)(DX*1), Z12, Z19
-	JMP          ready1044
+	JMP          ready1051
 
-plain1042:
+plain1049:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
 	VMOVUPS 64(AX)(DX*1), Z19
-	JMP     ready1044
+	JMP     ready1051
 
-fresh1043:
+fresh1050:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 
-ready1044:
+ready1051:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1046
+	JL    tail1053
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1045
+	JNE   loop1052
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1045
+	JE    loop1052
 
-asking1049:
+asking1056:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -25653,17 +26285,17 @@ asking1049:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1050
+	JE           sameWindow1057
 	ADDQ         $0x00007000, DX
 
-sameWindow1050:
+sameWindow1057:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking1049
+	JGE  asking1056
 	MOVQ DX, 80(SP)
-	JMP  tail1046
+	JMP  tail1053
 
-loop1045:
+loop1052:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25702,13 +26334,13 @@ loop1045:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1045
+	JGE          loop1052
 
-tail1046:
+tail1053:
 	ADDQ $0x04, CX
-	JE   end1048
+	JE   end1055
 
-one1047:
+one1054:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25720,9 +26352,9 @@ one1047:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1047
+	JNE          one1054
 
-end1048:
+end1055:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -25734,10 +26366,10 @@ end1048:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1051
+	JBE     noAlpha1058
 	ADDQ    $0x08, (SP)
 
-noAlpha1051:
+noAlpha1058:
 	SUBQ $0x02, 64(SP)
 	JMP  pairRows
 
@@ -25801,7 +26433,7 @@ single12:
 	// 12 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1053
+	JE           fresh1060
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -25811,7 +26443,7 @@ single12:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain1052
+	JE           plain1059
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -25836,9 +26468,9 @@ single12:
 	VMULPS       (R11)(DX*1), Z12, Z26
 	VBROADCASTSS 44(CX), Z12
 	VMULPS       (R11)(DX*2), Z12, Z27
-	JMP          ready1054
+	JMP          ready1061
 
-plain1052:
+plain1059:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -25851,9 +26483,9 @@ plain1052:
 	VMOVUPS (R11), Z25
 	VMOVUPS (R11)(DX*1), Z26
 	VMOVUPS (R11)(DX*2), Z27
-	JMP     ready1054
+	JMP     ready1061
 
-fresh1053:
+fresh1060:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25867,7 +26499,7 @@ fresh1053:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready1054:
+ready1061:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -25878,9 +26510,9 @@ ready1054:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1056
+	JL   tail1063
 
-loop1055:
+loop1062:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -25990,13 +26622,13 @@ loop1055:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop1055
+	JGE          loop1062
 
-tail1056:
+tail1063:
 	ADDQ $0x04, CX
-	JE   end1058
+	JE   end1065
 
-one1057:
+one1064:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26028,9 +26660,9 @@ one1057:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one1057
+	JNE          one1064
 
-end1058:
+end1065:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26056,10 +26688,10 @@ end1058:
 	IMUL3Q  $0x0000000c, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1059
+	JBE     noAlpha1066
 	ADDQ    $0x30, (SP)
 
-noAlpha1059:
+noAlpha1066:
 	SUBQ $0x0c, 64(SP)
 	JMP  singleRows
 
@@ -26067,7 +26699,7 @@ single11:
 	// 11 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1061
+	JE           fresh1068
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -26077,7 +26709,7 @@ single11:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain1060
+	JE           plain1067
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26100,9 +26732,9 @@ single11:
 	VMULPS       (R11), Z12, Z25
 	VBROADCASTSS 40(CX), Z12
 	VMULPS       (R11)(DX*1), Z12, Z26
-	JMP          ready1062
+	JMP          ready1069
 
-plain1060:
+plain1067:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -26114,9 +26746,9 @@ plain1060:
 	VMOVUPS (R12)(DX*2), Z24
 	VMOVUPS (R11), Z25
 	VMOVUPS (R11)(DX*1), Z26
-	JMP     ready1062
+	JMP     ready1069
 
-fresh1061:
+fresh1068:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26129,7 +26761,7 @@ fresh1061:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 
-ready1062:
+ready1069:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -26140,9 +26772,9 @@ ready1062:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1064
+	JL   tail1071
 
-loop1063:
+loop1070:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26244,13 +26876,13 @@ loop1063:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop1063
+	JGE          loop1070
 
-tail1064:
+tail1071:
 	ADDQ $0x04, CX
-	JE   end1066
+	JE   end1073
 
-one1065:
+one1072:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26280,9 +26912,9 @@ one1065:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one1065
+	JNE          one1072
 
-end1066:
+end1073:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26307,10 +26939,10 @@ end1066:
 	IMUL3Q  $0x0000000b, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1067
+	JBE     noAlpha1074
 	ADDQ    $0x2c, (SP)
 
-noAlpha1067:
+noAlpha1074:
 	SUBQ $0x0b, 64(SP)
 	JMP  singleRows
 
@@ -26318,7 +26950,7 @@ single10:
 	// 10 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1069
+	JE           fresh1076
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -26328,7 +26960,7 @@ single10:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain1068
+	JE           plain1075
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26349,9 +26981,9 @@ single10:
 	VMULPS       (R12)(DX*2), Z12, Z24
 	VBROADCASTSS 36(CX), Z12
 	VMULPS       (R11), Z12, Z25
-	JMP          ready1070
+	JMP          ready1077
 
-plain1068:
+plain1075:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -26362,9 +26994,9 @@ plain1068:
 	VMOVUPS (R12)(DX*1), Z23
 	VMOVUPS (R12)(DX*2), Z24
 	VMOVUPS (R11), Z25
-	JMP     ready1070
+	JMP     ready1077
 
-fresh1069:
+fresh1076:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26376,7 +27008,7 @@ fresh1069:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 
-ready1070:
+ready1077:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -26387,9 +27019,9 @@ ready1070:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1072
+	JL   tail1079
 
-loop1071:
+loop1078:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26483,13 +27115,13 @@ loop1071:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop1071
+	JGE          loop1078
 
-tail1072:
+tail1079:
 	ADDQ $0x04, CX
-	JE   end1074
+	JE   end1081
 
-one1073:
+one1080:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26517,9 +27149,9 @@ one1073:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one1073
+	JNE          one1080
 
-end1074:
+end1081:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26543,10 +27175,10 @@ end1074:
 	IMUL3Q  $0x0000000a, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1075
+	JBE     noAlpha1082
 	ADDQ    $0x28, (SP)
 
-noAlpha1075:
+noAlpha1082:
 	SUBQ $0x0a, 64(SP)
 	JMP  singleRows
 
@@ -26554,7 +27186,7 @@ single9:
 	// 9 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1077
+	JE           fresh1084
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -26562,7 +27194,7 @@ single9:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1076
+	JE           plain1083
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26581,9 +27213,9 @@ single9:
 	VMULPS       (R12)(DX*1), Z12, Z23
 	VBROADCASTSS 32(CX), Z12
 	VMULPS       (R12)(DX*2), Z12, Z24
-	JMP          ready1078
+	JMP          ready1085
 
-plain1076:
+plain1083:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -26593,9 +27225,9 @@ plain1076:
 	VMOVUPS (R12), Z22
 	VMOVUPS (R12)(DX*1), Z23
 	VMOVUPS (R12)(DX*2), Z24
-	JMP     ready1078
+	JMP     ready1085
 
-fresh1077:
+fresh1084:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26606,7 +27238,7 @@ fresh1077:
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 
-ready1078:
+ready1085:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -26615,9 +27247,9 @@ ready1078:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1080
+	JL   tail1087
 
-loop1079:
+loop1086:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26702,13 +27334,13 @@ loop1079:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1079
+	JGE          loop1086
 
-tail1080:
+tail1087:
 	ADDQ $0x04, CX
-	JE   end1082
+	JE   end1089
 
-one1081:
+one1088:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26733,9 +27365,9 @@ one1081:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1081
+	JNE          one1088
 
-end1082:
+end1089:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26756,10 +27388,10 @@ end1082:
 	IMUL3Q  $0x00000009, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1083
+	JBE     noAlpha1090
 	ADDQ    $0x24, (SP)
 
-noAlpha1083:
+noAlpha1090:
 	SUBQ $0x09, 64(SP)
 	JMP  singleRows
 
@@ -26767,7 +27399,7 @@ single8:
 	// 8 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1085
+	JE           fresh1092
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -26775,7 +27407,7 @@ single8:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1084
+	JE           plain1091
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26792,9 +27424,9 @@ single8:
 	VMULPS       (R12), Z12, Z22
 	VBROADCASTSS 28(CX), Z12
 	VMULPS       (R12)(DX*1), Z12, Z23
-	JMP          ready1086
+	JMP          ready1093
 
-plain1084:
+plain1091:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -26803,9 +27435,9 @@ plain1084:
 	VMOVUPS (R13)(DX*2), Z21
 	VMOVUPS (R12), Z22
 	VMOVUPS (R12)(DX*1), Z23
-	JMP     ready1086
+	JMP     ready1093
 
-fresh1085:
+fresh1092:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26815,7 +27447,7 @@ fresh1085:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready1086:
+ready1093:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -26824,9 +27456,9 @@ ready1086:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1088
+	JL   tail1095
 
-loop1087:
+loop1094:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26903,13 +27535,13 @@ loop1087:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1087
+	JGE          loop1094
 
-tail1088:
+tail1095:
 	ADDQ $0x04, CX
-	JE   end1090
+	JE   end1097
 
-one1089:
+one1096:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26932,9 +27564,9 @@ one1089:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1089
+	JNE          one1096
 
-end1090:
+end1097:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26954,10 +27586,10 @@ end1090:
 	IMUL3Q  $0x00000008, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1091
+	JBE     noAlpha1098
 	ADDQ    $0x20, (SP)
 
-noAlpha1091:
+noAlpha1098:
 	SUBQ $0x08, 64(SP)
 	JMP  singleRows
 
@@ -26965,7 +27597,7 @@ single7:
 	// 7 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1093
+	JE           fresh1100
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -26973,7 +27605,7 @@ single7:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1092
+	JE           plain1099
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26988,9 +27620,9 @@ single7:
 	VMULPS       (R13)(DX*2), Z12, Z21
 	VBROADCASTSS 24(CX), Z12
 	VMULPS       (R12), Z12, Z22
-	JMP          ready1094
+	JMP          ready1101
 
-plain1092:
+plain1099:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -26998,9 +27630,9 @@ plain1092:
 	VMOVUPS (R13)(DX*1), Z20
 	VMOVUPS (R13)(DX*2), Z21
 	VMOVUPS (R12), Z22
-	JMP     ready1094
+	JMP     ready1101
 
-fresh1093:
+fresh1100:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27009,7 +27641,7 @@ fresh1093:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 
-ready1094:
+ready1101:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -27018,9 +27650,9 @@ ready1094:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1096
+	JL   tail1103
 
-loop1095:
+loop1102:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27089,13 +27721,13 @@ loop1095:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1095
+	JGE          loop1102
 
-tail1096:
+tail1103:
 	ADDQ $0x04, CX
-	JE   end1098
+	JE   end1105
 
-one1097:
+one1104:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27116,9 +27748,9 @@ one1097:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1097
+	JNE          one1104
 
-end1098:
+end1105:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27137,10 +27769,10 @@ end1098:
 	IMUL3Q  $0x00000007, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1099
+	JBE     noAlpha1106
 	ADDQ    $0x1c, (SP)
 
-noAlpha1099:
+noAlpha1106:
 	SUBQ $0x07, 64(SP)
 	JMP  singleRows
 
@@ -27148,13 +27780,13 @@ single6:
 	// 6 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1101
+	JE           fresh1108
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1100
+	JE           plain1107
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -27167,18 +27799,18 @@ single6:
 	VMULPS       (R13)(DX*1), Z12, Z20
 	VBROADCASTSS 20(CX), Z12
 	VMULPS       (R13)(DX*2), Z12, Z21
-	JMP          ready1102
+	JMP          ready1109
 
-plain1100:
+plain1107:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
 	VMOVUPS (R13)(DX*1), Z20
 	VMOVUPS (R13)(DX*2), Z21
-	JMP     ready1102
+	JMP     ready1109
 
-fresh1101:
+fresh1108:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27186,16 +27818,16 @@ fresh1101:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 
-ready1102:
+ready1109:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1104
+	JL   tail1111
 
-loop1103:
+loop1110:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27255,13 +27887,13 @@ loop1103:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1103
+	JGE          loop1110
 
-tail1104:
+tail1111:
 	ADDQ $0x04, CX
-	JE   end1106
+	JE   end1113
 
-one1105:
+one1112:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27279,9 +27911,9 @@ one1105:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1105
+	JNE          one1112
 
-end1106:
+end1113:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27297,10 +27929,10 @@ end1106:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1107
+	JBE     noAlpha1114
 	ADDQ    $0x18, (SP)
 
-noAlpha1107:
+noAlpha1114:
 	SUBQ $0x06, 64(SP)
 	JMP  singleRows
 
@@ -27308,13 +27940,13 @@ single5:
 	// 5 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1109
+	JE           fresh1116
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1108
+	JE           plain1115
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -27325,33 +27957,33 @@ single5:
 	VMULPS       (R13), Z12, Z19
 	VBROADCASTSS 16(CX), Z12
 	VMULPS       (R13)(DX*1), Z12, Z20
-	JMP          ready1110
+	JMP          ready1117
 
-plain1108:
+plain1115:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
 	VMOVUPS (R13)(DX*1), Z20
-	JMP     ready1110
+	JMP     ready1117
 
-fresh1109:
+fresh1116:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 
-ready1110:
+ready1117:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1112
+	JL   tail1119
 
-loop1111:
+loop1118:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27403,13 +28035,13 @@ loop1111:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1111
+	JGE          loop1118
 
-tail1112:
+tail1119:
 	ADDQ $0x04, CX
-	JE   end1114
+	JE   end1121
 
-one1113:
+one1120:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27425,9 +28057,9 @@ one1113:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1113
+	JNE          one1120
 
-end1114:
+end1121:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27442,10 +28074,10 @@ end1114:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1115
+	JBE     noAlpha1122
 	ADDQ    $0x14, (SP)
 
-noAlpha1115:
+noAlpha1122:
 	SUBQ $0x05, 64(SP)
 	JMP  singleRows
 
@@ -27453,13 +28085,13 @@ single4:
 	// 4 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1117
+	JE           fresh1124
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1116
+	JE           plain1123
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -27468,31 +28100,31 @@ single4:
 	VMULPS       (AX)(DX*2), Z12, Z18
 	VBROADCASTSS 12(CX), Z12
 	VMULPS       (R13), Z12, Z19
-	JMP          ready1118
+	JMP          ready1125
 
-plain1116:
+plain1123:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
-	JMP     ready1118
+	JMP     ready1125
 
-fresh1117:
+fresh1124:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 
-ready1118:
+ready1125:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1120
+	JL   tail1127
 
-loop1119:
+loop1126:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27536,13 +28168,13 @@ loop1119:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1119
+	JGE          loop1126
 
-tail1120:
+tail1127:
 	ADDQ $0x04, CX
-	JE   end1122
+	JE   end1129
 
-one1121:
+one1128:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27556,9 +28188,9 @@ one1121:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1121
+	JNE          one1128
 
-end1122:
+end1129:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27572,10 +28204,10 @@ end1122:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1123
+	JBE     noAlpha1130
 	ADDQ    $0x10, (SP)
 
-noAlpha1123:
+noAlpha1130:
 	SUBQ $0x04, 64(SP)
 	JMP  singleRows
 
@@ -27583,38 +28215,38 @@ single3:
 	// 3 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1125
+	JE           fresh1132
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1124
+	JE           plain1131
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z17
 	VBROADCASTSS 8(CX), Z12
 	VMULPS       (AX)(DX*2), Z12, Z18
-	JMP          ready1126
+	JMP          ready1133
 
-plain1124:
+plain1131:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
-	JMP     ready1126
+	JMP     ready1133
 
-fresh1125:
+fresh1132:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 
-ready1126:
+ready1133:
 	MOVQ SI, AX
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1128
+	JL   tail1135
 
-loop1127:
+loop1134:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27649,13 +28281,13 @@ loop1127:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1127
+	JGE          loop1134
 
-tail1128:
+tail1135:
 	ADDQ $0x04, CX
-	JE   end1130
+	JE   end1137
 
-one1129:
+one1136:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27666,9 +28298,9 @@ one1129:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1129
+	JNE          one1136
 
-end1130:
+end1137:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -27679,10 +28311,10 @@ end1130:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1131
+	JBE     noAlpha1138
 	ADDQ    $0x0c, (SP)
 
-noAlpha1131:
+noAlpha1138:
 	SUBQ $0x03, 64(SP)
 	JMP  singleRows
 
@@ -27690,34 +28322,34 @@ single2:
 	// 2 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1133
+	JE           fresh1140
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1132
+	JE           plain1139
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z17
-	JMP          ready1134
+	JMP          ready1141
 
-plain1132:
+plain1139:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
-	JMP     ready1134
+	JMP     ready1141
 
-fresh1133:
+fresh1140:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 
-ready1134:
+ready1141:
 	MOVQ SI, AX
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1136
+	JL   tail1143
 
-loop1135:
+loop1142:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27744,13 +28376,13 @@ loop1135:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1135
+	JGE          loop1142
 
-tail1136:
+tail1143:
 	ADDQ $0x04, CX
-	JE   end1138
+	JE   end1145
 
-one1137:
+one1144:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27759,9 +28391,9 @@ one1137:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1137
+	JNE          one1144
 
-end1138:
+end1145:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -27771,10 +28403,10 @@ end1138:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1139
+	JBE     noAlpha1146
 	ADDQ    $0x08, (SP)
 
-noAlpha1139:
+noAlpha1146:
 	SUBQ $0x02, 64(SP)
 	JMP  singleRows
 
@@ -27797,10 +28429,10 @@ TEXT ·scoreRowsSIMD(SB), NOSPLIT, $120-64
 	SHLQ  $0x02, CX
 	MOVQ  next+56(FP), DX
 	TESTQ DX, DX
-	JE    noQueue1140
+	JE    noQueue1147
 	MOVQ  32(DX), DX
 
-noQueue1140:
+noQueue1147:
 	MOVQ    DX, 72(SP)
 	MOVQ    s+0(FP), DX
 	MOVQ    DX, (SP)
@@ -27914,10 +28546,10 @@ keys16queries4Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow1141
+	JE         sameWindow1148
 	ADDQ       $0x00007000, R13
 
-sameWindow1141:
+sameWindow1148:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries4SameRow
 
@@ -28168,10 +28800,10 @@ keys16queries3Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow1142
+	JE         sameWindow1149
 	ADDQ       $0x00007000, R13
 
-sameWindow1142:
+sameWindow1149:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries3SameRow
 
@@ -28397,10 +29029,10 @@ keys16queries2Four:
 	XORQ       $0x00004000, R12
 	ADDQ       $0x20, R12
 	TESTQ      $0x00001000, R12
-	JE         sameWindow1143
+	JE         sameWindow1150
 	ADDQ       $0x00007000, R12
 
-sameWindow1143:
+sameWindow1150:
 	MOVQ R12, 40(SP)
 	JMP  keys16queries2SameRow
 
@@ -28598,10 +29230,10 @@ keys16queries1Four:
 	XORQ       $0x00004000, R11
 	ADDQ       $0x20, R11
 	TESTQ      $0x00001000, R11
-	JE         sameWindow1144
+	JE         sameWindow1151
 	ADDQ       $0x00007000, R11
 
-sameWindow1144:
+sameWindow1151:
 	MOVQ R11, 40(SP)
 	JMP  keys16queries1SameRow
 
@@ -30422,16 +31054,6 @@ end2:
 	VZEROUPPER
 	RET
 
-DATA allff800000<>+0(SB)/4, $0xff800000
-DATA allff800000<>+4(SB)/4, $0xff800000
-DATA allff800000<>+8(SB)/4, $0xff800000
-DATA allff800000<>+12(SB)/4, $0xff800000
-DATA allff800000<>+16(SB)/4, $0xff800000
-DATA allff800000<>+20(SB)/4, $0xff800000
-DATA allff800000<>+24(SB)/4, $0xff800000
-DATA allff800000<>+28(SB)/4, $0xff800000
-GLOBL allff800000<>(SB), RODATA|NOPTR, $32
-
 DATA allc2aeac4f<>+0(SB)/4, $0xc2aeac4f
 DATA allc2aeac4f<>+4(SB)/4, $0xc2aeac4f
 DATA allc2aeac4f<>+8(SB)/4, $0xc2aeac4f
@@ -30635,7 +31257,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1154
+	JE           maxOfRow1161
 	VPBROADCASTB 2(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -30651,7 +31273,7 @@ maxRows:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1154
+	JE           maxOfRow1161
 	VPBROADCASTB 4(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -30667,7 +31289,7 @@ maxRows:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1154
+	JE           maxOfRow1161
 	VPBROADCASTB 6(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -30683,7 +31305,7 @@ maxRows:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow1154:
+maxOfRow1161:
 	VMAXPS       Y4, Y3, Y3
 	VPBROADCASTB 32(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
@@ -30700,7 +31322,7 @@ maxOfRow1154:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1155
+	JE           maxOfRow1162
 	VPBROADCASTB 34(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -30716,7 +31338,7 @@ maxOfRow1154:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1155
+	JE           maxOfRow1162
 	VPBROADCASTB 36(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -30732,7 +31354,7 @@ maxOfRow1154:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1155
+	JE           maxOfRow1162
 	VPBROADCASTB 38(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -30748,7 +31370,7 @@ maxOfRow1154:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow1155:
+maxOfRow1162:
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
@@ -30768,7 +31390,7 @@ maxOfRow1155:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1156
+	JE           maxOfRow1163
 	VPBROADCASTB 10(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -30784,7 +31406,7 @@ maxOfRow1155:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1156
+	JE           maxOfRow1163
 	VPBROADCASTB 12(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -30800,7 +31422,7 @@ maxOfRow1155:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1156
+	JE           maxOfRow1163
 	VPBROADCASTB 14(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -30816,7 +31438,7 @@ maxOfRow1155:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow1156:
+maxOfRow1163:
 	VMAXPS       Y5, Y4, Y4
 	VPBROADCASTB 40(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -30833,7 +31455,7 @@ maxOfRow1156:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1157
+	JE           maxOfRow1164
 	VPBROADCASTB 42(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -30849,7 +31471,7 @@ maxOfRow1156:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1157
+	JE           maxOfRow1164
 	VPBROADCASTB 44(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -30865,7 +31487,7 @@ maxOfRow1156:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1157
+	JE           maxOfRow1164
 	VPBROADCASTB 46(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -30881,7 +31503,7 @@ maxOfRow1156:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow1157:
+maxOfRow1164:
 	VMAXPS       Y6, Y5, Y5
 	VPERM2F128   $0x21, Y5, Y4, Y6
 	VBLENDPS     $0xf0, Y5, Y4, Y4
@@ -30901,7 +31523,7 @@ maxOfRow1157:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1158
+	JE           maxOfRow1165
 	VPBROADCASTB 18(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -30917,7 +31539,7 @@ maxOfRow1157:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1158
+	JE           maxOfRow1165
 	VPBROADCASTB 20(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -30933,7 +31555,7 @@ maxOfRow1157:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1158
+	JE           maxOfRow1165
 	VPBROADCASTB 22(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -30949,7 +31571,7 @@ maxOfRow1157:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow1158:
+maxOfRow1165:
 	VMAXPS       Y6, Y5, Y5
 	VPBROADCASTB 48(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
@@ -30966,7 +31588,7 @@ maxOfRow1158:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y0, Y7, Y7
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1159
+	JE           maxOfRow1166
 	VPBROADCASTB 50(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -30982,7 +31604,7 @@ maxOfRow1158:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1159
+	JE           maxOfRow1166
 	VPBROADCASTB 52(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -30998,7 +31620,7 @@ maxOfRow1158:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1159
+	JE           maxOfRow1166
 	VPBROADCASTB 54(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -31014,7 +31636,7 @@ maxOfRow1158:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 
-maxOfRow1159:
+maxOfRow1166:
 	VMAXPS       Y7, Y6, Y6
 	VPERM2F128   $0x21, Y6, Y5, Y7
 	VBLENDPS     $0xf0, Y6, Y5, Y5
@@ -31034,7 +31656,7 @@ maxOfRow1159:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y0, Y7, Y7
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1160
+	JE           maxOfRow1167
 	VPBROADCASTB 26(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -31050,7 +31672,7 @@ maxOfRow1159:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1160
+	JE           maxOfRow1167
 	VPBROADCASTB 28(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -31066,7 +31688,7 @@ maxOfRow1159:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1160
+	JE           maxOfRow1167
 	VPBROADCASTB 30(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -31082,7 +31704,7 @@ maxOfRow1159:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 
-maxOfRow1160:
+maxOfRow1167:
 	VMAXPS       Y7, Y6, Y6
 	VPBROADCASTB 56(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
@@ -31099,7 +31721,7 @@ maxOfRow1160:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y0, Y8, Y8
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1161
+	JE           maxOfRow1168
 	VPBROADCASTB 58(BX), Y9
 	VPAND        bitOfLane<>+0(SB), Y9, Y9
 	VPCMPEQD     bitOfLane<>+0(SB), Y9, Y9
@@ -31115,7 +31737,7 @@ maxOfRow1160:
 	VBLENDVPS    Y9, Y10, Y0, Y9
 	VMAXPS       Y8, Y9, Y8
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1161
+	JE           maxOfRow1168
 	VPBROADCASTB 60(BX), Y9
 	VPAND        bitOfLane<>+0(SB), Y9, Y9
 	VPCMPEQD     bitOfLane<>+0(SB), Y9, Y9
@@ -31131,7 +31753,7 @@ maxOfRow1160:
 	VBLENDVPS    Y9, Y10, Y0, Y9
 	VMAXPS       Y8, Y9, Y8
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1161
+	JE           maxOfRow1168
 	VPBROADCASTB 62(BX), Y9
 	VPAND        bitOfLane<>+0(SB), Y9, Y9
 	VPCMPEQD     bitOfLane<>+0(SB), Y9, Y9
@@ -31147,7 +31769,7 @@ maxOfRow1160:
 	VBLENDVPS    Y9, Y10, Y0, Y9
 	VMAXPS       Y8, Y9, Y8
 
-maxOfRow1161:
+maxOfRow1168:
 	VMAXPS     Y8, Y7, Y7
 	VPERM2F128 $0x21, Y7, Y6, Y8
 	VBLENDPS   $0xf0, Y7, Y6, Y6
@@ -31188,7 +31810,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         1568(SP), $0x01
-	JE           maxOfRow1162
+	JE           maxOfRow1169
 	VPBROADCASTB 2(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -31204,7 +31826,7 @@ maxRow:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x02
-	JE           maxOfRow1162
+	JE           maxOfRow1169
 	VPBROADCASTB 4(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -31220,7 +31842,7 @@ maxRow:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         1568(SP), $0x03
-	JE           maxOfRow1162
+	JE           maxOfRow1169
 	VPBROADCASTB 6(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -31236,7 +31858,7 @@ maxRow:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow1162:
+maxOfRow1169:
 	VMAXPS       Y4, Y3, Y3
 	VEXTRACTF128 $0x01, Y3, X4
 	VMAXPS       X4, X3, X3
@@ -32301,6 +32923,613 @@ DATA all80000000<>+24(SB)/4, $0x80000000
 DATA all80000000<>+28(SB)/4, $0x80000000
 GLOBL all80000000<>(SB), RODATA|NOPTR, $32
 
+// func softmaxTopsSIMD(s *float32, m *float32, l *float32, alpha *float32, tops *float32, rows int) (dead bool)
+// Requires: AVX, AVX2, FMA3
+TEXT ·softmaxTopsSIMD(SB), $3112-49
+	// alpha_r = the largest of the lanes of row r's top
+	MOVQ    alpha+24(FP), AX
+	MOVQ    rows+40(FP), CX
+	MOVQ    tops+32(FP), DX
+	VMOVUPS (DX), Y0
+	ADDQ    $0x20, DX
+	SUBQ    $0x08, CX
+	JL      maxRest
+
+maxRows:
+	VMOVUPS    (DX), Y1
+	VMOVUPS    128(DX), Y2
+	VPERM2F128 $0x21, Y2, Y1, Y3
+	VBLENDPS   $0xf0, Y2, Y1, Y1
+	VMAXPS     Y3, Y1, Y1
+	VMOVUPS    32(DX), Y2
+	VMOVUPS    160(DX), Y3
+	VPERM2F128 $0x21, Y3, Y2, Y4
+	VBLENDPS   $0xf0, Y3, Y2, Y2
+	VMAXPS     Y4, Y2, Y2
+	VMOVUPS    64(DX), Y3
+	VMOVUPS    192(DX), Y4
+	VPERM2F128 $0x21, Y4, Y3, Y5
+	VBLENDPS   $0xf0, Y4, Y3, Y3
+	VMAXPS     Y5, Y3, Y3
+	VMOVUPS    96(DX), Y4
+	VMOVUPS    224(DX), Y5
+	VPERM2F128 $0x21, Y5, Y4, Y6
+	VBLENDPS   $0xf0, Y5, Y4, Y4
+	VMAXPS     Y6, Y4, Y4
+	VUNPCKHPS  Y2, Y1, Y5
+	VUNPCKLPS  Y2, Y1, Y1
+	VMAXPS     Y5, Y1, Y1
+	VUNPCKHPS  Y4, Y3, Y2
+	VUNPCKLPS  Y4, Y3, Y3
+	VMAXPS     Y2, Y3, Y3
+	VUNPCKHPD  Y3, Y1, Y2
+	VUNPCKLPD  Y3, Y1, Y1
+	VMAXPS     Y2, Y1, Y1
+	VMOVUPS    Y1, (AX)
+	ADDQ       $0x00000100, DX
+	ADDQ       $0x20, AX
+	SUBQ       $0x08, CX
+	JGE        maxRows
+
+maxRest:
+	ADDQ $0x08, CX
+	JE   maxEnd
+
+maxRow:
+	VMOVUPS      (DX), Y1
+	VEXTRACTF128 $0x01, Y1, X2
+	VMAXPS       X2, X1, X1
+	VPERMILPD    $0x01, X1, X2
+	VMAXPS       X2, X1, X1
+	VMOVSHDUP    X1, X2
+	VMAXSS       X2, X1, X1
+	VMOVSS       X1, (AX)
+	ADDQ         $0x20, DX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          maxRow
+
+maxEnd:
+	// m' = max(m, alpha), alpha = exp(m − m')
+	MOVQ    m+8(FP), CX
+	MOVQ    alpha+24(FP), DX
+	MOVQ    rows+40(FP), BX
+	XORQ    AX, AX
+	XORQ    SI, SI
+	VMOVUPS allff800000<>+0(SB), Y1
+	SUBQ    $0x08, BX
+	JL      tail5
+
+loop5:
+	VMOVUPS      (CX), Y2
+	VMOVUPS      (DX), Y3
+	VXORPS       Y4, Y4, Y4
+	VMAXPS       Y2, Y3, Y3
+	VADDPS       Y4, Y3, Y3
+	VCMPPS       $0x00, allff800000<>+0(SB), Y3, Y5
+	VANDNPS      Y3, Y5, Y4
+	VMOVMSKPS    Y5, DI
+	ORL          DI, AX
+	VMOVUPS      Y3, (CX)
+	VSUBPS       Y4, Y2, Y2
+	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y2, Y6
+	VMOVUPS      all3fb8aa3b<>+0(SB), Y4
+	VFMADD213PS  all4b40007f<>+0(SB), Y2, Y4
+	VSUBPS       all4b40007f<>+0(SB), Y4, Y5
+	VFNMADD231PS all3f317200<>+0(SB), Y5, Y2
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y2
+	VMOVUPS      all3ab511e8<>+0(SB), Y5
+	VFMADD213PS  all3c091d10<>+0(SB), Y2, Y5
+	VFMADD213PS  all3d2aac79<>+0(SB), Y2, Y5
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y2, Y5
+	VFMADD213PS  all3efffffe<>+0(SB), Y2, Y5
+	VFMADD213PS  all3f800000<>+0(SB), Y2, Y5
+	VFMADD213PS  all3f800000<>+0(SB), Y2, Y5
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y5, Y5
+	VANDPS       Y6, Y5, Y5
+	VMOVUPS      Y5, (DX)
+	VMAXPS       Y1, Y3, Y1
+	VCMPPS       $0x03, Y3, Y3, Y3
+	VMOVMSKPS    Y3, DI
+	ORL          DI, SI
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, DX
+	SUBQ         $0x08, BX
+	JGE          loop5
+
+tail5:
+	ADDQ         $0x08, BX
+	JE           end5
+	LEAQ         tailMasks<>+32(SB), DI
+	SHLQ         $0x02, BX
+	SUBQ         BX, DI
+	VMOVUPS      (DI), Y2
+	VMASKMOVPS   (CX), Y2, Y3
+	VMASKMOVPS   (DX), Y2, Y4
+	VXORPS       Y5, Y5, Y5
+	VMAXPS       Y3, Y4, Y4
+	VADDPS       Y5, Y4, Y4
+	VCMPPS       $0x00, allff800000<>+0(SB), Y4, Y6
+	VANDNPS      Y4, Y6, Y5
+	VANDPS       Y2, Y6, Y6
+	VMOVMSKPS    Y6, BX
+	ORL          BX, AX
+	VMASKMOVPS   Y4, Y2, (CX)
+	VSUBPS       Y5, Y3, Y3
+	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y3, Y7
+	VMOVUPS      all3fb8aa3b<>+0(SB), Y5
+	VFMADD213PS  all4b40007f<>+0(SB), Y3, Y5
+	VSUBPS       all4b40007f<>+0(SB), Y5, Y6
+	VFNMADD231PS all3f317200<>+0(SB), Y6, Y3
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y6, Y3
+	VMOVUPS      all3ab511e8<>+0(SB), Y6
+	VFMADD213PS  all3c091d10<>+0(SB), Y3, Y6
+	VFMADD213PS  all3d2aac79<>+0(SB), Y3, Y6
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y3, Y6
+	VFMADD213PS  all3efffffe<>+0(SB), Y3, Y6
+	VFMADD213PS  all3f800000<>+0(SB), Y3, Y6
+	VFMADD213PS  all3f800000<>+0(SB), Y3, Y6
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y6, Y6
+	VANDPS       Y7, Y6, Y6
+	VMASKMOVPS   Y6, Y2, (DX)
+	VMAXPS       Y1, Y4, Y1
+	VCMPPS       $0x03, Y4, Y4, Y4
+	VMOVMSKPS    Y4, BX
+	ORL          BX, SI
+
+end5:
+	TESTL AX, AX
+	SETNE AL
+
+	// p_j = exp(s_j − m')
+	TESTL        SI, SI
+	JNE          apart
+	VEXTRACTI128 $0x01, Y0, X2
+	VPMAXUD      X2, X0, X0
+	VPSHUFD      $0x4e, X0, X2
+	VPMAXUD      X2, X0, X0
+	VPSHUFD      $0xb1, X0, X2
+	VPMAXUD      X2, X0, X0
+	VXORPS       X2, X2, X2
+	VMINSS       X0, X2, X0
+	VEXTRACTF128 $0x01, Y1, X2
+	VMAXPS       X2, X1, X1
+	VPERMILPD    $0x01, X1, X2
+	VMAXPS       X2, X1, X1
+	VMOVSHDUP    X1, X2
+	VMAXSS       X2, X1, X1
+	VSUBSS       X0, X1, X1
+	VMOVSS       all42800000<>+0(SB), X0
+	VUCOMISS     X1, X0
+	JA           plain
+
+apart:
+	MOVQ    s+0(FP), CX
+	MOVQ    m+8(FP), DX
+	MOVQ    rows+40(FP), BX
+	LEAQ    31(SP), SI
+	ANDQ    $-32, SI
+	VMOVUPS all4b40007f<>+0(SB), Y0
+	VMOVUPS allbfb8aa3b<>+0(SB), Y1
+
+carefulRow:
+	VBROADCASTSS (DX), Y2
+	VCMPPS       $0x00, allff800000<>+0(SB), Y2, Y3
+	VANDNPS      Y2, Y3, Y2
+	VSUBPS       (CX), Y2, Y3
+	VSUBPS       32(CX), Y2, Y5
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y3, Y6
+	VMOVAPS      Y3, Y7
+	VFMADD213PS  Y0, Y1, Y7
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y5, Y8
+	VMOVAPS      Y5, Y9
+	VFMADD213PS  Y0, Y1, Y9
+	VSUBPS       Y0, Y7, Y10
+	VSUBPS       Y0, Y9, Y4
+	VFNMSUB231PS all3f317200<>+0(SB), Y10, Y3
+	VFNMSUB231PS all3f317200<>+0(SB), Y4, Y5
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y10, Y3
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y4, Y5
+	VMOVUPS      all3ab511e8<>+0(SB), Y10
+	VFMADD213PS  all3c091d10<>+0(SB), Y3, Y10
+	VMOVUPS      all3ab511e8<>+0(SB), Y4
+	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y4
+	VFMADD213PS  all3d2aac79<>+0(SB), Y3, Y10
+	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y4
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y3, Y10
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y4
+	VFMADD213PS  all3efffffe<>+0(SB), Y3, Y10
+	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y4
+	VFMADD213PS  all3f800000<>+0(SB), Y3, Y10
+	VPSLLD       $0x17, Y7, Y7
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y4
+	VPSLLD       $0x17, Y9, Y9
+	VFMADD213PS  all3f800000<>+0(SB), Y3, Y10
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y4
+	VMULPS       Y7, Y10, Y10
+	VMULPS       Y9, Y4, Y4
+	VANDPS       Y6, Y10, Y10
+	VANDPS       Y8, Y4, Y4
+	VMOVUPS      Y10, (CX)
+	VMOVAPS      Y10, Y3
+	VMOVUPS      Y4, 32(CX)
+	VMOVAPS      Y4, Y4
+	VSUBPS       64(CX), Y2, Y5
+	VSUBPS       96(CX), Y2, Y6
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y5, Y7
+	VMOVAPS      Y5, Y8
+	VFMADD213PS  Y0, Y1, Y8
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y6, Y9
+	VMOVAPS      Y6, Y10
+	VFMADD213PS  Y0, Y1, Y10
+	VSUBPS       Y0, Y8, Y11
+	VSUBPS       Y0, Y10, Y12
+	VFNMSUB231PS all3f317200<>+0(SB), Y11, Y5
+	VFNMSUB231PS all3f317200<>+0(SB), Y12, Y6
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y11, Y5
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y12, Y6
+	VMOVUPS      all3ab511e8<>+0(SB), Y11
+	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y11
+	VMOVUPS      all3ab511e8<>+0(SB), Y12
+	VFMADD213PS  all3c091d10<>+0(SB), Y6, Y12
+	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y11
+	VFMADD213PS  all3d2aac79<>+0(SB), Y6, Y12
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y11
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y6, Y12
+	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y11
+	VFMADD213PS  all3efffffe<>+0(SB), Y6, Y12
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y11
+	VPSLLD       $0x17, Y8, Y8
+	VFMADD213PS  all3f800000<>+0(SB), Y6, Y12
+	VPSLLD       $0x17, Y10, Y10
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y11
+	VFMADD213PS  all3f800000<>+0(SB), Y6, Y12
+	VMULPS       Y8, Y11, Y11
+	VMULPS       Y10, Y12, Y12
+	VANDPS       Y7, Y11, Y11
+	VANDPS       Y9, Y12, Y12
+	VMOVUPS      Y11, 64(CX)
+	VADDPS       Y11, Y3, Y3
+	VMOVUPS      Y12, 96(CX)
+	VADDPS       Y12, Y4, Y4
+	VSUBPS       128(CX), Y2, Y5
+	VSUBPS       160(CX), Y2, Y6
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y5, Y7
+	VMOVAPS      Y5, Y8
+	VFMADD213PS  Y0, Y1, Y8
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y6, Y9
+	VMOVAPS      Y6, Y10
+	VFMADD213PS  Y0, Y1, Y10
+	VSUBPS       Y0, Y8, Y11
+	VSUBPS       Y0, Y10, Y12
+	VFNMSUB231PS all3f317200<>+0(SB), Y11, Y5
+	VFNMSUB231PS all3f317200<>+0(SB), Y12, Y6
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y11, Y5
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y12, Y6
+	VMOVUPS      all3ab511e8<>+0(SB), Y11
+	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y11
+	VMOVUPS      all3ab511e8<>+0(SB), Y12
+	VFMADD213PS  all3c091d10<>+0(SB), Y6, Y12
+	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y11
+	VFMADD213PS  all3d2aac79<>+0(SB), Y6, Y12
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y11
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y6, Y12
+	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y11
+	VFMADD213PS  all3efffffe<>+0(SB), Y6, Y12
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y11
+	VPSLLD       $0x17, Y8, Y8
+	VFMADD213PS  all3f800000<>+0(SB), Y6, Y12
+	VPSLLD       $0x17, Y10, Y10
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y11
+	VFMADD213PS  all3f800000<>+0(SB), Y6, Y12
+	VMULPS       Y8, Y11, Y11
+	VMULPS       Y10, Y12, Y12
+	VANDPS       Y7, Y11, Y11
+	VANDPS       Y9, Y12, Y12
+	VMOVUPS      Y11, 128(CX)
+	VADDPS       Y11, Y3, Y3
+	VMOVUPS      Y12, 160(CX)
+	VADDPS       Y12, Y4, Y4
+	VSUBPS       192(CX), Y2, Y5
+	VSUBPS       224(CX), Y2, Y2
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y5, Y6
+	VMOVAPS      Y5, Y7
+	VFMADD213PS  Y0, Y1, Y7
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y2, Y8
+	VMOVAPS      Y2, Y9
+	VFMADD213PS  Y0, Y1, Y9
+	VSUBPS       Y0, Y7, Y10
+	VSUBPS       Y0, Y9, Y11
+	VFNMSUB231PS all3f317200<>+0(SB), Y10, Y5
+	VFNMSUB231PS all3f317200<>+0(SB), Y11, Y2
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y10, Y5
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y11, Y2
+	VMOVUPS      all3ab511e8<>+0(SB), Y10
+	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y10
+	VMOVUPS      all3ab511e8<>+0(SB), Y11
+	VFMADD213PS  all3c091d10<>+0(SB), Y2, Y11
+	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y10
+	VFMADD213PS  all3d2aac79<>+0(SB), Y2, Y11
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y10
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y2, Y11
+	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y10
+	VFMADD213PS  all3efffffe<>+0(SB), Y2, Y11
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y10
+	VPSLLD       $0x17, Y7, Y7
+	VFMADD213PS  all3f800000<>+0(SB), Y2, Y11
+	VPSLLD       $0x17, Y9, Y9
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y10
+	VFMADD213PS  all3f800000<>+0(SB), Y2, Y11
+	VMULPS       Y7, Y10, Y10
+	VMULPS       Y9, Y11, Y11
+	VANDPS       Y6, Y10, Y10
+	VANDPS       Y8, Y11, Y11
+	VMOVUPS      Y10, 192(CX)
+	VADDPS       Y10, Y3, Y3
+	VMOVUPS      Y11, 224(CX)
+	VADDPS       Y11, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	VMOVUPS      Y3, (SI)
+	ADDQ         $0x20, SI
+	ADDQ         $0x04, DX
+	ADDQ         $0x00000100, CX
+	DECQ         BX
+	JNE          carefulRow
+	JMP          weighed
+
+plain:
+	MOVQ    s+0(FP), CX
+	MOVQ    m+8(FP), DX
+	MOVQ    rows+40(FP), BX
+	LEAQ    31(SP), SI
+	ANDQ    $-32, SI
+	VMOVUPS all4b40007f<>+0(SB), Y0
+	VMOVUPS allbfb8aa3b<>+0(SB), Y1
+
+plainRow:
+	VBROADCASTSS (DX), Y2
+	VSUBPS       (CX), Y2, Y9
+	VSUBPS       32(CX), Y2, Y10
+	VMOVAPS      Y9, Y11
+	VFMADD213PS  Y0, Y1, Y11
+	VMOVAPS      Y10, Y12
+	VFMADD213PS  Y0, Y1, Y12
+	VSUBPS       Y0, Y11, Y3
+	VSUBPS       Y0, Y12, Y4
+	VFNMSUB231PS all3f317200<>+0(SB), Y3, Y9
+	VFNMSUB231PS all3f317200<>+0(SB), Y4, Y10
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y3, Y9
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y4, Y10
+	VMOVUPS      all3ab511e8<>+0(SB), Y3
+	VFMADD213PS  all3c091d10<>+0(SB), Y9, Y3
+	VMOVUPS      all3ab511e8<>+0(SB), Y4
+	VFMADD213PS  all3c091d10<>+0(SB), Y10, Y4
+	VFMADD213PS  all3d2aac79<>+0(SB), Y9, Y3
+	VFMADD213PS  all3d2aac79<>+0(SB), Y10, Y4
+	VSUBPS       64(CX), Y2, Y5
+	VSUBPS       96(CX), Y2, Y6
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y9, Y3
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y10, Y4
+	VFMADD213PS  all3efffffe<>+0(SB), Y9, Y3
+	VFMADD213PS  all3efffffe<>+0(SB), Y10, Y4
+	VFMADD213PS  all3f800000<>+0(SB), Y9, Y3
+	VPSLLD       $0x17, Y11, Y11
+	VMULPS       Y11, Y9, Y9
+	VFMADD213PS  all3f800000<>+0(SB), Y10, Y4
+	VPSLLD       $0x17, Y12, Y12
+	VMULPS       Y12, Y10, Y10
+	VMOVAPS      Y5, Y7
+	VFMADD213PS  Y0, Y1, Y7
+	VMOVAPS      Y6, Y8
+	VFMADD213PS  Y0, Y1, Y8
+	VFMADD213PS  Y11, Y9, Y3
+	VFMADD213PS  Y12, Y10, Y4
+	VSUBPS       Y0, Y7, Y9
+	VSUBPS       Y0, Y8, Y10
+	VFNMSUB231PS all3f317200<>+0(SB), Y9, Y5
+	VFNMSUB231PS all3f317200<>+0(SB), Y10, Y6
+	VMOVUPS      Y3, (CX)
+	VMOVAPS      Y3, Y3
+	VMOVUPS      Y4, 32(CX)
+	VMOVAPS      Y4, Y4
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y9, Y5
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y10, Y6
+	VMOVUPS      all3ab511e8<>+0(SB), Y9
+	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y9
+	VMOVUPS      all3ab511e8<>+0(SB), Y10
+	VFMADD213PS  all3c091d10<>+0(SB), Y6, Y10
+	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y9
+	VFMADD213PS  all3d2aac79<>+0(SB), Y6, Y10
+	VSUBPS       128(CX), Y2, Y11
+	VSUBPS       160(CX), Y2, Y12
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y9
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y6, Y10
+	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y9
+	VFMADD213PS  all3efffffe<>+0(SB), Y6, Y10
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y9
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VFMADD213PS  all3f800000<>+0(SB), Y6, Y10
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y8, Y6, Y6
+	VMOVAPS      Y11, Y13
+	VFMADD213PS  Y0, Y1, Y13
+	VMOVAPS      Y12, Y14
+	VFMADD213PS  Y0, Y1, Y14
+	VFMADD213PS  Y7, Y5, Y9
+	VFMADD213PS  Y8, Y6, Y10
+	VSUBPS       Y0, Y13, Y5
+	VSUBPS       Y0, Y14, Y6
+	VFNMSUB231PS all3f317200<>+0(SB), Y5, Y11
+	VFNMSUB231PS all3f317200<>+0(SB), Y6, Y12
+	VMOVUPS      Y9, 64(CX)
+	VADDPS       Y9, Y3, Y3
+	VMOVUPS      Y10, 96(CX)
+	VADDPS       Y10, Y4, Y4
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y11
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y6, Y12
+	VMOVUPS      all3ab511e8<>+0(SB), Y5
+	VFMADD213PS  all3c091d10<>+0(SB), Y11, Y5
+	VMOVUPS      all3ab511e8<>+0(SB), Y6
+	VFMADD213PS  all3c091d10<>+0(SB), Y12, Y6
+	VFMADD213PS  all3d2aac79<>+0(SB), Y11, Y5
+	VFMADD213PS  all3d2aac79<>+0(SB), Y12, Y6
+	VSUBPS       192(CX), Y2, Y7
+	VSUBPS       224(CX), Y2, Y2
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y11, Y5
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y12, Y6
+	VFMADD213PS  all3efffffe<>+0(SB), Y11, Y5
+	VFMADD213PS  all3efffffe<>+0(SB), Y12, Y6
+	VFMADD213PS  all3f800000<>+0(SB), Y11, Y5
+	VPSLLD       $0x17, Y13, Y13
+	VMULPS       Y13, Y11, Y11
+	VFMADD213PS  all3f800000<>+0(SB), Y12, Y6
+	VPSLLD       $0x17, Y14, Y14
+	VMULPS       Y14, Y12, Y12
+	VMOVAPS      Y7, Y8
+	VFMADD213PS  Y0, Y1, Y8
+	VMOVAPS      Y2, Y9
+	VFMADD213PS  Y0, Y1, Y9
+	VFMADD213PS  Y13, Y11, Y5
+	VFMADD213PS  Y14, Y12, Y6
+	VSUBPS       Y0, Y8, Y10
+	VSUBPS       Y0, Y9, Y11
+	VFNMSUB231PS all3f317200<>+0(SB), Y10, Y7
+	VFNMSUB231PS all3f317200<>+0(SB), Y11, Y2
+	VMOVUPS      Y5, 128(CX)
+	VADDPS       Y5, Y3, Y3
+	VMOVUPS      Y6, 160(CX)
+	VADDPS       Y6, Y4, Y4
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y10, Y7
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y11, Y2
+	VMOVUPS      all3ab511e8<>+0(SB), Y10
+	VFMADD213PS  all3c091d10<>+0(SB), Y7, Y10
+	VMOVUPS      all3ab511e8<>+0(SB), Y11
+	VFMADD213PS  all3c091d10<>+0(SB), Y2, Y11
+	VFMADD213PS  all3d2aac79<>+0(SB), Y7, Y10
+	VFMADD213PS  all3d2aac79<>+0(SB), Y2, Y11
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y7, Y10
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y2, Y11
+	VFMADD213PS  all3efffffe<>+0(SB), Y7, Y10
+	VFMADD213PS  all3efffffe<>+0(SB), Y2, Y11
+	VFMADD213PS  all3f800000<>+0(SB), Y7, Y10
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD213PS  all3f800000<>+0(SB), Y2, Y11
+	VPSLLD       $0x17, Y9, Y9
+	VMULPS       Y9, Y2, Y2
+	VFMADD213PS  Y8, Y7, Y10
+	VFMADD213PS  Y9, Y2, Y11
+	VMOVUPS      Y10, 192(CX)
+	VADDPS       Y10, Y3, Y3
+	VMOVUPS      Y11, 224(CX)
+	VADDPS       Y11, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	VMOVUPS      Y3, (SI)
+	ADDQ         $0x20, SI
+	ADDQ         $0x04, DX
+	ADDQ         $0x00000100, CX
+	DECQ         BX
+	JNE          plainRow
+
+weighed:
+	// l = FMA(l, alpha, Σp)
+	MOVQ l+16(FP), CX
+	MOVQ alpha+24(FP), DX
+	MOVQ rows+40(FP), BX
+	LEAQ 31(SP), SI
+	ANDQ $-32, SI
+	SUBQ $0x08, BX
+	JL   tail6
+
+loop6:
+	VMOVUPS     (SI), Y0
+	VMOVUPS     128(SI), Y1
+	VPERM2F128  $0x21, Y1, Y0, Y2
+	VBLENDPS    $0xf0, Y1, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VMOVUPS     32(SI), Y1
+	VMOVUPS     160(SI), Y2
+	VPERM2F128  $0x21, Y2, Y1, Y3
+	VBLENDPS    $0xf0, Y2, Y1, Y1
+	VADDPS      Y3, Y1, Y1
+	VMOVUPS     64(SI), Y2
+	VMOVUPS     192(SI), Y3
+	VPERM2F128  $0x21, Y3, Y2, Y4
+	VBLENDPS    $0xf0, Y3, Y2, Y2
+	VADDPS      Y4, Y2, Y2
+	VMOVUPS     96(SI), Y3
+	VMOVUPS     224(SI), Y4
+	VPERM2F128  $0x21, Y4, Y3, Y5
+	VBLENDPS    $0xf0, Y4, Y3, Y3
+	VADDPS      Y5, Y3, Y3
+	VUNPCKHPS   Y1, Y0, Y4
+	VUNPCKLPS   Y1, Y0, Y0
+	VADDPS      Y4, Y0, Y0
+	VUNPCKHPS   Y3, Y2, Y1
+	VUNPCKLPS   Y3, Y2, Y2
+	VADDPS      Y1, Y2, Y2
+	VUNPCKHPD   Y2, Y0, Y1
+	VUNPCKLPD   Y2, Y0, Y0
+	VADDPS      Y1, Y0, Y0
+	VMOVUPS     (CX), Y1
+	VMOVUPS     (DX), Y2
+	VFMADD213PS Y0, Y2, Y1
+	VMOVUPS     Y1, (CX)
+	ADDQ        $0x00000100, SI
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, DX
+	SUBQ        $0x08, BX
+	JGE         loop6
+
+tail6:
+	ADDQ        $0x08, BX
+	JE          end6
+	LEAQ        tailMasks<>+32(SB), DI
+	SHLQ        $0x02, BX
+	SUBQ        BX, DI
+	VMOVUPS     (DI), Y0
+	VMOVUPS     (SI), Y1
+	VMOVUPS     128(SI), Y2
+	VPERM2F128  $0x21, Y2, Y1, Y3
+	VBLENDPS    $0xf0, Y2, Y1, Y1
+	VADDPS      Y3, Y1, Y1
+	VMOVUPS     32(SI), Y2
+	VMOVUPS     160(SI), Y3
+	VPERM2F128  $0x21, Y3, Y2, Y4
+	VBLENDPS    $0xf0, Y3, Y2, Y2
+	VADDPS      Y4, Y2, Y2
+	VMOVUPS     64(SI), Y3
+	VMOVUPS     192(SI), Y4
+	VPERM2F128  $0x21, Y4, Y3, Y5
+	VBLENDPS    $0xf0, Y4, Y3, Y3
+	VADDPS      Y5, Y3, Y3
+	VMOVUPS     96(SI), Y4
+	VMOVUPS     224(SI), Y5
+	VPERM2F128  $0x21, Y5, Y4, Y6
+	VBLENDPS    $0xf0, Y5, Y4, Y4
+	VADDPS      Y6, Y4, Y4
+	VUNPCKHPS   Y2, Y1, Y5
+	VUNPCKLPS   Y2, Y1, Y1
+	VADDPS      Y5, Y1, Y1
+	VUNPCKHPS   Y4, Y3, Y2
+	VUNPCKLPS   Y4, Y3, Y3
+	VADDPS      Y2, Y3, Y3
+	VUNPCKHPD   Y3, Y1, Y2
+	VUNPCKLPD   Y3, Y1, Y1
+	VADDPS      Y2, Y1, Y1
+	VMASKMOVPS  (CX), Y0, Y2
+	VMASKMOVPS  (DX), Y0, Y3
+	VFMADD213PS Y1, Y3, Y2
+	VMASKMOVPS  Y2, Y0, (CX)
+
+end6:
+	MOVB AL, dead+48(FP)
+	VZEROUPPER
+	RET
+
 // func softmaxWide(s *float32, m *float32, l *float32, alpha *float32, rows int) (dead bool)
 // Requires: AVX, AVX2, AVX512DQ, AVX512F, FMA3
 TEXT ·softmaxWide(SB), $1576-41
@@ -32496,9 +33725,9 @@ maxEnd:
 	XORQ    SI, SI
 	VMOVUPS allff800000<>+0(SB), Y1
 	SUBQ    $0x08, BX
-	JL      tail5
+	JL      tail7
 
-loop5:
+loop7:
 	VMOVUPS      (CX), Y2
 	VMOVUPS      (DX), Y3
 	VXORPS       Y4, Y4, Y4
@@ -32534,11 +33763,11 @@ loop5:
 	ADDQ         $0x20, CX
 	ADDQ         $0x20, DX
 	SUBQ         $0x08, BX
-	JGE          loop5
+	JGE          loop7
 
-tail5:
+tail7:
 	ADDQ         $0x08, BX
-	JE           end5
+	JE           end7
 	LEAQ         tailMasks<>+32(SB), DI
 	SHLQ         $0x02, BX
 	SUBQ         BX, DI
@@ -32577,7 +33806,7 @@ tail5:
 	VMOVMSKPS    Y4, BX
 	ORL          BX, SI
 
-end5:
+end7:
 	TESTL AX, AX
 	SETNE AL
 
@@ -32812,9 +34041,9 @@ weighed:
 	LEAQ 31(SP), SI
 	ANDQ $-32, SI
 	SUBQ $0x08, BX
-	JL   tail6
+	JL   tail8
 
-loop6:
+loop8:
 	VMOVUPS     (SI), Y0
 	VMOVUPS     128(SI), Y1
 	VPERM2F128  $0x21, Y1, Y0, Y2
@@ -32852,11 +34081,11 @@ loop6:
 	ADDQ        $0x20, CX
 	ADDQ        $0x20, DX
 	SUBQ        $0x08, BX
-	JGE         loop6
+	JGE         loop8
 
-tail6:
+tail8:
 	ADDQ        $0x08, BX
-	JE          end6
+	JE          end8
 	LEAQ        tailMasks<>+32(SB), DI
 	SHLQ        $0x02, BX
 	SUBQ        BX, DI
@@ -32895,7 +34124,7 @@ tail6:
 	VFMADD213PS Y1, Y3, Y2
 	VMASKMOVPS  Y2, Y0, (CX)
 
-end6:
+end8:
 	MOVB AL, dead+40(FP)
 	VZEROUPPER
 	RET
@@ -32935,25 +34164,25 @@ maxRows:
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x01
-	JE        maxOfRow1172
+	JE        maxOfRow1179
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x02
-	JE        maxOfRow1172
+	JE        maxOfRow1179
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x03
-	JE        maxOfRow1172
+	JE        maxOfRow1179
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 
-maxOfRow1172:
+maxOfRow1179:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VMOVAPS       Z0, Z3
@@ -32962,25 +34191,25 @@ maxOfRow1172:
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1173
+	JE            maxOfRow1180
 	KMOVW         34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1173
+	JE            maxOfRow1180
 	KMOVW         36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1173
+	JE            maxOfRow1180
 	KMOVW         38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow1173:
+maxOfRow1180:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VPERM2F128    $0x21, Y3, Y2, Y4
@@ -32992,25 +34221,25 @@ maxOfRow1173:
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1174
+	JE            maxOfRow1181
 	KMOVW         10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1174
+	JE            maxOfRow1181
 	KMOVW         12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1174
+	JE            maxOfRow1181
 	KMOVW         14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow1174:
+maxOfRow1181:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VMOVAPS       Z0, Z4
@@ -33019,25 +34248,25 @@ maxOfRow1174:
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1175
+	JE            maxOfRow1182
 	KMOVW         42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1175
+	JE            maxOfRow1182
 	KMOVW         44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1175
+	JE            maxOfRow1182
 	KMOVW         46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow1175:
+maxOfRow1182:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VPERM2F128    $0x21, Y4, Y3, Y5
@@ -33049,25 +34278,25 @@ maxOfRow1175:
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1176
+	JE            maxOfRow1183
 	KMOVW         18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1176
+	JE            maxOfRow1183
 	KMOVW         20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1176
+	JE            maxOfRow1183
 	KMOVW         22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow1176:
+maxOfRow1183:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VMOVAPS       Z0, Z5
@@ -33076,25 +34305,25 @@ maxOfRow1176:
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1177
+	JE            maxOfRow1184
 	KMOVW         50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1177
+	JE            maxOfRow1184
 	KMOVW         52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1177
+	JE            maxOfRow1184
 	KMOVW         54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow1177:
+maxOfRow1184:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VPERM2F128    $0x21, Y5, Y4, Y6
@@ -33106,25 +34335,25 @@ maxOfRow1177:
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1178
+	JE            maxOfRow1185
 	KMOVW         26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1178
+	JE            maxOfRow1185
 	KMOVW         28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1178
+	JE            maxOfRow1185
 	KMOVW         30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow1178:
+maxOfRow1185:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VMOVAPS       Z0, Z6
@@ -33133,25 +34362,25 @@ maxOfRow1178:
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 	CMPQ          1568(SP), $0x01
-	JE            maxOfRow1179
+	JE            maxOfRow1186
 	KMOVW         58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 	CMPQ          1568(SP), $0x02
-	JE            maxOfRow1179
+	JE            maxOfRow1186
 	KMOVW         60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 	CMPQ          1568(SP), $0x03
-	JE            maxOfRow1179
+	JE            maxOfRow1186
 	KMOVW         62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 
-maxOfRow1179:
+maxOfRow1186:
 	VEXTRACTF32X8 $0x01, Z6, Y7
 	VMAXPS        Y7, Y6, Y6
 	VPERM2F128    $0x21, Y6, Y5, Y7
@@ -33184,25 +34413,25 @@ maxRow:
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x01
-	JE        maxOfRow1180
+	JE        maxOfRow1187
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x02
-	JE        maxOfRow1180
+	JE        maxOfRow1187
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      1568(SP), $0x03
-	JE        maxOfRow1180
+	JE        maxOfRow1187
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 
-maxOfRow1180:
+maxOfRow1187:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VEXTRACTF128  $0x01, Y2, X3
@@ -33231,9 +34460,9 @@ maxEnd:
 	XORQ    SI, SI
 	VMOVUPS allff800000<>+0(SB), Y1
 	SUBQ    $0x08, BX
-	JL      tail7
+	JL      tail9
 
-loop7:
+loop9:
 	VMOVUPS      (CX), Y2
 	VMOVUPS      (DX), Y3
 	VXORPS       Y4, Y4, Y4
@@ -33269,11 +34498,11 @@ loop7:
 	ADDQ         $0x20, CX
 	ADDQ         $0x20, DX
 	SUBQ         $0x08, BX
-	JGE          loop7
+	JGE          loop9
 
-tail7:
+tail9:
 	ADDQ         $0x08, BX
-	JE           end7
+	JE           end9
 	LEAQ         tailMasks<>+32(SB), DI
 	SHLQ         $0x02, BX
 	SUBQ         BX, DI
@@ -33312,7 +34541,7 @@ tail7:
 	VMOVMSKPS    Y4, BX
 	ORL          BX, SI
 
-end7:
+end9:
 	TESTL AX, AX
 	SETNE AL
 
@@ -33797,9 +35026,9 @@ weighed:
 	LEAQ 31(SP), SI
 	ANDQ $-32, SI
 	SUBQ $0x08, BX
-	JL   tail8
+	JL   tail10
 
-loop8:
+loop10:
 	VMOVUPS     (SI), Y0
 	VMOVUPS     128(SI), Y1
 	VPERM2F128  $0x21, Y1, Y0, Y2
@@ -33837,11 +35066,11 @@ loop8:
 	ADDQ        $0x20, CX
 	ADDQ        $0x20, DX
 	SUBQ        $0x08, BX
-	JGE         loop8
+	JGE         loop10
 
-tail8:
+tail10:
 	ADDQ        $0x08, BX
-	JE          end8
+	JE          end10
 	LEAQ        tailMasks<>+32(SB), DI
 	SHLQ        $0x02, BX
 	SUBQ        BX, DI
@@ -33880,7 +35109,7 @@ tail8:
 	VFMADD213PS Y1, Y3, Y2
 	VMASKMOVPS  Y2, Y0, (CX)
 
-end8:
+end10:
 	MOVB AL, dead+48(FP)
 	VZEROUPPER
 	RET
@@ -34407,7 +35636,7 @@ noneBehind:
 
 panel:
 	CMPQ         72(SP), $0x00
-	JNE          absorbFresh1181
+	JNE          absorbFresh1188
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -34429,9 +35658,9 @@ panel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          absorbReady1182
+	JMP          absorbReady1189
 
-absorbFresh1181:
+absorbFresh1188:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -34445,7 +35674,7 @@ absorbFresh1181:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-absorbReady1182:
+absorbReady1189:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX
@@ -35434,7 +36663,7 @@ steps:
 
 lastPanel:
 	CMPQ         72(SP), $0x00
-	JNE          absorbFresh1183
+	JNE          absorbFresh1190
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -35456,9 +36685,9 @@ lastPanel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          absorbReady1184
+	JMP          absorbReady1191
 
-absorbFresh1183:
+absorbFresh1190:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -35472,7 +36701,7 @@ absorbFresh1183:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-absorbReady1184:
+absorbReady1191:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX
@@ -36512,9 +37741,9 @@ TEXT ·scaleSIMD(SB), NOSPLIT, $0-28
 	VBROADCASTSS f+24(FP), Y0
 	VXORPS       Y1, Y1, Y1
 	SUBQ         $0x08, DX
-	JL           tail9
+	JL           tail11
 
-loop9:
+loop11:
 	VMOVUPS (CX), Y2
 	VMULPS  Y0, Y2, Y2
 	VADDPS  Y1, Y2, Y2
@@ -36522,11 +37751,11 @@ loop9:
 	ADDQ    $0x20, CX
 	ADDQ    $0x20, AX
 	SUBQ    $0x08, DX
-	JGE     loop9
+	JGE     loop11
 
-tail9:
+tail11:
 	ADDQ       $0x08, DX
-	JE         end9
+	JE         end11
 	LEAQ       tailMasks<>+32(SB), BX
 	SHLQ       $0x02, DX
 	SUBQ       DX, BX
@@ -36536,7 +37765,7 @@ tail9:
 	VADDPS     Y1, Y3, Y3
 	VMASKMOVPS Y3, Y2, (AX)
 
-end9:
+end11:
 	VZEROUPPER
 	RET
 
@@ -36562,9 +37791,9 @@ row:
 	MOVQ         AX, R8
 	MOVQ         CX, R9
 	SUBQ         $0x08, R10
-	JL           tail10
+	JL           tail12
 
-loop10:
+loop12:
 	VMOVUPS (R9), Y4
 	VMULPS  Y2, Y4, Y4
 	VADDPS  Y1, Y4, Y4
@@ -36573,11 +37802,11 @@ loop10:
 	ADDQ    $0x20, R9
 	ADDQ    $0x20, R8
 	SUBQ    $0x08, R10
-	JGE     loop10
+	JGE     loop12
 
-tail10:
+tail12:
 	ADDQ       $0x08, R10
-	JE         end10
+	JE         end12
 	LEAQ       tailMasks<>+32(SB), R11
 	SHLQ       $0x02, R10
 	SUBQ       R10, R11
@@ -36588,7 +37817,7 @@ tail10:
 	VANDNPS    Y5, Y3, Y5
 	VMASKMOVPS Y5, Y4, (R8)
 
-end10:
+end12:
 	ADDQ SI, AX
 	ADDQ DI, CX
 	ADDQ $0x04, DX
@@ -36606,9 +37835,9 @@ TEXT ·mergeSIMD(SB), NOSPLIT, $0-32
 	VBROADCASTSS x+24(FP), Y0
 	VBROADCASTSS y+28(FP), Y1
 	SUBQ         $0x08, DX
-	JL           tail11
+	JL           tail13
 
-loop11:
+loop13:
 	VMOVUPS     (AX), Y2
 	VMOVUPS     (CX), Y3
 	VMULPS      Y1, Y3, Y3
@@ -36617,11 +37846,11 @@ loop11:
 	ADDQ        $0x20, AX
 	ADDQ        $0x20, CX
 	SUBQ        $0x08, DX
-	JGE         loop11
+	JGE         loop13
 
-tail11:
+tail13:
 	ADDQ        $0x08, DX
-	JE          end11
+	JE          end13
 	LEAQ        tailMasks<>+32(SB), BX
 	SHLQ        $0x02, DX
 	SUBQ        DX, BX
@@ -36632,7 +37861,7 @@ tail11:
 	VFMADD213PS Y4, Y0, Y3
 	VMASKMOVPS  Y3, Y2, (AX)
 
-end11:
+end13:
 	VZEROUPPER
 	RET
 
@@ -36647,9 +37876,9 @@ TEXT ·mergeSumsSIMD(SB), NOSPLIT, $0-56
 	MOVQ y+40(FP), DI
 	MOVQ n+48(FP), R8
 	SUBQ $0x08, R8
-	JL   tail12
+	JL   tail14
 
-loop12:
+loop14:
 	VMOVUPS      (AX), Y0
 	VMOVUPS      (DX), Y1
 	VXORPS       Y3, Y3, Y3
@@ -36706,11 +37935,11 @@ loop12:
 	ADDQ         $0x20, SI
 	ADDQ         $0x20, DI
 	SUBQ         $0x08, R8
-	JGE          loop12
+	JGE          loop14
 
-tail12:
+tail14:
 	ADDQ         $0x08, R8
-	JE           end12
+	JE           end14
 	LEAQ         tailMasks<>+32(SB), R9
 	SHLQ         $0x02, R8
 	SUBQ         R8, R9
@@ -36765,7 +37994,7 @@ tail12:
 	VFMADD213PS  Y2, Y4, Y1
 	VMASKMOVPS   Y1, Y0, (CX)
 
-end12:
+end14:
 	VZEROUPPER
 	RET
 
@@ -37058,9 +38287,9 @@ large:
 rest:
 	ADDQ $0x20, CX
 	SUBQ $0x08, CX
-	JL   tail13
+	JL   tail15
 
-loop13:
+loop15:
 	VMOVUPS      (AX), Y1
 	VMOVUPS      Y1, Y2
 	VANDPS       all7fffffff<>+0(SB), Y2, Y2
@@ -37107,11 +38336,11 @@ loop13:
 	VMOVUPS      Y4, (AX)
 	ADDQ         $0x20, AX
 	SUBQ         $0x08, CX
-	JGE          loop13
+	JGE          loop15
 
-tail13:
+tail15:
 	ADDQ         $0x08, CX
-	JE           end13
+	JE           end15
 	LEAQ         tailMasks<>+32(SB), DX
 	SHLQ         $0x02, CX
 	SUBQ         CX, DX
@@ -37161,7 +38390,7 @@ tail13:
 	VMULPS       Y0, Y5, Y5
 	VMASKMOVPS   Y5, Y1, (AX)
 
-end13:
+end15:
 	VZEROUPPER
 	RET
 
@@ -37288,9 +38517,9 @@ TEXT ·alibiSIMD(SB), NOSPLIT, $0-32
 	VPBROADCASTD X1, Y1
 	VPADDD       numberOfLane<>+0(SB), Y1, Y1
 	SUBQ         $0x08, CX
-	JL           tail14
+	JL           tail16
 
-loop14:
+loop16:
 	VMOVUPS     (AX), Y2
 	VCVTDQ2PS   Y1, Y3
 	VFMADD231PS Y3, Y0, Y2
@@ -37298,11 +38527,11 @@ loop14:
 	ADDQ        $0x20, AX
 	VPADDD      all00000008<>+0(SB), Y1, Y1
 	SUBQ        $0x08, CX
-	JGE         loop14
+	JGE         loop16
 
-tail14:
+tail16:
 	ADDQ        $0x08, CX
-	JE          end14
+	JE          end16
 	LEAQ        tailMasks<>+32(SB), DX
 	SHLQ        $0x02, CX
 	SUBQ        CX, DX
@@ -37312,7 +38541,7 @@ tail14:
 	VFMADD231PS Y1, Y0, Y3
 	VMASKMOVPS  Y3, Y2, (AX)
 
-end14:
+end16:
 	VZEROUPPER
 	RET
 
@@ -37396,9 +38625,9 @@ ragged:
 	MOVQ AX, CX
 	MOVQ DX, R9
 	SUBQ $0x08, DI
-	JL   tail15
+	JL   tail17
 
-loop15:
+loop17:
 	VMOVUPS (R9), Y1
 	VMOVUPS (CX), Y2
 	VADDPS  Y1, Y2, Y2
@@ -37407,11 +38636,11 @@ loop15:
 	ADDQ    $0x20, CX
 	ADDQ    $0x20, R9
 	SUBQ    $0x08, DI
-	JGE     loop15
+	JGE     loop17
 
-tail15:
+tail17:
 	ADDQ       $0x08, DI
-	JE         end15
+	JE         end17
 	LEAQ       tailMasks<>+32(SB), R10
 	SHLQ       $0x02, DI
 	SUBQ       DI, R10
@@ -37422,7 +38651,7 @@ tail15:
 	VMASKMOVPS Y3, Y1, (CX)
 	VMINPS     Y0, Y2, Y0
 
-end15:
+end17:
 added:
 	VCMPPS    $0x00, allff800000<>+0(SB), Y0, Y0
 	VMOVMSKPS Y0, R10
@@ -37435,9 +38664,9 @@ added:
 	MOVQ DX, R9
 	XORQ R11, R11
 	SUBQ $0x08, DI
-	JL   tail16
+	JL   tail18
 
-loop16:
+loop18:
 	VMOVUPS   (R9), Y0
 	VCMPPS    $0x00, allff800000<>+0(SB), Y0, Y0
 	VMOVMSKPS Y0, R10
@@ -37446,11 +38675,11 @@ loop16:
 	ADDQ      $0x20, R9
 	ADDQ      $0x08, CX
 	SUBQ      $0x08, DI
-	JGE       loop16
+	JGE       loop18
 
-tail16:
+tail18:
 	ADDQ       $0x08, DI
-	JE         end16
+	JE         end18
 	LEAQ       tailMasks<>+32(SB), R10
 	SHLQ       $0x02, DI
 	SUBQ       DI, R10
@@ -37461,7 +38690,7 @@ tail16:
 	SHLQ       CL, R10
 	ORQ        R10, R11
 
-end16:
+end18:
 	NOTQ R11
 	ANDQ R11, (BX)
 
@@ -37560,9 +38789,9 @@ TEXT ·weightsSIMD(SB), NOSPLIT, $0-40
 	VBROADCASTSS r+28(FP), Y1
 	MOVQ         live+32(FP), BX
 	SUBQ         $0x08, DX
-	JL           tail17
+	JL           tail19
 
-loop17:
+loop19:
 	VMOVD        BX, X2
 	VPBROADCASTD X2, Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -37592,11 +38821,11 @@ loop17:
 	ADDQ         $0x20, CX
 	SHRQ         $0x08, BX
 	SUBQ         $0x08, DX
-	JGE          loop17
+	JGE          loop19
 
-tail17:
+tail19:
 	ADDQ         $0x08, DX
-	JE           end17
+	JE           end19
 	LEAQ         tailMasks<>+32(SB), SI
 	SHLQ         $0x02, DX
 	SUBQ         DX, SI
@@ -37627,7 +38856,7 @@ tail17:
 	VANDPS       Y4, Y5, Y5
 	VMASKMOVPS   Y5, Y2, (AX)
 
-end17:
+end19:
 	VZEROUPPER
 	RET
 
@@ -37664,18 +38893,18 @@ chains:
 rest:
 	ADDQ $0x40, CX
 	SUBQ $0x08, CX
-	JL   tail18
+	JL   tail20
 
-loop18:
+loop20:
 	VMOVUPS     (AX), Y9
 	VFMADD231PS Y0, Y9, Y1
 	ADDQ        $0x20, AX
 	SUBQ        $0x08, CX
-	JGE         loop18
+	JGE         loop20
 
-tail18:
+tail20:
 	ADDQ        $0x08, CX
-	JE          end18
+	JE          end20
 	LEAQ        tailMasks<>+32(SB), DX
 	SHLQ        $0x02, CX
 	SUBQ        CX, DX
@@ -37683,7 +38912,7 @@ tail18:
 	VMASKMOVPS  (AX), Y9, Y9
 	VFMADD231PS Y0, Y9, Y1
 
-end18:
+end20:
 	VADDPS    Y1, Y5, Y1
 	VADDPS    Y2, Y6, Y2
 	VADDPS    Y3, Y7, Y3
@@ -37975,20 +39204,20 @@ TEXT ·maxOfSIMD(SB), NOSPLIT, $0-20
 	VMOVUPS allff800000<>+0(SB), Y0
 	VXORPS  Y1, Y1, Y1
 	SUBQ    $0x08, CX
-	JL      tail19
+	JL      tail21
 
-loop19:
+loop21:
 	VMOVUPS (AX), Y2
 	VMAXPS  Y0, Y2, Y0
 	VCMPPS  $0x03, Y2, Y2, Y2
 	VORPS   Y2, Y1, Y1
 	ADDQ    $0x20, AX
 	SUBQ    $0x08, CX
-	JGE     loop19
+	JGE     loop21
 
-tail19:
+tail21:
 	ADDQ       $0x08, CX
-	JE         end19
+	JE         end21
 	LEAQ       tailMasks<>+32(SB), DX
 	SHLQ       $0x02, CX
 	SUBQ       CX, DX
@@ -38000,7 +39229,7 @@ tail19:
 	VCMPPS     $0x03, Y3, Y3, Y2
 	VORPS      Y2, Y1, Y1
 
-end19:
+end21:
 	VEXTRACTF128 $0x01, Y0, X2
 	VMAXPS       X2, X0, X0
 	VPERMILPD    $0x01, X0, X2
@@ -38036,9 +39265,9 @@ TEXT ·expSIMD(SB), NOSPLIT, $0-24
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
 	SUBQ $0x08, DX
-	JL   tail20
+	JL   tail22
 
-loop20:
+loop22:
 	VMOVUPS      (CX), Y0
 	VMOVUPS      allc2d00000<>+0(SB), Y1
 	VMAXPS       Y0, Y1, Y0
@@ -38069,11 +39298,11 @@ loop20:
 	ADDQ         $0x20, CX
 	ADDQ         $0x20, AX
 	SUBQ         $0x08, DX
-	JGE          loop20
+	JGE          loop22
 
-tail20:
+tail22:
 	ADDQ         $0x08, DX
-	JE           end20
+	JE           end22
 	LEAQ         tailMasks<>+32(SB), BX
 	SHLQ         $0x02, DX
 	SUBQ         DX, BX
@@ -38106,7 +39335,7 @@ tail20:
 	VMULPS       Y2, Y3, Y3
 	VMASKMOVPS   Y3, Y0, (AX)
 
-end20:
+end22:
 	VZEROUPPER
 	RET
 

@@ -61,6 +61,36 @@ func scoreGeneric(s, q, k []float32, rows, d, panels int) {
 	}
 }
 
+// scoreTops is score, and leaves the tops of the rows.
+func scoreTopsGeneric(s, q, k, tops []float32, rows, d, panels int) {
+	scoreGeneric(s, q, k, rows, d, panels)
+	topsOf(tops, s, rows, panels*panel)
+}
+
+// topsOf finds the tops of rows of n scores, see tops.go.
+func topsOf(tops, s []float32, rows, n int) {
+	least, top := tops[:topLanes], tops[topLanes:]
+	clear(least)
+	for r := range rows {
+		for t := range topLanes {
+			top[r*topLanes+t] = negInf
+		}
+		for j, e := range s[r*Block:][:n] {
+			if old := &top[r*topLanes+j%topLanes]; e > *old {
+				*old = e
+			}
+			if old := &least[j%topLanes]; math.Float32bits(e) > math.Float32bits(*old) {
+				*old = e
+			}
+		}
+	}
+}
+
+// softmaxTops is softmax: tops say nothing new.
+func softmaxTopsGeneric(s, m, l, alpha, tops []float32, rows int) (dead bool) {
+	return softmaxGeneric(s, m, l, alpha, rows)
+}
+
 // scoreRows is score on n keys in rows as the caller has them, for when there
 // are too few queries to make packing worth while.
 func scoreRowsGeneric(s, q, k []float32, rows, d, stride, n int) {

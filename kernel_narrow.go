@@ -9,17 +9,22 @@ const (
 	scattered   = false
 	rowsInOrder = false
 	fused       = false
+	topsBeside  = false
 )
 
 const (
 	noAsking = "attn: no requests before reading on this platform"
 	noAVX512 = "attn: no AVX-512 on this platform"
 	noFused  = "attn: softmax and accumulate are two kernels on this platform"
+	noTops   = "attn: softmax looks for maxima on this platform"
 )
 
 func absorbSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *values) (dead bool) {
 	panic(noFused)
 }
+
+func scoreTopsSIMD(s, q, k, tops *float32, rows, d, panels int, next *ahead) { panic(noTops) }
+func softmaxTopsSIMD(s, m, l, alpha, tops *float32, rows int) (dead bool)    { panic(noTops) }
 
 func askSIMD(p *float32) { panic(noAsking) }
 

@@ -48,6 +48,14 @@ var kernels = []kernelTest{
 		scoreAhead(got, q, k, rows, d, panels, c.anywhere())
 		scoreGeneric(want, q, k, rows, d, panels)
 	}},
+	{"scoreTops", []dim{{"rows", topRows, 96, mostTileRows, topRows}, size("d", topDim, 99, 300), size("panels", 1, 4, 4)}, func(c *trial, n []int) {
+		rows, d, panels := n[0], n[1], n[2]
+		q, k := c.input(rows*d), c.input(panels*d*panel)
+		got, want := c.output((rows-1)*Block + panels*panel)
+		tops, topsWant := c.output((1 + rows) * topLanes)
+		scoreTops(got, q, k, tops, rows, d, panels, c.anywhere())
+		scoreTopsGeneric(want, q, k, topsWant, rows, d, panels)
+	}},
 	{"scoreRows", []dim{size("rows", 1, 99, 99), size("d", 1, 99, 600), size("keys", 1, Block, Block), size("gap", 0, 20, 200)}, func(c *trial, n []int) {
 		rows, d, keys := n[0], n[1], n[2]
 		stride := c.stride(d, n[3])
@@ -67,6 +75,15 @@ var kernels = []kernelTest{
 		alpha, alphaWant := c.output(n[0])
 		dead := softmax(s, m, l, alpha, n[0])
 		c.equal("dead", dead, softmaxGeneric(sWant, mWant, lWant, alphaWant, n[0]))
+	}},
+	{"softmaxTops", []dim{size("rows", 1, mostTileRows, mostTileRows)}, func(c *trial, n []int) {
+		s, sWant := c.scores(n[0])
+		tops := make([]float32, (1+n[0])*topLanes)
+		topsOf(tops, s, n[0], Block)
+		m, mWant, l, lWant := c.runningState(n[0])
+		alpha, alphaWant := c.output(n[0])
+		dead := softmaxTops(s, m, l, alpha, tops, n[0])
+		c.equal("dead", dead, softmaxTopsGeneric(sWant, mWant, lWant, alphaWant, tops, n[0]))
 	}},
 	{"softmaxMasked", []dim{size("rows", 1, 4*softmaxRows+1, 300)}, func(c *trial, n []int) {
 		live := c.liveBits(n[0])

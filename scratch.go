@@ -88,6 +88,7 @@ type scratch struct {
 	ahead ahead     // memory to ask for
 	next  chunk     // the chunk behind the one at hand; no rows if there is none
 	s     []float32 // scores, then weights, of a tile or of all heads of a block in parts
+	tops  []float32 // see tops.go
 	k, v  []float32 // the packed block
 
 	fitted sizes // what the slices are long enough for
@@ -130,6 +131,7 @@ func (w *scratch) fit(p *plan) {
 	w.alpha, w.beta = grow(w.alpha, max(rows, want.scores)), grow(w.beta, rows)
 	w.live = grow(w.live, want.scores)
 	w.s = grow(w.s, want.scores*Block)
+	w.tops = grow(w.tops, (1+mostTileRows)*topLanes)
 	if p.cache == nil {
 		w.k = grow(w.k, Block*p.d)
 		w.v = grow(w.v, Block*roundUp(p.dv, panel))

@@ -33,16 +33,23 @@ func (w *scratch) straight(p *plan, c *chunk, st *state, b *block, row int) {
 	updates(l, rows)
 	updatesRows(o, rows, stride, values.cols)
 	w.ahead.stream, w.ahead.inOrder = b.stream, p.inOrder
+	tops := topsBeside && active == avx2 && d >= topDim
 	s, alpha, k, v := &w.s[0], &w.alpha[0], &b.k[0], &b.v[0]
 	for r := 0; r < rows; r += tile {
 		n := min(tile, rows-r)
+		dead := false
 		wide := active == avx512 && n >= wideRows && values.cols%panel == 0
-		if wide {
+		switch {
+		case wide:
 			scoreWide(s, &q[r*d], k, n, d, Block/panel, &w.ahead)
-		} else {
+			dead = softmax(w.s, m[r:], l[r:], w.alpha, n)
+		case tops && n%topRows == 0:
+			scoreTops(w.s, q[r*d:], b.k, w.tops, n, d, Block/panel, &w.ahead)
+			dead = softmaxTops(w.s, m[r:], l[r:], w.alpha, w.tops, n)
+		default:
 			scoreSIMD(s, &q[r*d], k, n, d, Block/panel, &w.ahead)
+			dead = softmax(w.s, m[r:], l[r:], w.alpha, n)
 		}
-		dead := softmax(w.s, m[r:], l[r:], w.alpha, n)
 		if wide {
 			accumulateWide(&o[r*stride], s, v, alpha, n, stride, Block, &values)
 		} else {

@@ -15,6 +15,7 @@ import (
 func main() {
 	ConstraintExpr("!purego")
 	scoreKernel()
+	scoreTopsKernel()
 	accumulateKernel()
 	accumulateMaskedKernel()
 	scoreWideKernel()
@@ -22,6 +23,7 @@ func main() {
 	scoreRowsKernel()
 	softmaxKernel("softmaxSIMD", false, false)
 	softmaxKernel("softmaxMaskedSIMD", true, false)
+	softmaxTopsKernel()
 	softmaxKernel("softmaxWide", false, true)
 	softmaxKernel("softmaxMaskedWide", true, true)
 	absorbKernel()

@@ -12,7 +12,7 @@ import (
 // the rows are independent of one another, so that the long chains of one (fold,
 // exp) run beside those of the next.
 type softmaxProgram struct {
-	masked, wide            bool
+	masked, wide, tops      bool // tops: what maxima looks for has been found by scoreTops
 	s, m, l, alpha, live, n reg.GPVirtual
 	dead                    reg.GPVirtual
 	pairs                   Mem // stack slot: keys 16·pairs and up are live in no row
@@ -26,18 +26,31 @@ type softmaxProgram struct {
 }
 
 func softmaxKernel(name string, masked, wide bool) {
-	const growsStack = 0 // the frame is too large to go without a check
 	if masked {
-		TEXT(name, growsStack, "func(s, m, l, alpha *float32, live *uint64, rows int) (dead bool)")
+		softmaxProgram{masked: true, wide: wide}.emit(name, "func(s, m, l, alpha *float32, live *uint64, rows int) (dead bool)", softmaxRows)
 	} else {
-		TEXT(name, growsStack, "func(s, m, l, alpha *float32, rows int) (dead bool)")
+		softmaxProgram{wide: wide}.emit(name, "func(s, m, l, alpha *float32, rows int) (dead bool)", softmaxRows)
 	}
-	k := softmaxProgram{masked: masked, wide: wide, dead: GP64()}
-	slots := AllocLocal((softmaxRows+1)*vector + 8) // the lanes of each row's sum
-	if masked {
-		k.findPairs(slots.Offset((softmaxRows + 1) * vector))
+}
+
+func softmaxTopsKernel() {
+	softmaxProgram{tops: true}.emit("softmaxTopsSIMD", "func(s, m, l, alpha, tops *float32, rows int) (dead bool)", topsRows)
+}
+
+// emit writes the kernel for at most so many rows.
+func (k softmaxProgram) emit(name, signature string, most int) {
+	const growsStack = 0 // the frame is too large to go without a check
+	TEXT(name, growsStack, signature)
+	k.dead = GP64()
+	slots := AllocLocal((most+1)*vector + 8) // the lanes of each row's sum
+	if k.masked {
+		k.findPairs(slots.Offset((most + 1) * vector))
 	}
-	k.maxima()
+	if k.tops {
+		k.maximaOfTops()
+	} else {
+		k.maxima()
+	}
 	k.factors()
 	k.weights(slots)
 	k.sums(slots)
@@ -45,8 +58,11 @@ func softmaxKernel(name string, masked, wide bool) {
 	finish()
 }
 
-// softmaxRows is the most rows of one call.
-const softmaxRows = 48
+// softmaxRows, or topsRows with tops, is the most rows of one call.
+const (
+	softmaxRows = 48
+	topsRows    = 96
+)
 
 // load takes the row pointers from the arguments again, for the next loop.
 func (k *softmaxProgram) load(names ...string) {
@@ -124,12 +140,36 @@ func (k *softmaxProgram) maxima() {
 			VPXOR(k.least[i], k.least[i], k.least[i])
 		}
 	}
+	k.foldMaxima(func(r int) reg.VecVirtual { return maximum(r, floor) }, k.nextRows)
+	if k.wide {
+		k.least[0] = foldHalves(VPMAXUD, k.wideLeast)
+	} else {
+		VPMAXUD(k.least[1], k.least[0], k.least[0])
+	}
+}
+
+// maximaOfTops does the same from tops.
+func (k *softmaxProgram) maximaOfTops() {
+	Comment("alpha_r = the largest of the lanes of row r's top")
+	k.load("alpha", "rows")
+	tops := param("tops")
+	k.least[0] = YMM()
+	VMOVUPS(Mem{Base: tops}, k.least[0])
+	ADDQ(imm(vector), tops)
+	k.foldMaxima(func(r int) reg.VecVirtual {
+		top := YMM()
+		VMOVUPS(Mem{Base: tops, Disp: r * vector}, top)
+		return top
+	}, func(n int) { ADDQ(imm(n*vector), tops) })
+}
+
+// foldMaxima leaves the largest lane of each row's maximum in alpha; next moves on by some rows.
+func (k *softmaxProgram) foldMaxima(maximum func(r int) reg.VecVirtual, next func(n int)) {
 	SUBQ(imm(lanes), k.n)
 	JL(LabelRef("maxRest"))
 	Label("maxRows")
-	tops := foldRows(VMAXPS, func(r int) reg.VecVirtual { return maximum(r, floor) })
-	VMOVUPS(tops, Mem{Base: k.alpha})
-	k.nextRows(lanes)
+	VMOVUPS(foldRows(VMAXPS, maximum), Mem{Base: k.alpha})
+	next(lanes)
 	ADDQ(imm(vector), k.alpha)
 	SUBQ(imm(lanes), k.n)
 	JGE(LabelRef("maxRows"))
@@ -137,17 +177,12 @@ func (k *softmaxProgram) maxima() {
 	ADDQ(imm(lanes), k.n)
 	JE(LabelRef("maxEnd"))
 	Label("maxRow")
-	VMOVSS(foldMax(maximum(0, floor)).AsX(), Mem{Base: k.alpha})
-	k.nextRows(1)
+	VMOVSS(foldMax(maximum(0)).AsX(), Mem{Base: k.alpha})
+	next(1)
 	ADDQ(Imm(4), k.alpha)
 	DECQ(k.n)
 	JNE(LabelRef("maxRow"))
 	Label("maxEnd")
-	if k.wide {
-		k.least[0] = foldHalves(VPMAXUD, k.wideLeast)
-	} else {
-		VPMAXUD(k.least[1], k.least[0], k.least[0])
-	}
 }
 
 // maximum is the largest live score of a row, in some lane. As unsigned integers,
