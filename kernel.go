@@ -125,7 +125,7 @@ func softmax(s, m, l, alpha []float32, rows int) (dead bool) {
 	}
 	for r := 0; r < rows; r += softmaxRows {
 		n := min(softmaxRows, rows-r)
-		if active == avx512 {
+		if active == avx512 && n > 1 {
 			dead = softmaxWide(&s[r*Block], &m[r], &l[r], &alpha[r], n) || dead
 		} else {
 			dead = softmaxSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], n) || dead

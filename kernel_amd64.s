@@ -30231,6 +30231,234 @@ keys1End:
 // func softmaxSIMD(s *float32, m *float32, l *float32, alpha *float32, rows int) (dead bool)
 // Requires: AVX, AVX2, FMA3
 TEXT ·softmaxSIMD(SB), $1576-41
+	MOVQ         rows+32(FP), AX
+	CMPQ         AX, $0x01
+	JNE          rows
+	MOVQ         s+0(FP), CX
+	MOVQ         m+8(FP), AX
+	MOVQ         l+16(FP), DX
+	MOVQ         alpha+24(FP), BX
+	VBROADCASTSS (AX), Y0
+	VMOVUPS      (CX), Y1
+	VMAXPS       allff800000<>+0(SB), Y1, Y1
+	VMOVUPS      32(CX), Y2
+	VMAXPS       allff800000<>+0(SB), Y2, Y2
+	VMOVUPS      64(CX), Y3
+	VMAXPS       Y1, Y3, Y3
+	VMOVUPS      96(CX), Y1
+	VMAXPS       Y2, Y1, Y1
+	VMOVUPS      128(CX), Y2
+	VMAXPS       Y3, Y2, Y2
+	VMOVUPS      160(CX), Y3
+	VMAXPS       Y1, Y3, Y3
+	VMOVUPS      192(CX), Y1
+	VMAXPS       Y2, Y1, Y1
+	VMOVUPS      224(CX), Y2
+	VMAXPS       Y3, Y2, Y2
+	VMAXPS       Y2, Y1, Y1
+	VPERM2F128   $0x01, Y1, Y1, Y2
+	VMAXPS       Y2, Y1, Y1
+	VPERMILPD    $0x05, Y1, Y2
+	VMAXPS       Y2, Y1, Y1
+	VPERMILPS    $0xb1, Y1, Y2
+	VMAXPS       Y2, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VMAXPS       Y0, Y1, Y1
+	VADDPS       Y2, Y1, Y1
+	VCMPPS       $0x00, allff800000<>+0(SB), Y1, Y3
+	VANDNPS      Y1, Y3, Y2
+	VMOVSS       X1, (AX)
+	VMOVMSKPS    Y3, AX
+	TESTL        AX, AX
+	SETNE        AL
+	VSUBPS       Y2, Y0, Y0
+	VCMPPS       $0x15, allc2aeac4f<>+0(SB), Y0, Y4
+	VMOVUPS      all3fb8aa3b<>+0(SB), Y1
+	VFMADD213PS  all4b40007f<>+0(SB), Y0, Y1
+	VSUBPS       all4b40007f<>+0(SB), Y1, Y3
+	VFNMADD231PS all3f317200<>+0(SB), Y3, Y0
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y3, Y0
+	VMOVUPS      all3ab511e8<>+0(SB), Y3
+	VFMADD213PS  all3c091d10<>+0(SB), Y0, Y3
+	VFMADD213PS  all3d2aac79<>+0(SB), Y0, Y3
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y0, Y3
+	VFMADD213PS  all3efffffe<>+0(SB), Y0, Y3
+	VFMADD213PS  all3f800000<>+0(SB), Y0, Y3
+	VFMADD213PS  all3f800000<>+0(SB), Y0, Y3
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y3, Y3
+	VANDPS       Y4, Y3, Y3
+	VMOVSS       X3, (BX)
+	VMOVUPS      all4b40007f<>+0(SB), Y1
+	VMOVUPS      allbfb8aa3b<>+0(SB), Y3
+	VSUBPS       (CX), Y2, Y0
+	VSUBPS       32(CX), Y2, Y5
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y0, Y6
+	VMOVAPS      Y0, Y7
+	VFMADD213PS  Y1, Y3, Y7
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y5, Y8
+	VMOVAPS      Y5, Y9
+	VFMADD213PS  Y1, Y3, Y9
+	VSUBPS       Y1, Y7, Y10
+	VSUBPS       Y1, Y9, Y4
+	VFNMSUB231PS all3f317200<>+0(SB), Y10, Y0
+	VFNMSUB231PS all3f317200<>+0(SB), Y4, Y5
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y10, Y0
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y4, Y5
+	VMOVUPS      all3ab511e8<>+0(SB), Y10
+	VFMADD213PS  all3c091d10<>+0(SB), Y0, Y10
+	VMOVUPS      all3ab511e8<>+0(SB), Y4
+	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y4
+	VFMADD213PS  all3d2aac79<>+0(SB), Y0, Y10
+	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y4
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y0, Y10
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y4
+	VFMADD213PS  all3efffffe<>+0(SB), Y0, Y10
+	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y4
+	VFMADD213PS  all3f800000<>+0(SB), Y0, Y10
+	VPSLLD       $0x17, Y7, Y7
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y4
+	VPSLLD       $0x17, Y9, Y9
+	VFMADD213PS  all3f800000<>+0(SB), Y0, Y10
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y4
+	VMULPS       Y7, Y10, Y10
+	VMULPS       Y9, Y4, Y4
+	VANDPS       Y6, Y10, Y10
+	VANDPS       Y8, Y4, Y4
+	VMOVUPS      Y10, (CX)
+	VMOVAPS      Y10, Y0
+	VMOVUPS      Y4, 32(CX)
+	VMOVAPS      Y4, Y4
+	VSUBPS       64(CX), Y2, Y5
+	VSUBPS       96(CX), Y2, Y6
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y5, Y7
+	VMOVAPS      Y5, Y8
+	VFMADD213PS  Y1, Y3, Y8
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y6, Y9
+	VMOVAPS      Y6, Y10
+	VFMADD213PS  Y1, Y3, Y10
+	VSUBPS       Y1, Y8, Y11
+	VSUBPS       Y1, Y10, Y12
+	VFNMSUB231PS all3f317200<>+0(SB), Y11, Y5
+	VFNMSUB231PS all3f317200<>+0(SB), Y12, Y6
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y11, Y5
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y12, Y6
+	VMOVUPS      all3ab511e8<>+0(SB), Y11
+	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y11
+	VMOVUPS      all3ab511e8<>+0(SB), Y12
+	VFMADD213PS  all3c091d10<>+0(SB), Y6, Y12
+	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y11
+	VFMADD213PS  all3d2aac79<>+0(SB), Y6, Y12
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y11
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y6, Y12
+	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y11
+	VFMADD213PS  all3efffffe<>+0(SB), Y6, Y12
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y11
+	VPSLLD       $0x17, Y8, Y8
+	VFMADD213PS  all3f800000<>+0(SB), Y6, Y12
+	VPSLLD       $0x17, Y10, Y10
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y11
+	VFMADD213PS  all3f800000<>+0(SB), Y6, Y12
+	VMULPS       Y8, Y11, Y11
+	VMULPS       Y10, Y12, Y12
+	VANDPS       Y7, Y11, Y11
+	VANDPS       Y9, Y12, Y12
+	VMOVUPS      Y11, 64(CX)
+	VADDPS       Y11, Y0, Y0
+	VMOVUPS      Y12, 96(CX)
+	VADDPS       Y12, Y4, Y4
+	VSUBPS       128(CX), Y2, Y5
+	VSUBPS       160(CX), Y2, Y6
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y5, Y7
+	VMOVAPS      Y5, Y8
+	VFMADD213PS  Y1, Y3, Y8
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y6, Y9
+	VMOVAPS      Y6, Y10
+	VFMADD213PS  Y1, Y3, Y10
+	VSUBPS       Y1, Y8, Y11
+	VSUBPS       Y1, Y10, Y12
+	VFNMSUB231PS all3f317200<>+0(SB), Y11, Y5
+	VFNMSUB231PS all3f317200<>+0(SB), Y12, Y6
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y11, Y5
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y12, Y6
+	VMOVUPS      all3ab511e8<>+0(SB), Y11
+	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y11
+	VMOVUPS      all3ab511e8<>+0(SB), Y12
+	VFMADD213PS  all3c091d10<>+0(SB), Y6, Y12
+	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y11
+	VFMADD213PS  all3d2aac79<>+0(SB), Y6, Y12
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y11
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y6, Y12
+	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y11
+	VFMADD213PS  all3efffffe<>+0(SB), Y6, Y12
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y11
+	VPSLLD       $0x17, Y8, Y8
+	VFMADD213PS  all3f800000<>+0(SB), Y6, Y12
+	VPSLLD       $0x17, Y10, Y10
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y11
+	VFMADD213PS  all3f800000<>+0(SB), Y6, Y12
+	VMULPS       Y8, Y11, Y11
+	VMULPS       Y10, Y12, Y12
+	VANDPS       Y7, Y11, Y11
+	VANDPS       Y9, Y12, Y12
+	VMOVUPS      Y11, 128(CX)
+	VADDPS       Y11, Y0, Y0
+	VMOVUPS      Y12, 160(CX)
+	VADDPS       Y12, Y4, Y4
+	VSUBPS       192(CX), Y2, Y5
+	VSUBPS       224(CX), Y2, Y2
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y5, Y6
+	VMOVAPS      Y5, Y7
+	VFMADD213PS  Y1, Y3, Y7
+	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y2, Y8
+	VMOVAPS      Y2, Y9
+	VFMADD213PS  Y1, Y3, Y9
+	VSUBPS       Y1, Y7, Y3
+	VSUBPS       Y1, Y9, Y1
+	VFNMSUB231PS all3f317200<>+0(SB), Y3, Y5
+	VFNMSUB231PS all3f317200<>+0(SB), Y1, Y2
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y3, Y5
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y1, Y2
+	VMOVUPS      all3ab511e8<>+0(SB), Y3
+	VFMADD213PS  all3c091d10<>+0(SB), Y5, Y3
+	VMOVUPS      all3ab511e8<>+0(SB), Y1
+	VFMADD213PS  all3c091d10<>+0(SB), Y2, Y1
+	VFMADD213PS  all3d2aac79<>+0(SB), Y5, Y3
+	VFMADD213PS  all3d2aac79<>+0(SB), Y2, Y1
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y5, Y3
+	VFMADD213PS  all3e2aaa49<>+0(SB), Y2, Y1
+	VFMADD213PS  all3efffffe<>+0(SB), Y5, Y3
+	VFMADD213PS  all3efffffe<>+0(SB), Y2, Y1
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y3
+	VPSLLD       $0x17, Y7, Y7
+	VFMADD213PS  all3f800000<>+0(SB), Y2, Y1
+	VPSLLD       $0x17, Y9, Y9
+	VFMADD213PS  all3f800000<>+0(SB), Y5, Y3
+	VFMADD213PS  all3f800000<>+0(SB), Y2, Y1
+	VMULPS       Y7, Y3, Y3
+	VMULPS       Y9, Y1, Y1
+	VANDPS       Y6, Y3, Y3
+	VANDPS       Y8, Y1, Y1
+	VMOVUPS      Y3, 192(CX)
+	VADDPS       Y3, Y0, Y0
+	VMOVUPS      Y1, 224(CX)
+	VADDPS       Y1, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPD    $0x01, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VADDSS       X1, X0, X0
+	VMOVSS       (DX), X1
+	VMOVSS       (BX), X3
+	VFMADD213SS  X0, X3, X1
+	VMOVSS       X1, (DX)
+	MOVB         AL, dead+40(FP)
+	VZEROUPPER
+	RET
+
+rows:
 	// alpha_r = max of the live scores of row r, NaN not counting
 	MOVQ    s+0(FP), AX
 	MOVQ    alpha+24(FP), CX
@@ -31164,6 +31392,26 @@ DATA all3f800000<>+24(SB)/4, $0x3f800000
 DATA all3f800000<>+28(SB)/4, $0x3f800000
 GLOBL all3f800000<>(SB), RODATA|NOPTR, $32
 
+DATA allbfb8aa3b<>+0(SB)/4, $0xbfb8aa3b
+DATA allbfb8aa3b<>+4(SB)/4, $0xbfb8aa3b
+DATA allbfb8aa3b<>+8(SB)/4, $0xbfb8aa3b
+DATA allbfb8aa3b<>+12(SB)/4, $0xbfb8aa3b
+DATA allbfb8aa3b<>+16(SB)/4, $0xbfb8aa3b
+DATA allbfb8aa3b<>+20(SB)/4, $0xbfb8aa3b
+DATA allbfb8aa3b<>+24(SB)/4, $0xbfb8aa3b
+DATA allbfb8aa3b<>+28(SB)/4, $0xbfb8aa3b
+GLOBL allbfb8aa3b<>(SB), RODATA|NOPTR, $32
+
+DATA all42aeac4f<>+0(SB)/4, $0x42aeac4f
+DATA all42aeac4f<>+4(SB)/4, $0x42aeac4f
+DATA all42aeac4f<>+8(SB)/4, $0x42aeac4f
+DATA all42aeac4f<>+12(SB)/4, $0x42aeac4f
+DATA all42aeac4f<>+16(SB)/4, $0x42aeac4f
+DATA all42aeac4f<>+20(SB)/4, $0x42aeac4f
+DATA all42aeac4f<>+24(SB)/4, $0x42aeac4f
+DATA all42aeac4f<>+28(SB)/4, $0x42aeac4f
+GLOBL all42aeac4f<>(SB), RODATA|NOPTR, $32
+
 DATA tailMasks<>+0(SB)/4, $0xffffffff
 DATA tailMasks<>+4(SB)/4, $0xffffffff
 DATA tailMasks<>+8(SB)/4, $0xffffffff
@@ -31191,26 +31439,6 @@ DATA all42800000<>+20(SB)/4, $0x42800000
 DATA all42800000<>+24(SB)/4, $0x42800000
 DATA all42800000<>+28(SB)/4, $0x42800000
 GLOBL all42800000<>(SB), RODATA|NOPTR, $32
-
-DATA allbfb8aa3b<>+0(SB)/4, $0xbfb8aa3b
-DATA allbfb8aa3b<>+4(SB)/4, $0xbfb8aa3b
-DATA allbfb8aa3b<>+8(SB)/4, $0xbfb8aa3b
-DATA allbfb8aa3b<>+12(SB)/4, $0xbfb8aa3b
-DATA allbfb8aa3b<>+16(SB)/4, $0xbfb8aa3b
-DATA allbfb8aa3b<>+20(SB)/4, $0xbfb8aa3b
-DATA allbfb8aa3b<>+24(SB)/4, $0xbfb8aa3b
-DATA allbfb8aa3b<>+28(SB)/4, $0xbfb8aa3b
-GLOBL allbfb8aa3b<>(SB), RODATA|NOPTR, $32
-
-DATA all42aeac4f<>+0(SB)/4, $0x42aeac4f
-DATA all42aeac4f<>+4(SB)/4, $0x42aeac4f
-DATA all42aeac4f<>+8(SB)/4, $0x42aeac4f
-DATA all42aeac4f<>+12(SB)/4, $0x42aeac4f
-DATA all42aeac4f<>+16(SB)/4, $0x42aeac4f
-DATA all42aeac4f<>+20(SB)/4, $0x42aeac4f
-DATA all42aeac4f<>+24(SB)/4, $0x42aeac4f
-DATA all42aeac4f<>+28(SB)/4, $0x42aeac4f
-GLOBL all42aeac4f<>(SB), RODATA|NOPTR, $32
 
 // func softmaxMaskedSIMD(s *float32, m *float32, l *float32, alpha *float32, live *uint64, rows int) (dead bool)
 // Requires: AVX, AVX2, FMA3

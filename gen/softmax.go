@@ -46,6 +46,9 @@ func (k softmaxProgram) emit(name, signature string, most int) {
 	if k.masked {
 		k.findPairs(slots.Offset((most + 1) * vector))
 	}
+	if !k.masked && !k.wide && !k.tops {
+		k.unlessOne()
+	}
 	if k.tops {
 		k.maximaOfTops()
 	} else {

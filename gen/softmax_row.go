@@ -1,0 +1,74 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// unlessOne does the step of a single row, if there is only one, in one go. In decoding, memory waits meanwhile.
+func (k *softmaxProgram) unlessOne() {
+	k.load("rows")
+	CMPQ(k.n, Imm(1))
+	JNE(LabelRef("rows"))
+	k.oneRow()
+	Label("rows")
+}
+
+// oneRow keeps everything in registers: in loops over rows, the maximum, the factor and the sum go through memory, and one is
+// waited for after the other. Which exp it takes is no question of bits, and the one that is right for all scores needs no least
+// score.
+func (k *softmaxProgram) oneRow() {
+	k.load("s", "m", "l", "alpha")
+	old := YMM()
+	VBROADCASTSS(Mem{Base: k.m}, old)
+	top, base, dead := newMaximum(old, everyLane(VMAXPS, k.topOfRow()))
+	VMOVSS(top.AsX(), Mem{Base: k.m})
+	VMOVMSKPS(dead, k.dead.As32())
+	TESTL(k.dead.As32(), k.dead.As32())
+	SETNE(k.dead.As8())
+	VSUBPS(base, old, old)
+	alpha := expFlush(old)
+	VMOVSS(alpha.AsX(), Mem{Base: k.alpha})
+	e := &expRow{}
+	e.constants()
+	sum := e.weigh(func(v int) Mem { return Mem{Base: k.s, Disp: v * vector} }, base)
+	e.emit(0, block/lanes)
+	VADDPS(sum[1], sum[0], sum[0])
+	total, l := foldAdd(sum[0]).AsX(), XMM()
+	VMOVSS(Mem{Base: k.l}, l)
+	VMOVSS(Mem{Base: k.alpha}, alpha.AsX()) // rather than a register for so long
+	VFMADD213SS(total, alpha.AsX(), l)
+	VMOVSS(l, Mem{Base: k.l})
+	Store(k.dead.As8(), ReturnIndex(0))
+	finish()
+}
+
+// topOfRow is the largest score of the row, in some lane.
+func (k *softmaxProgram) topOfRow() reg.VecVirtual {
+	var top [2]reg.VecVirtual
+	for v := range block / lanes {
+		old := Op(u32(bitsNegInf))
+		if v >= 2 {
+			old = top[v%2]
+		}
+		x := YMM()
+		VMOVUPS(Mem{Base: k.s, Disp: v * vector}, x)
+		VMAXPS(old, x, x) // the old maximum wins if the score is NaN
+		top[v%2] = x
+	}
+	VMAXPS(top[1], top[0], top[0])
+	return top[0]
+}
+
+// everyLane is op over all lanes of v, in every lane.
+func everyLane(op func(ops ...Op), v reg.VecVirtual) reg.VecVirtual {
+	swapped := YMM()
+	VPERM2F128(Imm(1), v, v, swapped)
+	op(swapped, v, v)
+	VPERMILPD(Imm(0b0101), v, swapped)
+	op(swapped, v, v)
+	VPERMILPS(Imm(0xb1), v, swapped)
+	op(swapped, v, v)
+	return v
+}
