@@ -33,7 +33,7 @@ func TestAssemblyCallsAreShort(t *testing.T) {
 		{"softcaps, subnormal on Intel", 150 * callSoftcaps},
 		{"merged sums", 32 * callElements},
 		{"biases of a tile", (slowestRead + 2) * mostTileRows * Block},
-		{"softmax of rows", 16 * max(softmaxRows, mostTileRows) * Block},
+		{"softmax of rows", 16 * softmaxRows * Block},
 		{"absorption of a tile", fewTileRows * Block * (slowestFMA*absorbCols/slowestLanes + 16)},
 	} {
 		if s := c.cycles / slowestHertz; s > longestSeconds {

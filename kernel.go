@@ -19,7 +19,7 @@ const (
 
 	// softmaxRows is the number of rows of one assembly call of softmax. The AVX2
 	// kernel (gen/softmax.go) keeps the lanes of so many sums on its stack.
-	softmaxRows = 48
+	softmaxRows = 96
 
 	// panel is the number of keys, or value columns, side by side in packed order.
 	panel = 16

@@ -30230,7 +30230,7 @@ keys1End:
 
 // func softmaxSIMD(s *float32, m *float32, l *float32, alpha *float32, rows int) (dead bool)
 // Requires: AVX, AVX2, FMA3
-TEXT ·softmaxSIMD(SB), $1576-41
+TEXT ·softmaxSIMD(SB), $3112-41
 	MOVQ         rows+32(FP), AX
 	CMPQ         AX, $0x01
 	JNE          rows
@@ -31442,7 +31442,7 @@ GLOBL all42800000<>(SB), RODATA|NOPTR, $32
 
 // func softmaxMaskedSIMD(s *float32, m *float32, l *float32, alpha *float32, live *uint64, rows int) (dead bool)
 // Requires: AVX, AVX2, FMA3
-TEXT ·softmaxMaskedSIMD(SB), $1576-49
+TEXT ·softmaxMaskedSIMD(SB), $3112-49
 	MOVQ rows+40(FP), AX
 	MOVQ live+32(FP), CX
 	XORQ DX, DX
@@ -31456,7 +31456,7 @@ orLive:
 	BSRQ DX, DX
 	SHRQ $0x04, DX
 	INCQ DX
-	MOVQ DX, 1568(SP)
+	MOVQ DX, 3104(SP)
 
 	// alpha_r = max of the live scores of row r, NaN not counting
 	MOVQ    s+0(FP), AX
@@ -31484,7 +31484,7 @@ maxRows:
 	VPMAXUD      Y5, Y2, Y2
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
-	CMPQ         1568(SP), $0x01
+	CMPQ         3104(SP), $0x01
 	JE           maxOfRow1161
 	VPBROADCASTB 2(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -31500,7 +31500,7 @@ maxRows:
 	VPMAXUD      Y6, Y2, Y2
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
-	CMPQ         1568(SP), $0x02
+	CMPQ         3104(SP), $0x02
 	JE           maxOfRow1161
 	VPBROADCASTB 4(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -31516,7 +31516,7 @@ maxRows:
 	VPMAXUD      Y6, Y2, Y2
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
-	CMPQ         1568(SP), $0x03
+	CMPQ         3104(SP), $0x03
 	JE           maxOfRow1161
 	VPBROADCASTB 6(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -31549,7 +31549,7 @@ maxOfRow1161:
 	VPMAXUD      Y6, Y2, Y2
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
-	CMPQ         1568(SP), $0x01
+	CMPQ         3104(SP), $0x01
 	JE           maxOfRow1162
 	VPBROADCASTB 34(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
@@ -31565,7 +31565,7 @@ maxOfRow1161:
 	VPMAXUD      Y7, Y2, Y2
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
-	CMPQ         1568(SP), $0x02
+	CMPQ         3104(SP), $0x02
 	JE           maxOfRow1162
 	VPBROADCASTB 36(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
@@ -31581,7 +31581,7 @@ maxOfRow1161:
 	VPMAXUD      Y7, Y2, Y2
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
-	CMPQ         1568(SP), $0x03
+	CMPQ         3104(SP), $0x03
 	JE           maxOfRow1162
 	VPBROADCASTB 38(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
@@ -31617,7 +31617,7 @@ maxOfRow1162:
 	VPMAXUD      Y6, Y2, Y2
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
-	CMPQ         1568(SP), $0x01
+	CMPQ         3104(SP), $0x01
 	JE           maxOfRow1163
 	VPBROADCASTB 10(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
@@ -31633,7 +31633,7 @@ maxOfRow1162:
 	VPMAXUD      Y7, Y2, Y2
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
-	CMPQ         1568(SP), $0x02
+	CMPQ         3104(SP), $0x02
 	JE           maxOfRow1163
 	VPBROADCASTB 12(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
@@ -31649,7 +31649,7 @@ maxOfRow1162:
 	VPMAXUD      Y7, Y2, Y2
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
-	CMPQ         1568(SP), $0x03
+	CMPQ         3104(SP), $0x03
 	JE           maxOfRow1163
 	VPBROADCASTB 14(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
@@ -31682,7 +31682,7 @@ maxOfRow1163:
 	VPMAXUD      Y7, Y2, Y2
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
-	CMPQ         1568(SP), $0x01
+	CMPQ         3104(SP), $0x01
 	JE           maxOfRow1164
 	VPBROADCASTB 42(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
@@ -31698,7 +31698,7 @@ maxOfRow1163:
 	VPMAXUD      Y8, Y2, Y2
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
-	CMPQ         1568(SP), $0x02
+	CMPQ         3104(SP), $0x02
 	JE           maxOfRow1164
 	VPBROADCASTB 44(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
@@ -31714,7 +31714,7 @@ maxOfRow1163:
 	VPMAXUD      Y8, Y2, Y2
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
-	CMPQ         1568(SP), $0x03
+	CMPQ         3104(SP), $0x03
 	JE           maxOfRow1164
 	VPBROADCASTB 46(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
@@ -31750,7 +31750,7 @@ maxOfRow1164:
 	VPMAXUD      Y7, Y2, Y2
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
-	CMPQ         1568(SP), $0x01
+	CMPQ         3104(SP), $0x01
 	JE           maxOfRow1165
 	VPBROADCASTB 18(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
@@ -31766,7 +31766,7 @@ maxOfRow1164:
 	VPMAXUD      Y8, Y2, Y2
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
-	CMPQ         1568(SP), $0x02
+	CMPQ         3104(SP), $0x02
 	JE           maxOfRow1165
 	VPBROADCASTB 20(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
@@ -31782,7 +31782,7 @@ maxOfRow1164:
 	VPMAXUD      Y8, Y2, Y2
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
-	CMPQ         1568(SP), $0x03
+	CMPQ         3104(SP), $0x03
 	JE           maxOfRow1165
 	VPBROADCASTB 22(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
@@ -31815,7 +31815,7 @@ maxOfRow1165:
 	VPMAXUD      Y8, Y2, Y2
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y0, Y7, Y7
-	CMPQ         1568(SP), $0x01
+	CMPQ         3104(SP), $0x01
 	JE           maxOfRow1166
 	VPBROADCASTB 50(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
@@ -31831,7 +31831,7 @@ maxOfRow1165:
 	VPMAXUD      Y9, Y2, Y2
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
-	CMPQ         1568(SP), $0x02
+	CMPQ         3104(SP), $0x02
 	JE           maxOfRow1166
 	VPBROADCASTB 52(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
@@ -31847,7 +31847,7 @@ maxOfRow1165:
 	VPMAXUD      Y9, Y2, Y2
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
-	CMPQ         1568(SP), $0x03
+	CMPQ         3104(SP), $0x03
 	JE           maxOfRow1166
 	VPBROADCASTB 54(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
@@ -31883,7 +31883,7 @@ maxOfRow1166:
 	VPMAXUD      Y8, Y2, Y2
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y0, Y7, Y7
-	CMPQ         1568(SP), $0x01
+	CMPQ         3104(SP), $0x01
 	JE           maxOfRow1167
 	VPBROADCASTB 26(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
@@ -31899,7 +31899,7 @@ maxOfRow1166:
 	VPMAXUD      Y9, Y2, Y2
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
-	CMPQ         1568(SP), $0x02
+	CMPQ         3104(SP), $0x02
 	JE           maxOfRow1167
 	VPBROADCASTB 28(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
@@ -31915,7 +31915,7 @@ maxOfRow1166:
 	VPMAXUD      Y9, Y2, Y2
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
-	CMPQ         1568(SP), $0x03
+	CMPQ         3104(SP), $0x03
 	JE           maxOfRow1167
 	VPBROADCASTB 30(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
@@ -31948,7 +31948,7 @@ maxOfRow1167:
 	VPMAXUD      Y9, Y2, Y2
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y0, Y8, Y8
-	CMPQ         1568(SP), $0x01
+	CMPQ         3104(SP), $0x01
 	JE           maxOfRow1168
 	VPBROADCASTB 58(BX), Y9
 	VPAND        bitOfLane<>+0(SB), Y9, Y9
@@ -31964,7 +31964,7 @@ maxOfRow1167:
 	VPMAXUD      Y10, Y2, Y2
 	VBLENDVPS    Y9, Y10, Y0, Y9
 	VMAXPS       Y8, Y9, Y8
-	CMPQ         1568(SP), $0x02
+	CMPQ         3104(SP), $0x02
 	JE           maxOfRow1168
 	VPBROADCASTB 60(BX), Y9
 	VPAND        bitOfLane<>+0(SB), Y9, Y9
@@ -31980,7 +31980,7 @@ maxOfRow1167:
 	VPMAXUD      Y10, Y2, Y2
 	VBLENDVPS    Y9, Y10, Y0, Y9
 	VMAXPS       Y8, Y9, Y8
-	CMPQ         1568(SP), $0x03
+	CMPQ         3104(SP), $0x03
 	JE           maxOfRow1168
 	VPBROADCASTB 62(BX), Y9
 	VPAND        bitOfLane<>+0(SB), Y9, Y9
@@ -32037,7 +32037,7 @@ maxRow:
 	VPMAXUD      Y5, Y2, Y2
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
-	CMPQ         1568(SP), $0x01
+	CMPQ         3104(SP), $0x01
 	JE           maxOfRow1169
 	VPBROADCASTB 2(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -32053,7 +32053,7 @@ maxRow:
 	VPMAXUD      Y6, Y2, Y2
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
-	CMPQ         1568(SP), $0x02
+	CMPQ         3104(SP), $0x02
 	JE           maxOfRow1169
 	VPBROADCASTB 4(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -32069,7 +32069,7 @@ maxRow:
 	VPMAXUD      Y6, Y2, Y2
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
-	CMPQ         1568(SP), $0x03
+	CMPQ         3104(SP), $0x03
 	JE           maxOfRow1169
 	VPBROADCASTB 6(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -32479,7 +32479,7 @@ noneLive6:
 	JMP     weighed
 
 plain:
-	CMPQ    1568(SP), $0x01
+	CMPQ    3104(SP), $0x01
 	JNE     morePairs1
 	MOVQ    s+0(FP), CX
 	MOVQ    m+8(FP), DX
@@ -32556,7 +32556,7 @@ plainRow1:
 	JMP          weighed
 
 morePairs1:
-	CMPQ    1568(SP), $0x02
+	CMPQ    3104(SP), $0x02
 	JNE     morePairs2
 	MOVQ    s+0(FP), CX
 	MOVQ    m+8(FP), DX
@@ -32675,7 +32675,7 @@ plainRow2:
 	JMP          weighed
 
 morePairs2:
-	CMPQ    1568(SP), $0x03
+	CMPQ    3104(SP), $0x03
 	JNE     morePairs3
 	MOVQ    s+0(FP), CX
 	MOVQ    m+8(FP), DX
@@ -33760,7 +33760,7 @@ end6:
 
 // func softmaxWide(s *float32, m *float32, l *float32, alpha *float32, rows int) (dead bool)
 // Requires: AVX, AVX2, AVX512DQ, AVX512F, FMA3
-TEXT ·softmaxWide(SB), $1576-41
+TEXT ·softmaxWide(SB), $3112-41
 	// alpha_r = max of the live scores of row r, NaN not counting
 	MOVQ         s+0(FP), AX
 	MOVQ         alpha+24(FP), CX
@@ -34359,7 +34359,7 @@ end8:
 
 // func softmaxMaskedWide(s *float32, m *float32, l *float32, alpha *float32, live *uint64, rows int) (dead bool)
 // Requires: AVX, AVX2, AVX512DQ, AVX512F, FMA3
-TEXT ·softmaxMaskedWide(SB), $1576-49
+TEXT ·softmaxMaskedWide(SB), $3112-49
 	MOVQ rows+40(FP), AX
 	MOVQ live+32(FP), CX
 	XORQ DX, DX
@@ -34373,7 +34373,7 @@ orLive:
 	BSRQ DX, DX
 	SHRQ $0x04, DX
 	INCQ DX
-	MOVQ DX, 1568(SP)
+	MOVQ DX, 3104(SP)
 
 	// alpha_r = max of the live scores of row r, NaN not counting
 	MOVQ         s+0(FP), AX
@@ -34391,19 +34391,19 @@ maxRows:
 	VMOVUPS.Z (AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
-	CMPQ      1568(SP), $0x01
+	CMPQ      3104(SP), $0x01
 	JE        maxOfRow1179
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
-	CMPQ      1568(SP), $0x02
+	CMPQ      3104(SP), $0x02
 	JE        maxOfRow1179
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
-	CMPQ      1568(SP), $0x03
+	CMPQ      3104(SP), $0x03
 	JE        maxOfRow1179
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z3
@@ -34418,19 +34418,19 @@ maxOfRow1179:
 	VMOVUPS.Z     1024(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
-	CMPQ          1568(SP), $0x01
+	CMPQ          3104(SP), $0x01
 	JE            maxOfRow1180
 	KMOVW         34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
-	CMPQ          1568(SP), $0x02
+	CMPQ          3104(SP), $0x02
 	JE            maxOfRow1180
 	KMOVW         36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
-	CMPQ          1568(SP), $0x03
+	CMPQ          3104(SP), $0x03
 	JE            maxOfRow1180
 	KMOVW         38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z4
@@ -34448,19 +34448,19 @@ maxOfRow1180:
 	VMOVUPS.Z     256(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
-	CMPQ          1568(SP), $0x01
+	CMPQ          3104(SP), $0x01
 	JE            maxOfRow1181
 	KMOVW         10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
-	CMPQ          1568(SP), $0x02
+	CMPQ          3104(SP), $0x02
 	JE            maxOfRow1181
 	KMOVW         12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
-	CMPQ          1568(SP), $0x03
+	CMPQ          3104(SP), $0x03
 	JE            maxOfRow1181
 	KMOVW         14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z4
@@ -34475,19 +34475,19 @@ maxOfRow1181:
 	VMOVUPS.Z     1280(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
-	CMPQ          1568(SP), $0x01
+	CMPQ          3104(SP), $0x01
 	JE            maxOfRow1182
 	KMOVW         42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
-	CMPQ          1568(SP), $0x02
+	CMPQ          3104(SP), $0x02
 	JE            maxOfRow1182
 	KMOVW         44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
-	CMPQ          1568(SP), $0x03
+	CMPQ          3104(SP), $0x03
 	JE            maxOfRow1182
 	KMOVW         46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z5
@@ -34505,19 +34505,19 @@ maxOfRow1182:
 	VMOVUPS.Z     512(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
-	CMPQ          1568(SP), $0x01
+	CMPQ          3104(SP), $0x01
 	JE            maxOfRow1183
 	KMOVW         18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
-	CMPQ          1568(SP), $0x02
+	CMPQ          3104(SP), $0x02
 	JE            maxOfRow1183
 	KMOVW         20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
-	CMPQ          1568(SP), $0x03
+	CMPQ          3104(SP), $0x03
 	JE            maxOfRow1183
 	KMOVW         22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z5
@@ -34532,19 +34532,19 @@ maxOfRow1183:
 	VMOVUPS.Z     1536(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
-	CMPQ          1568(SP), $0x01
+	CMPQ          3104(SP), $0x01
 	JE            maxOfRow1184
 	KMOVW         50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
-	CMPQ          1568(SP), $0x02
+	CMPQ          3104(SP), $0x02
 	JE            maxOfRow1184
 	KMOVW         52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
-	CMPQ          1568(SP), $0x03
+	CMPQ          3104(SP), $0x03
 	JE            maxOfRow1184
 	KMOVW         54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z6
@@ -34562,19 +34562,19 @@ maxOfRow1184:
 	VMOVUPS.Z     768(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
-	CMPQ          1568(SP), $0x01
+	CMPQ          3104(SP), $0x01
 	JE            maxOfRow1185
 	KMOVW         26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
-	CMPQ          1568(SP), $0x02
+	CMPQ          3104(SP), $0x02
 	JE            maxOfRow1185
 	KMOVW         28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
-	CMPQ          1568(SP), $0x03
+	CMPQ          3104(SP), $0x03
 	JE            maxOfRow1185
 	KMOVW         30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z6
@@ -34589,19 +34589,19 @@ maxOfRow1185:
 	VMOVUPS.Z     1792(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
-	CMPQ          1568(SP), $0x01
+	CMPQ          3104(SP), $0x01
 	JE            maxOfRow1186
 	KMOVW         58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
-	CMPQ          1568(SP), $0x02
+	CMPQ          3104(SP), $0x02
 	JE            maxOfRow1186
 	KMOVW         60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
-	CMPQ          1568(SP), $0x03
+	CMPQ          3104(SP), $0x03
 	JE            maxOfRow1186
 	KMOVW         62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z7
@@ -34640,19 +34640,19 @@ maxRow:
 	VMOVUPS.Z (AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
-	CMPQ      1568(SP), $0x01
+	CMPQ      3104(SP), $0x01
 	JE        maxOfRow1187
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
-	CMPQ      1568(SP), $0x02
+	CMPQ      3104(SP), $0x02
 	JE        maxOfRow1187
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
-	CMPQ      1568(SP), $0x03
+	CMPQ      3104(SP), $0x03
 	JE        maxOfRow1187
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z3
@@ -34913,7 +34913,7 @@ carefulRow:
 	JMP           weighed
 
 plain:
-	CMPQ         1568(SP), $0x01
+	CMPQ         3104(SP), $0x01
 	JNE          morePairs1
 	MOVQ         s+0(FP), CX
 	MOVQ         m+8(FP), DX
@@ -34970,7 +34970,7 @@ plainRow1:
 	JMP           weighed
 
 morePairs1:
-	CMPQ         1568(SP), $0x02
+	CMPQ         3104(SP), $0x02
 	JNE          morePairs2
 	MOVQ         s+0(FP), CX
 	MOVQ         m+8(FP), DX
@@ -35045,7 +35045,7 @@ plainRow2:
 	JMP           weighed
 
 morePairs2:
-	CMPQ         1568(SP), $0x03
+	CMPQ         3104(SP), $0x03
 	JNE          morePairs3
 	MOVQ         s+0(FP), CX
 	MOVQ         m+8(FP), DX

@@ -11,7 +11,7 @@ const plainRows = 16
 // plainBlocks is the number of whole blocks of a cache in keys [lo, hi), from lo on, that need only kernels: few
 // rows, all of which see all of these keys, and nothing happens to scores.
 func (p *plan) plainBlocks(c *chunk, lo, hi int) int {
-	if p.cache == nil || c.rows > plainRows || !p.plainScores() {
+	if p.cache == nil || c.rows > plainRows || !p.straight {
 		return 0
 	}
 	return p.wholeBlocks(c, lo, hi)
@@ -24,39 +24,15 @@ func (p *plan) plainScores() bool {
 
 // onlyKernels adds n plain blocks, the first of which starts at key first, to the state.
 func (w *scratch) onlyKernels(p *plan, c *chunk, st *state, first, n int) {
-	stride := p.oStride()
-	q, m, l, o := w.q[c.at*p.d:], st.m[c.at:], st.l[c.at:], st.o[c.at*stride:]
 	b := block{values: p.packedValues()}
-	b.values.keys, b.values.fresh = Block, st.fresh
 	w.ahead.clear()
 	for range n {
 		b.k, b.v = p.cache.blockKeys(c.b, c.kv, first), p.cache.blockValues(c.b, c.kv, first)
 		p.follow(c, &b)
-		w.ahead.stream = b.stream
-		scoreAhead(w.s, q, b.k, c.rows, p.d, Block/panel, &w.ahead)
-		var dead bool
-		if p.asksFirst {
-			dead = w.absorbAsking(m, l, o, stride, &b)
-		} else {
-			dead = absorb(w.s, m, l, w.alpha, o, b.v, c.rows, stride, &b.values)
-		}
-		if dead {
-			clearDead(m, o, c.rows, stride)
-		}
-		b.values.fresh = false
+		w.straight(p, c, st, &b, 0)
+		st.fresh = false
 		first += Block
 	}
-}
-
-// absorbAsking is absorb for a single row, and asks for what is read next: the first lines of values before softmax,
-// those that follow after it, and at the end what lies behind the values, which is the next block's keys.
-func (w *scratch) absorbAsking(m, l, o []float32, stride int, b *block) (dead bool) {
-	askSIMD(&b.v[0])
-	dead = softmax(w.s, m, l, w.alpha, 1)
-	askSIMD(&b.v[linesAsked*cacheLine/4])
-	accumulate(o, w.s, b.v, w.alpha, 1, stride, Block, &b.values)
-	askSIMD(&b.v[len(b.v)-1])
-	return dead
 }
 
 // seriesOfKernels is series for blocks that need nothing but kernels, keys and values being read where the caller has them.

@@ -1,13 +1,15 @@
 package attn
 
-// In prefill most tiles see all of a block, and their scores are products and nothing more. For these the kernels are
-// called one after the other, with operands checked once for all tiles and nothing to choose: what there is
-// between kernels otherwise, some 100 ns for a tile, is up to 1 % of the time.
+// Most blocks are seen whole, and their scores are products and nothing more. For these the kernels are
+// called one after the other, with operands checked once for all tiles and nothing to choose between: what there is
+// otherwise, some 100 ns for a tile, is up to 1 % of the time of prefill, and 5 % of decoding's (plain.go).
 
 // goesStraight reports whether plain blocks need nothing else: softmax and accumulate are two kernels, and no call has to be cut.
 func (p *plan) goesStraight() bool {
-	products := productsOf(p.tileRows, Block*max(p.d, roundUp(p.dv, 8)))
-	return active != generic && !(fused && active == avx2) && p.plainScores() && p.d <= callInner && products <= callProducts
+	rows := min(p.tileRows, p.chunkRows)
+	products := productsOf(rows, Block*max(p.d, roundUp(p.dv, 8)))
+	oneKernel := fused && active == avx2 && rows >= absorbRows
+	return active != generic && !oneKernel && p.plainScores() && p.d <= callInner && products <= callProducts
 }
 
 // lastSeesStart reports whether the last row of the chunk sees the block's first key. As bounds never
@@ -33,30 +35,35 @@ func (w *scratch) straight(p *plan, c *chunk, st *state, b *block, row int) {
 	updates(l, rows)
 	updatesRows(o, rows, stride, values.cols)
 	w.ahead.stream, w.ahead.inOrder = b.stream, p.inOrder
-	tops := topsBeside && active == avx2 && d >= topDim
-	s, alpha, k, v := &w.s[0], &w.alpha[0], &b.k[0], &b.v[0]
+	looks, whole := topsBeside && active == avx2 && d >= topDim, active == avx512 && values.cols%panel == 0
+	s, alpha, tops, k, v := &w.s[0], &w.alpha[0], &w.tops[0], &b.k[0], &b.v[0]
 	for r := 0; r < rows; r += tile {
 		n := min(tile, rows-r)
-		dead := false
-		wide := active == avx512 && n >= wideRows && values.cols%panel == 0
+		q, m, l, o := &q[r*d], &m[r], &l[r], &o[r*stride]
+		var dead bool
 		switch {
-		case wide:
-			scoreWide(s, &q[r*d], k, n, d, Block/panel, &w.ahead)
-			dead = softmax(w.s, m[r:], l[r:], w.alpha, n)
-		case tops && n%topRows == 0:
-			scoreTops(w.s, q[r*d:], b.k, w.tops, n, d, Block/panel, &w.ahead)
-			dead = softmaxTops(w.s, m[r:], l[r:], w.alpha, w.tops, n)
+		case p.asksFirst: // a single row
+			scoreSIMD(s, q, k, n, d, Block/panel, &w.ahead)
+			askSIMD(v)
+			dead = softmaxSIMD(s, m, l, alpha, n)
+			askSIMD(&b.v[linesAsked*cacheLine/4])
+			accumulateSIMD(o, s, v, alpha, n, stride, Block, &values)
+			askSIMD(&b.v[len(b.v)-1])
+		case whole && n >= wideRows:
+			scoreWide(s, q, k, n, d, Block/panel, &w.ahead)
+			dead = softmaxWide(s, m, l, alpha, n)
+			accumulateWide(o, s, v, alpha, n, stride, Block, &values)
+		case looks && n%topRows == 0:
+			scoreTopsSIMD(s, q, k, tops, n, d, Block/panel, &w.ahead)
+			dead = softmaxTopsSIMD(s, m, l, alpha, tops, n)
+			accumulateSIMD(o, s, v, alpha, n, stride, Block, &values)
 		default:
-			scoreSIMD(s, &q[r*d], k, n, d, Block/panel, &w.ahead)
-			dead = softmax(w.s, m[r:], l[r:], w.alpha, n)
-		}
-		if wide {
-			accumulateWide(&o[r*stride], s, v, alpha, n, stride, Block, &values)
-		} else {
-			accumulateSIMD(&o[r*stride], s, v, alpha, n, stride, Block, &values)
+			scoreSIMD(s, q, k, n, d, Block/panel, &w.ahead)
+			dead = softmaxSIMD(s, m, l, alpha, n)
+			accumulateSIMD(o, s, v, alpha, n, stride, Block, &values)
 		}
 		if dead {
-			clearDead(m[r:], o[r*stride:], n, stride)
+			clearDead(st.m[row+r:], st.o[(row+r)*stride:], n, stride)
 		}
 	}
 }

@@ -13,6 +13,7 @@ func TestGoesStraight(t *testing.T) {
 	}{
 		"plain":       {func(p *plan) {}, true},
 		"causal":      {func(p *plan) { p.causal = TopLeft }, true},
+		"few rows":    {func(p *plan) { p.lq = absorbRows - 1 }, true},
 		"softcap":     {func(p *plan) { p.softcap = 30 }, false},
 		"slopes":      {func(p *plan) { p.slopes = []float32{1} }, false},
 		"mask":        {func(p *plan) { p.mask.Data = []bool{true} }, false},
@@ -25,7 +26,7 @@ func TestGoesStraight(t *testing.T) {
 			p := plan{batch: 1, heads: 1, kvHeads: 1, group: 1, lq: 500, lk: 500, d: 64, dv: 64, left: -1, right: -1}
 			c.change(&p)
 			p.fitRows()
-			want := c.want && active != generic && !(fused && active == avx2)
+			want := c.want && active != generic && !(fused && active == avx2 && p.chunkRows >= absorbRows)
 			if p.straight != want {
 				t.Errorf("%s: %v, want %v", name, p.straight, want)
 			}

@@ -27,24 +27,24 @@ type softmaxProgram struct {
 
 func softmaxKernel(name string, masked, wide bool) {
 	if masked {
-		softmaxProgram{masked: true, wide: wide}.emit(name, "func(s, m, l, alpha *float32, live *uint64, rows int) (dead bool)", softmaxRows)
+		softmaxProgram{masked: true, wide: wide}.emit(name, "func(s, m, l, alpha *float32, live *uint64, rows int) (dead bool)")
 	} else {
-		softmaxProgram{wide: wide}.emit(name, "func(s, m, l, alpha *float32, rows int) (dead bool)", softmaxRows)
+		softmaxProgram{wide: wide}.emit(name, "func(s, m, l, alpha *float32, rows int) (dead bool)")
 	}
 }
 
 func softmaxTopsKernel() {
-	softmaxProgram{tops: true}.emit("softmaxTopsSIMD", "func(s, m, l, alpha, tops *float32, rows int) (dead bool)", topsRows)
+	softmaxProgram{tops: true}.emit("softmaxTopsSIMD", "func(s, m, l, alpha, tops *float32, rows int) (dead bool)")
 }
 
-// emit writes the kernel for at most so many rows.
-func (k softmaxProgram) emit(name, signature string, most int) {
+// emit writes the kernel.
+func (k softmaxProgram) emit(name, signature string) {
 	const growsStack = 0 // the frame is too large to go without a check
 	TEXT(name, growsStack, signature)
 	k.dead = GP64()
-	slots := AllocLocal((most+1)*vector + 8) // the lanes of each row's sum
+	slots := AllocLocal((softmaxRows+1)*vector + 8) // the lanes of each row's sum
 	if k.masked {
-		k.findPairs(slots.Offset((most + 1) * vector))
+		k.findPairs(slots.Offset((softmaxRows + 1) * vector))
 	}
 	if !k.masked && !k.wide && !k.tops {
 		k.unlessOne()
@@ -61,11 +61,8 @@ func (k softmaxProgram) emit(name, signature string, most int) {
 	finish()
 }
 
-// softmaxRows, or topsRows with tops, is the most rows of one call.
-const (
-	softmaxRows = 48
-	topsRows    = 96
-)
+// softmaxRows is the most rows of one call.
+const softmaxRows = 96
 
 // load takes the row pointers from the arguments again, for the next loop.
 func (k *softmaxProgram) load(names ...string) {
