@@ -212,8 +212,10 @@ func (b *benchmark) table(w io.Writer) {
 	for _, r := range b.Reports {
 		fmt.Fprintf(w, "\n%s. Limits of one thread (%s): %.1f GFLOP/s (%.3g a cycle at %.2f GHz)",
 			r.Implementation, r.Machine.Vectors, r.Machine.FMA, r.Machine.PerCycle, r.Machine.Clock)
-		for _, level := range []string{"L1", "L2", "L3", "DRAM", "DRAM, 8 streams"} {
-			fmt.Fprintf(w, ", %s %.1f GB/s", level, r.Machine.Read[level])
+		for _, level := range []string{"L1", "L2", "L3", "DRAM", "DRAM, 8 streams", "DRAM, huge pages"} {
+			if rate, measured := r.Machine.Read[level]; measured {
+				fmt.Fprintf(w, ", %s %.1f GB/s", level, rate)
+			}
 		}
 		fmt.Fprintf(w, "\n\n| %-19s | %-20s | %7s | %10s | %14s | %19s | %7s | %12s |\n", "case", "shape", "threads", "time", "rate", "limit", "percent", "at its clock")
 		fmt.Fprintln(w, "|---------------------|----------------------|--------:|-----------:|---------------:|--------------------:|--------:|-------------:|")

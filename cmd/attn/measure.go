@@ -151,8 +151,8 @@ type measurement struct {
 	stderr  io.Writer
 
 	vectors  limits.Vectors
-	perCycle float64                // floating-point operations at the FMA peak
-	dram     map[int]*limits.Memory // of so many threads, all of the same buffer
+	perCycle float64 // floating-point operations at the FMA peak
+	dram     map[dram]*limits.Memory
 }
 
 func (m *measurement) run() (*report, error) {
@@ -214,6 +214,9 @@ func (m *measurement) machine() machine {
 		if level.Name == "DRAM" {
 			memory.ReadStreams() // takes what Read has left in the caches
 			got.Read["DRAM, 8 streams"] = m.best(memory.ReadStreams)
+			if huge := limits.NewMemoryInHugePages(m.vectors, 1, level.Bytes); huge != nil {
+				got.Read["DRAM, huge pages"] = max(m.best(huge.Read), m.best(huge.ReadStreams))
+			}
 		}
 	}
 	return got
@@ -229,7 +232,7 @@ func (m *measurement) best(measure func() float64) float64 {
 }
 
 // limit measures the limit of a case: multiply-adds in short bursts, or reading as many
-// bytes as the case.
+// bytes as the case, of memory in such pages.
 func (m *measurement) limit(c *benchCase, threads int) (top float64) {
 	if !c.memory() {
 		start := time.Now()
@@ -241,20 +244,33 @@ func (m *measurement) limit(c *benchCase, threads int) (top float64) {
 		}
 		return top
 	}
-	memory := m.memory(threads)
+	memory := m.memory(dram{threads, c.cached})
 	memory.ReadStreams() // leaves nothing of the case's data in the caches, nor of the part
 	return memory.ReadPart(int(c.work()))
 }
 
+// dram is a kind of buffers: for how many threads, and whether in pages like those of a cache.
+type dram struct {
+	threads int
+	cached  bool
+}
+
 // memory returns a buffer for each thread: pieces of a large one.
-func (m *measurement) memory(threads int) *limits.Memory {
+func (m *measurement) memory(d dram) *limits.Memory {
+	one := dram{1, d.cached}
 	if m.dram == nil {
-		m.dram = map[int]*limits.Memory{1: limits.NewMemory(m.vectors, 1, limits.DRAM())}
+		m.dram = map[dram]*limits.Memory{}
 	}
-	if m.dram[threads] == nil {
-		m.dram[threads] = m.dram[1].Split(threads)
+	if m.dram[one] == nil && d.cached {
+		m.dram[one] = limits.NewMemoryInHugePages(m.vectors, 1, limits.DRAM())
 	}
-	return m.dram[threads]
+	if m.dram[one] == nil {
+		m.dram[one] = limits.NewMemory(m.vectors, 1, limits.DRAM())
+	}
+	if m.dram[d] == nil {
+		m.dram[d] = m.dram[one].Split(d.threads)
+	}
+	return m.dram[d]
 }
 
 // result is all of a result that needs no measuring.

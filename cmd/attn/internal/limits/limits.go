@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/cpuid/v2"
 
 	"github.com/seed-1415985d/attn/cmd/attn/internal/clock"
+	"github.com/seed-1415985d/attn/internal/pages"
 )
 
 // Vectors is the kind of instructions that a limit is measured with.
@@ -105,9 +106,24 @@ const (
 
 // NewMemory returns buffers of bytes bytes in total for reads by threads threads.
 func NewMemory(v Vectors, threads, bytes int) *Memory {
+	return newMemory(v, threads, bytes, func([]float32) {})
+}
+
+// NewMemoryInHugePages is NewMemory in pages like those of a cache, or nil if the system gives none.
+func NewMemoryInHugePages(v Vectors, threads, bytes int) *Memory {
+	given := true
+	m := newMemory(v, threads, bytes, func(b []float32) { given = pages.Huge(b) && given })
+	if !given {
+		return nil
+	}
+	return m
+}
+
+func newMemory(v Vectors, threads, bytes int, advise func([]float32)) *Memory {
 	m := &Memory{vectors: v, rounds: max(1, (1<<21)/bytes)}
 	for range threads {
 		b := make([]float32, bytes/threads/4/granule*granule)
+		advise(b)
 		for i := range b {
 			b[i] = 1
 		}

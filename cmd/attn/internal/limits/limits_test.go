@@ -92,6 +92,16 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// Where there are huge pages on request, buffers that have room for one are in such.
+func TestHugePages(t *testing.T) {
+	if NewMemoryInHugePages(Scalar, 1, 1<<20) != nil {
+		t.Error("a buffer of 1 MiB is in huge pages")
+	}
+	if m := NewMemoryInHugePages(Scalar, 1, 16<<20); m != nil && m.Read() <= 0 {
+		t.Error("nothing is read")
+	}
+}
+
 // Each thread reads a piece of its own, and together they read as much as there are whole granules for all.
 func TestSplit(t *testing.T) {
 	m := NewMemory(Scalar, 1, 4*10*granule)
