@@ -25,9 +25,24 @@ func TestHuge(t *testing.T) {
 	if !strings.Contains(flags, " hg") {
 		t.Errorf("the flags are %q, want hg among them", flags)
 	}
-	for i := range x {
-		if x[i] != 0 {
-			t.Fatal("the memory has been changed")
+}
+
+// Memory stays zero, within and at its ends, and what lies beside it stays what it was.
+func TestHugeKeepsMemory(t *testing.T) {
+	all := make([]float32, 3*fewestBytes/4)
+	part := all[777 : 777+2*fewestBytes/4]
+	for i := range all {
+		all[i] = 1
+	}
+	clear(part)
+	Huge(part)
+	for i := range all {
+		want := float32(1)
+		if i >= 777 && i < 777+len(part) {
+			want = 0
+		}
+		if all[i] != want {
+			t.Fatalf("element %d is %g, want %g", i, all[i], want)
 		}
 	}
 }
