@@ -49,8 +49,9 @@ type CacheConfig struct {
 // All memory, 4·Batch·KVHeads·Capacity·(HeadDim+ValueDim) bytes with Capacity
 // rounded up to a multiple of Block and ValueDim to a multiple of 16, is
 // allocated by NewCache. Appending never allocates, attending only where [Attend] does.
-// On Linux, NewCache asks for huge pages, with which decoding takes a tenth less time: a head with
-// tokens takes at least one of them, of 2 MiB mostly, if it has room for so much.
+// On Linux, NewCache asks for huge pages for 4 MiB and more, with which decoding takes a tenth less time. Where the system gives them
+// on request, a head with tokens takes at least one, of 2 MiB mostly, if it has room for so much; and the memory may be in huge pages
+// still when the cache is gone and it serves something else.
 //
 // Any number of goroutines may attend over a cache at the same time. Append,
 // Truncate and Reset need it for themselves.

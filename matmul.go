@@ -192,7 +192,7 @@ type Matrix struct {
 }
 
 // PackMatrix packs the matrices b [B or 1, H or 1, K, N]. It copies them: b may
-// change afterwards.
+// change afterwards. Like NewCache, it asks for huge pages.
 func PackMatrix(b Tensor) (*Matrix, error) {
 	if err := checkView("b", &b); err != nil {
 		return nil, err

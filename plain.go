@@ -11,7 +11,7 @@ const plainRows = 16
 // plainBlocks is the number of whole blocks of a cache in keys [lo, hi), from lo on, that need only kernels: few
 // rows, all of which see all of these keys, and nothing happens to scores.
 func (p *plan) plainBlocks(c *chunk, lo, hi int) int {
-	if p.cache == nil || c.rows > plainRows || !p.straight {
+	if p.cache == nil || c.rows > plainRows || !p.plainScores() {
 		return 0
 	}
 	return p.wholeBlocks(c, lo, hi)
@@ -29,7 +29,11 @@ func (w *scratch) onlyKernels(p *plan, c *chunk, st *state, first, n int) {
 	for range n {
 		b.k, b.v = p.cache.blockKeys(c.b, c.kv, first), p.cache.blockValues(c.b, c.kv, first)
 		p.follow(c, &b)
-		w.straight(p, c, st, &b, 0)
+		if p.straight {
+			w.straight(p, c, st, &b, 0)
+		} else {
+			w.tile(p, c, st, &b, &tile{rows: c.rows, hi: Block, uniform: true})
+		}
 		st.fresh = false
 		first += Block
 	}

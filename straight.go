@@ -8,8 +8,8 @@ package attn
 func (p *plan) goesStraight() bool {
 	rows := min(p.tileRows, p.chunkRows)
 	products := productsOf(rows, Block*max(p.d, roundUp(p.dv, 8)))
-	oneKernel := fused && active == avx2 && rows >= absorbRows
-	return active != generic && !oneKernel && p.plainScores() && p.d <= callInner && products <= callProducts
+	oneKernel := fused && active == avx2 && rows >= absorbRows && roundUp(p.dv, 8) >= absorbCols
+	return active != generic && !oneKernel && p.plainScores() && products <= callProducts
 }
 
 // lastSeesStart reports whether the last row of the chunk sees the block's first key. As bounds never
@@ -35,11 +35,12 @@ func (w *scratch) straight(p *plan, c *chunk, st *state, b *block, row int) {
 	updates(l, rows)
 	updatesRows(o, rows, stride, values.cols)
 	w.ahead.stream, w.ahead.inOrder = b.stream, p.inOrder
-	looks, whole := topsBeside && active == avx2 && d >= topDim, active == avx512 && values.cols%panel == 0
+	wide, looks := active == avx512, topsBeside && active == avx2 && d >= topDim
 	s, alpha, tops, k, v := &w.s[0], &w.alpha[0], &w.tops[0], &b.k[0], &b.v[0]
 	for r := 0; r < rows; r += tile {
 		n := min(tile, rows-r)
-		q, m, l, o := &q[r*d], &m[r], &l[r], &o[r*stride]
+		at := o[r*stride:]
+		q, m, l, o := &q[r*d], &m[r], &l[r], &at[0]
 		var dead bool
 		switch {
 		case p.asksFirst: // a single row
@@ -49,10 +50,10 @@ func (w *scratch) straight(p *plan, c *chunk, st *state, b *block, row int) {
 			askSIMD(&b.v[linesAsked*cacheLine/4])
 			accumulateSIMD(o, s, v, alpha, n, stride, Block, &values)
 			askSIMD(&b.v[len(b.v)-1])
-		case whole && n >= wideRows:
+		case wide && n >= wideRows && values.cols >= panel:
 			scoreWide(s, q, k, n, d, Block/panel, &w.ahead)
 			dead = softmaxWide(s, m, l, alpha, n)
-			accumulateWide(o, s, v, alpha, n, stride, Block, &values)
+			accumulatePanels(at, w.s, b.v, alpha, n, stride, Block, &values)
 		case looks && n%topRows == 0:
 			scoreTopsSIMD(s, q, k, tops, n, d, Block/panel, &w.ahead)
 			dead = softmaxTopsSIMD(s, m, l, alpha, tops, n)
@@ -63,7 +64,7 @@ func (w *scratch) straight(p *plan, c *chunk, st *state, b *block, row int) {
 			accumulateSIMD(o, s, v, alpha, n, stride, Block, &values)
 		}
 		if dead {
-			clearDead(st.m[row+r:], st.o[(row+r)*stride:], n, stride)
+			clearDead(st.m[row+r:], at, n, stride)
 		}
 	}
 }

@@ -13,12 +13,12 @@ func TestGoesStraight(t *testing.T) {
 	}{
 		"plain":       {func(p *plan) {}, true},
 		"causal":      {func(p *plan) { p.causal = TopLeft }, true},
+		"few columns": {func(p *plan) { p.dv = absorbCols - 8 }, true},
 		"few rows":    {func(p *plan) { p.lq = absorbRows - 1 }, true},
 		"softcap":     {func(p *plan) { p.softcap = 30 }, false},
 		"slopes":      {func(p *plan) { p.slopes = []float32{1} }, false},
 		"mask":        {func(p *plan) { p.mask.Data = []bool{true} }, false},
 		"bias":        {func(p *plan) { p.bias.Data = []float32{1} }, false},
-		"long chains": {func(p *plan) { p.d = callInner + 1 }, false},
 		"cut scores":  {func(p *plan) { p.d = callProducts/Block/fewTileRows + 1 }, false},
 		"cut values":  {func(p *plan) { p.dv = callProducts/Block/fewTileRows + 1 }, false},
 	} {
@@ -26,7 +26,7 @@ func TestGoesStraight(t *testing.T) {
 			p := plan{batch: 1, heads: 1, kvHeads: 1, group: 1, lq: 500, lk: 500, d: 64, dv: 64, left: -1, right: -1}
 			c.change(&p)
 			p.fitRows()
-			want := c.want && active != generic && !(fused && active == avx2 && p.chunkRows >= absorbRows)
+			want := c.want && active != generic && !(fused && active == avx2 && p.chunkRows >= absorbRows && p.dv >= absorbCols)
 			if p.straight != want {
 				t.Errorf("%s: %v, want %v", name, p.straight, want)
 			}
@@ -63,6 +63,33 @@ func TestRowsOfWindowsAlone(t *testing.T) {
 				part := p.part(s)
 				part.same(t, fmt.Sprintf("row %d of %s", s.first, p.describe()), part.solve(t, Attend), s.of(p, whole))
 			}
+		}
+	})
+}
+
+// Which kernels tiles go straight to is no question of bits: rows without a score above −Inf, values that are NaN, ragged
+// tiles, columns that are no whole panel.
+func TestStraightDoesNotMatter(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		r, implementation := random("straight"), active
+		for range budget(60) {
+			anyHost(t, r)
+			s := shape{1, 1, 1 + r.IntN(2), topRows*(1+r.IntN(20)) + r.IntN(2), Block*(1+r.IntN(3)) + r.IntN(20), topDim - 4 + r.IntN(20), 8 * (1 + r.IntN(10))}
+			p := newProblem(r, randomKind(r), s)
+			if r.IntN(2) == 0 {
+				p.opt.Causal = BottomRight
+			}
+			if r.IntN(3) == 0 { // a row whose first scores are −Inf
+				fillWith(p.q.Data[:s.d], 1e30)
+				fillWith(p.k.Data[:Block*s.d], -1e30)
+			}
+			if r.IntN(3) == 0 {
+				p.v.Data[r.IntN(len(p.v.Data))] = nan32()
+			}
+			active = generic
+			want := p.solve(t, Attend)
+			active = implementation
+			p.same(t, p.describe(), p.solve(t, Attend), want)
 		}
 	})
 }

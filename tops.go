@@ -3,8 +3,9 @@ package attn
 // Softmax begins with the largest score of each row, of a block that score has just written. Where looking for it
 // beside the chains of multiply-adds takes less time than a pass of its own, score does it (gen/score_tops.go).
 //
-// Tops are topLanes numbers for each row, of which each is the largest of the scores of every topLanes-th key, NaN not
-// counting, behind topLanes for all rows: of the scores, those with the largest bits. If that is a negative number, it is the least score.
+// The first topLanes of the tops are for all rows together: in each lane, of every topLanes-th key, the score whose bits are the largest
+// unsigned number, which is the least score if one is negative. Those of each row follow: in each lane the largest score, NaN
+// not counting.
 
 const (
 	topLanes = 8
@@ -19,7 +20,8 @@ const (
 // hasTops reports whether kernels for tops exist.
 func hasTops() bool { return active == avx2 || active == avx512 }
 
-// scoreTops is score of whole rows of a tile, which leaves their tops, too.
+// scoreTops is score of whole rows of a tile, which leaves their tops, too. This one and softmaxTops are for tests of their kernels, which
+// straight calls.
 func scoreTops(s, q, k, tops []float32, rows, d, panels int, next *ahead) {
 	writesRows(s, rows, Block, panels*panel)
 	reads(q, rows*d)

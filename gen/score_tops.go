@@ -165,7 +165,7 @@ func (k *scoreTopsProgram) tile() {
 	}
 }
 
-// stepAt is step u from where b0 is.
+// stepAt is step u from where b0 is, without bStride, which is seenTop.
 func (k *scoreTopsProgram) stepAt(u int) {
 	for v := range panel / lanes {
 		VMOVUPS(Mem{Base: b0, Disp: u*panelBytes + v*vector}, ymm[12+v])

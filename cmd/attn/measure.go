@@ -232,7 +232,7 @@ func (m *measurement) best(measure func() float64) float64 {
 }
 
 // limit measures the limit of a case: multiply-adds in short bursts, or reading as many
-// bytes as the case, of memory in such pages.
+// bytes as the case, of memory in pages like those that the case reads.
 func (m *measurement) limit(c *benchCase, threads int) (top float64) {
 	if !c.memory() {
 		start := time.Now()
@@ -263,6 +263,9 @@ func (m *measurement) memory(d dram) *limits.Memory {
 	}
 	if m.dram[one] == nil && d.cached {
 		m.dram[one] = limits.NewMemoryInHugePages(m.vectors, 1, limits.DRAM())
+		if m.dram[one] == nil {
+			m.dram[one] = m.memory(dram{1, false})
+		}
 	}
 	if m.dram[one] == nil {
 		m.dram[one] = limits.NewMemory(m.vectors, 1, limits.DRAM())

@@ -109,7 +109,7 @@ func NewMemory(v Vectors, threads, bytes int) *Memory {
 	return newMemory(v, threads, bytes, func([]float32) {})
 }
 
-// NewMemoryInHugePages is NewMemory in pages like those of a cache, or nil if the system gives none.
+// NewMemoryInHugePages is NewMemory in pages like those of a cache, or nil if the system refuses to give any.
 func NewMemoryInHugePages(v Vectors, threads, bytes int) *Memory {
 	given := true
 	m := newMemory(v, threads, bytes, func(b []float32) { given = pages.Huge(b) && given })
