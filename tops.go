@@ -4,8 +4,8 @@ package attn
 // beside the chains of multiply-adds takes less time than a pass of its own, score does it (gen/score_tops.go).
 //
 // The first topLanes of the tops are for all rows together: in each lane, of every topLanes-th key, the score whose bits are the largest
-// unsigned number, which is the least score if one is negative. Those of each row follow: in each lane the largest score, NaN
-// not counting.
+// unsigned number, which is the least score if one is negative; where one is NaN, it may count or not. Those of each row follow: in each
+// lane the largest score, NaN not counting.
 
 const (
 	topLanes = 8
