@@ -110,7 +110,7 @@ func (a *ahead) place(i int) int { return int(unsafe.Offsetof(a.runs)) + i*int(u
 // not less than the number of chunks.
 func (w *scratch) expect(p *plan, next int) {
 	if next < p.items() {
-		w.next, _ = p.chunk(next)
+		p.chunk(next, &w.next)
 	}
 }
 

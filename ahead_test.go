@@ -64,7 +64,8 @@ func testAskedOnce(t *testing.T) {
 			t.Errorf("%+v: %d queries, want %d", c, queries, want)
 		}
 		want := batch*kvHeads*c.lk - min(Block, c.lk)
-		if first, _ := p.chunk(0); p.follows(&p.k, &first) {
+		var first chunk
+		if p.chunk(0, &first); p.follows(&p.k, &first) {
 			want = 0 // they come along a stream
 		}
 		if c.tokens && (keys != want || values != want) {
@@ -84,7 +85,8 @@ func allAsked(p *plan) map[uintptr]int {
 	asked := map[uintptr]int{}
 	var w scratch
 	for i := range p.items() {
-		c, _ := p.chunk(i)
+		var c chunk
+		p.chunk(i, &c)
 		w.next.rows = 0
 		w.expect(p, i+1)
 		lo, hi := p.chunkKeys(&c)
@@ -110,7 +112,8 @@ func TestAskedBytes(t *testing.T) {
 		p := newPlan(view(48, dv), view(48, 8), view(keys, 8), view(keys, dv), nil)
 		must(t, p.init(nil))
 		p.fitRows()
-		c, _ := p.chunk(0)
+		var c chunk
+		p.chunk(0, &c)
 		var w scratch
 		w.askForTokens(&p, &c, 0)
 		for i := pairRuns; w.ahead.place(i) < w.ahead.end; i++ {

@@ -56,9 +56,12 @@ type chunk struct {
 	keys      int // length of the batch entry's keys
 }
 
-// head returns the part of the chunk that is its i-th head's.
-func (c *chunk) head(i int) chunk {
-	h := *c
+// head returns the part of the chunk that is its i-th head's: in h, if there are several.
+func (c *chunk) head(i int, h *chunk) *chunk {
+	if c.heads == 1 {
+		return c // a copy is felt in small calls
+	}
+	*h = *c
 	h.kv, h.heads, h.at = c.kv+i, 1, i*c.rows
 	return h
 }
@@ -84,26 +87,25 @@ func (p *plan) chunksPerHead() int {
 // item computes chunk i of the call. The caller's next one is next, or not less than
 // the number of items.
 func (w *scratch) item(p *plan, i, next int) {
-	c, dead := p.chunk(i)
-	p.clearRows(dead)
+	var c chunk
+	if dead := p.chunk(i, &c); dead > 0 {
+		p.clearRows(&c, dead)
+	}
 	if c.rows > 0 {
 		w.attend(p, &c, next)
 	}
 }
 
-// chunk returns chunk i of the call, and apart from it those of its rows that
-// are behind the batch entry's query length.
-func (p *plan) chunk(i int) (c, dead chunk) {
+// chunk makes c chunk i of the call. It returns the number of rows that belong to the chunk, too,
+// but are behind the batch entry's query length; c has only those before.
+func (p *plan) chunk(i int, c *chunk) (dead int) {
 	per, abreast := p.chunksPerHead(), p.chunksAbreast()
-	c = chunk{b: i / per / abreast, kv: i / per % abreast * p.abreast, row: i % per * p.chunkRows}
-	c.heads = min(p.abreast, p.kvHeads-c.kv)
-	end := min(c.row+p.chunkRows, p.lq*p.group)
-	liveEnd := max(c.row, min(end, p.queryLen(c.b)*p.group))
-	c.rows = liveEnd - c.row
+	c.b, c.kv, c.row = i/per/abreast, i/per%abreast*p.abreast, i%per*p.chunkRows
+	c.heads, c.at = min(p.abreast, p.kvHeads-c.kv), 0
 	c.position, c.keys = p.position(c.b), p.keyLen(c.b)
-	dead = c
-	dead.row, dead.rows = liveEnd, end-liveEnd
-	return c, dead
+	rows := min(p.chunkRows, p.lq*p.group-c.row)
+	c.rows = min(rows, max(0, p.queryLen(c.b)*p.group-c.row))
+	return rows - c.rows
 }
 
 // locate returns the query head and query index of a row.
@@ -114,10 +116,10 @@ func (p *plan) locate(kv, row int) (h, i int) {
 	return kv*p.group + row%p.group, row / p.group
 }
 
-// clearRows writes the result of rows without keys.
-func (p *plan) clearRows(c chunk) {
-	for n := range c.allRows() {
-		h, i := p.locate(c.kv+n/c.rows, c.row+n%c.rows)
+// clearRows writes the result of n rows without keys, those behind the chunk's.
+func (p *plan) clearRows(c *chunk, n int) {
+	for r := range c.heads * n {
+		h, i := p.locate(c.kv+r/n, c.row+c.rows+r%n)
 		clear(p.dst.row(c.b, h, i))
 		if p.lse != nil {
 			p.lse[(c.b*p.heads+h)*p.lq+i] = negInf
@@ -155,9 +157,9 @@ func (w *scratch) attend(p *plan, c *chunk, next int) {
 // loadQueries scales the queries of the chunk once for all keys.
 func (w *scratch) loadQueries(p *plan, c *chunk) {
 	w.next.rows = 0 // unless the caller expects one
+	var h chunk
 	for g := range c.heads {
-		h := c.head(g)
-		w.loadHead(p, &h)
+		w.loadHead(p, c.head(g, &h))
 	}
 }
 
@@ -184,6 +186,7 @@ func (p *plan) chunkKeys(c *chunk) (lo, hi int) {
 
 // segment adds keys [lo, hi) of one segment to a state.
 func (w *scratch) segment(p *plan, c *chunk, st *state, lo, hi int) {
+	var h chunk
 	for lo < hi {
 		first := lo / Block * Block
 		end := min(hi, first+Block)
@@ -197,8 +200,7 @@ func (w *scratch) segment(p *plan, c *chunk, st *state, lo, hi int) {
 			w.blockInParts(p, c, st, first)
 		} else {
 			for g := range c.heads {
-				h := c.head(g)
-				w.block(p, &h, st, first, lo, end)
+				w.block(p, c.head(g, &h), st, first, lo, end)
 			}
 		}
 		st.fresh = false
@@ -216,9 +218,9 @@ func (w *scratch) merge(total, part *state, rows, oStride int) {
 
 // finish writes the results of the chunk, whose keys are [lo, hi).
 func (w *scratch) finish(p *plan, c *chunk, lo, hi int) {
+	var h chunk
 	for g := range c.heads {
-		h := c.head(g)
-		w.finishHead(p, &h, lo, hi)
+		w.finishHead(p, c.head(g, &h), lo, hi)
 	}
 }
 

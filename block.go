@@ -23,12 +23,13 @@ type block struct {
 func (w *scratch) block(p *plan, c *chunk, st *state, first, lo, hi int) {
 	b := block{first: first, lo: lo - first, hi: hi - first}
 	b.k, b.kStride = w.loadKeys(p, c, &b)
-	b.v, b.values = w.loadValues(p, c, &b)
+	b.v = w.loadValues(p, c, &b)
 	p.follow(c, &b)
 	w.askForTokens(p, c, first)
-	straight := p.straight && b.kStride == 0 && b.lastSeesStart(p, c)
+	straight := p.straight && b.kStride == 0 && b.hi == Block && b.lastSeesStart(p, c)
+	var t tile
 	for r := 0; r < c.rows; {
-		t := b.tile(p, c, r)
+		b.tile(p, c, r, &t)
 		switch {
 		case straight && t.uniform && t.lo == 0 && t.hi == Block:
 			w.straight(p, c, st, &b, r)
@@ -63,28 +64,31 @@ func (p *plan) keysInPlace(rows int) bool {
 
 // loadValues packs the values under the same conditions. Whole vectors can be
 // read where they are, which pays for more rows if rows of values are close
-// together, or are asked for in time. It returns values from the block's first key on and their layout.
-func (w *scratch) loadValues(p *plan, c *chunk, b *block) ([]float32, values) {
-	layout := p.packedValues()
+// together, or are asked for in time. It returns values from the block's first key on and leaves their layout
+// in the block.
+func (w *scratch) loadValues(p *plan, c *chunk, b *block) []float32 {
+	p.packedValues(&b.values)
 	if p.cache != nil {
-		return p.cache.blockValues(c.b, c.kv, b.first), layout
+		return p.cache.blockValues(c.b, c.kv, b.first)
 	}
 	inPlace := c.rows <= rawRows || scattered && c.rows <= streamRows() || c.rows <= denseRows && p.v.SL <= denseStride
 	if inPlace && p.dv%8 == 0 {
-		return p.v.Data[p.v.offset(c.b, c.kv, b.first):], p.valuesInPlace()
+		p.valuesInPlace(&b.values)
+		return p.v.Data[p.v.offset(c.b, c.kv, b.first):]
 	}
 	packValues(w.v[b.lo*panel:], p.v.Data[p.v.offset(c.b, c.kv, b.first+b.lo):], p.v.SL, b.hi-b.lo, p.dv)
-	return w.v, layout
+	return w.v
 }
 
-// packedValues is the layout of a packed block of values, but for the number of keys.
-func (p *plan) packedValues() values {
-	return values{cols: roundUp(p.dv, 8), stride: panel, panelStride: Block * panel}
+// packedValues makes layout that of a packed block of values, but for the number of keys.
+func (p *plan) packedValues(layout *values) {
+	layout.cols, layout.stride, layout.panelStride = roundUp(p.dv, 8), panel, Block*panel
 }
 
-// valuesInPlace is the layout of values where the caller has them.
-func (p *plan) valuesInPlace() values {
-	return values{cols: roundUp(p.dv, 8), stride: p.v.SL, panelStride: panel, inOrder: p.inOrder}
+// valuesInPlace makes layout that of values where the caller has them, but for the number of keys.
+func (p *plan) valuesInPlace(layout *values) {
+	layout.cols, layout.stride, layout.panelStride = roundUp(p.dv, 8), p.v.SL, panel
+	layout.inOrder = p.inOrder
 }
 
 // allFinite reports whether weights of 0 make any value of the block vanish.
@@ -122,10 +126,11 @@ type tile struct {
 	uniform   bool // all rows see all keys of [lo, hi), by position
 }
 
-// tile returns the tile that starts at a row of the chunk: the plan's number of rows if they
-// see the same keys, else fewer, so that little is computed for nothing.
-func (b *block) tile(p *plan, c *chunk, row int) tile {
-	t := tile{row: row, rows: min(p.tileRows, c.rows-row)}
+// tile makes t the tile that starts at a row of the chunk: the plan's number of rows if they
+// see the same keys, else fewer, so that little is computed for nothing. (To return it would be to copy it, which
+// small calls feel.)
+func (b *block) tile(p *plan, c *chunk, row int, t *tile) {
+	t.row, t.rows, t.at = row, min(p.tileRows, c.rows-row), 0
 	lo, hi := b.keyRange(p, c, row)
 	lastLo, lastHi := b.keyRange(p, c, row+t.rows-1)
 	if lo != lastLo || hi != lastHi {
@@ -134,7 +139,6 @@ func (b *block) tile(p *plan, c *chunk, row int) tile {
 	}
 	t.lo, t.hi = lo, lastHi // the bounds never decrease from row to row
 	t.uniform = lo == lastLo && hi == lastHi
-	return t
 }
 
 // keyRange is the block's part of the keys that a row of the chunk sees by position.
@@ -316,8 +320,9 @@ func (w *scratch) weightsBlock(p *plan, c *chunk, first, lo, hi int) {
 	b := block{first: first, lo: lo - first, hi: hi - first}
 	b.k, b.kStride = w.loadKeys(p, c, &b)
 	w.ahead.clear()
+	var t tile
 	for r := 0; r < c.rows; {
-		t := b.tile(p, c, r)
+		b.tile(p, c, r, &t)
 		if t.lo < t.hi {
 			w.products(p, c, &b, &t)
 			if full := w.scores(p, c, &b, &t); full {

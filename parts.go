@@ -45,28 +45,27 @@ func (p *plan) inParts(c *chunk, first, lo, hi int) bool {
 		return false
 	}
 	b := block{first: first, hi: Block}
-	t := b.tile(p, c, 0)
+	var t tile
+	b.tile(p, c, 0, &t)
 	return t.rows == c.rows && t.uniform && t.lo == 0 && t.hi == Block
 }
 
 // blockInParts adds the block that starts at key first to the state of all heads of the chunk.
 func (w *scratch) blockInParts(p *plan, c *chunk, st *state, first int) {
 	w.ahead.clear()
+	var h chunk
 	for key := 0; key < Block; key += c.partKeys() {
 		for g := range c.heads {
-			h := c.head(g)
-			w.partProducts(p, &h, first, key)
+			w.partProducts(p, c.head(g, &h), first, key)
 		}
 	}
 	dead := false
 	for g := range c.heads {
-		h := c.head(g)
-		dead = w.weightsInParts(p, &h, st, first) || dead
+		dead = w.weightsInParts(p, c.head(g, &h), st, first) || dead
 	}
 	for key := 0; key < Block; key += c.partKeys() {
 		for g := range c.heads {
-			h := c.head(g)
-			w.partValues(p, &h, st, first, key)
+			w.partValues(p, c.head(g, &h), st, first, key)
 		}
 	}
 	if dead {
@@ -97,7 +96,7 @@ func (w *scratch) weightsInParts(p *plan, c *chunk, st *state, first int) (dead 
 // partValues adds one head's part of values to the state.
 func (w *scratch) partValues(p *plan, c *chunk, st *state, first, key int) {
 	b := block{first: first, lo: key, hi: key + c.partKeys()}
-	b.v, b.values = w.loadValues(p, c, &b)
+	b.v = w.loadValues(p, c, &b)
 	b.values.keys, b.values.fresh = b.hi-key, st.fresh && key == 0
 	b.values.stream = p.behindValues(c, first, b.hi)
 	alpha := w.alpha[c.at:]

@@ -100,7 +100,8 @@ func TestPartsMeetAllTokens(t *testing.T) {
 		p := newPlan(dst, q, k, v, nil)
 		must(t, p.init(nil))
 		p.fitRows()
-		c, _ := p.chunk(0)
+		var c chunk
+		p.chunk(0, &c)
 		if !p.inParts(&c, 0, 0, Block) {
 			t.Fatalf("%d rows do not go in parts", rows)
 		}
@@ -108,7 +109,7 @@ func TestPartsMeetAllTokens(t *testing.T) {
 		for first := 0; first < keys; first += Block {
 			for end := c.partKeys(); end <= Block; end += c.partKeys() {
 				for g := range heads {
-					h := c.head(g)
+					h := *c.head(g, new(chunk))
 					p.countAsked(asked, &h, p.behindKeys(&h, first, end))
 					p.countAsked(asked, &h, p.behindValues(&h, first, end))
 				}

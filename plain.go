@@ -24,7 +24,8 @@ func (p *plan) plainScores() bool {
 
 // onlyKernels adds n plain blocks, the first of which starts at key first, to the state.
 func (w *scratch) onlyKernels(p *plan, c *chunk, st *state, first, n int) {
-	b := block{values: p.packedValues()}
+	var b block
+	p.packedValues(&b.values)
 	w.ahead.clear()
 	for range n {
 		b.k, b.v = p.cache.blockKeys(c.b, c.kv, first), p.cache.blockValues(c.b, c.kv, first)
@@ -51,7 +52,8 @@ func (w *scratch) seriesOfKernels(p *plan, c *chunk, st *state, first, n int) {
 		scoreRows(w.s[i*rows*Block:], q, k[i*Block*p.k.SL:], rows, p.d, p.k.SL, Block, &w.ahead)
 	}
 	w.ahead.behind = 0
-	layout := p.valuesInPlace()
+	var layout values
+	p.valuesInPlace(&layout)
 	layout.keys, layout.fresh = Block, st.fresh
 	for i := range n {
 		if absorb(w.s[i*rows*Block:], m, l, w.alpha, o, v[i*Block*p.v.SL:], rows, stride, &layout) {

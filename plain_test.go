@@ -31,7 +31,8 @@ func TestPlainBlocks(t *testing.T) {
 		p := plan{batch: 1, heads: 1, kvHeads: 1, group: 1, lk: 500, d: 8, dv: 8, left: -1, right: -1, cache: &Cache{}}
 		c.change(&p)
 		p.fitRows()
-		chunk, _ := p.chunk(0)
+		var chunk chunk
+		p.chunk(0, &chunk)
 		if got := p.plainBlocks(&chunk, c.lo, c.hi); got != c.want {
 			t.Errorf("%s: %d blocks, want %d", name, got, c.want)
 		}

@@ -19,14 +19,7 @@ type plan struct {
 	left    int // window, −1 if unbounded
 	right   int
 
-	mask    Mask // Data is nil if there is none
-	bias    Tensor
-	weights Tensor
-	slopes  []float32
-	sinks   []float32
-	lse     []float32
-
-	queryLens, keyLens []int
+	extras
 
 	chunkRows int  // query rows handled together
 	tileRows  int  // of them, those that go through the kernels together
@@ -36,26 +29,43 @@ type plan struct {
 	straight  bool // the kernels of plain blocks are called straight, see straight.go
 }
 
+// extras are the options that refer to memory.
+type extras struct {
+	mask    Mask // Data is nil if there is none
+	bias    Tensor
+	weights Tensor
+	slopes  []float32
+	sinks   []float32
+	lse     []float32
+
+	queryLens, keyLens []int
+}
+
 // newPlan takes the arguments of one call, not yet validated. It returns a value, and no
 // later step stores a slice through a pointer: then the compiler can see that
-// the caller's buffers do not escape, and leaves them on the caller's stack.
+// the caller's buffers do not escape, and leaves them on the caller's stack. Inlined it would be copied three times.
+//
+//go:noinline
 func newPlan(dst, q, k, v Tensor, opt *Options) plan {
-	p := plan{dst: dst, q: q, k: k, v: v}
-	if opt == nil {
-		return p
+	if opt.scalar() {
+		return plan{dst: dst, q: q, k: k, v: v}
 	}
-	p.slopes, p.sinks, p.lse = opt.Slopes, opt.Sinks, opt.LSE
-	p.queryLens, p.keyLens = opt.QueryLens, opt.KeyLens
-	if opt.Mask != nil {
-		p.mask = *opt.Mask
+	return plan{dst: dst, q: q, k: k, v: v, extras: opt.extras()}
+}
+
+// extras returns the options that refer to memory.
+func (o *Options) extras() extras {
+	e := extras{slopes: o.Slopes, sinks: o.Sinks, lse: o.LSE, queryLens: o.QueryLens, keyLens: o.KeyLens}
+	if o.Mask != nil {
+		e.mask = *o.Mask
 	}
-	if opt.Bias != nil {
-		p.bias = *opt.Bias
+	if o.Bias != nil {
+		e.bias = *o.Bias
 	}
-	if opt.Weights != nil {
-		p.weights = *opt.Weights
+	if o.Weights != nil {
+		e.weights = *o.Weights
 	}
-	return p
+	return e
 }
 
 // init validates the arguments. On an error nothing was written.

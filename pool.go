@@ -320,7 +320,8 @@ func (j *job) order(i int) (item int) {
 // the last segment of a chunk merges all, from left to right as one worker does it.
 func (j *job) segment(w *scratch, item, segment int) {
 	p := &j.plan
-	c, dead := p.chunk(item)
+	var c chunk
+	dead := p.chunk(item, &c)
 	var lo, hi int
 	if c.rows > 0 {
 		lo, hi = p.chunkKeys(&c)
@@ -335,7 +336,7 @@ func (j *job) segment(w *scratch, item, segment int) {
 	if atomic.AddInt32(&j.left[item], -1) > 0 {
 		return
 	}
-	p.clearRows(dead)
+	p.clearRows(&c, dead)
 	if c.rows > 0 {
 		j.finish(w, &c, item, lo, hi)
 	}

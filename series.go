@@ -50,7 +50,7 @@ func (w *scratch) series(p *plan, c *chunk, st *state, first, n int) {
 	w.ahead.behind = 0
 	for i := range n {
 		b, t := c.blockOfSeries(first, i)
-		b.v, b.values = w.loadValues(p, c, &b)
+		b.v = w.loadValues(p, c, &b)
 		p.follow(c, &b)
 		w.absorbTile(p, c, st, &b, &t, full[i])
 		st.fresh = false

@@ -66,7 +66,8 @@ func (p *problem) firstChunk(t *testing.T) (plan, chunk) {
 	plan := newPlan(dst, p.q, p.k, p.v, &p.opt)
 	must(t, plan.init(&p.opt))
 	plan.fitRows()
-	c, _ := plan.chunk(0)
+	var c chunk
+	plan.chunk(0, &c)
 	return plan, c
 }
 

@@ -170,8 +170,9 @@ func (s *State) update(p *plan) {
 	p.fitRows()
 	w := scratches.Get().(*scratch)
 	w.fit(p)
+	var c chunk
 	for i := range p.items() {
-		if c, _ := p.chunk(i); c.rows > 0 {
+		if p.chunk(i, &c); c.rows > 0 {
 			s.updateChunk(w, p, &c)
 		}
 	}
@@ -275,8 +276,9 @@ func (s *State) finish(p *plan) {
 	p.fitRows()
 	w := scratches.Get().(*scratch)
 	w.fit(p)
+	var c chunk
 	for i := range p.items() {
-		c, _ := p.chunk(i)
+		p.chunk(i, &c)
 		w.total.reset(c.allRows(), p.oStride())
 		for j := range s.n {
 			s.load(&w.part, &s.segments[j], p, &c)

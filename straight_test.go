@@ -39,7 +39,8 @@ func TestStraightEndsWithTheWindow(t *testing.T) {
 	for rows, want := range map[int]bool{64 + 150: true, 64 + 151: true, 64 + 152: false, 300: false} {
 		p := plan{batch: 1, heads: 1, kvHeads: 1, group: 1, lq: rows, lk: 300, d: 8, dv: 8, left: 150, right: -1}
 		p.fitRows()
-		c, _ := p.chunk(0)
+		var c chunk
+		p.chunk(0, &c)
 		b := block{first: 64, hi: Block}
 		if got := b.lastSeesStart(&p, &c); got != want {
 			t.Errorf("%d rows: %v, want %v", rows, got, want)

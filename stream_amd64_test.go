@@ -38,10 +38,11 @@ func TestStreamsMeetAllTokens(t *testing.T) {
 func (p *plan) askedAlong(x *Tensor) []int {
 	asked := make([]int, len(x.Data))
 	for i := range p.items() {
-		c, _ := p.chunk(i)
+		var c chunk
+		p.chunk(i, &c)
 		for first := 0; first < x.L; first += Block {
 			for g := range c.heads {
-				h := c.head(g)
+				h := *c.head(g, new(chunk))
 				stream := p.streamOf(x, &h, first)
 				if stream == 0 {
 					continue
