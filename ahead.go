@@ -24,7 +24,7 @@ type ahead struct {
 
 	stream  uintptr // beside the queue, see stream.go; 0 if there is none
 	behind  int     // rows of keys that follow those at hand and may be read, see series.go
-	inOrder bool    // rows of keys are to be read in order, see plan.inOrder
+	inOrder bool    // rows of keys, or packed panels, are to be read in order, see plan.inOrder
 
 	runs [pairRuns + tokenRuns]run
 }
@@ -62,9 +62,6 @@ var askedBytes = cacheSize(cpuid.CPU.Cache.L2) / 8
 const outputBlocks = 4
 
 const cacheLine = 64
-
-// linesAsked is how many lines askSIMD asks for (linesUnderWay in gen/ahead.go).
-const linesAsked = 24
 
 // runOf returns n rows of d elements, stride elements apart, from x[at] on.
 func runOf[T any](x []T, at, stride, n, d int) run {

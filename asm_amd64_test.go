@@ -3,7 +3,6 @@ package attn
 import (
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -120,27 +119,6 @@ func (f *asmFunction) checkReturns(t *testing.T) {
 			t.Errorf("line %d, %s: RET without VZEROUPPER", l.number, f.name)
 		}
 	}
-}
-
-// askSIMD asks for as many lines as the Go code counts on, one after the other.
-func TestLinesAsked(t *testing.T) {
-	for _, f := range readAssembly(t, "kernel_amd64.s") {
-		if !strings.Contains(f.name, "·askSIMD(") {
-			continue
-		}
-		asked := map[string]bool{}
-		for _, l := range f.lines {
-			if l.op == "PREFETCHT0" {
-				offset, _, _ := strings.Cut(strings.TrimSpace(l.operands), "(")
-				asked[offset] = true
-			}
-		}
-		if last := strconv.Itoa((linesAsked - 1) * cacheLine); len(asked) != linesAsked || !asked[last] {
-			t.Errorf("%d lines, want %d up to byte %s", len(asked), linesAsked, last)
-		}
-		return
-	}
-	t.Error("no askSIMD")
 }
 
 // The test above must see what it looks for.

@@ -83,7 +83,11 @@ func (w *scratch) loadValues(p *plan, c *chunk, b *block) []float32 {
 // packedValues makes layout that of a packed block of values, but for the number of keys.
 func (p *plan) packedValues(layout *values) {
 	layout.cols, layout.stride, layout.panelStride = roundUp(p.dv, 8), panel, Block*panel
+	layout.inOrder = p.panelsInOrder()
 }
+
+// panelsInOrder reports whether few queries take packed panels in order. What has just been packed is in the processor's cache.
+func (p *plan) panelsInOrder() bool { return p.inOrder && p.cache != nil }
 
 // valuesInPlace makes layout that of values where the caller has them, but for the number of keys.
 func (p *plan) valuesInPlace(layout *values) {
@@ -242,6 +246,7 @@ func (w *scratch) products(p *plan, c *chunk, b *block, t *tile) {
 		scoreRows(w.scoresOf(t, 0)[t.lo:], q, b.k[t.lo*b.kStride:], t.rows, p.d, b.kStride, t.hi-t.lo, &w.ahead)
 		return
 	}
+	w.ahead.inOrder = p.panelsInOrder()
 	from := t.lo / panel * panel
 	scoreAhead(w.scoresOf(t, 0)[from:], q, b.k[from*p.d:], t.rows, p.d, (t.hi-from+panel-1)/panel, &w.ahead)
 }

@@ -37,28 +37,21 @@ var panelsAbreast = zen3(&cpuid.CPU)
 
 // rowsInOrder: few queries read rows of keys and values in order, and ask for nothing: one query all
 // columns of values (gen/tile.go), up to four 8 rows of keys while they touch the next 8
-// (gen/touch.go), and first the keys of many blocks, then the values (series.go). On Zen 4
-// that is 22 GB/s of 28. Several rows or pages side by side, and requests in any order, get 12.
+// (gen/touch.go), and first the keys of many blocks, then the values (series.go); and from a cache two or three take one
+// panel after the other. On Zen 4 that is 22 GB/s of 28. Several rows or pages side by side, and requests in any order, get 12.
 // Calls that may have their keys and values in the L2 cache do not (see inOrderBytes).
 var rowsInOrder = zen4(&cpuid.CPU)
 
-// oneAhead and fewAhead are how many bytes ahead of reading one query, and 2 to 5, ask for packed
-// keys and values. With 0 they ask for what they read.
+// oneAhead and fewAhead are how many bytes ahead of reading one or two queries, and 3 to 5, ask for packed
+// keys and values.
 var oneAhead, fewAhead = packedAhead(&cpuid.CPU)
 
 func packedAhead(c *cpuid.CPUInfo) (one, few int) {
 	if zen4(c) {
-		return 0, 4096
+		return 256, 4096
 	}
 	return 6144, 8192
 }
-
-// askSIMD asks for linesAsked cache lines from p on and changes nothing else. Where rowsInOrder, a single row over
-// a cache calls it between kernels: they ask for nothing themselves there, and memory would be idle, most of
-// all during softmax.
-//
-//go:noescape
-func askSIMD(p *float32)
 
 func zen3(c *cpuid.CPUInfo) bool {
 	return zen3or4(c) && (c.Model < 0x10 || c.Model >= 0x20 && c.Model < 0x60)

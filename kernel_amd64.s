@@ -6,44 +6,52 @@
 
 // func scoreSIMD(s *float32, q *float32, k *float32, rows int, d int, panels int, next *uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·scoreSIMD(SB), NOSPLIT, $176-56
-	MOVQ s+0(FP), AX
-	MOVQ AX, 32(SP)
-	MOVQ q+8(FP), AX
-	MOVQ AX, 40(SP)
-	MOVQ k+16(FP), DX
-	MOVQ rows+24(FP), AX
-	MOVQ AX, 48(SP)
-	MOVQ panels+40(FP), AX
-	MOVQ AX, 8(SP)
-	MOVQ d+32(FP), R11
-	MOVQ $0x00000100, R8
-	MOVQ R11, R9
-	SHLQ $0x02, R9
-	MOVQ $0x00000040, R10
-	MOVQ R11, AX
-	SHLQ $0x06, AX
-	MOVQ AX, 24(SP)
-	MOVQ $+0, 16(SP)
-	MOVQ $+0, 56(SP)
-	MOVQ R11, 64(SP)
-	MOVQ $+0, 88(SP)
+TEXT ·scoreSIMD(SB), NOSPLIT, $184-56
+	MOVQ    s+0(FP), AX
+	MOVQ    AX, 32(SP)
+	MOVQ    q+8(FP), AX
+	MOVQ    AX, 40(SP)
+	MOVQ    k+16(FP), DX
+	MOVQ    rows+24(FP), AX
+	MOVQ    AX, 48(SP)
+	MOVQ    panels+40(FP), AX
+	MOVQ    AX, 8(SP)
+	MOVQ    d+32(FP), R11
+	MOVQ    $0x00000100, R8
+	MOVQ    R11, R9
+	SHLQ    $0x02, R9
+	MOVQ    $0x00000040, R10
+	MOVQ    R11, AX
+	SHLQ    $0x06, AX
+	MOVQ    AX, 24(SP)
+	MOVQ    $+0, 16(SP)
+	MOVQ    $+0, 56(SP)
+	MOVQ    R11, 64(SP)
+	MOVQ    $+0, 88(SP)
+	MOVQ    $+0, 96(SP)
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      noQueue1
+	MOVBQZX 48(AX), R13
+	MOVQ    R13, 96(SP)
+
+noQueue1:
 	MOVQ ·fewAhead+0(SB), AX
-	CMPQ 48(SP), $0x01
-	JNE  score_fewAhead1
+	CMPQ 48(SP), $0x02
+	JG   score_fewAhead2
 	MOVQ ·oneAhead+0(SB), AX
 
-score_fewAhead1:
+score_fewAhead2:
 	MOVQ  AX, 80(SP)
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    noQueue2
+	JE    noQueue3
 	MOVQ  32(AX), AX
 
-noQueue2:
+noQueue3:
 	MOVQ  AX, 72(SP)
 	TESTQ AX, AX
-	JE    noStream3
+	JE    noStream4
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 72(SP)
@@ -53,7 +61,7 @@ noQueue2:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 72(SP)
 
-noStream3:
+noStream4:
 	// Few rows: several panels at once, so that there are enough chains.
 	CMPQ 48(SP), $0x01
 	JNE  score_scatter1Not
@@ -83,9 +91,9 @@ score_scatter1:
 	MOVQ   R11, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail5
+	JL     score_tail6
 
-score_loop4:
+score_loop5:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	PREFETCHT0   8192(R11)
@@ -148,19 +156,19 @@ score_loop4:
 	ADDQ         R10, BX
 	ADDQ         $0x00000080, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow8
+	JE           sameWindow9
 	ADDQ         $0x00007000, R11
 
-sameWindow8:
+sameWindow9:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  score_loop4
+	JGE  score_loop5
 
-score_tail5:
+score_tail6:
 	ADDQ $0x04, CX
-	JE   score_end6
+	JE   score_end7
 
-score_one9:
+score_one10:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -174,9 +182,9 @@ score_one9:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one9
+	JNE          score_one10
 
-score_end6:
+score_end7:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -217,9 +225,9 @@ score_scatter1two:
 	MOVQ   R11, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail11
+	JL     score_tail12
 
-score_loop10:
+score_loop11:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -254,19 +262,19 @@ score_loop10:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow14
+	JE           sameWindow15
 	ADDQ         $0x00007000, R11
 
-sameWindow14:
+sameWindow15:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  score_loop10
+	JGE  score_loop11
 
-score_tail11:
+score_tail12:
 	ADDQ $0x04, CX
-	JE   score_end12
+	JE   score_end13
 
-score_one15:
+score_one16:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -275,9 +283,9 @@ score_one15:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one15
+	JNE          score_one16
 
-score_end12:
+score_end13:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -326,9 +334,9 @@ score_scatter2:
 	MOVQ   R11, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail17
+	JL     score_tail18
 
-score_loop16:
+score_loop17:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -383,19 +391,19 @@ score_loop16:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow20
+	JE           sameWindow21
 	ADDQ         $0x00007000, R11
 
-sameWindow20:
+sameWindow21:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  score_loop16
+	JGE  score_loop17
 
-score_tail17:
+score_tail18:
 	ADDQ $0x04, CX
-	JE   score_end18
+	JE   score_end19
 
-score_one21:
+score_one22:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -409,9 +417,9 @@ score_one21:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one21
+	JNE          score_one22
 
-score_end18:
+score_end19:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -470,9 +478,9 @@ score_scatter3:
 	MOVQ   R11, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail23
+	JL     score_tail24
 
-score_loop22:
+score_loop23:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -547,19 +555,19 @@ score_loop22:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow26
+	JE           sameWindow27
 	ADDQ         $0x00007000, R11
 
-sameWindow26:
+sameWindow27:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  score_loop22
+	JGE  score_loop23
 
-score_tail23:
+score_tail24:
 	ADDQ $0x04, CX
-	JE   score_end24
+	JE   score_end25
 
-score_one27:
+score_one28:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -578,9 +586,9 @@ score_one27:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one27
+	JNE          score_one28
 
-score_end24:
+score_end25:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -648,9 +656,9 @@ score_abreast1:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail29
+	JL     score_tail30
 
-score_loop28:
+score_loop29:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -697,13 +705,13 @@ score_loop28:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop28
+	JGE          score_loop29
 
-score_tail29:
+score_tail30:
 	ADDQ $0x04, CX
-	JE   score_end30
+	JE   score_end31
 
-score_one32:
+score_one33:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -717,9 +725,9 @@ score_one32:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one32
+	JNE          score_one33
 
-score_end30:
+score_end31:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -757,9 +765,9 @@ score_abreast1two:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail34
+	JL     score_tail35
 
-score_loop33:
+score_loop34:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -786,13 +794,13 @@ score_loop33:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop33
+	JGE          score_loop34
 
-score_tail34:
+score_tail35:
 	ADDQ $0x04, CX
-	JE   score_end35
+	JE   score_end36
 
-score_one37:
+score_one38:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -801,9 +809,9 @@ score_one37:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one37
+	JNE          score_one38
 
-score_end35:
+score_end36:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -849,9 +857,9 @@ score_rows1:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail39
+	JL     score_tail40
 
-score_loop38:
+score_loop39:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -918,13 +926,13 @@ score_loop38:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop38
+	JGE          score_loop39
 
-score_tail39:
+score_tail40:
 	ADDQ $0x04, CX
-	JE   score_end40
+	JE   score_end41
 
-score_one42:
+score_one43:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -943,9 +951,9 @@ score_one42:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one42
+	JNE          score_one43
 
-score_end40:
+score_end41:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -983,9 +991,9 @@ score_rows1two:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail44
+	JL     score_tail45
 
-score_loop43:
+score_loop44:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -1032,13 +1040,13 @@ score_loop43:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop43
+	JGE          score_loop44
 
-score_tail44:
+score_tail45:
 	ADDQ $0x04, CX
-	JE   score_end45
+	JE   score_end46
 
-score_one47:
+score_one48:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -1052,9 +1060,9 @@ score_one47:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one47
+	JNE          score_one48
 
-score_end45:
+score_end46:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -1074,6 +1082,8 @@ score_rows1twoEndGroup:
 
 score_rows1Not:
 	CMPQ 48(SP), $0x02
+	JNE  score_group2Not
+	CMPQ 96(SP), $0x00
 	JNE  score_group2Not
 
 score_group2:
@@ -1098,9 +1108,9 @@ score_group2:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail49
+	JL     score_tail50
 
-score_loop48:
+score_loop49:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -1147,13 +1157,13 @@ score_loop48:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop48
+	JGE          score_loop49
 
-score_tail49:
+score_tail50:
 	ADDQ $0x04, CX
-	JE   score_end50
+	JE   score_end51
 
-score_one52:
+score_one53:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -1167,9 +1177,9 @@ score_one52:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one52
+	JNE          score_one53
 
-score_end50:
+score_end51:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -1195,6 +1205,8 @@ score_group2EndGroup:
 
 score_group2Not:
 	CMPQ 48(SP), $0x03
+	JNE  score_group3Not
+	CMPQ 96(SP), $0x00
 	JNE  score_group3Not
 
 score_group3:
@@ -1223,9 +1235,9 @@ score_group3:
 	MOVQ   24(SP), R13
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail54
+	JL     score_tail55
 
-score_loop53:
+score_loop54:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -1292,13 +1304,13 @@ score_loop53:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop53
+	JGE          score_loop54
 
-score_tail54:
+score_tail55:
 	ADDQ $0x04, CX
-	JE   score_end55
+	JE   score_end56
 
-score_one57:
+score_one58:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -1317,9 +1329,9 @@ score_one57:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one57
+	JNE          score_one58
 
-score_end55:
+score_end56:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -1386,7 +1398,7 @@ score_panelRows:
 
 score_panel6:
 	CMPQ 72(SP), $0x00
-	JNE  score_scattered58
+	JNE  score_scattered59
 
 	// 6 rows × 16 columns.
 	MOVQ   DX, BX
@@ -1407,12 +1419,12 @@ score_panel6:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short63
+	JL     score_short64
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail61
+	JL     score_tail62
 
-score_loop60:
+score_loop61:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1500,13 +1512,13 @@ score_loop60:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop60
+	JGE          score_loop61
 
-score_tail61:
+score_tail62:
 	ADDQ $0x04, CX
-	JE   score_end62
+	JE   score_end63
 
-score_one64:
+score_one65:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1531,9 +1543,9 @@ score_one64:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one64
+	JNE          score_one65
 
-score_end62:
+score_end63:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -1650,10 +1662,10 @@ score_end62:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done65
+	JMP          score_done66
 
-score_short63:
-score_one66:
+score_short64:
+score_one67:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1678,7 +1690,7 @@ score_one66:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one66
+	JNE          score_one67
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -1700,16 +1712,16 @@ score_one66:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done65:
+score_done66:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  score_done59
+	JMP  score_done60
 
-score_scattered58:
+score_scattered59:
 	// 6 rows × 16 columns.
 	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
@@ -1729,13 +1741,13 @@ score_scattered58:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short70
+	JL     score_short71
 	SUBQ   $0x04, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail68
+	JL     score_tail69
 
-score_loop67:
+score_loop68:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -1827,20 +1839,20 @@ score_loop67:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow71
+	JE           sameWindow72
 	ADDQ         $0x00007000, R11
 
-sameWindow71:
+sameWindow72:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  score_loop67
+	JGE  score_loop68
 
-score_tail68:
+score_tail69:
 	ADDQ $0x04, CX
-	JE   score_end69
+	JE   score_end70
 
-score_one72:
+score_one73:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1865,9 +1877,9 @@ score_one72:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one72
+	JNE          score_one73
 
-score_end69:
+score_end70:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -1986,10 +1998,10 @@ score_end69:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done73
+	JMP          score_done74
 
-score_short70:
-score_one74:
+score_short71:
+score_one75:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2014,7 +2026,7 @@ score_one74:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one74
+	JNE          score_one75
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2036,7 +2048,7 @@ score_one74:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done73:
+score_done74:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -2044,59 +2056,59 @@ score_done73:
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-score_done59:
+score_done60:
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    asked78
+	JE    asked79
 	SUBQ  $0x06, (AX)
-	JG    asked78
+	JG    asked79
 
-askRow75:
+askRow76:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun79:
+askRun80:
 	CMPQ 24(BX), $0x00
-	JNE  askFound76
+	JNE  askFound77
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun79
+	JNE  askRun80
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked78
+	JMP  asked79
 
-askFound76:
+askFound77:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong80
+	JNE   askAmong81
 	ADDQ  32(BX), CX
 
-askAmong80:
+askAmong81:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine77:
+askLine78:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine77
+	JNE        askLine78
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow75
+	JLE        askRow76
 
-asked78:
+asked79:
 	SUBQ $0x06, R12
 	JMP  score_panelRows
 
 score_panel5:
 	CMPQ 72(SP), $0x00
-	JNE  score_scattered81
+	JNE  score_scattered82
 
 	// 5 rows × 16 columns.
 	MOVQ   DX, BX
@@ -2115,13 +2127,13 @@ score_panel5:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short86
+	JL     score_short87
 	SUBQ   $0x04, CX
 	MOVQ   80(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail84
+	JL     score_tail85
 
-score_loop83:
+score_loop84:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -2201,13 +2213,13 @@ score_loop83:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop83
+	JGE          score_loop84
 
-score_tail84:
+score_tail85:
 	ADDQ $0x04, CX
-	JE   score_end85
+	JE   score_end86
 
-score_one87:
+score_one88:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -2230,9 +2242,9 @@ score_one87:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one87
+	JNE          score_one88
 
-score_end85:
+score_end86:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -2336,10 +2348,10 @@ score_end85:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done88
+	JMP          score_done89
 
-score_short86:
-score_one89:
+score_short87:
+score_one90:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -2362,7 +2374,7 @@ score_one89:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one89
+	JNE          score_one90
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2381,15 +2393,15 @@ score_one89:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done88:
+score_done89:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  score_done82
+	JMP  score_done83
 
-score_scattered81:
+score_scattered82:
 	// 5 rows × 16 columns.
 	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
@@ -2407,13 +2419,13 @@ score_scattered81:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short93
+	JL     score_short94
 	SUBQ   $0x04, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail91
+	JL     score_tail92
 
-score_loop90:
+score_loop91:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -2493,20 +2505,20 @@ score_loop90:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow94
+	JE           sameWindow95
 	ADDQ         $0x00007000, R11
 
-sameWindow94:
+sameWindow95:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  score_loop90
+	JGE  score_loop91
 
-score_tail91:
+score_tail92:
 	ADDQ $0x04, CX
-	JE   score_end92
+	JE   score_end93
 
-score_one95:
+score_one96:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2528,9 +2540,9 @@ score_one95:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one95
+	JNE          score_one96
 
-score_end92:
+score_end93:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -2634,10 +2646,10 @@ score_end92:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done96
+	JMP          score_done97
 
-score_short93:
-score_one97:
+score_short94:
+score_one98:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -2659,7 +2671,7 @@ score_one97:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one97
+	JNE          score_one98
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2678,66 +2690,66 @@ score_one97:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done96:
+score_done97:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-score_done82:
+score_done83:
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    asked101
+	JE    asked102
 	SUBQ  $0x05, (AX)
-	JG    asked101
+	JG    asked102
 
-askRow98:
+askRow99:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun102:
+askRun103:
 	CMPQ 24(BX), $0x00
-	JNE  askFound99
+	JNE  askFound100
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun102
+	JNE  askRun103
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked101
+	JMP  asked102
 
-askFound99:
+askFound100:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong103
+	JNE   askAmong104
 	ADDQ  32(BX), CX
 
-askAmong103:
+askAmong104:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine100:
+askLine101:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine100
+	JNE        askLine101
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow98
+	JLE        askRow99
 
-asked101:
+asked102:
 	SUBQ $0x05, R12
 	JMP  score_panelRows
 
 score_panel4:
 	CMPQ 72(SP), $0x00
-	JNE  score_scattered104
+	JNE  score_scattered105
 
 	// 4 rows × 16 columns.
 	MOVQ   DX, BX
@@ -2754,13 +2766,13 @@ score_panel4:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short109
+	JL     score_short110
 	SUBQ   $0x04, CX
 	MOVQ   80(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail107
+	JL     score_tail108
 
-score_loop106:
+score_loop107:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -2828,13 +2840,13 @@ score_loop106:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop106
+	JGE          score_loop107
 
-score_tail107:
+score_tail108:
 	ADDQ $0x04, CX
-	JE   score_end108
+	JE   score_end109
 
-score_one110:
+score_one111:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -2854,9 +2866,9 @@ score_one110:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one110
+	JNE          score_one111
 
-score_end108:
+score_end109:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -2937,10 +2949,10 @@ score_end108:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done111
+	JMP          score_done112
 
-score_short109:
-score_one112:
+score_short110:
+score_one113:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -2960,7 +2972,7 @@ score_one112:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one112
+	JNE          score_one113
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -2976,14 +2988,14 @@ score_one112:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done111:
+score_done112:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  score_done105
+	JMP  score_done106
 
-score_scattered104:
+score_scattered105:
 	// 4 rows × 16 columns.
 	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
@@ -2999,13 +3011,13 @@ score_scattered104:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short116
+	JL     score_short117
 	SUBQ   $0x04, CX
 	MOVQ   72(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail114
+	JL     score_tail115
 
-score_loop113:
+score_loop114:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -3073,20 +3085,20 @@ score_loop113:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow117
+	JE           sameWindow118
 	ADDQ         $0x00007000, R11
 
-sameWindow117:
+sameWindow118:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  score_loop113
+	JGE  score_loop114
 
-score_tail114:
+score_tail115:
 	ADDQ $0x04, CX
-	JE   score_end115
+	JE   score_end116
 
-score_one118:
+score_one119:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -3105,9 +3117,9 @@ score_one118:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one118
+	JNE          score_one119
 
-score_end115:
+score_end116:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -3188,10 +3200,10 @@ score_end115:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done119
+	JMP          score_done120
 
-score_short116:
-score_one120:
+score_short117:
+score_one121:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -3210,7 +3222,7 @@ score_one120:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one120
+	JNE          score_one121
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -3226,59 +3238,59 @@ score_one120:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done119:
+score_done120:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-score_done105:
+score_done106:
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    asked124
+	JE    asked125
 	SUBQ  $0x04, (AX)
-	JG    asked124
+	JG    asked125
 
-askRow121:
+askRow122:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun125:
+askRun126:
 	CMPQ 24(BX), $0x00
-	JNE  askFound122
+	JNE  askFound123
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun125
+	JNE  askRun126
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked124
+	JMP  asked125
 
-askFound122:
+askFound123:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong126
+	JNE   askAmong127
 	ADDQ  32(BX), CX
 
-askAmong126:
+askAmong127:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine123:
+askLine124:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine123
+	JNE        askLine124
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow121
+	JLE        askRow122
 
-asked124:
+asked125:
 	SUBQ $0x04, R12
 	JMP  score_panelRows
 
@@ -3294,13 +3306,13 @@ score_panel3:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short130
+	JL     score_short131
 	SUBQ   $0x04, CX
 	MOVQ   80(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail128
+	JL     score_tail129
 
-score_loop127:
+score_loop128:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -3355,13 +3367,13 @@ score_loop127:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop127
+	JGE          score_loop128
 
-score_tail128:
+score_tail129:
 	ADDQ $0x04, CX
-	JE   score_end129
+	JE   score_end130
 
-score_one131:
+score_one132:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -3377,9 +3389,9 @@ score_one131:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one131
+	JNE          score_one132
 
-score_end129:
+score_end130:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -3445,10 +3457,10 @@ score_end129:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done132
+	JMP          score_done133
 
-score_short130:
-score_one133:
+score_short131:
+score_one134:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -3464,7 +3476,7 @@ score_one133:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one133
+	JNE          score_one134
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -3475,56 +3487,56 @@ score_one133:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done132:
+score_done133:
 	ADDQ  R9, SI
 	ADDQ  R9, SI
 	ADDQ  R9, SI
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    asked137
+	JE    asked138
 	SUBQ  $0x03, (AX)
-	JG    asked137
+	JG    asked138
 
-askRow134:
+askRow135:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun138:
+askRun139:
 	CMPQ 24(BX), $0x00
-	JNE  askFound135
+	JNE  askFound136
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun138
+	JNE  askRun139
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked137
+	JMP  asked138
 
-askFound135:
+askFound136:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong139
+	JNE   askAmong140
 	ADDQ  32(BX), CX
 
-askAmong139:
+askAmong140:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine136:
+askLine137:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine136
+	JNE        askLine137
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow134
+	JLE        askRow135
 
-asked137:
+asked138:
 	SUBQ $0x03, R12
 	JMP  score_panelRows
 
@@ -3539,9 +3551,9 @@ score_panel2:
 	MOVQ   R11, CX
 	MOVQ   80(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail141
+	JL     score_tail142
 
-score_loop140:
+score_loop141:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -3584,13 +3596,13 @@ score_loop140:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop140
+	JGE          score_loop141
 
-score_tail141:
+score_tail142:
 	ADDQ $0x04, CX
-	JE   score_end142
+	JE   score_end143
 
-score_one144:
+score_one145:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -3603,9 +3615,9 @@ score_one144:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one144
+	JNE          score_one145
 
-score_end142:
+score_end143:
 	MOVQ    64(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -3617,50 +3629,50 @@ score_end142:
 	ADDQ    R9, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked148
+	JE      asked149
 	SUBQ    $0x02, (AX)
-	JG      asked148
+	JG      asked149
 
-askRow145:
+askRow146:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun149:
+askRun150:
 	CMPQ 24(BX), $0x00
-	JNE  askFound146
+	JNE  askFound147
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun149
+	JNE  askRun150
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked148
+	JMP  asked149
 
-askFound146:
+askFound147:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong150
+	JNE   askAmong151
 	ADDQ  32(BX), CX
 
-askAmong150:
+askAmong151:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine147:
+askLine148:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine147
+	JNE        askLine148
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow145
+	JLE        askRow146
 
-asked148:
+asked149:
 	SUBQ $0x02, R12
 	JMP  score_panelRows
 
@@ -3673,58 +3685,48 @@ score_panel1:
 	MOVQ   R11, CX
 	MOVQ   80(SP), R11
 	SUBQ   $0x04, CX
-	JL     score_tail152
+	JL     score_tail153
 
-score_loop151:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
+score_loop152:
 	PREFETCHT0   (BX)(R11*1)
-	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   (BX)(R11*1)
+	VFMADD231PS  (BX), Y14, Y0
+	VFMADD231PS  32(BX), Y14, Y1
 	ADDQ         R10, BX
+	PREFETCHT0   (BX)(R11*1)
 	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   (BX)(R11*1)
+	VFMADD231PS  (BX), Y14, Y0
+	VFMADD231PS  32(BX), Y14, Y1
 	ADDQ         R10, BX
+	PREFETCHT0   (BX)(R11*1)
 	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   (BX)(R11*1)
+	VFMADD231PS  (BX), Y14, Y0
+	VFMADD231PS  32(BX), Y14, Y1
 	ADDQ         R10, BX
+	PREFETCHT0   (BX)(R11*1)
 	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
+	VFMADD231PS  (BX), Y14, Y0
+	VFMADD231PS  32(BX), Y14, Y1
+	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop151
+	JGE          score_loop152
 
-score_tail152:
+score_tail153:
 	ADDQ $0x04, CX
-	JE   score_end153
+	JE   score_end154
 
-score_one155:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
+score_one156:
 	PREFETCHT0   (BX)(R11*1)
-	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
+	VFMADD231PS  (BX), Y14, Y0
+	VFMADD231PS  32(BX), Y14, Y1
+	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one155
+	JNE          score_one156
 
-score_end153:
+score_end154:
 	MOVQ    64(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -3732,56 +3734,56 @@ score_end153:
 	ADDQ    R9, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked159
+	JE      asked160
 	SUBQ    $0x01, (AX)
-	JG      asked159
+	JG      asked160
 
-askRow156:
+askRow157:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun160:
+askRun161:
 	CMPQ 24(BX), $0x00
-	JNE  askFound157
+	JNE  askFound158
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun160
+	JNE  askRun161
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked159
+	JMP  asked160
 
-askFound157:
+askFound158:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong161
+	JNE   askAmong162
 	ADDQ  32(BX), CX
 
-askAmong161:
+askAmong162:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine158:
+askLine159:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine158
+	JNE        askLine159
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow156
+	JLE        askRow157
 
-asked159:
+asked160:
 	SUBQ $0x01, R12
 	JMP  score_panelRows
 
 score_panelNext:
 	CMPQ 72(SP), $0x00
-	JE   score_noScatter162
+	JE   score_noScatter163
 
 	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
@@ -3791,7 +3793,7 @@ score_panelNext:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 72(SP)
 
-score_noScatter162:
+score_noScatter163:
 	ADDQ $0x40, 32(SP)
 	ADDQ 24(SP), DX
 	DECQ 8(SP)
@@ -3852,12 +3854,12 @@ score_half6:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short166
+	JL     score_short167
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail164
+	JL     score_tail165
 
-score_loop163:
+score_loop164:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3917,13 +3919,13 @@ score_loop163:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop163
+	JGE          score_loop164
 
-score_tail164:
+score_tail165:
 	ADDQ $0x04, CX
-	JE   score_end165
+	JE   score_end166
 
-score_one167:
+score_one168:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3941,9 +3943,9 @@ score_one167:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one167
+	JNE          score_one168
 
-score_end165:
+score_end166:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4018,10 +4020,10 @@ score_end165:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          score_done168
+	JMP          score_done169
 
-score_short166:
-score_one169:
+score_short167:
+score_one170:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4039,7 +4041,7 @@ score_one169:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one169
+	JNE          score_one170
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -4055,7 +4057,7 @@ score_one169:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done168:
+score_done169:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -4078,12 +4080,12 @@ score_half5:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short173
+	JL     score_short174
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail171
+	JL     score_tail172
 
-score_loop170:
+score_loop171:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4135,13 +4137,13 @@ score_loop170:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop170
+	JGE          score_loop171
 
-score_tail171:
+score_tail172:
 	ADDQ $0x04, CX
-	JE   score_end172
+	JE   score_end173
 
-score_one174:
+score_one175:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4157,9 +4159,9 @@ score_one174:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one174
+	JNE          score_one175
 
-score_end172:
+score_end173:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4224,10 +4226,10 @@ score_end172:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          score_done175
+	JMP          score_done176
 
-score_short173:
-score_one176:
+score_short174:
+score_one177:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4243,7 +4245,7 @@ score_one176:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one176
+	JNE          score_one177
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -4257,7 +4259,7 @@ score_one176:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done175:
+score_done176:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -4278,12 +4280,12 @@ score_half4:
 	ADDQ   R9, R13
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short180
+	JL     score_short181
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail178
+	JL     score_tail179
 
-score_loop177:
+score_loop178:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4327,13 +4329,13 @@ score_loop177:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop177
+	JGE          score_loop178
 
-score_tail178:
+score_tail179:
 	ADDQ $0x04, CX
-	JE   score_end179
+	JE   score_end180
 
-score_one181:
+score_one182:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4347,9 +4349,9 @@ score_one181:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one181
+	JNE          score_one182
 
-score_end179:
+score_end180:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4400,10 +4402,10 @@ score_end179:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          score_done182
+	JMP          score_done183
 
-score_short180:
-score_one183:
+score_short181:
+score_one184:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4417,7 +4419,7 @@ score_one183:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one183
+	JNE          score_one184
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -4429,7 +4431,7 @@ score_one183:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done182:
+score_done183:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -4446,12 +4448,12 @@ score_half3:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	CMPQ   CX, $0x04
-	JL     score_short187
+	JL     score_short188
 	SUBQ   $0x04, CX
 	SUBQ   $0x04, CX
-	JL     score_tail185
+	JL     score_tail186
 
-score_loop184:
+score_loop185:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4486,13 +4488,13 @@ score_loop184:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop184
+	JGE          score_loop185
 
-score_tail185:
+score_tail186:
 	ADDQ $0x04, CX
-	JE   score_end186
+	JE   score_end187
 
-score_one188:
+score_one189:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4503,9 +4505,9 @@ score_one188:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one188
+	JNE          score_one189
 
-score_end186:
+score_end187:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -4546,10 +4548,10 @@ score_end186:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          score_done189
+	JMP          score_done190
 
-score_short187:
-score_one190:
+score_short188:
+score_one191:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4560,7 +4562,7 @@ score_one190:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one190
+	JNE          score_one191
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -4568,7 +4570,7 @@ score_one190:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-score_done189:
+score_done190:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -4583,9 +4585,9 @@ score_half2:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail192
+	JL     score_tail193
 
-score_loop191:
+score_loop192:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4612,13 +4614,13 @@ score_loop191:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop191
+	JGE          score_loop192
 
-score_tail192:
+score_tail193:
 	ADDQ $0x04, CX
-	JE   score_end193
+	JE   score_end194
 
-score_one195:
+score_one196:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4627,9 +4629,9 @@ score_one195:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one195
+	JNE          score_one196
 
-score_end193:
+score_end194:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -4646,43 +4648,38 @@ score_half1:
 	MOVQ   SI, AX
 	MOVQ   R11, CX
 	SUBQ   $0x04, CX
-	JL     score_tail197
+	JL     score_tail198
 
-score_loop196:
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
+score_loop197:
 	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VMOVUPS      (BX), Y12
+	VFMADD231PS  (BX), Y14, Y0
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VMOVUPS      (BX), Y12
+	VFMADD231PS  (BX), Y14, Y0
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VMOVUPS      (BX), Y12
+	VFMADD231PS  (BX), Y14, Y0
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  (BX), Y14, Y0
+	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop196
+	JGE          score_loop197
 
-score_tail197:
+score_tail198:
 	ADDQ $0x04, CX
-	JE   score_end198
+	JE   score_end199
 
-score_one200:
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
+score_one201:
 	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  (BX), Y14, Y0
+	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one200
+	JNE          score_one201
 
-score_end198:
+score_end199:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
@@ -5043,7 +5040,7 @@ tail:
 	ADDQ $0x04, CX
 	JE   last
 
-scoreTops_one201:
+scoreTops_one202:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -5068,7 +5065,7 @@ scoreTops_one201:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          scoreTops_one201
+	JNE          scoreTops_one202
 
 last:
 	// The last steps by pairs of rows, to spread the stores.
@@ -5201,50 +5198,50 @@ last:
 	MOVQ         AX, 56(SP)
 	MOVQ         next+56(FP), AX
 	TESTQ        AX, AX
-	JE           asked205
+	JE           asked206
 	SUBQ         $0x06, (AX)
-	JG           asked205
+	JG           asked206
 
-askRow202:
+askRow203:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun206:
+askRun207:
 	CMPQ 24(BX), $0x00
-	JNE  askFound203
+	JNE  askFound204
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun206
+	JNE  askRun207
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked205
+	JMP  asked206
 
-askFound203:
+askFound204:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong207
+	JNE   askAmong208
 	ADDQ  32(BX), CX
 
-askAmong207:
+askAmong208:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine204:
+askLine205:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine204
+	JNE        askLine205
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow202
+	JLE        askRow203
 
-asked205:
+asked206:
 	SUBQ $0x06, R12
 	JNE  tile
 	ADDQ $0x40, (SP)
@@ -5334,7 +5331,7 @@ GLOBL allff800000<>(SB), RODATA|NOPTR, $32
 
 // func accumulateSIMD(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·accumulateSIMD(SB), NOSPLIT, $176-64
+TEXT ·accumulateSIMD(SB), NOSPLIT, $184-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ p+8(FP), AX
@@ -5350,10 +5347,10 @@ TEXT ·accumulateSIMD(SB), NOSPLIT, $176-64
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
 	CMPB 32(BX), $0x00
-	JE   accumulate_used208
+	JE   accumulate_used209
 	MOVQ $+1, 56(SP)
 
-accumulate_used208:
+accumulate_used209:
 	MOVQ (BX), R11
 	MOVQ 8(BX), AX
 	MOVQ AX, CX
@@ -5367,18 +5364,18 @@ accumulate_used208:
 	SHLQ $0x02, AX
 	MOVQ AX, 24(SP)
 	MOVQ ·fewAhead+0(SB), AX
-	CMPQ 48(SP), $0x01
-	JNE  accumulate_fewAhead209
+	CMPQ 48(SP), $0x02
+	JG   accumulate_fewAhead210
 	MOVQ ·oneAhead+0(SB), AX
 
-accumulate_fewAhead209:
+accumulate_fewAhead210:
 	MOVQ    AX, 80(SP)
 	MOVBQZX 33(BX), AX
 	MOVQ    AX, 88(SP)
 	MOVQ    40(BX), AX
 	MOVQ    AX, 72(SP)
 	TESTQ   AX, AX
-	JE      noStream210
+	JE      noStream211
 	MOVQ    AX, R13
 	ANDQ    $0x00007fff, R13
 	MOVQ    R13, 72(SP)
@@ -5388,156 +5385,159 @@ accumulate_fewAhead209:
 	ADDQ    $0x00008000, R13
 	MOVQ    R13, 72(SP)
 
-noStream210:
+noStream211:
+	MOVQ $+0, 104(SP)
+	MOVQ $+0, 152(SP)
 	MOVQ $+0, 96(SP)
-	MOVQ $+0, 144(SP)
 	CMPQ 88(SP), $0x00
-	JE   accumulate_allSteps211
+	JE   accumulate_allSteps212
+	MOVQ $+1, 96(SP)
 	CMPQ 24(SP), $0x40
-	JNE  accumulate_notInOrder214
+	JNE  accumulate_notInOrder215
+	MOVQ $+0, 96(SP)
 	CMPQ 48(SP), $0x04
-	JLE  accumulate_inOrder215
+	JLE  accumulate_inOrder216
 
-accumulate_notInOrder214:
+accumulate_notInOrder215:
 	MOVQ $+0, 88(SP)
-	JMP  accumulate_allSteps211
+	JMP  accumulate_allSteps212
 
-accumulate_inOrder215:
+accumulate_inOrder216:
 	MOVQ $+0, 80(SP)
-	MOVQ DX, 120(SP)
+	MOVQ DX, 128(SP)
 	MOVQ 32(SP), AX
-	MOVQ AX, 112(SP)
+	MOVQ AX, 120(SP)
 	MOVQ 8(SP), AX
-	MOVQ AX, 128(SP)
-	MOVQ 16(SP), AX
 	MOVQ AX, 136(SP)
-	MOVQ $+4, 104(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 144(SP)
+	MOVQ $+4, 112(SP)
 	CMPQ 48(SP), $0x01
-	JE   accumulate_oneRow212
-	MOVQ $+8, 104(SP)
+	JE   accumulate_oneRow213
+	MOVQ $+8, 112(SP)
 	CMPQ R11, $0x08
-	JL   accumulate_allSteps211
+	JL   accumulate_allSteps212
 	MOVQ 8(SP), R13
 	SHLQ $0x06, R13
-	MOVQ R13, 168(SP)
-	JZ   accumulate_allSteps211
+	MOVQ R13, 176(SP)
+	JZ   accumulate_allSteps212
 	MOVQ R10, AX
 	SUBQ R13, AX
-	MOVQ AX, 160(SP)
-	MOVQ DX, 144(SP)
+	MOVQ AX, 168(SP)
+	MOVQ DX, 152(SP)
 	ADDQ DX, R13
-	MOVQ R13, 152(SP)
+	MOVQ R13, 160(SP)
 	MOVQ 8(SP), CX
 
-accumulate_touchFirst216:
-	MOVQ  144(SP), AX
+accumulate_touchFirst217:
+	MOVQ  152(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame217
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame217:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame218
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame218:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame219
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame219:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame220
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame220:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame221
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame221:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame222
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame222:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame223
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame223:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame224
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame224:
-	MOVQ AX, 144(SP)
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 160(SP)
+	JB    accumulate_touchSame225
+	ADDQ  168(SP), AX
+	MOVQ  AX, R13
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
+
+accumulate_touchSame225:
+	MOVQ AX, 152(SP)
 	DECQ CX
-	JNE  accumulate_touchFirst216
-	JMP  accumulate_someSteps213
+	JNE  accumulate_touchFirst217
+	JMP  accumulate_someSteps214
 
-accumulate_oneRow212:
+accumulate_oneRow213:
 	CMPQ 8(SP), $0x08
-	JE   accumulate_allSteps211
+	JE   accumulate_allSteps212
 	CMPQ 8(SP), $0x04
-	JLE  accumulate_allSteps211
+	JLE  accumulate_allSteps212
 
-accumulate_someSteps213:
-	CMPQ R11, 104(SP)
-	JLE  accumulate_allSteps211
+accumulate_someSteps214:
+	CMPQ R11, 112(SP)
+	JLE  accumulate_allSteps212
 	MOVQ R11, AX
-	MOVQ 104(SP), R11
+	MOVQ 112(SP), R11
 	SUBQ R11, AX
-	MOVQ AX, 96(SP)
+	MOVQ AX, 104(SP)
 
-accumulate_allSteps211:
-	CMPQ 144(SP), $0x00
-	JE   accumulate_touchNone225
-	CMPQ 96(SP), $0x08
-	JGE  accumulate_touchNone225
-	MOVQ $+0, 144(SP)
+accumulate_allSteps212:
+	CMPQ 152(SP), $0x00
+	JE   accumulate_touchNone226
+	CMPQ 104(SP), $0x08
+	JGE  accumulate_touchNone226
+	MOVQ $+0, 152(SP)
 
-accumulate_touchNone225:
+accumulate_touchNone226:
 	MOVQ R11, 64(SP)
 
 accumulate_begin:
@@ -5559,8 +5559,8 @@ accumulate_scatter1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh227
-	JB   accumulate_plain226
+	JE   accumulate_fresh228
+	JB   accumulate_plain227
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5572,9 +5572,9 @@ accumulate_scatter1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready228
+	JMP          accumulate_ready229
 
-accumulate_plain226:
+accumulate_plain227:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -5583,9 +5583,9 @@ accumulate_plain226:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready228
+	JMP     accumulate_ready229
 
-accumulate_fresh227:
+accumulate_fresh228:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5595,15 +5595,15 @@ accumulate_fresh227:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready228:
+accumulate_ready229:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail230
+	JL   accumulate_tail231
 
-accumulate_loop229:
+accumulate_loop230:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	PREFETCHT0   8192(R11)
@@ -5666,19 +5666,19 @@ accumulate_loop229:
 	ADDQ         R10, BX
 	ADDQ         $0x00000080, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow233
+	JE           sameWindow234
 	ADDQ         $0x00007000, R11
 
-sameWindow233:
+sameWindow234:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop229
+	JGE  accumulate_loop230
 
-accumulate_tail230:
+accumulate_tail231:
 	ADDQ $0x04, CX
-	JE   accumulate_end231
+	JE   accumulate_end232
 
-accumulate_one234:
+accumulate_one235:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -5692,9 +5692,9 @@ accumulate_one234:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one234
+	JNE          accumulate_one235
 
-accumulate_end231:
+accumulate_end232:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -5728,8 +5728,8 @@ accumulate_scatter1two:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh236
-	JB   accumulate_plain235
+	JE   accumulate_fresh237
+	JB   accumulate_plain236
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5737,30 +5737,30 @@ accumulate_scatter1two:
 	VMULPS       32(DI), Y14, Y1
 	VMULPS       64(DI), Y14, Y2
 	VMULPS       96(DI), Y14, Y3
-	JMP          accumulate_ready237
+	JMP          accumulate_ready238
 
-accumulate_plain235:
+accumulate_plain236:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
-	JMP     accumulate_ready237
+	JMP     accumulate_ready238
 
-accumulate_fresh236:
+accumulate_fresh237:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready237:
+accumulate_ready238:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail239
+	JL   accumulate_tail240
 
-accumulate_loop238:
+accumulate_loop239:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -5795,19 +5795,19 @@ accumulate_loop238:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow242
+	JE           sameWindow243
 	ADDQ         $0x00007000, R11
 
-sameWindow242:
+sameWindow243:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop238
+	JGE  accumulate_loop239
 
-accumulate_tail239:
+accumulate_tail240:
 	ADDQ $0x04, CX
-	JE   accumulate_end240
+	JE   accumulate_end241
 
-accumulate_one243:
+accumulate_one244:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -5816,9 +5816,9 @@ accumulate_one243:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one243
+	JNE          accumulate_one244
 
-accumulate_end240:
+accumulate_end241:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -5847,174 +5847,174 @@ accumulate_scatter1Not:
 accumulate_scatter2:
 	CMPQ  8(SP), $0x02
 	JL    accumulate_scatter2EndGroup
-	CMPQ  144(SP), $0x00
-	JE    accumulate_untouched244
-	MOVQ  144(SP), AX
+	CMPQ  152(SP), $0x00
+	JE    accumulate_untouched245
+	MOVQ  152(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame245
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame245:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame246
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame246:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame247
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame247:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame248
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame248:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame249
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame249:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame250
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame250:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame251
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame251:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame252
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame252:
-	MOVQ  AX, 144(SP)
-	MOVQ  144(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame253
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame253:
+	MOVQ  AX, 152(SP)
+	MOVQ  152(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame254
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame254:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame255
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame255:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame256
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame256:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame257
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame257:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame258
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame258:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame259
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame259:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame260
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame260:
-	MOVQ AX, 144(SP)
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 160(SP)
+	JB    accumulate_touchSame261
+	ADDQ  168(SP), AX
+	MOVQ  AX, R13
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
-accumulate_untouched244:
+accumulate_touchSame261:
+	MOVQ AX, 152(SP)
+
+accumulate_untouched245:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -6024,8 +6024,8 @@ accumulate_untouched244:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh262
-	JB   accumulate_plain261
+	JE   accumulate_fresh263
+	JB   accumulate_plain262
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6038,9 +6038,9 @@ accumulate_untouched244:
 	VMULPS       32(DI)(R8*1), Y14, Y5
 	VMULPS       64(DI)(R8*1), Y14, Y6
 	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready263
+	JMP          accumulate_ready264
 
-accumulate_plain261:
+accumulate_plain262:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -6049,9 +6049,9 @@ accumulate_plain261:
 	VMOVUPS 32(DI)(R8*1), Y5
 	VMOVUPS 64(DI)(R8*1), Y6
 	VMOVUPS 96(DI)(R8*1), Y7
-	JMP     accumulate_ready263
+	JMP     accumulate_ready264
 
-accumulate_fresh262:
+accumulate_fresh263:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6061,15 +6061,15 @@ accumulate_fresh262:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready263:
+accumulate_ready264:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail265
+	JL   accumulate_tail266
 
-accumulate_loop264:
+accumulate_loop265:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -6124,19 +6124,19 @@ accumulate_loop264:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow268
+	JE           sameWindow269
 	ADDQ         $0x00007000, R11
 
-sameWindow268:
+sameWindow269:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop264
+	JGE  accumulate_loop265
 
-accumulate_tail265:
+accumulate_tail266:
 	ADDQ $0x04, CX
-	JE   accumulate_end266
+	JE   accumulate_end267
 
-accumulate_one269:
+accumulate_one270:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -6150,9 +6150,9 @@ accumulate_one269:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one269
+	JNE          accumulate_one270
 
-accumulate_end266:
+accumulate_end267:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -6187,174 +6187,174 @@ accumulate_scatter2Not:
 accumulate_scatter3:
 	CMPQ  8(SP), $0x02
 	JL    accumulate_scatter3EndGroup
-	CMPQ  144(SP), $0x00
-	JE    accumulate_untouched270
-	MOVQ  144(SP), AX
+	CMPQ  152(SP), $0x00
+	JE    accumulate_untouched271
+	MOVQ  152(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame271
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame271:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame272
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame272:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame273
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame273:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame274
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame274:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame275
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame275:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame276
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame276:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame277
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame277:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame278
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame278:
-	MOVQ  AX, 144(SP)
-	MOVQ  144(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame279
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame279:
+	MOVQ  AX, 152(SP)
+	MOVQ  152(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame280
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame280:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame281
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame281:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame282
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame282:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame283
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame283:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame284
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame284:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame285
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame285:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame286
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame286:
-	MOVQ AX, 144(SP)
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 160(SP)
+	JB    accumulate_touchSame287
+	ADDQ  168(SP), AX
+	MOVQ  AX, R13
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
-accumulate_untouched270:
+accumulate_touchSame287:
+	MOVQ AX, 152(SP)
+
+accumulate_untouched271:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -6364,8 +6364,8 @@ accumulate_untouched270:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh288
-	JB   accumulate_plain287
+	JE   accumulate_fresh289
+	JB   accumulate_plain288
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6383,9 +6383,9 @@ accumulate_untouched270:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready289
+	JMP          accumulate_ready290
 
-accumulate_plain287:
+accumulate_plain288:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -6398,9 +6398,9 @@ accumulate_plain287:
 	VMOVUPS 32(DI)(R8*2), Y9
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
-	JMP     accumulate_ready289
+	JMP     accumulate_ready290
 
-accumulate_fresh288:
+accumulate_fresh289:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6414,15 +6414,15 @@ accumulate_fresh288:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready289:
+accumulate_ready290:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail291
+	JL   accumulate_tail292
 
-accumulate_loop290:
+accumulate_loop291:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -6497,19 +6497,19 @@ accumulate_loop290:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow294
+	JE           sameWindow295
 	ADDQ         $0x00007000, R11
 
-sameWindow294:
+sameWindow295:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop290
+	JGE  accumulate_loop291
 
-accumulate_tail291:
+accumulate_tail292:
 	ADDQ $0x04, CX
-	JE   accumulate_end292
+	JE   accumulate_end293
 
-accumulate_one295:
+accumulate_one296:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -6528,9 +6528,9 @@ accumulate_one295:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one295
+	JNE          accumulate_one296
 
-accumulate_end292:
+accumulate_end293:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -6712,8 +6712,8 @@ accumulate_abreast1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh297
-	JB   accumulate_plain296
+	JE   accumulate_fresh298
+	JB   accumulate_plain297
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6725,9 +6725,9 @@ accumulate_abreast1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready298
+	JMP          accumulate_ready299
 
-accumulate_plain296:
+accumulate_plain297:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -6736,9 +6736,9 @@ accumulate_plain296:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready298
+	JMP     accumulate_ready299
 
-accumulate_fresh297:
+accumulate_fresh298:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6748,14 +6748,14 @@ accumulate_fresh297:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready298:
+accumulate_ready299:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail300
+	JL   accumulate_tail301
 
-accumulate_loop299:
+accumulate_loop300:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -6802,13 +6802,13 @@ accumulate_loop299:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop299
+	JGE          accumulate_loop300
 
-accumulate_tail300:
+accumulate_tail301:
 	ADDQ $0x04, CX
-	JE   accumulate_end301
+	JE   accumulate_end302
 
-accumulate_one303:
+accumulate_one304:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -6822,9 +6822,9 @@ accumulate_one303:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one303
+	JNE          accumulate_one304
 
-accumulate_end301:
+accumulate_end302:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -6856,8 +6856,8 @@ accumulate_abreast1two:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh305
-	JB   accumulate_plain304
+	JE   accumulate_fresh306
+	JB   accumulate_plain305
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6865,29 +6865,29 @@ accumulate_abreast1two:
 	VMULPS       32(DI), Y14, Y1
 	VMULPS       64(DI), Y14, Y2
 	VMULPS       96(DI), Y14, Y3
-	JMP          accumulate_ready306
+	JMP          accumulate_ready307
 
-accumulate_plain304:
+accumulate_plain305:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
-	JMP     accumulate_ready306
+	JMP     accumulate_ready307
 
-accumulate_fresh305:
+accumulate_fresh306:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready306:
+accumulate_ready307:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail308
+	JL   accumulate_tail309
 
-accumulate_loop307:
+accumulate_loop308:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -6914,13 +6914,13 @@ accumulate_loop307:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop307
+	JGE          accumulate_loop308
 
-accumulate_tail308:
+accumulate_tail309:
 	ADDQ $0x04, CX
-	JE   accumulate_end309
+	JE   accumulate_end310
 
-accumulate_one311:
+accumulate_one312:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -6929,9 +6929,9 @@ accumulate_one311:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one311
+	JNE          accumulate_one312
 
-accumulate_end309:
+accumulate_end310:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -6967,8 +6967,8 @@ accumulate_rows1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh313
-	JB   accumulate_plain312
+	JE   accumulate_fresh314
+	JB   accumulate_plain313
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6980,9 +6980,9 @@ accumulate_rows1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready314
+	JMP          accumulate_ready315
 
-accumulate_plain312:
+accumulate_plain313:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -6991,9 +6991,9 @@ accumulate_plain312:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready314
+	JMP     accumulate_ready315
 
-accumulate_fresh313:
+accumulate_fresh314:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7003,14 +7003,14 @@ accumulate_fresh313:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready314:
+accumulate_ready315:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail316
+	JL   accumulate_tail317
 
-accumulate_loop315:
+accumulate_loop316:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -7077,13 +7077,13 @@ accumulate_loop315:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop315
+	JGE          accumulate_loop316
 
-accumulate_tail316:
+accumulate_tail317:
 	ADDQ $0x04, CX
-	JE   accumulate_end317
+	JE   accumulate_end318
 
-accumulate_one319:
+accumulate_one320:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -7102,9 +7102,9 @@ accumulate_one319:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one319
+	JNE          accumulate_one320
 
-accumulate_end317:
+accumulate_end318:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -7136,8 +7136,8 @@ accumulate_rows1two:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh321
-	JB   accumulate_plain320
+	JE   accumulate_fresh322
+	JB   accumulate_plain321
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7145,29 +7145,29 @@ accumulate_rows1two:
 	VMULPS       32(DI), Y14, Y1
 	VMULPS       64(DI), Y14, Y2
 	VMULPS       96(DI), Y14, Y3
-	JMP          accumulate_ready322
+	JMP          accumulate_ready323
 
-accumulate_plain320:
+accumulate_plain321:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
-	JMP     accumulate_ready322
+	JMP     accumulate_ready323
 
-accumulate_fresh321:
+accumulate_fresh322:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready322:
+accumulate_ready323:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail324
+	JL   accumulate_tail325
 
-accumulate_loop323:
+accumulate_loop324:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -7214,13 +7214,13 @@ accumulate_loop323:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop323
+	JGE          accumulate_loop324
 
-accumulate_tail324:
+accumulate_tail325:
 	ADDQ $0x04, CX
-	JE   accumulate_end325
+	JE   accumulate_end326
 
-accumulate_one327:
+accumulate_one328:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -7234,9 +7234,9 @@ accumulate_one327:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one327
+	JNE          accumulate_one328
 
-accumulate_end325:
+accumulate_end326:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -7257,178 +7257,180 @@ accumulate_rows1twoEndGroup:
 accumulate_rows1Not:
 	CMPQ 48(SP), $0x02
 	JNE  accumulate_group2Not
+	CMPQ 96(SP), $0x00
+	JNE  accumulate_group2Not
 
 accumulate_group2:
 	CMPQ  8(SP), $0x02
 	JL    accumulate_group2EndGroup
-	CMPQ  144(SP), $0x00
-	JE    accumulate_untouched328
-	MOVQ  144(SP), AX
+	CMPQ  152(SP), $0x00
+	JE    accumulate_untouched329
+	MOVQ  152(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame329
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame329:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame330
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame330:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame331
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame331:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame332
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame332:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame333
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame333:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame334
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame334:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame335
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame335:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame336
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame336:
-	MOVQ  AX, 144(SP)
-	MOVQ  144(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame337
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame337:
+	MOVQ  AX, 152(SP)
+	MOVQ  152(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame338
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame338:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame339
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame339:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame340
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame340:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame341
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame341:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame342
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame342:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame343
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame343:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame344
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame344:
-	MOVQ AX, 144(SP)
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 160(SP)
+	JB    accumulate_touchSame345
+	ADDQ  168(SP), AX
+	MOVQ  AX, R13
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
-accumulate_untouched328:
+accumulate_touchSame345:
+	MOVQ AX, 152(SP)
+
+accumulate_untouched329:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -7438,8 +7440,8 @@ accumulate_untouched328:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh346
-	JB   accumulate_plain345
+	JE   accumulate_fresh347
+	JB   accumulate_plain346
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7452,9 +7454,9 @@ accumulate_untouched328:
 	VMULPS       32(DI)(R8*1), Y14, Y5
 	VMULPS       64(DI)(R8*1), Y14, Y6
 	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready347
+	JMP          accumulate_ready348
 
-accumulate_plain345:
+accumulate_plain346:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -7463,9 +7465,9 @@ accumulate_plain345:
 	VMOVUPS 32(DI)(R8*1), Y5
 	VMOVUPS 64(DI)(R8*1), Y6
 	VMOVUPS 96(DI)(R8*1), Y7
-	JMP     accumulate_ready347
+	JMP     accumulate_ready348
 
-accumulate_fresh346:
+accumulate_fresh347:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7475,14 +7477,14 @@ accumulate_fresh346:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready347:
+accumulate_ready348:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail349
+	JL   accumulate_tail350
 
-accumulate_loop348:
+accumulate_loop349:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -7529,13 +7531,13 @@ accumulate_loop348:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop348
+	JGE          accumulate_loop349
 
-accumulate_tail349:
+accumulate_tail350:
 	ADDQ $0x04, CX
-	JE   accumulate_end350
+	JE   accumulate_end351
 
-accumulate_one352:
+accumulate_one353:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -7549,9 +7551,9 @@ accumulate_one352:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one352
+	JNE          accumulate_one353
 
-accumulate_end350:
+accumulate_end351:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -7578,178 +7580,180 @@ accumulate_group2EndGroup:
 accumulate_group2Not:
 	CMPQ 48(SP), $0x03
 	JNE  accumulate_group3Not
+	CMPQ 96(SP), $0x00
+	JNE  accumulate_group3Not
 
 accumulate_group3:
 	CMPQ  8(SP), $0x02
 	JL    accumulate_group3EndGroup
-	CMPQ  144(SP), $0x00
-	JE    accumulate_untouched353
-	MOVQ  144(SP), AX
+	CMPQ  152(SP), $0x00
+	JE    accumulate_untouched354
+	MOVQ  152(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame354
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame354:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame355
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame355:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame356
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame356:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame357
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame357:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame358
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame358:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame359
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame359:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame360
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame360:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame361
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame361:
-	MOVQ  AX, 144(SP)
-	MOVQ  144(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame362
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame362:
+	MOVQ  AX, 152(SP)
+	MOVQ  152(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame363
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame363:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame364
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame364:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame365
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame365:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame366
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame366:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame367
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame367:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame368
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame368:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame369
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame369:
-	MOVQ AX, 144(SP)
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 160(SP)
+	JB    accumulate_touchSame370
+	ADDQ  168(SP), AX
+	MOVQ  AX, R13
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
-accumulate_untouched353:
+accumulate_touchSame370:
+	MOVQ AX, 152(SP)
+
+accumulate_untouched354:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -7759,8 +7763,8 @@ accumulate_untouched353:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh371
-	JB   accumulate_plain370
+	JE   accumulate_fresh372
+	JB   accumulate_plain371
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7778,9 +7782,9 @@ accumulate_untouched353:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready372
+	JMP          accumulate_ready373
 
-accumulate_plain370:
+accumulate_plain371:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -7793,9 +7797,9 @@ accumulate_plain370:
 	VMOVUPS 32(DI)(R8*2), Y9
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
-	JMP     accumulate_ready372
+	JMP     accumulate_ready373
 
-accumulate_fresh371:
+accumulate_fresh372:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7809,14 +7813,14 @@ accumulate_fresh371:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready372:
+accumulate_ready373:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail374
+	JL   accumulate_tail375
 
-accumulate_loop373:
+accumulate_loop374:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -7883,13 +7887,13 @@ accumulate_loop373:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop373
+	JGE          accumulate_loop374
 
-accumulate_tail374:
+accumulate_tail375:
 	ADDQ $0x04, CX
-	JE   accumulate_end375
+	JE   accumulate_end376
 
-accumulate_one377:
+accumulate_one378:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -7908,9 +7912,9 @@ accumulate_one377:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one377
+	JNE          accumulate_one378
 
-accumulate_end375:
+accumulate_end376:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -7944,92 +7948,92 @@ accumulate_group3Not:
 accumulate_panel:
 	CMPQ  8(SP), $0x00
 	JE    accumulate_panelEnd
-	CMPQ  144(SP), $0x00
-	JE    accumulate_untouched378
-	MOVQ  144(SP), AX
+	CMPQ  152(SP), $0x00
+	JE    accumulate_untouched379
+	MOVQ  152(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
-	JB    accumulate_touchSame379
-	ADDQ  160(SP), AX
-	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
-
-accumulate_touchSame379:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame380
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame380:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame381
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame381:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame382
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame382:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame383
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame383:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame384
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame384:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame385
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame385:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 152(SP)
+	CMPQ  AX, 160(SP)
 	JB    accumulate_touchSame386
-	ADDQ  160(SP), AX
+	ADDQ  168(SP), AX
 	MOVQ  AX, R13
-	ADDQ  168(SP), R13
-	MOVQ  R13, 152(SP)
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
 accumulate_touchSame386:
-	MOVQ AX, 144(SP)
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 160(SP)
+	JB    accumulate_touchSame387
+	ADDQ  168(SP), AX
+	MOVQ  AX, R13
+	ADDQ  176(SP), R13
+	MOVQ  R13, 160(SP)
 
-accumulate_untouched378:
+accumulate_touchSame387:
+	MOVQ AX, 152(SP)
+
+accumulate_untouched379:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 48(SP), R12
@@ -8063,7 +8067,7 @@ accumulate_panelRows:
 
 accumulate_panel6:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered387
+	JNE  accumulate_scattered388
 
 	// 6 rows × 16 columns.
 	MOVQ DX, BX
@@ -8071,8 +8075,8 @@ accumulate_panel6:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh390
-	JB   accumulate_plain389
+	JE   accumulate_fresh391
+	JB   accumulate_plain390
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8093,9 +8097,9 @@ accumulate_panel6:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready391
+	JMP          accumulate_ready392
 
-accumulate_plain389:
+accumulate_plain390:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -8108,9 +8112,9 @@ accumulate_plain389:
 	VMOVUPS 32(AX)(R8*1), Y9
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
-	JMP     accumulate_ready391
+	JMP     accumulate_ready392
 
-accumulate_fresh390:
+accumulate_fresh391:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -8124,18 +8128,18 @@ accumulate_fresh390:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready391:
+accumulate_ready392:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short395
+	JL   accumulate_short396
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail393
+	JL   accumulate_tail394
 
-accumulate_loop392:
+accumulate_loop393:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8223,13 +8227,13 @@ accumulate_loop392:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop392
+	JGE          accumulate_loop393
 
-accumulate_tail393:
+accumulate_tail394:
 	ADDQ $0x04, CX
-	JE   accumulate_end394
+	JE   accumulate_end395
 
-accumulate_one396:
+accumulate_one397:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8254,9 +8258,9 @@ accumulate_one396:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one396
+	JNE          accumulate_one397
 
-accumulate_end394:
+accumulate_end395:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -8373,10 +8377,10 @@ accumulate_end394:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done397
+	JMP          accumulate_done398
 
-accumulate_short395:
-accumulate_one398:
+accumulate_short396:
+accumulate_one399:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8401,7 +8405,7 @@ accumulate_one398:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one398
+	JNE          accumulate_one399
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -8423,24 +8427,24 @@ accumulate_one398:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done397:
+accumulate_done398:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done388
+	JMP  accumulate_done389
 
-accumulate_scattered387:
+accumulate_scattered388:
 	// 6 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh400
-	JB   accumulate_plain399
+	JE   accumulate_fresh401
+	JB   accumulate_plain400
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8461,9 +8465,9 @@ accumulate_scattered387:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready401
+	JMP          accumulate_ready402
 
-accumulate_plain399:
+accumulate_plain400:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -8476,9 +8480,9 @@ accumulate_plain399:
 	VMOVUPS 32(AX)(R8*1), Y9
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
-	JMP     accumulate_ready401
+	JMP     accumulate_ready402
 
-accumulate_fresh400:
+accumulate_fresh401:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -8492,19 +8496,19 @@ accumulate_fresh400:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready401:
+accumulate_ready402:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short405
+	JL   accumulate_short406
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail403
+	JL   accumulate_tail404
 
-accumulate_loop402:
+accumulate_loop403:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -8596,20 +8600,20 @@ accumulate_loop402:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow406
+	JE           sameWindow407
 	ADDQ         $0x00007000, R11
 
-sameWindow406:
+sameWindow407:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop402
+	JGE  accumulate_loop403
 
-accumulate_tail403:
+accumulate_tail404:
 	ADDQ $0x04, CX
-	JE   accumulate_end404
+	JE   accumulate_end405
 
-accumulate_one407:
+accumulate_one408:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8634,9 +8638,9 @@ accumulate_one407:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one407
+	JNE          accumulate_one408
 
-accumulate_end404:
+accumulate_end405:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -8755,10 +8759,10 @@ accumulate_end404:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done408
+	JMP          accumulate_done409
 
-accumulate_short405:
-accumulate_one409:
+accumulate_short406:
+accumulate_one410:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8783,7 +8787,7 @@ accumulate_one409:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one409
+	JNE          accumulate_one410
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -8805,7 +8809,7 @@ accumulate_one409:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done408:
+accumulate_done409:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -8813,18 +8817,18 @@ accumulate_done408:
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done388:
+accumulate_done389:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha410
+	JBE  accumulate_noAlpha411
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha410:
+accumulate_noAlpha411:
 	SUBQ $0x06, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel5:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered411
+	JNE  accumulate_scattered412
 
 	// 5 rows × 16 columns.
 	MOVQ DX, BX
@@ -8832,8 +8836,8 @@ accumulate_panel5:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh414
-	JB   accumulate_plain413
+	JE   accumulate_fresh415
+	JB   accumulate_plain414
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8851,9 +8855,9 @@ accumulate_panel5:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready415
+	JMP          accumulate_ready416
 
-accumulate_plain413:
+accumulate_plain414:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -8864,9 +8868,9 @@ accumulate_plain413:
 	VMOVUPS 32(AX), Y7
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
-	JMP     accumulate_ready415
+	JMP     accumulate_ready416
 
-accumulate_fresh414:
+accumulate_fresh415:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -8878,19 +8882,19 @@ accumulate_fresh414:
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
 
-accumulate_ready415:
+accumulate_ready416:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short419
+	JL   accumulate_short420
 	SUBQ $0x04, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail417
+	JL   accumulate_tail418
 
-accumulate_loop416:
+accumulate_loop417:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8970,13 +8974,13 @@ accumulate_loop416:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop416
+	JGE          accumulate_loop417
 
-accumulate_tail417:
+accumulate_tail418:
 	ADDQ $0x04, CX
-	JE   accumulate_end418
+	JE   accumulate_end419
 
-accumulate_one420:
+accumulate_one421:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8999,9 +9003,9 @@ accumulate_one420:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one420
+	JNE          accumulate_one421
 
-accumulate_end418:
+accumulate_end419:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -9105,10 +9109,10 @@ accumulate_end418:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done421
+	JMP          accumulate_done422
 
-accumulate_short419:
-accumulate_one422:
+accumulate_short420:
+accumulate_one423:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9131,7 +9135,7 @@ accumulate_one422:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one422
+	JNE          accumulate_one423
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -9150,23 +9154,23 @@ accumulate_one422:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done421:
+accumulate_done422:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done412
+	JMP  accumulate_done413
 
-accumulate_scattered411:
+accumulate_scattered412:
 	// 5 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh424
-	JB   accumulate_plain423
+	JE   accumulate_fresh425
+	JB   accumulate_plain424
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9184,9 +9188,9 @@ accumulate_scattered411:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready425
+	JMP          accumulate_ready426
 
-accumulate_plain423:
+accumulate_plain424:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -9197,9 +9201,9 @@ accumulate_plain423:
 	VMOVUPS 32(AX), Y7
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
-	JMP     accumulate_ready425
+	JMP     accumulate_ready426
 
-accumulate_fresh424:
+accumulate_fresh425:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -9211,19 +9215,19 @@ accumulate_fresh424:
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
 
-accumulate_ready425:
+accumulate_ready426:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short429
+	JL   accumulate_short430
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail427
+	JL   accumulate_tail428
 
-accumulate_loop426:
+accumulate_loop427:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -9303,20 +9307,20 @@ accumulate_loop426:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow430
+	JE           sameWindow431
 	ADDQ         $0x00007000, R11
 
-sameWindow430:
+sameWindow431:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop426
+	JGE  accumulate_loop427
 
-accumulate_tail427:
+accumulate_tail428:
 	ADDQ $0x04, CX
-	JE   accumulate_end428
+	JE   accumulate_end429
 
-accumulate_one431:
+accumulate_one432:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -9338,9 +9342,9 @@ accumulate_one431:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one431
+	JNE          accumulate_one432
 
-accumulate_end428:
+accumulate_end429:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -9444,10 +9448,10 @@ accumulate_end428:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done432
+	JMP          accumulate_done433
 
-accumulate_short429:
-accumulate_one433:
+accumulate_short430:
+accumulate_one434:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -9469,7 +9473,7 @@ accumulate_one433:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one433
+	JNE          accumulate_one434
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -9488,25 +9492,25 @@ accumulate_one433:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done432:
+accumulate_done433:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done412:
+accumulate_done413:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha434
+	JBE  accumulate_noAlpha435
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha434:
+accumulate_noAlpha435:
 	SUBQ $0x05, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel4:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered435
+	JNE  accumulate_scattered436
 
 	// 4 rows × 16 columns.
 	MOVQ DX, BX
@@ -9514,8 +9518,8 @@ accumulate_panel4:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh438
-	JB   accumulate_plain437
+	JE   accumulate_fresh439
+	JB   accumulate_plain438
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9530,9 +9534,9 @@ accumulate_panel4:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready439
+	JMP          accumulate_ready440
 
-accumulate_plain437:
+accumulate_plain438:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -9541,9 +9545,9 @@ accumulate_plain437:
 	VMOVUPS 32(DI)(R8*2), Y5
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
-	JMP     accumulate_ready439
+	JMP     accumulate_ready440
 
-accumulate_fresh438:
+accumulate_fresh439:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -9553,19 +9557,19 @@ accumulate_fresh438:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready439:
+accumulate_ready440:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short443
+	JL   accumulate_short444
 	SUBQ $0x04, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail441
+	JL   accumulate_tail442
 
-accumulate_loop440:
+accumulate_loop441:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9633,13 +9637,13 @@ accumulate_loop440:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop440
+	JGE          accumulate_loop441
 
-accumulate_tail441:
+accumulate_tail442:
 	ADDQ $0x04, CX
-	JE   accumulate_end442
+	JE   accumulate_end443
 
-accumulate_one444:
+accumulate_one445:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9659,9 +9663,9 @@ accumulate_one444:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one444
+	JNE          accumulate_one445
 
-accumulate_end442:
+accumulate_end443:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -9742,10 +9746,10 @@ accumulate_end442:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done445
+	JMP          accumulate_done446
 
-accumulate_short443:
-accumulate_one446:
+accumulate_short444:
+accumulate_one447:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9765,7 +9769,7 @@ accumulate_one446:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one446
+	JNE          accumulate_one447
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -9781,22 +9785,22 @@ accumulate_one446:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done445:
+accumulate_done446:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done436
+	JMP  accumulate_done437
 
-accumulate_scattered435:
+accumulate_scattered436:
 	// 4 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh448
-	JB   accumulate_plain447
+	JE   accumulate_fresh449
+	JB   accumulate_plain448
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9811,9 +9815,9 @@ accumulate_scattered435:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready449
+	JMP          accumulate_ready450
 
-accumulate_plain447:
+accumulate_plain448:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -9822,9 +9826,9 @@ accumulate_plain447:
 	VMOVUPS 32(DI)(R8*2), Y5
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
-	JMP     accumulate_ready449
+	JMP     accumulate_ready450
 
-accumulate_fresh448:
+accumulate_fresh449:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -9834,19 +9838,19 @@ accumulate_fresh448:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready449:
+accumulate_ready450:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short453
+	JL   accumulate_short454
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail451
+	JL   accumulate_tail452
 
-accumulate_loop450:
+accumulate_loop451:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -9914,20 +9918,20 @@ accumulate_loop450:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow454
+	JE           sameWindow455
 	ADDQ         $0x00007000, R11
 
-sameWindow454:
+sameWindow455:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop450
+	JGE  accumulate_loop451
 
-accumulate_tail451:
+accumulate_tail452:
 	ADDQ $0x04, CX
-	JE   accumulate_end452
+	JE   accumulate_end453
 
-accumulate_one455:
+accumulate_one456:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -9946,9 +9950,9 @@ accumulate_one455:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one455
+	JNE          accumulate_one456
 
-accumulate_end452:
+accumulate_end453:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -10029,10 +10033,10 @@ accumulate_end452:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done456
+	JMP          accumulate_done457
 
-accumulate_short453:
-accumulate_one457:
+accumulate_short454:
+accumulate_one458:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -10051,7 +10055,7 @@ accumulate_one457:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one457
+	JNE          accumulate_one458
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -10067,18 +10071,18 @@ accumulate_one457:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done456:
+accumulate_done457:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done436:
+accumulate_done437:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha458
+	JBE  accumulate_noAlpha459
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha458:
+accumulate_noAlpha459:
 	SUBQ $0x04, R12
 	JMP  accumulate_panelRows
 
@@ -10087,8 +10091,8 @@ accumulate_panel3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh460
-	JB   accumulate_plain459
+	JE   accumulate_fresh461
+	JB   accumulate_plain460
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -10100,18 +10104,18 @@ accumulate_panel3:
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y4
 	VMULPS       32(DI)(R8*2), Y14, Y5
-	JMP          accumulate_ready461
+	JMP          accumulate_ready462
 
-accumulate_plain459:
+accumulate_plain460:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 	VMOVUPS (DI)(R8*2), Y4
 	VMOVUPS 32(DI)(R8*2), Y5
-	JMP     accumulate_ready461
+	JMP     accumulate_ready462
 
-accumulate_fresh460:
+accumulate_fresh461:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -10119,17 +10123,17 @@ accumulate_fresh460:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-accumulate_ready461:
+accumulate_ready462:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short465
+	JL   accumulate_short466
 	SUBQ $0x04, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail463
+	JL   accumulate_tail464
 
-accumulate_loop462:
+accumulate_loop463:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -10184,13 +10188,13 @@ accumulate_loop462:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop462
+	JGE          accumulate_loop463
 
-accumulate_tail463:
+accumulate_tail464:
 	ADDQ $0x04, CX
-	JE   accumulate_end464
+	JE   accumulate_end465
 
-accumulate_one466:
+accumulate_one467:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -10206,9 +10210,9 @@ accumulate_one466:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one466
+	JNE          accumulate_one467
 
-accumulate_end464:
+accumulate_end465:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -10274,10 +10278,10 @@ accumulate_end464:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done467
+	JMP          accumulate_done468
 
-accumulate_short465:
-accumulate_one468:
+accumulate_short466:
+accumulate_one469:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -10293,7 +10297,7 @@ accumulate_one468:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one468
+	JNE          accumulate_one469
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -10304,15 +10308,15 @@ accumulate_one468:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done467:
+accumulate_done468:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha469
+	JBE  accumulate_noAlpha470
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha469:
+accumulate_noAlpha470:
 	SUBQ $0x03, R12
 	JMP  accumulate_panelRows
 
@@ -10321,8 +10325,8 @@ accumulate_panel2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh471
-	JB   accumulate_plain470
+	JE   accumulate_fresh472
+	JB   accumulate_plain471
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -10331,29 +10335,29 @@ accumulate_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulate_ready472
+	JMP          accumulate_ready473
 
-accumulate_plain470:
+accumulate_plain471:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
-	JMP     accumulate_ready472
+	JMP     accumulate_ready473
 
-accumulate_fresh471:
+accumulate_fresh472:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready472:
+accumulate_ready473:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail474
+	JL   accumulate_tail475
 
-accumulate_loop473:
+accumulate_loop474:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -10396,13 +10400,13 @@ accumulate_loop473:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop473
+	JGE          accumulate_loop474
 
-accumulate_tail474:
+accumulate_tail475:
 	ADDQ $0x04, CX
-	JE   accumulate_end475
+	JE   accumulate_end476
 
-accumulate_one477:
+accumulate_one478:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -10415,9 +10419,9 @@ accumulate_one477:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one477
+	JNE          accumulate_one478
 
-accumulate_end475:
+accumulate_end476:
 	MOVQ    64(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -10428,10 +10432,10 @@ accumulate_end475:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha478
+	JBE     accumulate_noAlpha479
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha478:
+accumulate_noAlpha479:
 	SUBQ $0x02, R12
 	JMP  accumulate_panelRows
 
@@ -10440,97 +10444,87 @@ accumulate_panel1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh480
-	JB   accumulate_plain479
+	JE   accumulate_fresh481
+	JB   accumulate_plain480
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulate_ready481
+	JMP          accumulate_ready482
 
-accumulate_plain479:
+accumulate_plain480:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
-	JMP     accumulate_ready481
+	JMP     accumulate_ready482
 
-accumulate_fresh480:
+accumulate_fresh481:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulate_ready481:
+accumulate_ready482:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail483
+	JL   accumulate_tail484
 
-accumulate_loop482:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
+accumulate_loop483:
 	PREFETCHT0   (BX)(R11*1)
-	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   (BX)(R11*1)
+	VFMADD231PS  (BX), Y14, Y0
+	VFMADD231PS  32(BX), Y14, Y1
 	ADDQ         R10, BX
+	PREFETCHT0   (BX)(R11*1)
 	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   (BX)(R11*1)
+	VFMADD231PS  (BX), Y14, Y0
+	VFMADD231PS  32(BX), Y14, Y1
 	ADDQ         R10, BX
+	PREFETCHT0   (BX)(R11*1)
 	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   (BX)(R11*1)
+	VFMADD231PS  (BX), Y14, Y0
+	VFMADD231PS  32(BX), Y14, Y1
 	ADDQ         R10, BX
+	PREFETCHT0   (BX)(R11*1)
 	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
+	VFMADD231PS  (BX), Y14, Y0
+	VFMADD231PS  32(BX), Y14, Y1
+	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop482
+	JGE          accumulate_loop483
 
-accumulate_tail483:
+accumulate_tail484:
 	ADDQ $0x04, CX
-	JE   accumulate_end484
+	JE   accumulate_end485
 
-accumulate_one486:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
+accumulate_one487:
 	PREFETCHT0   (BX)(R11*1)
-	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
+	VFMADD231PS  (BX), Y14, Y0
+	VFMADD231PS  32(BX), Y14, Y1
+	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one486
+	JNE          accumulate_one487
 
-accumulate_end484:
+accumulate_end485:
 	MOVQ    64(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha487
+	JBE     accumulate_noAlpha488
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha487:
+accumulate_noAlpha488:
 	SUBQ $0x01, R12
 	JMP  accumulate_panelRows
 
 accumulate_panelNext:
 	CMPQ 72(SP), $0x00
-	JE   accumulate_noScatter488
+	JE   accumulate_noScatter489
 
 	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
@@ -10540,7 +10534,7 @@ accumulate_panelNext:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 72(SP)
 
-accumulate_noScatter488:
+accumulate_noScatter489:
 	ADDQ $0x40, 32(SP)
 	ADDQ 24(SP), DX
 	DECQ 8(SP)
@@ -10594,8 +10588,8 @@ accumulate_half6:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh490
-	JB   accumulate_plain489
+	JE   accumulate_fresh491
+	JB   accumulate_plain490
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -10610,18 +10604,18 @@ accumulate_half6:
 	VMULPS       (AX)(R8*1), Y14, Y4
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y5
-	JMP          accumulate_ready491
+	JMP          accumulate_ready492
 
-accumulate_plain489:
+accumulate_plain490:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
 	VMOVUPS (AX)(R8*2), Y5
-	JMP     accumulate_ready491
+	JMP     accumulate_ready492
 
-accumulate_fresh490:
+accumulate_fresh491:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -10629,18 +10623,18 @@ accumulate_fresh490:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-accumulate_ready491:
+accumulate_ready492:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short495
+	JL   accumulate_short496
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail493
+	JL   accumulate_tail494
 
-accumulate_loop492:
+accumulate_loop493:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10700,13 +10694,13 @@ accumulate_loop492:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop492
+	JGE          accumulate_loop493
 
-accumulate_tail493:
+accumulate_tail494:
 	ADDQ $0x04, CX
-	JE   accumulate_end494
+	JE   accumulate_end495
 
-accumulate_one496:
+accumulate_one497:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10724,9 +10718,9 @@ accumulate_one496:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one496
+	JNE          accumulate_one497
 
-accumulate_end494:
+accumulate_end495:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -10801,10 +10795,10 @@ accumulate_end494:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done497
+	JMP          accumulate_done498
 
-accumulate_short495:
-accumulate_one498:
+accumulate_short496:
+accumulate_one499:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10822,7 +10816,7 @@ accumulate_one498:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one498
+	JNE          accumulate_one499
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -10838,7 +10832,7 @@ accumulate_one498:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done497:
+accumulate_done498:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -10846,10 +10840,10 @@ accumulate_done497:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha499
+	JBE  accumulate_noAlpha500
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha499:
+accumulate_noAlpha500:
 	SUBQ $0x06, R12
 	JMP  accumulate_halfRows
 
@@ -10860,8 +10854,8 @@ accumulate_half5:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh501
-	JB   accumulate_plain500
+	JE   accumulate_fresh502
+	JB   accumulate_plain501
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -10874,35 +10868,35 @@ accumulate_half5:
 	VMULPS       (AX), Y14, Y3
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y4
-	JMP          accumulate_ready502
+	JMP          accumulate_ready503
 
-accumulate_plain500:
+accumulate_plain501:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
-	JMP     accumulate_ready502
+	JMP     accumulate_ready503
 
-accumulate_fresh501:
+accumulate_fresh502:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 
-accumulate_ready502:
+accumulate_ready503:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short506
+	JL   accumulate_short507
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail504
+	JL   accumulate_tail505
 
-accumulate_loop503:
+accumulate_loop504:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10954,13 +10948,13 @@ accumulate_loop503:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop503
+	JGE          accumulate_loop504
 
-accumulate_tail504:
+accumulate_tail505:
 	ADDQ $0x04, CX
-	JE   accumulate_end505
+	JE   accumulate_end506
 
-accumulate_one507:
+accumulate_one508:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10976,9 +10970,9 @@ accumulate_one507:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one507
+	JNE          accumulate_one508
 
-accumulate_end505:
+accumulate_end506:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -11043,10 +11037,10 @@ accumulate_end505:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done508
+	JMP          accumulate_done509
 
-accumulate_short506:
-accumulate_one509:
+accumulate_short507:
+accumulate_one510:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11062,7 +11056,7 @@ accumulate_one509:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one509
+	JNE          accumulate_one510
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -11076,17 +11070,17 @@ accumulate_one509:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done508:
+accumulate_done509:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha510
+	JBE  accumulate_noAlpha511
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha510:
+accumulate_noAlpha511:
 	SUBQ $0x05, R12
 	JMP  accumulate_halfRows
 
@@ -11097,8 +11091,8 @@ accumulate_half4:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh512
-	JB   accumulate_plain511
+	JE   accumulate_fresh513
+	JB   accumulate_plain512
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -11109,33 +11103,33 @@ accumulate_half4:
 	VMULPS       (DI)(R8*2), Y14, Y2
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y3
-	JMP          accumulate_ready513
+	JMP          accumulate_ready514
 
-accumulate_plain511:
+accumulate_plain512:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
-	JMP     accumulate_ready513
+	JMP     accumulate_ready514
 
-accumulate_fresh512:
+accumulate_fresh513:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready513:
+accumulate_ready514:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short517
+	JL   accumulate_short518
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail515
+	JL   accumulate_tail516
 
-accumulate_loop514:
+accumulate_loop515:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11179,13 +11173,13 @@ accumulate_loop514:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop514
+	JGE          accumulate_loop515
 
-accumulate_tail515:
+accumulate_tail516:
 	ADDQ $0x04, CX
-	JE   accumulate_end516
+	JE   accumulate_end517
 
-accumulate_one518:
+accumulate_one519:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11199,9 +11193,9 @@ accumulate_one518:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one518
+	JNE          accumulate_one519
 
-accumulate_end516:
+accumulate_end517:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -11252,10 +11246,10 @@ accumulate_end516:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done519
+	JMP          accumulate_done520
 
-accumulate_short517:
-accumulate_one520:
+accumulate_short518:
+accumulate_one521:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11269,7 +11263,7 @@ accumulate_one520:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one520
+	JNE          accumulate_one521
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -11281,16 +11275,16 @@ accumulate_one520:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done519:
+accumulate_done520:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha521
+	JBE  accumulate_noAlpha522
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha521:
+accumulate_noAlpha522:
 	SUBQ $0x04, R12
 	JMP  accumulate_halfRows
 
@@ -11299,8 +11293,8 @@ accumulate_half3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh523
-	JB   accumulate_plain522
+	JE   accumulate_fresh524
+	JB   accumulate_plain523
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -11309,29 +11303,29 @@ accumulate_half3:
 	VMULPS       (DI)(R8*1), Y14, Y1
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y2
-	JMP          accumulate_ready524
+	JMP          accumulate_ready525
 
-accumulate_plain522:
+accumulate_plain523:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
-	JMP     accumulate_ready524
+	JMP     accumulate_ready525
 
-accumulate_fresh523:
+accumulate_fresh524:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 
-accumulate_ready524:
+accumulate_ready525:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short528
+	JL   accumulate_short529
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail526
+	JL   accumulate_tail527
 
-accumulate_loop525:
+accumulate_loop526:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11366,13 +11360,13 @@ accumulate_loop525:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop525
+	JGE          accumulate_loop526
 
-accumulate_tail526:
+accumulate_tail527:
 	ADDQ $0x04, CX
-	JE   accumulate_end527
+	JE   accumulate_end528
 
-accumulate_one529:
+accumulate_one530:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11383,9 +11377,9 @@ accumulate_one529:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one529
+	JNE          accumulate_one530
 
-accumulate_end527:
+accumulate_end528:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -11426,10 +11420,10 @@ accumulate_end527:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done530
+	JMP          accumulate_done531
 
-accumulate_short528:
-accumulate_one531:
+accumulate_short529:
+accumulate_one532:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11440,7 +11434,7 @@ accumulate_one531:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one531
+	JNE          accumulate_one532
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -11448,15 +11442,15 @@ accumulate_one531:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done530:
+accumulate_done531:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha532
+	JBE  accumulate_noAlpha533
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha532:
+accumulate_noAlpha533:
 	SUBQ $0x03, R12
 	JMP  accumulate_halfRows
 
@@ -11465,32 +11459,32 @@ accumulate_half2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh534
-	JB   accumulate_plain533
+	JE   accumulate_fresh535
+	JB   accumulate_plain534
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulate_ready535
+	JMP          accumulate_ready536
 
-accumulate_plain533:
+accumulate_plain534:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
-	JMP     accumulate_ready535
+	JMP     accumulate_ready536
 
-accumulate_fresh534:
+accumulate_fresh535:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulate_ready535:
+accumulate_ready536:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail537
+	JL   accumulate_tail538
 
-accumulate_loop536:
+accumulate_loop537:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11517,13 +11511,13 @@ accumulate_loop536:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop536
+	JGE          accumulate_loop537
 
-accumulate_tail537:
+accumulate_tail538:
 	ADDQ $0x04, CX
-	JE   accumulate_end538
+	JE   accumulate_end539
 
-accumulate_one540:
+accumulate_one541:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11532,9 +11526,9 @@ accumulate_one540:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one540
+	JNE          accumulate_one541
 
-accumulate_end538:
+accumulate_end539:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -11542,10 +11536,10 @@ accumulate_end538:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha541
+	JBE     accumulate_noAlpha542
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha541:
+accumulate_noAlpha542:
 	SUBQ $0x02, R12
 	JMP  accumulate_halfRows
 
@@ -11554,70 +11548,65 @@ accumulate_half1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh543
-	JB   accumulate_plain542
+	JE   accumulate_fresh544
+	JB   accumulate_plain543
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulate_ready544
+	JMP          accumulate_ready545
 
-accumulate_plain542:
+accumulate_plain543:
 	VMOVUPS (DI), Y0
-	JMP     accumulate_ready544
+	JMP     accumulate_ready545
 
-accumulate_fresh543:
+accumulate_fresh544:
 	VXORPS Y0, Y0, Y0
 
-accumulate_ready544:
+accumulate_ready545:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail546
+	JL   accumulate_tail547
 
-accumulate_loop545:
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
+accumulate_loop546:
 	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VMOVUPS      (BX), Y12
+	VFMADD231PS  (BX), Y14, Y0
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VMOVUPS      (BX), Y12
+	VFMADD231PS  (BX), Y14, Y0
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VMOVUPS      (BX), Y12
+	VFMADD231PS  (BX), Y14, Y0
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  (BX), Y14, Y0
+	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop545
+	JGE          accumulate_loop546
 
-accumulate_tail546:
+accumulate_tail547:
 	ADDQ $0x04, CX
-	JE   accumulate_end547
+	JE   accumulate_end548
 
-accumulate_one549:
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
+accumulate_one550:
 	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  (BX), Y14, Y0
+	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one549
+	JNE          accumulate_one550
 
-accumulate_end547:
+accumulate_end548:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha550
+	JBE     accumulate_noAlpha551
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha550:
+accumulate_noAlpha551:
 	SUBQ $0x01, R12
 	JMP  accumulate_halfRows
 
@@ -11629,46 +11618,46 @@ accumulate_halfNext:
 
 accumulate_halfEnd:
 accumulate_done:
-	CMPQ  96(SP), $0x00
-	JE    accumulate_noSteps551
-	MOVQ  104(SP), R11
+	CMPQ  104(SP), $0x00
+	JE    accumulate_noSteps552
+	MOVQ  112(SP), R11
 	LEAQ  (R11)(R11*1), AX
 	ADDQ  AX, AX
 	ADDQ  AX, 40(SP)
 	MOVQ  R10, DX
 	IMULQ R11, DX
-	ADDQ  120(SP), DX
-	MOVQ  DX, 120(SP)
-	MOVQ  112(SP), AX
+	ADDQ  128(SP), DX
+	MOVQ  DX, 128(SP)
+	MOVQ  120(SP), AX
 	MOVQ  AX, 32(SP)
-	MOVQ  128(SP), AX
-	MOVQ  AX, 8(SP)
 	MOVQ  136(SP), AX
+	MOVQ  AX, 8(SP)
+	MOVQ  144(SP), AX
 	MOVQ  AX, 16(SP)
 	MOVQ  $+0, 56(SP)
-	CMPQ  96(SP), R11
-	JGE   accumulate_wholeSteps552
-	MOVQ  96(SP), R11
+	CMPQ  104(SP), R11
+	JGE   accumulate_wholeSteps553
+	MOVQ  104(SP), R11
 
-accumulate_wholeSteps552:
-	SUBQ R11, 96(SP)
+accumulate_wholeSteps553:
+	SUBQ R11, 104(SP)
 	MOVQ R11, 64(SP)
-	CMPQ 144(SP), $0x00
-	JE   accumulate_touchNone553
-	CMPQ 96(SP), $0x08
-	JGE  accumulate_touchNone553
-	MOVQ $+0, 144(SP)
+	CMPQ 152(SP), $0x00
+	JE   accumulate_touchNone554
+	CMPQ 104(SP), $0x08
+	JGE  accumulate_touchNone554
+	MOVQ $+0, 152(SP)
 
-accumulate_touchNone553:
+accumulate_touchNone554:
 	JMP accumulate_begin
 
-accumulate_noSteps551:
+accumulate_noSteps552:
 	VZEROUPPER
 	RET
 
 // func accumulateMaskedSIMD(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, FMA3
-TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $176-64
+TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $184-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ p+8(FP), AX
@@ -11684,10 +11673,10 @@ TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $176-64
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
 	CMPB 32(BX), $0x00
-	JE   accumulateMasked_used554
+	JE   accumulateMasked_used555
 	MOVQ $+1, 56(SP)
 
-accumulateMasked_used554:
+accumulateMasked_used555:
 	MOVQ (BX), R11
 	MOVQ 8(BX), AX
 	MOVQ AX, CX
@@ -11723,8 +11712,8 @@ accumulateMasked_panel2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh556
-	JB   accumulateMasked_plain555
+	JE   accumulateMasked_fresh557
+	JB   accumulateMasked_plain556
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -11733,28 +11722,28 @@ accumulateMasked_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulateMasked_ready557
+	JMP          accumulateMasked_ready558
 
-accumulateMasked_plain555:
+accumulateMasked_plain556:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
-	JMP     accumulateMasked_ready557
+	JMP     accumulateMasked_ready558
 
-accumulateMasked_fresh556:
+accumulateMasked_fresh557:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulateMasked_ready557:
+accumulateMasked_ready558:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail559
+	JL   accumulateMasked_tail560
 
-accumulateMasked_loop558:
+accumulateMasked_loop559:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -11771,13 +11760,13 @@ accumulateMasked_loop558:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop558
+	JGE          accumulateMasked_loop559
 
-accumulateMasked_tail559:
+accumulateMasked_tail560:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end560
+	JE   accumulateMasked_end561
 
-accumulateMasked_one562:
+accumulateMasked_one563:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -11794,9 +11783,9 @@ accumulateMasked_one562:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one562
+	JNE          accumulateMasked_one563
 
-accumulateMasked_end560:
+accumulateMasked_end561:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -11806,10 +11795,10 @@ accumulateMasked_end560:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha563
+	JBE     accumulateMasked_noAlpha564
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha563:
+accumulateMasked_noAlpha564:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_panelRows
 
@@ -11818,31 +11807,31 @@ accumulateMasked_panel1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh565
-	JB   accumulateMasked_plain564
+	JE   accumulateMasked_fresh566
+	JB   accumulateMasked_plain565
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulateMasked_ready566
+	JMP          accumulateMasked_ready567
 
-accumulateMasked_plain564:
+accumulateMasked_plain565:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
-	JMP     accumulateMasked_ready566
+	JMP     accumulateMasked_ready567
 
-accumulateMasked_fresh565:
+accumulateMasked_fresh566:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulateMasked_ready566:
+accumulateMasked_ready567:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail568
+	JL   accumulateMasked_tail569
 
-accumulateMasked_loop567:
+accumulateMasked_loop568:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -11854,13 +11843,13 @@ accumulateMasked_loop567:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop567
+	JGE          accumulateMasked_loop568
 
-accumulateMasked_tail568:
+accumulateMasked_tail569:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end569
+	JE   accumulateMasked_end570
 
-accumulateMasked_one571:
+accumulateMasked_one572:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -11872,18 +11861,18 @@ accumulateMasked_one571:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one571
+	JNE          accumulateMasked_one572
 
-accumulateMasked_end569:
+accumulateMasked_end570:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha572
+	JBE     accumulateMasked_noAlpha573
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha572:
+accumulateMasked_noAlpha573:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_panelRows
 
@@ -11921,32 +11910,32 @@ accumulateMasked_half2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh574
-	JB   accumulateMasked_plain573
+	JE   accumulateMasked_fresh575
+	JB   accumulateMasked_plain574
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulateMasked_ready575
+	JMP          accumulateMasked_ready576
 
-accumulateMasked_plain573:
+accumulateMasked_plain574:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
-	JMP     accumulateMasked_ready575
+	JMP     accumulateMasked_ready576
 
-accumulateMasked_fresh574:
+accumulateMasked_fresh575:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulateMasked_ready575:
+accumulateMasked_ready576:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail577
+	JL   accumulateMasked_tail578
 
-accumulateMasked_loop576:
+accumulateMasked_loop577:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -11958,13 +11947,13 @@ accumulateMasked_loop576:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop576
+	JGE          accumulateMasked_loop577
 
-accumulateMasked_tail577:
+accumulateMasked_tail578:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end578
+	JE   accumulateMasked_end579
 
-accumulateMasked_one580:
+accumulateMasked_one581:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -11976,9 +11965,9 @@ accumulateMasked_one580:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one580
+	JNE          accumulateMasked_one581
 
-accumulateMasked_end578:
+accumulateMasked_end579:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -11986,10 +11975,10 @@ accumulateMasked_end578:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha581
+	JBE     accumulateMasked_noAlpha582
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha581:
+accumulateMasked_noAlpha582:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_halfRows
 
@@ -11998,28 +11987,28 @@ accumulateMasked_half1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh583
-	JB   accumulateMasked_plain582
+	JE   accumulateMasked_fresh584
+	JB   accumulateMasked_plain583
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulateMasked_ready584
+	JMP          accumulateMasked_ready585
 
-accumulateMasked_plain582:
+accumulateMasked_plain583:
 	VMOVUPS (DI), Y0
-	JMP     accumulateMasked_ready584
+	JMP     accumulateMasked_ready585
 
-accumulateMasked_fresh583:
+accumulateMasked_fresh584:
 	VXORPS Y0, Y0, Y0
 
-accumulateMasked_ready584:
+accumulateMasked_ready585:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail586
+	JL   accumulateMasked_tail587
 
-accumulateMasked_loop585:
+accumulateMasked_loop586:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -12028,13 +12017,13 @@ accumulateMasked_loop585:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop585
+	JGE          accumulateMasked_loop586
 
-accumulateMasked_tail586:
+accumulateMasked_tail587:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end587
+	JE   accumulateMasked_end588
 
-accumulateMasked_one589:
+accumulateMasked_one590:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -12043,17 +12032,17 @@ accumulateMasked_one589:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one589
+	JNE          accumulateMasked_one590
 
-accumulateMasked_end587:
+accumulateMasked_end588:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha590
+	JBE     accumulateMasked_noAlpha591
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha590:
+accumulateMasked_noAlpha591:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_halfRows
 
@@ -12091,13 +12080,13 @@ TEXT ·scoreWide(SB), NOSPLIT, $88-56
 	MOVQ  $+0, 8(SP)
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    noQueue591
+	JE    noQueue592
 	MOVQ  32(AX), AX
 
-noQueue591:
+noQueue592:
 	MOVQ  AX, 80(SP)
 	TESTQ AX, AX
-	JE    noStream592
+	JE    noStream593
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 80(SP)
@@ -12107,15 +12096,15 @@ noQueue591:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 80(SP)
 
-noStream592:
+noStream593:
 	CMPQ 56(SP), $0x06
-	JLE  quads593
+	JLE  quads594
 	CMPQ 72(SP), $0x00000080
 	JG   quadEnd
 	CMPQ 56(SP), $0x18
 	JLE  quadEnd
 
-quads593:
+quads594:
 quad:
 	CMPQ 16(SP), $0x04
 	JL   quadEnd
@@ -12179,15 +12168,15 @@ quad6:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail595
+	JL     tail596
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop594
+	JNE    loop595
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop594
+	JE     loop595
 
-asking598:
+asking599:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -12350,18 +12339,18 @@ asking598:
 	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow599
+	JE           sameWindow600
 	ADDQ         $0x00007000, DX
 
-sameWindow599:
+sameWindow600:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking598
+	JGE  asking599
 	MOVQ DX, 80(SP)
-	JMP  tail595
+	JMP  tail596
 
-loop594:
+loop595:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12509,13 +12498,13 @@ loop594:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop594
+	JGE          loop595
 
-tail595:
+tail596:
 	ADDQ $0x04, CX
-	JE   end597
+	JE   end598
 
-one596:
+one597:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12555,9 +12544,9 @@ one596:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one596
+	JNE          one597
 
-end597:
+end598:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -12592,50 +12581,50 @@ end597:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked603
+	JE      asked604
 	SUBQ    $0x18, (AX)
-	JG      asked603
+	JG      asked604
 
-askRow600:
+askRow601:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun604:
+askRun605:
 	CMPQ 24(BX), $0x00
-	JNE  askFound601
+	JNE  askFound602
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun604
+	JNE  askRun605
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked603
+	JMP  asked604
 
-askFound601:
+askFound602:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong605
+	JNE   askAmong606
 	ADDQ  32(BX), CX
 
-askAmong605:
+askAmong606:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine602:
+askLine603:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine602
+	JNE        askLine603
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow600
+	JLE        askRow601
 
-asked603:
+asked604:
 	SUBQ $0x06, 64(SP)
 	JMP  quadRows
 
@@ -12668,15 +12657,15 @@ quad5:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail607
+	JL     tail608
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop606
+	JNE    loop607
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop606
+	JE     loop607
 
-asking610:
+asking611:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -12819,18 +12808,18 @@ asking610:
 	VFMADD231PS  Z11, Z12, Z3
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow611
+	JE           sameWindow612
 	ADDQ         $0x00007000, DX
 
-sameWindow611:
+sameWindow612:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking610
+	JGE  asking611
 	MOVQ DX, 80(SP)
-	JMP  tail607
+	JMP  tail608
 
-loop606:
+loop607:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12958,13 +12947,13 @@ loop606:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop606
+	JGE          loop607
 
-tail607:
+tail608:
 	ADDQ $0x04, CX
-	JE   end609
+	JE   end610
 
-one608:
+one609:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12999,9 +12988,9 @@ one608:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one608
+	JNE          one609
 
-end609:
+end610:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -13032,50 +13021,50 @@ end609:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked615
+	JE      asked616
 	SUBQ    $0x14, (AX)
-	JG      asked615
+	JG      asked616
 
-askRow612:
+askRow613:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun616:
+askRun617:
 	CMPQ 24(BX), $0x00
-	JNE  askFound613
+	JNE  askFound614
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun616
+	JNE  askRun617
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked615
+	JMP  asked616
 
-askFound613:
+askFound614:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong617
+	JNE   askAmong618
 	ADDQ  32(BX), CX
 
-askAmong617:
+askAmong618:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine614:
+askLine615:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine614
+	JNE        askLine615
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow612
+	JLE        askRow613
 
-asked615:
+asked616:
 	SUBQ $0x05, 64(SP)
 	JMP  quadRows
 
@@ -13104,15 +13093,15 @@ quad4:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail619
+	JL     tail620
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop618
+	JNE    loop619
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop618
+	JE     loop619
 
-asking622:
+asking623:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -13235,18 +13224,18 @@ asking622:
 	VFMADD231PS  Z11, Z12, Z31
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow623
+	JE           sameWindow624
 	ADDQ         $0x00007000, DX
 
-sameWindow623:
+sameWindow624:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking622
+	JGE  asking623
 	MOVQ DX, 80(SP)
-	JMP  tail619
+	JMP  tail620
 
-loop618:
+loop619:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13354,13 +13343,13 @@ loop618:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop618
+	JGE          loop619
 
-tail619:
+tail620:
 	ADDQ $0x04, CX
-	JE   end621
+	JE   end622
 
-one620:
+one621:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13390,9 +13379,9 @@ one620:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one620
+	JNE          one621
 
-end621:
+end622:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -13419,50 +13408,50 @@ end621:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked627
+	JE      asked628
 	SUBQ    $0x10, (AX)
-	JG      asked627
+	JG      asked628
 
-askRow624:
+askRow625:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun628:
+askRun629:
 	CMPQ 24(BX), $0x00
-	JNE  askFound625
+	JNE  askFound626
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun628
+	JNE  askRun629
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked627
+	JMP  asked628
 
-askFound625:
+askFound626:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong629
+	JNE   askAmong630
 	ADDQ  32(BX), CX
 
-askAmong629:
+askAmong630:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine626:
+askLine627:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine626
+	JNE        askLine627
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow624
+	JLE        askRow625
 
-asked627:
+asked628:
 	SUBQ $0x04, 64(SP)
 	JMP  quadRows
 
@@ -13485,15 +13474,15 @@ quad3:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail631
+	JL     tail632
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop630
+	JNE    loop631
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop630
+	JE     loop631
 
-asking634:
+asking635:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -13596,17 +13585,17 @@ asking634:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow635
+	JE           sameWindow636
 	ADDQ         $0x00007000, DX
 
-sameWindow635:
+sameWindow636:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking634
+	JGE  asking635
 	MOVQ DX, 80(SP)
-	JMP  tail631
+	JMP  tail632
 
-loop630:
+loop631:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13693,13 +13682,13 @@ loop630:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop630
+	JGE          loop631
 
-tail631:
+tail632:
 	ADDQ $0x04, CX
-	JE   end633
+	JE   end634
 
-one632:
+one633:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13723,9 +13712,9 @@ one632:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one632
+	JNE          one633
 
-end633:
+end634:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -13746,50 +13735,50 @@ end633:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked639
+	JE      asked640
 	SUBQ    $0x0c, (AX)
-	JG      asked639
+	JG      asked640
 
-askRow636:
+askRow637:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun640:
+askRun641:
 	CMPQ 24(BX), $0x00
-	JNE  askFound637
+	JNE  askFound638
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun640
+	JNE  askRun641
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked639
+	JMP  asked640
 
-askFound637:
+askFound638:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong641
+	JNE   askAmong642
 	ADDQ  32(BX), CX
 
-askAmong641:
+askAmong642:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine638:
+askLine639:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine638
+	JNE        askLine639
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow636
+	JLE        askRow637
 
-asked639:
+asked640:
 	SUBQ $0x03, 64(SP)
 	JMP  quadRows
 
@@ -13808,15 +13797,15 @@ quad2:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail643
+	JL     tail644
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop642
+	JNE    loop643
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop642
+	JE     loop643
 
-asking646:
+asking647:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -13899,17 +13888,17 @@ asking646:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow647
+	JE           sameWindow648
 	ADDQ         $0x00007000, DX
 
-sameWindow647:
+sameWindow648:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking646
+	JGE  asking647
 	MOVQ DX, 80(SP)
-	JMP  tail643
+	JMP  tail644
 
-loop642:
+loop643:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13976,13 +13965,13 @@ loop642:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop642
+	JGE          loop643
 
-tail643:
+tail644:
 	ADDQ $0x04, CX
-	JE   end645
+	JE   end646
 
-one644:
+one645:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -14001,9 +13990,9 @@ one644:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one644
+	JNE          one645
 
-end645:
+end646:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -14020,50 +14009,50 @@ end645:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked651
+	JE      asked652
 	SUBQ    $0x08, (AX)
-	JG      asked651
+	JG      asked652
 
-askRow648:
+askRow649:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun652:
+askRun653:
 	CMPQ 24(BX), $0x00
-	JNE  askFound649
+	JNE  askFound650
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun652
+	JNE  askRun653
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked651
+	JMP  asked652
 
-askFound649:
+askFound650:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong653
+	JNE   askAmong654
 	ADDQ  32(BX), CX
 
-askAmong653:
+askAmong654:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine650:
+askLine651:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine650
+	JNE        askLine651
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow648
+	JLE        askRow649
 
-asked651:
+asked652:
 	SUBQ $0x02, 64(SP)
 	JMP  quadRows
 
@@ -14159,15 +14148,15 @@ pair12:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail655
+	JL     tail656
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop654
+	JNE    loop655
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop654
+	JE     loop655
 
-asking658:
+asking659:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -14334,20 +14323,20 @@ asking658:
 	VFMADD231PS  Z9, Z12, Z7
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow659
+	JE           sameWindow660
 	ADDQ         $0x00007000, DX
 
-sameWindow659:
+sameWindow660:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking658
+	JGE  asking659
 	MOVQ DX, 80(SP)
-	JMP  tail655
+	JMP  tail656
 
-loop654:
+loop655:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14509,13 +14498,13 @@ loop654:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop654
+	JGE          loop655
 
-tail655:
+tail656:
 	ADDQ $0x04, CX
-	JE   end657
+	JE   end658
 
-one656:
+one657:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14560,9 +14549,9 @@ one656:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one656
+	JNE          one657
 
-end657:
+end658:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -14601,50 +14590,50 @@ end657:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked663
+	JE      asked664
 	SUBQ    $0x18, (AX)
-	JG      asked663
+	JG      asked664
 
-askRow660:
+askRow661:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun664:
+askRun665:
 	CMPQ 24(BX), $0x00
-	JNE  askFound661
+	JNE  askFound662
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun664
+	JNE  askRun665
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked663
+	JMP  asked664
 
-askFound661:
+askFound662:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong665
+	JNE   askAmong666
 	ADDQ  32(BX), CX
 
-askAmong665:
+askAmong666:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine662:
+askLine663:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine662
+	JNE        askLine663
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow660
+	JLE        askRow661
 
-asked663:
+asked664:
 	SUBQ $0x0c, 64(SP)
 	JMP  pairRows
 
@@ -14682,15 +14671,15 @@ pair11:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail667
+	JL     tail668
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop666
+	JNE    loop667
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop666
+	JE     loop667
 
-asking670:
+asking671:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -14845,20 +14834,20 @@ asking670:
 	VFMADD231PS  Z9, Z12, Z5
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow671
+	JE           sameWindow672
 	ADDQ         $0x00007000, DX
 
-sameWindow671:
+sameWindow672:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking670
+	JGE  asking671
 	MOVQ DX, 80(SP)
-	JMP  tail667
+	JMP  tail668
 
-loop666:
+loop667:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15008,13 +14997,13 @@ loop666:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop666
+	JGE          loop667
 
-tail667:
+tail668:
 	ADDQ $0x04, CX
-	JE   end669
+	JE   end670
 
-one668:
+one669:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15056,9 +15045,9 @@ one668:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one668
+	JNE          one669
 
-end669:
+end670:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15095,50 +15084,50 @@ end669:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked675
+	JE      asked676
 	SUBQ    $0x16, (AX)
-	JG      asked675
+	JG      asked676
 
-askRow672:
+askRow673:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun676:
+askRun677:
 	CMPQ 24(BX), $0x00
-	JNE  askFound673
+	JNE  askFound674
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun676
+	JNE  askRun677
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked675
+	JMP  asked676
 
-askFound673:
+askFound674:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong677
+	JNE   askAmong678
 	ADDQ  32(BX), CX
 
-askAmong677:
+askAmong678:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine674:
+askLine675:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine674
+	JNE        askLine675
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow672
+	JLE        askRow673
 
-asked675:
+asked676:
 	SUBQ $0x0b, 64(SP)
 	JMP  pairRows
 
@@ -15174,15 +15163,15 @@ pair10:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail679
+	JL     tail680
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop678
+	JNE    loop679
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop678
+	JE     loop679
 
-asking682:
+asking683:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -15325,20 +15314,20 @@ asking682:
 	VFMADD231PS  Z9, Z12, Z3
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow683
+	JE           sameWindow684
 	ADDQ         $0x00007000, DX
 
-sameWindow683:
+sameWindow684:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking682
+	JGE  asking683
 	MOVQ DX, 80(SP)
-	JMP  tail679
+	JMP  tail680
 
-loop678:
+loop679:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15476,13 +15465,13 @@ loop678:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop678
+	JGE          loop679
 
-tail679:
+tail680:
 	ADDQ $0x04, CX
-	JE   end681
+	JE   end682
 
-one680:
+one681:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15521,9 +15510,9 @@ one680:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one680
+	JNE          one681
 
-end681:
+end682:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15558,50 +15547,50 @@ end681:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked687
+	JE      asked688
 	SUBQ    $0x14, (AX)
-	JG      asked687
+	JG      asked688
 
-askRow684:
+askRow685:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun688:
+askRun689:
 	CMPQ 24(BX), $0x00
-	JNE  askFound685
+	JNE  askFound686
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun688
+	JNE  askRun689
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked687
+	JMP  asked688
 
-askFound685:
+askFound686:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong689
+	JNE   askAmong690
 	ADDQ  32(BX), CX
 
-askAmong689:
+askAmong690:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine686:
+askLine687:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine686
+	JNE        askLine687
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow684
+	JLE        askRow685
 
-asked687:
+asked688:
 	SUBQ $0x0a, 64(SP)
 	JMP  pairRows
 
@@ -15633,15 +15622,15 @@ pair9:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail691
+	JL     tail692
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop690
+	JNE    loop691
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop690
+	JE     loop691
 
-asking694:
+asking695:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -15772,19 +15761,19 @@ asking694:
 	VFMADD231PS  Z9, Z12, Z1
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow695
+	JE           sameWindow696
 	ADDQ         $0x00007000, DX
 
-sameWindow695:
+sameWindow696:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking694
+	JGE  asking695
 	MOVQ DX, 80(SP)
-	JMP  tail691
+	JMP  tail692
 
-loop690:
+loop691:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15909,13 +15898,13 @@ loop690:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop690
+	JGE          loop691
 
-tail691:
+tail692:
 	ADDQ $0x04, CX
-	JE   end693
+	JE   end694
 
-one692:
+one693:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15950,9 +15939,9 @@ one692:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one692
+	JNE          one693
 
-end693:
+end694:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15983,50 +15972,50 @@ end693:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked699
+	JE      asked700
 	SUBQ    $0x12, (AX)
-	JG      asked699
+	JG      asked700
 
-askRow696:
+askRow697:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun700:
+askRun701:
 	CMPQ 24(BX), $0x00
-	JNE  askFound697
+	JNE  askFound698
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun700
+	JNE  askRun701
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked699
+	JMP  asked700
 
-askFound697:
+askFound698:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong701
+	JNE   askAmong702
 	ADDQ  32(BX), CX
 
-askAmong701:
+askAmong702:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine698:
+askLine699:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine698
+	JNE        askLine699
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow696
+	JLE        askRow697
 
-asked699:
+asked700:
 	SUBQ $0x09, 64(SP)
 	JMP  pairRows
 
@@ -16056,15 +16045,15 @@ pair8:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail703
+	JL     tail704
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop702
+	JNE    loop703
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop702
+	JE     loop703
 
-asking706:
+asking707:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -16183,19 +16172,19 @@ asking706:
 	VFMADD231PS  Z9, Z12, Z31
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow707
+	JE           sameWindow708
 	ADDQ         $0x00007000, DX
 
-sameWindow707:
+sameWindow708:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking706
+	JGE  asking707
 	MOVQ DX, 80(SP)
-	JMP  tail703
+	JMP  tail704
 
-loop702:
+loop703:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16308,13 +16297,13 @@ loop702:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop702
+	JGE          loop703
 
-tail703:
+tail704:
 	ADDQ $0x04, CX
-	JE   end705
+	JE   end706
 
-one704:
+one705:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16346,9 +16335,9 @@ one704:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one704
+	JNE          one705
 
-end705:
+end706:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16377,50 +16366,50 @@ end705:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked711
+	JE      asked712
 	SUBQ    $0x10, (AX)
-	JG      asked711
+	JG      asked712
 
-askRow708:
+askRow709:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun712:
+askRun713:
 	CMPQ 24(BX), $0x00
-	JNE  askFound709
+	JNE  askFound710
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun712
+	JNE  askRun713
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked711
+	JMP  asked712
 
-askFound709:
+askFound710:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong713
+	JNE   askAmong714
 	ADDQ  32(BX), CX
 
-askAmong713:
+askAmong714:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine710:
+askLine711:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine710
+	JNE        askLine711
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow708
+	JLE        askRow709
 
-asked711:
+asked712:
 	SUBQ $0x08, 64(SP)
 	JMP  pairRows
 
@@ -16448,15 +16437,15 @@ pair7:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail715
+	JL     tail716
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop714
+	JNE    loop715
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop714
+	JE     loop715
 
-asking718:
+asking719:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -16563,19 +16552,19 @@ asking718:
 	VFMADD231PS  Z9, Z12, Z29
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow719
+	JE           sameWindow720
 	ADDQ         $0x00007000, DX
 
-sameWindow719:
+sameWindow720:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking718
+	JGE  asking719
 	MOVQ DX, 80(SP)
-	JMP  tail715
+	JMP  tail716
 
-loop714:
+loop715:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16676,13 +16665,13 @@ loop714:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop714
+	JGE          loop715
 
-tail715:
+tail716:
 	ADDQ $0x04, CX
-	JE   end717
+	JE   end718
 
-one716:
+one717:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16711,9 +16700,9 @@ one716:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one716
+	JNE          one717
 
-end717:
+end718:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16740,50 +16729,50 @@ end717:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked723
+	JE      asked724
 	SUBQ    $0x0e, (AX)
-	JG      asked723
+	JG      asked724
 
-askRow720:
+askRow721:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun724:
+askRun725:
 	CMPQ 24(BX), $0x00
-	JNE  askFound721
+	JNE  askFound722
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun724
+	JNE  askRun725
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked723
+	JMP  asked724
 
-askFound721:
+askFound722:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong725
+	JNE   askAmong726
 	ADDQ  32(BX), CX
 
-askAmong725:
+askAmong726:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine722:
+askLine723:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine722
+	JNE        askLine723
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow720
+	JLE        askRow721
 
-asked723:
+asked724:
 	SUBQ $0x07, 64(SP)
 	JMP  pairRows
 
@@ -16807,15 +16796,15 @@ pair6:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail727
+	JL     tail728
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop726
+	JNE    loop727
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop726
+	JE     loop727
 
-asking730:
+asking731:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -16910,18 +16899,18 @@ asking730:
 	VFMADD231PS  Z9, Z12, Z27
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow731
+	JE           sameWindow732
 	ADDQ         $0x00007000, DX
 
-sameWindow731:
+sameWindow732:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking730
+	JGE  asking731
 	MOVQ DX, 80(SP)
-	JMP  tail727
+	JMP  tail728
 
-loop726:
+loop727:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17009,13 +16998,13 @@ loop726:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop726
+	JGE          loop727
 
-tail727:
+tail728:
 	ADDQ $0x04, CX
-	JE   end729
+	JE   end730
 
-one728:
+one729:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17040,9 +17029,9 @@ one728:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one728
+	JNE          one729
 
-end729:
+end730:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17065,50 +17054,50 @@ end729:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked735
+	JE      asked736
 	SUBQ    $0x0c, (AX)
-	JG      asked735
+	JG      asked736
 
-askRow732:
+askRow733:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun736:
+askRun737:
 	CMPQ 24(BX), $0x00
-	JNE  askFound733
+	JNE  askFound734
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun736
+	JNE  askRun737
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked735
+	JMP  asked736
 
-askFound733:
+askFound734:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong737
+	JNE   askAmong738
 	ADDQ  32(BX), CX
 
-askAmong737:
+askAmong738:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine734:
+askLine735:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine734
+	JNE        askLine735
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow732
+	JLE        askRow733
 
-asked735:
+asked736:
 	SUBQ $0x06, 64(SP)
 	JMP  pairRows
 
@@ -17130,15 +17119,15 @@ pair5:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail739
+	JL     tail740
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop738
+	JNE    loop739
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop738
+	JE     loop739
 
-asking742:
+asking743:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -17221,18 +17210,18 @@ asking742:
 	VFMADD231PS  Z9, Z12, Z25
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow743
+	JE           sameWindow744
 	ADDQ         $0x00007000, DX
 
-sameWindow743:
+sameWindow744:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking742
+	JGE  asking743
 	MOVQ DX, 80(SP)
-	JMP  tail739
+	JMP  tail740
 
-loop738:
+loop739:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17308,13 +17297,13 @@ loop738:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop738
+	JGE          loop739
 
-tail739:
+tail740:
 	ADDQ $0x04, CX
-	JE   end741
+	JE   end742
 
-one740:
+one741:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17336,9 +17325,9 @@ one740:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one740
+	JNE          one741
 
-end741:
+end742:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17359,50 +17348,50 @@ end741:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked747
+	JE      asked748
 	SUBQ    $0x0a, (AX)
-	JG      asked747
+	JG      asked748
 
-askRow744:
+askRow745:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun748:
+askRun749:
 	CMPQ 24(BX), $0x00
-	JNE  askFound745
+	JNE  askFound746
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun748
+	JNE  askRun749
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked747
+	JMP  asked748
 
-askFound745:
+askFound746:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong749
+	JNE   askAmong750
 	ADDQ  32(BX), CX
 
-askAmong749:
+askAmong750:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine746:
+askLine747:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine746
+	JNE        askLine747
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow744
+	JLE        askRow745
 
-asked747:
+asked748:
 	SUBQ $0x05, 64(SP)
 	JMP  pairRows
 
@@ -17422,15 +17411,15 @@ pair4:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail751
+	JL     tail752
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop750
+	JNE    loop751
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop750
+	JE     loop751
 
-asking754:
+asking755:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -17501,18 +17490,18 @@ asking754:
 	VFMADD231PS  Z9, Z12, Z23
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow755
+	JE           sameWindow756
 	ADDQ         $0x00007000, DX
 
-sameWindow755:
+sameWindow756:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking754
+	JGE  asking755
 	MOVQ DX, 80(SP)
-	JMP  tail751
+	JMP  tail752
 
-loop750:
+loop751:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17576,13 +17565,13 @@ loop750:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop750
+	JGE          loop751
 
-tail751:
+tail752:
 	ADDQ $0x04, CX
-	JE   end753
+	JE   end754
 
-one752:
+one753:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17601,9 +17590,9 @@ one752:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one752
+	JNE          one753
 
-end753:
+end754:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17622,50 +17611,50 @@ end753:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked759
+	JE      asked760
 	SUBQ    $0x08, (AX)
-	JG      asked759
+	JG      asked760
 
-askRow756:
+askRow757:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun760:
+askRun761:
 	CMPQ 24(BX), $0x00
-	JNE  askFound757
+	JNE  askFound758
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun760
+	JNE  askRun761
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked759
+	JMP  asked760
 
-askFound757:
+askFound758:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong761
+	JNE   askAmong762
 	ADDQ  32(BX), CX
 
-askAmong761:
+askAmong762:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine758:
+askLine759:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine758
+	JNE        askLine759
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow756
+	JLE        askRow757
 
-asked759:
+asked760:
 	SUBQ $0x04, 64(SP)
 	JMP  pairRows
 
@@ -17681,15 +17670,15 @@ pair3:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail763
+	JL     tail764
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop762
+	JNE    loop763
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop762
+	JE     loop763
 
-asking766:
+asking767:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -17748,17 +17737,17 @@ asking766:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow767
+	JE           sameWindow768
 	ADDQ         $0x00007000, DX
 
-sameWindow767:
+sameWindow768:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking766
+	JGE  asking767
 	MOVQ DX, 80(SP)
-	JMP  tail763
+	JMP  tail764
 
-loop762:
+loop763:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17809,13 +17798,13 @@ loop762:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop762
+	JGE          loop763
 
-tail763:
+tail764:
 	ADDQ $0x04, CX
-	JE   end765
+	JE   end766
 
-one764:
+one765:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17830,9 +17819,9 @@ one764:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one764
+	JNE          one765
 
-end765:
+end766:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -17847,50 +17836,50 @@ end765:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked771
+	JE      asked772
 	SUBQ    $0x06, (AX)
-	JG      asked771
+	JG      asked772
 
-askRow768:
+askRow769:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun772:
+askRun773:
 	CMPQ 24(BX), $0x00
-	JNE  askFound769
+	JNE  askFound770
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun772
+	JNE  askRun773
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked771
+	JMP  asked772
 
-askFound769:
+askFound770:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong773
+	JNE   askAmong774
 	ADDQ  32(BX), CX
 
-askAmong773:
+askAmong774:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine770:
+askLine771:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine770
+	JNE        askLine771
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow768
+	JLE        askRow769
 
-asked771:
+asked772:
 	SUBQ $0x03, 64(SP)
 	JMP  pairRows
 
@@ -17904,15 +17893,15 @@ pair2:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail775
+	JL     tail776
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop774
+	JNE    loop775
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop774
+	JE     loop775
 
-asking778:
+asking779:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -17959,17 +17948,17 @@ asking778:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow779
+	JE           sameWindow780
 	ADDQ         $0x00007000, DX
 
-sameWindow779:
+sameWindow780:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking778
+	JGE  asking779
 	MOVQ DX, 80(SP)
-	JMP  tail775
+	JMP  tail776
 
-loop774:
+loop775:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18008,13 +17997,13 @@ loop774:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop774
+	JGE          loop775
 
-tail775:
+tail776:
 	ADDQ $0x04, CX
-	JE   end777
+	JE   end778
 
-one776:
+one777:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18026,9 +18015,9 @@ one776:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one776
+	JNE          one777
 
-end777:
+end778:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -18041,50 +18030,50 @@ end777:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked783
+	JE      asked784
 	SUBQ    $0x04, (AX)
-	JG      asked783
+	JG      asked784
 
-askRow780:
+askRow781:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun784:
+askRun785:
 	CMPQ 24(BX), $0x00
-	JNE  askFound781
+	JNE  askFound782
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun784
+	JNE  askRun785
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked783
+	JMP  asked784
 
-askFound781:
+askFound782:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong785
+	JNE   askAmong786
 	ADDQ  32(BX), CX
 
-askAmong785:
+askAmong786:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine782:
+askLine783:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine782
+	JNE        askLine783
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow780
+	JLE        askRow781
 
-asked783:
+asked784:
 	SUBQ $0x02, 64(SP)
 	JMP  pairRows
 
@@ -18168,9 +18157,9 @@ single12:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail787
+	JL     tail788
 
-loop786:
+loop787:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18280,13 +18269,13 @@ loop786:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop786
+	JGE          loop787
 
-tail787:
+tail788:
 	ADDQ $0x04, CX
-	JE   end789
+	JE   end790
 
-one788:
+one789:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18318,9 +18307,9 @@ one788:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one788
+	JNE          one789
 
-end789:
+end790:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18347,50 +18336,50 @@ end789:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked793
+	JE      asked794
 	SUBQ    $0x0c, (AX)
-	JG      asked793
+	JG      asked794
 
-askRow790:
+askRow791:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun794:
+askRun795:
 	CMPQ 24(BX), $0x00
-	JNE  askFound791
+	JNE  askFound792
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun794
+	JNE  askRun795
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked793
+	JMP  asked794
 
-askFound791:
+askFound792:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong795
+	JNE   askAmong796
 	ADDQ  32(BX), CX
 
-askAmong795:
+askAmong796:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine792:
+askLine793:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine792
+	JNE        askLine793
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow790
+	JLE        askRow791
 
-asked793:
+asked794:
 	SUBQ $0x0c, 64(SP)
 	JMP  singleRows
 
@@ -18417,9 +18406,9 @@ single11:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail797
+	JL     tail798
 
-loop796:
+loop797:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18521,13 +18510,13 @@ loop796:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop796
+	JGE          loop797
 
-tail797:
+tail798:
 	ADDQ $0x04, CX
-	JE   end799
+	JE   end800
 
-one798:
+one799:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18557,9 +18546,9 @@ one798:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one798
+	JNE          one799
 
-end799:
+end800:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18585,50 +18574,50 @@ end799:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked803
+	JE      asked804
 	SUBQ    $0x0b, (AX)
-	JG      asked803
+	JG      asked804
 
-askRow800:
+askRow801:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun804:
+askRun805:
 	CMPQ 24(BX), $0x00
-	JNE  askFound801
+	JNE  askFound802
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun804
+	JNE  askRun805
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked803
+	JMP  asked804
 
-askFound801:
+askFound802:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong805
+	JNE   askAmong806
 	ADDQ  32(BX), CX
 
-askAmong805:
+askAmong806:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine802:
+askLine803:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine802
+	JNE        askLine803
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow800
+	JLE        askRow801
 
-asked803:
+asked804:
 	SUBQ $0x0b, 64(SP)
 	JMP  singleRows
 
@@ -18654,9 +18643,9 @@ single10:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail807
+	JL     tail808
 
-loop806:
+loop807:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18750,13 +18739,13 @@ loop806:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop806
+	JGE          loop807
 
-tail807:
+tail808:
 	ADDQ $0x04, CX
-	JE   end809
+	JE   end810
 
-one808:
+one809:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18784,9 +18773,9 @@ one808:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one808
+	JNE          one809
 
-end809:
+end810:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18811,50 +18800,50 @@ end809:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked813
+	JE      asked814
 	SUBQ    $0x0a, (AX)
-	JG      asked813
+	JG      asked814
 
-askRow810:
+askRow811:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun814:
+askRun815:
 	CMPQ 24(BX), $0x00
-	JNE  askFound811
+	JNE  askFound812
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun814
+	JNE  askRun815
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked813
+	JMP  asked814
 
-askFound811:
+askFound812:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong815
+	JNE   askAmong816
 	ADDQ  32(BX), CX
 
-askAmong815:
+askAmong816:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine812:
+askLine813:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine812
+	JNE        askLine813
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow810
+	JLE        askRow811
 
-asked813:
+asked814:
 	SUBQ $0x0a, 64(SP)
 	JMP  singleRows
 
@@ -18877,9 +18866,9 @@ single9:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail817
+	JL     tail818
 
-loop816:
+loop817:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18964,13 +18953,13 @@ loop816:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop816
+	JGE          loop817
 
-tail817:
+tail818:
 	ADDQ $0x04, CX
-	JE   end819
+	JE   end820
 
-one818:
+one819:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18995,9 +18984,9 @@ one818:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one818
+	JNE          one819
 
-end819:
+end820:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19019,50 +19008,50 @@ end819:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked823
+	JE      asked824
 	SUBQ    $0x09, (AX)
-	JG      asked823
+	JG      asked824
 
-askRow820:
+askRow821:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun824:
+askRun825:
 	CMPQ 24(BX), $0x00
-	JNE  askFound821
+	JNE  askFound822
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun824
+	JNE  askRun825
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked823
+	JMP  asked824
 
-askFound821:
+askFound822:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong825
+	JNE   askAmong826
 	ADDQ  32(BX), CX
 
-askAmong825:
+askAmong826:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine822:
+askLine823:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine822
+	JNE        askLine823
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow820
+	JLE        askRow821
 
-asked823:
+asked824:
 	SUBQ $0x09, 64(SP)
 	JMP  singleRows
 
@@ -19084,9 +19073,9 @@ single8:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail827
+	JL     tail828
 
-loop826:
+loop827:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19163,13 +19152,13 @@ loop826:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop826
+	JGE          loop827
 
-tail827:
+tail828:
 	ADDQ $0x04, CX
-	JE   end829
+	JE   end830
 
-one828:
+one829:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19192,9 +19181,9 @@ one828:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one828
+	JNE          one829
 
-end829:
+end830:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19215,50 +19204,50 @@ end829:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked833
+	JE      asked834
 	SUBQ    $0x08, (AX)
-	JG      asked833
+	JG      asked834
 
-askRow830:
+askRow831:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun834:
+askRun835:
 	CMPQ 24(BX), $0x00
-	JNE  askFound831
+	JNE  askFound832
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun834
+	JNE  askRun835
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked833
+	JMP  asked834
 
-askFound831:
+askFound832:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong835
+	JNE   askAmong836
 	ADDQ  32(BX), CX
 
-askAmong835:
+askAmong836:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine832:
+askLine833:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine832
+	JNE        askLine833
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow830
+	JLE        askRow831
 
-asked833:
+asked834:
 	SUBQ $0x08, 64(SP)
 	JMP  singleRows
 
@@ -19279,9 +19268,9 @@ single7:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail837
+	JL     tail838
 
-loop836:
+loop837:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19350,13 +19339,13 @@ loop836:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop836
+	JGE          loop837
 
-tail837:
+tail838:
 	ADDQ $0x04, CX
-	JE   end839
+	JE   end840
 
-one838:
+one839:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19377,9 +19366,9 @@ one838:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one838
+	JNE          one839
 
-end839:
+end840:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19399,50 +19388,50 @@ end839:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked843
+	JE      asked844
 	SUBQ    $0x07, (AX)
-	JG      asked843
+	JG      asked844
 
-askRow840:
+askRow841:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun844:
+askRun845:
 	CMPQ 24(BX), $0x00
-	JNE  askFound841
+	JNE  askFound842
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun844
+	JNE  askRun845
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked843
+	JMP  asked844
 
-askFound841:
+askFound842:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong845
+	JNE   askAmong846
 	ADDQ  32(BX), CX
 
-askAmong845:
+askAmong846:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine842:
+askLine843:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine842
+	JNE        askLine843
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow840
+	JLE        askRow841
 
-asked843:
+asked844:
 	SUBQ $0x07, 64(SP)
 	JMP  singleRows
 
@@ -19460,9 +19449,9 @@ single6:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail847
+	JL     tail848
 
-loop846:
+loop847:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19522,13 +19511,13 @@ loop846:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop846
+	JGE          loop847
 
-tail847:
+tail848:
 	ADDQ $0x04, CX
-	JE   end849
+	JE   end850
 
-one848:
+one849:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19546,9 +19535,9 @@ one848:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one848
+	JNE          one849
 
-end849:
+end850:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19565,50 +19554,50 @@ end849:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked853
+	JE      asked854
 	SUBQ    $0x06, (AX)
-	JG      asked853
+	JG      asked854
 
-askRow850:
+askRow851:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun854:
+askRun855:
 	CMPQ 24(BX), $0x00
-	JNE  askFound851
+	JNE  askFound852
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun854
+	JNE  askRun855
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked853
+	JMP  asked854
 
-askFound851:
+askFound852:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong855
+	JNE   askAmong856
 	ADDQ  32(BX), CX
 
-askAmong855:
+askAmong856:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine852:
+askLine853:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine852
+	JNE        askLine853
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow850
+	JLE        askRow851
 
-asked853:
+asked854:
 	SUBQ $0x06, 64(SP)
 	JMP  singleRows
 
@@ -19625,9 +19614,9 @@ single5:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail857
+	JL     tail858
 
-loop856:
+loop857:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19679,13 +19668,13 @@ loop856:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop856
+	JGE          loop857
 
-tail857:
+tail858:
 	ADDQ $0x04, CX
-	JE   end859
+	JE   end860
 
-one858:
+one859:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19701,9 +19690,9 @@ one858:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one858
+	JNE          one859
 
-end859:
+end860:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19719,50 +19708,50 @@ end859:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked863
+	JE      asked864
 	SUBQ    $0x05, (AX)
-	JG      asked863
+	JG      asked864
 
-askRow860:
+askRow861:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun864:
+askRun865:
 	CMPQ 24(BX), $0x00
-	JNE  askFound861
+	JNE  askFound862
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun864
+	JNE  askRun865
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked863
+	JMP  asked864
 
-askFound861:
+askFound862:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong865
+	JNE   askAmong866
 	ADDQ  32(BX), CX
 
-askAmong865:
+askAmong866:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine862:
+askLine863:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine862
+	JNE        askLine863
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow860
+	JLE        askRow861
 
-asked863:
+asked864:
 	SUBQ $0x05, 64(SP)
 	JMP  singleRows
 
@@ -19778,9 +19767,9 @@ single4:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail867
+	JL     tail868
 
-loop866:
+loop867:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19824,13 +19813,13 @@ loop866:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop866
+	JGE          loop867
 
-tail867:
+tail868:
 	ADDQ $0x04, CX
-	JE   end869
+	JE   end870
 
-one868:
+one869:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19844,9 +19833,9 @@ one868:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one868
+	JNE          one869
 
-end869:
+end870:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19861,50 +19850,50 @@ end869:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked873
+	JE      asked874
 	SUBQ    $0x04, (AX)
-	JG      asked873
+	JG      asked874
 
-askRow870:
+askRow871:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun874:
+askRun875:
 	CMPQ 24(BX), $0x00
-	JNE  askFound871
+	JNE  askFound872
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun874
+	JNE  askRun875
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked873
+	JMP  asked874
 
-askFound871:
+askFound872:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong875
+	JNE   askAmong876
 	ADDQ  32(BX), CX
 
-askAmong875:
+askAmong876:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine872:
+askLine873:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine872
+	JNE        askLine873
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow870
+	JLE        askRow871
 
-asked873:
+asked874:
 	SUBQ $0x04, 64(SP)
 	JMP  singleRows
 
@@ -19917,9 +19906,9 @@ single3:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail877
+	JL     tail878
 
-loop876:
+loop877:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19954,13 +19943,13 @@ loop876:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop876
+	JGE          loop877
 
-tail877:
+tail878:
 	ADDQ $0x04, CX
-	JE   end879
+	JE   end880
 
-one878:
+one879:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19971,9 +19960,9 @@ one878:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one878
+	JNE          one879
 
-end879:
+end880:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -19985,50 +19974,50 @@ end879:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked883
+	JE      asked884
 	SUBQ    $0x03, (AX)
-	JG      asked883
+	JG      asked884
 
-askRow880:
+askRow881:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun884:
+askRun885:
 	CMPQ 24(BX), $0x00
-	JNE  askFound881
+	JNE  askFound882
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun884
+	JNE  askRun885
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked883
+	JMP  asked884
 
-askFound881:
+askFound882:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong885
+	JNE   askAmong886
 	ADDQ  32(BX), CX
 
-askAmong885:
+askAmong886:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine882:
+askLine883:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine882
+	JNE        askLine883
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow880
+	JLE        askRow881
 
-asked883:
+asked884:
 	SUBQ $0x03, 64(SP)
 	JMP  singleRows
 
@@ -20040,9 +20029,9 @@ single2:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail887
+	JL     tail888
 
-loop886:
+loop887:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -20069,13 +20058,13 @@ loop886:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop886
+	JGE          loop887
 
-tail887:
+tail888:
 	ADDQ $0x04, CX
-	JE   end889
+	JE   end890
 
-one888:
+one889:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -20084,9 +20073,9 @@ one888:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one888
+	JNE          one889
 
-end889:
+end890:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -20097,50 +20086,50 @@ end889:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked893
+	JE      asked894
 	SUBQ    $0x02, (AX)
-	JG      asked893
+	JG      asked894
 
-askRow890:
+askRow891:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun894:
+askRun895:
 	CMPQ 24(BX), $0x00
-	JNE  askFound891
+	JNE  askFound892
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun894
+	JNE  askRun895
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked893
+	JMP  asked894
 
-askFound891:
+askFound892:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong895
+	JNE   askAmong896
 	ADDQ  32(BX), CX
 
-askAmong895:
+askAmong896:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine892:
+askLine893:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine892
+	JNE        askLine893
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow890
+	JLE        askRow891
 
-asked893:
+asked894:
 	SUBQ $0x02, 64(SP)
 	JMP  singleRows
 
@@ -20174,10 +20163,10 @@ TEXT ·accumulateWide(SB), NOSPLIT, $88-64
 	MOVQ alpha+24(FP), AX
 	MOVQ b+56(FP), BX
 	CMPB 32(BX), $0x00
-	JE   used896
+	JE   used897
 	MOVQ $0x00000001, AX
 
-used896:
+used897:
 	MOVQ  AX, 8(SP)
 	MOVQ  (BX), AX
 	MOVQ  AX, 72(SP)
@@ -20191,7 +20180,7 @@ used896:
 	MOVQ  40(BX), AX
 	MOVQ  AX, 80(SP)
 	TESTQ AX, AX
-	JE    noStream897
+	JE    noStream898
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 80(SP)
@@ -20201,15 +20190,15 @@ used896:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 80(SP)
 
-noStream897:
+noStream898:
 	CMPQ 56(SP), $0x06
-	JLE  quads898
+	JLE  quads899
 	CMPQ 72(SP), $0x00000080
 	JG   quadEnd
 	CMPQ 56(SP), $0x18
 	JLE  quadEnd
 
-quads898:
+quads899:
 quad:
 	CMPQ 16(SP), $0x04
 	JL   quadEnd
@@ -20244,13 +20233,13 @@ quad6:
 	// 6 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh900
+	JE           fresh901
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain899
+	JE           plain900
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -20281,9 +20270,9 @@ quad6:
 	VMULPS       64(R13)(DX*2), Z12, Z5
 	VMULPS       128(R13)(DX*2), Z12, Z6
 	VMULPS       192(R13)(DX*2), Z12, Z7
-	JMP          ready901
+	JMP          ready902
 
-plain899:
+plain900:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -20308,9 +20297,9 @@ plain899:
 	VMOVUPS 64(R13)(DX*2), Z5
 	VMOVUPS 128(R13)(DX*2), Z6
 	VMOVUPS 192(R13)(DX*2), Z7
-	JMP     ready901
+	JMP     ready902
 
-fresh900:
+fresh901:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -20336,7 +20325,7 @@ fresh900:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-ready901:
+ready902:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -20344,15 +20333,15 @@ ready901:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail903
+	JL    tail904
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop902
+	JNE   loop903
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop902
+	JE    loop903
 
-asking906:
+asking907:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -20515,18 +20504,18 @@ asking906:
 	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow907
+	JE           sameWindow908
 	ADDQ         $0x00007000, DX
 
-sameWindow907:
+sameWindow908:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking906
+	JGE  asking907
 	MOVQ DX, 80(SP)
-	JMP  tail903
+	JMP  tail904
 
-loop902:
+loop903:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20674,13 +20663,13 @@ loop902:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop902
+	JGE          loop903
 
-tail903:
+tail904:
 	ADDQ $0x04, CX
-	JE   end905
+	JE   end906
 
-one904:
+one905:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20720,9 +20709,9 @@ one904:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one904
+	JNE          one905
 
-end905:
+end906:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -20756,10 +20745,10 @@ end905:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha908
+	JBE     noAlpha909
 	ADDQ    $0x18, (SP)
 
-noAlpha908:
+noAlpha909:
 	SUBQ $0x06, 64(SP)
 	JMP  quadRows
 
@@ -20767,13 +20756,13 @@ quad5:
 	// 5 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh910
+	JE           fresh911
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain909
+	JE           plain910
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -20799,9 +20788,9 @@ quad5:
 	VMULPS       64(R13)(DX*1), Z12, Z1
 	VMULPS       128(R13)(DX*1), Z12, Z2
 	VMULPS       192(R13)(DX*1), Z12, Z3
-	JMP          ready911
+	JMP          ready912
 
-plain909:
+plain910:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -20822,9 +20811,9 @@ plain909:
 	VMOVUPS 64(R13)(DX*1), Z1
 	VMOVUPS 128(R13)(DX*1), Z2
 	VMOVUPS 192(R13)(DX*1), Z3
-	JMP     ready911
+	JMP     ready912
 
-fresh910:
+fresh911:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -20846,7 +20835,7 @@ fresh910:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-ready911:
+ready912:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -20854,15 +20843,15 @@ ready911:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail913
+	JL    tail914
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop912
+	JNE   loop913
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop912
+	JE    loop913
 
-asking916:
+asking917:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -21005,18 +20994,18 @@ asking916:
 	VFMADD231PS  Z11, Z12, Z3
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow917
+	JE           sameWindow918
 	ADDQ         $0x00007000, DX
 
-sameWindow917:
+sameWindow918:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking916
+	JGE  asking917
 	MOVQ DX, 80(SP)
-	JMP  tail913
+	JMP  tail914
 
-loop912:
+loop913:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21144,13 +21133,13 @@ loop912:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop912
+	JGE          loop913
 
-tail913:
+tail914:
 	ADDQ $0x04, CX
-	JE   end915
+	JE   end916
 
-one914:
+one915:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21185,9 +21174,9 @@ one914:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one914
+	JNE          one915
 
-end915:
+end916:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -21217,10 +21206,10 @@ end915:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha918
+	JBE     noAlpha919
 	ADDQ    $0x14, (SP)
 
-noAlpha918:
+noAlpha919:
 	SUBQ $0x05, 64(SP)
 	JMP  quadRows
 
@@ -21228,13 +21217,13 @@ quad4:
 	// 4 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh920
+	JE           fresh921
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain919
+	JE           plain920
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -21255,9 +21244,9 @@ quad4:
 	VMULPS       64(R13), Z12, Z29
 	VMULPS       128(R13), Z12, Z30
 	VMULPS       192(R13), Z12, Z31
-	JMP          ready921
+	JMP          ready922
 
-plain919:
+plain920:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -21274,9 +21263,9 @@ plain919:
 	VMOVUPS 64(R13), Z29
 	VMOVUPS 128(R13), Z30
 	VMOVUPS 192(R13), Z31
-	JMP     ready921
+	JMP     ready922
 
-fresh920:
+fresh921:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21294,7 +21283,7 @@ fresh920:
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
 
-ready921:
+ready922:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -21302,15 +21291,15 @@ ready921:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail923
+	JL    tail924
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop922
+	JNE   loop923
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop922
+	JE    loop923
 
-asking926:
+asking927:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -21433,18 +21422,18 @@ asking926:
 	VFMADD231PS  Z11, Z12, Z31
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow927
+	JE           sameWindow928
 	ADDQ         $0x00007000, DX
 
-sameWindow927:
+sameWindow928:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking926
+	JGE  asking927
 	MOVQ DX, 80(SP)
-	JMP  tail923
+	JMP  tail924
 
-loop922:
+loop923:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21552,13 +21541,13 @@ loop922:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop922
+	JGE          loop923
 
-tail923:
+tail924:
 	ADDQ $0x04, CX
-	JE   end925
+	JE   end926
 
-one924:
+one925:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21588,9 +21577,9 @@ one924:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one924
+	JNE          one925
 
-end925:
+end926:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -21616,10 +21605,10 @@ end925:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha928
+	JBE     noAlpha929
 	ADDQ    $0x10, (SP)
 
-noAlpha928:
+noAlpha929:
 	SUBQ $0x04, 64(SP)
 	JMP  quadRows
 
@@ -21627,11 +21616,11 @@ quad3:
 	// 3 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh930
+	JE           fresh931
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain929
+	JE           plain930
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -21647,9 +21636,9 @@ quad3:
 	VMULPS       64(AX)(DX*2), Z12, Z25
 	VMULPS       128(AX)(DX*2), Z12, Z26
 	VMULPS       192(AX)(DX*2), Z12, Z27
-	JMP          ready931
+	JMP          ready932
 
-plain929:
+plain930:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -21662,9 +21651,9 @@ plain929:
 	VMOVUPS 64(AX)(DX*2), Z25
 	VMOVUPS 128(AX)(DX*2), Z26
 	VMOVUPS 192(AX)(DX*2), Z27
-	JMP     ready931
+	JMP     ready932
 
-fresh930:
+fresh931:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21678,21 +21667,21 @@ fresh930:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready931:
+ready932:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail933
+	JL    tail934
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop932
+	JNE   loop933
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop932
+	JE    loop933
 
-asking936:
+asking937:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -21795,17 +21784,17 @@ asking936:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow937
+	JE           sameWindow938
 	ADDQ         $0x00007000, DX
 
-sameWindow937:
+sameWindow938:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking936
+	JGE  asking937
 	MOVQ DX, 80(SP)
-	JMP  tail933
+	JMP  tail934
 
-loop932:
+loop933:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21892,13 +21881,13 @@ loop932:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop932
+	JGE          loop933
 
-tail933:
+tail934:
 	ADDQ $0x04, CX
-	JE   end935
+	JE   end936
 
-one934:
+one935:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21922,9 +21911,9 @@ one934:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one934
+	JNE          one935
 
-end935:
+end936:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -21944,10 +21933,10 @@ end935:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha938
+	JBE     noAlpha939
 	ADDQ    $0x0c, (SP)
 
-noAlpha938:
+noAlpha939:
 	SUBQ $0x03, 64(SP)
 	JMP  quadRows
 
@@ -21955,11 +21944,11 @@ quad2:
 	// 2 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh940
+	JE           fresh941
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain939
+	JE           plain940
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -21970,9 +21959,9 @@ quad2:
 	VMULPS       64(AX)(DX*1), Z12, Z21
 	VMULPS       128(AX)(DX*1), Z12, Z22
 	VMULPS       192(AX)(DX*1), Z12, Z23
-	JMP          ready941
+	JMP          ready942
 
-plain939:
+plain940:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -21981,9 +21970,9 @@ plain939:
 	VMOVUPS 64(AX)(DX*1), Z21
 	VMOVUPS 128(AX)(DX*1), Z22
 	VMOVUPS 192(AX)(DX*1), Z23
-	JMP     ready941
+	JMP     ready942
 
-fresh940:
+fresh941:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21993,21 +21982,21 @@ fresh940:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready941:
+ready942:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail943
+	JL    tail944
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop942
+	JNE   loop943
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop942
+	JE    loop943
 
-asking946:
+asking947:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -22090,17 +22079,17 @@ asking946:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow947
+	JE           sameWindow948
 	ADDQ         $0x00007000, DX
 
-sameWindow947:
+sameWindow948:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking946
+	JGE  asking947
 	MOVQ DX, 80(SP)
-	JMP  tail943
+	JMP  tail944
 
-loop942:
+loop943:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -22167,13 +22156,13 @@ loop942:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop942
+	JGE          loop943
 
-tail943:
+tail944:
 	ADDQ $0x04, CX
-	JE   end945
+	JE   end946
 
-one944:
+one945:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -22192,9 +22181,9 @@ one944:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one944
+	JNE          one945
 
-end945:
+end946:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -22210,10 +22199,10 @@ end945:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha948
+	JBE     noAlpha949
 	ADDQ    $0x08, (SP)
 
-noAlpha948:
+noAlpha949:
 	SUBQ $0x02, 64(SP)
 	JMP  quadRows
 
@@ -22277,7 +22266,7 @@ pair12:
 	// 12 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh950
+	JE           fresh951
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -22287,7 +22276,7 @@ pair12:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain949
+	JE           plain950
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -22324,9 +22313,9 @@ pair12:
 	VBROADCASTSS 44(CX), Z12
 	VMULPS       (R11)(DX*2), Z12, Z6
 	VMULPS       64(R11)(DX*2), Z12, Z7
-	JMP          ready951
+	JMP          ready952
 
-plain949:
+plain950:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -22351,9 +22340,9 @@ plain949:
 	VMOVUPS 64(R11)(DX*1), Z5
 	VMOVUPS (R11)(DX*2), Z6
 	VMOVUPS 64(R11)(DX*2), Z7
-	JMP     ready951
+	JMP     ready952
 
-fresh950:
+fresh951:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -22379,7 +22368,7 @@ fresh950:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-ready951:
+ready952:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -22390,15 +22379,15 @@ ready951:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail953
+	JL    tail954
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop952
+	JNE   loop953
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop952
+	JE    loop953
 
-asking956:
+asking957:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -22565,20 +22554,20 @@ asking956:
 	VFMADD231PS  Z9, Z12, Z7
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow957
+	JE           sameWindow958
 	ADDQ         $0x00007000, DX
 
-sameWindow957:
+sameWindow958:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking956
+	JGE  asking957
 	MOVQ DX, 80(SP)
-	JMP  tail953
+	JMP  tail954
 
-loop952:
+loop953:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22740,13 +22729,13 @@ loop952:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop952
+	JGE          loop953
 
-tail953:
+tail954:
 	ADDQ $0x04, CX
-	JE   end955
+	JE   end956
 
-one954:
+one955:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22791,9 +22780,9 @@ one954:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one954
+	JNE          one955
 
-end955:
+end956:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -22831,10 +22820,10 @@ end955:
 	IMUL3Q  $0x0000000c, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha958
+	JBE     noAlpha959
 	ADDQ    $0x30, (SP)
 
-noAlpha958:
+noAlpha959:
 	SUBQ $0x0c, 64(SP)
 	JMP  pairRows
 
@@ -22842,7 +22831,7 @@ pair11:
 	// 11 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh960
+	JE           fresh961
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -22852,7 +22841,7 @@ pair11:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain959
+	JE           plain960
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -22886,9 +22875,9 @@ pair11:
 	VBROADCASTSS 40(CX), Z12
 	VMULPS       (R11)(DX*1), Z12, Z4
 	VMULPS       64(R11)(DX*1), Z12, Z5
-	JMP          ready961
+	JMP          ready962
 
-plain959:
+plain960:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -22911,9 +22900,9 @@ plain959:
 	VMOVUPS 64(R11), Z3
 	VMOVUPS (R11)(DX*1), Z4
 	VMOVUPS 64(R11)(DX*1), Z5
-	JMP     ready961
+	JMP     ready962
 
-fresh960:
+fresh961:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -22937,7 +22926,7 @@ fresh960:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 
-ready961:
+ready962:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -22948,15 +22937,15 @@ ready961:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail963
+	JL    tail964
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop962
+	JNE   loop963
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop962
+	JE    loop963
 
-asking966:
+asking967:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -23111,20 +23100,20 @@ asking966:
 	VFMADD231PS  Z9, Z12, Z5
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow967
+	JE           sameWindow968
 	ADDQ         $0x00007000, DX
 
-sameWindow967:
+sameWindow968:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking966
+	JGE  asking967
 	MOVQ DX, 80(SP)
-	JMP  tail963
+	JMP  tail964
 
-loop962:
+loop963:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23274,13 +23263,13 @@ loop962:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop962
+	JGE          loop963
 
-tail963:
+tail964:
 	ADDQ $0x04, CX
-	JE   end965
+	JE   end966
 
-one964:
+one965:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23322,9 +23311,9 @@ one964:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one964
+	JNE          one965
 
-end965:
+end966:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -23360,10 +23349,10 @@ end965:
 	IMUL3Q  $0x0000000b, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha968
+	JBE     noAlpha969
 	ADDQ    $0x2c, (SP)
 
-noAlpha968:
+noAlpha969:
 	SUBQ $0x0b, 64(SP)
 	JMP  pairRows
 
@@ -23371,7 +23360,7 @@ pair10:
 	// 10 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh970
+	JE           fresh971
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -23381,7 +23370,7 @@ pair10:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain969
+	JE           plain970
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -23412,9 +23401,9 @@ pair10:
 	VBROADCASTSS 36(CX), Z12
 	VMULPS       (R11), Z12, Z2
 	VMULPS       64(R11), Z12, Z3
-	JMP          ready971
+	JMP          ready972
 
-plain969:
+plain970:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -23435,9 +23424,9 @@ plain969:
 	VMOVUPS 64(R12)(DX*2), Z1
 	VMOVUPS (R11), Z2
 	VMOVUPS 64(R11), Z3
-	JMP     ready971
+	JMP     ready972
 
-fresh970:
+fresh971:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -23459,7 +23448,7 @@ fresh970:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-ready971:
+ready972:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -23470,15 +23459,15 @@ ready971:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail973
+	JL    tail974
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop972
+	JNE   loop973
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop972
+	JE    loop973
 
-asking976:
+asking977:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -23621,20 +23610,20 @@ asking976:
 	VFMADD231PS  Z9, Z12, Z3
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow977
+	JE           sameWindow978
 	ADDQ         $0x00007000, DX
 
-sameWindow977:
+sameWindow978:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking976
+	JGE  asking977
 	MOVQ DX, 80(SP)
-	JMP  tail973
+	JMP  tail974
 
-loop972:
+loop973:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23772,13 +23761,13 @@ loop972:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop972
+	JGE          loop973
 
-tail973:
+tail974:
 	ADDQ $0x04, CX
-	JE   end975
+	JE   end976
 
-one974:
+one975:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23817,9 +23806,9 @@ one974:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one974
+	JNE          one975
 
-end975:
+end976:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -23853,10 +23842,10 @@ end975:
 	IMUL3Q  $0x0000000a, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha978
+	JBE     noAlpha979
 	ADDQ    $0x28, (SP)
 
-noAlpha978:
+noAlpha979:
 	SUBQ $0x0a, 64(SP)
 	JMP  pairRows
 
@@ -23864,7 +23853,7 @@ pair9:
 	// 9 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh980
+	JE           fresh981
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -23872,7 +23861,7 @@ pair9:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain979
+	JE           plain980
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -23900,9 +23889,9 @@ pair9:
 	VBROADCASTSS 32(CX), Z12
 	VMULPS       (R12)(DX*2), Z12, Z0
 	VMULPS       64(R12)(DX*2), Z12, Z1
-	JMP          ready981
+	JMP          ready982
 
-plain979:
+plain980:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -23921,9 +23910,9 @@ plain979:
 	VMOVUPS 64(R12)(DX*1), Z31
 	VMOVUPS (R12)(DX*2), Z0
 	VMOVUPS 64(R12)(DX*2), Z1
-	JMP     ready981
+	JMP     ready982
 
-fresh980:
+fresh981:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -23943,7 +23932,7 @@ fresh980:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 
-ready981:
+ready982:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -23952,15 +23941,15 @@ ready981:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail983
+	JL    tail984
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop982
+	JNE   loop983
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop982
+	JE    loop983
 
-asking986:
+asking987:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24091,19 +24080,19 @@ asking986:
 	VFMADD231PS  Z9, Z12, Z1
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow987
+	JE           sameWindow988
 	ADDQ         $0x00007000, DX
 
-sameWindow987:
+sameWindow988:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking986
+	JGE  asking987
 	MOVQ DX, 80(SP)
-	JMP  tail983
+	JMP  tail984
 
-loop982:
+loop983:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24228,13 +24217,13 @@ loop982:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop982
+	JGE          loop983
 
-tail983:
+tail984:
 	ADDQ $0x04, CX
-	JE   end985
+	JE   end986
 
-one984:
+one985:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24269,9 +24258,9 @@ one984:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one984
+	JNE          one985
 
-end985:
+end986:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -24301,10 +24290,10 @@ end985:
 	IMUL3Q  $0x00000009, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha988
+	JBE     noAlpha989
 	ADDQ    $0x24, (SP)
 
-noAlpha988:
+noAlpha989:
 	SUBQ $0x09, 64(SP)
 	JMP  pairRows
 
@@ -24312,7 +24301,7 @@ pair8:
 	// 8 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh990
+	JE           fresh991
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -24320,7 +24309,7 @@ pair8:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain989
+	JE           plain990
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -24345,9 +24334,9 @@ pair8:
 	VBROADCASTSS 28(CX), Z12
 	VMULPS       (R12)(DX*1), Z12, Z30
 	VMULPS       64(R12)(DX*1), Z12, Z31
-	JMP          ready991
+	JMP          ready992
 
-plain989:
+plain990:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -24364,9 +24353,9 @@ plain989:
 	VMOVUPS 64(R12), Z29
 	VMOVUPS (R12)(DX*1), Z30
 	VMOVUPS 64(R12)(DX*1), Z31
-	JMP     ready991
+	JMP     ready992
 
-fresh990:
+fresh991:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24384,7 +24373,7 @@ fresh990:
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
 
-ready991:
+ready992:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -24393,15 +24382,15 @@ ready991:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail993
+	JL    tail994
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop992
+	JNE   loop993
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop992
+	JE    loop993
 
-asking996:
+asking997:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24520,19 +24509,19 @@ asking996:
 	VFMADD231PS  Z9, Z12, Z31
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow997
+	JE           sameWindow998
 	ADDQ         $0x00007000, DX
 
-sameWindow997:
+sameWindow998:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking996
+	JGE  asking997
 	MOVQ DX, 80(SP)
-	JMP  tail993
+	JMP  tail994
 
-loop992:
+loop993:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24645,13 +24634,13 @@ loop992:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop992
+	JGE          loop993
 
-tail993:
+tail994:
 	ADDQ $0x04, CX
-	JE   end995
+	JE   end996
 
-one994:
+one995:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24683,9 +24672,9 @@ one994:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one994
+	JNE          one995
 
-end995:
+end996:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -24713,10 +24702,10 @@ end995:
 	IMUL3Q  $0x00000008, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha998
+	JBE     noAlpha999
 	ADDQ    $0x20, (SP)
 
-noAlpha998:
+noAlpha999:
 	SUBQ $0x08, 64(SP)
 	JMP  pairRows
 
@@ -24724,7 +24713,7 @@ pair7:
 	// 7 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1000
+	JE           fresh1001
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -24732,7 +24721,7 @@ pair7:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain999
+	JE           plain1000
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -24754,9 +24743,9 @@ pair7:
 	VBROADCASTSS 24(CX), Z12
 	VMULPS       (R12), Z12, Z28
 	VMULPS       64(R12), Z12, Z29
-	JMP          ready1001
+	JMP          ready1002
 
-plain999:
+plain1000:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -24771,9 +24760,9 @@ plain999:
 	VMOVUPS 64(R13)(DX*2), Z27
 	VMOVUPS (R12), Z28
 	VMOVUPS 64(R12), Z29
-	JMP     ready1001
+	JMP     ready1002
 
-fresh1000:
+fresh1001:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24789,7 +24778,7 @@ fresh1000:
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
 
-ready1001:
+ready1002:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -24798,15 +24787,15 @@ ready1001:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1003
+	JL    tail1004
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1002
+	JNE   loop1003
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1002
+	JE    loop1003
 
-asking1006:
+asking1007:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24913,19 +24902,19 @@ asking1006:
 	VFMADD231PS  Z9, Z12, Z29
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1007
+	JE           sameWindow1008
 	ADDQ         $0x00007000, DX
 
-sameWindow1007:
+sameWindow1008:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking1006
+	JGE  asking1007
 	MOVQ DX, 80(SP)
-	JMP  tail1003
+	JMP  tail1004
 
-loop1002:
+loop1003:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25026,13 +25015,13 @@ loop1002:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1002
+	JGE          loop1003
 
-tail1003:
+tail1004:
 	ADDQ $0x04, CX
-	JE   end1005
+	JE   end1006
 
-one1004:
+one1005:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25061,9 +25050,9 @@ one1004:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1004
+	JNE          one1005
 
-end1005:
+end1006:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25089,10 +25078,10 @@ end1005:
 	IMUL3Q  $0x00000007, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1008
+	JBE     noAlpha1009
 	ADDQ    $0x1c, (SP)
 
-noAlpha1008:
+noAlpha1009:
 	SUBQ $0x07, 64(SP)
 	JMP  pairRows
 
@@ -25100,13 +25089,13 @@ pair6:
 	// 6 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1010
+	JE           fresh1011
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1009
+	JE           plain1010
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -25125,9 +25114,9 @@ pair6:
 	VBROADCASTSS 20(CX), Z12
 	VMULPS       (R13)(DX*2), Z12, Z26
 	VMULPS       64(R13)(DX*2), Z12, Z27
-	JMP          ready1011
+	JMP          ready1012
 
-plain1009:
+plain1010:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -25140,9 +25129,9 @@ plain1009:
 	VMOVUPS 64(R13)(DX*1), Z25
 	VMOVUPS (R13)(DX*2), Z26
 	VMOVUPS 64(R13)(DX*2), Z27
-	JMP     ready1011
+	JMP     ready1012
 
-fresh1010:
+fresh1011:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25156,22 +25145,22 @@ fresh1010:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready1011:
+ready1012:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1013
+	JL    tail1014
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1012
+	JNE   loop1013
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1012
+	JE    loop1013
 
-asking1016:
+asking1017:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -25266,18 +25255,18 @@ asking1016:
 	VFMADD231PS  Z9, Z12, Z27
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1017
+	JE           sameWindow1018
 	ADDQ         $0x00007000, DX
 
-sameWindow1017:
+sameWindow1018:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking1016
+	JGE  asking1017
 	MOVQ DX, 80(SP)
-	JMP  tail1013
+	JMP  tail1014
 
-loop1012:
+loop1013:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25365,13 +25354,13 @@ loop1012:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1012
+	JGE          loop1013
 
-tail1013:
+tail1014:
 	ADDQ $0x04, CX
-	JE   end1015
+	JE   end1016
 
-one1014:
+one1015:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25396,9 +25385,9 @@ one1014:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1014
+	JNE          one1015
 
-end1015:
+end1016:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25420,10 +25409,10 @@ end1015:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1018
+	JBE     noAlpha1019
 	ADDQ    $0x18, (SP)
 
-noAlpha1018:
+noAlpha1019:
 	SUBQ $0x06, 64(SP)
 	JMP  pairRows
 
@@ -25431,13 +25420,13 @@ pair5:
 	// 5 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1020
+	JE           fresh1021
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1019
+	JE           plain1020
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -25453,9 +25442,9 @@ pair5:
 	VBROADCASTSS 16(CX), Z12
 	VMULPS       (R13)(DX*1), Z12, Z24
 	VMULPS       64(R13)(DX*1), Z12, Z25
-	JMP          ready1021
+	JMP          ready1022
 
-plain1019:
+plain1020:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -25466,9 +25455,9 @@ plain1019:
 	VMOVUPS 64(R13), Z23
 	VMOVUPS (R13)(DX*1), Z24
 	VMOVUPS 64(R13)(DX*1), Z25
-	JMP     ready1021
+	JMP     ready1022
 
-fresh1020:
+fresh1021:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25480,22 +25469,22 @@ fresh1020:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 
-ready1021:
+ready1022:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1023
+	JL    tail1024
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1022
+	JNE   loop1023
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1022
+	JE    loop1023
 
-asking1026:
+asking1027:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -25578,18 +25567,18 @@ asking1026:
 	VFMADD231PS  Z9, Z12, Z25
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1027
+	JE           sameWindow1028
 	ADDQ         $0x00007000, DX
 
-sameWindow1027:
+sameWindow1028:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking1026
+	JGE  asking1027
 	MOVQ DX, 80(SP)
-	JMP  tail1023
+	JMP  tail1024
 
-loop1022:
+loop1023:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25665,13 +25654,13 @@ loop1022:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1022
+	JGE          loop1023
 
-tail1023:
+tail1024:
 	ADDQ $0x04, CX
-	JE   end1025
+	JE   end1026
 
-one1024:
+one1025:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25693,9 +25682,9 @@ one1024:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1024
+	JNE          one1025
 
-end1025:
+end1026:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25715,10 +25704,10 @@ end1025:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1028
+	JBE     noAlpha1029
 	ADDQ    $0x14, (SP)
 
-noAlpha1028:
+noAlpha1029:
 	SUBQ $0x05, 64(SP)
 	JMP  pairRows
 
@@ -25726,13 +25715,13 @@ pair4:
 	// 4 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1030
+	JE           fresh1031
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1029
+	JE           plain1030
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -25745,9 +25734,9 @@ pair4:
 	VBROADCASTSS 12(CX), Z12
 	VMULPS       (R13), Z12, Z22
 	VMULPS       64(R13), Z12, Z23
-	JMP          ready1031
+	JMP          ready1032
 
-plain1029:
+plain1030:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -25756,9 +25745,9 @@ plain1029:
 	VMOVUPS 64(AX)(DX*2), Z21
 	VMOVUPS (R13), Z22
 	VMOVUPS 64(R13), Z23
-	JMP     ready1031
+	JMP     ready1032
 
-fresh1030:
+fresh1031:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25768,22 +25757,22 @@ fresh1030:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready1031:
+ready1032:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1033
+	JL    tail1034
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1032
+	JNE   loop1033
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1032
+	JE    loop1033
 
-asking1036:
+asking1037:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -25854,18 +25843,18 @@ asking1036:
 	VFMADD231PS  Z9, Z12, Z23
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1037
+	JE           sameWindow1038
 	ADDQ         $0x00007000, DX
 
-sameWindow1037:
+sameWindow1038:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking1036
+	JGE  asking1037
 	MOVQ DX, 80(SP)
-	JMP  tail1033
+	JMP  tail1034
 
-loop1032:
+loop1033:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25929,13 +25918,13 @@ loop1032:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1032
+	JGE          loop1033
 
-tail1033:
+tail1034:
 	ADDQ $0x04, CX
-	JE   end1035
+	JE   end1036
 
-one1034:
+one1035:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25954,9 +25943,9 @@ one1034:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1034
+	JNE          one1035
 
-end1035:
+end1036:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25974,10 +25963,10 @@ end1035:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1038
+	JBE     noAlpha1039
 	ADDQ    $0x10, (SP)
 
-noAlpha1038:
+noAlpha1039:
 	SUBQ $0x04, 64(SP)
 	JMP  pairRows
 
@@ -25985,11 +25974,11 @@ pair3:
 	// 3 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1040
+	JE           fresh1041
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1039
+	JE           plain1040
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -25999,18 +25988,18 @@ pair3:
 	VBROADCASTSS 8(CX), Z12
 	VMULPS       (AX)(DX*2), Z12, Z20
 	VMULPS       64(AX)(DX*2), Z12, Z21
-	JMP          ready1041
+	JMP          ready1042
 
-plain1039:
+plain1040:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
 	VMOVUPS 64(AX)(DX*1), Z19
 	VMOVUPS (AX)(DX*2), Z20
 	VMOVUPS 64(AX)(DX*2), Z21
-	JMP     ready1041
+	JMP     ready1042
 
-fresh1040:
+fresh1041:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26018,20 +26007,20 @@ fresh1040:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 
-ready1041:
+ready1042:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1043
+	JL    tail1044
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1042
+	JNE   loop1043
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1042
+	JE    loop1043
 
-asking1046:
+asking1047:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -26090,17 +26079,17 @@ asking1046:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1047
+	JE           sameWindow1048
 	ADDQ         $0x00007000, DX
 
-sameWindow1047:
+sameWindow1048:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking1046
+	JGE  asking1047
 	MOVQ DX, 80(SP)
-	JMP  tail1043
+	JMP  tail1044
 
-loop1042:
+loop1043:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -26151,13 +26140,13 @@ loop1042:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1042
+	JGE          loop1043
 
-tail1043:
+tail1044:
 	ADDQ $0x04, CX
-	JE   end1045
+	JE   end1046
 
-one1044:
+one1045:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -26172,9 +26161,9 @@ one1044:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1044
+	JNE          one1045
 
-end1045:
+end1046:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -26188,10 +26177,10 @@ end1045:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1048
+	JBE     noAlpha1049
 	ADDQ    $0x0c, (SP)
 
-noAlpha1048:
+noAlpha1049:
 	SUBQ $0x03, 64(SP)
 	JMP  pairRows
 
@@ -26199,46 +26188,46 @@ pair2:
 	// 2 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1050
+	JE           fresh1051
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1049
+	JE           plain1050
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z18
 	VMULPS       64(AX)(DX*1), Z12, Z19
-	JMP          ready1051
+	JMP          ready1052
 
-plain1049:
+plain1050:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
 	VMOVUPS 64(AX)(DX*1), Z19
-	JMP     ready1051
+	JMP     ready1052
 
-fresh1050:
+fresh1051:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 
-ready1051:
+ready1052:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1053
+	JL    tail1054
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1052
+	JNE   loop1053
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1052
+	JE    loop1053
 
-asking1056:
+asking1057:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -26285,17 +26274,17 @@ asking1056:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1057
+	JE           sameWindow1058
 	ADDQ         $0x00007000, DX
 
-sameWindow1057:
+sameWindow1058:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking1056
+	JGE  asking1057
 	MOVQ DX, 80(SP)
-	JMP  tail1053
+	JMP  tail1054
 
-loop1052:
+loop1053:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -26334,13 +26323,13 @@ loop1052:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1052
+	JGE          loop1053
 
-tail1053:
+tail1054:
 	ADDQ $0x04, CX
-	JE   end1055
+	JE   end1056
 
-one1054:
+one1055:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -26352,9 +26341,9 @@ one1054:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1054
+	JNE          one1055
 
-end1055:
+end1056:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -26366,10 +26355,10 @@ end1055:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1058
+	JBE     noAlpha1059
 	ADDQ    $0x08, (SP)
 
-noAlpha1058:
+noAlpha1059:
 	SUBQ $0x02, 64(SP)
 	JMP  pairRows
 
@@ -26433,7 +26422,7 @@ single12:
 	// 12 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1060
+	JE           fresh1061
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -26443,7 +26432,7 @@ single12:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain1059
+	JE           plain1060
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26468,9 +26457,9 @@ single12:
 	VMULPS       (R11)(DX*1), Z12, Z26
 	VBROADCASTSS 44(CX), Z12
 	VMULPS       (R11)(DX*2), Z12, Z27
-	JMP          ready1061
+	JMP          ready1062
 
-plain1059:
+plain1060:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -26483,9 +26472,9 @@ plain1059:
 	VMOVUPS (R11), Z25
 	VMOVUPS (R11)(DX*1), Z26
 	VMOVUPS (R11)(DX*2), Z27
-	JMP     ready1061
+	JMP     ready1062
 
-fresh1060:
+fresh1061:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26499,7 +26488,7 @@ fresh1060:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready1061:
+ready1062:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -26510,9 +26499,9 @@ ready1061:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1063
+	JL   tail1064
 
-loop1062:
+loop1063:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26622,13 +26611,13 @@ loop1062:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop1062
+	JGE          loop1063
 
-tail1063:
+tail1064:
 	ADDQ $0x04, CX
-	JE   end1065
+	JE   end1066
 
-one1064:
+one1065:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26660,9 +26649,9 @@ one1064:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one1064
+	JNE          one1065
 
-end1065:
+end1066:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26688,10 +26677,10 @@ end1065:
 	IMUL3Q  $0x0000000c, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1066
+	JBE     noAlpha1067
 	ADDQ    $0x30, (SP)
 
-noAlpha1066:
+noAlpha1067:
 	SUBQ $0x0c, 64(SP)
 	JMP  singleRows
 
@@ -26699,7 +26688,7 @@ single11:
 	// 11 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1068
+	JE           fresh1069
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -26709,7 +26698,7 @@ single11:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain1067
+	JE           plain1068
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26732,9 +26721,9 @@ single11:
 	VMULPS       (R11), Z12, Z25
 	VBROADCASTSS 40(CX), Z12
 	VMULPS       (R11)(DX*1), Z12, Z26
-	JMP          ready1069
+	JMP          ready1070
 
-plain1067:
+plain1068:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -26746,9 +26735,9 @@ plain1067:
 	VMOVUPS (R12)(DX*2), Z24
 	VMOVUPS (R11), Z25
 	VMOVUPS (R11)(DX*1), Z26
-	JMP     ready1069
+	JMP     ready1070
 
-fresh1068:
+fresh1069:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26761,7 +26750,7 @@ fresh1068:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 
-ready1069:
+ready1070:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -26772,9 +26761,9 @@ ready1069:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1071
+	JL   tail1072
 
-loop1070:
+loop1071:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26876,13 +26865,13 @@ loop1070:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop1070
+	JGE          loop1071
 
-tail1071:
+tail1072:
 	ADDQ $0x04, CX
-	JE   end1073
+	JE   end1074
 
-one1072:
+one1073:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26912,9 +26901,9 @@ one1072:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one1072
+	JNE          one1073
 
-end1073:
+end1074:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26939,10 +26928,10 @@ end1073:
 	IMUL3Q  $0x0000000b, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1074
+	JBE     noAlpha1075
 	ADDQ    $0x2c, (SP)
 
-noAlpha1074:
+noAlpha1075:
 	SUBQ $0x0b, 64(SP)
 	JMP  singleRows
 
@@ -26950,7 +26939,7 @@ single10:
 	// 10 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1076
+	JE           fresh1077
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -26960,7 +26949,7 @@ single10:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain1075
+	JE           plain1076
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26981,9 +26970,9 @@ single10:
 	VMULPS       (R12)(DX*2), Z12, Z24
 	VBROADCASTSS 36(CX), Z12
 	VMULPS       (R11), Z12, Z25
-	JMP          ready1077
+	JMP          ready1078
 
-plain1075:
+plain1076:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -26994,9 +26983,9 @@ plain1075:
 	VMOVUPS (R12)(DX*1), Z23
 	VMOVUPS (R12)(DX*2), Z24
 	VMOVUPS (R11), Z25
-	JMP     ready1077
+	JMP     ready1078
 
-fresh1076:
+fresh1077:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27008,7 +26997,7 @@ fresh1076:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 
-ready1077:
+ready1078:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -27019,9 +27008,9 @@ ready1077:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1079
+	JL   tail1080
 
-loop1078:
+loop1079:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27115,13 +27104,13 @@ loop1078:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop1078
+	JGE          loop1079
 
-tail1079:
+tail1080:
 	ADDQ $0x04, CX
-	JE   end1081
+	JE   end1082
 
-one1080:
+one1081:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27149,9 +27138,9 @@ one1080:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one1080
+	JNE          one1081
 
-end1081:
+end1082:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27175,10 +27164,10 @@ end1081:
 	IMUL3Q  $0x0000000a, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1082
+	JBE     noAlpha1083
 	ADDQ    $0x28, (SP)
 
-noAlpha1082:
+noAlpha1083:
 	SUBQ $0x0a, 64(SP)
 	JMP  singleRows
 
@@ -27186,7 +27175,7 @@ single9:
 	// 9 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1084
+	JE           fresh1085
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -27194,7 +27183,7 @@ single9:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1083
+	JE           plain1084
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -27213,9 +27202,9 @@ single9:
 	VMULPS       (R12)(DX*1), Z12, Z23
 	VBROADCASTSS 32(CX), Z12
 	VMULPS       (R12)(DX*2), Z12, Z24
-	JMP          ready1085
+	JMP          ready1086
 
-plain1083:
+plain1084:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -27225,9 +27214,9 @@ plain1083:
 	VMOVUPS (R12), Z22
 	VMOVUPS (R12)(DX*1), Z23
 	VMOVUPS (R12)(DX*2), Z24
-	JMP     ready1085
+	JMP     ready1086
 
-fresh1084:
+fresh1085:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27238,7 +27227,7 @@ fresh1084:
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 
-ready1085:
+ready1086:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -27247,9 +27236,9 @@ ready1085:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1087
+	JL   tail1088
 
-loop1086:
+loop1087:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27334,13 +27323,13 @@ loop1086:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1086
+	JGE          loop1087
 
-tail1087:
+tail1088:
 	ADDQ $0x04, CX
-	JE   end1089
+	JE   end1090
 
-one1088:
+one1089:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27365,9 +27354,9 @@ one1088:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1088
+	JNE          one1089
 
-end1089:
+end1090:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27388,10 +27377,10 @@ end1089:
 	IMUL3Q  $0x00000009, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1090
+	JBE     noAlpha1091
 	ADDQ    $0x24, (SP)
 
-noAlpha1090:
+noAlpha1091:
 	SUBQ $0x09, 64(SP)
 	JMP  singleRows
 
@@ -27399,7 +27388,7 @@ single8:
 	// 8 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1092
+	JE           fresh1093
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -27407,7 +27396,7 @@ single8:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1091
+	JE           plain1092
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -27424,9 +27413,9 @@ single8:
 	VMULPS       (R12), Z12, Z22
 	VBROADCASTSS 28(CX), Z12
 	VMULPS       (R12)(DX*1), Z12, Z23
-	JMP          ready1093
+	JMP          ready1094
 
-plain1091:
+plain1092:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -27435,9 +27424,9 @@ plain1091:
 	VMOVUPS (R13)(DX*2), Z21
 	VMOVUPS (R12), Z22
 	VMOVUPS (R12)(DX*1), Z23
-	JMP     ready1093
+	JMP     ready1094
 
-fresh1092:
+fresh1093:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27447,7 +27436,7 @@ fresh1092:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready1093:
+ready1094:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -27456,9 +27445,9 @@ ready1093:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1095
+	JL   tail1096
 
-loop1094:
+loop1095:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27535,13 +27524,13 @@ loop1094:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1094
+	JGE          loop1095
 
-tail1095:
+tail1096:
 	ADDQ $0x04, CX
-	JE   end1097
+	JE   end1098
 
-one1096:
+one1097:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27564,9 +27553,9 @@ one1096:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1096
+	JNE          one1097
 
-end1097:
+end1098:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27586,10 +27575,10 @@ end1097:
 	IMUL3Q  $0x00000008, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1098
+	JBE     noAlpha1099
 	ADDQ    $0x20, (SP)
 
-noAlpha1098:
+noAlpha1099:
 	SUBQ $0x08, 64(SP)
 	JMP  singleRows
 
@@ -27597,7 +27586,7 @@ single7:
 	// 7 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1100
+	JE           fresh1101
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -27605,7 +27594,7 @@ single7:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1099
+	JE           plain1100
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -27620,9 +27609,9 @@ single7:
 	VMULPS       (R13)(DX*2), Z12, Z21
 	VBROADCASTSS 24(CX), Z12
 	VMULPS       (R12), Z12, Z22
-	JMP          ready1101
+	JMP          ready1102
 
-plain1099:
+plain1100:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -27630,9 +27619,9 @@ plain1099:
 	VMOVUPS (R13)(DX*1), Z20
 	VMOVUPS (R13)(DX*2), Z21
 	VMOVUPS (R12), Z22
-	JMP     ready1101
+	JMP     ready1102
 
-fresh1100:
+fresh1101:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27641,7 +27630,7 @@ fresh1100:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 
-ready1101:
+ready1102:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -27650,9 +27639,9 @@ ready1101:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1103
+	JL   tail1104
 
-loop1102:
+loop1103:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27721,13 +27710,13 @@ loop1102:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1102
+	JGE          loop1103
 
-tail1103:
+tail1104:
 	ADDQ $0x04, CX
-	JE   end1105
+	JE   end1106
 
-one1104:
+one1105:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27748,9 +27737,9 @@ one1104:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1104
+	JNE          one1105
 
-end1105:
+end1106:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27769,10 +27758,10 @@ end1105:
 	IMUL3Q  $0x00000007, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1106
+	JBE     noAlpha1107
 	ADDQ    $0x1c, (SP)
 
-noAlpha1106:
+noAlpha1107:
 	SUBQ $0x07, 64(SP)
 	JMP  singleRows
 
@@ -27780,13 +27769,13 @@ single6:
 	// 6 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1108
+	JE           fresh1109
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1107
+	JE           plain1108
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -27799,18 +27788,18 @@ single6:
 	VMULPS       (R13)(DX*1), Z12, Z20
 	VBROADCASTSS 20(CX), Z12
 	VMULPS       (R13)(DX*2), Z12, Z21
-	JMP          ready1109
+	JMP          ready1110
 
-plain1107:
+plain1108:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
 	VMOVUPS (R13)(DX*1), Z20
 	VMOVUPS (R13)(DX*2), Z21
-	JMP     ready1109
+	JMP     ready1110
 
-fresh1108:
+fresh1109:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27818,16 +27807,16 @@ fresh1108:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 
-ready1109:
+ready1110:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1111
+	JL   tail1112
 
-loop1110:
+loop1111:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27887,13 +27876,13 @@ loop1110:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1110
+	JGE          loop1111
 
-tail1111:
+tail1112:
 	ADDQ $0x04, CX
-	JE   end1113
+	JE   end1114
 
-one1112:
+one1113:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27911,9 +27900,9 @@ one1112:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1112
+	JNE          one1113
 
-end1113:
+end1114:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27929,10 +27918,10 @@ end1113:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1114
+	JBE     noAlpha1115
 	ADDQ    $0x18, (SP)
 
-noAlpha1114:
+noAlpha1115:
 	SUBQ $0x06, 64(SP)
 	JMP  singleRows
 
@@ -27940,13 +27929,13 @@ single5:
 	// 5 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1116
+	JE           fresh1117
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1115
+	JE           plain1116
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -27957,33 +27946,33 @@ single5:
 	VMULPS       (R13), Z12, Z19
 	VBROADCASTSS 16(CX), Z12
 	VMULPS       (R13)(DX*1), Z12, Z20
-	JMP          ready1117
+	JMP          ready1118
 
-plain1115:
+plain1116:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
 	VMOVUPS (R13)(DX*1), Z20
-	JMP     ready1117
+	JMP     ready1118
 
-fresh1116:
+fresh1117:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 
-ready1117:
+ready1118:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1119
+	JL   tail1120
 
-loop1118:
+loop1119:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28035,13 +28024,13 @@ loop1118:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1118
+	JGE          loop1119
 
-tail1119:
+tail1120:
 	ADDQ $0x04, CX
-	JE   end1121
+	JE   end1122
 
-one1120:
+one1121:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28057,9 +28046,9 @@ one1120:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1120
+	JNE          one1121
 
-end1121:
+end1122:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -28074,10 +28063,10 @@ end1121:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1122
+	JBE     noAlpha1123
 	ADDQ    $0x14, (SP)
 
-noAlpha1122:
+noAlpha1123:
 	SUBQ $0x05, 64(SP)
 	JMP  singleRows
 
@@ -28085,13 +28074,13 @@ single4:
 	// 4 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1124
+	JE           fresh1125
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1123
+	JE           plain1124
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -28100,31 +28089,31 @@ single4:
 	VMULPS       (AX)(DX*2), Z12, Z18
 	VBROADCASTSS 12(CX), Z12
 	VMULPS       (R13), Z12, Z19
-	JMP          ready1125
+	JMP          ready1126
 
-plain1123:
+plain1124:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
-	JMP     ready1125
+	JMP     ready1126
 
-fresh1124:
+fresh1125:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 
-ready1125:
+ready1126:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1127
+	JL   tail1128
 
-loop1126:
+loop1127:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28168,13 +28157,13 @@ loop1126:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1126
+	JGE          loop1127
 
-tail1127:
+tail1128:
 	ADDQ $0x04, CX
-	JE   end1129
+	JE   end1130
 
-one1128:
+one1129:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28188,9 +28177,9 @@ one1128:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1128
+	JNE          one1129
 
-end1129:
+end1130:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -28204,10 +28193,10 @@ end1129:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1130
+	JBE     noAlpha1131
 	ADDQ    $0x10, (SP)
 
-noAlpha1130:
+noAlpha1131:
 	SUBQ $0x04, 64(SP)
 	JMP  singleRows
 
@@ -28215,38 +28204,38 @@ single3:
 	// 3 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1132
+	JE           fresh1133
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1131
+	JE           plain1132
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z17
 	VBROADCASTSS 8(CX), Z12
 	VMULPS       (AX)(DX*2), Z12, Z18
-	JMP          ready1133
+	JMP          ready1134
 
-plain1131:
+plain1132:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
-	JMP     ready1133
+	JMP     ready1134
 
-fresh1132:
+fresh1133:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 
-ready1133:
+ready1134:
 	MOVQ SI, AX
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1135
+	JL   tail1136
 
-loop1134:
+loop1135:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28281,13 +28270,13 @@ loop1134:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1134
+	JGE          loop1135
 
-tail1135:
+tail1136:
 	ADDQ $0x04, CX
-	JE   end1137
+	JE   end1138
 
-one1136:
+one1137:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28298,9 +28287,9 @@ one1136:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1136
+	JNE          one1137
 
-end1137:
+end1138:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -28311,10 +28300,10 @@ end1137:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1138
+	JBE     noAlpha1139
 	ADDQ    $0x0c, (SP)
 
-noAlpha1138:
+noAlpha1139:
 	SUBQ $0x03, 64(SP)
 	JMP  singleRows
 
@@ -28322,34 +28311,34 @@ single2:
 	// 2 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1140
+	JE           fresh1141
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1139
+	JE           plain1140
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z17
-	JMP          ready1141
+	JMP          ready1142
 
-plain1139:
+plain1140:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
-	JMP     ready1141
+	JMP     ready1142
 
-fresh1140:
+fresh1141:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 
-ready1141:
+ready1142:
 	MOVQ SI, AX
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1143
+	JL   tail1144
 
-loop1142:
+loop1143:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28376,13 +28365,13 @@ loop1142:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1142
+	JGE          loop1143
 
-tail1143:
+tail1144:
 	ADDQ $0x04, CX
-	JE   end1145
+	JE   end1146
 
-one1144:
+one1145:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28391,9 +28380,9 @@ one1144:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1144
+	JNE          one1145
 
-end1145:
+end1146:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -28403,10 +28392,10 @@ end1145:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1146
+	JBE     noAlpha1147
 	ADDQ    $0x08, (SP)
 
-noAlpha1146:
+noAlpha1147:
 	SUBQ $0x02, 64(SP)
 	JMP  singleRows
 
@@ -28429,10 +28418,10 @@ TEXT ·scoreRowsSIMD(SB), NOSPLIT, $120-64
 	SHLQ  $0x02, CX
 	MOVQ  next+56(FP), DX
 	TESTQ DX, DX
-	JE    noQueue1147
+	JE    noQueue1148
 	MOVQ  32(DX), DX
 
-noQueue1147:
+noQueue1148:
 	MOVQ    DX, 72(SP)
 	MOVQ    s+0(FP), DX
 	MOVQ    DX, (SP)
@@ -28546,10 +28535,10 @@ keys16queries4Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow1148
+	JE         sameWindow1149
 	ADDQ       $0x00007000, R13
 
-sameWindow1148:
+sameWindow1149:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries4SameRow
 
@@ -28800,10 +28789,10 @@ keys16queries3Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow1149
+	JE         sameWindow1150
 	ADDQ       $0x00007000, R13
 
-sameWindow1149:
+sameWindow1150:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries3SameRow
 
@@ -29029,10 +29018,10 @@ keys16queries2Four:
 	XORQ       $0x00004000, R12
 	ADDQ       $0x20, R12
 	TESTQ      $0x00001000, R12
-	JE         sameWindow1150
+	JE         sameWindow1151
 	ADDQ       $0x00007000, R12
 
-sameWindow1150:
+sameWindow1151:
 	MOVQ R12, 40(SP)
 	JMP  keys16queries2SameRow
 
@@ -29230,10 +29219,10 @@ keys16queries1Four:
 	XORQ       $0x00004000, R11
 	ADDQ       $0x20, R11
 	TESTQ      $0x00001000, R11
-	JE         sameWindow1151
+	JE         sameWindow1152
 	ADDQ       $0x00007000, R11
 
-sameWindow1151:
+sameWindow1152:
 	MOVQ R11, 40(SP)
 	JMP  keys16queries1SameRow
 
@@ -31485,7 +31474,7 @@ maxRows:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         3104(SP), $0x01
-	JE           maxOfRow1161
+	JE           maxOfRow1162
 	VPBROADCASTB 2(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -31501,7 +31490,7 @@ maxRows:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3104(SP), $0x02
-	JE           maxOfRow1161
+	JE           maxOfRow1162
 	VPBROADCASTB 4(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -31517,7 +31506,7 @@ maxRows:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3104(SP), $0x03
-	JE           maxOfRow1161
+	JE           maxOfRow1162
 	VPBROADCASTB 6(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -31533,7 +31522,7 @@ maxRows:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow1161:
+maxOfRow1162:
 	VMAXPS       Y4, Y3, Y3
 	VPBROADCASTB 32(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
@@ -31550,7 +31539,7 @@ maxOfRow1161:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         3104(SP), $0x01
-	JE           maxOfRow1162
+	JE           maxOfRow1163
 	VPBROADCASTB 34(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -31566,7 +31555,7 @@ maxOfRow1161:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3104(SP), $0x02
-	JE           maxOfRow1162
+	JE           maxOfRow1163
 	VPBROADCASTB 36(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -31582,7 +31571,7 @@ maxOfRow1161:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3104(SP), $0x03
-	JE           maxOfRow1162
+	JE           maxOfRow1163
 	VPBROADCASTB 38(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -31598,7 +31587,7 @@ maxOfRow1161:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow1162:
+maxOfRow1163:
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
@@ -31618,7 +31607,7 @@ maxOfRow1162:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         3104(SP), $0x01
-	JE           maxOfRow1163
+	JE           maxOfRow1164
 	VPBROADCASTB 10(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -31634,7 +31623,7 @@ maxOfRow1162:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3104(SP), $0x02
-	JE           maxOfRow1163
+	JE           maxOfRow1164
 	VPBROADCASTB 12(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -31650,7 +31639,7 @@ maxOfRow1162:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3104(SP), $0x03
-	JE           maxOfRow1163
+	JE           maxOfRow1164
 	VPBROADCASTB 14(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -31666,7 +31655,7 @@ maxOfRow1162:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow1163:
+maxOfRow1164:
 	VMAXPS       Y5, Y4, Y4
 	VPBROADCASTB 40(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -31683,7 +31672,7 @@ maxOfRow1163:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         3104(SP), $0x01
-	JE           maxOfRow1164
+	JE           maxOfRow1165
 	VPBROADCASTB 42(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -31699,7 +31688,7 @@ maxOfRow1163:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         3104(SP), $0x02
-	JE           maxOfRow1164
+	JE           maxOfRow1165
 	VPBROADCASTB 44(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -31715,7 +31704,7 @@ maxOfRow1163:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         3104(SP), $0x03
-	JE           maxOfRow1164
+	JE           maxOfRow1165
 	VPBROADCASTB 46(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -31731,7 +31720,7 @@ maxOfRow1163:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow1164:
+maxOfRow1165:
 	VMAXPS       Y6, Y5, Y5
 	VPERM2F128   $0x21, Y5, Y4, Y6
 	VBLENDPS     $0xf0, Y5, Y4, Y4
@@ -31751,7 +31740,7 @@ maxOfRow1164:
 	VBLENDVPS    Y6, Y7, Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         3104(SP), $0x01
-	JE           maxOfRow1165
+	JE           maxOfRow1166
 	VPBROADCASTB 18(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -31767,7 +31756,7 @@ maxOfRow1164:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         3104(SP), $0x02
-	JE           maxOfRow1165
+	JE           maxOfRow1166
 	VPBROADCASTB 20(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -31783,7 +31772,7 @@ maxOfRow1164:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         3104(SP), $0x03
-	JE           maxOfRow1165
+	JE           maxOfRow1166
 	VPBROADCASTB 22(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -31799,7 +31788,7 @@ maxOfRow1164:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow1165:
+maxOfRow1166:
 	VMAXPS       Y6, Y5, Y5
 	VPBROADCASTB 48(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
@@ -31816,7 +31805,7 @@ maxOfRow1165:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y0, Y7, Y7
 	CMPQ         3104(SP), $0x01
-	JE           maxOfRow1166
+	JE           maxOfRow1167
 	VPBROADCASTB 50(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -31832,7 +31821,7 @@ maxOfRow1165:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         3104(SP), $0x02
-	JE           maxOfRow1166
+	JE           maxOfRow1167
 	VPBROADCASTB 52(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -31848,7 +31837,7 @@ maxOfRow1165:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         3104(SP), $0x03
-	JE           maxOfRow1166
+	JE           maxOfRow1167
 	VPBROADCASTB 54(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -31864,7 +31853,7 @@ maxOfRow1165:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 
-maxOfRow1166:
+maxOfRow1167:
 	VMAXPS       Y7, Y6, Y6
 	VPERM2F128   $0x21, Y6, Y5, Y7
 	VBLENDPS     $0xf0, Y6, Y5, Y5
@@ -31884,7 +31873,7 @@ maxOfRow1166:
 	VBLENDVPS    Y7, Y8, Y0, Y7
 	VMAXPS       Y0, Y7, Y7
 	CMPQ         3104(SP), $0x01
-	JE           maxOfRow1167
+	JE           maxOfRow1168
 	VPBROADCASTB 26(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -31900,7 +31889,7 @@ maxOfRow1166:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         3104(SP), $0x02
-	JE           maxOfRow1167
+	JE           maxOfRow1168
 	VPBROADCASTB 28(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -31916,7 +31905,7 @@ maxOfRow1166:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 	CMPQ         3104(SP), $0x03
-	JE           maxOfRow1167
+	JE           maxOfRow1168
 	VPBROADCASTB 30(BX), Y8
 	VPAND        bitOfLane<>+0(SB), Y8, Y8
 	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
@@ -31932,7 +31921,7 @@ maxOfRow1166:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y7, Y8, Y7
 
-maxOfRow1167:
+maxOfRow1168:
 	VMAXPS       Y7, Y6, Y6
 	VPBROADCASTB 56(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
@@ -31949,7 +31938,7 @@ maxOfRow1167:
 	VBLENDVPS    Y8, Y9, Y0, Y8
 	VMAXPS       Y0, Y8, Y8
 	CMPQ         3104(SP), $0x01
-	JE           maxOfRow1168
+	JE           maxOfRow1169
 	VPBROADCASTB 58(BX), Y9
 	VPAND        bitOfLane<>+0(SB), Y9, Y9
 	VPCMPEQD     bitOfLane<>+0(SB), Y9, Y9
@@ -31965,7 +31954,7 @@ maxOfRow1167:
 	VBLENDVPS    Y9, Y10, Y0, Y9
 	VMAXPS       Y8, Y9, Y8
 	CMPQ         3104(SP), $0x02
-	JE           maxOfRow1168
+	JE           maxOfRow1169
 	VPBROADCASTB 60(BX), Y9
 	VPAND        bitOfLane<>+0(SB), Y9, Y9
 	VPCMPEQD     bitOfLane<>+0(SB), Y9, Y9
@@ -31981,7 +31970,7 @@ maxOfRow1167:
 	VBLENDVPS    Y9, Y10, Y0, Y9
 	VMAXPS       Y8, Y9, Y8
 	CMPQ         3104(SP), $0x03
-	JE           maxOfRow1168
+	JE           maxOfRow1169
 	VPBROADCASTB 62(BX), Y9
 	VPAND        bitOfLane<>+0(SB), Y9, Y9
 	VPCMPEQD     bitOfLane<>+0(SB), Y9, Y9
@@ -31997,7 +31986,7 @@ maxOfRow1167:
 	VBLENDVPS    Y9, Y10, Y0, Y9
 	VMAXPS       Y8, Y9, Y8
 
-maxOfRow1168:
+maxOfRow1169:
 	VMAXPS     Y8, Y7, Y7
 	VPERM2F128 $0x21, Y7, Y6, Y8
 	VBLENDPS   $0xf0, Y7, Y6, Y6
@@ -32038,7 +32027,7 @@ maxRow:
 	VBLENDVPS    Y4, Y5, Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         3104(SP), $0x01
-	JE           maxOfRow1169
+	JE           maxOfRow1170
 	VPBROADCASTB 2(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -32054,7 +32043,7 @@ maxRow:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3104(SP), $0x02
-	JE           maxOfRow1169
+	JE           maxOfRow1170
 	VPBROADCASTB 4(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -32070,7 +32059,7 @@ maxRow:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3104(SP), $0x03
-	JE           maxOfRow1169
+	JE           maxOfRow1170
 	VPBROADCASTB 6(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -32086,7 +32075,7 @@ maxRow:
 	VBLENDVPS    Y5, Y6, Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow1169:
+maxOfRow1170:
 	VMAXPS       Y4, Y3, Y3
 	VEXTRACTF128 $0x01, Y3, X4
 	VMAXPS       X4, X3, X3
@@ -34392,25 +34381,25 @@ maxRows:
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      3104(SP), $0x01
-	JE        maxOfRow1179
+	JE        maxOfRow1180
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      3104(SP), $0x02
-	JE        maxOfRow1179
+	JE        maxOfRow1180
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      3104(SP), $0x03
-	JE        maxOfRow1179
+	JE        maxOfRow1180
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 
-maxOfRow1179:
+maxOfRow1180:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VMOVAPS       Z0, Z3
@@ -34419,25 +34408,25 @@ maxOfRow1179:
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3104(SP), $0x01
-	JE            maxOfRow1180
+	JE            maxOfRow1181
 	KMOVW         34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3104(SP), $0x02
-	JE            maxOfRow1180
+	JE            maxOfRow1181
 	KMOVW         36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3104(SP), $0x03
-	JE            maxOfRow1180
+	JE            maxOfRow1181
 	KMOVW         38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow1180:
+maxOfRow1181:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VPERM2F128    $0x21, Y3, Y2, Y4
@@ -34449,25 +34438,25 @@ maxOfRow1180:
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3104(SP), $0x01
-	JE            maxOfRow1181
+	JE            maxOfRow1182
 	KMOVW         10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3104(SP), $0x02
-	JE            maxOfRow1181
+	JE            maxOfRow1182
 	KMOVW         12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3104(SP), $0x03
-	JE            maxOfRow1181
+	JE            maxOfRow1182
 	KMOVW         14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z4
 	VPMAXUD       Z4, Z1, Z1
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow1181:
+maxOfRow1182:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VMOVAPS       Z0, Z4
@@ -34476,25 +34465,25 @@ maxOfRow1181:
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3104(SP), $0x01
-	JE            maxOfRow1182
+	JE            maxOfRow1183
 	KMOVW         42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3104(SP), $0x02
-	JE            maxOfRow1182
+	JE            maxOfRow1183
 	KMOVW         44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3104(SP), $0x03
-	JE            maxOfRow1182
+	JE            maxOfRow1183
 	KMOVW         46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow1182:
+maxOfRow1183:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VPERM2F128    $0x21, Y4, Y3, Y5
@@ -34506,25 +34495,25 @@ maxOfRow1182:
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3104(SP), $0x01
-	JE            maxOfRow1183
+	JE            maxOfRow1184
 	KMOVW         18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3104(SP), $0x02
-	JE            maxOfRow1183
+	JE            maxOfRow1184
 	KMOVW         20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3104(SP), $0x03
-	JE            maxOfRow1183
+	JE            maxOfRow1184
 	KMOVW         22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z5
 	VPMAXUD       Z5, Z1, Z1
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow1183:
+maxOfRow1184:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VMOVAPS       Z0, Z5
@@ -34533,25 +34522,25 @@ maxOfRow1183:
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3104(SP), $0x01
-	JE            maxOfRow1184
+	JE            maxOfRow1185
 	KMOVW         50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3104(SP), $0x02
-	JE            maxOfRow1184
+	JE            maxOfRow1185
 	KMOVW         52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3104(SP), $0x03
-	JE            maxOfRow1184
+	JE            maxOfRow1185
 	KMOVW         54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow1184:
+maxOfRow1185:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VPERM2F128    $0x21, Y5, Y4, Y6
@@ -34563,25 +34552,25 @@ maxOfRow1184:
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3104(SP), $0x01
-	JE            maxOfRow1185
+	JE            maxOfRow1186
 	KMOVW         26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3104(SP), $0x02
-	JE            maxOfRow1185
+	JE            maxOfRow1186
 	KMOVW         28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3104(SP), $0x03
-	JE            maxOfRow1185
+	JE            maxOfRow1186
 	KMOVW         30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z6
 	VPMAXUD       Z6, Z1, Z1
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow1185:
+maxOfRow1186:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VMOVAPS       Z0, Z6
@@ -34590,25 +34579,25 @@ maxOfRow1185:
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 	CMPQ          3104(SP), $0x01
-	JE            maxOfRow1186
+	JE            maxOfRow1187
 	KMOVW         58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 	CMPQ          3104(SP), $0x02
-	JE            maxOfRow1186
+	JE            maxOfRow1187
 	KMOVW         60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 	CMPQ          3104(SP), $0x03
-	JE            maxOfRow1186
+	JE            maxOfRow1187
 	KMOVW         62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z7
 	VPMAXUD       Z7, Z1, Z1
 	VMAXPS        Z6, Z7, K1, Z6
 
-maxOfRow1186:
+maxOfRow1187:
 	VEXTRACTF32X8 $0x01, Z6, Y7
 	VMAXPS        Y7, Y6, Y6
 	VPERM2F128    $0x21, Y6, Y5, Y7
@@ -34641,25 +34630,25 @@ maxRow:
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      3104(SP), $0x01
-	JE        maxOfRow1187
+	JE        maxOfRow1188
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      3104(SP), $0x02
-	JE        maxOfRow1187
+	JE        maxOfRow1188
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 	CMPQ      3104(SP), $0x03
-	JE        maxOfRow1187
+	JE        maxOfRow1188
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z3
 	VPMAXUD   Z3, Z1, Z1
 	VMAXPS    Z2, Z3, K1, Z2
 
-maxOfRow1187:
+maxOfRow1188:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VEXTRACTF128  $0x01, Y2, X3
@@ -35864,7 +35853,7 @@ noneBehind:
 
 panel:
 	CMPQ         72(SP), $0x00
-	JNE          absorbFresh1188
+	JNE          absorbFresh1189
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -35886,9 +35875,9 @@ panel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          absorbReady1189
+	JMP          absorbReady1190
 
-absorbFresh1188:
+absorbFresh1189:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -35902,7 +35891,7 @@ absorbFresh1188:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-absorbReady1189:
+absorbReady1190:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX
@@ -36891,7 +36880,7 @@ steps:
 
 lastPanel:
 	CMPQ         72(SP), $0x00
-	JNE          absorbFresh1190
+	JNE          absorbFresh1191
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -36913,9 +36902,9 @@ lastPanel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          absorbReady1191
+	JMP          absorbReady1192
 
-absorbFresh1190:
+absorbFresh1191:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -36929,7 +36918,7 @@ absorbFresh1190:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-absorbReady1191:
+absorbReady1192:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX
@@ -37658,36 +37647,6 @@ lastSteps:
 	SETNE AL
 	MOVB  AL, dead+72(FP)
 	VZEROUPPER
-	RET
-
-// func askSIMD(p *float32)
-// Requires: MMX+
-TEXT ·askSIMD(SB), NOSPLIT, $0-8
-	MOVQ       p+0(FP), AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	PREFETCHT0 128(AX)
-	PREFETCHT0 192(AX)
-	PREFETCHT0 256(AX)
-	PREFETCHT0 320(AX)
-	PREFETCHT0 384(AX)
-	PREFETCHT0 448(AX)
-	PREFETCHT0 512(AX)
-	PREFETCHT0 576(AX)
-	PREFETCHT0 640(AX)
-	PREFETCHT0 704(AX)
-	PREFETCHT0 768(AX)
-	PREFETCHT0 832(AX)
-	PREFETCHT0 896(AX)
-	PREFETCHT0 960(AX)
-	PREFETCHT0 1024(AX)
-	PREFETCHT0 1088(AX)
-	PREFETCHT0 1152(AX)
-	PREFETCHT0 1216(AX)
-	PREFETCHT0 1280(AX)
-	PREFETCHT0 1344(AX)
-	PREFETCHT0 1408(AX)
-	PREFETCHT0 1472(AX)
 	RET
 
 // func packKeysSIMD(dst *float32, k *float32, stride int, n int, d int)

@@ -126,7 +126,7 @@ func TestGenerations(t *testing.T) {
 		}
 		want := [2]int{6144, 8192}
 		if c.want == 4 {
-			want = [2]int{0, 4096}
+			want = [2]int{256, 4096}
 		}
 		if one, few := packedAhead(cpu); one != want[0] || few != want[1] {
 			t.Errorf("%s: packed panels %d and %d bytes ahead, want %v", c.name, one, few, want)

@@ -13,7 +13,6 @@ const (
 )
 
 const (
-	noAsking = "attn: no requests before reading on this platform"
 	noAVX512 = "attn: no AVX-512 on this platform"
 	noFused  = "attn: softmax and accumulate are two kernels on this platform"
 	noTops   = "attn: softmax looks for maxima on this platform"
@@ -25,8 +24,6 @@ func absorbSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *values) (de
 
 func scoreTopsSIMD(s, q, k, tops *float32, rows, d, panels int, next *ahead) { panic(noTops) }
 func softmaxTopsSIMD(s, m, l, alpha, tops *float32, rows int) (dead bool)    { panic(noTops) }
-
-func askSIMD(p *float32) { panic(noAsking) }
 
 func scoreWide(s, q, k *float32, rows, d, panels int, next *ahead) { panic(noAVX512) }
 func accumulateWide(o, p, v, alpha *float32, rows, oStride, pStride int, b *values) {

@@ -24,8 +24,7 @@ type plan struct {
 	chunkRows int  // query rows handled together
 	tileRows  int  // of them, those that go through the kernels together
 	abreast   int  // key/value heads handled together
-	inOrder   bool // few queries read rows in order, see rowsInOrder
-	asksFirst bool // a single row asks for what is next in the cache, see askSIMD
+	inOrder   bool // few queries read keys and values in order, see rowsInOrder
 	straight  bool // the kernels of plain blocks are called straight, see straight.go
 }
 

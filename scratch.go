@@ -156,9 +156,7 @@ func (p *plan) fitRows() {
 	chunks := (all + rows - 1) / rows
 	p.chunkRows = min(all, roundUp((all+chunks-1)/chunks, cutRows))
 	p.abreast = p.headsAbreast(rows)
-	far := rowsInOrder && p.tokenBytes() > inOrderBytes
-	p.inOrder = far && p.cache == nil
-	p.asksFirst = far && p.cache != nil && p.chunkRows == 1 && active != generic
+	p.inOrder = rowsInOrder && p.tokenBytes() > inOrderBytes
 	p.straight = p.goesStraight()
 }
 

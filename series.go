@@ -11,7 +11,7 @@ const mostSeries = Segment / Block
 // blocksInSeries is the number of blocks from key lo of a segment that ends at hi which the chunk takes as a series: all
 // of its rows see all of these keys, but for a mask or bias. 0 if there is no series.
 func (p *plan) blocksInSeries(c *chunk, lo, hi int) int {
-	if !p.inOrder || c.heads > 1 || c.rows > rawRows {
+	if !p.inOrder || p.cache != nil || c.heads > 1 || c.rows > rawRows {
 		return 0
 	}
 	return min(p.wholeBlocks(c, lo, hi), mostTileRows/c.rows)

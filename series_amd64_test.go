@@ -105,29 +105,29 @@ func TestBlocksInSeries(t *testing.T) {
 	}
 }
 
-// Only a call with one query asks for keys and values of a cache before it reads them, if they are not near.
-func TestAsksFirst(t *testing.T) {
+// Panels are read in order where they come from memory: those of a cache, if all of it is not near.
+func TestPanelsInOrder(t *testing.T) {
 	defer func(was bool, bytes int) { rowsInOrder, inOrderBytes = was, bytes }(rowsInOrder, inOrderBytes)
 	for _, c := range []struct {
-		inOrder, cached  bool
-		lq, group, bytes int
-		want             bool
+		inOrder, cached bool
+		bytes           int
+		want            bool
 	}{
-		{true, true, 1, 1, 0, true},
-		{false, true, 1, 1, 0, false},
-		{true, false, 1, 1, 0, false},
-		{true, true, 2, 1, 0, false},
-		{true, true, 1, 2, 0, false},
-		{true, true, 1, 1, 4 * 500 * 16, false},
+		{true, true, 0, true},
+		{false, true, 0, false},
+		{true, false, 0, false},
+		{true, true, 4 * 500 * 16, false},
 	} {
 		rowsInOrder, inOrderBytes = c.inOrder, c.bytes
-		p := plan{batch: 1, heads: c.group, kvHeads: 1, group: c.group, lq: c.lq, lk: 500, d: 8, dv: 8}
+		p := plan{batch: 1, heads: 2, kvHeads: 1, group: 2, lq: 1, lk: 500, d: 8, dv: 8}
 		if c.cached {
 			p.cache = &Cache{}
 		}
 		p.fitRows()
-		if p.asksFirst != (c.want && active != generic) {
-			t.Errorf("%+v: %t", c, p.asksFirst)
+		var layout values
+		p.packedValues(&layout)
+		if p.panelsInOrder() != c.want || layout.inOrder != c.want {
+			t.Errorf("%+v: keys %t, values %t", c, p.panelsInOrder(), layout.inOrder)
 		}
 	}
 }

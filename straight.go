@@ -34,7 +34,7 @@ func (w *scratch) straight(p *plan, c *chunk, st *state, b *block, row int) {
 	updates(m, rows)
 	updates(l, rows)
 	updatesRows(o, rows, stride, values.cols)
-	w.ahead.stream, w.ahead.inOrder = b.stream, p.inOrder
+	w.ahead.stream, w.ahead.inOrder = b.stream, p.panelsInOrder()
 	wide, looks := active == avx512, topsBeside && active == avx2 && d >= topDim
 	s, alpha, tops, k, v := &w.s[0], &w.alpha[0], &w.tops[0], &b.k[0], &b.v[0]
 	for r := 0; r < rows; r += tile {
@@ -43,13 +43,6 @@ func (w *scratch) straight(p *plan, c *chunk, st *state, b *block, row int) {
 		q, m, l, o := &q[r*d], &m[r], &l[r], &at[0]
 		var dead bool
 		switch {
-		case p.asksFirst: // a single row
-			scoreSIMD(s, q, k, n, d, Block/panel, &w.ahead)
-			askSIMD(v)
-			dead = softmaxSIMD(s, m, l, alpha, n)
-			askSIMD(&b.v[linesAsked*cacheLine/4])
-			accumulateSIMD(o, s, v, alpha, n, stride, Block, &values)
-			askSIMD(&b.v[len(b.v)-1])
 		case wide && n >= wideRows && values.cols >= panel:
 			scoreWide(s, q, k, n, d, Block/panel, &w.ahead)
 			dead = softmaxWide(s, m, l, alpha, n)

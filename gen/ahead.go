@@ -84,22 +84,15 @@ func ask(r int) {
 
 // streamOf leaves in at the stream of the queue next, or 0 if there is none.
 func streamOf(at reg.Register) {
+	ofQueue(at, func() { MOVQ(Mem{Base: at, Disp: streamDisp}, at) })
+}
+
+// ofQueue leaves the address of the queue next in at, and goes through then unless that is 0.
+func ofQueue(at reg.Register, then func()) {
 	none := unique("noQueue")
 	Load(Param("next"), at)
 	TESTQ(at, at)
 	JE(LabelRef(none))
-	MOVQ(Mem{Base: at, Disp: streamDisp}, at)
+	then()
 	Label(none)
 }
-
-func askKernel() {
-	TEXT("askSIMD", 4, "func(p *float32)")
-	p := param("p")
-	for line := range linesUnderWay {
-		PREFETCHT0(Mem{Base: p, Disp: line * lineBytes})
-	}
-	RET()
-}
-
-// linesUnderWay: Zen 4 waits for no more lines than that at once.
-const linesUnderWay = 24

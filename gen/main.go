@@ -27,7 +27,6 @@ func main() {
 	softmaxKernel("softmaxWide", false, true)
 	softmaxKernel("softmaxMaskedWide", true, true)
 	absorbKernel()
-	askKernel()
 	packKeysKernel()
 	packValuesKernel()
 	scaleKernel()

@@ -70,6 +70,7 @@ type tileProgram struct {
 	ahead       Mem // stack slot: how far ahead tiles of few rows ask for panels
 
 	inOrder              Mem // stack slot: are rows of the caller to be read in order? See firstSteps
+	onePanel             Mem // stack slot: are panels to be read in order, so that no two go abreast for 2 or 3 rows?
 	left, some           Mem // stack slots: steps behind those at hand, and how many to take at a time
 	nextC, nextB         Mem // stack slots: where these begin
 	nextPanels, nextHalf Mem // stack slots: with how many panels
@@ -132,8 +133,12 @@ func (t *tileProgram) emit() {
 			JE(LabelRef(next))
 		})
 		t.askRows = false
-		t.panelGroups("group2", 2, 2, nil)
-		t.panelGroups("group3", 3, 2, nil)
+		for _, r := range []int{2, 3} {
+			t.panelGroups(fmt.Sprintf("group%d", r), r, 2, func(next string) {
+				CMPQ(t.onePanel, Imm(0))
+				JNE(LabelRef(next))
+			})
+		}
 	}
 	t.panelLoop("panel", panel/lanes)
 	Comment("The last 8 columns, if their number is odd.")
@@ -500,6 +505,10 @@ func (t *tileProgram) step(r, n, vecs, disp int) {
 		t.groupStep(r, n, vecs, disp)
 		return
 	}
+	if r == 1 {
+		t.rowStep(vecs, disp)
+		return
+	}
 	for v := range vecs {
 		VMOVUPS(Mem{Base: b0, Disp: v * vector}, ymm[12+v])
 	}
@@ -513,6 +522,19 @@ func (t *tileProgram) step(r, n, vecs, disp int) {
 			VFMADD231PS(ymm[12+v], ymm[14], acc(i, v, vecs))
 		}
 	}
+}
+
+// rowStep is step for one row, which needs no vector of b twice: the fewer operations, the more lines are
+// within the processor's sight.
+func (t *tileProgram) rowStep(vecs, disp int) {
+	if t.asksAhead(1, 1, vecs) {
+		PREFETCHT0(Mem{Base: b0, Index: steps, Scale: 1})
+	}
+	VBROADCASTSS(Mem{Base: a0, Disp: disp}, ymm[14])
+	for v := range vecs {
+		VFMADD231PS(Mem{Base: b0, Disp: v * vector}, ymm[14], acc(0, v, vecs))
+	}
+	ADDQ(bStride, b0)
 }
 
 // Tiles of few rows serve decoding, which waits for memory: they ask for packed
@@ -605,7 +627,7 @@ func streamField(values reg.Register) Mem { return Mem{Base: values, Disp: 40} }
 // frame reserves the stack slots.
 func (t *tileProgram) frame() {
 	slots := []*Mem{&t.alpha, &t.panels, &t.half, &t.panelStride, &t.c, &t.a, &t.rows, &t.firstAlpha, &t.steps, &t.request,
-		&t.ahead, &t.inOrder, &t.left, &t.some, &t.nextC, &t.nextB, &t.nextPanels, &t.nextHalf,
+		&t.ahead, &t.inOrder, &t.onePanel, &t.left, &t.some, &t.nextC, &t.nextB, &t.nextPanels, &t.nextHalf,
 		&t.touched.line, &t.touched.rowEnd, &t.touched.gap, &t.touched.width}
 	f := AllocLocal(8 * len(slots))
 	for i, s := range slots {
@@ -634,6 +656,11 @@ func scoreKernel() {
 	MOVQ(I32(0), t.firstAlpha)
 	MOVQ(steps, t.steps)
 	MOVQ(I32(0), t.inOrder)
+	MOVQ(I32(0), t.onePanel)
+	ofQueue(a0, func() {
+		MOVBQZX(Mem{Base: a0, Disp: inOrderDisp}, a3)
+		MOVQ(a3, t.onePanel)
+	})
 	t.setAhead()
 	streamOf(a0)
 	follow(a0, a3, t.request)
@@ -698,8 +725,8 @@ func (t *tileProgram) accumulate() {
 func (t *tileProgram) setAhead() {
 	few := t.unique("fewAhead")
 	MOVQ(fewAhead, a0)
-	CMPQ(t.rows, Imm(1))
-	JNE(LabelRef(few))
+	CMPQ(t.rows, Imm(2))
+	JG(LabelRef(few))
 	MOVQ(oneAhead, a0)
 	Label(few)
 	MOVQ(a0, t.ahead)
@@ -721,10 +748,13 @@ func (t *tileProgram) firstSteps() {
 	all, one, ready := t.unique("allSteps"), t.unique("oneRow"), t.unique("someSteps")
 	MOVQ(I32(0), t.left)
 	MOVQ(I32(0), t.touched.line)
+	MOVQ(I32(0), t.onePanel)
 	t.unlessInOrder(all)
 	not, rowsToo := t.unique("notInOrder"), t.unique("inOrder")
+	MOVQ(I32(1), t.onePanel)
 	CMPQ(t.panelStride, imm(panelBytes))
 	JNE(LabelRef(not))
+	MOVQ(I32(0), t.onePanel)
 	CMPQ(t.rows, Imm(inOrderRows))
 	JLE(LabelRef(rowsToo))
 	Label(not)
