@@ -48,6 +48,7 @@ func fuzzTrials(f *testing.F, run func(t *testing.T, c *trial)) {
 	compared := slices.DeleteFunc(implementations(), func(i isa) bool { return i == generic && chosen != generic })
 	f.Fuzz(func(t *testing.T, data []byte) {
 		defer func() { active = chosen }()
+		wideKernels(t)
 		for _, active = range compared {
 			c.Rand = randomFrom(data)
 			run(t, c)

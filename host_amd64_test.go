@@ -21,12 +21,19 @@ func anyProcessor(t *testing.T, r *rand.Rand) {
 	wasBytes := inOrderBytes
 	t.Cleanup(func() { inOrderBytes = wasBytes })
 	inOrderBytes = 0
-	wideRows = fewestWideRows(r.IntN(2) == 0)
+	wideRows = fewestWideRows(r.IntN(2) == 0, r.IntN(3) == 0)
 	panelsAbreast = r.IntN(2) == 0
 	wasBeside := topsBeside
 	t.Cleanup(func() { topsBeside = wasBeside })
 	topsBeside = r.IntN(2) == 0
 	t.Cleanup(anyFused(r))
+}
+
+// wideKernels lets kernels with 16 lanes be used, even if this CPU prefers others, until the test ends.
+func wideKernels(t testing.TB) {
+	was := wideRows
+	t.Cleanup(func() { wideRows = was })
+	wideRows = min(wideRows, fewestWideRows(false, false))
 }
 
 // anyFused draws whether softmax and accumulate are one kernel.

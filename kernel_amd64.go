@@ -2,7 +2,11 @@
 
 package attn
 
-import "github.com/klauspost/cpuid/v2"
+import (
+	"math"
+
+	"github.com/klauspost/cpuid/v2"
+)
 
 const (
 	callProducts = 1 << 19 // see cut.go
@@ -70,11 +74,15 @@ var scattered = cpuid.CPU.VendorID == cpuid.Intel
 
 // wideRows is the least number of rows of score and accumulate with 16 lanes. Fewer wait for
 // memory where requests are not scattered: then the kernels with 8 lanes ask for it, those with
-// 16 do not.
-var wideRows = fewestWideRows(scattered)
+// 16 do not. Zen 4 splits vectors of 16 lanes in two: with them it is no faster, and with 8 score looks for
+// maxima (see topsBeside).
+var wideRows = fewestWideRows(scattered, zen4(&cpuid.CPU))
 
-func fewestWideRows(scattered bool) int {
-	if scattered {
+func fewestWideRows(scattered, split bool) int {
+	switch {
+	case split:
+		return math.MaxInt
+	case scattered:
 		return 2
 	}
 	return 13 // more than one tile takes

@@ -3,6 +3,7 @@
 package attn
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -15,7 +16,7 @@ func TestOrdersOfMemory(t *testing.T) {
 	defer func(abreast, inOrder bool, wide int) {
 		panelsAbreast, rowsInOrder, wideRows = abreast, inOrder, wide
 	}(panelsAbreast, rowsInOrder, wideRows)
-	wideRows = fewestWideRows(true)
+	wideRows = fewestWideRows(true, false)
 	forEach(t, func(t *testing.T) {
 		for i := range kernels {
 			for order := range 4 {
@@ -77,8 +78,13 @@ func TestChoices(t *testing.T) {
 			t.Errorf("with 8 lanes %v, with 16 %v: %v, want %v", c.eight, c.sixteen, got, c.want)
 		}
 	}
-	if few, more := fewestWideRows(true), fewestWideRows(false); few != 2 || more != 13 {
-		t.Errorf("with 16 lanes from %d and %d rows on, want 2 and 13", few, more)
+	for _, c := range []struct {
+		scattered, split bool
+		want             int
+	}{{true, false, 2}, {false, false, 13}, {false, true, math.MaxInt}, {true, true, math.MaxInt}} {
+		if got := fewestWideRows(c.scattered, c.split); got != c.want {
+			t.Errorf("%+v: with 16 lanes from %d rows on", c, got)
+		}
 	}
 }
 

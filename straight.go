@@ -35,7 +35,7 @@ func (w *scratch) straight(p *plan, c *chunk, st *state, b *block, row int) {
 	updates(l, rows)
 	updatesRows(o, rows, stride, values.cols)
 	w.ahead.stream, w.ahead.inOrder = b.stream, p.panelsInOrder()
-	wide, looks := active == avx512, topsBeside && active == avx2 && d >= topDim
+	wide, looks := active == avx512, topsBeside && d >= topDim
 	s, alpha, tops, k, v := &w.s[0], &w.alpha[0], &w.tops[0], &b.k[0], &b.v[0]
 	for r := 0; r < rows; r += tile {
 		n := min(tile, rows-r)
