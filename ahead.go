@@ -24,7 +24,7 @@ type ahead struct {
 
 	stream  uintptr // beside the queue, see stream.go; 0 if there is none
 	behind  int     // rows of keys that follow those at hand and may be read, see series.go
-	inOrder bool    // rows of keys, or packed panels, are to be read in order, see plan.inOrder
+	inOrder bool    // rows of keys are to be read in order, see plan.inOrder, or packed panels, see plan.panelsInOrder
 
 	runs [pairRuns + tokenRuns]run
 }

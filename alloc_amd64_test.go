@@ -4,7 +4,7 @@ package attn
 
 import "testing"
 
-// Neither series nor asking allocates.
+// Reading in order does not allocate, from views or from a cache.
 func TestNoAllocationInOrder(t *testing.T) {
 	defer func(was bool, bytes int) { rowsInOrder, inOrderBytes = was, bytes }(rowsInOrder, inOrderBytes)
 	rowsInOrder, inOrderBytes = true, 0

@@ -96,7 +96,7 @@ func (w *scratch) item(p *plan, i, next int) {
 	}
 }
 
-// chunk makes c chunk i of the call. It returns the number of rows that belong to the chunk, too,
+// chunk makes c chunk i of the call. It returns the number of rows of each head that belong to the chunk, too,
 // but are behind the batch entry's query length; c has only those before.
 func (p *plan) chunk(i int, c *chunk) (dead int) {
 	per, abreast := p.chunksPerHead(), p.chunksAbreast()
@@ -116,7 +116,7 @@ func (p *plan) locate(kv, row int) (h, i int) {
 	return kv*p.group + row%p.group, row / p.group
 }
 
-// clearRows writes the result of n rows without keys, those behind the chunk's.
+// clearRows writes the result of n rows of each head without keys, those behind the chunk's.
 func (p *plan) clearRows(c *chunk, n int) {
 	for r := range c.heads * n {
 		h, i := p.locate(c.kv+r/n, c.row+c.rows+r%n)

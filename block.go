@@ -67,7 +67,7 @@ func (p *plan) keysInPlace(rows int) bool {
 // together, or are asked for in time. It returns values from the block's first key on and leaves their layout
 // in the block.
 func (w *scratch) loadValues(p *plan, c *chunk, b *block) []float32 {
-	p.packedValues(&b.values)
+	p.packedValues(c, &b.values)
 	if p.cache != nil {
 		return p.cache.blockValues(c.b, c.kv, b.first)
 	}
@@ -80,16 +80,17 @@ func (w *scratch) loadValues(p *plan, c *chunk, b *block) []float32 {
 	return w.v
 }
 
-// packedValues makes layout that of a packed block of values, but for the number of keys.
-func (p *plan) packedValues(layout *values) {
+// packedValues makes layout that of a packed block of values, but for keys, fresh and stream, which it leaves.
+func (p *plan) packedValues(c *chunk, layout *values) {
 	layout.cols, layout.stride, layout.panelStride = roundUp(p.dv, 8), panel, Block*panel
-	layout.inOrder = p.panelsInOrder()
+	layout.inOrder = p.panelsInOrder(c)
 }
 
-// panelsInOrder reports whether few queries take packed panels in order. What has just been packed is in the processor's cache.
-func (p *plan) panelsInOrder() bool { return p.inOrder && p.cache != nil }
+// panelsInOrder reports whether the chunk takes packed panels in order: few rows those that come from memory. What has just been
+// packed is in the processor's cache, and so is what an earlier tile of more rows has read.
+func (p *plan) panelsInOrder(c *chunk) bool { return p.inOrder && p.cache != nil && c.rows <= rawRows }
 
-// valuesInPlace makes layout that of values where the caller has them, but for the number of keys.
+// valuesInPlace makes layout that of values where the caller has them, but for keys, fresh and stream, which it leaves.
 func (p *plan) valuesInPlace(layout *values) {
 	layout.cols, layout.stride, layout.panelStride = roundUp(p.dv, 8), p.v.SL, panel
 	layout.inOrder = p.inOrder
@@ -246,7 +247,7 @@ func (w *scratch) products(p *plan, c *chunk, b *block, t *tile) {
 		scoreRows(w.scoresOf(t, 0)[t.lo:], q, b.k[t.lo*b.kStride:], t.rows, p.d, b.kStride, t.hi-t.lo, &w.ahead)
 		return
 	}
-	w.ahead.inOrder = p.panelsInOrder()
+	w.ahead.inOrder = p.panelsInOrder(c)
 	from := t.lo / panel * panel
 	scoreAhead(w.scoresOf(t, 0)[from:], q, b.k[from*p.d:], t.rows, p.d, (t.hi-from+panel-1)/panel, &w.ahead)
 }

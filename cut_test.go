@@ -44,6 +44,7 @@ func TestAssemblyCallsAreShort(t *testing.T) {
 
 // Where calls are cut does not change a bit.
 func TestCutCallsEqualGeneric(t *testing.T) {
+	wideKernels(t)
 	r := random("cut")
 	c := newTrial(t, r)
 	for _, n := range [][3]int{{1, callInner + 1, 64}, {2, 3*callInner + 5, 17}, {13, 700, 64}, {7, callInner, 3}, {48, rawInner, 5}, {4, rawInner, 64}, {4, 576, 60}, {1, rawInner, 64}, {5, 600, 64}, {1, 1500, 64}, {5, 1000, 40}, {20, 1024, 50}, {40, callInner, 64}} {

@@ -698,6 +698,7 @@ func TestConcurrentCallers(t *testing.T) {
 
 // How many rows a chunk and a tile have depends on the CPU's caches; the bits do not.
 func TestCacheSizeDoesNotMatter(t *testing.T) {
+	wideKernels(t)
 	defer func(bytes, rows int) { scratchBytes, tileRows = bytes, rows }(scratchBytes, tileRows)
 	p := newProblem(random("cache size"), normal, shape{1, 1, 1, 1100, 300, tileDim, 56})
 	scratchBytes = cacheShare(0)

@@ -41,8 +41,9 @@ var panelsAbreast = zen3(&cpuid.CPU)
 
 // rowsInOrder: few queries read rows of keys and values in order, and ask for nothing: one query all
 // columns of values (gen/tile.go), up to four 8 rows of keys while they touch the next 8
-// (gen/touch.go), and first the keys of many blocks, then the values (series.go); and from a cache two or three take one
-// panel after the other. On Zen 4 that is 22 GB/s of 28. Several rows or pages side by side, and requests in any order, get 12.
+// (gen/touch.go), and first the keys of many blocks, then the values (series.go). On Zen 4
+// that is 22 GB/s of 28. Several rows or pages side by side, and requests in any order, get 12. From a cache, two or three
+// queries take one panel after the other, and ask as oneAhead and fewAhead say.
 // Calls that may have their keys and values in the L2 cache do not (see inOrderBytes).
 var rowsInOrder = zen4(&cpuid.CPU)
 
@@ -72,7 +73,7 @@ func zen3or4(c *cpuid.CPUInfo) bool { return c.VendorID == cpuid.AMD && c.Family
 // is asked for ahead in order, and 18 so. On Zen 5 order is best; nothing else was measured.
 var scattered = cpuid.CPU.VendorID == cpuid.Intel
 
-// wideRows is the least number of rows of score and accumulate with 16 lanes. Fewer wait for
+// wideRows is the least number of rows of score and accumulate with 16 lanes, if there is one. Fewer wait for
 // memory where requests are not scattered: then the kernels with 8 lanes ask for it, those with
 // 16 do not. Zen 4 splits vectors of 16 lanes in two: with them it is no faster, and with 8 score looks for
 // maxima (see topsBeside).

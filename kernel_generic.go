@@ -183,7 +183,7 @@ type values struct {
 	keys, cols          int // cols is a multiple of 8 for the kernels, see addRows
 	stride, panelStride int
 	fresh               bool // they are the first: outputs begin at 0, whatever is there
-	inOrder             bool // the caller's rows, or packed panels, are to be read in order, see plan.inOrder
+	inOrder             bool // rows are to be read in order, see plan.inOrder, or packed panels, see plan.panelsInOrder
 
 	stream uintptr // along which few rows ask for memory, see stream.go; 0 if there is none
 }

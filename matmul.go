@@ -301,6 +301,7 @@ func (p *projection) unit(i int) {
 	for k := 0; k < p.m.inner; k += productInner {
 		part, layout := p.m.part(b, h, k, first, cols)
 		layout.fresh = k == 0
+		layout.inOrder = rowsInOrder && p.dst.L <= rawRows && 4*len(p.m.data) > inOrderBytes
 		addRows(p.dst.Data[p.dst.offset(b, h, row)+first:], p.a.Data[p.a.offset(b, h, row)+k:], part,
 			rows, p.dst.SL, p.a.SL, &layout)
 	}

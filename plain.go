@@ -25,7 +25,7 @@ func (p *plan) plainScores() bool {
 // onlyKernels adds n plain blocks, the first of which starts at key first, to the state.
 func (w *scratch) onlyKernels(p *plan, c *chunk, st *state, first, n int) {
 	var b block
-	p.packedValues(&b.values)
+	p.packedValues(c, &b.values)
 	w.ahead.clear()
 	for range n {
 		b.k, b.v = p.cache.blockKeys(c.b, c.kv, first), p.cache.blockValues(c.b, c.kv, first)

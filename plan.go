@@ -28,7 +28,7 @@ type plan struct {
 	straight  bool // the kernels of plain blocks are called straight, see straight.go
 }
 
-// extras are the options that refer to memory.
+// extras are the options that refer to memory: those that scalar looks at, too (ordinary.go).
 type extras struct {
 	mask    Mask // Data is nil if there is none
 	bias    Tensor

@@ -9,7 +9,8 @@ package attn
 const mostSeries = Segment / Block
 
 // blocksInSeries is the number of blocks from key lo of a segment that ends at hi which the chunk takes as a series: all
-// of its rows see all of these keys, but for a mask or bias. 0 if there is no series.
+// of its rows see all of these keys, but for a mask or bias. 0 if there is no series: in a cache, keys and values
+// take turns, and follow each other.
 func (p *plan) blocksInSeries(c *chunk, lo, hi int) int {
 	if !p.inOrder || p.cache != nil || c.heads > 1 || c.rows > rawRows {
 		return 0

@@ -102,32 +102,48 @@ func TestBlocksInSeries(t *testing.T) {
 		if got := plan.blocksInSeries(&chunk, c.lo, c.hi); got != c.blocks {
 			t.Errorf("%+v: %d blocks, want %d", c, got, c.blocks)
 		}
+		plan.cache = &Cache{}
+		if got := plan.blocksInSeries(&chunk, c.lo, c.hi); got != 0 {
+			t.Errorf("%+v: %d blocks of a cache", c, got)
+		}
 	}
 }
 
-// Panels are read in order where they come from memory: those of a cache, if all of it is not near.
+// Few queries read panels in order where these come from memory: those of a cache, if all of it is not near.
 func TestPanelsInOrder(t *testing.T) {
 	defer func(was bool, bytes int) { rowsInOrder, inOrderBytes = was, bytes }(rowsInOrder, inOrderBytes)
+	const tokens, group, d = 2 * Block, 2, 8
 	for _, c := range []struct {
-		inOrder, cached bool
-		bytes           int
-		want            bool
+		inOrder   bool
+		lq, bytes int
+		want      bool
 	}{
-		{true, true, 0, true},
-		{false, true, 0, false},
-		{true, false, 0, false},
-		{true, true, 4 * 500 * 16, false},
+		{true, 1, 0, true},
+		{true, rawRows / group, 0, true},
+		{true, rawRows/group + 1, 0, false},
+		{false, 1, 0, false},
+		{true, 1, 4 * tokens * 2 * d, false},
 	} {
 		rowsInOrder, inOrderBytes = c.inOrder, c.bytes
-		p := plan{batch: 1, heads: 2, kvHeads: 1, group: 2, lq: 1, lk: 500, d: 8, dv: 8}
-		if c.cached {
-			p.cache = &Cache{}
-		}
-		p.fitRows()
-		var layout values
-		p.packedValues(&layout)
-		if p.panelsInOrder() != c.want || layout.inOrder != c.want {
-			t.Errorf("%+v: keys %t, values %t", c, p.panelsInOrder(), layout.inOrder)
+		for _, softcap := range []float32{0, 1} { // straight and not
+			x := newProblem(random("panels in order"), normal, shape{1, 1, group, c.lq, tokens, d, d})
+			cache, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: d, ValueDim: d, Capacity: tokens})
+			must(t, err)
+			must(t, cache.Append(x.k, x.v))
+			opt := Options{Softcap: softcap}
+			p := newPlan(BHLD(make([]float32, group*c.lq*d), 1, group, c.lq, d), x.q, Tensor{}, Tensor{}, &opt)
+			must(t, p.initCache(cache, &opt))
+			p.fitRows()
+			var w scratch
+			w.fit(&p)
+			w.item(&p, 0, p.items())
+			var rows chunk
+			p.chunk(0, &rows)
+			var layout values
+			p.packedValues(&rows, &layout)
+			if w.ahead.inOrder != c.want || layout.inOrder != c.want {
+				t.Errorf("%+v, softcap %g: keys %t, values %t", c, softcap, w.ahead.inOrder, layout.inOrder)
+			}
 		}
 	}
 }

@@ -34,7 +34,7 @@ func (w *scratch) straight(p *plan, c *chunk, st *state, b *block, row int) {
 	updates(m, rows)
 	updates(l, rows)
 	updatesRows(o, rows, stride, values.cols)
-	w.ahead.stream, w.ahead.inOrder = b.stream, p.panelsInOrder()
+	w.ahead.stream, w.ahead.inOrder = b.stream, p.panelsInOrder(c)
 	wide, looks := active == avx512, topsBeside && d >= topDim
 	s, alpha, tops, k, v := &w.s[0], &w.alpha[0], &w.tops[0], &b.k[0], &b.v[0]
 	for r := 0; r < rows; r += tile {
@@ -50,6 +50,10 @@ func (w *scratch) straight(p *plan, c *chunk, st *state, b *block, row int) {
 		case looks && n%topRows == 0:
 			scoreTopsSIMD(s, q, k, tops, n, d, Block/panel, &w.ahead)
 			dead = softmaxTopsSIMD(s, m, l, alpha, tops, n)
+			accumulateSIMD(o, s, v, alpha, n, stride, Block, &values)
+		case wide && n > 1:
+			scoreSIMD(s, q, k, n, d, Block/panel, &w.ahead)
+			dead = softmaxWide(s, m, l, alpha, n)
 			accumulateSIMD(o, s, v, alpha, n, stride, Block, &values)
 		default:
 			scoreSIMD(s, q, k, n, d, Block/panel, &w.ahead)

@@ -743,7 +743,7 @@ const (
 	fourPanels   = 4 // at once for one query
 )
 
-// firstSteps leaves in steps those to begin with.
+// firstSteps leaves in steps those to begin with, and in onePanel whether packed panels are to be read in order.
 func (t *tileProgram) firstSteps() {
 	all, one, ready := t.unique("allSteps"), t.unique("oneRow"), t.unique("someSteps")
 	MOVQ(I32(0), t.left)
