@@ -301,7 +301,7 @@ func (p *projection) unit(i int) {
 	for k := 0; k < p.m.inner; k += productInner {
 		part, layout := p.m.part(b, h, k, first, cols)
 		layout.fresh = k == 0
-		layout.inOrder = rowsInOrder && p.dst.L <= rawRows && 4*len(p.m.data) > inOrderBytes
+		layout.inOrder = p.panelsInOrder()
 		addRows(p.dst.Data[p.dst.offset(b, h, row)+first:], p.a.Data[p.a.offset(b, h, row)+k:], part,
 			rows, p.dst.SL, p.a.SL, &layout)
 	}
@@ -316,6 +316,9 @@ func (p *projection) unit(i int) {
 		}
 	}
 }
+
+// panelsInOrder reports whether few rows take the panels of a large matrix in order, as they take those of a cache.
+func (p *projection) panelsInOrder() bool { return p.dst.L <= rawRows && readInOrder(4*len(p.m.data)) }
 
 // cost estimates the nanoseconds of the product on one core.
 func (p *projection) cost() float64 {

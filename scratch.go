@@ -57,6 +57,9 @@ const mostScratch = 1280 << 10
 // L2 cache, and then computing takes longer so.
 var inOrderBytes = cacheSize(cpuid.CPU.Cache.L2)
 
+// readInOrder reports whether few rows read so many bytes in order: they come from memory, and the processor wants that.
+func readInOrder(bytes int) bool { return rowsInOrder && bytes > inOrderBytes }
+
 // cacheShare is nearly all of an L2 cache, up to mostScratch.
 func cacheShare(size int) int { return min(cacheSize(size)/32*31, mostScratch) }
 
@@ -156,7 +159,7 @@ func (p *plan) fitRows() {
 	chunks := (all + rows - 1) / rows
 	p.chunkRows = min(all, roundUp((all+chunks-1)/chunks, cutRows))
 	p.abreast = p.headsAbreast(rows)
-	p.inOrder = rowsInOrder && p.tokenBytes() > inOrderBytes
+	p.inOrder = readInOrder(p.tokenBytes())
 	p.straight = p.goesStraight()
 }
 

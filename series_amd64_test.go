@@ -148,6 +148,30 @@ func TestPanelsInOrder(t *testing.T) {
 	}
 }
 
+// So do few rows with those of a large matrix.
+func TestMatrixPanelsInOrder(t *testing.T) {
+	defer func(was bool, bytes int) { rowsInOrder, inOrderBytes = was, bytes }(rowsInOrder, inOrderBytes)
+	m, err := PackMatrix(BHLD(make([]float32, 32*panel), 1, 1, 32, panel))
+	must(t, err)
+	for _, c := range []struct {
+		inOrder     bool
+		rows, bytes int
+		want        bool
+	}{
+		{true, 1, 0, true},
+		{true, rawRows, 0, true},
+		{true, rawRows + 1, 0, false},
+		{false, 1, 0, false},
+		{true, 1, 4 * len(m.data), false},
+	} {
+		rowsInOrder, inOrderBytes = c.inOrder, c.bytes
+		p := projection{dst: BHLD(make([]float32, c.rows*panel), 1, 1, c.rows, panel), m: m}
+		if got := p.panelsInOrder(); got != c.want {
+			t.Errorf("%+v: %t", c, got)
+		}
+	}
+}
+
 // A row whose scores are all −Inf so far is empty, whatever the values, where blocks go from kernel to kernel, too.
 func TestDeadRowOfOnlyKernels(t *testing.T) {
 	defer func(was bool, bytes int) { rowsInOrder, inOrderBytes = was, bytes }(rowsInOrder, inOrderBytes)
