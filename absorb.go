@@ -5,15 +5,15 @@ package attn
 // chains of multiply-adds (gen/absorb.go).
 
 const (
-	// absorbRows is what the rows of one call of the kernel are a multiple of.
-	absorbRows = 6
+	// fusedRows is what the rows of one call of the kernel are a multiple of.
+	fusedRows = 6
 
-	// absorbCols is the number of value columns that the kernel sums. Others
+	// fusedCols is the number of value columns that the kernel sums. Others
 	// are summed by accumulate.
-	absorbCols = 64
+	fusedCols = 64
 )
 
-func absorb(s, m, l, alpha, o, v []float32, rows, oStride int, b *values) (dead bool) {
+func softmaxValues(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLayout) (masked bool) {
 	updates(s, rows*Block)
 	updates(m, rows)
 	updates(l, rows)
@@ -21,24 +21,24 @@ func absorb(s, m, l, alpha, o, v []float32, rows, oStride int, b *values) (dead 
 	updatesRows(o, rows, oStride, b.cols)
 	readsValues(v, b)
 	if active == generic {
-		return absorbGeneric(s, m, l, alpha, o, v, rows, oStride, b)
+		return softmaxValuesGeneric(s, m, l, alpha, o, v, rows, oStride, b)
 	}
 	whole := 0
-	if fused && active != avx512 && b.cols >= absorbCols {
-		whole = rows / absorbRows * absorbRows
+	if fused && active != avx512 && b.cols >= fusedCols {
+		whole = rows / fusedRows * fusedRows
 	}
 	for r := 0; r < whole; r += fewTileRows {
-		dead = absorbSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &o[r*oStride], &v[0], min(fewTileRows, whole-r), oStride, b) || dead
+		masked = softmaxValuesSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &o[r*oStride], &v[0], min(fewTileRows, whole-r), oStride, b) || masked
 	}
-	if b.cols > absorbCols && whole > 0 {
+	if b.cols > fusedCols && whole > 0 {
 		rest := *b
-		rest.cols -= absorbCols
-		accumulate(o[absorbCols:], s, v[absorbCols/panel*b.panelStride:], alpha, whole, oStride, Block, &rest)
+		rest.cols -= fusedCols
+		accumulate(o[fusedCols:], s, v[fusedCols/panel*b.panelStride:], alpha, whole, oStride, Block, &rest)
 	}
 	if whole < rows {
 		s, m, l, alpha = s[whole*Block:], m[whole:], l[whole:], alpha[whole:]
-		dead = softmax(s, m, l, alpha, rows-whole) || dead
+		masked = softmax(s, m, l, alpha, rows-whole) || masked
 		accumulate(o[whole*oStride:], s, v, alpha, rows-whole, oStride, Block, b)
 	}
-	return dead
+	return masked
 }

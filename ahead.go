@@ -16,24 +16,24 @@ import (
 
 // ahead is what score asks for, a queue that it uses up. It goes from the cursor to the end without
 // looking for anything else, so the zero value is none: clear or fill it before the kernels of a block; cleared, it stays so.
-type ahead struct {
+type prefetchQueue struct {
 	left   int // rows of single panels until the next request
 	every  int // rows of single panels from one request to the next
 	cursor int // bytes from here to the run at hand
 	end    int // and to where runs end
 
-	stream  uintptr // beside the queue, see stream.go; 0 if there is none
-	behind  int     // rows of keys that follow those at hand and may be read, see series.go
-	inOrder bool    // rows of keys are to be read in order, see plan.inOrder, or packed panels, see plan.panelsInOrder
+	pointer    uintptr // beside the queue, see stream.go; 0 if there is none
+	behind     int     // rows of keys that follow those at hand and may be read, see series.go
+	sequential bool    // rows of keys are to be read in order, see plan.sequential, or packed panels, see plan.panelsSequential
 
-	runs [pairRuns + tokenRuns]run
+	runs [pairRuns + tokenRuns]prefetchRun
 }
 
 // run is rows of memory at equal distances. With AVX-512, if n is a multiple of 4 and requests
-// are scattered, they are asked for from four places in turn, a quarter of the rows from each: that
-// way the Xeon reads faster (see scattered). AVX2 computes for longer than memory takes in order,
+// are pagedPrefetch, they are asked for from four places in turn, a quarter of the rows from each: that
+// way the Xeon reads faster (see pagedPrefetch). AVX2 computes for longer than memory takes in order,
 // and loses 1 % so. NEON's score has no use for back.
-type run struct {
+type prefetchRun struct {
 	at    uintptr // of the next row; not a pointer, for a stack may move
 	step  int     // from a row to the one that is asked for next, in bytes
 	lines int     // cache lines of a row, at least 1
@@ -53,9 +53,9 @@ const (
 	pairEvery  = 3
 )
 
-// askedBytes is how much of a block's keys is asked for, of its values, of a chunk's outputs, and of the
+// prefetchBytes is how much of a block's keys is asked for, of its values, of a chunk's outputs, and of the
 // next one's queries: more would push out of the L2 cache what the chunk works with.
-var askedBytes = cacheSize(cpuid.CPU.Cache.L2) / 8
+var prefetchBytes = cacheSize(cpuid.CPU.Cache.L2) / 8
 
 // outputBlocks is during how many blocks before a chunk's last one outputs are asked for, a
 // part in each: under a causal mask few rows see these blocks, so one is not enough.
@@ -63,60 +63,62 @@ const outputBlocks = 4
 
 const cacheLine = 64
 
-// runOf returns n rows of d elements, stride elements apart, from x[at] on.
-func runOf[T any](x []T, at, stride, n, d int) run {
+// prefetchRunOf returns n rows of d elements, stride elements apart, from x[at] on.
+func prefetchRunOf[T any](x []T, at, stride, n, d int) prefetchRun {
 	if n <= 0 {
-		return run{}
+		return prefetchRun{}
 	}
 	size := int(unsafe.Sizeof(x[0]))
 	first, step, back := uintptr(unsafe.Pointer(&x[at])), stride*size, 0
-	if scattered && active == avx512 && n%4 == 0 {
+	if pagedPrefetch && active == avx512 && n%4 == 0 {
 		back = step - n*step
 		step *= n / 4
 	}
-	return run{first, step, (int(first%cacheLine) + d*size + cacheLine - 1) / cacheLine, n, back}
+	return prefetchRun{first, step, (int(first%cacheLine) + d*size + cacheLine - 1) / cacheLine, n, back}
 }
 
 // touched is how many rows behind those at hand scoreRows may read at most.
-func (a *ahead) touched() int {
-	if a == nil || !a.inOrder {
+func (a *prefetchQueue) touched() int {
+	if a == nil || !a.sequential {
 		return 0
 	}
-	return min(a.behind, rawTile)
+	return min(a.behind, inPlaceKeys)
 }
 
 // stop empties the queue.
-func (a *ahead) stop() { a.left = math.MaxInt }
+func (a *prefetchQueue) stop() { a.left = math.MaxInt }
 
 // clear leaves room for the rows of a bias or mask and nothing else.
-func (a *ahead) clear() {
+func (a *prefetchQueue) clear() {
 	a.stop()
 	a.end = a.place(pairRuns)
 }
 
 // start begins with run first.
-func (a *ahead) start(first, every int) {
+func (a *prefetchQueue) start(first, every int) {
 	a.left, a.every = every, every
 	a.cursor = a.place(first)
 }
 
 // place is where run i is, in bytes from here.
-func (a *ahead) place(i int) int { return int(unsafe.Offsetof(a.runs)) + i*int(unsafe.Sizeof(run{})) }
+func (a *prefetchQueue) place(i int) int {
+	return int(unsafe.Offsetof(a.runs)) + i*int(unsafe.Sizeof(prefetchRun{}))
+}
 
 // expect notes which chunk comes behind the one at hand; next is its number in the call, or
 // not less than the number of chunks.
-func (w *scratch) expect(p *plan, next int) {
+func (w *scratch) prefetchNext(p *plan, next int) {
 	if next < p.items() {
 		p.chunk(next, &w.next)
 	}
 }
 
-// askForTokens fills the queue for the block at key first.
-func (w *scratch) askForTokens(p *plan, c *chunk, first int) {
-	a := &w.ahead
+// prefetchTokens fills the queue for the block at key first.
+func (w *scratch) prefetchTokens(p *plan, c *chunk, first int) {
+	a := &w.queue
 	a.stop()
 	runs := a.runs[:pairRuns]
-	if c.rows > rawRows {
+	if c.rows > inPlaceRows {
 		runs = w.appendTokens(runs, p, c, first)
 	}
 	a.end = a.place(len(runs))
@@ -128,7 +130,7 @@ func (w *scratch) askForTokens(p *plan, c *chunk, first int) {
 // appendTokens appends the next block's keys and values and some of the chunk's outputs. In the
 // last block of the chunk, these are the keys and values that the next chunk begins
 // with, and its queries.
-func (w *scratch) appendTokens(runs []run, p *plan, c *chunk, first int) []run {
+func (w *scratch) appendTokens(runs []prefetchRun, p *plan, c *chunk, first int) []prefetchRun {
 	lo, end := p.chunkKeys(c)
 	if next := first + Block; next < end {
 		runs = p.appendBlock(runs, c, next, end)
@@ -148,15 +150,15 @@ func (w *scratch) appendTokens(runs []run, p *plan, c *chunk, first int) []run {
 }
 
 // appendBlock appends the keys from first on, at most a block of them, and their values: as many
-// rows as askedBytes are, because score goes through the lines of a row in one go.
-func (p *plan) appendBlock(runs []run, c *chunk, first, end int) []run {
+// rows as prefetchBytes are, because score goes through the lines of a row in one go.
+func (p *plan) appendBlock(runs []prefetchRun, c *chunk, first, end int) []prefetchRun {
 	n := min(Block, end-first)
 	if p.cache != nil || n <= 0 {
 		return runs
 	}
 	for _, x := range [...]*Tensor{&p.k, &p.v} {
 		if !p.follows(x, c) {
-			runs = append(runs, runOf(x.Data, x.offset(c.b, c.kv, first), x.SL, min(n, askedBytes/4/x.D), x.D))
+			runs = append(runs, prefetchRunOf(x.Data, x.offset(c.b, c.kv, first), x.SL, min(n, prefetchBytes/4/x.D), x.D))
 		}
 	}
 	return runs
@@ -164,36 +166,36 @@ func (p *plan) appendBlock(runs []run, c *chunk, first, end int) []run {
 
 // appendRows appends one of several parts of the chunk's queries or outputs: rows that
 // follow each other, for each head of the group. A part below 0 is none.
-func (p *plan) appendRows(runs []run, x *Tensor, c *chunk, part, parts int) []run {
+func (p *plan) appendRows(runs []prefetchRun, x *Tensor, c *chunk, part, parts int) []prefetchRun {
 	if part < 0 || x.D == 0 { // a State has no outputs yet
 		return runs
 	}
 	heads := min(p.group, c.rows, pairRuns)
-	n := min(c.rows/p.group, askedBytes/4/x.D/heads)
+	n := min(c.rows/p.group, prefetchBytes/4/x.D/heads)
 	from, to := n*part/parts, n*(part+1)/parts
 	for r := range heads {
 		h, i := p.locate(c.kv, c.row+r)
-		runs = append(runs, runOf(x.Data, x.offset(c.b, h, i+from), x.SL, to-from, x.D))
+		runs = append(runs, prefetchRunOf(x.Data, x.offset(c.b, h, i+from), x.SL, to-from, x.D))
 	}
 	return runs
 }
 
-// askForPairs puts the bias, or the mask if there is no bias, of a tile in front
+// prefetchPairs puts the bias, or the mask if there is no bias, of a tile in front
 // of the queue: it is read as soon as the tile's scores are there.
-func (w *scratch) askForPairs(p *plan, c *chunk, b *block, t *tile) {
-	if c.rows <= rawRows {
+func (w *scratch) prefetchPairs(p *plan, c *chunk, b *block, t *tile) {
+	if c.rows <= inPlaceRows {
 		return
 	}
 	heads := min(p.group, t.rows, pairRuns)
 	for first := range heads {
 		h, i := p.locate(c.kv, c.row+t.row+first)
 		rows := p.rowsOfHead(t, first)
-		at := &w.ahead.runs[pairRuns-heads+first]
+		at := &w.queue.runs[pairRuns-heads+first]
 		if p.bias.Data != nil {
-			*at = runOf(p.bias.Data, p.bias.offset(c.b, h, i)+b.first+t.lo, p.bias.SL, rows, t.hi-t.lo)
+			*at = prefetchRunOf(p.bias.Data, p.bias.offset(c.b, h, i)+b.first+t.lo, p.bias.SL, rows, t.hi-t.lo)
 		} else {
-			*at = runOf(p.mask.Data, p.mask.offset(c.b, h, i)+b.first+t.lo, p.mask.SL, rows, t.hi-t.lo)
+			*at = prefetchRunOf(p.mask.Data, p.mask.offset(c.b, h, i)+b.first+t.lo, p.mask.SL, rows, t.hi-t.lo)
 		}
 	}
-	w.ahead.start(pairRuns-heads, pairEvery)
+	w.queue.start(pairRuns-heads, pairEvery)
 }

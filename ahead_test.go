@@ -10,7 +10,7 @@ import (
 func TestAskedOnce(t *testing.T) { forEach(t, testAskedOnce) }
 
 // next moves on by a row, as score does.
-func (r *run) next() {
+func (r *prefetchRun) next() {
 	r.n--
 	r.at += uintptr(r.step)
 	if r.n%4 == 0 {
@@ -88,12 +88,12 @@ func allAsked(p *plan) map[uintptr]int {
 		var c chunk
 		p.chunk(i, &c)
 		w.next.rows = 0
-		w.expect(p, i+1)
+		w.prefetchNext(p, i+1)
 		lo, hi := p.chunkKeys(&c)
 		for first := lo / Block * Block; first < hi; first += Block {
-			w.askForTokens(p, &c, first)
-			for i := pairRuns; w.ahead.place(i) < w.ahead.end; i++ {
-				for r := w.ahead.runs[i]; r.n > 0; r.next() {
+			w.prefetchTokens(p, &c, first)
+			for i := pairRuns; w.queue.place(i) < w.queue.end; i++ {
+				for r := w.queue.runs[i]; r.n > 0; r.next() {
 					asked[r.at]++
 				}
 			}
@@ -115,10 +115,10 @@ func TestAskedBytes(t *testing.T) {
 		var c chunk
 		p.chunk(0, &c)
 		var w scratch
-		w.askForTokens(&p, &c, 0)
-		for i := pairRuns; w.ahead.place(i) < w.ahead.end; i++ {
-			if r := w.ahead.runs[i]; r.n*(r.lines-1)*cacheLine > askedBytes {
-				t.Errorf("Dv=%d: run %d is %d rows of %d lines, want at most %d bytes", dv, i, r.n, r.lines, askedBytes)
+		w.prefetchTokens(&p, &c, 0)
+		for i := pairRuns; w.queue.place(i) < w.queue.end; i++ {
+			if r := w.queue.runs[i]; r.n*(r.lines-1)*cacheLine > prefetchBytes {
+				t.Errorf("Dv=%d: run %d is %d rows of %d lines, want at most %d bytes", dv, i, r.n, r.lines, prefetchBytes)
 			}
 		}
 	}

@@ -33,7 +33,7 @@ func allowedInstructions(wide bool) *regexp.Regexp {
 }
 
 // wide: the kernel is only called where there is AVX-512.
-func (f *asmFunction) wide() bool { return strings.Contains(f.name, "Wide(") }
+func (f *asmFunction) wide() bool { return strings.Contains(f.name, "AVX512(") }
 
 var (
 	vectorRegister    = regexp.MustCompile(`\b[XYZ]\d+\b`)

@@ -46,7 +46,7 @@ func (p *plan) attend() {
 // kv·group + r%group, so that the heads of a group share each key they load,
 // and the rows of a tile are near each other in position.
 //
-// A chunk may be of several key/value heads (see plan.abreast). Then each of them has these rows.
+// A chunk may be of several key/value heads (see plan.headsPerChunk). Then each of them has these rows.
 type chunk struct {
 	b         int
 	kv, heads int // the first key/value head, and their number
@@ -70,14 +70,14 @@ func (c *chunk) head(i int, h *chunk) *chunk {
 func (c *chunk) allRows() int { return c.heads * c.rows }
 
 // items is the number of chunks of the call.
-func (p *plan) items() int { return p.batch * p.chunksAbreast() * p.chunksPerHead() }
+func (p *plan) items() int { return p.batch * p.chunksOfHeads() * p.chunksPerHead() }
 
-// chunksAbreast is the number of chunks that all heads of a batch entry make.
-func (p *plan) chunksAbreast() int {
-	if p.abreast == 1 {
+// chunksOfHeads is the number of chunks that all heads of a batch entry make.
+func (p *plan) chunksOfHeads() int {
+	if p.headsPerChunk == 1 {
 		return p.kvHeads // divisions are felt in small calls
 	}
-	return (p.kvHeads + p.abreast - 1) / p.abreast
+	return (p.kvHeads + p.headsPerChunk - 1) / p.headsPerChunk
 }
 
 func (p *plan) chunksPerHead() int {
@@ -88,8 +88,8 @@ func (p *plan) chunksPerHead() int {
 // the number of items.
 func (w *scratch) item(p *plan, i, next int) {
 	var c chunk
-	if dead := p.chunk(i, &c); dead > 0 {
-		p.clearRows(&c, dead)
+	if masked := p.chunk(i, &c); masked > 0 {
+		p.clearRows(&c, masked)
 	}
 	if c.rows > 0 {
 		w.attend(p, &c, next)
@@ -98,10 +98,10 @@ func (w *scratch) item(p *plan, i, next int) {
 
 // chunk makes c chunk i of the call. It returns the number of rows of each head that belong to the chunk, too,
 // but are behind the batch entry's query length; c has only those before.
-func (p *plan) chunk(i int, c *chunk) (dead int) {
-	per, abreast := p.chunksPerHead(), p.chunksAbreast()
-	c.b, c.kv, c.row = i/per/abreast, i/per%abreast*p.abreast, i%per*p.chunkRows
-	c.heads, c.at = min(p.abreast, p.kvHeads-c.kv), 0
+func (p *plan) chunk(i int, c *chunk) (masked int) {
+	per, headsPerChunk := p.chunksPerHead(), p.chunksOfHeads()
+	c.b, c.kv, c.row = i/per/headsPerChunk, i/per%headsPerChunk*p.headsPerChunk, i%per*p.chunkRows
+	c.heads, c.at = min(p.headsPerChunk, p.kvHeads-c.kv), 0
 	c.position, c.keys = p.position(c.b), p.keyLen(c.b)
 	rows := min(p.chunkRows, p.lq*p.group-c.row)
 	c.rows = min(rows, max(0, p.queryLen(c.b)*p.group-c.row))
@@ -133,7 +133,7 @@ func (p *plan) clearRows(c *chunk, n int) {
 // attend computes the rows of one chunk; next is the caller's next one.
 func (w *scratch) attend(p *plan, c *chunk, next int) {
 	w.loadQueries(p, c)
-	w.expect(p, next)
+	w.prefetchNext(p, next)
 	lo, hi := p.chunkKeys(c)
 	total := &w.total
 	if lo == hi {
@@ -203,7 +203,7 @@ func (w *scratch) segment(p *plan, c *chunk, st *state, lo, hi int) {
 				w.block(p, c.head(g, &h), st, first, lo, end)
 			}
 		}
-		st.fresh = false
+		st.overwrite = false
 		lo = end
 	}
 }

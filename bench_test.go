@@ -198,7 +198,7 @@ func benchmarkPasses(b *testing.B, d int) {
 	r := random("passes")
 	const rows = fewTileRows
 	q, k, v := tensor(r, normal, 1, 1, rows, d).Data, tensor(r, normal, 1, 1, Block, d).Data, tensor(r, normal, 1, 1, Block, d).Data
-	packed, values := make([]float32, Block*d), values{keys: Block, cols: d, stride: panel, panelStride: Block * panel}
+	packed, layout := make([]float32, Block*d), panelLayout{keys: Block, cols: d, stride: panel, panelStride: Block * panel}
 	s, o := make([]float32, rows*Block), make([]float32, rows*d)
 	m, l, alpha := make([]float32, rows), make([]float32, rows), make([]float32, rows)
 	live := make([]uint64, rows)
@@ -219,8 +219,8 @@ func benchmarkPasses(b *testing.B, d int) {
 		{"score_rows", float64(products * d), "GFLOP/s", func() { scoreRows(s, q, k, rows, d, d, Block, nil) }},
 		{"softmax", rows * Block, "Gelem/s", func() { copy(s, scores); softmax(s, m, l, alpha, rows) }},
 		{"softmax_masked", rows * Block, "Gelem/s", func() { copy(s, scores); softmaxMasked(s, m, l, alpha, live, rows) }},
-		{"accumulate", float64(products * d), "GFLOP/s", func() { accumulate(o, scores, v, alpha, rows, d, Block, &values) }},
-		{"accumulate_masked", float64(products * d), "GFLOP/s", func() { accumulateMasked(o, scores, v, alpha, rows, d, Block, &values) }},
+		{"accumulate", float64(products * d), "GFLOP/s", func() { accumulate(o, scores, v, alpha, rows, d, Block, &layout) }},
+		{"accumulate_masked", float64(products * d), "GFLOP/s", func() { accumulateMasked(o, scores, v, alpha, rows, d, Block, &layout) }},
 	} {
 		b.Run(fmt.Sprintf("%s/d=%d", pass.name, d), func(b *testing.B) {
 			clear(m)

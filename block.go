@@ -10,10 +10,10 @@ type block struct {
 
 	k       []float32 // from key 0 of the block on: packed panels, or the caller's rows
 	kStride int       // distance of the caller's rows; 0 if packed
-	stream  uintptr   // of the keys, see stream.go
+	pointer uintptr   // of the keys, see stream.go
 
-	v      []float32 // from key 0 of the block on
-	values values    // how v is laid out; keys is set for each tile
+	v      []float32   // from key 0 of the block on
+	layout panelLayout // how v is laid out; keys is set for each tile
 
 	scanned bool // finite is known
 	finite  bool // no value in [lo, hi) is NaN or infinite
@@ -25,7 +25,7 @@ func (w *scratch) block(p *plan, c *chunk, st *state, first, lo, hi int) {
 	b.k, b.kStride = w.loadKeys(p, c, &b)
 	b.v = w.loadValues(p, c, &b)
 	p.follow(c, &b)
-	w.askForTokens(p, c, first)
+	w.prefetchTokens(p, c, first)
 	straight := p.straight && b.kStride == 0 && b.hi == Block && b.lastSeesStart(p, c)
 	var t tile
 	for r := 0; r < c.rows; {
@@ -36,7 +36,7 @@ func (w *scratch) block(p *plan, c *chunk, st *state, first, lo, hi int) {
 			return
 		case t.lo < t.hi:
 			w.tile(p, c, st, &b, &t)
-		case st.fresh:
+		case st.overwrite:
 			clear(st.o[(c.at+t.row)*p.oStride():][:t.rows*p.oStride()])
 		}
 		r += t.rows
@@ -59,7 +59,7 @@ func (w *scratch) loadKeys(p *plan, c *chunk, b *block) (k []float32, stride int
 
 // keysInPlace reports whether so many rows read keys where the caller has them.
 func (p *plan) keysInPlace(rows int) bool {
-	return rows <= rawRows && p.k.SL > 0 && p.d <= rawInner
+	return rows <= inPlaceRows && p.k.SL > 0 && p.d <= inPlaceDim
 }
 
 // loadValues packs the values under the same conditions. Whole vectors can be
@@ -67,13 +67,13 @@ func (p *plan) keysInPlace(rows int) bool {
 // together, or are asked for in time. It returns values from the block's first key on and leaves their layout
 // in the block.
 func (w *scratch) loadValues(p *plan, c *chunk, b *block) []float32 {
-	p.packedValues(c, &b.values)
+	p.packedValues(c, &b.layout)
 	if p.cache != nil {
 		return p.cache.blockValues(c.b, c.kv, b.first)
 	}
-	inPlace := c.rows <= rawRows || scattered && c.rows <= streamRows() || c.rows <= denseRows && p.v.SL <= denseStride
+	inPlace := c.rows <= inPlaceRows || pagedPrefetch && c.rows <= pagedRows() || c.rows <= denseRows && p.v.SL <= denseStride
 	if inPlace && p.dv%8 == 0 {
-		p.valuesInPlace(&b.values)
+		p.valuesInPlace(&b.layout)
 		return p.v.Data[p.v.offset(c.b, c.kv, b.first):]
 	}
 	packValues(w.v[b.lo*panel:], p.v.Data[p.v.offset(c.b, c.kv, b.first+b.lo):], p.v.SL, b.hi-b.lo, p.dv)
@@ -81,19 +81,21 @@ func (w *scratch) loadValues(p *plan, c *chunk, b *block) []float32 {
 }
 
 // packedValues makes layout that of a packed block of values, but for keys, fresh and stream, which it leaves.
-func (p *plan) packedValues(c *chunk, layout *values) {
+func (p *plan) packedValues(c *chunk, layout *panelLayout) {
 	layout.cols, layout.stride, layout.panelStride = roundUp(p.dv, 8), panel, Block*panel
-	layout.inOrder = p.panelsInOrder(c)
+	layout.sequential = p.panelsSequential(c)
 }
 
-// panelsInOrder reports whether the chunk takes packed panels in order: few rows those that come from memory. What has just been
+// panelsSequential reports whether the chunk takes packed panels in order: few rows those that come from memory. What has just been
 // packed is in the processor's cache, and so is what an earlier tile of more rows has read.
-func (p *plan) panelsInOrder(c *chunk) bool { return p.inOrder && p.cache != nil && c.rows <= rawRows }
+func (p *plan) panelsSequential(c *chunk) bool {
+	return p.sequential && p.cache != nil && c.rows <= inPlaceRows
+}
 
 // valuesInPlace makes layout that of values where the caller has them, but for keys, fresh and stream, which it leaves.
-func (p *plan) valuesInPlace(layout *values) {
+func (p *plan) valuesInPlace(layout *panelLayout) {
 	layout.cols, layout.stride, layout.panelStride = roundUp(p.dv, 8), p.v.SL, panel
-	layout.inOrder = p.inOrder
+	layout.sequential = p.sequential
 }
 
 // allFinite reports whether weights of 0 make any value of the block vanish.
@@ -106,16 +108,16 @@ func (b *block) allFinite() bool {
 }
 
 func (b *block) scan() bool {
-	if b.values.panelStride == panel { // rows, as the caller has them
+	if b.layout.panelStride == panel { // rows, as the caller has them
 		for j := b.lo; j < b.hi; j++ {
-			if !allFinite(b.v[j*b.values.stride:][:b.values.cols]) {
+			if !allFinite(b.v[j*b.layout.stride:][:b.layout.cols]) {
 				return false
 			}
 		}
 		return true
 	}
-	for c := 0; c < b.values.cols; c += panel {
-		if !allFinite(b.v[c/panel*b.values.panelStride:][b.lo*panel : b.hi*panel]) {
+	for c := 0; c < b.layout.cols; c += panel {
+		if !allFinite(b.v[c/panel*b.layout.panelStride:][b.lo*panel : b.hi*panel]) {
 			return false
 		}
 	}
@@ -156,52 +158,52 @@ func (b *block) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
 func (w *scratch) tile(p *plan, c *chunk, st *state, b *block, t *tile) {
 	w.products(p, c, b, t)
 	full := w.scores(p, c, b, t)
-	w.absorbTile(p, c, st, b, t, full)
+	w.softmaxValuesTile(p, c, st, b, t, full)
 }
 
-// absorbTile takes the scores of one tile into the state. They are full if every row sees every
+// softmaxValuesTile takes the scores of one tile into the state. They are full if every row sees every
 // key of the block.
-func (w *scratch) absorbTile(p *plan, c *chunk, st *state, b *block, t *tile, full bool) {
+func (w *scratch) softmaxValuesTile(p *plan, c *chunk, st *state, b *block, t *tile, full bool) {
 	row, stride := c.at+t.row, p.oStride()
 	m, l, o := st.m[row:], st.l[row:], st.o[row*stride:]
 	s, alpha := w.scoresOf(t, 0), w.alpha[t.at:]
-	values := b.values
-	values.keys, values.fresh = t.hi-t.lo, st.fresh
-	v := b.v[t.lo*values.stride:]
+	layout := b.layout
+	layout.keys, layout.overwrite = t.hi-t.lo, st.overwrite
+	v := b.v[t.lo*layout.stride:]
 	if full {
-		if absorb(s, m, l, alpha, o, v, t.rows, stride, &values) {
-			clearDead(m, o, t.rows, stride)
+		if softmaxValues(s, m, l, alpha, o, v, t.rows, stride, &layout) {
+			clearMasked(m, o, t.rows, stride)
 		}
 		return
 	}
-	dead := w.softmaxMasked(m, l, t)
+	masked := w.softmaxMasked(m, l, t)
 	all := t.uniform && !p.pairwise() // every row sees every key of [lo, hi)
-	if (dead || !all) && !b.allFinite() {
-		accumulateMasked(o, s[t.lo:], v, alpha, t.rows, stride, Block, &values)
+	if (masked || !all) && !b.allFinite() {
+		accumulateMasked(o, s[t.lo:], v, alpha, t.rows, stride, Block, &layout)
 		return
 	}
-	accumulate(o, s[t.lo:], v, alpha, t.rows, stride, Block, &values)
+	accumulate(o, s[t.lo:], v, alpha, t.rows, stride, Block, &layout)
 }
 
 // pairwise reports whether single pairs of query and key may be masked.
 func (p *plan) pairwise() bool { return p.mask.Data != nil || p.bias.Data != nil }
 
-// softmaxMasked is softmax with the live keys in w.live.
-func (w *scratch) softmaxMasked(m, l []float32, t *tile) (dead bool) {
-	dead = softmaxMasked(w.s[t.at*Block:], m, l, w.alpha[t.at:], w.live[t.at:], t.rows)
-	if dead {
-		w.markDead(m, t)
+// softmaxMasked is softmax with the live keys in w.visible.
+func (w *scratch) softmaxMasked(m, l []float32, t *tile) (masked bool) {
+	masked = softmaxMasked(w.s[t.at*Block:], m, l, w.alpha[t.at:], w.visible[t.at:], t.rows)
+	if masked {
+		w.markMasked(m, t)
 	}
-	return dead
+	return masked
 }
 
 // scores makes scores of the tile's products in w.s: softcap, bias and ALiBi
 // where asked for. It reports whether every row sees every key of the block; if
-// not, the keys that a row sees have their bits set in w.live.
+// not, the keys that a row sees have their bits set in w.visible.
 func (w *scratch) scores(p *plan, c *chunk, b *block, t *tile) (full bool) {
 	full = t.uniform && t.lo == 0 && t.hi == Block
 	if !full || p.pairwise() {
-		w.liveByPosition(p, c, b, t)
+		w.visibleByPosition(p, c, b, t)
 	}
 	if p.softcap > 0 {
 		w.softcap(p.softcap, t)
@@ -239,40 +241,40 @@ func (w *scratch) softcap(c float32, t *tile) {
 // products leaves q·k in w.s.
 func (w *scratch) products(p *plan, c *chunk, b *block, t *tile) {
 	if b.kStride == 0 && p.pairwise() {
-		w.askForPairs(p, c, b, t)
+		w.prefetchPairs(p, c, b, t)
 	}
 	q := w.q[(c.at+t.row)*p.d:]
-	w.ahead.stream, w.ahead.inOrder = b.stream, p.inOrder
+	w.queue.pointer, w.queue.sequential = b.pointer, p.sequential
 	if b.kStride > 0 {
-		scoreRows(w.scoresOf(t, 0)[t.lo:], q, b.k[t.lo*b.kStride:], t.rows, p.d, b.kStride, t.hi-t.lo, &w.ahead)
+		scoreRows(w.scoresOf(t, 0)[t.lo:], q, b.k[t.lo*b.kStride:], t.rows, p.d, b.kStride, t.hi-t.lo, &w.queue)
 		return
 	}
-	w.ahead.inOrder = p.panelsInOrder(c)
+	w.queue.sequential = p.panelsSequential(c)
 	from := t.lo / panel * panel
-	scoreAhead(w.scoresOf(t, 0)[from:], q, b.k[from*p.d:], t.rows, p.d, (t.hi-from+panel-1)/panel, &w.ahead)
+	scorePrefetch(w.scoresOf(t, 0)[from:], q, b.k[from*p.d:], t.rows, p.d, (t.hi-from+panel-1)/panel, &w.queue)
 }
 
 // addBias adds the bias to the tile's scores and takes the keys that it masks
-// out of w.live. It returns the keys that are left in every row.
+// out of w.visible. It returns the keys that are left in every row.
 func (w *scratch) addBias(p *plan, c *chunk, b *block, t *tile) (every uint64) {
 	every = ^uint64(0)
 	for first := range min(p.group, t.rows) {
 		h, i := p.locate(c.kv, c.row+t.row+first)
 		at := p.bias.offset(c.b, h, i) + b.first + t.lo
 		s, rows := w.scoresOf(t, first)[t.lo:], p.rowsOfHead(t, first)
-		every &= addBias(s, p.bias.Data[at:], w.live[t.at+first:], rows, p.group, p.bias.SL, t.lo, t.hi-t.lo)
+		every &= addBias(s, p.bias.Data[at:], w.visible[t.at+first:], rows, p.group, p.bias.SL, t.lo, t.hi-t.lo)
 	}
 	return every
 }
 
-// maskKeys takes the keys that the mask does not allow out of w.live. It returns
+// maskKeys takes the keys that the mask does not allow out of w.visible. It returns
 // the keys that are left in every row.
 func (w *scratch) maskKeys(p *plan, c *chunk, b *block, t *tile) (every uint64) {
 	every = ^uint64(0)
 	for first := range min(p.group, t.rows) {
 		h, i := p.locate(c.kv, c.row+t.row+first)
 		at := p.mask.offset(c.b, h, i) + b.first + t.lo
-		every &= maskKeys(p.mask.Data[at:], w.live[t.at+first:], p.rowsOfHead(t, first), p.group, p.mask.SL, t.lo, t.hi-t.lo)
+		every &= maskKeys(p.mask.Data[at:], w.visible[t.at+first:], p.rowsOfHead(t, first), p.group, p.mask.SL, t.lo, t.hi-t.lo)
 	}
 	return every
 }
@@ -283,10 +285,10 @@ func (p *plan) rowsOfHead(t *tile, first int) int {
 	return (t.rows - first + p.group - 1) / p.group
 }
 
-// liveByPosition leaves a bit in w.live for each key of the block that a row sees by its position.
-func (w *scratch) liveByPosition(p *plan, c *chunk, b *block, t *tile) {
+// visibleByPosition leaves a bit in w.visible for each key of the block that a row sees by its position.
+func (w *scratch) visibleByPosition(p *plan, c *chunk, b *block, t *tile) {
 	seen := lowBits(t.hi) &^ lowBits(t.lo)
-	live := w.live[t.at:][:t.rows]
+	live := w.visible[t.at:][:t.rows]
 	for r := range live {
 		if !t.uniform {
 			lo, hi := b.keyRange(p, c, t.row+r)
@@ -299,9 +301,9 @@ func (w *scratch) liveByPosition(p *plan, c *chunk, b *block, t *tile) {
 // lowBits has bits 0 to n−1 set.
 func lowBits(n int) uint64 { return 1<<n - 1 }
 
-// markDead takes the weights away from rows that have seen no score above −Inf:
+// markMasked takes the weights away from rows that have seen no score above −Inf:
 // they count as empty, so no value may reach their output.
-func (w *scratch) markDead(m []float32, t *tile) {
+func (w *scratch) markMasked(m []float32, t *tile) {
 	for r := range t.rows {
 		if m[r] == negInf {
 			for j := t.lo; j < t.hi; j++ {
@@ -311,9 +313,9 @@ func (w *scratch) markDead(m []float32, t *tile) {
 	}
 }
 
-// clearDead empties the outputs of rows that have seen no score above −Inf: they
+// clearMasked empties the outputs of rows that have seen no score above −Inf: they
 // were empty before, and a weight of 0 has met a value that may be NaN.
-func clearDead(m, o []float32, rows, stride int) {
+func clearMasked(m, o []float32, rows, stride int) {
 	for r := range rows {
 		if m[r] == negInf {
 			clear(o[r*stride:][:stride])
@@ -325,14 +327,14 @@ func clearDead(m, o []float32, rows, stride int) {
 func (w *scratch) weightsBlock(p *plan, c *chunk, first, lo, hi int) {
 	b := block{first: first, lo: lo - first, hi: hi - first}
 	b.k, b.kStride = w.loadKeys(p, c, &b)
-	w.ahead.clear()
+	w.queue.clear()
 	var t tile
 	for r := 0; r < c.rows; {
 		b.tile(p, c, r, &t)
 		if t.lo < t.hi {
 			w.products(p, c, &b, &t)
 			if full := w.scores(p, c, &b, &t); full {
-				w.liveByPosition(p, c, &b, &t) // writing weights asks for each key
+				w.visibleByPosition(p, c, &b, &t) // writing weights asks for each key
 			}
 			w.writeTileWeights(p, c, &b, &t)
 		}
@@ -348,6 +350,6 @@ func (w *scratch) writeTileWeights(p *plan, c *chunk, b *block, t *tile) {
 		}
 		h, i := p.locate(c.kv, c.row+t.row+r)
 		at := p.weights.offset(c.b, h, i) + b.first
-		weights(p.weights.Data[at+t.lo:at+t.hi], w.s[r*Block+t.lo:], m, 1/l, w.live[r]>>t.lo)
+		weights(p.weights.Data[at+t.lo:at+t.hi], w.s[r*Block+t.lo:], m, 1/l, w.visible[r]>>t.lo)
 	}
 }

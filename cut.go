@@ -15,13 +15,13 @@ const (
 	// operations for each multiply-add.
 	callMasked = callProducts / 4
 
-	// callRawProducts bounds those of scoreRows, which goes through keys in rows and transposes
-	// them. Fewer than rawRows rows count as so many: they wait for memory.
-	callRawProducts = 1 << 16
+	// callInPlaceProducts bounds those of scoreRows, which goes through keys in rows and transposes
+	// them. Fewer than inPlaceRows rows count as so many: they wait for memory.
+	callInPlaceProducts = 1 << 16
 
-	// rawInner is the dimension up to which keys are read in rows: there, a panel of
-	// them times rawRows queries is one call.
-	rawInner = callRawProducts / panel / rawRows
+	// inPlaceDim is the dimension up to which keys are read in rows: there, a panel of
+	// them times inPlaceRows queries is one call.
+	inPlaceDim = callInPlaceProducts / panel / inPlaceRows
 
 	// callCopies bounds the elements that one call writes packed, where it may have to read
 	// them and what it overwrites from memory.
@@ -42,12 +42,12 @@ const (
 	// about four cycles for the one before, and is what a call with one panel may take.
 	callInner = callProducts / callRows / panel
 
-	// cutRows: calls are cut at multiples of it where possible, so that all but
+	// splitRows: calls are cut at multiples of it where possible, so that all but
 	// the last have whole tiles of registers.
-	cutRows = 12
+	splitRows = 12
 )
 
-func cutPackKeys(dst, k []float32, stride, n, d int) {
+func splitPackKeys(dst, k []float32, stride, n, d int) {
 	const step = callCopies / panel
 	for j := 0; j < n; j += panel {
 		for x := 0; x < d; x += step {
@@ -56,7 +56,7 @@ func cutPackKeys(dst, k []float32, stride, n, d int) {
 	}
 }
 
-func cutPackValues(dst, v []float32, stride, n, d int) {
+func splitPackValues(dst, v []float32, stride, n, d int) {
 	const step = callCopies / Block
 	for c := 0; c < d; c += step {
 		packValues(dst[c*Block:], v[c:], stride, n, min(step, d-c))
@@ -66,8 +66,8 @@ func cutPackValues(dst, v []float32, stride, n, d int) {
 // productsOf is how many multiply-adds a call counts as that goes through so many elements for each row.
 func productsOf(rows, elements int) int { return max(rows, callRows) * elements }
 
-// cutScore takes fewer rows at a time, or if there are few, fewer panels.
-func cutScore(s, q, k []float32, rows, d, panels int, next *ahead) {
+// splitScore takes fewer rows at a time, or if there are few, fewer panels.
+func splitScore(s, q, k []float32, rows, d, panels int, next *prefetchQueue) {
 	switch {
 	case d > callInner:
 		chainScore(s, q, k, rows, d, panels)
@@ -77,14 +77,14 @@ func cutScore(s, q, k []float32, rows, d, panels int, next *ahead) {
 		calls := (panels + most - 1) / most
 		step := (panels + calls - 1) / calls // two and two panels are faster than three and one
 		for p := 0; p < panels; p += step {
-			scoreAhead(s[p*panel:], q, k[p*d*panel:], rows, d, min(step, panels-p), next)
-			next.moveStream(step * d * panel)
+			scorePrefetch(s[p*panel:], q, k[p*d*panel:], rows, d, min(step, panels-p), next)
+			next.advance(step * d * panel)
 		}
 		return
 	}
-	step := max(cutRows, callProducts/(d*panels*panel)/cutRows*cutRows)
+	step := max(splitRows, callProducts/(d*panels*panel)/splitRows*splitRows)
 	for r := 0; r < rows; r += step {
-		scoreAhead(s[r*Block:], q[r*d:], k, min(step, rows-r), d, panels, next)
+		scorePrefetch(s[r*Block:], q[r*d:], k, min(step, rows-r), d, panels, next)
 	}
 }
 
@@ -94,32 +94,32 @@ func cutScore(s, q, k []float32, rows, d, panels int, next *ahead) {
 func chainScore(s, q, k []float32, rows, d, panels int) {
 	const step = 512
 	for x := 0; x < d; x += step {
-		part := values{keys: min(step, d-x), cols: panels * panel, stride: panel, panelStride: d * panel, fresh: x == 0}
+		part := panelLayout{keys: min(step, d-x), cols: panels * panel, stride: panel, panelStride: d * panel, overwrite: x == 0}
 		accumulate(s, q[x:], k[x*panel:], nil, rows, Block, d, &part)
 	}
 }
 
-// cutScoreRows takes fewer rows at a time, and of these fewer keys: whole panels, of which
-// d ≤ rawInner leaves at least one.
-func cutScoreRows(s, q, k []float32, rows, d, stride, n int, next *ahead) {
-	if rows > rawRows {
-		for r := 0; r < rows; r += rawRows {
-			scoreRows(s[r*Block:], q[r*d:], k, min(rawRows, rows-r), d, stride, n, next)
+// splitScoreRows takes fewer rows at a time, and of these fewer keys: whole panels, of which
+// d ≤ inPlaceDim leaves at least one.
+func splitScoreRows(s, q, k []float32, rows, d, stride, n int, next *prefetchQueue) {
+	if rows > inPlaceRows {
+		for r := 0; r < rows; r += inPlaceRows {
+			scoreRows(s[r*Block:], q[r*d:], k, min(inPlaceRows, rows-r), d, stride, n, next)
 		}
 		return
 	}
-	keys := callRawProducts / (rawRows * d) / panel * panel
+	keys := callInPlaceProducts / (inPlaceRows * d) / panel * panel
 	for j := 0; j < n; j += keys {
 		scoreRows(s[j:], q, k[j*stride:], rows, d, stride, min(keys, n-j), next)
-		next.moveStream(keys * d)
+		next.advance(keys * d)
 	}
 }
 
-// cutAccumulate takes fewer columns at a time, so that a panel of values stays
+// splitAccumulate takes fewer columns at a time, so that a panel of values stays
 // in the cache for all rows, or one panel and fewer rows. There are at most callInner keys.
-func cutAccumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *values, kernel accumulateKernel) {
+func splitAccumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLayout, kernel accumulateKernel) {
 	most := callProducts
-	if kernel == masked {
+	if kernel == maskedValues {
 		most = callMasked
 	}
 	cols := max(panel, most/productsOf(rows, b.keys)/panel*panel)
@@ -130,8 +130,8 @@ func cutAccumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *valu
 	part := *b
 	for c := 0; c < b.cols; c += cols {
 		part.cols = min(cols, b.cols-c)
-		if b.stream != 0 {
-			part.stream = b.stream + uintptr(4*c*b.keys)
+		if b.pointer != 0 {
+			part.pointer = b.pointer + uintptr(4*c*b.keys)
 		}
 		values := v[c/panel*b.panelStride:]
 		for r := 0; r < rows; r += step {
@@ -139,7 +139,7 @@ func cutAccumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *valu
 			if alpha != nil {
 				factors = alpha[r:]
 			}
-			if kernel == masked {
+			if kernel == maskedValues {
 				accumulateMasked(o[r*oStride+c:], p[r*pStride:], values, factors, n, oStride, pStride, &part)
 			} else {
 				accumulate(o[r*oStride+c:], p[r*pStride:], values, factors, n, oStride, pStride, &part)
@@ -152,18 +152,18 @@ type accumulateKernel int
 
 const (
 	plain accumulateKernel = iota
-	masked
+	maskedValues
 )
 
-func cutScale(dst, x []float32, f float32) {
+func splitScale(dst, x []float32, f float32) {
 	for from := 0; from < len(x); from += callElements {
 		to := min(len(x), from+callElements)
 		scale(dst[from:], x[from:to], f)
 	}
 }
 
-// cutNormalize takes fewer rows at a time, or parts of one row.
-func cutNormalize(dst, o, l []float32, rows, n, dstStride, oStride int) {
+// splitNormalize takes fewer rows at a time, or parts of one row.
+func splitNormalize(dst, o, l []float32, rows, n, dstStride, oStride int) {
 	if step := callElements / roundUp(n, panel); step > 0 {
 		for r := 0; r < rows; r += step {
 			normalize(dst[r*dstStride:], o[r*oStride:], l[r:], min(step, rows-r), n, dstStride, oStride)
@@ -177,34 +177,34 @@ func cutNormalize(dst, o, l []float32, rows, n, dstStride, oStride int) {
 	}
 }
 
-func cutMerge(o, b []float32, x, y float32) {
+func splitMerge(o, b []float32, x, y float32) {
 	for from := 0; from < len(b); from += callElements {
 		to := min(len(b), from+callElements)
 		merge(o[from:], b[from:to], x, y)
 	}
 }
 
-func cutMergeSums(m, l, m2, l2, x, y []float32) {
+func splitMergeSums(m, l, m2, l2, x, y []float32) {
 	for r := 0; r < len(m); r += callElements {
 		to := min(len(m), r+callElements)
 		mergeSums(m[r:to], l[r:to], m2[r:to], l2[r:to], x[r:to], y[r:to])
 	}
 }
 
-func cutSoftcap(s []float32, c float32) {
+func splitSoftcap(s []float32, c float32) {
 	for from := 0; from < len(s); from += callSoftcaps {
 		softcap(s[from:min(len(s), from+callSoftcaps)], c)
 	}
 }
 
-func cutExp(dst, x []float32) {
+func splitExp(dst, x []float32) {
 	for from := 0; from < len(x); from += callElements {
 		to := min(len(x), from+callElements)
 		exp(dst[from:], x[from:to])
 	}
 }
 
-func cutAllFinite(x []float32) bool {
+func splitAllFinite(x []float32) bool {
 	for from := 0; from < len(x); from += callElements {
 		to := min(len(x), from+callElements)
 		if !allFinite(x[from:to]) {
@@ -214,7 +214,7 @@ func cutAllFinite(x []float32) bool {
 	return true
 }
 
-func cutDot(a, b []float32) float32 {
+func splitDot(a, b []float32) float32 {
 	var lane [64]float32
 	for from := 0; from < len(a); from += callElements {
 		to := min(len(a), from+callElements)
@@ -223,7 +223,7 @@ func cutDot(a, b []float32) float32 {
 	return fold(lane[:]) + 0
 }
 
-func cutMaxOf(x []float32) float32 {
+func splitMaxOf(x []float32) float32 {
 	top := negInf
 	for from := 0; from < len(x); from += callElements {
 		to := min(len(x), from+callElements)
@@ -236,7 +236,7 @@ func cutMaxOf(x []float32) float32 {
 	return top
 }
 
-func cutExpSum(dst, x []float32, top float32) float32 {
+func splitExpSum(dst, x []float32, top float32) float32 {
 	var sum lanes
 	for from := 0; from < len(x); from += callElements {
 		to := min(len(x), from+callElements)
@@ -246,7 +246,7 @@ func cutExpSum(dst, x []float32, top float32) float32 {
 	return fold(sum[:])
 }
 
-func cutSumExp(x []float32, top float32) float32 {
+func splitSumExp(x []float32, top float32) float32 {
 	var sum lanes
 	var buffer [1024]float32
 	for len(x) > 0 {
@@ -265,7 +265,7 @@ type lanes [16]float32
 // e + sum, so accumulate adds rows of 16.
 func (l *lanes) add(x []float32) {
 	if rows := len(x) / len(l); rows > 0 {
-		layout := values{keys: rows, cols: len(l), stride: len(l), panelStride: panel}
+		layout := panelLayout{keys: rows, cols: len(l), stride: len(l), panelStride: panel}
 		accumulate(l[:], ones[:rows], x, nil, 1, len(l), rows, &layout)
 	}
 	for i, e := range x[len(x)/len(l)*len(l):] {

@@ -25,7 +25,7 @@ func TestAssemblyCallsAreShort(t *testing.T) {
 		{"products", slowestFMA * callProducts / slowestLanes},
 		{"masked products", 3 * slowestFMA * callMasked / slowestLanes},
 		{"elements that few rows read", slowestRead * callProducts / callRows},
-		{"keys in rows", callRawProducts * (3.0/slowestLanes + 1.5*slowestRead/rawRows)}, // transposed and multiplied, and read; 8 touched beside 16
+		{"keys in rows", callInPlaceProducts * (3.0/slowestLanes + 1.5*slowestRead/inPlaceRows)}, // transposed and multiplied, and read; 8 touched beside 16
 		{"one chain of products", 4 * callInner},
 		{"elements packed", 2 * slowestRead * callCopies},
 		{"elements of a vector function", 8 * callElements}, // exp of 4 lanes: 32 cycles
@@ -34,7 +34,7 @@ func TestAssemblyCallsAreShort(t *testing.T) {
 		{"merged sums", 32 * callElements},
 		{"biases of a tile", (slowestRead + 2) * mostTileRows * Block},
 		{"softmax of rows", 16 * softmaxRows * Block},
-		{"absorption of a tile", fewTileRows * Block * (slowestFMA*absorbCols/slowestLanes + 16)},
+		{"absorption of a tile", fewTileRows * Block * (slowestFMA*fusedCols/slowestLanes + 16)},
 	} {
 		if s := c.cycles / slowestHertz; s > longestSeconds {
 			t.Errorf("%s: %.0f µs, want at most %.0f", c.name, s*1e6, longestSeconds*1e6)
@@ -44,10 +44,10 @@ func TestAssemblyCallsAreShort(t *testing.T) {
 
 // Where calls are cut does not change a bit.
 func TestCutCallsEqualGeneric(t *testing.T) {
-	wideKernels(t)
+	use16Lanes(t)
 	r := random("cut")
 	c := newTrial(t, r)
-	for _, n := range [][3]int{{1, callInner + 1, 64}, {2, 3*callInner + 5, 17}, {13, 700, 64}, {7, callInner, 3}, {48, rawInner, 5}, {4, rawInner, 64}, {4, 576, 60}, {1, rawInner, 64}, {5, 600, 64}, {1, 1500, 64}, {5, 1000, 40}, {20, 1024, 50}, {40, callInner, 64}} {
+	for _, n := range [][3]int{{1, callInner + 1, 64}, {2, 3*callInner + 5, 17}, {13, 700, 64}, {7, callInner, 3}, {48, inPlaceDim, 5}, {4, inPlaceDim, 64}, {4, 576, 60}, {1, inPlaceDim, 64}, {5, 600, 64}, {1, 1500, 64}, {5, 1000, 40}, {20, 1024, 50}, {40, callInner, 64}} {
 		c.reset()
 		rows, d, keys := n[0], n[1], n[2]
 		panels := roundUp(keys, panel) / panel
@@ -58,7 +58,7 @@ func TestCutCallsEqualGeneric(t *testing.T) {
 		s, sWant := c.output(rows * Block)
 		score(s, q, packedWant, rows, d, panels)
 		scoreGeneric(sWant, q, packedWant, rows, d, panels)
-		if d <= rawInner {
+		if d <= inPlaceDim {
 			raw, rawWant := c.output(rows * Block)
 			scoreRows(raw, q, k, rows, d, d, keys, c.anywhere())
 			scoreRowsGeneric(rawWant, q, k, rows, d, d, keys)
@@ -67,7 +67,7 @@ func TestCutCallsEqualGeneric(t *testing.T) {
 		v, vWant := c.output(roundUp(cols, panel) * Block)
 		packValues(v, k, d, keys, cols)
 		packValuesGeneric(vWant, k, d, keys, cols)
-		layout := values{keys: keys, cols: cols, stride: panel, panelStride: Block * panel}
+		layout := panelLayout{keys: keys, cols: cols, stride: panel, panelStride: Block * panel}
 		alpha := c.factors(rows)
 		weights := c.weights(rows * Block)
 		o, oWant := c.output(rows * cols)
@@ -88,8 +88,8 @@ func TestCutLongMaskedCalls(t *testing.T) {
 		for _, cols := range []int{8, 16, 24} {
 			c.reset()
 			a := c.newAccumulation([]int{rows, callInner, cols, 0})
-			accumulateMasked(a.got, a.p, a.v, a.alpha, rows, a.oStride, a.pStride, &a.values)
-			accumulateMaskedGeneric(a.want, a.p, a.v, a.alpha, rows, a.oStride, a.pStride, &a.values)
+			accumulateMasked(a.got, a.p, a.v, a.alpha, rows, a.oStride, a.pStride, &a.layout)
+			accumulateMaskedGeneric(a.want, a.p, a.v, a.alpha, rows, a.oStride, a.pStride, &a.layout)
 			if c.compare(); c.text != "" {
 				t.Fatalf("%d rows, %d columns: %s", rows, cols, c.text)
 			}
@@ -150,7 +150,7 @@ func BenchmarkLongestCall(b *testing.B) {
 	const d = callProducts / Block / 12
 	x := make([]float32, callProducts)
 	y := make([]float32, callProducts)
-	layout := values{keys: Block, cols: callProducts / Block / fewTileRows / panel * panel, stride: panel, panelStride: Block * panel}
+	layout := panelLayout{keys: Block, cols: callProducts / Block / fewTileRows / panel * panel, stride: panel, panelStride: Block * panel}
 	m := make([]float32, fewTileRows)
 	for _, c := range []struct {
 		name string
@@ -158,7 +158,7 @@ func BenchmarkLongestCall(b *testing.B) {
 	}{
 		{"score", func() { score(y, x, x, 12, d, Block/panel) }},
 		{"score_rows", func() {
-			scoreRows(y, x, x, rawRows, callRawProducts/rawRows/Block, callRawProducts/rawRows/Block, Block, nil)
+			scoreRows(y, x, x, inPlaceRows, callInPlaceProducts/inPlaceRows/Block, callInPlaceProducts/inPlaceRows/Block, Block, nil)
 		}},
 		{"accumulate", func() { accumulate(y, x, x, m, fewTileRows, layout.cols, Block, &layout) }},
 		{"softmax", func() { softmax(y, m, m, m, fewTileRows) }},
@@ -245,7 +245,7 @@ func TestCutScoreAhead(t *testing.T) {
 		c.reset()
 		q, k := c.input(rows*d), c.input(panels*d*panel)
 		got, want := c.output(rows * Block)
-		scoreAhead(got, q, k, rows, d, panels, c.anywhere())
+		scorePrefetch(got, q, k, rows, d, panels, c.anywhere())
 		scoreGeneric(want, q, k, rows, d, panels)
 		if c.compare(); c.text != "" {
 			t.Error(c.text)

@@ -48,7 +48,7 @@ func fuzzTrials(f *testing.F, run func(t *testing.T, c *trial)) {
 	compared := slices.DeleteFunc(implementations(), func(i isa) bool { return i == generic && chosen != generic })
 	f.Fuzz(func(t *testing.T, data []byte) {
 		defer func() { active = chosen }()
-		wideKernels(t)
+		use16Lanes(t)
 		for _, active = range compared {
 			c.Rand = randomFrom(data)
 			run(t, c)
@@ -91,12 +91,12 @@ func (d *dim) stretch(c *trial, most int) int {
 func FuzzPackKeys(f *testing.F)         { fuzzKernel(f, "packKeys") }
 func FuzzPackValues(f *testing.F)       { fuzzKernel(f, "packValues") }
 func FuzzScore(f *testing.F)            { fuzzKernel(f, "score") }
-func FuzzScoreTops(f *testing.F)        { fuzzKernel(f, "scoreTops") }
+func FuzzScoreTops(f *testing.F)        { fuzzKernel(f, "scoreMaxima") }
 func FuzzScoreRows(f *testing.F)        { fuzzKernel(f, "scoreRows") }
 func FuzzSoftmax(f *testing.F)          { fuzzKernel(f, "softmax") }
-func FuzzSoftmaxTops(f *testing.F)      { fuzzKernel(f, "softmaxTops") }
+func FuzzSoftmaxTops(f *testing.F)      { fuzzKernel(f, "softmaxMaxima") }
 func FuzzSoftmaxMasked(f *testing.F)    { fuzzKernel(f, "softmaxMasked") }
-func FuzzAbsorb(f *testing.F)           { fuzzKernel(f, "absorb") }
+func FuzzAbsorb(f *testing.F)           { fuzzKernel(f, "softmaxValues") }
 func FuzzAccumulate(f *testing.F)       { fuzzKernel(f, "accumulate") }
 func FuzzAccumulateMasked(f *testing.F) { fuzzKernel(f, "accumulateMasked") }
 func FuzzScale(f *testing.F)            { fuzzKernel(f, "scale") }
@@ -157,7 +157,7 @@ func fewRowsAndKeys(r *rand.Rand) shape {
 	case draw < 150: // the dimensions of models
 		s.d, s.dv = length(r, 99), length(r, 99)
 	case draw < 160: // a whole block for rows and columns enough to be absorbed
-		s.lq, s.lk, s.dv = absorbRows+r.IntN(20), Block+r.IntN(2*Block), absorbCols+r.IntN(20)
+		s.lq, s.lk, s.dv = fusedRows+r.IntN(20), Block+r.IntN(2*Block), fusedCols+r.IntN(20)
 	}
 	return s
 }

@@ -12,28 +12,28 @@ const slowestFMA = 1
 
 // anyProcessor draws what only kernels of amd64 ask for.
 func anyProcessor(t *testing.T, r *rand.Rand) {
-	wasScattered, wasWide, wasAbreast, wasInOrder := scattered, wideRows, panelsAbreast, rowsInOrder
+	wasScattered, wasWide, wasAbreast, wasInOrder := pagedPrefetch, leastRows16, panelsAbreast, sequentialReads
 	t.Cleanup(func() {
-		scattered, wideRows, panelsAbreast, rowsInOrder = wasScattered, wasWide, wasAbreast, wasInOrder
+		pagedPrefetch, leastRows16, panelsAbreast, sequentialReads = wasScattered, wasWide, wasAbreast, wasInOrder
 	})
-	scattered = r.IntN(2) == 0
-	rowsInOrder = r.IntN(2) == 0
-	wasBytes := inOrderBytes
-	t.Cleanup(func() { inOrderBytes = wasBytes })
-	inOrderBytes = 0
-	wideRows = fewestWideRows(r.IntN(2) == 0, r.IntN(3) == 0)
+	pagedPrefetch = r.IntN(2) == 0
+	sequentialReads = r.IntN(2) == 0
+	wasBytes := sequentialBytes
+	t.Cleanup(func() { sequentialBytes = wasBytes })
+	sequentialBytes = 0
+	leastRows16 = fewestRows16(r.IntN(2) == 0, r.IntN(3) == 0)
 	panelsAbreast = r.IntN(2) == 0
-	wasBeside := topsBeside
-	t.Cleanup(func() { topsBeside = wasBeside })
-	topsBeside = r.IntN(2) == 0
+	wasBeside := maximaInScore
+	t.Cleanup(func() { maximaInScore = wasBeside })
+	maximaInScore = r.IntN(2) == 0
 	t.Cleanup(anyFused(r))
 }
 
-// wideKernels lets kernels with 16 lanes be used, even if this CPU prefers others, until the test ends.
-func wideKernels(t testing.TB) {
-	was := wideRows
-	t.Cleanup(func() { wideRows = was })
-	wideRows = min(wideRows, fewestWideRows(false, false))
+// use16Lanes lets kernels with 16 lanes be used, even if this CPU prefers others, until the test ends.
+func use16Lanes(t testing.TB) {
+	was := leastRows16
+	t.Cleanup(func() { leastRows16 = was })
+	leastRows16 = min(leastRows16, fewestRows16(false, false))
 }
 
 // anyFused draws whether softmax and accumulate are one kernel.

@@ -13,6 +13,6 @@ const slowestFMA = 1.5
 
 func anyProcessor(*testing.T, *rand.Rand) {}
 
-func wideKernels(testing.TB) {}
+func use16Lanes(testing.TB) {}
 
 func anyFused(*rand.Rand) (restore func()) { return func() {} }

@@ -34,7 +34,7 @@ func forEach(t *testing.T, test func(t *testing.T)) {
 	for _, i := range implementations() {
 		t.Run(i.String(), func(t *testing.T) {
 			use(t, i)
-			wideKernels(t)
+			use16Lanes(t)
 			test(t)
 		})
 	}

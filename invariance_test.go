@@ -182,7 +182,7 @@ func TestStridesDoNotMatter(t *testing.T) {
 					p := randomProblem(r, randomKind(r))
 					want := p.solve(t, Attend)
 					anyHost(t, r)
-					p.same(t, "scattered", p.solveScattered(t, r, a, way.attend), want)
+					p.same(t, "pagedPrefetch", p.solveScattered(t, r, a, way.attend), want)
 				}
 			})
 		})
@@ -698,7 +698,7 @@ func TestConcurrentCallers(t *testing.T) {
 
 // How many rows a chunk and a tile have depends on the CPU's caches; the bits do not.
 func TestCacheSizeDoesNotMatter(t *testing.T) {
-	wideKernels(t)
+	use16Lanes(t)
 	defer func(bytes, rows int) { scratchBytes, tileRows = bytes, rows }(scratchBytes, tileRows)
 	p := newProblem(random("cache size"), normal, shape{1, 1, 1, 1100, 300, tileDim, 56})
 	scratchBytes = cacheShare(0)

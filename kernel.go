@@ -50,7 +50,7 @@ func packKeys(dst, k []float32, stride, n, d int) {
 		return
 	}
 	if roundUp(n, panel)*d > callCopies { // the last panel is filled up
-		cutPackKeys(dst, k, stride, n, d)
+		splitPackKeys(dst, k, stride, n, d)
 		return
 	}
 	packKeysSIMD(&dst[0], &k[0], stride, n, d)
@@ -64,18 +64,18 @@ func packValues(dst, v []float32, stride, n, d int) {
 		return
 	}
 	if n*d > callCopies {
-		cutPackValues(dst, v, stride, n, d)
+		splitPackValues(dst, v, stride, n, d)
 		return
 	}
 	packValuesSIMD(&dst[0], &v[0], stride, n, d)
 }
 
 func score(s, q, k []float32, rows, d, panels int) {
-	scoreAhead(s, q, k, rows, d, panels, nil)
+	scorePrefetch(s, q, k, rows, d, panels, nil)
 }
 
-// scoreAhead is score with requests for memory on the way, or none if next is nil.
-func scoreAhead(s, q, k []float32, rows, d, panels int, next *ahead) {
+// scorePrefetch is score with requests for memory on the way, or none if next is nil.
+func scorePrefetch(s, q, k []float32, rows, d, panels int, next *prefetchQueue) {
 	writesRows(s, rows, Block, panels*panel)
 	reads(q, rows*d)
 	reads(k, panels*d*panel)
@@ -84,17 +84,17 @@ func scoreAhead(s, q, k []float32, rows, d, panels int, next *ahead) {
 		return
 	}
 	if productsOf(rows, d*panels*panel) > callProducts || d > callInner {
-		cutScore(s, q, k, rows, d, panels, next)
+		splitScore(s, q, k, rows, d, panels, next)
 		return
 	}
-	if active == avx512 && rows >= wideRows {
-		scoreWide(&s[0], &q[0], &k[0], rows, d, panels, next)
+	if active == avx512 && rows >= leastRows16 {
+		scoreAVX512(&s[0], &q[0], &k[0], rows, d, panels, next)
 		return
 	}
 	scoreSIMD(&s[0], &q[0], &k[0], rows, d, panels, next)
 }
 
-func scoreRows(s, q, k []float32, rows, d, stride, n int, next *ahead) {
+func scoreRows(s, q, k []float32, rows, d, stride, n int, next *prefetchQueue) {
 	writesRows(s, rows, Block, n)
 	reads(q, rows*d)
 	readsRows(k, n+next.touched(), stride, d)
@@ -102,20 +102,20 @@ func scoreRows(s, q, k []float32, rows, d, stride, n int, next *ahead) {
 		scoreRowsGeneric(s, q, k, rows, d, stride, n)
 		return
 	}
-	if max(rows, rawRows)*d*n > callRawProducts && d <= rawInner {
-		cutScoreRows(s, q, k, rows, d, stride, n, next)
+	if max(rows, inPlaceRows)*d*n > callInPlaceProducts && d <= inPlaceDim {
+		splitScoreRows(s, q, k, rows, d, stride, n, next)
 		return
 	}
-	if n > rawTile && n%rawTile != 0 { // single keys would be one chain each: rather some twice
-		scoreRowsSIMD(&s[0], &q[0], &k[0], rows, d, stride, n/rawTile*rawTile, next)
-		last := n - rawTile
-		scoreRowsSIMD(&s[last], &q[0], &k[last*stride], rows, d, stride, rawTile, nil)
+	if n > inPlaceKeys && n%inPlaceKeys != 0 { // single keys would be one chain each: rather some twice
+		scoreRowsSIMD(&s[0], &q[0], &k[0], rows, d, stride, n/inPlaceKeys*inPlaceKeys, next)
+		last := n - inPlaceKeys
+		scoreRowsSIMD(&s[last], &q[0], &k[last*stride], rows, d, stride, inPlaceKeys, nil)
 		return
 	}
 	scoreRowsSIMD(&s[0], &q[0], &k[0], rows, d, stride, n, next)
 }
 
-func softmax(s, m, l, alpha []float32, rows int) (dead bool) {
+func softmax(s, m, l, alpha []float32, rows int) (masked bool) {
 	updates(s, rows*Block)
 	updates(m, rows)
 	updates(l, rows)
@@ -126,15 +126,15 @@ func softmax(s, m, l, alpha []float32, rows int) (dead bool) {
 	for r := 0; r < rows; r += softmaxRows {
 		n := min(softmaxRows, rows-r)
 		if active == avx512 && n > 1 {
-			dead = softmaxWide(&s[r*Block], &m[r], &l[r], &alpha[r], n) || dead
+			masked = softmaxAVX512(&s[r*Block], &m[r], &l[r], &alpha[r], n) || masked
 		} else {
-			dead = softmaxSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], n) || dead
+			masked = softmaxSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], n) || masked
 		}
 	}
-	return dead
+	return masked
 }
 
-func softmaxMasked(s, m, l, alpha []float32, live []uint64, rows int) (dead bool) {
+func softmaxMasked(s, m, l, alpha []float32, live []uint64, rows int) (masked bool) {
 	updates(s, rows*Block)
 	updates(m, rows)
 	updates(l, rows)
@@ -146,15 +146,15 @@ func softmaxMasked(s, m, l, alpha []float32, live []uint64, rows int) (dead bool
 	for r := 0; r < rows; r += softmaxRows {
 		n := min(softmaxRows, rows-r)
 		if active == avx512 {
-			dead = softmaxMaskedWide(&s[r*Block], &m[r], &l[r], &alpha[r], &live[r], n) || dead
+			masked = softmaxMaskedAVX512(&s[r*Block], &m[r], &l[r], &alpha[r], &live[r], n) || masked
 		} else {
-			dead = softmaxMaskedSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &live[r], n) || dead
+			masked = softmaxMaskedSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &live[r], n) || masked
 		}
 	}
-	return dead
+	return masked
 }
 
-func accumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *values) {
+func accumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLayout) {
 	updatesRows(o, rows, oStride, b.cols)
 	readsRows(p, rows, pStride, b.keys)
 	readsValues(v, b)
@@ -163,7 +163,7 @@ func accumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *values)
 		return
 	}
 	if productsOf(rows, b.keys*b.cols) > callProducts {
-		cutAccumulate(o, p, v, alpha, rows, oStride, pStride, b, plain)
+		splitAccumulate(o, p, v, alpha, rows, oStride, pStride, b, plain)
 		return
 	}
 	var a *float32
@@ -171,14 +171,14 @@ func accumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *values)
 		reads(alpha, rows)
 		a = &alpha[0]
 	}
-	if active == avx512 && rows >= wideRows && b.cols >= panel {
+	if active == avx512 && rows >= leastRows16 && b.cols >= panel {
 		accumulatePanels(o, p, v, a, rows, oStride, pStride, b)
 		return
 	}
 	accumulateSIMD(&o[0], &p[0], &v[0], a, rows, oStride, pStride, b)
 }
 
-func accumulateMasked(o, p, v, alpha []float32, rows, oStride, pStride int, b *values) {
+func accumulateMasked(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLayout) {
 	updatesRows(o, rows, oStride, b.cols)
 	readsRows(p, rows, pStride, b.keys)
 	readsValues(v, b)
@@ -188,7 +188,7 @@ func accumulateMasked(o, p, v, alpha []float32, rows, oStride, pStride int, b *v
 		return
 	}
 	if productsOf(rows, b.keys*b.cols) > callMasked && (rows > 1 || b.cols > panel) {
-		cutAccumulate(o, p, v, alpha, rows, oStride, pStride, b, masked)
+		splitAccumulate(o, p, v, alpha, rows, oStride, pStride, b, maskedValues)
 		return
 	}
 	accumulateMaskedSIMD(&o[0], &p[0], &v[0], &alpha[0], rows, oStride, pStride, b)
@@ -202,7 +202,7 @@ func scale(dst, x []float32, f float32) {
 		return
 	}
 	if len(x) > callElements {
-		cutScale(dst, x, f)
+		splitScale(dst, x, f)
 		return
 	}
 	scaleSIMD(&dst[0], &x[0], len(x), f)
@@ -220,7 +220,7 @@ func normalize(dst, o, l []float32, rows, n, dstStride, oStride int) {
 		return
 	}
 	if rows*roundUp(n, panel) > callElements { // a row takes some time, however short
-		cutNormalize(dst, o, l, rows, n, dstStride, oStride)
+		splitNormalize(dst, o, l, rows, n, dstStride, oStride)
 		return
 	}
 	normalizeSIMD(&dst[0], &o[0], &l[0], rows, n, dstStride, oStride)
@@ -234,7 +234,7 @@ func merge(o, b []float32, x, y float32) {
 		return
 	}
 	if len(b) > callElements {
-		cutMerge(o, b, x, y)
+		splitMerge(o, b, x, y)
 		return
 	}
 	mergeSIMD(&o[0], &b[0], len(b), x, y)
@@ -253,7 +253,7 @@ func mergeSums(m, l, m2, l2, x, y []float32) {
 		return
 	}
 	if n > callElements {
-		cutMergeSums(m, l, m2, l2, x, y)
+		splitMergeSums(m, l, m2, l2, x, y)
 		return
 	}
 	mergeSumsSIMD(&m[0], &l[0], &m2[0], &l2[0], &x[0], &y[0], n)
@@ -266,7 +266,7 @@ func softcap(s []float32, c float32) {
 		return
 	}
 	if len(s) > callSoftcaps {
-		cutSoftcap(s, c)
+		splitSoftcap(s, c)
 		return
 	}
 	softcapSIMD(&s[0], len(s), c)
@@ -316,7 +316,7 @@ func allFinite(x []float32) bool {
 		return allFiniteGeneric(x)
 	}
 	if len(x) > callElements {
-		return cutAllFinite(x)
+		return splitAllFinite(x)
 	}
 	return allFiniteSIMD(&x[0], len(x))
 }
@@ -328,7 +328,7 @@ func dot(a, b []float32) float32 {
 		return dotGeneric(a, b)
 	}
 	if len(a) > callElements {
-		return cutDot(a, b)
+		return splitDot(a, b)
 	}
 	return dotSIMD(&a[0], &b[0], len(a))
 }
@@ -350,7 +350,7 @@ func maxOf(x []float32) float32 {
 		return maxOfGeneric(x)
 	}
 	if len(x) > callElements {
-		return cutMaxOf(x)
+		return splitMaxOf(x)
 	}
 	return maxOfSIMD(&x[0], len(x))
 }
@@ -363,7 +363,7 @@ func exp(dst, x []float32) {
 		return
 	}
 	if len(x) > callElements {
-		cutExp(dst, x)
+		splitExp(dst, x)
 		return
 	}
 	expSIMD(&dst[0], &x[0], len(x))
@@ -376,7 +376,7 @@ func expSum(dst, x []float32, top float32) float32 {
 		return expSumGeneric(dst, x, top)
 	}
 	if len(x) > callElements {
-		return cutExpSum(dst, x, top)
+		return splitExpSum(dst, x, top)
 	}
 	return expSumSIMD(&dst[0], &x[0], len(x), top)
 }
@@ -387,7 +387,7 @@ func sumExp(x []float32, top float32) float32 {
 		return sumExpGeneric(x, top)
 	}
 	if len(x) > callElements {
-		return cutSumExp(x, top)
+		return splitSumExp(x, top)
 	}
 	return sumExpSIMD(&x[0], len(x), top)
 }

@@ -10,7 +10,7 @@ import (
 
 const (
 	callProducts = 1 << 19 // see cut.go
-	rawTile      = 8       // keys that scoreRows takes together
+	inPlaceKeys  = 8       // keys that scoreRows takes together
 )
 
 var active = choose(possible()...)
@@ -39,19 +39,19 @@ func bestFirst(eight, sixteen bool) []isa {
 // reads 20; on Zen 5 it is 27 against 38.
 var panelsAbreast = zen3(&cpuid.CPU)
 
-// rowsInOrder: few queries read rows of keys and values in order, and ask for nothing: one query all
+// sequentialReads: few queries read rows of keys and values in order, and ask for nothing: one query all
 // columns of values (gen/tile.go), up to four 8 rows of keys while they touch the next 8
 // (gen/touch.go), and first the keys of many blocks, then the values (series.go). On Zen 4
 // that is 22 GB/s of 28. Several rows or pages side by side, and requests in any order, get 12. From a cache, two or three
-// queries take one panel after the other, and ask as oneAhead and fewAhead say.
-// Calls that may have their keys and values in the L2 cache do not (see inOrderBytes).
-var rowsInOrder = zen4(&cpuid.CPU)
+// queries take one panel after the other, and ask as prefetchOne and prefetchFew say.
+// Calls that may have their keys and values in the L2 cache do not (see sequentialBytes).
+var sequentialReads = zen4(&cpuid.CPU)
 
-// oneAhead and fewAhead are how many bytes ahead of reading one or two queries, and 3 to 5, ask for packed
+// prefetchOne and prefetchFew are how many bytes ahead of reading one or two queries, and 3 to 5, ask for packed
 // keys and values.
-var oneAhead, fewAhead = packedAhead(&cpuid.CPU)
+var prefetchOne, prefetchFew = prefetchDistances(&cpuid.CPU)
 
-func packedAhead(c *cpuid.CPUInfo) (one, few int) {
+func prefetchDistances(c *cpuid.CPUInfo) (one, few int) {
 	if zen4(c) {
 		return 256, 4096
 	}
@@ -68,22 +68,22 @@ func zen5(c *cpuid.CPUInfo) bool { return c.VendorID == cpuid.AMD && c.Family >=
 
 func zen3or4(c *cpuid.CPUInfo) bool { return c.VendorID == cpuid.AMD && c.Family == 0x19 }
 
-// scattered: kernels of few rows ask for a line of each of 8 pages in turn (stream.go).
+// pagedPrefetch: kernels of few rows ask for a line of each of 8 pages in turn (stream.go).
 // On a Xeon (Sapphire Rapids by its caches) a core reads 11 GB/s in order, whatever
 // is asked for ahead in order, and 18 so. On Zen 5 order is best; nothing else was measured.
-var scattered = cpuid.CPU.VendorID == cpuid.Intel
+var pagedPrefetch = cpuid.CPU.VendorID == cpuid.Intel
 
-// wideRows is the least number of rows of score and accumulate with 16 lanes, if there is one. Fewer wait for
-// memory where requests are not scattered: then the kernels with 8 lanes ask for it, those with
+// leastRows16 is the least number of rows of score and accumulate with 16 lanes, if there is one. Fewer wait for
+// memory where requests are not pagedPrefetch: then the kernels with 8 lanes ask for it, those with
 // 16 do not. Zen 4 splits vectors of 16 lanes in two: with them it is no faster, and with 8 score looks for
-// maxima (see topsBeside).
-var wideRows = fewestWideRows(scattered, zen4(&cpuid.CPU))
+// maxima (see maximaInScore).
+var leastRows16 = fewestRows16(pagedPrefetch, zen4(&cpuid.CPU))
 
-func fewestWideRows(scattered, split bool) int {
+func fewestRows16(pagedPrefetch, split bool) int {
 	switch {
 	case split:
 		return math.MaxInt
-	case scattered:
+	case pagedPrefetch:
 		return 2
 	}
 	return 13 // more than one tile takes
@@ -94,47 +94,47 @@ func fewestWideRows(scattered, split bool) int {
 // same two ports, it is 1 % slower, and 8 % when another program runs on the other thread of the core.
 var fused = zen5(&cpuid.CPU)
 
-// absorbSIMD takes a block of scores into the state of rows, a multiple of absorbRows,
-// and absorbCols columns. It works like absorbGeneric.
+// softmaxValuesSIMD takes a block of scores into the state of rows, a multiple of fusedRows,
+// and fusedCols columns. It works like softmaxValuesGeneric.
 //
 //go:noescape
-func absorbSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *values) (dead bool)
+func softmaxValuesSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *panelLayout) (masked bool)
 
-// topsBeside: score looks for the maxima of its rows. That is for CPUs on which it takes no time from multiply-adds and on
+// maximaInScore: score looks for the maxima of its rows. That is for CPUs on which it takes no time from multiply-adds and on
 // which softmax is a kernel of its own.
-var topsBeside = zen3or4(&cpuid.CPU)
+var maximaInScore = zen3or4(&cpuid.CPU)
 
-// scoreTopsSIMD multiplies queries, topRows at a time and of at least topDim dimensions, by packed keys, and asks for what
-// comes next. It works like scoreTopsGeneric.
+// scoreMaximaSIMD multiplies queries, maximaRows at a time and of at least maximaDim dimensions, by packed keys, and asks for what
+// comes next. It works like scoreMaximaGeneric.
 //
 //go:noescape
-func scoreTopsSIMD(s, q, k, tops *float32, rows, d, panels int, next *ahead)
+func scoreMaximaSIMD(s, q, k, maxima *float32, rows, d, panels int, next *prefetchQueue)
 
-// softmaxTopsSIMD is one online-softmax step. It works like softmaxTopsGeneric.
+// softmaxMaximaSIMD is one online-softmax step. It works like softmaxMaximaGeneric.
 //
 //go:noescape
-func softmaxTopsSIMD(s, m, l, alpha, tops *float32, rows int) (dead bool)
+func softmaxMaximaSIMD(s, m, l, alpha, maxima *float32, rows int) (masked bool)
 
-// scoreWide is scoreSIMD for AVX-512 and at least 2 rows.
+// scoreAVX512 is scoreSIMD for AVX-512 and at least 2 rows.
 //
 //go:noescape
-func scoreWide(s, q, k *float32, rows, d, panels int, next *ahead)
+func scoreAVX512(s, q, k *float32, rows, d, panels int, next *prefetchQueue)
 
-// accumulateWide is accumulateSIMD for AVX-512, at least 2 rows and whole panels: it
+// accumulateAVX512 is accumulateSIMD for AVX-512, at least 2 rows and whole panels: it
 // leaves out the last 8 columns if their number is odd.
 //
 //go:noescape
-func accumulateWide(o, p, v, alpha *float32, rows, oStride, pStride int, b *values)
+func accumulateAVX512(o, p, v, alpha *float32, rows, oStride, pStride int, b *panelLayout)
 
-// softmaxWide is softmaxSIMD for AVX-512.
+// softmaxAVX512 is softmaxSIMD for AVX-512.
 //
 //go:noescape
-func softmaxWide(s, m, l, alpha *float32, rows int) (dead bool)
+func softmaxAVX512(s, m, l, alpha *float32, rows int) (masked bool)
 
-// softmaxMaskedWide is softmaxMaskedSIMD for AVX-512.
+// softmaxMaskedAVX512 is softmaxMaskedSIMD for AVX-512.
 //
 //go:noescape
-func softmaxMaskedWide(s, m, l, alpha *float32, live *uint64, rows int) (dead bool)
+func softmaxMaskedAVX512(s, m, l, alpha *float32, live *uint64, rows int) (masked bool)
 
 // normalizeSIMD divides rows by their sums. It works like normalizeGeneric.
 //

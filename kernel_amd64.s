@@ -36,10 +36,10 @@ TEXT ·scoreSIMD(SB), NOSPLIT, $184-56
 	MOVQ    R13, 96(SP)
 
 noQueue1:
-	MOVQ ·fewAhead+0(SB), AX
+	MOVQ ·prefetchFew+0(SB), AX
 	CMPQ 48(SP), $0x02
 	JG   score_fewAhead2
-	MOVQ ·oneAhead+0(SB), AX
+	MOVQ ·prefetchOne+0(SB), AX
 
 score_fewAhead2:
 	MOVQ  AX, 80(SP)
@@ -4697,9 +4697,9 @@ score_done:
 	VZEROUPPER
 	RET
 
-// func scoreTopsSIMD(s *float32, q *float32, k *float32, tops *float32, rows int, d int, panels int, next *uintptr)
+// func scoreMaximaSIMD(s *float32, q *float32, k *float32, maxima *float32, rows int, d int, panels int, next *uintptr)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·scoreTopsSIMD(SB), NOSPLIT, $104-64
+TEXT ·scoreMaximaSIMD(SB), NOSPLIT, $104-64
 	MOVQ    s+0(FP), AX
 	MOVQ    AX, (SP)
 	MOVQ    q+8(FP), AX
@@ -4719,7 +4719,7 @@ TEXT ·scoreTopsSIMD(SB), NOSPLIT, $104-64
 	VXORPS  Y0, Y0, Y0
 	VMOVUPS Y0, 72(SP)
 	VMOVUPS allff800000<>+0(SB), Y0
-	MOVQ    tops+24(FP), AX
+	MOVQ    maxima+24(FP), AX
 	ADDQ    $0x20, AX
 	MOVQ    AX, 64(SP)
 	MOVQ    16(SP), CX
@@ -5313,7 +5313,7 @@ asked206:
 	VMOVUPS Y13, (R10)
 	ADDQ    $0x00000100, R8
 	ADDQ    $0x20, R10
-	MOVQ    tops+24(FP), AX
+	MOVQ    maxima+24(FP), AX
 	VMOVUPS 72(SP), Y0
 	VMOVUPS Y0, (AX)
 	VZEROUPPER
@@ -5363,10 +5363,10 @@ accumulate_used209:
 	MOVQ 24(BX), AX
 	SHLQ $0x02, AX
 	MOVQ AX, 24(SP)
-	MOVQ ·fewAhead+0(SB), AX
+	MOVQ ·prefetchFew+0(SB), AX
 	CMPQ 48(SP), $0x02
 	JG   accumulate_fewAhead210
-	MOVQ ·oneAhead+0(SB), AX
+	MOVQ ·prefetchOne+0(SB), AX
 
 accumulate_fewAhead210:
 	MOVQ    AX, 80(SP)
@@ -12057,9 +12057,9 @@ accumulateMasked_done:
 	VZEROUPPER
 	RET
 
-// func scoreWide(s *float32, q *float32, k *float32, rows int, d int, panels int, next *uintptr)
+// func scoreAVX512(s *float32, q *float32, k *float32, rows int, d int, panels int, next *uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·scoreWide(SB), NOSPLIT, $88-56
+TEXT ·scoreAVX512(SB), NOSPLIT, $88-56
 	MOVQ  s+0(FP), AX
 	MOVQ  AX, 32(SP)
 	MOVQ  q+8(FP), AX
@@ -20144,9 +20144,9 @@ singleEnd:
 	VZEROUPPER
 	RET
 
-// func accumulateWide(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
+// func accumulateAVX512(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·accumulateWide(SB), NOSPLIT, $88-64
+TEXT ·accumulateAVX512(SB), NOSPLIT, $88-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ p+8(FP), AX
@@ -30217,7 +30217,7 @@ keys1End:
 	VZEROUPPER
 	RET
 
-// func softmaxSIMD(s *float32, m *float32, l *float32, alpha *float32, rows int) (dead bool)
+// func softmaxSIMD(s *float32, m *float32, l *float32, alpha *float32, rows int) (masked bool)
 // Requires: AVX, AVX2, FMA3
 TEXT ·softmaxSIMD(SB), $3112-41
 	MOVQ         rows+32(FP), AX
@@ -30443,7 +30443,7 @@ TEXT ·softmaxSIMD(SB), $3112-41
 	VMOVSS       (BX), X3
 	VFMADD213SS  X0, X3, X1
 	VMOVSS       X1, (DX)
-	MOVB         AL, dead+40(FP)
+	MOVB         AL, masked+40(FP)
 	VZEROUPPER
 	RET
 
@@ -31267,7 +31267,7 @@ tail2:
 	VMASKMOVPS  Y2, Y0, (CX)
 
 end2:
-	MOVB AL, dead+40(FP)
+	MOVB AL, masked+40(FP)
 	VZEROUPPER
 	RET
 
@@ -31429,7 +31429,7 @@ DATA all42800000<>+24(SB)/4, $0x42800000
 DATA all42800000<>+28(SB)/4, $0x42800000
 GLOBL all42800000<>(SB), RODATA|NOPTR, $32
 
-// func softmaxMaskedSIMD(s *float32, m *float32, l *float32, alpha *float32, live *uint64, rows int) (dead bool)
+// func softmaxMaskedSIMD(s *float32, m *float32, l *float32, alpha *float32, live *uint64, rows int) (masked bool)
 // Requires: AVX, AVX2, FMA3
 TEXT ·softmaxMaskedSIMD(SB), $3112-49
 	MOVQ rows+40(FP), AX
@@ -33116,7 +33116,7 @@ tail4:
 	VMASKMOVPS  Y2, Y0, (CX)
 
 end4:
-	MOVB AL, dead+48(FP)
+	MOVB AL, masked+48(FP)
 	VZEROUPPER
 	RET
 
@@ -33140,13 +33140,13 @@ DATA all80000000<>+24(SB)/4, $0x80000000
 DATA all80000000<>+28(SB)/4, $0x80000000
 GLOBL all80000000<>(SB), RODATA|NOPTR, $32
 
-// func softmaxTopsSIMD(s *float32, m *float32, l *float32, alpha *float32, tops *float32, rows int) (dead bool)
+// func softmaxMaximaSIMD(s *float32, m *float32, l *float32, alpha *float32, maxima *float32, rows int) (masked bool)
 // Requires: AVX, AVX2, FMA3
-TEXT ·softmaxTopsSIMD(SB), $3112-49
+TEXT ·softmaxMaximaSIMD(SB), $3112-49
 	// alpha_r = the largest of the lanes of row r's top
 	MOVQ    alpha+24(FP), AX
 	MOVQ    rows+40(FP), CX
-	MOVQ    tops+32(FP), DX
+	MOVQ    maxima+32(FP), DX
 	VMOVUPS (DX), Y0
 	ADDQ    $0x20, DX
 	SUBQ    $0x08, CX
@@ -33743,13 +33743,13 @@ tail6:
 	VMASKMOVPS  Y2, Y0, (CX)
 
 end6:
-	MOVB AL, dead+48(FP)
+	MOVB AL, masked+48(FP)
 	VZEROUPPER
 	RET
 
-// func softmaxWide(s *float32, m *float32, l *float32, alpha *float32, rows int) (dead bool)
+// func softmaxAVX512(s *float32, m *float32, l *float32, alpha *float32, rows int) (masked bool)
 // Requires: AVX, AVX2, AVX512DQ, AVX512F, FMA3
-TEXT ·softmaxWide(SB), $3112-41
+TEXT ·softmaxAVX512(SB), $3112-41
 	// alpha_r = max of the live scores of row r, NaN not counting
 	MOVQ         s+0(FP), AX
 	MOVQ         alpha+24(FP), CX
@@ -34342,13 +34342,13 @@ tail8:
 	VMASKMOVPS  Y2, Y0, (CX)
 
 end8:
-	MOVB AL, dead+40(FP)
+	MOVB AL, masked+40(FP)
 	VZEROUPPER
 	RET
 
-// func softmaxMaskedWide(s *float32, m *float32, l *float32, alpha *float32, live *uint64, rows int) (dead bool)
+// func softmaxMaskedAVX512(s *float32, m *float32, l *float32, alpha *float32, live *uint64, rows int) (masked bool)
 // Requires: AVX, AVX2, AVX512DQ, AVX512F, FMA3
-TEXT ·softmaxMaskedWide(SB), $3112-49
+TEXT ·softmaxMaskedAVX512(SB), $3112-49
 	MOVQ rows+40(FP), AX
 	MOVQ live+32(FP), CX
 	XORQ DX, DX
@@ -35327,13 +35327,13 @@ tail10:
 	VMASKMOVPS  Y2, Y0, (CX)
 
 end10:
-	MOVB AL, dead+48(FP)
+	MOVB AL, masked+48(FP)
 	VZEROUPPER
 	RET
 
-// func absorbSIMD(s *float32, m *float32, l *float32, alpha *float32, o *float32, v *float32, rows int, oStride int, b *uintptr) (dead bool)
+// func softmaxValuesSIMD(s *float32, m *float32, l *float32, alpha *float32, o *float32, v *float32, rows int, oStride int, b *uintptr) (masked bool)
 // Requires: AVX, AVX2, FMA3
-TEXT ·absorbSIMD(SB), $1520-73
+TEXT ·softmaxValuesSIMD(SB), $1520-73
 	MOVQ    v+40(FP), AX
 	MOVQ    AX, (SP)
 	MOVQ    rows+48(FP), AX
@@ -37645,7 +37645,7 @@ lastSteps:
 	MOVQ  64(SP), AX
 	TESTQ AX, AX
 	SETNE AL
-	MOVB  AL, dead+72(FP)
+	MOVB  AL, masked+72(FP)
 	VZEROUPPER
 	RET
 
@@ -37659,7 +37659,7 @@ TEXT ·packKeysSIMD(SB), NOSPLIT, $8-40
 	SHLQ $0x02, DX
 	MOVQ d+32(FP), SI
 	MOVQ SI, (SP)
-	CMPB ·rowsInOrder+0(SB), $0x00
+	CMPB ·sequentialReads+0(SB), $0x00
 	JE   notTouched
 	MOVQ CX, DI
 	MOVQ BX, R10
@@ -37847,7 +37847,7 @@ TEXT ·packValuesSIMD(SB), NOSPLIT, $0-40
 	MOVQ n+24(FP), BX
 	MOVQ d+32(FP), SI
 	SHLQ $0x02, DX
-	CMPB ·rowsInOrder+0(SB), $0x00
+	CMPB ·sequentialReads+0(SB), $0x00
 	JE   notTouched
 	MOVQ CX, DI
 	MOVQ BX, R10

@@ -13,14 +13,14 @@ import (
 // In which order few rows of queries go through memory, and ask for it, depends on the
 // processor; the bits do not.
 func TestOrdersOfMemory(t *testing.T) {
-	defer func(abreast, inOrder bool, wide int) {
-		panelsAbreast, rowsInOrder, wideRows = abreast, inOrder, wide
-	}(panelsAbreast, rowsInOrder, wideRows)
-	wideRows = fewestWideRows(true, false)
+	defer func(headsPerChunk, sequential bool, wide int) {
+		panelsAbreast, sequentialReads, leastRows16 = headsPerChunk, sequential, wide
+	}(panelsAbreast, sequentialReads, leastRows16)
+	leastRows16 = fewestRows16(true, false)
 	forEach(t, func(t *testing.T) {
 		for i := range kernels {
 			for order := range 4 {
-				panelsAbreast, rowsInOrder = order&1 != 0, order&2 != 0
+				panelsAbreast, sequentialReads = order&1 != 0, order&2 != 0
 				switch k := &kernels[i]; k.name {
 				case "score", "scoreRows", "accumulate", "packKeys", "packValues":
 					k.fewRows(t)
@@ -32,9 +32,9 @@ func TestOrdersOfMemory(t *testing.T) {
 
 // In which order requests go through rows depends on it too.
 func TestScatteredRowsAskedOnce(t *testing.T) {
-	defer func(was bool) { scattered = was }(scattered)
+	defer func(was bool) { pagedPrefetch = was }(pagedPrefetch)
 	forEach(t, func(t *testing.T) {
-		for _, scattered = range []bool{false, true} {
+		for _, pagedPrefetch = range []bool{false, true} {
 			testAskedOnce(t)
 		}
 	})
@@ -79,21 +79,21 @@ func TestChoices(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		scattered, split bool
-		want             int
+		pagedPrefetch, split bool
+		want                 int
 	}{{true, false, 2}, {false, false, 13}, {false, true, math.MaxInt}, {true, true, math.MaxInt}} {
-		if got := fewestWideRows(c.scattered, c.split); got != c.want {
+		if got := fewestRows16(c.pagedPrefetch, c.split); got != c.want {
 			t.Errorf("%+v: with 16 lanes from %d rows on", c, got)
 		}
 	}
 }
 
 func TestRowsOfTile(t *testing.T) {
-	defer func(was, wasInOrder bool) { scattered, rowsInOrder = was, wasInOrder }(scattered, rowsInOrder)
+	defer func(was, wasInOrder bool) { pagedPrefetch, sequentialReads = was, wasInOrder }(pagedPrefetch, sequentialReads)
 	for _, c := range []struct {
-		l1                     int
-		scattered, rowsInOrder bool
-		want                   int
+		l1                             int
+		pagedPrefetch, sequentialReads bool
+		want                           int
 	}{
 		{32 << 10, true, false, fewTileRows},
 		{48 << 10, false, false, fewTileRows},
@@ -101,7 +101,7 @@ func TestRowsOfTile(t *testing.T) {
 		{-1, true, false, fewTileRows},
 		{32 << 10, false, true, mostTileRows},
 	} {
-		scattered, rowsInOrder = c.scattered, c.rowsInOrder
+		pagedPrefetch, sequentialReads = c.pagedPrefetch, c.sequentialReads
 		if got := rowsOfTile(c.l1); got != c.want {
 			t.Errorf("%+v: %d rows", c, got)
 		}
@@ -134,7 +134,7 @@ func TestGenerations(t *testing.T) {
 		if c.want == 4 {
 			want = [2]int{256, 4096}
 		}
-		if one, few := packedAhead(cpu); one != want[0] || few != want[1] {
+		if one, few := prefetchDistances(cpu); one != want[0] || few != want[1] {
 			t.Errorf("%s: packed panels %d and %d bytes ahead, want %v", c.name, one, few, want)
 		}
 	}

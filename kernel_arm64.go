@@ -6,7 +6,7 @@ import "unsafe"
 
 const (
 	callProducts = 1 << 18 // see cut.go
-	rawTile      = 16      // keys that scoreRows takes together
+	inPlaceKeys  = 16      // keys that scoreRows takes together
 )
 
 // Advanced SIMD is part of the base architecture of arm64.

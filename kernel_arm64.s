@@ -7089,7 +7089,7 @@ quarter:
 	FMOVS.P F24, 4(R2)
 	SUB $1, R5, R5
 	CBNZ R5, expRow
-	MOVB R6, dead+40(FP)
+	MOVB R6, masked+40(FP)
 	RET
 
 // softmaxMaskedSIMD works like softmaxMaskedGeneric.
@@ -7452,7 +7452,7 @@ quarterEnd:
 	FMOVS.P F24, 4(R2)
 	SUB $1, R5, R5
 	CBNZ R5, expRow
-	MOVB R6, dead+48(FP)
+	MOVB R6, masked+48(FP)
 	RET
 
 // packKeysSIMD works like packKeysGeneric.

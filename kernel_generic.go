@@ -9,7 +9,7 @@ import (
 // This file is the specification of the numeric contract: every assembly
 // kernel returns the bits that these loops return. Each rounding is explicit,
 // as float32(…) or f32.FMA, because compilers may fuse x*y+z. What becomes of rows that have
-// seen no score above −Inf is in block.go (markDead, clearDead).
+// seen no score above −Inf is in block.go (markMasked, clearMasked).
 
 // negZero in a block's weights marks a key that does not exist for the row. It
 // counts as zero in every sum, and accumulateMasked does not read its value.
@@ -61,33 +61,33 @@ func scoreGeneric(s, q, k []float32, rows, d, panels int) {
 	}
 }
 
-// scoreTops is score, and leaves the tops of the rows.
-func scoreTopsGeneric(s, q, k, tops []float32, rows, d, panels int) {
+// scoreMaxima is score, and leaves the tops of the rows.
+func scoreMaximaGeneric(s, q, k, maxima []float32, rows, d, panels int) {
 	scoreGeneric(s, q, k, rows, d, panels)
-	topsOf(tops, s, rows, panels*panel)
+	maximaOf(maxima, s, rows, panels*panel)
 }
 
-// topsOf finds the tops of rows of n scores, see tops.go.
-func topsOf(tops, s []float32, rows, n int) {
-	least, top := tops[:topLanes], tops[topLanes:]
+// maximaOf finds the tops of rows of n scores, see maxima.go.
+func maximaOf(maxima, s []float32, rows, n int) {
+	least, top := maxima[:maximaLanes], maxima[maximaLanes:]
 	clear(least)
 	for r := range rows {
-		for t := range topLanes {
-			top[r*topLanes+t] = negInf
+		for t := range maximaLanes {
+			top[r*maximaLanes+t] = negInf
 		}
 		for j, e := range s[r*Block:][:n] {
-			if old := &top[r*topLanes+j%topLanes]; e > *old {
+			if old := &top[r*maximaLanes+j%maximaLanes]; e > *old {
 				*old = e
 			}
-			if old := &least[j%topLanes]; math.Float32bits(e) > math.Float32bits(*old) {
+			if old := &least[j%maximaLanes]; math.Float32bits(e) > math.Float32bits(*old) {
 				*old = e
 			}
 		}
 	}
 }
 
-// softmaxTops is softmax: tops say nothing new.
-func softmaxTopsGeneric(s, m, l, alpha, tops []float32, rows int) (dead bool) {
+// softmaxMaxima is softmax: maxima say nothing new.
+func softmaxMaximaGeneric(s, m, l, alpha, maxima []float32, rows int) (masked bool) {
 	return softmaxGeneric(s, m, l, alpha, rows)
 }
 
@@ -109,27 +109,27 @@ func scoreRowsGeneric(s, q, k []float32, rows, d, stride, n int) {
 // each. It turns the scores into weights exp(s−m), moves m to the new maximum,
 // l to the new sum, and leaves in alpha the factor by which what was summed
 // before must shrink. It reports whether some row has still seen nothing above −Inf.
-func softmaxGeneric(s, m, l, alpha []float32, rows int) (dead bool) {
+func softmaxGeneric(s, m, l, alpha []float32, rows int) (masked bool) {
 	for r := range rows {
 		if softmaxRow(s[r*Block:][:Block], &m[r], &l[r], &alpha[r], ^uint64(0)) {
-			dead = true
+			masked = true
 		}
 	}
-	return dead
+	return masked
 }
 
 // softmaxMasked is softmax where only keys with a set bit in live[r] exist.
 // The weight of any other key becomes −0.
-func softmaxMaskedGeneric(s, m, l, alpha []float32, live []uint64, rows int) (dead bool) {
+func softmaxMaskedGeneric(s, m, l, alpha []float32, live []uint64, rows int) (masked bool) {
 	for r := range rows {
 		if softmaxRow(s[r*Block:][:Block], &m[r], &l[r], &alpha[r], live[r]) {
-			dead = true
+			masked = true
 		}
 	}
-	return dead
+	return masked
 }
 
-func softmaxRow(s []float32, m, l, alpha *float32, live uint64) (dead bool) {
+func softmaxRow(s []float32, m, l, alpha *float32, live uint64) (masked bool) {
 	// m = max(m, max live s_j); a NaN is not larger than anything. It reaches l below.
 	old, top := *m, *m
 	for j, e := range s {
@@ -170,33 +170,33 @@ func fold(lane []float32) float32 {
 }
 
 // absorb is softmax and then accumulate, for a block whose keys all exist.
-func absorbGeneric(s, m, l, alpha, o, v []float32, rows, oStride int, b *values) (dead bool) {
-	dead = softmaxGeneric(s, m, l, alpha, rows)
+func softmaxValuesGeneric(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLayout) (masked bool) {
+	masked = softmaxGeneric(s, m, l, alpha, rows)
 	accumulateGeneric(o, s, v, alpha, rows, oStride, Block, b)
-	return dead
+	return masked
 }
 
 // values locates the values of a block: key j, column c is at
 // v[c/panel*panelStride + j*stride + c%panel]. Both packed values and a
 // caller's rows have this form.
-type values struct {
+type panelLayout struct {
 	keys, cols          int // cols is a multiple of 8 for the kernels, see addRows
 	stride, panelStride int
-	fresh               bool // they are the first: outputs begin at 0, whatever is there
-	inOrder             bool // rows are to be read in order, see plan.inOrder, or packed panels, see plan.panelsInOrder
+	overwrite           bool // they are the first: outputs begin at 0, whatever is there
+	sequential          bool // rows are to be read in order, see plan.sequential, or packed panels, see plan.panelsSequential
 
-	stream uintptr // along which few rows ask for memory, see stream.go; 0 if there is none
+	pointer uintptr // along which few rows ask for memory, see stream.go; 0 if there is none
 }
 
 // accumulate is o[r*oStride+c] = o·alpha[r], then FMA(p[r*pStride+j], v_jc, o)
 // for ascending j. A nil alpha leaves o as it is: then it is a matrix product. For fresh
 // values, o begins at 0.
-func accumulateGeneric(o, p, v, alpha []float32, rows, oStride, pStride int, b *values) {
+func accumulateGeneric(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLayout) {
 	for r := range rows {
 		for c := range b.cols {
 			e := &o[r*oStride+c]
 			switch {
-			case b.fresh:
+			case b.overwrite:
 				*e = 0
 			case alpha != nil:
 				*e *= alpha[r]
@@ -210,12 +210,12 @@ func accumulateGeneric(o, p, v, alpha []float32, rows, oStride, pStride int, b *
 
 // accumulateMasked is accumulate where a weight with its sign bit set marks a
 // key that does not exist: its value is taken as 0, whatever it holds.
-func accumulateMaskedGeneric(o, p, v, alpha []float32, rows, oStride, pStride int, b *values) {
+func accumulateMaskedGeneric(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLayout) {
 	for r := range rows {
 		for c := range b.cols {
 			e := &o[r*oStride+c]
 			*e *= alpha[r]
-			if b.fresh {
+			if b.overwrite {
 				*e = 0
 			}
 			for j := range b.keys {

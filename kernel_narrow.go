@@ -5,31 +5,33 @@ package attn
 // What only amd64 has is never called.
 
 const (
-	wideRows    = 0
-	scattered   = false
-	rowsInOrder = false
-	fused       = false
-	topsBeside  = false
+	leastRows16     = 0
+	pagedPrefetch   = false
+	sequentialReads = false
+	fused           = false
+	maximaInScore   = false
 )
 
 const (
 	noAVX512 = "attn: no AVX-512 on this platform"
 	noFused  = "attn: softmax and accumulate are two kernels on this platform"
-	noTops   = "attn: softmax looks for maxima on this platform"
+	noMaxima = "attn: softmax looks for maxima on this platform"
 )
 
-func absorbSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *values) (dead bool) {
+func softmaxValuesSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *panelLayout) (masked bool) {
 	panic(noFused)
 }
 
-func scoreTopsSIMD(s, q, k, tops *float32, rows, d, panels int, next *ahead) { panic(noTops) }
-func softmaxTopsSIMD(s, m, l, alpha, tops *float32, rows int) (dead bool)    { panic(noTops) }
+func scoreMaximaSIMD(s, q, k, maxima *float32, rows, d, panels int, next *prefetchQueue) {
+	panic(noMaxima)
+}
+func softmaxMaximaSIMD(s, m, l, alpha, maxima *float32, rows int) (masked bool) { panic(noMaxima) }
 
-func scoreWide(s, q, k *float32, rows, d, panels int, next *ahead) { panic(noAVX512) }
-func accumulateWide(o, p, v, alpha *float32, rows, oStride, pStride int, b *values) {
+func scoreAVX512(s, q, k *float32, rows, d, panels int, next *prefetchQueue) { panic(noAVX512) }
+func accumulateAVX512(o, p, v, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
 	panic(noAVX512)
 }
-func softmaxWide(s, m, l, alpha *float32, rows int) (dead bool) { panic(noAVX512) }
-func softmaxMaskedWide(s, m, l, alpha *float32, live *uint64, rows int) (dead bool) {
+func softmaxAVX512(s, m, l, alpha *float32, rows int) (masked bool) { panic(noAVX512) }
+func softmaxMaskedAVX512(s, m, l, alpha *float32, live *uint64, rows int) (masked bool) {
 	panic(noAVX512)
 }

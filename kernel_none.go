@@ -8,25 +8,25 @@ const unreachable = "attn: no assembly on this platform"
 
 const (
 	callProducts = 1 << 18 // see cut.go
-	rawTile      = panel
+	inPlaceKeys  = panel
 )
 
 var active = choose(generic)
 
-func packKeysSIMD(dst, k *float32, stride, n, d int)               { panic(unreachable) }
-func packValuesSIMD(dst, v *float32, stride, n, d int)             { panic(unreachable) }
-func scoreSIMD(s, q, k *float32, rows, d, panels int, next *ahead) { panic(unreachable) }
-func scoreRowsSIMD(s, q, k *float32, rows, d, stride, n int, next *ahead) {
+func packKeysSIMD(dst, k *float32, stride, n, d int)                       { panic(unreachable) }
+func packValuesSIMD(dst, v *float32, stride, n, d int)                     { panic(unreachable) }
+func scoreSIMD(s, q, k *float32, rows, d, panels int, next *prefetchQueue) { panic(unreachable) }
+func scoreRowsSIMD(s, q, k *float32, rows, d, stride, n int, next *prefetchQueue) {
 	panic(unreachable)
 }
-func softmaxSIMD(s, m, l, alpha *float32, rows int) (dead bool) { panic(unreachable) }
-func softmaxMaskedSIMD(s, m, l, alpha *float32, live *uint64, rows int) (dead bool) {
+func softmaxSIMD(s, m, l, alpha *float32, rows int) (masked bool) { panic(unreachable) }
+func softmaxMaskedSIMD(s, m, l, alpha *float32, live *uint64, rows int) (masked bool) {
 	panic(unreachable)
 }
-func accumulateSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *values) {
+func accumulateSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
 	panic(unreachable)
 }
-func accumulateMaskedSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *values) {
+func accumulateMaskedSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
 	panic(unreachable)
 }
 func scaleSIMD(dst, x *float32, n int, f float32) { panic(unreachable) }

@@ -19,33 +19,33 @@ func packValuesSIMD(dst, v *float32, stride, n, d int)
 // works like scoreGeneric.
 //
 //go:noescape
-func scoreSIMD(s, q, k *float32, rows, d, panels int, next *ahead)
+func scoreSIMD(s, q, k *float32, rows, d, panels int, next *prefetchQueue)
 
 // scoreRowsSIMD multiplies queries by keys in rows and may ask for what comes next. It works like
 // scoreRowsGeneric.
 //
 //go:noescape
-func scoreRowsSIMD(s, q, k *float32, rows, d, stride, n int, next *ahead)
+func scoreRowsSIMD(s, q, k *float32, rows, d, stride, n int, next *prefetchQueue)
 
 // softmaxSIMD is one online-softmax step. It works like softmaxGeneric.
 //
 //go:noescape
-func softmaxSIMD(s, m, l, alpha *float32, rows int) (dead bool)
+func softmaxSIMD(s, m, l, alpha *float32, rows int) (masked bool)
 
 // softmaxMaskedSIMD is one online-softmax step over live keys. It works like softmaxMaskedGeneric.
 //
 //go:noescape
-func softmaxMaskedSIMD(s, m, l, alpha *float32, live *uint64, rows int) (dead bool)
+func softmaxMaskedSIMD(s, m, l, alpha *float32, live *uint64, rows int) (masked bool)
 
 // accumulateSIMD adds weighted values to the output. It works like accumulateGeneric.
 //
 //go:noescape
-func accumulateSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *values)
+func accumulateSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *panelLayout)
 
 // accumulateMaskedSIMD adds weighted live values to the output. It works like accumulateMaskedGeneric.
 //
 //go:noescape
-func accumulateMaskedSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *values)
+func accumulateMaskedSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *panelLayout)
 
 // scaleSIMD multiplies by a factor. It works like scaleGeneric.
 //

@@ -46,20 +46,20 @@ var kernels = []kernelTest{
 		rows, d, panels := n[0], n[1], n[2]
 		q, k := c.input(rows*d), c.input(panels*d*panel)
 		got, want := c.output((rows-1)*Block + panels*panel)
-		scoreAhead(got, q, k, rows, d, panels, c.anywhere())
+		scorePrefetch(got, q, k, rows, d, panels, c.anywhere())
 		scoreGeneric(want, q, k, rows, d, panels)
 	}},
-	{"scoreTops", []dim{{"rows", topRows, 96, mostTileRows, topRows}, size("d", topDim, 99, 300), size("panels", 1, 4, 4)}, func(c *trial, n []int) {
+	{"scoreMaxima", []dim{{"rows", maximaRows, 96, mostTileRows, maximaRows}, size("d", maximaDim, 99, 300), size("panels", 1, 4, 4)}, func(c *trial, n []int) {
 		rows, d, panels := n[0], n[1], n[2]
 		q, k := c.input(rows*d), c.input(panels*d*panel)
 		got, want := c.output((rows-1)*Block + panels*panel)
-		tops, topsWant := c.output((1 + rows) * topLanes)
-		scoreTops(got, q, k, tops, rows, d, panels, c.anywhere())
-		scoreTopsGeneric(want, q, k, topsWant, rows, d, panels)
+		maxima, topsWant := c.output((1 + rows) * maximaLanes)
+		scoreMaxima(got, q, k, maxima, rows, d, panels, c.anywhere())
+		scoreMaximaGeneric(want, q, k, topsWant, rows, d, panels)
 		for r := range rows { // the sign of a NaN may be any, and so may be whether its bits are the largest
 			for j, e := range want[r*Block:][:panels*panel] {
 				if e != e {
-					tops[j%topLanes] = topsWant[j%topLanes]
+					maxima[j%maximaLanes] = topsWant[j%maximaLanes]
 				}
 			}
 		}
@@ -81,43 +81,43 @@ var kernels = []kernelTest{
 		s, sWant := c.scores(n[0])
 		m, mWant, l, lWant := c.runningState(n[0])
 		alpha, alphaWant := c.output(n[0])
-		dead := softmax(s, m, l, alpha, n[0])
-		c.equal("dead", dead, softmaxGeneric(sWant, mWant, lWant, alphaWant, n[0]))
+		masked := softmax(s, m, l, alpha, n[0])
+		c.equal("masked", masked, softmaxGeneric(sWant, mWant, lWant, alphaWant, n[0]))
 	}},
-	{"softmaxTops", []dim{size("rows", 1, mostTileRows, mostTileRows)}, func(c *trial, n []int) {
+	{"softmaxMaxima", []dim{size("rows", 1, mostTileRows, mostTileRows)}, func(c *trial, n []int) {
 		s, sWant := c.scores(n[0])
-		write, tops := place(c.Rand, &c.arena.floats, &c.arena.used[0], (1+n[0])*topLanes)
-		topsOf(write, s, n[0], Block)
+		write, maxima := place(c.Rand, &c.arena.floats, &c.arena.used[0], (1+n[0])*maximaLanes)
+		maximaOf(write, s, n[0], Block)
 		if c.IntN(2) == 0 { // NaN may count or not
-			clear(write[:topLanes])
+			clear(write[:maximaLanes])
 			for j, e := range s {
-				if least := &write[j%topLanes]; e == e && math.Float32bits(e) > math.Float32bits(*least) {
+				if least := &write[j%maximaLanes]; e == e && math.Float32bits(e) > math.Float32bits(*least) {
 					*least = e
 				}
 			}
 		}
 		m, mWant, l, lWant := c.runningState(n[0])
 		alpha, alphaWant := c.output(n[0])
-		dead := softmaxTops(s, m, l, alpha, tops, n[0])
-		c.equal("dead", dead, softmaxTopsGeneric(sWant, mWant, lWant, alphaWant, tops, n[0]))
+		masked := softmaxMaxima(s, m, l, alpha, maxima, n[0])
+		c.equal("masked", masked, softmaxMaximaGeneric(sWant, mWant, lWant, alphaWant, maxima, n[0]))
 	}},
 	{"softmaxMasked", []dim{size("rows", 1, 2*softmaxRows+1, 600)}, func(c *trial, n []int) {
 		live := c.liveBits(n[0])
 		s, sWant := c.scores(n[0])
 		m, mWant, l, lWant := c.runningState(n[0])
 		alpha, alphaWant := c.output(n[0])
-		dead := softmaxMasked(s, m, l, alpha, live, n[0])
-		c.equal("dead", dead, softmaxMaskedGeneric(sWant, mWant, lWant, alphaWant, live, n[0]))
+		masked := softmaxMasked(s, m, l, alpha, live, n[0])
+		c.equal("masked", masked, softmaxMaskedGeneric(sWant, mWant, lWant, alphaWant, live, n[0]))
 	}},
-	{"absorb", []dim{size("rows", 1, 2*fewTileRows+absorbRows+1, 300), size("gap", 0, 20, 100), {"cols", 8, 160, 600, 8}}, func(c *trial, n []int) {
+	{"softmaxValues", []dim{size("rows", 1, 2*fewTileRows+fusedRows+1, 300), size("gap", 0, 20, 100), {"cols", 8, 160, 600, 8}}, func(c *trial, n []int) {
 		rows := n[0]
 		a := c.newAccumulation([]int{rows, Block, n[2], n[1]})
 		s, sWant := c.scores(rows)
 		m, mWant, l, lWant := c.runningState(rows)
 		alpha, alphaWant := c.output(rows)
 		defer anyFused(c.Rand)()
-		dead := absorb(s, m, l, alpha, a.got, a.v, rows, a.oStride, &a.values)
-		c.equal("dead", dead, absorbGeneric(sWant, mWant, lWant, alphaWant, a.want, a.v, rows, a.oStride, &a.values))
+		masked := softmaxValues(s, m, l, alpha, a.got, a.v, rows, a.oStride, &a.layout)
+		c.equal("masked", masked, softmaxValuesGeneric(sWant, mWant, lWant, alphaWant, a.want, a.v, rows, a.oStride, &a.layout))
 	}},
 	{"accumulate", accumulateDims, func(c *trial, n []int) {
 		a := c.newAccumulation(n)
@@ -125,13 +125,13 @@ var kernels = []kernelTest{
 		if c.IntN(3) == 0 {
 			alpha = nil // a matrix product
 		}
-		accumulate(a.got, a.p, a.v, alpha, a.rows, a.oStride, a.pStride, &a.values)
-		accumulateGeneric(a.want, a.p, a.v, alpha, a.rows, a.oStride, a.pStride, &a.values)
+		accumulate(a.got, a.p, a.v, alpha, a.rows, a.oStride, a.pStride, &a.layout)
+		accumulateGeneric(a.want, a.p, a.v, alpha, a.rows, a.oStride, a.pStride, &a.layout)
 	}},
 	{"accumulateMasked", accumulateDims, func(c *trial, n []int) {
 		a := c.newAccumulation(n)
-		accumulateMasked(a.got, a.p, a.v, a.alpha, a.rows, a.oStride, a.pStride, &a.values)
-		accumulateMaskedGeneric(a.want, a.p, a.v, a.alpha, a.rows, a.oStride, a.pStride, &a.values)
+		accumulateMasked(a.got, a.p, a.v, a.alpha, a.rows, a.oStride, a.pStride, &a.layout)
+		accumulateMaskedGeneric(a.want, a.p, a.v, a.alpha, a.rows, a.oStride, a.pStride, &a.layout)
 	}},
 	{"scale", vectorDims, func(c *trial, n []int) {
 		got, want := c.output(n[0] + c.IntN(9))
@@ -296,17 +296,17 @@ func (c *trial) stride(d, gap int) int {
 }
 
 // anywhere asks for memory that need not exist, or for nothing: both change nothing.
-func (c *trial) anywhere() *ahead {
+func (c *trial) anywhere() *prefetchQueue {
 	if c.IntN(4) == 0 {
 		return nil
 	}
-	next := new(ahead)
+	next := new(prefetchQueue)
 	for i := range next.runs {
-		next.runs[i] = run{uintptr(c.Uint64()), int(c.Uint64()), 1 + c.IntN(9), c.IntN(4), int(c.Uint64())}
+		next.runs[i] = prefetchRun{uintptr(c.Uint64()), int(c.Uint64()), 1 + c.IntN(9), c.IntN(4), int(c.Uint64())}
 	}
 	next.end = next.place(len(next.runs))
 	next.start(c.IntN(len(next.runs)), c.IntN(30))
-	next.stream, next.inOrder = c.anyStream(), c.IntN(2) == 0
+	next.pointer, next.sequential = c.anyStream(), c.IntN(2) == 0
 	return next
 }
 
@@ -367,18 +367,18 @@ func (c *trial) runningState(rows int) (m, mWant, l, lWant []float32) {
 type accumulation struct {
 	got, want, p, v, alpha []float32
 	rows, oStride, pStride int
-	values                 values
+	layout                 panelLayout
 }
 
 func (c *trial) newAccumulation(n []int) *accumulation {
 	rows, keys, cols, gap := n[0], n[1], n[2], n[3]
 	a := &accumulation{rows: rows, oStride: cols + c.IntN(17), pStride: keys + c.IntN(17)}
-	a.values = values{keys: keys, cols: cols, stride: panel, panelStride: Block * panel, fresh: c.IntN(4) == 0, inOrder: c.IntN(2) == 0, stream: c.anyStream()}
+	a.layout = panelLayout{keys: keys, cols: cols, stride: panel, panelStride: Block * panel, overwrite: c.IntN(4) == 0, sequential: c.IntN(2) == 0, pointer: c.anyStream()}
 	if keys > Block || c.IntN(2) == 0 {
-		a.values.stride, a.values.panelStride = c.stride(cols, gap), panel // rows of the caller
+		a.layout.stride, a.layout.panelStride = c.stride(cols, gap), panel // rows of the caller
 	}
 	last := (cols - 1) / panel
-	a.v = c.input(last*a.values.panelStride + (keys-1)*a.values.stride + cols - last*panel)
+	a.v = c.input(last*a.layout.panelStride + (keys-1)*a.layout.stride + cols - last*panel)
 	a.p = c.weights((rows-1)*a.pStride + keys)
 	a.alpha = c.factors(rows)
 	a.got, a.want = c.output((rows-1)*a.oStride + cols)
@@ -390,7 +390,7 @@ func (c *trial) newAccumulation(n []int) *accumulation {
 func (c *trial) weights(n int) []float32 {
 	write, read := place(c.Rand, &c.arena.floats, &c.arena.used[0], n)
 	c.fillFactors(write)
-	c.markDead(write, c.IntN(5))
+	c.markMasked(write, c.IntN(5))
 	return read
 }
 

@@ -189,7 +189,7 @@ func compareFMA(t *testing.T, count int, seed uint64) {
 	for range seed {
 		r = randomFrom([]byte{byte(r.Uint64())})
 	}
-	layout := values{keys: 1, cols: group, stride: group, panelStride: group}
+	layout := panelLayout{keys: 1, cols: group, stride: group, panelStride: group}
 	var a [1]float32
 	var b, c, sum [group]float32
 	for ; count > 0; count -= group {

@@ -39,9 +39,9 @@ func MatMul(dst, a, b Tensor) error {
 		return nil
 	}
 	first := 0
-	if a.L <= rawRows {
+	if a.L <= inPlaceRows {
 		first = b.D / 8 * 8 // whole vectors can be read where they are
-		multiplyRaw(&dst, &a, &b, first)
+		multiplyInPlace(&dst, &a, &b, first)
 	}
 	w := scratches.Get().(*scratch)
 	w.k = grow(w.k, productInner*productCols)
@@ -85,9 +85,9 @@ func checkProduct(dst, a *Tensor, right *rightSide, b *Tensor, bias []float32) e
 	return checkApart(all[:1], all[1:])
 }
 
-// multiplyRaw computes columns [0, cols) of the product for few rows of a: packing
+// multiplyInPlace computes columns [0, cols) of the product for few rows of a: packing
 // would take longer than multiplying.
-func multiplyRaw(dst, a, b *Tensor, cols int) {
+func multiplyInPlace(dst, a, b *Tensor, cols int) {
 	if cols == 0 {
 		return
 	}
@@ -95,9 +95,9 @@ func multiplyRaw(dst, a, b *Tensor, cols int) {
 		for h := range a.H {
 			bi, bh := min(i, b.B-1), min(h, b.H-1)
 			for k := 0; k < a.D; k += productInner {
-				layout := values{keys: min(productInner, a.D-k), cols: cols, stride: b.SL, panelStride: panel, fresh: k == 0}
-				if scattered && b.SL == cols { // see stream.go
-					layout.stream = address(b.Data, b.offset(bi, bh, k))
+				layout := panelLayout{keys: min(productInner, a.D-k), cols: cols, stride: b.SL, panelStride: panel, overwrite: k == 0}
+				if pagedPrefetch && b.SL == cols { // see stream.go
+					layout.pointer = address(b.Data, b.offset(bi, bh, k))
 				}
 				addProduct(dst.Data[dst.offset(i, h, 0):], a.Data[a.offset(i, h, 0)+k:], b.Data[b.offset(bi, bh, k):],
 					a.L, dst.SL, a.SL, &layout)
@@ -111,7 +111,7 @@ func multiplyRaw(dst, a, b *Tensor, cols int) {
 func multiplyCols(dst, a, b *Tensor, first, cols int, packed []float32) {
 	for k := 0; k < a.D; k += productInner {
 		layout := packedLayout(min(productInner, a.D-k), cols)
-		layout.fresh = k == 0
+		layout.overwrite = k == 0
 		have := -1 // where in b the packed part begins
 		for i := range a.B {
 			for h := range a.H {
@@ -128,12 +128,12 @@ func multiplyCols(dst, a, b *Tensor, first, cols int, packed []float32) {
 }
 
 // packedLayout is the layout of inner × cols elements in panels.
-func packedLayout(inner, cols int) values {
-	return values{keys: inner, cols: cols, stride: panel, panelStride: inner * panel}
+func packedLayout(inner, cols int) panelLayout {
+	return panelLayout{keys: inner, cols: cols, stride: panel, panelStride: inner * panel}
 }
 
 // packPanels copies rows of b into panels. Columns behind the last one become +0.
-func packPanels(dst, b []float32, stride int, layout *values) {
+func packPanels(dst, b []float32, stride int, layout *panelLayout) {
 	whole := layout.cols / panel
 	for k := range layout.keys {
 		row, to := b[k*stride:][:layout.cols], dst[k*panel:]
@@ -149,10 +149,10 @@ func packPanels(dst, b []float32, stride int, layout *values) {
 
 // addProduct is dst += a·b for some inner steps and any number of columns, or dst = a·b if
 // they are the first. In b, packed columns go on to a multiple of 8.
-func addProduct(dst, a, b []float32, rows, dstStride, aStride int, b0 *values) {
+func addProduct(dst, a, b []float32, rows, dstStride, aStride int, b0 *panelLayout) {
 	layout := *b0
 	if rows > productRows {
-		layout.stream = 0 // else each part of the rows would ask for all of b
+		layout.pointer = 0 // else each part of the rows would ask for all of b
 	}
 	for r := 0; r < rows; r += productRows {
 		n := min(productRows, rows-r)
@@ -161,7 +161,7 @@ func addProduct(dst, a, b []float32, rows, dstStride, aStride int, b0 *values) {
 }
 
 // addRows is addProduct for at most productRows rows.
-func addRows(dst, a, b []float32, rows, dstStride, aStride int, b0 *values) {
+func addRows(dst, a, b []float32, rows, dstStride, aStride int, b0 *panelLayout) {
 	whole := b0.cols / 8 * 8
 	part := *b0
 	if part.cols = whole; whole > 0 {
@@ -215,11 +215,11 @@ func PackMatrix(b Tensor) (*Matrix, error) {
 
 // part returns the panels of columns [first, first+cols) for the inner steps
 // that begin with k. k is a multiple of productInner and first one of panel.
-func (m *Matrix) part(b, h, k, first, cols int) ([]float32, values) {
+func (m *Matrix) part(b, h, k, first, cols int) ([]float32, panelLayout) {
 	layout := packedLayout(min(productInner, m.inner-k), cols)
 	at := ((min(b, m.b-1)*m.h+min(h, m.h-1))*m.inner+k)*roundUp(m.cols, panel) + first*layout.keys
-	if scattered { // see stream.go
-		layout.stream = address(m.data, at)
+	if pagedPrefetch { // see stream.go
+		layout.pointer = address(m.data, at)
 	}
 	return m.data[at : at+roundUp(cols, panel)*layout.keys], layout
 }
@@ -300,8 +300,8 @@ func (p *projection) unit(i int) {
 	rows, cols := min(p.rows, p.dst.L-row), min(p.cols, p.dst.D-first)
 	for k := 0; k < p.m.inner; k += productInner {
 		part, layout := p.m.part(b, h, k, first, cols)
-		layout.fresh = k == 0
-		layout.inOrder = p.panelsInOrder()
+		layout.overwrite = k == 0
+		layout.sequential = p.panelsSequential()
 		addRows(p.dst.Data[p.dst.offset(b, h, row)+first:], p.a.Data[p.a.offset(b, h, row)+k:], part,
 			rows, p.dst.SL, p.a.SL, &layout)
 	}
@@ -317,8 +317,10 @@ func (p *projection) unit(i int) {
 	}
 }
 
-// panelsInOrder reports whether few rows take the panels of a large matrix in order, as they take those of a cache.
-func (p *projection) panelsInOrder() bool { return p.dst.L <= rawRows && readInOrder(4*len(p.m.data)) }
+// panelsSequential reports whether few rows take the panels of a large matrix in order, as they take those of a cache.
+func (p *projection) panelsSequential() bool {
+	return p.dst.L <= inPlaceRows && readsSequentially(4*len(p.m.data))
+}
 
 // cost estimates the nanoseconds of the product on one core.
 func (p *projection) cost() float64 {

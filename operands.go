@@ -68,7 +68,7 @@ func updatesRows[T any](x []T, rows, stride, n int) {
 }
 
 // readsValues: the values of a block, panel by panel.
-func readsValues(v []float32, b *values) {
+func readsValues(v []float32, b *panelLayout) {
 	last := (b.cols - 1) / panel
 	need(v, last*b.panelStride+(b.keys-1)*b.stride+b.cols-last*panel)
 	if sanitizing {

@@ -9,9 +9,9 @@ import (
 // checks could object, and that no option refers to further memory. Most calls
 // are like that, and a small call would take longer to check than to compute. Any
 // doubt is an answer of no.
-func (p *plan) ordinary(opt *Options) bool {
+func (p *plan) quickValid(opt *Options) bool {
 	dst, q, k, v := &p.dst, &p.q, &p.k, &p.v
-	return opt.scalar() &&
+	return opt.onlyScalars() &&
 		dst.compact() && q.compact() && k.compact() && v.compact() &&
 		v.B == k.B && v.H == k.H && v.L == k.L &&
 		q.B == k.B && q.D == k.D && q.H%k.H == 0 &&
@@ -21,7 +21,7 @@ func (p *plan) ordinary(opt *Options) bool {
 }
 
 // scalar reports that no option but numbers is given.
-func (o *Options) scalar() bool {
+func (o *Options) onlyScalars() bool {
 	return o == nil || o.Mask == nil && o.Bias == nil && o.Weights == nil &&
 		o.Slopes == nil && o.Sinks == nil && o.LSE == nil && o.QueryLens == nil && o.KeyLens == nil
 }

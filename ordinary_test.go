@@ -36,7 +36,7 @@ func TestOrdinaryIsValid(t *testing.T) {
 		q, dst := view(b, h, lq, d), view(b, wrong(h), wrong(lq), wrong(dv))
 		k, v := view(wrong(b), kvh, lk, wrong(d)), view(b, wrong(kvh), wrong(lk), dv)
 		p := newPlan(dst, q, k, v, nil)
-		if !p.ordinary(nil) {
+		if !p.quickValid(nil) {
 			continue
 		}
 		ordinary++

@@ -19,7 +19,7 @@ const (
 // partKeys is the number of keys of a part: more where keys are packed, which takes longer for
 // fewer at a time.
 func (c *chunk) partKeys() int {
-	if c.rows <= rawRows {
+	if c.rows <= inPlaceRows {
 		return panel
 	}
 	return 2 * panel
@@ -32,16 +32,16 @@ func (p *plan) hasParts(heads int) bool {
 
 // scoredRows is the number of rows whose scores are kept at a time.
 func (p *plan) scoredRows() int {
-	if !p.hasParts(p.abreast) {
+	if !p.hasParts(p.headsPerChunk) {
 		return mostTileRows
 	}
-	return max(mostTileRows, p.abreast*p.chunkRows)
+	return max(mostTileRows, p.headsPerChunk*p.chunkRows)
 }
 
 // inParts reports whether the chunk's heads go through keys [lo, hi), the block at key first, in parts:
 // if all rows see all keys, but for a mask or bias.
 func (p *plan) inParts(c *chunk, first, lo, hi int) bool {
-	if !p.hasParts(p.abreast) || lo != first || hi-lo != Block || !p.follows(&p.k, c) || !p.follows(&p.v, c) {
+	if !p.hasParts(p.headsPerChunk) || lo != first || hi-lo != Block || !p.follows(&p.k, c) || !p.follows(&p.v, c) {
 		return false
 	}
 	b := block{first: first, hi: Block}
@@ -52,24 +52,24 @@ func (p *plan) inParts(c *chunk, first, lo, hi int) bool {
 
 // blockInParts adds the block that starts at key first to the state of all heads of the chunk.
 func (w *scratch) blockInParts(p *plan, c *chunk, st *state, first int) {
-	w.ahead.clear()
+	w.queue.clear()
 	var h chunk
 	for key := 0; key < Block; key += c.partKeys() {
 		for g := range c.heads {
 			w.partProducts(p, c.head(g, &h), first, key)
 		}
 	}
-	dead := false
+	masked := false
 	for g := range c.heads {
-		dead = w.weightsInParts(p, c.head(g, &h), st, first) || dead
+		masked = w.weightsInParts(p, c.head(g, &h), st, first) || masked
 	}
 	for key := 0; key < Block; key += c.partKeys() {
 		for g := range c.heads {
 			w.partValues(p, c.head(g, &h), st, first, key)
 		}
 	}
-	if dead {
-		clearDead(st.m, st.o, c.allRows(), p.oStride())
+	if masked {
+		clearMasked(st.m, st.o, c.allRows(), p.oStride())
 	}
 }
 
@@ -77,13 +77,13 @@ func (w *scratch) blockInParts(p *plan, c *chunk, st *state, first int) {
 func (w *scratch) partProducts(p *plan, c *chunk, first, key int) {
 	b := block{first: first, lo: key, hi: key + c.partKeys()}
 	b.k, b.kStride = w.loadKeys(p, c, &b)
-	b.stream = p.behindKeys(c, first, b.hi)
+	b.pointer = p.behindKeys(c, first, b.hi)
 	w.products(p, c, &b, &tile{rows: c.rows, at: c.at, lo: b.lo, hi: b.hi, uniform: true})
 }
 
 // weightsInParts makes one head's weights of its products with the block. It reports whether
 // some row has seen no score above −Inf.
-func (w *scratch) weightsInParts(p *plan, c *chunk, st *state, first int) (dead bool) {
+func (w *scratch) weightsInParts(p *plan, c *chunk, st *state, first int) (masked bool) {
 	b, t := block{first: first, hi: Block}, tile{rows: c.rows, at: c.at, hi: Block, uniform: true}
 	full := w.scores(p, c, &b, &t)
 	m, l := st.m[c.at:], st.l[c.at:]
@@ -97,22 +97,22 @@ func (w *scratch) weightsInParts(p *plan, c *chunk, st *state, first int) (dead 
 func (w *scratch) partValues(p *plan, c *chunk, st *state, first, key int) {
 	b := block{first: first, lo: key, hi: key + c.partKeys()}
 	b.v = w.loadValues(p, c, &b)
-	b.values.keys, b.values.fresh = b.hi-key, st.fresh && key == 0
-	b.values.stream = p.behindValues(c, first, b.hi)
+	b.layout.keys, b.layout.overwrite = b.hi-key, st.overwrite && key == 0
+	b.layout.pointer = p.behindValues(c, first, b.hi)
 	alpha := w.alpha[c.at:]
 	if key > 0 {
 		alpha = ones[:] // outputs have been multiplied
 	}
-	o, weights, v := st.o[c.at*p.oStride():], w.s[c.at*Block+key:], b.v[key*b.values.stride:]
-	if p.pairwise() && !allLive(w.live[c.at:][:c.rows]) && !b.allFinite() {
-		accumulateMasked(o, weights, v, alpha, c.rows, p.oStride(), Block, &b.values)
+	o, weights, v := st.o[c.at*p.oStride():], w.s[c.at*Block+key:], b.v[key*b.layout.stride:]
+	if p.pairwise() && !allVisible(w.visible[c.at:][:c.rows]) && !b.allFinite() {
+		accumulateMasked(o, weights, v, alpha, c.rows, p.oStride(), Block, &b.layout)
 		return
 	}
-	accumulate(o, weights, v, alpha, c.rows, p.oStride(), Block, &b.values)
+	accumulate(o, weights, v, alpha, c.rows, p.oStride(), Block, &b.layout)
 }
 
-// allLive reports whether all rows see all keys.
-func allLive(rows []uint64) bool {
+// allVisible reports whether all rows see all keys.
+func allVisible(rows []uint64) bool {
 	every := ^uint64(0)
 	for _, live := range rows {
 		every &= live
@@ -124,23 +124,23 @@ func allLive(rows []uint64) bool {
 // the next part of keys is asked for, or the first one of values.
 func (p *plan) behindKeys(c *chunk, first, end int) uintptr {
 	if end < Block {
-		return partStream(&p.k, c, first+end)
+		return stepPointer(&p.k, c, first+end)
 	}
-	return partStream(&p.v, c, first)
+	return stepPointer(&p.v, c, first)
 }
 
 // behindValues is the same for values. The next block's keys follow the last ones.
 func (p *plan) behindValues(c *chunk, first, end int) uintptr {
 	if end < Block {
-		return partStream(&p.v, c, first+end)
+		return stepPointer(&p.v, c, first+end)
 	}
-	return partStream(&p.k, c, first+end)
+	return stepPointer(&p.k, c, first+end)
 }
 
-// partStream is where the stream is for a head that asks for its share of the part at token next; 0 if there is none.
-func partStream(x *Tensor, c *chunk, next int) uintptr {
+// stepPointer is where the stream is for a head that asks for its share of the part at token next; 0 if there is none.
+func stepPointer(x *Tensor, c *chunk, next int) uintptr {
 	if next >= x.L {
 		return 0
 	}
-	return address(x.Data, x.offset(c.b, 0, next)+c.kv*c.partKeys()*x.D) - streamWindow
+	return address(x.Data, x.offset(c.b, 0, next)+c.kv*c.partKeys()*x.D) - prefetchWindow
 }

@@ -19,7 +19,7 @@ func tokenMajor(x Tensor) Tensor {
 
 // Heads that go through blocks in parts give the bits of one head after the other, with every option.
 func TestPartsDoNotMatter(t *testing.T) {
-	defer func(was bool) { scattered = was }(scattered)
+	defer func(was bool) { pagedPrefetch = was }(pagedPrefetch)
 	forEach(t, func(t *testing.T) {
 		r, inParts := random("parts"), 0
 		for range budget(400) {
@@ -37,9 +37,9 @@ func TestPartsDoNotMatter(t *testing.T) {
 				p.v.Data[r.IntN(len(p.v.Data))] = nan32()
 			}
 			k, v := tokenMajor(p.k), tokenMajor(p.v)
-			scattered = false
+			pagedPrefetch = false
 			want := p.solve(t, Attend)
-			scattered = true
+			pagedPrefetch = true
 			for _, way := range ways {
 				got := p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return way.attend(dst, q, k, v, opt) })
 				p.same(t, way.name+" in parts", got, want)
@@ -57,7 +57,7 @@ func TestPartsDoNotMatter(t *testing.T) {
 // Scores of more rows than a tile has are kept, and those of too many are not. Of all heads, only
 // the last one does not see all keys: the first one's value is NaN.
 func TestPartsOfManyRows(t *testing.T) {
-	defer func(was bool) { scattered = was }(scattered)
+	defer func(was bool) { pagedPrefetch = was }(pagedPrefetch)
 	forEach(t, func(t *testing.T) {
 		for s, want := range map[shape]bool{{1, 10, 8, 3, 2 * Block, 8, 8}: true, {1, 10, 8, 4, 2 * Block, 8, 8}: false, {1, 2, 8, 5, 2 * Block, 8, 8}: false} {
 			p := newProblem(random("many rows"), normal, s)
@@ -69,9 +69,9 @@ func TestPartsOfManyRows(t *testing.T) {
 			p.opt.Mask = &mask
 			p.v.row(0, s.kvh-1, 0)[0] = nan32()
 			k, v := tokenMajor(p.k), tokenMajor(p.v)
-			scattered = false
+			pagedPrefetch = false
 			one := p.solve(t, Attend)
-			scattered = true
+			pagedPrefetch = true
 			p.same(t, "in parts", p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return Attend(dst, q, k, v, opt) }), one)
 			if got := p.firstInParts(t, k, v); got != want {
 				t.Errorf("%d heads of %d rows in parts: %v, want %v", s.kvh, s.group*s.lq, got, want)
@@ -91,10 +91,10 @@ func (p *problem) firstInParts(t *testing.T, k, v Tensor) bool {
 
 // Each key and value behind the first part is asked for once.
 func TestPartsMeetAllTokens(t *testing.T) {
-	defer func(was bool) { scattered = was }(scattered)
-	scattered = true
+	defer func(was bool) { pagedPrefetch = was }(pagedPrefetch)
+	pagedPrefetch = true
 	const heads, keys, d = 4, 5 * Block, 16
-	for _, rows := range []int{1, rawRows + 1} {
+	for _, rows := range []int{1, inPlaceRows + 1} {
 		view := func(h, l, d int) Tensor { return BLHD(make([]float32, h*l*d), 1, l, h, d) }
 		q, k, v, dst := view(heads*rows, 1, d), view(heads, keys, d), view(heads, keys, d), view(heads*rows, 1, d)
 		p := newPlan(dst, q, k, v, nil)
@@ -132,7 +132,7 @@ func TestPartsMeetAllTokens(t *testing.T) {
 // countAsked counts what a head asks for along a stream while it reads a part.
 func (p *plan) countAsked(asked map[*Tensor][]int, c *chunk, stream uintptr) {
 	for x, counts := range asked {
-		from := stream + streamWindow
+		from := stream + prefetchWindow
 		if lo, hi := address(x.Data, 0), address(x.Data, len(x.Data)); from >= lo && from < hi {
 			for j := range c.partKeys() * x.D {
 				counts[int(from-lo)/4+j]++

@@ -25,8 +25,8 @@ func (p *plan) plainScores() bool {
 // onlyKernels adds n plain blocks, the first of which starts at key first, to the state.
 func (w *scratch) onlyKernels(p *plan, c *chunk, st *state, first, n int) {
 	var b block
-	p.packedValues(c, &b.values)
-	w.ahead.clear()
+	p.packedValues(c, &b.layout)
+	w.queue.clear()
 	for range n {
 		b.k, b.v = p.cache.blockKeys(c.b, c.kv, first), p.cache.blockValues(c.b, c.kv, first)
 		p.follow(c, &b)
@@ -35,7 +35,7 @@ func (w *scratch) onlyKernels(p *plan, c *chunk, st *state, first, n int) {
 		} else {
 			w.tile(p, c, st, &b, &tile{rows: c.rows, hi: Block, uniform: true})
 		}
-		st.fresh = false
+		st.overwrite = false
 		first += Block
 	}
 }
@@ -45,25 +45,25 @@ func (w *scratch) seriesOfKernels(p *plan, c *chunk, st *state, first, n int) {
 	stride, rows := p.oStride(), c.rows
 	q, m, l, o := w.q[c.at*p.d:], st.m[c.at:], st.l[c.at:], st.o[c.at*stride:]
 	k, v := p.k.Data[p.k.offset(c.b, c.kv, first):], p.v.Data[p.v.offset(c.b, c.kv, first):]
-	w.ahead.clear()
-	w.ahead.stream, w.ahead.inOrder = 0, p.inOrder
+	w.queue.clear()
+	w.queue.pointer, w.queue.sequential = 0, p.sequential
 	for i := range n {
-		w.ahead.behind = (n - 1 - i) * Block
-		scoreRows(w.s[i*rows*Block:], q, k[i*Block*p.k.SL:], rows, p.d, p.k.SL, Block, &w.ahead)
+		w.queue.behind = (n - 1 - i) * Block
+		scoreRows(w.s[i*rows*Block:], q, k[i*Block*p.k.SL:], rows, p.d, p.k.SL, Block, &w.queue)
 	}
-	w.ahead.behind = 0
-	var layout values
+	w.queue.behind = 0
+	var layout panelLayout
 	p.valuesInPlace(&layout)
-	layout.keys, layout.fresh = Block, st.fresh
+	layout.keys, layout.overwrite = Block, st.overwrite
 	for i := range n {
-		if absorb(w.s[i*rows*Block:], m, l, w.alpha, o, v[i*Block*p.v.SL:], rows, stride, &layout) {
-			clearDead(m, o, rows, stride)
+		if softmaxValues(w.s[i*rows*Block:], m, l, w.alpha, o, v[i*Block*p.v.SL:], rows, stride, &layout) {
+			clearMasked(m, o, rows, stride)
 		}
-		layout.fresh = false
+		layout.overwrite = false
 	}
 }
 
-// plainInPlace reports whether few rows read keys and values where the caller has them, and nothing happens to scores.
-func (p *plan) plainInPlace() bool {
-	return p.plainScores() && p.keysInPlace(rawRows) && p.dv%8 == 0
+// fullInPlace reports whether few rows read keys and values where the caller has them, and nothing happens to scores.
+func (p *plan) fullInPlace() bool {
+	return p.plainScores() && p.keysInPlace(inPlaceRows) && p.dv%8 == 0
 }

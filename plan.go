@@ -19,17 +19,17 @@ type plan struct {
 	left    int // window, −1 if unbounded
 	right   int
 
-	extras
+	bufferOptions
 
-	chunkRows int  // query rows handled together
-	tileRows  int  // of them, those that go through the kernels together
-	abreast   int  // key/value heads handled together
-	inOrder   bool // few queries read keys and values in order, see rowsInOrder
-	straight  bool // the kernels of plain blocks are called straight, see straight.go
+	chunkRows     int  // query rows handled together
+	tileRows      int  // of them, those that go through the kernels together
+	headsPerChunk int  // key/value heads handled together
+	sequential    bool // few queries read keys and values in order, see sequentialReads
+	straight      bool // the kernels of plain blocks are called straight, see straight.go
 }
 
-// extras are the options that refer to memory: those that scalar looks at, too (ordinary.go).
-type extras struct {
+// bufferOptions are the options that refer to memory: those that scalar looks at, too (ordinary.go).
+type bufferOptions struct {
 	mask    Mask // Data is nil if there is none
 	bias    Tensor
 	weights Tensor
@@ -46,15 +46,15 @@ type extras struct {
 //
 //go:noinline
 func newPlan(dst, q, k, v Tensor, opt *Options) plan {
-	if opt.scalar() {
+	if opt.onlyScalars() {
 		return plan{dst: dst, q: q, k: k, v: v}
 	}
-	return plan{dst: dst, q: q, k: k, v: v, extras: opt.extras()}
+	return plan{dst: dst, q: q, k: k, v: v, bufferOptions: opt.bufferOptions()}
 }
 
-// extras returns the options that refer to memory.
-func (o *Options) extras() extras {
-	e := extras{slopes: o.Slopes, sinks: o.Sinks, lse: o.LSE, queryLens: o.QueryLens, keyLens: o.KeyLens}
+// bufferOptions returns the options that refer to memory.
+func (o *Options) bufferOptions() bufferOptions {
+	e := bufferOptions{slopes: o.Slopes, sinks: o.Sinks, lse: o.LSE, queryLens: o.QueryLens, keyLens: o.KeyLens}
 	if o.Mask != nil {
 		e.mask = *o.Mask
 	}
@@ -69,7 +69,7 @@ func (o *Options) extras() extras {
 
 // init validates the arguments. On an error nothing was written.
 func (p *plan) init(opt *Options) error {
-	if p.ordinary(opt) {
+	if p.quickValid(opt) {
 		p.batch, p.heads, p.kvHeads, p.group = p.q.B, p.q.H, p.k.H, p.q.H/p.k.H
 		p.lq, p.lk, p.d, p.dv = p.q.L, p.k.L, p.k.D, p.v.D
 		return p.initScalars(opt)

@@ -251,8 +251,8 @@ func (j *job) cut(workers int) {
 	if j.holds(segments) {
 		pieces = segments
 	}
-	for workers > 1 && p.abreast > 1 && p.items()*pieces < 2*workers {
-		p.abreast /= 2 // two units for each worker, or heads by themselves
+	for workers > 1 && p.headsPerChunk > 1 && p.items()*pieces < 2*workers {
+		p.headsPerChunk /= 2 // two units for each worker, or heads by themselves
 	}
 	if workers > 1 && p.items() < want {
 		least := leastRows
@@ -321,7 +321,7 @@ func (j *job) order(i int) (item int) {
 func (j *job) segment(w *scratch, item, segment int) {
 	p := &j.plan
 	var c chunk
-	dead := p.chunk(item, &c)
+	masked := p.chunk(item, &c)
 	var lo, hi int
 	if c.rows > 0 {
 		lo, hi = p.chunkKeys(&c)
@@ -336,7 +336,7 @@ func (j *job) segment(w *scratch, item, segment int) {
 	if atomic.AddInt32(&j.left[item], -1) > 0 {
 		return
 	}
-	p.clearRows(&c, dead)
+	p.clearRows(&c, masked)
 	if c.rows > 0 {
 		j.finish(w, &c, item, lo, hi)
 	}
@@ -365,12 +365,12 @@ func (j *job) holds(segments int) bool {
 // stateSize is the number of elements of the state of a chunk: m, l and o, in
 // whole cache lines.
 func (j *job) stateSize() int {
-	return roundUp(j.plan.abreast*j.plan.chunkRows*(j.plan.oStride()+2), panel)
+	return roundUp(j.plan.headsPerChunk*j.plan.chunkRows*(j.plan.oStride()+2), panel)
 }
 
 // state is the memory for the state of a chunk over a segment.
 func (j *job) state(item, segment int) state {
-	size, rows := j.stateSize(), j.plan.abreast*j.plan.chunkRows
+	size, rows := j.stateSize(), j.plan.headsPerChunk*j.plan.chunkRows
 	x := j.states[(item*j.segments+segment)*size:][:size]
 	return state{m: x[:rows], l: x[rows : 2*rows], o: x[2*rows:]}
 }

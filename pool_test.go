@@ -129,9 +129,9 @@ func TestPoolCuts(t *testing.T) {
 // Heads that would go together are parted if that leaves too little for the workers to share.
 func TestPoolPartsHeads(t *testing.T) {
 	for _, c := range []struct {
-		name             string
-		workers, lq, lk  int
-		abreast, segment int
+		name                   string
+		workers, lq, lk        int
+		headsPerChunk, segment int
 	}{
 		{"one worker", 1, 1, 100, 8, 1},
 		{"enough segments", 2, 1, 4 * Segment, 8, 4},
@@ -142,8 +142,8 @@ func TestPoolPartsHeads(t *testing.T) {
 		x := Tensor{SH: 64, SL: 8 * 64}
 		j := job{plan: plan{batch: 1, heads: 8, kvHeads: 8, group: 1, lq: c.lq, lk: c.lk, d: 64, dv: 64, k: x, v: x}}
 		j.cut(c.workers)
-		if j.plan.abreast != c.abreast || j.segments != c.segment {
-			t.Errorf("%s: %d heads together, %d segments, want %d and %d", c.name, j.plan.abreast, j.segments, c.abreast, c.segment)
+		if j.plan.headsPerChunk != c.headsPerChunk || j.segments != c.segment {
+			t.Errorf("%s: %d heads together, %d segments, want %d and %d", c.name, j.plan.headsPerChunk, j.segments, c.headsPerChunk, c.segment)
 		}
 	}
 }

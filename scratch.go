@@ -16,9 +16,9 @@ const (
 	// as a panel has keys, so that a causal diagonal goes through corners of panels.
 	diagonalRows = 16
 
-	// rawRows is the number of rows up to which keys and values are read where
+	// inPlaceRows is the number of rows up to which keys and values are read where
 	// the caller has them instead of being packed first.
-	rawRows = 4
+	inPlaceRows = 4
 
 	// Up to denseRows rows read values where the caller has them if these are not
 	// further apart than denseStride. Beyond, the L1 cache holds them only packed,
@@ -39,7 +39,7 @@ const tileDim = 64
 // rowsOfTile: on a Xeon with 48 KiB of L1 cache, and on Zen 4 with 32, 96 rows take up to 1 % less
 // time than 48 at D = 64. On Zen 3, 60 rows were slower than 48; elsewhere more were not tried.
 func rowsOfTile(l1 int) int {
-	if rowsInOrder || scattered && l1 >= 48<<10 {
+	if sequentialReads || pagedPrefetch && l1 >= 48<<10 {
 		return mostTileRows
 	}
 	return fewTileRows
@@ -53,12 +53,12 @@ var scratchBytes = cacheShare(cpuid.CPU.Cache.L2)
 // mostScratch: beyond it, more rows do not pay, and a larger cache may be shared by several threads.
 const mostScratch = 1280 << 10
 
-// inOrderBytes is up to how many bytes of keys and values a call does not read in order: they may be in the
+// sequentialBytes is up to how many bytes of keys and values a call does not read in order: they may be in the
 // L2 cache, and then computing takes longer so.
-var inOrderBytes = cacheSize(cpuid.CPU.Cache.L2)
+var sequentialBytes = cacheSize(cpuid.CPU.Cache.L2)
 
-// readInOrder reports whether few rows read so many bytes in order: they come from memory, and the processor wants that.
-func readInOrder(bytes int) bool { return rowsInOrder && bytes > inOrderBytes }
+// readsSequentially reports whether few rows read so many bytes in order: they come from memory, and the processor wants that.
+func readsSequentially(bytes int) bool { return sequentialReads && bytes > sequentialBytes }
 
 // cacheShare is nearly all of an L2 cache, up to mostScratch.
 func cacheShare(size int) int { return min(cacheSize(size)/32*31, mostScratch) }
@@ -74,25 +74,25 @@ func cacheSize(size int) int {
 
 // state is the online softmax of some rows: running maximum, sum and output.
 type state struct {
-	m, l  []float32 // one per row
-	o     []float32 // rows × oStride
-	fresh bool      // no block has been added: what o holds means nothing
+	m, l      []float32 // one per row
+	o         []float32 // rows × oStride
+	overwrite bool      // no block has been added: what o holds means nothing
 }
 
 // scratch is the working memory of one worker. Its size does not depend on
 // the lengths of the call.
 type scratch struct {
-	q     []float32 // scaled queries, rows × d
-	total state     // merged segments
-	part  state     // the segment at hand
-	alpha []float32 // what softmax tells accumulate; x of merge
-	beta  []float32 // y of merge
-	live  []uint64  // keys that the rows of s see
-	ahead ahead     // memory to ask for
-	next  chunk     // the chunk behind the one at hand; no rows if there is none
-	s     []float32 // scores, then weights, of a tile or of all heads of a block in parts
-	tops  []float32 // see tops.go
-	k, v  []float32 // the packed block
+	q       []float32     // scaled queries, rows × d
+	total   state         // merged segments
+	part    state         // the segment at hand
+	alpha   []float32     // what softmax tells accumulate; x of merge
+	beta    []float32     // y of merge
+	visible []uint64      // keys that the rows of s see
+	queue   prefetchQueue // memory to ask for
+	next    chunk         // the chunk behind the one at hand; no rows if there is none
+	s       []float32     // scores, then weights, of a tile or of all heads of a block in parts
+	maxima  []float32     // see maxima.go
+	k, v    []float32     // the packed block
 
 	fitted sizes // what the slices are long enough for
 }
@@ -120,7 +120,7 @@ func grow[T any](x []T, n int) []T {
 
 // fit makes the scratch large enough for calls of the plan.
 func (w *scratch) fit(p *plan) {
-	want := sizes{p.abreast * p.chunkRows, p.scoredRows(), p.d, p.oStride(), p.cache == nil}
+	want := sizes{p.headsPerChunk * p.chunkRows, p.scoredRows(), p.d, p.oStride(), p.cache == nil}
 	if w.fitted.cover(&want) {
 		return
 	}
@@ -132,9 +132,9 @@ func (w *scratch) fit(p *plan) {
 		s.o = grow(s.o, rows*p.oStride())
 	}
 	w.alpha, w.beta = grow(w.alpha, max(rows, want.scores)), grow(w.beta, rows)
-	w.live = grow(w.live, want.scores)
+	w.visible = grow(w.visible, want.scores)
 	w.s = grow(w.s, want.scores*Block)
-	w.tops = grow(w.tops, (1+mostTileRows)*topLanes)
+	w.maxima = grow(w.maxima, (1+mostTileRows)*maximaLanes)
 	if p.cache == nil {
 		w.k = grow(w.k, Block*p.d)
 		w.v = grow(w.v, Block*roundUp(p.dv, panel))
@@ -154,12 +154,12 @@ func (p *plan) fitRows() {
 	const factors = 6 // maxima and sums of both states, alpha and beta
 	block := Block*(p.d+p.oStride()) + mostTileRows*Block
 	rows := (scratchBytes/4 - block) / (p.d + 2*p.oStride() + factors)
-	rows = max(fewTileRows, rows/cutRows*cutRows)
+	rows = max(fewTileRows, rows/splitRows*splitRows)
 	all := max(1, p.lq*p.group)
 	chunks := (all + rows - 1) / rows
-	p.chunkRows = min(all, roundUp((all+chunks-1)/chunks, cutRows))
-	p.abreast = p.headsAbreast(rows)
-	p.inOrder = readInOrder(p.tokenBytes())
+	p.chunkRows = min(all, roundUp((all+chunks-1)/chunks, splitRows))
+	p.headsPerChunk = p.chunkHeads(rows)
+	p.sequential = readsSequentially(p.tokenBytes())
 	p.straight = p.goesStraight()
 }
 
@@ -168,17 +168,17 @@ func (p *plan) tokenBytes() int {
 	return 4 * p.batch * p.kvHeads * p.lk * (p.d + p.dv)
 }
 
-// headsAbreast is the number of key/value heads that go through memory together, at most as many
+// chunkHeads is the number of key/value heads that go through memory together, at most as many
 // as have so many rows. Where few rows read rows of keys or values that lie beside those of
 // other heads, as in BLHD views, one head after the other would come to each page again
 // and again, long after the translation of its address has been forgotten.
-func (p *plan) headsAbreast(rows int) int {
+func (p *plan) chunkHeads(rows int) int {
 	apart := max(p.k.SH, p.v.SH)
-	if p.cache != nil || p.chunkRows > streamRows() || apart >= min(p.k.SL, p.v.SL) {
+	if p.cache != nil || p.chunkRows > pagedRows() || apart >= min(p.k.SL, p.v.SL) {
 		return 1
 	}
 	most := rows / p.chunkRows
-	if scattered && p.kvHeads <= most && p.tokensFollow(&p.k) && p.tokensFollow(&p.v) {
+	if pagedPrefetch && p.kvHeads <= most && p.tokensContiguous(&p.k) && p.tokensContiguous(&p.v) {
 		return p.kvHeads
 	}
 	return max(1, min(p.kvHeads, most, pageBytes/4/max(1, apart)))
@@ -187,7 +187,7 @@ func (p *plan) headsAbreast(rows int) int {
 // reset makes the first rows rows of the state empty.
 func (s *state) reset(rows, oStride int) {
 	s.begin(rows)
-	s.fresh = false
+	s.overwrite = false
 	clear(s.o[:rows*oStride])
 }
 
@@ -198,5 +198,5 @@ func (s *state) begin(rows int) {
 		s.m[r] = negInf
 	}
 	clear(s.l[:rows])
-	s.fresh = true
+	s.overwrite = true
 }

@@ -1,6 +1,6 @@
 package attn
 
-// Few rows wait for memory. A processor that wants to read in order (rowsInOrder) needs some time to
+// Few rows wait for memory. A processor that wants to read in order (sequentialReads) needs some time to
 // get going, after every change from keys to values and back. So they take the keys of
 // several blocks one after the other, up to a segment, and keep the scores; then block by block
 // softmax and values. Only the order of independent steps is another one, so the bits are the same.
@@ -12,7 +12,7 @@ const mostSeries = Segment / Block
 // of its rows see all of these keys, but for a mask or bias. 0 if there is no series: in a cache, keys and values
 // take turns, and follow each other.
 func (p *plan) blocksInSeries(c *chunk, lo, hi int) int {
-	if !p.inOrder || p.cache != nil || c.heads > 1 || c.rows > rawRows {
+	if !p.sequential || p.cache != nil || c.heads > 1 || c.rows > inPlaceRows {
 		return 0
 	}
 	return min(p.wholeBlocks(c, lo, hi), mostTileRows/c.rows)
@@ -34,7 +34,7 @@ func (p *plan) wholeBlocks(c *chunk, lo, hi int) int {
 
 // series adds n blocks, the first of which starts at key first, to the state.
 func (w *scratch) series(p *plan, c *chunk, st *state, first, n int) {
-	if p.plainInPlace() {
+	if p.fullInPlace() {
 		w.seriesOfKernels(p, c, st, first, n)
 		return
 	}
@@ -43,18 +43,18 @@ func (w *scratch) series(p *plan, c *chunk, st *state, first, n int) {
 		b, t := c.blockOfSeries(first, i)
 		b.k, b.kStride = w.loadKeys(p, c, &b)
 		p.follow(c, &b)
-		w.ahead.clear()
-		w.ahead.behind = (n - 1 - i) * Block
+		w.queue.clear()
+		w.queue.behind = (n - 1 - i) * Block
 		w.products(p, c, &b, &t)
 		full[i] = w.scores(p, c, &b, &t)
 	}
-	w.ahead.behind = 0
+	w.queue.behind = 0
 	for i := range n {
 		b, t := c.blockOfSeries(first, i)
 		b.v = w.loadValues(p, c, &b)
 		p.follow(c, &b)
-		w.absorbTile(p, c, st, &b, &t, full[i])
-		st.fresh = false
+		w.softmaxValuesTile(p, c, st, &b, &t, full[i])
+		st.overwrite = false
 	}
 }
 

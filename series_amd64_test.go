@@ -7,8 +7,8 @@ import "testing"
 // Blocks in series give the bits of one block after the other, with every option, and few rows
 // go in series.
 func TestSeriesDoNotMatter(t *testing.T) {
-	defer func(was bool, bytes int) { rowsInOrder, inOrderBytes = was, bytes }(rowsInOrder, inOrderBytes)
-	inOrderBytes = 0
+	defer func(was bool, bytes int) { sequentialReads, sequentialBytes = was, bytes }(sequentialReads, sequentialBytes)
+	sequentialBytes = 0
 	forEach(t, func(t *testing.T) {
 		r, inSeries, onlyKernels := random("series"), 0, 0
 		for range budget(400) {
@@ -31,15 +31,15 @@ func TestSeriesDoNotMatter(t *testing.T) {
 			for range r.IntN(4) { // a mask or bias may hide some of them
 				p.v.Data[r.IntN(len(p.v.Data))] = nan32()
 			}
-			rowsInOrder = false
+			sequentialReads = false
 			want := p.solve(t, Attend)
-			rowsInOrder = true
+			sequentialReads = true
 			for _, way := range ways {
 				p.same(t, way.name+" in series", p.solve(t, way.attend), want)
 			}
 			if p.firstSeries(t) > 1 {
 				inSeries++
-				if plan, _ := p.firstChunk(t); plan.plainInPlace() {
+				if plan, _ := p.firstChunk(t); plan.fullInPlace() {
 					onlyKernels++
 				}
 			}
@@ -73,10 +73,10 @@ func (p *problem) firstChunk(t *testing.T) (plan, chunk) {
 
 // A series has whole blocks of one segment that all rows see.
 func TestBlocksInSeries(t *testing.T) {
-	defer func(was bool, bytes int) { rowsInOrder, inOrderBytes = was, bytes }(rowsInOrder, inOrderBytes)
-	inOrderBytes = 0
+	defer func(was bool, bytes int) { sequentialReads, sequentialBytes = was, bytes }(sequentialReads, sequentialBytes)
+	sequentialBytes = 0
 	for _, c := range []struct {
-		inOrder        bool
+		sequential     bool
 		shape          shape
 		causal         Causal
 		lo, hi, blocks int
@@ -92,9 +92,9 @@ func TestBlocksInSeries(t *testing.T) {
 		{false, shape{1, 1, 1, 1, 2000, 8, 8}, Full, 0, Segment, 0},
 		{true, shape{1, 1, 1, 1, 1999, 8, 8}, Full, 0, Segment, 0}, // all of it may be in the cache
 	} {
-		rowsInOrder, inOrderBytes = c.inOrder, 0
+		sequentialReads, sequentialBytes = c.sequential, 0
 		if c.shape.lk == 1999 {
-			inOrderBytes = 4 * 1999 * 16
+			sequentialBytes = 4 * 1999 * 16
 		}
 		p := newProblem(random("blocks in series"), normal, c.shape)
 		p.opt.Causal = c.causal
@@ -111,20 +111,20 @@ func TestBlocksInSeries(t *testing.T) {
 
 // Few queries read panels in order where these come from memory: those of a cache, if all of it is not near.
 func TestPanelsInOrder(t *testing.T) {
-	defer func(was bool, bytes int) { rowsInOrder, inOrderBytes = was, bytes }(rowsInOrder, inOrderBytes)
+	defer func(was bool, bytes int) { sequentialReads, sequentialBytes = was, bytes }(sequentialReads, sequentialBytes)
 	const tokens, group, d = 2 * Block, 2, 8
 	for _, c := range []struct {
-		inOrder   bool
-		lq, bytes int
-		want      bool
+		sequential bool
+		lq, bytes  int
+		want       bool
 	}{
 		{true, 1, 0, true},
-		{true, rawRows / group, 0, true},
-		{true, rawRows/group + 1, 0, false},
+		{true, inPlaceRows / group, 0, true},
+		{true, inPlaceRows/group + 1, 0, false},
 		{false, 1, 0, false},
 		{true, 1, 4 * tokens * 2 * d, false},
 	} {
-		rowsInOrder, inOrderBytes = c.inOrder, c.bytes
+		sequentialReads, sequentialBytes = c.sequential, c.bytes
 		for _, softcap := range []float32{0, 1} { // straight and not
 			x := newProblem(random("panels in order"), normal, shape{1, 1, group, c.lq, tokens, d, d})
 			cache, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: d, ValueDim: d, Capacity: tokens})
@@ -139,10 +139,10 @@ func TestPanelsInOrder(t *testing.T) {
 			w.item(&p, 0, p.items())
 			var rows chunk
 			p.chunk(0, &rows)
-			var layout values
+			var layout panelLayout
 			p.packedValues(&rows, &layout)
-			if w.ahead.inOrder != c.want || layout.inOrder != c.want {
-				t.Errorf("%+v, softcap %g: keys %t, values %t", c, softcap, w.ahead.inOrder, layout.inOrder)
+			if w.queue.sequential != c.want || layout.sequential != c.want {
+				t.Errorf("%+v, softcap %g: keys %t, values %t", c, softcap, w.queue.sequential, layout.sequential)
 			}
 		}
 	}
@@ -150,23 +150,23 @@ func TestPanelsInOrder(t *testing.T) {
 
 // So do few rows with those of a large matrix.
 func TestMatrixPanelsInOrder(t *testing.T) {
-	defer func(was bool, bytes int) { rowsInOrder, inOrderBytes = was, bytes }(rowsInOrder, inOrderBytes)
+	defer func(was bool, bytes int) { sequentialReads, sequentialBytes = was, bytes }(sequentialReads, sequentialBytes)
 	m, err := PackMatrix(BHLD(make([]float32, 32*panel), 1, 1, 32, panel))
 	must(t, err)
 	for _, c := range []struct {
-		inOrder     bool
+		sequential  bool
 		rows, bytes int
 		want        bool
 	}{
 		{true, 1, 0, true},
-		{true, rawRows, 0, true},
-		{true, rawRows + 1, 0, false},
+		{true, inPlaceRows, 0, true},
+		{true, inPlaceRows + 1, 0, false},
 		{false, 1, 0, false},
 		{true, 1, 4 * len(m.data), false},
 	} {
-		rowsInOrder, inOrderBytes = c.inOrder, c.bytes
+		sequentialReads, sequentialBytes = c.sequential, c.bytes
 		p := projection{dst: BHLD(make([]float32, c.rows*panel), 1, 1, c.rows, panel), m: m}
-		if got := p.panelsInOrder(); got != c.want {
+		if got := p.panelsSequential(); got != c.want {
 			t.Errorf("%+v: %t", c, got)
 		}
 	}
@@ -174,10 +174,10 @@ func TestMatrixPanelsInOrder(t *testing.T) {
 
 // A row whose scores are all −Inf so far is empty, whatever the values, where blocks go from kernel to kernel, too.
 func TestDeadRowOfOnlyKernels(t *testing.T) {
-	defer func(was bool, bytes int) { rowsInOrder, inOrderBytes = was, bytes }(rowsInOrder, inOrderBytes)
-	rowsInOrder, inOrderBytes = true, 0
+	defer func(was bool, bytes int) { sequentialReads, sequentialBytes = was, bytes }(sequentialReads, sequentialBytes)
+	sequentialReads, sequentialBytes = true, 0
 	forEach(t, func(t *testing.T) {
-		p := newProblem(random("dead"), normal, shape{1, 1, 1, 1, 3*Block + 5, 8, 8})
+		p := newProblem(random("masked"), normal, shape{1, 1, 1, 1, 3*Block + 5, 8, 8})
 		fillWith(p.q.Data, 1e30)
 		fillWith(p.k.Data, 0)
 		fillWith(p.k.Data[:2*Block*8], -1e30)

@@ -197,7 +197,7 @@ func (s *State) updateChunk(w *scratch, p *plan, c *chunk) {
 
 // load copies the rows of a chunk out of a segment.
 func (s *State) load(dst, segment *state, p *plan, c *chunk) {
-	dst.fresh = false // its outputs go on from what the segment holds
+	dst.overwrite = false // its outputs go on from what the segment holds
 	for r := range c.allRows() {
 		row := p.rowIndex(c, r)
 		dst.m[r], dst.l[r] = segment.m[row], segment.l[row]

@@ -67,9 +67,9 @@ func (c *trial) fillFactors(x []float32) {
 	}
 }
 
-// markDead makes about dead in four weights those of keys that do not exist.
-func (c *trial) markDead(x []float32, dead int) {
-	if dead == 0 {
+// markMasked makes about dead in four weights those of keys that do not exist.
+func (c *trial) markMasked(x []float32, masked int) {
+	if masked == 0 {
 		return
 	}
 	coins := make([]byte, len(x))
@@ -81,7 +81,7 @@ func (c *trial) markDead(x []float32, dead int) {
 		}
 	}
 	for i, coin := range coins {
-		if int(coin) < dead {
+		if int(coin) < masked {
 			x[i] = specials[1]
 		}
 	}

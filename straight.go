@@ -8,7 +8,7 @@ package attn
 func (p *plan) goesStraight() bool {
 	rows := min(p.tileRows, p.chunkRows)
 	products := productsOf(rows, Block*max(p.d, roundUp(p.dv, 8)))
-	oneKernel := fused && active == avx2 && rows >= absorbRows && roundUp(p.dv, 8) >= absorbCols
+	oneKernel := fused && active == avx2 && rows >= fusedRows && roundUp(p.dv, 8) >= fusedCols
 	return active != generic && !oneKernel && p.plainScores() && products <= callProducts
 }
 
@@ -24,44 +24,44 @@ func (w *scratch) straight(p *plan, c *chunk, st *state, b *block, row int) {
 	d, stride, rows, tile := p.d, p.oStride(), c.rows-row, p.tileRows
 	row += c.at
 	q, m, l, o := w.q[row*d:], st.m[row:], st.l[row:], st.o[row*stride:]
-	values := b.values
-	values.keys, values.fresh = Block, st.fresh
+	layout := b.layout
+	layout.keys, layout.overwrite = Block, st.overwrite
 	reads(q, rows*d)
 	reads(b.k, Block*d)
-	readsValues(b.v, &values)
+	readsValues(b.v, &layout)
 	writes(w.s, min(tile, rows)*Block)
 	writes(w.alpha, min(tile, rows))
 	updates(m, rows)
 	updates(l, rows)
-	updatesRows(o, rows, stride, values.cols)
-	w.ahead.stream, w.ahead.inOrder = b.stream, p.panelsInOrder(c)
-	wide, looks := active == avx512, topsBeside && d >= topDim
-	s, alpha, tops, k, v := &w.s[0], &w.alpha[0], &w.tops[0], &b.k[0], &b.v[0]
+	updatesRows(o, rows, stride, layout.cols)
+	w.queue.pointer, w.queue.sequential = b.pointer, p.panelsSequential(c)
+	wide, looks := active == avx512, maximaInScore && d >= maximaDim
+	s, alpha, maxima, k, v := &w.s[0], &w.alpha[0], &w.maxima[0], &b.k[0], &b.v[0]
 	for r := 0; r < rows; r += tile {
 		n := min(tile, rows-r)
 		at := o[r*stride:]
 		q, m, l, o := &q[r*d], &m[r], &l[r], &at[0]
-		var dead bool
+		var masked bool
 		switch {
-		case wide && n >= wideRows && values.cols >= panel:
-			scoreWide(s, q, k, n, d, Block/panel, &w.ahead)
-			dead = softmaxWide(s, m, l, alpha, n)
-			accumulatePanels(at, w.s, b.v, alpha, n, stride, Block, &values)
-		case looks && n%topRows == 0:
-			scoreTopsSIMD(s, q, k, tops, n, d, Block/panel, &w.ahead)
-			dead = softmaxTopsSIMD(s, m, l, alpha, tops, n)
-			accumulateSIMD(o, s, v, alpha, n, stride, Block, &values)
+		case wide && n >= leastRows16 && layout.cols >= panel:
+			scoreAVX512(s, q, k, n, d, Block/panel, &w.queue)
+			masked = softmaxAVX512(s, m, l, alpha, n)
+			accumulatePanels(at, w.s, b.v, alpha, n, stride, Block, &layout)
+		case looks && n%maximaRows == 0:
+			scoreMaximaSIMD(s, q, k, maxima, n, d, Block/panel, &w.queue)
+			masked = softmaxMaximaSIMD(s, m, l, alpha, maxima, n)
+			accumulateSIMD(o, s, v, alpha, n, stride, Block, &layout)
 		case wide && n > 1:
-			scoreSIMD(s, q, k, n, d, Block/panel, &w.ahead)
-			dead = softmaxWide(s, m, l, alpha, n)
-			accumulateSIMD(o, s, v, alpha, n, stride, Block, &values)
+			scoreSIMD(s, q, k, n, d, Block/panel, &w.queue)
+			masked = softmaxAVX512(s, m, l, alpha, n)
+			accumulateSIMD(o, s, v, alpha, n, stride, Block, &layout)
 		default:
-			scoreSIMD(s, q, k, n, d, Block/panel, &w.ahead)
-			dead = softmaxSIMD(s, m, l, alpha, n)
-			accumulateSIMD(o, s, v, alpha, n, stride, Block, &values)
+			scoreSIMD(s, q, k, n, d, Block/panel, &w.queue)
+			masked = softmaxSIMD(s, m, l, alpha, n)
+			accumulateSIMD(o, s, v, alpha, n, stride, Block, &layout)
 		}
-		if dead {
-			clearDead(st.m[row+r:], at, n, stride)
+		if masked {
+			clearMasked(st.m[row+r:], at, n, stride)
 		}
 	}
 }

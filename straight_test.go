@@ -13,8 +13,8 @@ func TestGoesStraight(t *testing.T) {
 	}{
 		"plain":       {func(p *plan) {}, true},
 		"causal":      {func(p *plan) { p.causal = TopLeft }, true},
-		"few columns": {func(p *plan) { p.dv = absorbCols - 8 }, true},
-		"few rows":    {func(p *plan) { p.lq = absorbRows - 1 }, true},
+		"few columns": {func(p *plan) { p.dv = fusedCols - 8 }, true},
+		"few rows":    {func(p *plan) { p.lq = fusedRows - 1 }, true},
 		"softcap":     {func(p *plan) { p.softcap = 30 }, false},
 		"slopes":      {func(p *plan) { p.slopes = []float32{1} }, false},
 		"mask":        {func(p *plan) { p.mask.Data = []bool{true} }, false},
@@ -26,7 +26,7 @@ func TestGoesStraight(t *testing.T) {
 			p := plan{batch: 1, heads: 1, kvHeads: 1, group: 1, lq: 500, lk: 500, d: 64, dv: 64, left: -1, right: -1}
 			c.change(&p)
 			p.fitRows()
-			want := c.want && active != generic && !(fused && active == avx2 && p.chunkRows >= absorbRows && p.dv >= absorbCols)
+			want := c.want && active != generic && !(fused && active == avx2 && p.chunkRows >= fusedRows && p.dv >= fusedCols)
 			if p.straight != want {
 				t.Errorf("%s: %v, want %v", name, p.straight, want)
 			}
@@ -75,7 +75,7 @@ func TestStraightDoesNotMatter(t *testing.T) {
 		r, implementation := random("straight"), active
 		for range budget(60) {
 			anyHost(t, r)
-			s := shape{1, 1, 1 + r.IntN(2), topRows*(1+r.IntN(20)) + r.IntN(2), Block*(1+r.IntN(3)) + r.IntN(20), topDim - 4 + r.IntN(20), 8 * (1 + r.IntN(10))}
+			s := shape{1, 1, 1 + r.IntN(2), maximaRows*(1+r.IntN(20)) + r.IntN(2), Block*(1+r.IntN(3)) + r.IntN(20), maximaDim - 4 + r.IntN(20), 8 * (1 + r.IntN(10))}
 			p := newProblem(r, randomKind(r), s)
 			if r.IntN(2) == 0 {
 				p.opt.Causal = BottomRight

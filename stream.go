@@ -8,8 +8,8 @@ import (
 
 // Few rows wait for keys and values more than they compute. Where the processor wants
 // that, their kernels ask for a line of what follows for each line that they read, in the
-// order of gen/scattered.go. They do so along a stream: memory without gaps, of which the
-// kernels get the address where reading is. What they ask for is streamWindow behind it. No
+// order of gen/pagedPrefetch.go. They do so along a stream: memory without gaps, of which the
+// kernels get the address where reading is. What they ask for is prefetchWindow behind it. No
 // result depends on it.
 //
 // The keys of a cache are such a stream, and those of a view if a head's rows follow each
@@ -18,13 +18,13 @@ import (
 // would be too much for the cache, blocks have parts (parts.go).
 
 const (
-	pageBytes    = 4096          // what one translation of an address is for
-	streamWindow = 8 * pageBytes // scatterWindow in gen/scattered.go
+	pageBytes      = 4096          // what one translation of an address is for
+	prefetchWindow = 8 * pageBytes // scatterWindow in gen/pagedPrefetch.go
 )
 
-// streamRows is up to how many rows follow a stream, and go together with those of other
+// pagedRows is up to how many rows follow a stream, and go together with those of other
 // heads. With 8 lanes, each tile of rows asks again.
-func streamRows() int {
+func pagedRows() int {
 	if active == avx512 {
 		return 128
 	}
@@ -34,34 +34,34 @@ func streamRows() int {
 // follow sets the streams of a block for some rows.
 func (p *plan) follow(c *chunk, b *block) {
 	if p.cache == nil {
-		b.stream, b.values.stream = p.streamOf(&p.k, c, b.first), p.streamOf(&p.v, c, b.first)
-	} else if scattered && c.rows <= streamRows() {
-		b.stream, b.values.stream = address(b.k, 0), address(b.v, 0)
+		b.pointer, b.layout.pointer = p.prefetchPointer(&p.k, c, b.first), p.prefetchPointer(&p.v, c, b.first)
+	} else if pagedPrefetch && c.rows <= pagedRows() {
+		b.pointer, b.layout.pointer = address(b.k, 0), address(b.v, 0)
 	}
 }
 
-// streamOf is where the stream of keys or values is at the block that starts at key first.
-func (p *plan) streamOf(x *Tensor, c *chunk, first int) uintptr {
+// prefetchPointer is where the stream of keys or values is at the block that starts at key first.
+func (p *plan) prefetchPointer(x *Tensor, c *chunk, first int) uintptr {
 	switch next := first + Block; {
 	case !p.follows(x, c):
 		return 0
 	case x.SL == x.D:
 		return address(x.Data, x.offset(c.b, c.kv, first))
 	case next < x.L:
-		return address(x.Data, x.offset(c.b, 0, next)+c.kv*Block*x.D) - streamWindow
+		return address(x.Data, x.offset(c.b, 0, next)+c.kv*Block*x.D) - prefetchWindow
 	}
 	return 0
 }
 
 // follows reports whether the chunk's rows follow a stream in x, the keys or the values.
 func (p *plan) follows(x *Tensor, c *chunk) bool {
-	return scattered && c.rows <= streamRows() && (x.SL == x.D || p.abreast == x.H && p.tokensFollow(x))
+	return pagedPrefetch && c.rows <= pagedRows() && (x.SL == x.D || p.headsPerChunk == x.H && p.tokensContiguous(x))
 }
 
-// tokensFollow reports whether the heads of a token follow each other, and so do tokens. What is
+// tokensContiguous reports whether the heads of a token follow each other, and so do tokens. What is
 // asked for is read a block of tokens later, or a part of one: more than the L2 cache holds
 // of keys or of values has not been tried.
-func (p *plan) tokensFollow(x *Tensor) bool {
+func (p *plan) tokensContiguous(x *Tensor) bool {
 	keys := Block
 	if p.hasParts(x.H) {
 		keys = 2 * panel
@@ -75,9 +75,9 @@ func address[T any](x []T, at int) uintptr {
 	return uintptr(unsafe.Pointer(unsafe.SliceData(x))) + uintptr(at)*unsafe.Sizeof(element)
 }
 
-// moveStream says that n elements have been read.
-func (a *ahead) moveStream(n int) {
-	if a != nil && a.stream != 0 {
-		a.stream += uintptr(4 * n)
+// advance says that n elements have been read.
+func (a *prefetchQueue) advance(n int) {
+	if a != nil && a.pointer != 0 {
+		a.pointer += uintptr(4 * n)
 	}
 }

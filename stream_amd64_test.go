@@ -7,17 +7,17 @@ import "testing"
 // Along the streams of a call with few rows, each key and value behind the first
 // block is asked for once. Heads beside each other share in that.
 func TestStreamsMeetAllTokens(t *testing.T) {
-	defer func(was bool) { scattered = was }(scattered)
-	scattered = true
+	defer func(was bool) { pagedPrefetch = was }(pagedPrefetch)
+	pagedPrefetch = true
 	const heads, keys, d, dv = 4, 5*Block + 9, 16, 24
-	for _, rows := range []int{1, rawRows + 1, 60} {
+	for _, rows := range []int{1, inPlaceRows + 1, 60} {
 		view := func(h, l, d int) Tensor { return BLHD(make([]float32, h*l*d), 1, l, h, d) }
 		q, k, v, dst := view(heads*rows, 1, d), view(heads, keys, d), view(heads, keys, dv), view(heads*rows, 1, dv)
 		p := newPlan(dst, q, k, v, nil)
 		must(t, p.init(nil))
 		p.fitRows()
-		if p.abreast != heads {
-			t.Fatalf("%d heads go together, want %d", p.abreast, heads)
+		if p.headsPerChunk != heads {
+			t.Fatalf("%d heads go together, want %d", p.headsPerChunk, heads)
 		}
 		for _, x := range []*Tensor{&p.k, &p.v} {
 			asked := p.askedAlong(x)
@@ -43,11 +43,11 @@ func (p *plan) askedAlong(x *Tensor) []int {
 		for first := 0; first < x.L; first += Block {
 			for g := range c.heads {
 				h := *c.head(g, new(chunk))
-				stream := p.streamOf(x, &h, first)
+				stream := p.prefetchPointer(x, &h, first)
 				if stream == 0 {
 					continue
 				}
-				from := int(stream+streamWindow-address(x.Data, 0)) / 4
+				from := int(stream+prefetchWindow-address(x.Data, 0)) / 4
 				for j := from; j < min(from+Block*x.D, len(asked)); j++ {
 					asked[j]++
 				}

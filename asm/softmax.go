@@ -42,12 +42,12 @@ const (
 )
 
 func (p *program) softmax() {
-	p.kernel("softmaxSIMD", 0, "s m l alpha rows", "dead:bool")
+	p.kernel("softmaxSIMD", 0, "s m l alpha rows", "masked:bool")
 	softmaxKernel{p, false}.emit()
 }
 
 func (p *program) softmaxMasked() {
-	p.kernel("softmaxMaskedSIMD", 0, "s m l alpha live rows", "dead:bool")
+	p.kernel("softmaxMaskedSIMD", 0, "s m l alpha live rows", "masked:bool")
 	softmaxKernel{p, true}.emit()
 }
 
@@ -60,7 +60,7 @@ func (k softmaxKernel) emit() {
 	k.maxima()
 	k.factors()
 	k.weights()
-	k.boolResult("dead", smDead)
+	k.boolResult("masked", smDead)
 	k.Ret()
 }
 

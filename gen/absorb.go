@@ -64,7 +64,7 @@ const (
 
 func absorbKernel() {
 	const growsStack = 0 // the frame is too large to go without a check
-	TEXT("absorbSIMD", growsStack, "func(s, m, l, alpha, o, v *float32, rows, oStride int, b *uintptr) (dead bool)")
+	TEXT("softmaxValuesSIMD", growsStack, "func(s, m, l, alpha, o, v *float32, rows, oStride int, b *uintptr) (masked bool)")
 	f := AllocLocal(10*8 + vector + slotBytes + 2*vector)
 	k := absorbProgram{}
 	for i, m := range []*Mem{&k.v, &k.panelStride, &k.rest, &k.panels, &k.alpha, &k.nextAlpha, &k.m, &k.l, &k.dead, &k.fresh} {

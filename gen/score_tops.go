@@ -28,7 +28,7 @@ type scoreTopsProgram struct {
 }
 
 func scoreTopsKernel() {
-	TEXT("scoreTopsSIMD", 4, "func(s, q, k, tops *float32, rows, d, panels int, next *uintptr)")
+	TEXT("scoreMaximaSIMD", 4, "func(s, q, k, maxima *float32, rows, d, panels int, next *uintptr)")
 	k := scoreTopsProgram{tileProgram: tileProgram{name: "scoreTops", start: fromZero, unroll: 4}}
 	slots := []*Mem{&k.c, &k.a, &k.rows, &k.panels, &k.panelStride, &k.end, &k.seen, &k.seenEnd, &k.firstTops}
 	f := AllocLocal(8*len(slots) + vector)
@@ -46,7 +46,7 @@ func scoreTopsKernel() {
 	for range topRows {
 		k.look()
 	}
-	Load(Param("tops"), a0)
+	Load(Param("maxima"), a0)
 	VMOVUPS(k.least, ymm[0])
 	VMOVUPS(ymm[0], Mem{Base: a0})
 	VZEROUPPER()
@@ -84,7 +84,7 @@ func (k *scoreTopsProgram) emptyTops() {
 	VXORPS(ymm[0], ymm[0], ymm[0])
 	VMOVUPS(ymm[0], k.least)
 	VMOVUPS(u32(bitsNegInf), ymm[0])
-	Load(Param("tops"), a0)
+	Load(Param("maxima"), a0)
 	ADDQ(imm(vector), a0)
 	MOVQ(a0, k.firstTops)
 	MOVQ(k.rows, count)

@@ -27,14 +27,14 @@ type softmaxProgram struct {
 
 func softmaxKernel(name string, masked, wide bool) {
 	if masked {
-		softmaxProgram{masked: true, wide: wide}.emit(name, "func(s, m, l, alpha *float32, live *uint64, rows int) (dead bool)")
+		softmaxProgram{masked: true, wide: wide}.emit(name, "func(s, m, l, alpha *float32, live *uint64, rows int) (masked bool)")
 	} else {
-		softmaxProgram{wide: wide}.emit(name, "func(s, m, l, alpha *float32, rows int) (dead bool)")
+		softmaxProgram{wide: wide}.emit(name, "func(s, m, l, alpha *float32, rows int) (masked bool)")
 	}
 }
 
 func softmaxTopsKernel() {
-	softmaxProgram{tops: true}.emit("softmaxTopsSIMD", "func(s, m, l, alpha, tops *float32, rows int) (dead bool)")
+	softmaxProgram{tops: true}.emit("softmaxMaximaSIMD", "func(s, m, l, alpha, maxima *float32, rows int) (masked bool)")
 }
 
 // emit writes the kernel.
@@ -152,7 +152,7 @@ func (k *softmaxProgram) maxima() {
 func (k *softmaxProgram) maximaOfTops() {
 	Comment("alpha_r = the largest of the lanes of row r's top")
 	k.load("alpha", "rows")
-	tops := param("tops")
+	tops := param("maxima")
 	k.least[0] = YMM()
 	VMOVUPS(Mem{Base: tops}, k.least[0])
 	ADDQ(imm(vector), tops)

@@ -198,9 +198,9 @@ func (t *tileProgram) panelGroup(name string, r, n int) {
 // one row, and of a few, ask for packed panels.
 var (
 	panelsAbreast = variable("panelsAbreast")
-	rowsInOrder   = variable("rowsInOrder") // for packing, others are told
-	oneAhead      = variable("oneAhead")
-	fewAhead      = variable("fewAhead")
+	rowsInOrder   = variable("sequentialReads") // for packing, others are told
+	oneAhead      = variable("prefetchOne")
+	fewAhead      = variable("prefetchFew")
 )
 
 func variable(name string) Mem {

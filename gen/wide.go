@@ -333,7 +333,7 @@ func (w *wideProgram) advanceAlpha(r int) {
 }
 
 func scoreWideKernel() {
-	TEXT("scoreWide", 4, "func(s, q, k *float32, rows, d, panels int, next *uintptr)") // NOSPLIT
+	TEXT("scoreAVX512", 4, "func(s, q, k *float32, rows, d, panels int, next *uintptr)") // NOSPLIT
 	w := wideProgram{start: fromZero}
 	w.frame()
 	spill("s", w.c)
@@ -355,7 +355,7 @@ func scoreWideKernel() {
 }
 
 func accumulateWideKernel() {
-	TEXT("accumulateWide", 4, "func(o, p, v, alpha *float32, rows, oStride, pStride int, b *uintptr)")
+	TEXT("accumulateAVX512", 4, "func(o, p, v, alpha *float32, rows, oStride, pStride int, b *uintptr)")
 	w := wideProgram{start: fromAlpha}
 	w.frame()
 	spill("o", w.c)
