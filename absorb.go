@@ -20,15 +20,15 @@ func softmaxValues(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLa
 	writes(alpha, rows)
 	updatesRows(o, rows, oStride, b.cols)
 	readsValues(v, b)
-	if active == generic {
+	if tuned.isa == generic {
 		return softmaxValuesGeneric(s, m, l, alpha, o, v, rows, oStride, b)
 	}
 	whole := 0
-	if fused && active != avx512 && b.cols >= fusedCols {
+	if tuned.fusedSoftmax && tuned.isa != avx512 && b.cols >= fusedCols {
 		whole = rows / fusedRows * fusedRows
 	}
-	for r := 0; r < whole; r += fewTileRows {
-		masked = softmaxValuesSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &o[r*oStride], &v[0], min(fewTileRows, whole-r), oStride, b) || masked
+	for r := 0; r < whole; r += leastTileRows {
+		masked = softmaxValuesSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &o[r*oStride], &v[0], min(leastTileRows, whole-r), oStride, b) || masked
 	}
 	if b.cols > fusedCols && whole > 0 {
 		rest := *b

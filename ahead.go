@@ -3,8 +3,6 @@ package attn
 import (
 	"math"
 	"unsafe"
-
-	"github.com/klauspost/cpuid/v2"
 )
 
 // Score asks for memory that will be needed soon, while it has something to
@@ -22,9 +20,8 @@ type prefetchQueue struct {
 	cursor int // bytes from here to the run at hand
 	end    int // and to where runs end
 
-	pointer    uintptr // beside the queue, see stream.go; 0 if there is none
-	behind     int     // rows of keys that follow those at hand and may be read, see series.go
-	sequential bool    // rows of keys are to be read in order, see plan.sequential, or packed panels, see plan.panelsSequential
+	access
+	behind int // rows of keys that follow those at hand and may be read, see series.go
 
 	runs [pairRuns + tokenRuns]prefetchRun
 }
@@ -53,10 +50,6 @@ const (
 	pairEvery  = 3
 )
 
-// prefetchBytes is how much of a block's keys is asked for, of its values, of a chunk's outputs, and of the
-// next one's queries: more would push out of the L2 cache what the chunk works with.
-var prefetchBytes = cacheSize(cpuid.CPU.Cache.L2) / 8
-
 // outputBlocks is during how many blocks before a chunk's last one outputs are asked for, a
 // part in each: under a causal mask few rows see these blocks, so one is not enough.
 const outputBlocks = 4
@@ -70,7 +63,7 @@ func prefetchRunOf[T any](x []T, at, stride, n, d int) prefetchRun {
 	}
 	size := int(unsafe.Sizeof(x[0]))
 	first, step, back := uintptr(unsafe.Pointer(&x[at])), stride*size, 0
-	if pagedPrefetch && active == avx512 && n%4 == 0 {
+	if tuned.quarterSteps && n%4 == 0 {
 		back = step - n*step
 		step *= n / 4
 	}
@@ -158,7 +151,7 @@ func (p *plan) appendBlock(runs []prefetchRun, c *chunk, first, end int) []prefe
 	}
 	for _, x := range [...]*Tensor{&p.k, &p.v} {
 		if !p.follows(x, c) {
-			runs = append(runs, prefetchRunOf(x.Data, x.offset(c.b, c.kv, first), x.SL, min(n, prefetchBytes/4/x.D), x.D))
+			runs = append(runs, prefetchRunOf(x.Data, x.offset(c.b, c.kv, first), x.SL, min(n, tuned.prefetchBytes()/4/x.D), x.D))
 		}
 	}
 	return runs
@@ -171,7 +164,7 @@ func (p *plan) appendRows(runs []prefetchRun, x *Tensor, c *chunk, part, parts i
 		return runs
 	}
 	heads := min(p.group, c.rows, pairRuns)
-	n := min(c.rows/p.group, prefetchBytes/4/x.D/heads)
+	n := min(c.rows/p.group, tuned.prefetchBytes()/4/x.D/heads)
 	from, to := n*part/parts, n*(part+1)/parts
 	for r := range heads {
 		h, i := p.locate(c.kv, c.row+r)

@@ -117,8 +117,8 @@ func TestAskedBytes(t *testing.T) {
 		var w scratch
 		w.prefetchTokens(&p, &c, 0)
 		for i := pairRuns; w.queue.place(i) < w.queue.end; i++ {
-			if r := w.queue.runs[i]; r.n*(r.lines-1)*cacheLine > prefetchBytes {
-				t.Errorf("Dv=%d: run %d is %d rows of %d lines, want at most %d bytes", dv, i, r.n, r.lines, prefetchBytes)
+			if r := w.queue.runs[i]; r.n*(r.lines-1)*cacheLine > tuned.prefetchBytes() {
+				t.Errorf("Dv=%d: run %d is %d rows of %d lines, want at most %d bytes", dv, i, r.n, r.lines, tuned.prefetchBytes())
 			}
 		}
 	}

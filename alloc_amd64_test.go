@@ -6,8 +6,7 @@ import "testing"
 
 // Reading in order does not allocate, from views or from a cache.
 func TestNoAllocationInOrder(t *testing.T) {
-	defer func(was bool, bytes int) { sequentialReads, sequentialBytes = was, bytes }(sequentialReads, sequentialBytes)
-	sequentialReads, sequentialBytes = true, 0
+	readingAs(t, sequentialReads)
 	forEach(t, func(t *testing.T) {
 		p := newProblem(random("no allocation"), normal, shape{1, 1, 1, 1, 300, 8, 8})
 		c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: 8, ValueDim: 8, Capacity: 300})

@@ -71,7 +71,7 @@ func (w *scratch) loadValues(p *plan, c *chunk, b *block) []float32 {
 	if p.cache != nil {
 		return p.cache.blockValues(c.b, c.kv, b.first)
 	}
-	inPlace := c.rows <= inPlaceRows || pagedPrefetch && c.rows <= pagedRows() || c.rows <= denseRows && p.v.SL <= denseStride
+	inPlace := c.rows <= inPlaceRows || tuned.reads == pagedReads && c.rows <= tuned.fewRows || c.rows <= denseRows && p.v.SL <= denseStride
 	if inPlace && p.dv%8 == 0 {
 		p.valuesInPlace(&b.layout)
 		return p.v.Data[p.v.offset(c.b, c.kv, b.first):]
@@ -83,7 +83,7 @@ func (w *scratch) loadValues(p *plan, c *chunk, b *block) []float32 {
 // packedValues makes layout that of a packed block of values, but for keys, fresh and stream, which it leaves.
 func (p *plan) packedValues(c *chunk, layout *panelLayout) {
 	layout.cols, layout.stride, layout.panelStride = roundUp(p.dv, 8), panel, Block*panel
-	layout.sequential = p.panelsSequential(c)
+	layout.access = p.access.at(layout.pointer, p.panelsSequential(c))
 }
 
 // panelsSequential reports whether the chunk takes packed panels in order: few rows those that come from memory. What has just been
@@ -95,7 +95,7 @@ func (p *plan) panelsSequential(c *chunk) bool {
 // valuesInPlace makes layout that of values where the caller has them, but for keys, fresh and stream, which it leaves.
 func (p *plan) valuesInPlace(layout *panelLayout) {
 	layout.cols, layout.stride, layout.panelStride = roundUp(p.dv, 8), p.v.SL, panel
-	layout.sequential = p.sequential
+	layout.access = p.access.at(layout.pointer, p.sequential)
 }
 
 // allFinite reports whether weights of 0 make any value of the block vanish.

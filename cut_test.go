@@ -22,8 +22,8 @@ func TestAssemblyCallsAreShort(t *testing.T) {
 		name   string
 		cycles float64
 	}{
-		{"products", slowestFMA * callProducts / slowestLanes},
-		{"masked products", 3 * slowestFMA * callMasked / slowestLanes},
+		{"products", slowestFMA() * callProducts / slowestLanes},
+		{"masked products", 3 * slowestFMA() * callMasked / slowestLanes},
 		{"elements that few rows read", slowestRead * callProducts / callRows},
 		{"keys in rows", callInPlaceProducts * (3.0/slowestLanes + 1.5*slowestRead/inPlaceRows)}, // transposed and multiplied, and read; 8 touched beside 16
 		{"one chain of products", 4 * callInner},
@@ -34,7 +34,7 @@ func TestAssemblyCallsAreShort(t *testing.T) {
 		{"merged sums", 32 * callElements},
 		{"biases of a tile", (slowestRead + 2) * mostTileRows * Block},
 		{"softmax of rows", 16 * softmaxRows * Block},
-		{"absorption of a tile", fewTileRows * Block * (slowestFMA*fusedCols/slowestLanes + 16)},
+		{"absorption of a tile", leastTileRows * Block * (slowestFMA()*fusedCols/slowestLanes + 16)},
 	} {
 		if s := c.cycles / slowestHertz; s > longestSeconds {
 			t.Errorf("%s: %.0f µs, want at most %.0f", c.name, s*1e6, longestSeconds*1e6)
@@ -44,7 +44,7 @@ func TestAssemblyCallsAreShort(t *testing.T) {
 
 // Where calls are cut does not change a bit.
 func TestCutCallsEqualGeneric(t *testing.T) {
-	use16Lanes(t)
+	useTuning(t, with16Lanes(tuned))
 	r := random("cut")
 	c := newTrial(t, r)
 	for _, n := range [][3]int{{1, callInner + 1, 64}, {2, 3*callInner + 5, 17}, {13, 700, 64}, {7, callInner, 3}, {48, inPlaceDim, 5}, {4, inPlaceDim, 64}, {4, 576, 60}, {1, inPlaceDim, 64}, {5, 600, 64}, {1, 1500, 64}, {5, 1000, 40}, {20, 1024, 50}, {40, callInner, 64}} {
@@ -150,8 +150,8 @@ func BenchmarkLongestCall(b *testing.B) {
 	const d = callProducts / Block / 12
 	x := make([]float32, callProducts)
 	y := make([]float32, callProducts)
-	layout := panelLayout{keys: Block, cols: callProducts / Block / fewTileRows / panel * panel, stride: panel, panelStride: Block * panel}
-	m := make([]float32, fewTileRows)
+	layout := panelLayout{keys: Block, cols: callProducts / Block / leastTileRows / panel * panel, stride: panel, panelStride: Block * panel}
+	m := make([]float32, leastTileRows)
 	for _, c := range []struct {
 		name string
 		call func()
@@ -160,8 +160,8 @@ func BenchmarkLongestCall(b *testing.B) {
 		{"score_rows", func() {
 			scoreRows(y, x, x, inPlaceRows, callInPlaceProducts/inPlaceRows/Block, callInPlaceProducts/inPlaceRows/Block, Block, nil)
 		}},
-		{"accumulate", func() { accumulate(y, x, x, m, fewTileRows, layout.cols, Block, &layout) }},
-		{"softmax", func() { softmax(y, m, m, m, fewTileRows) }},
+		{"accumulate", func() { accumulate(y, x, x, m, leastTileRows, layout.cols, Block, &layout) }},
+		{"softmax", func() { softmax(y, m, m, m, leastTileRows) }},
 		{"pack_keys", func() { packKeys(y, x, callCopies/Block, Block, callCopies/Block) }},
 		{"pack_values", func() { packValues(y, x, callCopies/Block, Block, callCopies/Block) }},
 		{"exp", func() { exp(y, x[:callElements]) }},

@@ -15,7 +15,7 @@ func FuzzMatMul(f *testing.F) {
 	f.Cleanup(operands.free)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r := randomFrom(data)
-		anyHost(t, r)
+		anyTuning(t, r)
 		p := drawProduct(r, distribution(r.IntN(int(distributions))))
 		want := p.chains()
 		m, err := PackMatrix(p.b)

@@ -45,11 +45,11 @@ func fuzzTrials(f *testing.F, run func(t *testing.T, c *trial)) {
 	seedInputs(f)
 	c := newTrial(f, nil)
 	c.stock = newStock()
-	compared := slices.DeleteFunc(implementations(), func(i isa) bool { return i == generic && chosen != generic })
+	compared := slices.DeleteFunc(implementations(), func(i isa) bool { return i == generic && chosen.isa != generic })
 	f.Fuzz(func(t *testing.T, data []byte) {
-		defer func() { active = chosen }()
-		use16Lanes(t)
-		for _, active = range compared {
+		defer func() { tuned = chosen }()
+		useTuning(t, with16Lanes(tuned))
+		for _, tuned.isa = range compared {
 			c.Rand = randomFrom(data)
 			run(t, c)
 		}
@@ -123,19 +123,19 @@ func FuzzAttend(f *testing.F) {
 	operands := new(arena)
 	f.Cleanup(operands.free)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		defer func() { active = chosen }()
+		defer func() { tuned = chosen }()
 		r := randomFrom(data)
 		p := problemOf(r, distribution(r.IntN(int(distributions))), fewRowsAndKeys(r))
 		got := p.solve(t, Attend)
 		one := selection{[]int{r.IntN(p.q.B)}, []int{r.IntN(p.q.H)}, r.IntN(p.q.L), 1}
 		part := p.part(one)
 		part.same(t, "one row", part.solve(t, Attend), one.of(p, got))
-		anyHost(t, r)
+		anyTuning(t, r)
 		for _, way := range ways {
 			p.same(t, way.name, p.solveScattered(t, r, operands, way.attend), got)
 		}
-		for _, active = range implementations()[1:] {
-			p.same(t, chosen.String(), got, p.solve(t, Attend))
+		for _, tuned.isa = range implementations()[1:] {
+			p.same(t, chosen.isa.String(), got, p.solve(t, Attend))
 		}
 	})
 }

@@ -181,8 +181,8 @@ func TestStridesDoNotMatter(t *testing.T) {
 				for range budget(250) {
 					p := randomProblem(r, randomKind(r))
 					want := p.solve(t, Attend)
-					anyHost(t, r)
-					p.same(t, "pagedPrefetch", p.solveScattered(t, r, a, way.attend), want)
+					anyTuning(t, r)
+					p.same(t, "strides", p.solveScattered(t, r, a, way.attend), want)
 				}
 			})
 		})
@@ -201,7 +201,7 @@ func TestImplementationsAgree(t *testing.T) {
 				want := p.solve(t, Attend)
 				for _, i := range list {
 					use(t, i)
-					anyHost(t, r)
+					anyTuning(t, r)
 					p.same(t, i.String(), p.solve(t, way.attend), want)
 				}
 			}
@@ -698,17 +698,16 @@ func TestConcurrentCallers(t *testing.T) {
 
 // How many rows a chunk and a tile have depends on the CPU's caches; the bits do not.
 func TestCacheSizeDoesNotMatter(t *testing.T) {
-	use16Lanes(t)
-	defer func(bytes, rows int) { scratchBytes, tileRows = bytes, rows }(scratchBytes, tileRows)
+	useTuning(t, with16Lanes(tuned))
 	p := newProblem(random("cache size"), normal, shape{1, 1, 1, 1100, 300, tileDim, 56})
-	scratchBytes = cacheShare(0)
+	tuned = tuned.withCaches(0, 0)
 	want := p.solve(t, Attend)
 	rows := map[int]bool{}
 	for _, size := range []int{-1, 1, 256 << 10, 1 << 20, 2 << 20, 64 << 20} {
-		scratchBytes = cacheShare(size)
-		rows[scratchBytes] = true
-		for _, tileRows = range []int{fewTileRows, mostTileRows} {
-			p.same(t, fmt.Sprintf("a cache of %d bytes, tiles of %d rows", size, tileRows), p.solve(t, Attend), want)
+		tuned = tuned.withCaches(0, size)
+		rows[tuned.scratchBytes()] = true
+		for _, tuned.tileRows = range []int{leastTileRows, mostTileRows} {
+			p.same(t, fmt.Sprintf("a cache of %d bytes, tiles of %d rows", size, tuned.tileRows), p.solve(t, Attend), want)
 		}
 	}
 	if len(rows) != 4 {

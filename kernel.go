@@ -25,27 +25,15 @@ const (
 	panel = 16
 )
 
-// isa names an implementation of the kernels.
-type isa int
-
-const (
-	generic isa = iota
-	avx2
-	avx512
-	neon
-)
-
-func (i isa) String() string { return [...]string{"generic", "avx2", "avx512", "neon"}[i] }
-
 // Implementation names the kernels in use: "avx512", "avx2", "neon" or "generic". It is
 // chosen once, when the program starts; the environment variable ATTN_ISA forces
 // one, and the program panics at its start if that one is not there.
-func Implementation() string { return active.String() }
+func Implementation() string { return tuned.isa.String() }
 
 func packKeys(dst, k []float32, stride, n, d int) {
 	writes(dst, roundUp(n, panel)*d)
 	readsRows(k, n, stride, d)
-	if active == generic {
+	if tuned.isa == generic {
 		packKeysGeneric(dst, k, stride, n, d)
 		return
 	}
@@ -53,13 +41,13 @@ func packKeys(dst, k []float32, stride, n, d int) {
 		splitPackKeys(dst, k, stride, n, d)
 		return
 	}
-	packKeysSIMD(&dst[0], &k[0], stride, n, d)
+	packKeysSIMD(&dst[0], &k[0], stride, n, d, tuned.reads == sequentialReads)
 }
 
 func packValues(dst, v []float32, stride, n, d int) {
 	writesRows(dst, roundUp(d, panel)/panel, Block*panel, n*panel)
 	readsRows(v, n, stride, d)
-	if active == generic {
+	if tuned.isa == generic {
 		packValuesGeneric(dst, v, stride, n, d)
 		return
 	}
@@ -67,7 +55,7 @@ func packValues(dst, v []float32, stride, n, d int) {
 		splitPackValues(dst, v, stride, n, d)
 		return
 	}
-	packValuesSIMD(&dst[0], &v[0], stride, n, d)
+	packValuesSIMD(&dst[0], &v[0], stride, n, d, tuned.reads == sequentialReads)
 }
 
 func score(s, q, k []float32, rows, d, panels int) {
@@ -79,7 +67,7 @@ func scorePrefetch(s, q, k []float32, rows, d, panels int, next *prefetchQueue) 
 	writesRows(s, rows, Block, panels*panel)
 	reads(q, rows*d)
 	reads(k, panels*d*panel)
-	if active == generic {
+	if tuned.isa == generic {
 		scoreGeneric(s, q, k, rows, d, panels)
 		return
 	}
@@ -87,7 +75,7 @@ func scorePrefetch(s, q, k []float32, rows, d, panels int, next *prefetchQueue) 
 		splitScore(s, q, k, rows, d, panels, next)
 		return
 	}
-	if active == avx512 && rows >= leastRows16 {
+	if tuned.isa == avx512 && rows >= tuned.leastRows16 {
 		scoreAVX512(&s[0], &q[0], &k[0], rows, d, panels, next)
 		return
 	}
@@ -98,7 +86,7 @@ func scoreRows(s, q, k []float32, rows, d, stride, n int, next *prefetchQueue) {
 	writesRows(s, rows, Block, n)
 	reads(q, rows*d)
 	readsRows(k, n+next.touched(), stride, d)
-	if active == generic {
+	if tuned.isa == generic {
 		scoreRowsGeneric(s, q, k, rows, d, stride, n)
 		return
 	}
@@ -120,12 +108,12 @@ func softmax(s, m, l, alpha []float32, rows int) (masked bool) {
 	updates(m, rows)
 	updates(l, rows)
 	writes(alpha, rows)
-	if active == generic {
+	if tuned.isa == generic {
 		return softmaxGeneric(s, m, l, alpha, rows)
 	}
 	for r := 0; r < rows; r += softmaxRows {
 		n := min(softmaxRows, rows-r)
-		if active == avx512 && n > 1 {
+		if tuned.isa == avx512 && n > 1 {
 			masked = softmaxAVX512(&s[r*Block], &m[r], &l[r], &alpha[r], n) || masked
 		} else {
 			masked = softmaxSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], n) || masked
@@ -140,12 +128,12 @@ func softmaxMasked(s, m, l, alpha []float32, live []uint64, rows int) (masked bo
 	updates(l, rows)
 	writes(alpha, rows)
 	reads(live, rows)
-	if active == generic {
+	if tuned.isa == generic {
 		return softmaxMaskedGeneric(s, m, l, alpha, live, rows)
 	}
 	for r := 0; r < rows; r += softmaxRows {
 		n := min(softmaxRows, rows-r)
-		if active == avx512 {
+		if tuned.isa == avx512 {
 			masked = softmaxMaskedAVX512(&s[r*Block], &m[r], &l[r], &alpha[r], &live[r], n) || masked
 		} else {
 			masked = softmaxMaskedSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &live[r], n) || masked
@@ -158,7 +146,7 @@ func accumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLa
 	updatesRows(o, rows, oStride, b.cols)
 	readsRows(p, rows, pStride, b.keys)
 	readsValues(v, b)
-	if active == generic {
+	if tuned.isa == generic {
 		accumulateGeneric(o, p, v, alpha, rows, oStride, pStride, b)
 		return
 	}
@@ -171,7 +159,7 @@ func accumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLa
 		reads(alpha, rows)
 		a = &alpha[0]
 	}
-	if active == avx512 && rows >= leastRows16 && b.cols >= panel {
+	if tuned.isa == avx512 && rows >= tuned.leastRows16 && b.cols >= panel {
 		accumulatePanels(o, p, v, a, rows, oStride, pStride, b)
 		return
 	}
@@ -183,7 +171,7 @@ func accumulateMasked(o, p, v, alpha []float32, rows, oStride, pStride int, b *p
 	readsRows(p, rows, pStride, b.keys)
 	readsValues(v, b)
 	reads(alpha, rows)
-	if active == generic {
+	if tuned.isa == generic {
 		accumulateMaskedGeneric(o, p, v, alpha, rows, oStride, pStride, b)
 		return
 	}
@@ -197,7 +185,7 @@ func accumulateMasked(o, p, v, alpha []float32, rows, oStride, pStride int, b *p
 func scale(dst, x []float32, f float32) {
 	reads(x, len(x))
 	writes(dst, len(x))
-	if active == generic || len(x) == 0 {
+	if tuned.isa == generic || len(x) == 0 {
 		scaleGeneric(dst, x, f)
 		return
 	}
@@ -215,7 +203,7 @@ func normalize(dst, o, l []float32, rows, n, dstStride, oStride int) {
 	writesRows(dst, rows, dstStride, n)
 	readsRows(o, rows, oStride, n)
 	reads(l, rows)
-	if active == generic {
+	if tuned.isa == generic {
 		normalizeGeneric(dst, o, l, rows, n, dstStride, oStride)
 		return
 	}
@@ -229,7 +217,7 @@ func normalize(dst, o, l []float32, rows, n, dstStride, oStride int) {
 func merge(o, b []float32, x, y float32) {
 	updates(o, len(b))
 	reads(b, len(b))
-	if active == generic || len(b) == 0 {
+	if tuned.isa == generic || len(b) == 0 {
 		mergeGeneric(o, b, x, y)
 		return
 	}
@@ -248,7 +236,7 @@ func mergeSums(m, l, m2, l2, x, y []float32) {
 	reads(l2, n)
 	writes(x, n)
 	writes(y, n)
-	if active == generic || n == 0 {
+	if tuned.isa == generic || n == 0 {
 		mergeSumsGeneric(m, l, m2, l2, x, y)
 		return
 	}
@@ -261,7 +249,7 @@ func mergeSums(m, l, m2, l2, x, y []float32) {
 
 func softcap(s []float32, c float32) {
 	updates(s, len(s))
-	if active == generic || len(s) == 0 {
+	if tuned.isa == generic || len(s) == 0 {
 		softcapGeneric(s, c)
 		return
 	}
@@ -274,7 +262,7 @@ func softcap(s []float32, c float32) {
 
 func alibi(s []float32, slope float32, first int) {
 	updates(s, len(s))
-	if active == generic || len(s) == 0 {
+	if tuned.isa == generic || len(s) == 0 {
 		alibiGeneric(s, slope, first)
 		return
 	}
@@ -285,7 +273,7 @@ func addBias(s, bias []float32, live []uint64, rows, step, stride, lo, n int) (e
 	updatesRows(s, rows, step*Block, n)
 	readsRows(bias, rows, stride, n)
 	updatesRows(live, rows, step, 1)
-	if active == generic || rows == 0 || n == 0 {
+	if tuned.isa == generic || rows == 0 || n == 0 {
 		return addBiasGeneric(s, bias, live, rows, step, stride, lo, n)
 	}
 	return addBiasSIMD(&s[0], &bias[0], &live[0], rows, step, stride, lo, n)
@@ -294,7 +282,7 @@ func addBias(s, bias []float32, live []uint64, rows, step, stride, lo, n int) (e
 func maskKeys(mask []bool, live []uint64, rows, step, stride, lo, n int) (every uint64) {
 	readsRows(mask, rows, stride, n)
 	updatesRows(live, rows, step, 1)
-	if active == generic || rows == 0 || n == 0 {
+	if tuned.isa == generic || rows == 0 || n == 0 {
 		return maskKeysGeneric(mask, live, rows, step, stride, lo, n)
 	}
 	return maskKeysSIMD(&mask[0], &live[0], rows, step, stride, lo, n)
@@ -303,7 +291,7 @@ func maskKeys(mask []bool, live []uint64, rows, step, stride, lo, n int) (every 
 func weights(dst, s []float32, m, r float32, live uint64) {
 	reads(s, len(dst))
 	writes(dst, len(dst))
-	if active == generic || len(dst) == 0 {
+	if tuned.isa == generic || len(dst) == 0 {
 		weightsGeneric(dst, s, m, r, live)
 		return
 	}
@@ -312,7 +300,7 @@ func weights(dst, s []float32, m, r float32, live uint64) {
 
 func allFinite(x []float32) bool {
 	reads(x, len(x))
-	if active == generic || len(x) == 0 {
+	if tuned.isa == generic || len(x) == 0 {
 		return allFiniteGeneric(x)
 	}
 	if len(x) > callElements {
@@ -324,7 +312,7 @@ func allFinite(x []float32) bool {
 func dot(a, b []float32) float32 {
 	reads(a, len(a))
 	reads(b, len(a))
-	if active == generic || len(a) == 0 {
+	if tuned.isa == generic || len(a) == 0 {
 		return dotGeneric(a, b)
 	}
 	if len(a) > callElements {
@@ -337,7 +325,7 @@ func addProducts(lane *[64]float32, a, b []float32) {
 	whole := len(a) / len(lane) * len(lane)
 	reads(a, len(a))
 	reads(b, len(a))
-	if active != generic && whole > 0 {
+	if tuned.isa != generic && whole > 0 {
 		addProductsSIMD(lane, &a[0], &b[0], whole)
 		a, b = a[whole:], b[whole:]
 	}
@@ -346,7 +334,7 @@ func addProducts(lane *[64]float32, a, b []float32) {
 
 func maxOf(x []float32) float32 {
 	reads(x, len(x))
-	if active == generic || len(x) == 0 {
+	if tuned.isa == generic || len(x) == 0 {
 		return maxOfGeneric(x)
 	}
 	if len(x) > callElements {
@@ -358,7 +346,7 @@ func maxOf(x []float32) float32 {
 func exp(dst, x []float32) {
 	reads(x, len(x))
 	writes(dst, len(x))
-	if active == generic || len(x) == 0 {
+	if tuned.isa == generic || len(x) == 0 {
 		expGeneric(dst, x)
 		return
 	}
@@ -372,7 +360,7 @@ func exp(dst, x []float32) {
 func expSum(dst, x []float32, top float32) float32 {
 	reads(x, len(x))
 	writes(dst, len(x))
-	if active == generic || len(x) == 0 {
+	if tuned.isa == generic || len(x) == 0 {
 		return expSumGeneric(dst, x, top)
 	}
 	if len(x) > callElements {
@@ -383,7 +371,7 @@ func expSum(dst, x []float32, top float32) float32 {
 
 func sumExp(x []float32, top float32) float32 {
 	reads(x, len(x))
-	if active == generic || len(x) == 0 {
+	if tuned.isa == generic || len(x) == 0 {
 		return sumExpGeneric(x, top)
 	}
 	if len(x) > callElements {

@@ -6,7 +6,7 @@
 
 // func scoreSIMD(s *float32, q *float32, k *float32, rows int, d int, panels int, next *uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·scoreSIMD(SB), NOSPLIT, $184-56
+TEXT ·scoreSIMD(SB), NOSPLIT, $192-56
 	MOVQ    s+0(FP), AX
 	MOVQ    AX, 32(SP)
 	MOVQ    q+8(FP), AX
@@ -27,22 +27,26 @@ TEXT ·scoreSIMD(SB), NOSPLIT, $184-56
 	MOVQ    $+0, 16(SP)
 	MOVQ    $+0, 56(SP)
 	MOVQ    R11, 64(SP)
-	MOVQ    $+0, 88(SP)
 	MOVQ    $+0, 96(SP)
+	MOVQ    $+0, 104(SP)
+	MOVQ    $+0, 80(SP)
+	MOVQ    $+0, 88(SP)
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
 	JE      noQueue1
-	MOVBQZX 48(AX), R13
-	MOVQ    R13, 96(SP)
+	MOVBQZX 57(AX), R13
+	MOVQ    R13, 104(SP)
+	MOVBQZX 56(AX), R13
+	MOVQ    R13, 88(SP)
+	MOVQ    48(AX), R13
+	CMPQ    48(SP), $0x02
+	JG      score_prefetchFew2
+	MOVQ    40(AX), R13
+
+score_prefetchFew2:
+	MOVQ R13, 80(SP)
 
 noQueue1:
-	MOVQ ·prefetchFew+0(SB), AX
-	CMPQ 48(SP), $0x02
-	JG   score_fewAhead2
-	MOVQ ·prefetchOne+0(SB), AX
-
-score_fewAhead2:
-	MOVQ  AX, 80(SP)
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
 	JE    noQueue3
@@ -623,14 +627,14 @@ score_scatter3EndGroup:
 score_scatter3Not:
 	CMPQ 48(SP), $0x01
 	JNE  score_abreast1Not
-	CMPQ 88(SP), $0x00
+	CMPQ 96(SP), $0x00
 	JE   score_abreastPacked
 	JMP  score_abreastWanted
 
 score_abreastPacked:
 	CMPQ R10, $0x40
 	JNE  score_abreast1Not
-	CMPB ·panelsAbreast+0(SB), $0x00
+	CMPQ 88(SP), $0x00
 	JE   score_abreast1Not
 
 score_abreastWanted:
@@ -1083,7 +1087,7 @@ score_rows1twoEndGroup:
 score_rows1Not:
 	CMPQ 48(SP), $0x02
 	JNE  score_group2Not
-	CMPQ 96(SP), $0x00
+	CMPQ 104(SP), $0x00
 	JNE  score_group2Not
 
 score_group2:
@@ -1206,7 +1210,7 @@ score_group2EndGroup:
 score_group2Not:
 	CMPQ 48(SP), $0x03
 	JNE  score_group3Not
-	CMPQ 96(SP), $0x00
+	CMPQ 104(SP), $0x00
 	JNE  score_group3Not
 
 score_group3:
@@ -5331,7 +5335,7 @@ GLOBL allff800000<>(SB), RODATA|NOPTR, $32
 
 // func accumulateSIMD(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·accumulateSIMD(SB), NOSPLIT, $184-64
+TEXT ·accumulateSIMD(SB), NOSPLIT, $192-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ p+8(FP), AX
@@ -5346,172 +5350,174 @@ TEXT ·accumulateSIMD(SB), NOSPLIT, $184-64
 	MOVQ pStride+48(FP), R9
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
-	CMPB 32(BX), $0x00
+	CMPB 64(BX), $0x00
 	JE   accumulate_used209
 	MOVQ $+1, 56(SP)
 
 accumulate_used209:
-	MOVQ (BX), R11
-	MOVQ 8(BX), AX
-	MOVQ AX, CX
-	SHRQ $0x04, AX
-	MOVQ AX, 8(SP)
-	ANDQ $0x08, CX
-	MOVQ CX, 16(SP)
-	MOVQ 16(BX), R10
-	SHLQ $0x02, R10
-	MOVQ 24(BX), AX
-	SHLQ $0x02, AX
-	MOVQ AX, 24(SP)
-	MOVQ ·prefetchFew+0(SB), AX
-	CMPQ 48(SP), $0x02
-	JG   accumulate_fewAhead210
-	MOVQ ·prefetchOne+0(SB), AX
+	MOVQ    (BX), R11
+	MOVQ    8(BX), AX
+	MOVQ    AX, CX
+	SHRQ    $0x04, AX
+	MOVQ    AX, 8(SP)
+	ANDQ    $0x08, CX
+	MOVQ    CX, 16(SP)
+	MOVQ    16(BX), R10
+	SHLQ    $0x02, R10
+	MOVQ    24(BX), AX
+	SHLQ    $0x02, AX
+	MOVQ    AX, 24(SP)
+	MOVBQZX 57(BX), R13
+	MOVQ    R13, 96(SP)
+	MOVBQZX 56(BX), R13
+	MOVQ    R13, 88(SP)
+	MOVQ    48(BX), R13
+	CMPQ    48(SP), $0x02
+	JG      accumulate_prefetchFew210
+	MOVQ    40(BX), R13
 
-accumulate_fewAhead210:
-	MOVQ    AX, 80(SP)
-	MOVBQZX 33(BX), AX
-	MOVQ    AX, 88(SP)
-	MOVQ    40(BX), AX
-	MOVQ    AX, 72(SP)
-	TESTQ   AX, AX
-	JE      noStream211
-	MOVQ    AX, R13
-	ANDQ    $0x00007fff, R13
-	MOVQ    R13, 72(SP)
-	SHRQ    $0x03, R13
-	SUBQ    72(SP), R13
-	ADDQ    AX, R13
-	ADDQ    $0x00008000, R13
-	MOVQ    R13, 72(SP)
+accumulate_prefetchFew210:
+	MOVQ  R13, 80(SP)
+	MOVQ  32(BX), AX
+	MOVQ  AX, 72(SP)
+	TESTQ AX, AX
+	JE    noStream211
+	MOVQ  AX, R13
+	ANDQ  $0x00007fff, R13
+	MOVQ  R13, 72(SP)
+	SHRQ  $0x03, R13
+	SUBQ  72(SP), R13
+	ADDQ  AX, R13
+	ADDQ  $0x00008000, R13
+	MOVQ  R13, 72(SP)
 
 noStream211:
+	MOVQ $+0, 112(SP)
+	MOVQ $+0, 160(SP)
 	MOVQ $+0, 104(SP)
-	MOVQ $+0, 152(SP)
-	MOVQ $+0, 96(SP)
-	CMPQ 88(SP), $0x00
+	CMPQ 96(SP), $0x00
 	JE   accumulate_allSteps212
-	MOVQ $+1, 96(SP)
+	MOVQ $+1, 104(SP)
 	CMPQ 24(SP), $0x40
 	JNE  accumulate_notInOrder215
-	MOVQ $+0, 96(SP)
+	MOVQ $+0, 104(SP)
 	CMPQ 48(SP), $0x04
 	JLE  accumulate_inOrder216
 
 accumulate_notInOrder215:
-	MOVQ $+0, 88(SP)
+	MOVQ $+0, 96(SP)
 	JMP  accumulate_allSteps212
 
 accumulate_inOrder216:
 	MOVQ $+0, 80(SP)
-	MOVQ DX, 128(SP)
+	MOVQ DX, 136(SP)
 	MOVQ 32(SP), AX
-	MOVQ AX, 120(SP)
+	MOVQ AX, 128(SP)
 	MOVQ 8(SP), AX
-	MOVQ AX, 136(SP)
-	MOVQ 16(SP), AX
 	MOVQ AX, 144(SP)
-	MOVQ $+4, 112(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 152(SP)
+	MOVQ $+4, 120(SP)
 	CMPQ 48(SP), $0x01
 	JE   accumulate_oneRow213
-	MOVQ $+8, 112(SP)
+	MOVQ $+8, 120(SP)
 	CMPQ R11, $0x08
 	JL   accumulate_allSteps212
 	MOVQ 8(SP), R13
 	SHLQ $0x06, R13
-	MOVQ R13, 176(SP)
+	MOVQ R13, 184(SP)
 	JZ   accumulate_allSteps212
 	MOVQ R10, AX
 	SUBQ R13, AX
-	MOVQ AX, 168(SP)
-	MOVQ DX, 152(SP)
+	MOVQ AX, 176(SP)
+	MOVQ DX, 160(SP)
 	ADDQ DX, R13
-	MOVQ R13, 160(SP)
+	MOVQ R13, 168(SP)
 	MOVQ 8(SP), CX
 
 accumulate_touchFirst217:
-	MOVQ  152(SP), AX
+	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame218
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame218:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame219
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame219:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame220
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame220:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame221
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame221:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame222
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame222:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame223
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame223:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame224
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame224:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame225
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame225:
-	MOVQ AX, 152(SP)
+	MOVQ AX, 160(SP)
 	DECQ CX
 	JNE  accumulate_touchFirst217
 	JMP  accumulate_someSteps214
@@ -5523,19 +5529,19 @@ accumulate_oneRow213:
 	JLE  accumulate_allSteps212
 
 accumulate_someSteps214:
-	CMPQ R11, 112(SP)
+	CMPQ R11, 120(SP)
 	JLE  accumulate_allSteps212
 	MOVQ R11, AX
-	MOVQ 112(SP), R11
+	MOVQ 120(SP), R11
 	SUBQ R11, AX
-	MOVQ AX, 104(SP)
+	MOVQ AX, 112(SP)
 
 accumulate_allSteps212:
-	CMPQ 152(SP), $0x00
+	CMPQ 160(SP), $0x00
 	JE   accumulate_touchNone226
-	CMPQ 104(SP), $0x08
+	CMPQ 112(SP), $0x08
 	JGE  accumulate_touchNone226
-	MOVQ $+0, 152(SP)
+	MOVQ $+0, 160(SP)
 
 accumulate_touchNone226:
 	MOVQ R11, 64(SP)
@@ -5847,172 +5853,172 @@ accumulate_scatter1Not:
 accumulate_scatter2:
 	CMPQ  8(SP), $0x02
 	JL    accumulate_scatter2EndGroup
-	CMPQ  152(SP), $0x00
+	CMPQ  160(SP), $0x00
 	JE    accumulate_untouched245
-	MOVQ  152(SP), AX
+	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame246
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame246:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame247
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame247:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame248
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame248:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame249
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame249:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame250
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame250:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame251
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame251:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame252
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame252:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame253
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame253:
-	MOVQ  AX, 152(SP)
-	MOVQ  152(SP), AX
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame254
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame254:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame255
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame255:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame256
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame256:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame257
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame257:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame258
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame258:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame259
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame259:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame260
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame260:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame261
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame261:
-	MOVQ AX, 152(SP)
+	MOVQ AX, 160(SP)
 
 accumulate_untouched245:
 	MOVQ 32(SP), DI
@@ -6187,172 +6193,172 @@ accumulate_scatter2Not:
 accumulate_scatter3:
 	CMPQ  8(SP), $0x02
 	JL    accumulate_scatter3EndGroup
-	CMPQ  152(SP), $0x00
+	CMPQ  160(SP), $0x00
 	JE    accumulate_untouched271
-	MOVQ  152(SP), AX
+	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame272
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame272:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame273
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame273:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame274
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame274:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame275
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame275:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame276
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame276:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame277
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame277:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame278
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame278:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame279
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame279:
-	MOVQ  AX, 152(SP)
-	MOVQ  152(SP), AX
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame280
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame280:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame281
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame281:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame282
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame282:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame283
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame283:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame284
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame284:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame285
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame285:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame286
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame286:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame287
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame287:
-	MOVQ AX, 152(SP)
+	MOVQ AX, 160(SP)
 
 accumulate_untouched271:
 	MOVQ 32(SP), DI
@@ -6563,7 +6569,7 @@ accumulate_scatter3EndGroup:
 	JMP accumulate_panel
 
 accumulate_scatter3Not:
-	CMPQ 88(SP), $0x00
+	CMPQ 96(SP), $0x00
 	JE   accumulate_wholeNext
 	CMPQ 48(SP), $0x01
 	JNE  accumulate_wholeNext
@@ -6689,14 +6695,14 @@ accumulate_wholeStep:
 accumulate_wholeNext:
 	CMPQ 48(SP), $0x01
 	JNE  accumulate_abreast1Not
-	CMPQ 88(SP), $0x00
+	CMPQ 96(SP), $0x00
 	JE   accumulate_abreastPacked
 	JMP  accumulate_abreastWanted
 
 accumulate_abreastPacked:
 	CMPQ R10, $0x40
 	JNE  accumulate_abreast1Not
-	CMPB ·panelsAbreast+0(SB), $0x00
+	CMPQ 88(SP), $0x00
 	JE   accumulate_abreast1Not
 
 accumulate_abreastWanted:
@@ -7257,178 +7263,178 @@ accumulate_rows1twoEndGroup:
 accumulate_rows1Not:
 	CMPQ 48(SP), $0x02
 	JNE  accumulate_group2Not
-	CMPQ 96(SP), $0x00
+	CMPQ 104(SP), $0x00
 	JNE  accumulate_group2Not
 
 accumulate_group2:
 	CMPQ  8(SP), $0x02
 	JL    accumulate_group2EndGroup
-	CMPQ  152(SP), $0x00
+	CMPQ  160(SP), $0x00
 	JE    accumulate_untouched329
-	MOVQ  152(SP), AX
+	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame330
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame330:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame331
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame331:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame332
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame332:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame333
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame333:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame334
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame334:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame335
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame335:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame336
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame336:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame337
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame337:
-	MOVQ  AX, 152(SP)
-	MOVQ  152(SP), AX
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame338
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame338:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame339
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame339:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame340
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame340:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame341
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame341:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame342
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame342:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame343
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame343:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame344
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame344:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame345
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame345:
-	MOVQ AX, 152(SP)
+	MOVQ AX, 160(SP)
 
 accumulate_untouched329:
 	MOVQ 32(SP), DI
@@ -7580,178 +7586,178 @@ accumulate_group2EndGroup:
 accumulate_group2Not:
 	CMPQ 48(SP), $0x03
 	JNE  accumulate_group3Not
-	CMPQ 96(SP), $0x00
+	CMPQ 104(SP), $0x00
 	JNE  accumulate_group3Not
 
 accumulate_group3:
 	CMPQ  8(SP), $0x02
 	JL    accumulate_group3EndGroup
-	CMPQ  152(SP), $0x00
+	CMPQ  160(SP), $0x00
 	JE    accumulate_untouched354
-	MOVQ  152(SP), AX
+	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame355
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame355:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame356
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame356:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame357
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame357:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame358
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame358:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame359
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame359:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame360
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame360:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame361
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame361:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame362
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame362:
-	MOVQ  AX, 152(SP)
-	MOVQ  152(SP), AX
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame363
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame363:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame364
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame364:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame365
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame365:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame366
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame366:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame367
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame367:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame368
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame368:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame369
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame369:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame370
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame370:
-	MOVQ AX, 152(SP)
+	MOVQ AX, 160(SP)
 
 accumulate_untouched354:
 	MOVQ 32(SP), DI
@@ -7948,90 +7954,90 @@ accumulate_group3Not:
 accumulate_panel:
 	CMPQ  8(SP), $0x00
 	JE    accumulate_panelEnd
-	CMPQ  152(SP), $0x00
+	CMPQ  160(SP), $0x00
 	JE    accumulate_untouched379
-	MOVQ  152(SP), AX
+	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame380
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame380:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame381
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame381:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame382
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame382:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame383
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame383:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame384
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame384:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame385
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame385:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame386
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame386:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 160(SP)
+	CMPQ  AX, 168(SP)
 	JB    accumulate_touchSame387
-	ADDQ  168(SP), AX
+	ADDQ  176(SP), AX
 	MOVQ  AX, R13
-	ADDQ  176(SP), R13
-	MOVQ  R13, 160(SP)
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
 accumulate_touchSame387:
-	MOVQ AX, 152(SP)
+	MOVQ AX, 160(SP)
 
 accumulate_untouched379:
 	MOVQ 32(SP), DI
@@ -11618,35 +11624,35 @@ accumulate_halfNext:
 
 accumulate_halfEnd:
 accumulate_done:
-	CMPQ  104(SP), $0x00
+	CMPQ  112(SP), $0x00
 	JE    accumulate_noSteps552
-	MOVQ  112(SP), R11
+	MOVQ  120(SP), R11
 	LEAQ  (R11)(R11*1), AX
 	ADDQ  AX, AX
 	ADDQ  AX, 40(SP)
 	MOVQ  R10, DX
 	IMULQ R11, DX
-	ADDQ  128(SP), DX
-	MOVQ  DX, 128(SP)
-	MOVQ  120(SP), AX
+	ADDQ  136(SP), DX
+	MOVQ  DX, 136(SP)
+	MOVQ  128(SP), AX
 	MOVQ  AX, 32(SP)
-	MOVQ  136(SP), AX
-	MOVQ  AX, 8(SP)
 	MOVQ  144(SP), AX
+	MOVQ  AX, 8(SP)
+	MOVQ  152(SP), AX
 	MOVQ  AX, 16(SP)
 	MOVQ  $+0, 56(SP)
-	CMPQ  104(SP), R11
+	CMPQ  112(SP), R11
 	JGE   accumulate_wholeSteps553
-	MOVQ  104(SP), R11
+	MOVQ  112(SP), R11
 
 accumulate_wholeSteps553:
-	SUBQ R11, 104(SP)
+	SUBQ R11, 112(SP)
 	MOVQ R11, 64(SP)
-	CMPQ 152(SP), $0x00
+	CMPQ 160(SP), $0x00
 	JE   accumulate_touchNone554
-	CMPQ 104(SP), $0x08
+	CMPQ 112(SP), $0x08
 	JGE  accumulate_touchNone554
-	MOVQ $+0, 152(SP)
+	MOVQ $+0, 160(SP)
 
 accumulate_touchNone554:
 	JMP accumulate_begin
@@ -11657,7 +11663,7 @@ accumulate_noSteps552:
 
 // func accumulateMaskedSIMD(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, FMA3
-TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $184-64
+TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $192-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ p+8(FP), AX
@@ -11672,7 +11678,7 @@ TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $184-64
 	MOVQ pStride+48(FP), R9
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
-	CMPB 32(BX), $0x00
+	CMPB 64(BX), $0x00
 	JE   accumulateMasked_used555
 	MOVQ $+1, 56(SP)
 
@@ -20162,7 +20168,7 @@ TEXT ·accumulateAVX512(SB), NOSPLIT, $88-64
 	SHLQ $0x02, R9
 	MOVQ alpha+24(FP), AX
 	MOVQ b+56(FP), BX
-	CMPB 32(BX), $0x00
+	CMPB 64(BX), $0x00
 	JE   used897
 	MOVQ $0x00000001, AX
 
@@ -20177,7 +20183,7 @@ used897:
 	SHLQ  $0x02, R10
 	MOVQ  24(BX), R8
 	SHLQ  $0x02, R8
-	MOVQ  40(BX), AX
+	MOVQ  32(BX), AX
 	MOVQ  AX, 80(SP)
 	TESTQ AX, AX
 	JE    noStream898
@@ -28435,11 +28441,11 @@ noQueue1148:
 	MOVQ    next+56(FP), DX
 	TESTQ   DX, DX
 	JE      notTouched
-	MOVBQZX 48(DX), BX
+	MOVBQZX 57(DX), BX
 	MOVQ    BX, 112(SP)
 	TESTQ   BX, BX
 	JE      notTouched
-	MOVQ    40(DX), BX
+	MOVQ    64(DX), BX
 	MOVQ    BX, 80(SP)
 	MOVQ    CX, BX
 	SUBQ    64(SP), BX
@@ -35357,7 +35363,7 @@ TEXT ·softmaxValuesSIMD(SB), $1520-73
 	MOVQ    24(BX), AX
 	SHLQ    $0x02, AX
 	MOVQ    AX, 8(SP)
-	MOVBQZX 32(BX), AX
+	MOVBQZX 64(BX), AX
 	MOVQ    AX, 72(SP)
 
 	// Maxima and weights of the first tile, maxima of the second.
@@ -37649,20 +37655,21 @@ lastSteps:
 	VZEROUPPER
 	RET
 
-// func packKeysSIMD(dst *float32, k *float32, stride int, n int, d int)
+// func packKeysSIMD(dst *float32, k *float32, stride int, n int, d int, sequential bool)
 // Requires: AVX
-TEXT ·packKeysSIMD(SB), NOSPLIT, $8-40
-	MOVQ dst+0(FP), AX
-	MOVQ k+8(FP), CX
-	MOVQ stride+16(FP), DX
-	MOVQ n+24(FP), BX
-	SHLQ $0x02, DX
-	MOVQ d+32(FP), SI
-	MOVQ SI, (SP)
-	CMPB ·sequentialReads+0(SB), $0x00
-	JE   notTouched
-	MOVQ CX, DI
-	MOVQ BX, R10
+TEXT ·packKeysSIMD(SB), NOSPLIT, $8-41
+	MOVQ  dst+0(FP), AX
+	MOVQ  k+8(FP), CX
+	MOVQ  stride+16(FP), DX
+	MOVQ  n+24(FP), BX
+	SHLQ  $0x02, DX
+	MOVQ  d+32(FP), SI
+	MOVQ  SI, (SP)
+	MOVB  sequential+40(FP), DI
+	TESTB DI, DI
+	JE    notTouched
+	MOVQ  CX, DI
+	MOVQ  BX, R10
 
 touchRow:
 	MOVQ DI, R8
@@ -37838,19 +37845,20 @@ end:
 	VZEROUPPER
 	RET
 
-// func packValuesSIMD(dst *float32, v *float32, stride int, n int, d int)
+// func packValuesSIMD(dst *float32, v *float32, stride int, n int, d int, sequential bool)
 // Requires: AVX, CMOV
-TEXT ·packValuesSIMD(SB), NOSPLIT, $0-40
-	MOVQ dst+0(FP), AX
-	MOVQ v+8(FP), CX
-	MOVQ stride+16(FP), DX
-	MOVQ n+24(FP), BX
-	MOVQ d+32(FP), SI
-	SHLQ $0x02, DX
-	CMPB ·sequentialReads+0(SB), $0x00
-	JE   notTouched
-	MOVQ CX, DI
-	MOVQ BX, R10
+TEXT ·packValuesSIMD(SB), NOSPLIT, $0-41
+	MOVQ  dst+0(FP), AX
+	MOVQ  v+8(FP), CX
+	MOVQ  stride+16(FP), DX
+	MOVQ  n+24(FP), BX
+	MOVQ  d+32(FP), SI
+	SHLQ  $0x02, DX
+	MOVB  sequential+40(FP), DI
+	TESTB DI, DI
+	JE    notTouched
+	MOVQ  CX, DI
+	MOVQ  BX, R10
 
 touchRow:
 	MOVQ DI, R8

@@ -9,9 +9,6 @@ const (
 	inPlaceKeys  = 16      // keys that scoreRows takes together
 )
 
-// Advanced SIMD is part of the base architecture of arm64.
-var active = choose(neon, generic)
-
 // addBiasRowSIMD adds a bias to one row of n ≤ Block scores and returns a bit for
 // each key that it does not mask.
 //

@@ -7456,7 +7456,7 @@ quarterEnd:
 	RET
 
 // packKeysSIMD works like packKeysGeneric.
-TEXT ·packKeysSIMD(SB), NOSPLIT, $0-40
+TEXT ·packKeysSIMD(SB), NOSPLIT, $0-41
 	MOVD dst+0(FP), R0
 	MOVD k+8(FP), R1
 	MOVD stride+16(FP), R2
@@ -7655,7 +7655,7 @@ done:
 	RET
 
 // packValuesSIMD works like packValuesGeneric.
-TEXT ·packValuesSIMD(SB), NOSPLIT, $0-40
+TEXT ·packValuesSIMD(SB), NOSPLIT, $0-41
 	MOVD dst+0(FP), R0
 	MOVD v+8(FP), R1
 	MOVD stride+16(FP), R2

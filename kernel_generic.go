@@ -182,10 +182,8 @@ func softmaxValuesGeneric(s, m, l, alpha, o, v []float32, rows, oStride int, b *
 type panelLayout struct {
 	keys, cols          int // cols is a multiple of 8 for the kernels, see addRows
 	stride, panelStride int
-	overwrite           bool // they are the first: outputs begin at 0, whatever is there
-	sequential          bool // rows are to be read in order, see plan.sequential, or packed panels, see plan.panelsSequential
-
-	pointer uintptr // along which few rows ask for memory, see stream.go; 0 if there is none
+	access
+	overwrite bool // outputs begin at 0, whatever is there
 }
 
 // accumulate is o[r*oStride+c] = o·alpha[r], then FMA(p[r*pStride+j], v_jc, o)

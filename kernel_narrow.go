@@ -5,14 +5,6 @@ package attn
 // What only amd64 has is never called.
 
 const (
-	leastRows16     = 0
-	pagedPrefetch   = false
-	sequentialReads = false
-	fused           = false
-	maximaInScore   = false
-)
-
-const (
 	noAVX512 = "attn: no AVX-512 on this platform"
 	noFused  = "attn: softmax and accumulate are two kernels on this platform"
 	noMaxima = "attn: softmax looks for maxima on this platform"

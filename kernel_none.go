@@ -11,10 +11,8 @@ const (
 	inPlaceKeys  = panel
 )
 
-var active = choose(generic)
-
-func packKeysSIMD(dst, k *float32, stride, n, d int)                       { panic(unreachable) }
-func packValuesSIMD(dst, v *float32, stride, n, d int)                     { panic(unreachable) }
+func packKeysSIMD(dst, k *float32, stride, n, d int, sequential bool)      { panic(unreachable) }
+func packValuesSIMD(dst, v *float32, stride, n, d int, sequential bool)    { panic(unreachable) }
 func scoreSIMD(s, q, k *float32, rows, d, panels int, next *prefetchQueue) { panic(unreachable) }
 func scoreRowsSIMD(s, q, k *float32, rows, d, stride, n int, next *prefetchQueue) {
 	panic(unreachable)

@@ -8,12 +8,12 @@ package attn
 // packKeysSIMD transposes keys into panels. It works like packKeysGeneric.
 //
 //go:noescape
-func packKeysSIMD(dst, k *float32, stride, n, d int)
+func packKeysSIMD(dst, k *float32, stride, n, d int, sequential bool)
 
 // packValuesSIMD copies values into panels. It works like packValuesGeneric.
 //
 //go:noescape
-func packValuesSIMD(dst, v *float32, stride, n, d int)
+func packValuesSIMD(dst, v *float32, stride, n, d int, sequential bool)
 
 // scoreSIMD multiplies queries by packed keys and asks for what comes next. It
 // works like scoreGeneric.

@@ -109,13 +109,13 @@ var kernels = []kernelTest{
 		masked := softmaxMasked(s, m, l, alpha, live, n[0])
 		c.equal("masked", masked, softmaxMaskedGeneric(sWant, mWant, lWant, alphaWant, live, n[0]))
 	}},
-	{"softmaxValues", []dim{size("rows", 1, 2*fewTileRows+fusedRows+1, 300), size("gap", 0, 20, 100), {"cols", 8, 160, 600, 8}}, func(c *trial, n []int) {
+	{"softmaxValues", []dim{size("rows", 1, 2*leastTileRows+fusedRows+1, 300), size("gap", 0, 20, 100), {"cols", 8, 160, 600, 8}}, func(c *trial, n []int) {
 		rows := n[0]
 		a := c.newAccumulation([]int{rows, Block, n[2], n[1]})
 		s, sWant := c.scores(rows)
 		m, mWant, l, lWant := c.runningState(rows)
 		alpha, alphaWant := c.output(rows)
-		defer anyFused(c.Rand)()
+		tuned.fusedSoftmax = c.IntN(2) == 0
 		masked := softmaxValues(s, m, l, alpha, a.got, a.v, rows, a.oStride, &a.layout)
 		c.equal("masked", masked, softmaxValuesGeneric(sWant, mWant, lWant, alphaWant, a.want, a.v, rows, a.oStride, &a.layout))
 	}},
@@ -306,16 +306,59 @@ func (c *trial) anywhere() *prefetchQueue {
 	}
 	next.end = next.place(len(next.runs))
 	next.start(c.IntN(len(next.runs)), c.IntN(30))
-	next.pointer, next.sequential = c.anyStream(), c.IntN(2) == 0
+	next.access = c.anyAccess()
 	return next
 }
 
-// anyStream is none or any.
-func (c *trial) anyStream() uintptr {
-	if c.IntN(2) == 0 {
-		return 0
+// anyAccess is any way through memory, the zero value's as often as others.
+func (c *trial) anyAccess() access {
+	if c.IntN(4) == 0 {
+		return access{}
 	}
-	return uintptr(c.Uint64())
+	a := access{prefetchOne: c.IntN(1 << 14), prefetchFew: c.IntN(1 << 14), fourPanels: c.IntN(2) == 0, sequential: c.IntN(2) == 0}
+	if c.IntN(2) == 0 {
+		a.pointer = uintptr(c.Uint64())
+	}
+	return a
+}
+
+// How few rows of queries go through memory depends on the CPU; the bits do not.
+func TestKernelsOfFewRows(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		for _, reads := range []memoryReads{queuedReads, sequentialReads} {
+			readingAs(t, reads)
+			tuned.leastRows16 = 2
+			for i := range kernels {
+				switch k := &kernels[i]; k.name {
+				case "score", "scoreRows", "accumulate", "packKeys", "packValues":
+					k.fewRows(t)
+				}
+			}
+		}
+	})
+}
+
+// fewRows tries random sizes with 1 to 5 rows of queries and, as often, with 6 to 35.
+func (k *kernelTest) fewRows(t *testing.T) {
+	c := newTrial(t, random(k.name))
+	n := make([]int, len(k.dims))
+	for i := range budget(1200) {
+		for j := range n {
+			most := k.dims[j].hi
+			if k.dims[j].name == "cols" && c.IntN(3) == 0 {
+				most = k.dims[j].larger // more than eight panels
+			}
+			n[j] = k.dims[j].pick(c, most)
+			if k.dims[j].name == "gap" && i%2 == 0 {
+				n[j] = 0 // rows without gaps
+			}
+		}
+		n[0] = 1 + i/2%5
+		if i%4 > 1 {
+			n[0] = 6 + i/4%30
+		}
+		k.check(t, c, n)
+	}
 }
 
 // exponents makes half of the arguments of exp interesting to it.
@@ -373,7 +416,7 @@ type accumulation struct {
 func (c *trial) newAccumulation(n []int) *accumulation {
 	rows, keys, cols, gap := n[0], n[1], n[2], n[3]
 	a := &accumulation{rows: rows, oStride: cols + c.IntN(17), pStride: keys + c.IntN(17)}
-	a.layout = panelLayout{keys: keys, cols: cols, stride: panel, panelStride: Block * panel, overwrite: c.IntN(4) == 0, sequential: c.IntN(2) == 0, pointer: c.anyStream()}
+	a.layout = panelLayout{keys: keys, cols: cols, stride: panel, panelStride: Block * panel, overwrite: c.IntN(4) == 0, access: c.anyAccess()}
 	if keys > Block || c.IntN(2) == 0 {
 		a.layout.stride, a.layout.panelStride = c.stride(cols, gap), panel // rows of the caller
 	}
@@ -464,7 +507,7 @@ func (k *kernelTest) describe() (names []string) {
 func (k *kernelTest) sweep(t *testing.T, c *trial) {
 	n := make([]int, len(k.dims))
 	step := 1
-	if testing.Short() && active == generic {
+	if testing.Short() && tuned.isa == generic {
 		step = 7 // an emulator that compares generic code with itself
 	}
 	for i, swept := range k.dims {

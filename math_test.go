@@ -218,8 +218,8 @@ func compareFMA(t *testing.T, count int, seed uint64) {
 // must be the same.
 func TestSoftmaxSpread(t *testing.T) {
 	r := random(t.Name())
-	s, want := make([]float32, fewTileRows*Block), make([]float32, fewTileRows*Block)
-	state := func() []float32 { return make([]float32, fewTileRows) }
+	s, want := make([]float32, leastTileRows*Block), make([]float32, leastTileRows*Block)
+	state := func() []float32 { return make([]float32, leastTileRows) }
 	for range 4000 {
 		largest := []float32{1, 20, 63.9, 64.1, 100}[r.IntN(5)]
 		for i := range s {
@@ -234,8 +234,8 @@ func TestSoftmaxSpread(t *testing.T) {
 		}
 		copy(want, s)
 		m, l, alpha, mWant, lWant, alphaWant := state(), state(), state(), state(), state(), state()
-		softmax(s, m, l, alpha, fewTileRows)
-		softmaxGeneric(want, mWant, lWant, alphaWant, fewTileRows)
+		softmax(s, m, l, alpha, leastTileRows)
+		softmaxGeneric(want, mWant, lWant, alphaWant, leastTileRows)
 		for _, pair := range [][2][]float32{{s, want}, {m, mWant}, {l, lWant}, {alpha, alphaWant}} {
 			if i := firstDifference(pair[0], pair[1]); i >= 0 {
 				t.Fatalf("scores from −%v: element %d is %x, want %x", largest, i, pair[0][i], pair[1][i])
@@ -247,16 +247,16 @@ func TestSoftmaxSpread(t *testing.T) {
 // A running maximum that is NaN, as in a state that was loaded, must not hide
 // from the choice of exp how far the scores of another row are apart.
 func TestSoftmaxNaNMaximum(t *testing.T) {
-	state := func() []float32 { return make([]float32, fewTileRows) }
-	for nan := range fewTileRows {
-		for far := range fewTileRows {
-			s := make([]float32, fewTileRows*Block)
+	state := func() []float32 { return make([]float32, leastTileRows) }
+	for nan := range leastTileRows {
+		for far := range leastTileRows {
+			s := make([]float32, leastTileRows*Block)
 			s[far*Block+nan] = 1e30
 			m, l, alpha, lWant, alphaWant := state(), state(), state(), state(), state()
 			m[nan] = math.Float32frombits(0x7fc00000 | uint32(far%2)<<31)
 			want, mWant := slices.Clone(s), slices.Clone(m)
-			softmax(s, m, l, alpha, fewTileRows)
-			softmaxGeneric(want, mWant, lWant, alphaWant, fewTileRows)
+			softmax(s, m, l, alpha, leastTileRows)
+			softmaxGeneric(want, mWant, lWant, alphaWant, leastTileRows)
 			if i := firstDifference(s, want); i >= 0 {
 				t.Fatalf("m is NaN in row %d, scores are far apart in row %d: weight %d of row %d is %v, want %v",
 					nan, far, i%Block, i/Block, s[i], want[i])

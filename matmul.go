@@ -95,8 +95,8 @@ func multiplyInPlace(dst, a, b *Tensor, cols int) {
 		for h := range a.H {
 			bi, bh := min(i, b.B-1), min(h, b.H-1)
 			for k := 0; k < a.D; k += productInner {
-				layout := panelLayout{keys: min(productInner, a.D-k), cols: cols, stride: b.SL, panelStride: panel, overwrite: k == 0}
-				if pagedPrefetch && b.SL == cols { // see stream.go
+				layout := panelLayout{keys: min(productInner, a.D-k), cols: cols, stride: b.SL, panelStride: panel, access: accessOf(&tuned), overwrite: k == 0}
+				if tuned.reads == pagedReads && b.SL == cols { // see stream.go
 					layout.pointer = address(b.Data, b.offset(bi, bh, k))
 				}
 				addProduct(dst.Data[dst.offset(i, h, 0):], a.Data[a.offset(i, h, 0)+k:], b.Data[b.offset(bi, bh, k):],
@@ -129,7 +129,7 @@ func multiplyCols(dst, a, b *Tensor, first, cols int, packed []float32) {
 
 // packedLayout is the layout of inner × cols elements in panels.
 func packedLayout(inner, cols int) panelLayout {
-	return panelLayout{keys: inner, cols: cols, stride: panel, panelStride: inner * panel}
+	return panelLayout{keys: inner, cols: cols, stride: panel, panelStride: inner * panel, access: accessOf(&tuned)}
 }
 
 // packPanels copies rows of b into panels. Columns behind the last one become +0.
@@ -218,7 +218,7 @@ func PackMatrix(b Tensor) (*Matrix, error) {
 func (m *Matrix) part(b, h, k, first, cols int) ([]float32, panelLayout) {
 	layout := packedLayout(min(productInner, m.inner-k), cols)
 	at := ((min(b, m.b-1)*m.h+min(h, m.h-1))*m.inner+k)*roundUp(m.cols, panel) + first*layout.keys
-	if pagedPrefetch { // see stream.go
+	if tuned.reads == pagedReads { // see stream.go
 		layout.pointer = address(m.data, at)
 	}
 	return m.data[at : at+roundUp(cols, panel)*layout.keys], layout
@@ -319,12 +319,12 @@ func (p *projection) unit(i int) {
 
 // panelsSequential reports whether few rows take the panels of a large matrix in order, as they take those of a cache.
 func (p *projection) panelsSequential() bool {
-	return p.dst.L <= inPlaceRows && readsSequentially(4*len(p.m.data))
+	return p.dst.L <= inPlaceRows && tuned.sequential(4*len(p.m.data))
 }
 
 // cost estimates the nanoseconds of the product on one core.
 func (p *projection) cost() float64 {
 	flops := 2 * float64(p.m.inner) * float64(p.dst.D) * float64(p.dst.B) * float64(p.dst.H) * float64(p.dst.L)
 	bytes := 4 * float64(len(p.m.data))
-	return callCost(flops, bytes)
+	return tuned.cost(flops, bytes)
 }

@@ -104,7 +104,7 @@ func TestMatMul(t *testing.T) {
 		for _, s := range productShapes {
 			dst, a, b, bias, want := productOperands(s)
 			what := fmt.Sprint(s)
-			anyHost(t, hosts)
+			anyTuning(t, hosts)
 			must(t, MatMul(dst, a, b))
 			checkProductResult(t, what+": MatMul", dst, nil, want)
 			m, err := PackMatrix(b)

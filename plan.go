@@ -21,11 +21,12 @@ type plan struct {
 
 	bufferOptions
 
-	chunkRows     int  // query rows handled together
-	tileRows      int  // of them, those that go through the kernels together
-	headsPerChunk int  // key/value heads handled together
-	sequential    bool // few queries read keys and values in order, see sequentialReads
-	straight      bool // the kernels of plain blocks are called straight, see straight.go
+	chunkRows     int    // query rows handled together
+	tileRows      int    // of them, those that go through the kernels together
+	headsPerChunk int    // key/value heads handled together
+	sequential    bool   // few queries read keys and values in order, see sequentialReads
+	access        access // how few rows go through memory
+	straight      bool   // the kernels of plain blocks are called straight, see straight.go
 }
 
 // bufferOptions are the options that refer to memory: those that scalar looks at, too (ordinary.go).

@@ -23,10 +23,6 @@ const (
 	splitBytes = 64 << 20
 )
 
-// smallCall is the work in nanoseconds below which waking a worker takes
-// longer than it saves. Tests change it.
-var smallCall = 50e3
-
 // Pool is a set of persistent workers that share the work of each call. The
 // results are the bits of [Attend], [Cache.Attend], [MatMul] and [Matrix.MatMul],
 // for any number of workers.
@@ -124,7 +120,7 @@ func (p *Pool) attend(j *job) {
 
 // workersFor returns how many workers a call of some nanoseconds is for.
 func (p *Pool) workersFor(cost float64) int {
-	if cost < smallCall {
+	if cost < tuned.smallCall {
 		return 1
 	}
 	return p.size
@@ -387,15 +383,5 @@ func (p *plan) cost() float64 {
 		flops /= 2
 	}
 	bytes := 4 * float64(p.batch) * float64(p.kvHeads) * float64(keys) * dims
-	return callCost(flops, bytes)
-}
-
-// callCost is the time of the arithmetic or of reading the operands, whichever
-// is longer.
-func callCost(flops, bytes float64) float64 {
-	flopsPerNs, bytesPerNs := 60.0, 20.0
-	if active == generic {
-		flopsPerNs = 0.5
-	}
-	return max(flops/flopsPerNs, bytes/bytesPerNs)
+	return tuned.cost(flops, bytes)
 }

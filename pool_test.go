@@ -22,7 +22,7 @@ type poolCase struct {
 // poolCases are calls of all the kinds that a pool cuts in different ways.
 func poolCases(t testing.TB) []*poolCase {
 	scaled := 1
-	if active == generic || testing.Short() {
+	if tuned.isa == generic || testing.Short() {
 		scaled = 4 // the same cuts in less time
 	}
 	cases := []*poolCase{
@@ -76,9 +76,9 @@ func (c *poolCase) check(t testing.TB, what string, attend func(dst, q, k, v Ten
 
 // shareSmallCalls makes a Pool share calls that it would leave to the caller.
 func shareSmallCalls(t *testing.T) {
-	was := smallCall
-	smallCall = 0
-	t.Cleanup(func() { smallCall = was })
+	row := tuned
+	row.smallCall = 0
+	useTuning(t, row)
 }
 
 // The number of workers does not change a bit, however the call is cut.
@@ -87,7 +87,7 @@ func TestPoolEqualsAttend(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		cases := poolCases(t)
 		counts := []int{1, 2, 3, 16, 64}
-		if active == generic || testing.Short() {
+		if tuned.isa == generic || testing.Short() {
 			counts = []int{5} // slow, and cut in the same ways
 		}
 		for _, n := range counts {
@@ -327,8 +327,8 @@ func TestPoolSmallCallStaysOnCaller(t *testing.T) {
 	must(t, j.plan.init(nil))
 	p.attend(j) // would wait for the lock forever if it were shared
 	p.mu.Unlock()
-	if cost := j.plan.cost(); active != generic && cost >= smallCall {
-		t.Errorf("estimated cost is %v ns, want less than %v", cost, smallCall)
+	if cost := j.plan.cost(); tuned.isa != generic && cost >= tuned.smallCall {
+		t.Errorf("estimated cost is %v ns, want less than %v", cost, tuned.smallCall)
 	}
 }
 

@@ -369,7 +369,7 @@ func (p *problem) solveScattered(t testing.TB, r *rand.Rand, a *arena, attend at
 	return &result{dst.Data, lse, weights.Data}
 }
 
-// gather copies a pagedPrefetch output to a contiguous view and checks the gaps.
+// gather copies an output with gaps to a contiguous view and checks the gaps.
 func gather(t testing.TB, dst, from Tensor, canary float32) {
 	if dst.empty() {
 		return

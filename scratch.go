@@ -2,16 +2,11 @@ package attn
 
 import (
 	"sync"
-
-	"github.com/klauspost/cpuid/v2"
 )
 
 // How the work is cut. The sizes are measured, see docs/performance.md; no
 // result depends on them.
 const (
-	// fewTileRows and mostTileRows are what tileRows may be. Absorb takes the former at a time.
-	fewTileRows, mostTileRows = 48, 96
-
 	// diagonalRows rows go together where the rows of a block see different keys: as many
 	// as a panel has keys, so that a causal diagonal goes through corners of panels.
 	diagonalRows = 16
@@ -26,51 +21,6 @@ const (
 	denseRows   = 256
 	denseStride = 64
 )
-
-// tileRows rows of at most tileDim dimensions go through score, softmax and accumulate
-// together, else fewTileRows: few enough that their scores, queries and outputs stay in the
-// L1 cache, many enough that keys and values are not read from the L2 cache too often.
-var tileRows = rowsOfTile(cpuid.CPU.Cache.L1D)
-
-// tileDim: on the Xeon, at D = 128, 96 rows take as long as 48 with kernels of 8 lanes, and 6 %
-// longer with 16.
-const tileDim = 64
-
-// rowsOfTile: on a Xeon with 48 KiB of L1 cache, and on Zen 4 with 32, 96 rows take up to 1 % less
-// time than 48 at D = 64. On Zen 3, 60 rows were slower than 48; elsewhere more were not tried.
-func rowsOfTile(l1 int) int {
-	if sequentialReads || pagedPrefetch && l1 >= 48<<10 {
-		return mostTileRows
-	}
-	return fewTileRows
-}
-
-// scratchBytes is what a worker's scratch may take. All rows of a chunk meet each
-// packed block of keys, so more rows pack less often, but all of it has to stay in
-// the L2 cache.
-var scratchBytes = cacheShare(cpuid.CPU.Cache.L2)
-
-// mostScratch: beyond it, more rows do not pay, and a larger cache may be shared by several threads.
-const mostScratch = 1280 << 10
-
-// sequentialBytes is up to how many bytes of keys and values a call does not read in order: they may be in the
-// L2 cache, and then computing takes longer so.
-var sequentialBytes = cacheSize(cpuid.CPU.Cache.L2)
-
-// readsSequentially reports whether few rows read so many bytes in order: they come from memory, and the processor wants that.
-func readsSequentially(bytes int) bool { return sequentialReads && bytes > sequentialBytes }
-
-// cacheShare is nearly all of an L2 cache, up to mostScratch.
-func cacheShare(size int) int { return min(cacheSize(size)/32*31, mostScratch) }
-
-// cacheSize is the size of an L2 cache: if it is unknown, 512 KiB, which is the
-// least of the CPUs that the assembly is for.
-func cacheSize(size int) int {
-	if size <= 0 {
-		return 512 << 10
-	}
-	return max(size, 256<<10)
-}
 
 // state is the online softmax of some rows: running maximum, sum and output.
 type state struct {
@@ -120,6 +70,7 @@ func grow[T any](x []T, n int) []T {
 
 // fit makes the scratch large enough for calls of the plan.
 func (w *scratch) fit(p *plan) {
+	w.queue.access = p.access
 	want := sizes{p.headsPerChunk * p.chunkRows, p.scoredRows(), p.d, p.oStride(), p.cache == nil}
 	if w.fitted.cover(&want) {
 		return
@@ -147,20 +98,21 @@ func (p *plan) oStride() int { return roundUp(p.dv, panel) }
 // fitRows chooses the rows of a tile and of a chunk: for a chunk, as many as the cache holds
 // with a packed block and a tile of scores, or fewer if that makes no more chunks.
 func (p *plan) fitRows() {
-	p.tileRows = tileRows
+	p.tileRows = tuned.tileRows
 	if max(p.d, p.dv) > tileDim {
-		p.tileRows = fewTileRows
+		p.tileRows = leastTileRows
 	}
 	const factors = 6 // maxima and sums of both states, alpha and beta
 	block := Block*(p.d+p.oStride()) + mostTileRows*Block
-	rows := (scratchBytes/4 - block) / (p.d + 2*p.oStride() + factors)
-	rows = max(fewTileRows, rows/splitRows*splitRows)
+	rows := (tuned.scratchBytes()/4 - block) / (p.d + 2*p.oStride() + factors)
+	rows = max(leastTileRows, rows/splitRows*splitRows)
 	all := max(1, p.lq*p.group)
 	chunks := (all + rows - 1) / rows
 	p.chunkRows = min(all, roundUp((all+chunks-1)/chunks, splitRows))
 	p.headsPerChunk = p.chunkHeads(rows)
-	p.sequential = readsSequentially(p.tokenBytes())
+	p.sequential = tuned.sequential(p.tokenBytes())
 	p.straight = p.goesStraight()
+	p.access = accessOf(&tuned)
 }
 
 // tokenBytes is how much memory the keys and values of the call are.
@@ -174,11 +126,11 @@ func (p *plan) tokenBytes() int {
 // and again, long after the translation of its address has been forgotten.
 func (p *plan) chunkHeads(rows int) int {
 	apart := max(p.k.SH, p.v.SH)
-	if p.cache != nil || p.chunkRows > pagedRows() || apart >= min(p.k.SL, p.v.SL) {
+	if p.cache != nil || p.chunkRows > tuned.fewRows || apart >= min(p.k.SL, p.v.SL) {
 		return 1
 	}
 	most := rows / p.chunkRows
-	if pagedPrefetch && p.kvHeads <= most && p.tokensContiguous(&p.k) && p.tokensContiguous(&p.v) {
+	if tuned.reads == pagedReads && p.kvHeads <= most && p.tokensContiguous(&p.k) && p.tokensContiguous(&p.v) {
 		return p.kvHeads
 	}
 	return max(1, min(p.kvHeads, most, pageBytes/4/max(1, apart)))

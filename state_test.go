@@ -117,7 +117,7 @@ func TestStateChunks(t *testing.T) {
 		for i, c := range stateCases(t) {
 			s := c.newState(t)
 			cuts := [][]int{{Block, 3 * Block, 5 * Block}, {Segment + Block, 2 * Block}, {Block}, {Segment}, {c.lk}}
-			if active == generic {
+			if tuned.isa == generic {
 				cuts = cuts[:2] // slow, and cut in the same ways
 			}
 			for _, sizes := range cuts {

@@ -8,8 +8,8 @@ package attn
 func (p *plan) goesStraight() bool {
 	rows := min(p.tileRows, p.chunkRows)
 	products := productsOf(rows, Block*max(p.d, roundUp(p.dv, 8)))
-	oneKernel := fused && active == avx2 && rows >= fusedRows && roundUp(p.dv, 8) >= fusedCols
-	return active != generic && !oneKernel && p.plainScores() && products <= callProducts
+	oneKernel := tuned.fusedSoftmax && tuned.isa == avx2 && rows >= fusedRows && roundUp(p.dv, 8) >= fusedCols
+	return tuned.isa != generic && !oneKernel && p.plainScores() && products <= callProducts
 }
 
 // lastSeesStart reports whether the last row of the chunk sees the block's first key. As bounds never
@@ -35,7 +35,7 @@ func (w *scratch) straight(p *plan, c *chunk, st *state, b *block, row int) {
 	updates(l, rows)
 	updatesRows(o, rows, stride, layout.cols)
 	w.queue.pointer, w.queue.sequential = b.pointer, p.panelsSequential(c)
-	wide, looks := active == avx512, maximaInScore && d >= maximaDim
+	wide, looks := tuned.isa == avx512, tuned.maximaInScore && d >= maximaDim
 	s, alpha, maxima, k, v := &w.s[0], &w.alpha[0], &w.maxima[0], &b.k[0], &b.v[0]
 	for r := 0; r < rows; r += tile {
 		n := min(tile, rows-r)
@@ -43,7 +43,7 @@ func (w *scratch) straight(p *plan, c *chunk, st *state, b *block, row int) {
 		q, m, l, o := &q[r*d], &m[r], &l[r], &at[0]
 		var masked bool
 		switch {
-		case wide && n >= leastRows16 && layout.cols >= panel:
+		case wide && n >= tuned.leastRows16 && layout.cols >= panel:
 			scoreAVX512(s, q, k, n, d, Block/panel, &w.queue)
 			masked = softmaxAVX512(s, m, l, alpha, n)
 			accumulatePanels(at, w.s, b.v, alpha, n, stride, Block, &layout)

@@ -19,14 +19,14 @@ func TestGoesStraight(t *testing.T) {
 		"slopes":      {func(p *plan) { p.slopes = []float32{1} }, false},
 		"mask":        {func(p *plan) { p.mask.Data = []bool{true} }, false},
 		"bias":        {func(p *plan) { p.bias.Data = []float32{1} }, false},
-		"cut scores":  {func(p *plan) { p.d = callProducts/Block/fewTileRows + 1 }, false},
-		"cut values":  {func(p *plan) { p.dv = callProducts/Block/fewTileRows + 1 }, false},
+		"cut scores":  {func(p *plan) { p.d = callProducts/Block/leastTileRows + 1 }, false},
+		"cut values":  {func(p *plan) { p.dv = callProducts/Block/leastTileRows + 1 }, false},
 	} {
 		forEach(t, func(t *testing.T) {
 			p := plan{batch: 1, heads: 1, kvHeads: 1, group: 1, lq: 500, lk: 500, d: 64, dv: 64, left: -1, right: -1}
 			c.change(&p)
 			p.fitRows()
-			want := c.want && active != generic && !(fused && active == avx2 && p.chunkRows >= fusedRows && p.dv >= fusedCols)
+			want := c.want && tuned.isa != generic && !(tuned.fusedSoftmax && tuned.isa == avx2 && p.chunkRows >= fusedRows && p.dv >= fusedCols)
 			if p.straight != want {
 				t.Errorf("%s: %v, want %v", name, p.straight, want)
 			}
@@ -72,9 +72,9 @@ func TestRowsOfWindowsAlone(t *testing.T) {
 // tiles, columns that are no whole panel.
 func TestStraightDoesNotMatter(t *testing.T) {
 	forEach(t, func(t *testing.T) {
-		r, implementation := random("straight"), active
+		r, implementation := random("straight"), tuned.isa
 		for range budget(60) {
-			anyHost(t, r)
+			anyTuning(t, r)
 			s := shape{1, 1, 1 + r.IntN(2), maximaRows*(1+r.IntN(20)) + r.IntN(2), Block*(1+r.IntN(3)) + r.IntN(20), maximaDim - 4 + r.IntN(20), 8 * (1 + r.IntN(10))}
 			p := newProblem(r, randomKind(r), s)
 			if r.IntN(2) == 0 {
@@ -87,9 +87,9 @@ func TestStraightDoesNotMatter(t *testing.T) {
 			if r.IntN(3) == 0 {
 				p.v.Data[r.IntN(len(p.v.Data))] = nan32()
 			}
-			active = generic
+			tuned.isa = generic
 			want := p.solve(t, Attend)
-			active = implementation
+			tuned.isa = implementation
 			p.same(t, p.describe(), p.solve(t, Attend), want)
 		}
 	})

@@ -2,8 +2,6 @@ package attn
 
 import (
 	"unsafe"
-
-	"github.com/klauspost/cpuid/v2"
 )
 
 // Few rows wait for keys and values more than they compute. Where the processor wants
@@ -22,20 +20,11 @@ const (
 	prefetchWindow = 8 * pageBytes // scatterWindow in gen/pagedPrefetch.go
 )
 
-// pagedRows is up to how many rows follow a stream, and go together with those of other
-// heads. With 8 lanes, each tile of rows asks again.
-func pagedRows() int {
-	if active == avx512 {
-		return 128
-	}
-	return 64
-}
-
 // follow sets the streams of a block for some rows.
 func (p *plan) follow(c *chunk, b *block) {
 	if p.cache == nil {
 		b.pointer, b.layout.pointer = p.prefetchPointer(&p.k, c, b.first), p.prefetchPointer(&p.v, c, b.first)
-	} else if pagedPrefetch && c.rows <= pagedRows() {
+	} else if tuned.reads == pagedReads && c.rows <= tuned.fewRows {
 		b.pointer, b.layout.pointer = address(b.k, 0), address(b.v, 0)
 	}
 }
@@ -55,7 +44,7 @@ func (p *plan) prefetchPointer(x *Tensor, c *chunk, first int) uintptr {
 
 // follows reports whether the chunk's rows follow a stream in x, the keys or the values.
 func (p *plan) follows(x *Tensor, c *chunk) bool {
-	return pagedPrefetch && c.rows <= pagedRows() && (x.SL == x.D || p.headsPerChunk == x.H && p.tokensContiguous(x))
+	return tuned.reads == pagedReads && c.rows <= tuned.fewRows && (x.SL == x.D || p.headsPerChunk == x.H && p.tokensContiguous(x))
 }
 
 // tokensContiguous reports whether the heads of a token follow each other, and so do tokens. What is
@@ -66,7 +55,7 @@ func (p *plan) tokensContiguous(x *Tensor) bool {
 	if p.hasParts(x.H) {
 		keys = 2 * panel
 	}
-	return x.SH == x.D && x.SL == x.H*x.D && 2*4*keys*x.SL <= cacheSize(cpuid.CPU.Cache.L2)
+	return x.SH == x.D && x.SL == x.H*x.D && 2*4*keys*x.SL <= tuned.l2
 }
 
 // address is that of x[at], which need not exist.

@@ -18,7 +18,7 @@ const (
 )
 
 // hasMaxima reports whether kernels for maxima exist.
-func hasMaxima() bool { return active == avx2 || active == avx512 }
+func hasMaxima() bool { return tuned.isa == avx2 || tuned.isa == avx512 }
 
 // scoreMaxima is score of whole rows of a tile, which leaves their maxima, too. This one and softmaxMaxima are for tests of their kernels, which
 // straight calls.

@@ -1,6 +1,6 @@
 package attn
 
-// The kernels with 16 lanes are score and accumulate, for so many rows as leastRows16 says, and softmax, but for one row and
+// The kernels with 16 lanes are score and accumulate, for so many rows as tuned.leastRows16 says, and softmax, but for one row and
 // where score looks for maxima. With AVX-512, all others are those with 8 lanes: they are as fast as memory, or take little
 // of the time.
 

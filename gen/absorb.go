@@ -101,7 +101,7 @@ func (k *absorbProgram) arguments() {
 	MOVQ(Mem{Base: b0, Disp: 24}, a0)
 	SHLQ(Imm(2), a0)
 	MOVQ(a0, k.panelStride)
-	MOVBQZX(freshFlag(b0), a0)
+	MOVBQZX(overwriteFlag(b0), a0)
 	MOVQ(a0, k.fresh)
 }
 

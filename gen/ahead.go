@@ -27,12 +27,11 @@ func (q aheadQueue) lines() Mem { return Mem{Base: q.run, Disp: 16} }
 func (q aheadQueue) n() Mem     { return Mem{Base: q.run, Disp: 24} }
 func (q aheadQueue) back() Mem  { return Mem{Base: q.run, Disp: 32} }
 
+// Where the fields of prefetchQueue behind end are, and the size of a run.
 const (
-	streamDisp = 32 // of the stream, behind end
-	behindDisp = 40 // of behind
-	runBytes   = 40
-
-	inOrderDisp = 48 // of inOrder
+	queueAccess = 32
+	queueAfter  = 64
+	runBytes    = 40
 )
 
 // ask asks for the rows that are due after r rows of a panel.
@@ -84,7 +83,7 @@ func ask(r int) {
 
 // streamOf leaves in at the stream of the queue next, or 0 if there is none.
 func streamOf(at reg.Register) {
-	ofQueue(at, func() { MOVQ(Mem{Base: at, Disp: streamDisp}, at) })
+	ofQueue(at, func() { MOVQ(Mem{Base: at, Disp: queueAccess + accessPointer}, at) })
 }
 
 // ofQueue leaves the address of the queue next in at, and goes through then unless that is 0.

@@ -52,7 +52,7 @@ func moved(row func(r int) Mem, disp int) func(r int) Mem {
 // packKeysKernel takes 8 keys × 8 dimensions at once through registers; what is
 // left of dimensions and keys goes element by element.
 func packKeysKernel() {
-	TEXT("packKeysSIMD", 4, "func(dst, k *float32, stride, n, d int)")
+	TEXT("packKeysSIMD", 4, "func(dst, k *float32, stride, n, d int, sequential bool)")
 	dst, k, stride, n := param("dst"), param("k"), param("stride"), param("n")
 	SHLQ(Imm(2), stride)
 	d := AllocLocal(8)
@@ -180,7 +180,7 @@ func nextHalf(loop string, dst, octet reg.GPVirtual, d Mem, tmp reg.GPVirtual) {
 // packValuesKernel copies column by column of panels. The columns of the last
 // panel that do not exist become 0: a masked load reads them so.
 func packValuesKernel() {
-	TEXT("packValuesSIMD", 4, "func(dst, v *float32, stride, n, d int)")
+	TEXT("packValuesSIMD", 4, "func(dst, v *float32, stride, n, d int, sequential bool)")
 	dst, v, stride, n, d := param("dst"), param("v"), param("stride"), param("n"), param("d")
 	SHLQ(Imm(2), stride)
 	touchAll(v, stride, n, d)

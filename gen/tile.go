@@ -69,6 +69,7 @@ type tileProgram struct {
 	request     Mem // stack slot: the next address to ask for if there is a stream, else 0
 	ahead       Mem // stack slot: how far ahead tiles of few rows ask for panels
 
+	fourPanels           Mem // stack slot: does one row take four packed panels side by side?
 	inOrder              Mem // stack slot: are rows of the caller to be read in order? See firstSteps
 	onePanel             Mem // stack slot: are panels to be read in order, so that no two go abreast for 2 or 3 rows?
 	left, some           Mem // stack slots: steps behind those at hand, and how many to take at a time
@@ -123,7 +124,7 @@ func (t *tileProgram) emit() {
 			Label(packed)
 			CMPQ(bStride, imm(panelBytes))
 			JNE(LabelRef(next))
-			CMPB(panelsAbreast, Imm(0))
+			CMPQ(t.fourPanels, Imm(0))
 			JE(LabelRef(next))
 			Label(wanted)
 		})
@@ -192,19 +193,6 @@ func (t *tileProgram) panelGroup(name string, r, n int) {
 	SUBQ(imm(n), t.panels)
 	JMP(LabelRef(group))
 	Label(end)
-}
-
-// Variables of package attn: which order of reading is fast, and how many bytes ahead tiles of
-// one row, and of a few, ask for packed panels.
-var (
-	panelsAbreast = variable("panelsAbreast")
-	rowsInOrder   = variable("sequentialReads") // for packing, others are told
-	oneAhead      = variable("prefetchOne")
-	fewAhead      = variable("prefetchFew")
-)
-
-func variable(name string) Mem {
-	return Mem{Symbol: Symbol{Name: "·" + name}, Base: reg.StaticBase}
 }
 
 // panelLoop walks over the panels, or the one half panel, with vecs vectors a row.
@@ -619,15 +607,24 @@ func (t *tileProgram) store(r, vecs int) {
 	}
 }
 
-// The last fields of values.
-func freshFlag(values reg.Register) Mem   { return Mem{Base: values, Disp: 32} }
-func inOrderFlag(values reg.Register) Mem { return Mem{Base: values, Disp: 33} }
-func streamField(values reg.Register) Mem { return Mem{Base: values, Disp: 40} }
+// Where the fields of panelLayout and access in package attn are, which a test there asserts.
+const (
+	layoutAccess    = 32
+	layoutOverwrite = 64
+
+	accessPointer     = 0
+	accessPrefetchOne = 8
+	accessPrefetchFew = 16
+	accessFourPanels  = 24
+	accessSequential  = 25
+)
+
+func overwriteFlag(layout reg.Register) Mem { return Mem{Base: layout, Disp: layoutOverwrite} }
 
 // frame reserves the stack slots.
 func (t *tileProgram) frame() {
 	slots := []*Mem{&t.alpha, &t.panels, &t.half, &t.panelStride, &t.c, &t.a, &t.rows, &t.firstAlpha, &t.steps, &t.request,
-		&t.ahead, &t.inOrder, &t.onePanel, &t.left, &t.some, &t.nextC, &t.nextB, &t.nextPanels, &t.nextHalf,
+		&t.ahead, &t.fourPanels, &t.inOrder, &t.onePanel, &t.left, &t.some, &t.nextC, &t.nextB, &t.nextPanels, &t.nextHalf,
 		&t.touched.line, &t.touched.rowEnd, &t.touched.gap, &t.touched.width}
 	f := AllocLocal(8 * len(slots))
 	for i, s := range slots {
@@ -657,11 +654,11 @@ func scoreKernel() {
 	MOVQ(steps, t.steps)
 	MOVQ(I32(0), t.inOrder)
 	MOVQ(I32(0), t.onePanel)
+	MOVQ(I32(0), t.ahead)
+	MOVQ(I32(0), t.fourPanels)
 	ofQueue(a0, func() {
-		MOVBQZX(Mem{Base: a0, Disp: inOrderDisp}, a3)
-		MOVQ(a3, t.onePanel)
+		t.setAccess(a0, queueAccess, t.onePanel)
 	})
-	t.setAhead()
 	streamOf(a0)
 	follow(a0, a3, t.request)
 	t.emit()
@@ -679,7 +676,7 @@ func accumulateMaskedKernel() {
 	t.accumulate()
 }
 
-// accumulate loads the arguments. The fields of values: keys, cols, stride, panelStride, fresh, inOrder, stream.
+// accumulate loads the arguments. The fields of panelLayout: keys, cols, stride, panelStride, access, overwrite.
 func (t *tileProgram) accumulate() {
 	t.frame()
 	spill("o", t.c)
@@ -693,7 +690,7 @@ func (t *tileProgram) accumulate() {
 	SHLQ(Imm(2), aStride)
 	Load(Param("b"), b0)
 	used := t.unique("used")
-	CMPB(freshFlag(b0), Imm(0))
+	CMPB(overwriteFlag(b0), Imm(0))
 	JE(LabelRef(used))
 	MOVQ(I32(freshOutputs), t.firstAlpha)
 	Label(used)
@@ -710,10 +707,8 @@ func (t *tileProgram) accumulate() {
 	SHLQ(Imm(2), a0)
 	MOVQ(a0, t.panelStride)
 	if !t.masked {
-		t.setAhead()
-		MOVBQZX(inOrderFlag(b0), a0)
-		MOVQ(a0, t.inOrder)
-		MOVQ(streamField(b0), a0)
+		t.setAccess(b0, layoutAccess, t.inOrder)
+		MOVQ(Mem{Base: b0, Disp: layoutAccess + accessPointer}, a0)
 		follow(a0, a3, t.request)
 		t.firstSteps()
 		MOVQ(steps, t.steps)
@@ -721,15 +716,19 @@ func (t *tileProgram) accumulate() {
 	t.emit()
 }
 
-// setAhead looks up how far ahead panels are to be asked for.
-func (t *tileProgram) setAhead() {
-	few := t.unique("fewAhead")
-	MOVQ(fewAhead, a0)
+// setAccess takes over how memory is to be read: the fields of access at disp from base, but the pointer.
+func (t *tileProgram) setAccess(base reg.Register, disp int, sequential Mem) {
+	few := t.unique("prefetchFew")
+	MOVBQZX(Mem{Base: base, Disp: disp + accessSequential}, a3)
+	MOVQ(a3, sequential)
+	MOVBQZX(Mem{Base: base, Disp: disp + accessFourPanels}, a3)
+	MOVQ(a3, t.fourPanels)
+	MOVQ(Mem{Base: base, Disp: disp + accessPrefetchFew}, a3)
 	CMPQ(t.rows, Imm(2))
 	JG(LabelRef(few))
-	MOVQ(oneAhead, a0)
+	MOVQ(Mem{Base: base, Disp: disp + accessPrefetchOne}, a3)
 	Label(few)
-	MOVQ(a0, t.ahead)
+	MOVQ(a3, t.ahead)
 }
 
 // Where the caller's rows of values are many panels long, going through all of them four panels

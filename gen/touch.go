@@ -36,11 +36,11 @@ func (r *rowsProgram) beginTouching() {
 	Load(Param("next"), next)
 	TESTQ(next, next)
 	JE(LabelRef("notTouched"))
-	MOVBQZX(Mem{Base: next, Disp: inOrderDisp}, tmp)
+	MOVBQZX(Mem{Base: next, Disp: queueAccess + accessSequential}, tmp)
 	MOVQ(tmp, t.wanted)
 	TESTQ(tmp, tmp)
 	JE(LabelRef("notTouched"))
-	MOVQ(Mem{Base: next, Disp: behindDisp}, tmp)
+	MOVQ(Mem{Base: next, Disp: queueAfter}, tmp)
 	MOVQ(tmp, t.behind)
 	MOVQ(r.stride, tmp)
 	SUBQ(r.width, tmp)
@@ -204,7 +204,9 @@ func (t *tileProgram) touchEight() {
 // touchAll touches n rows of d elements, stride bytes apart, if the processor wants that: packing goes
 // through 8 rows of keys at a time, and columns of values.
 func touchAll(x, stride, n, d reg.Register) {
-	CMPB(rowsInOrder, Imm(0))
+	wanted := GP8()
+	Load(Param("sequential"), wanted)
+	TESTB(wanted, wanted)
 	JE(LabelRef("notTouched"))
 	touch("touchRow", x, n, stride, func(row, end reg.Register) {
 		LEAQ(Mem{Base: row, Index: d, Scale: 4}, end)

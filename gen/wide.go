@@ -370,7 +370,7 @@ func accumulateWideKernel() {
 	Load(Param("alpha"), a0)
 	Load(Param("b"), b0)
 	used := unique("used")
-	CMPB(freshFlag(b0), Imm(0))
+	CMPB(overwriteFlag(b0), Imm(0))
 	JE(LabelRef(used))
 	MOVQ(U32(freshOutputs), a0)
 	Label(used)
@@ -384,7 +384,7 @@ func accumulateWideKernel() {
 	SHLQ(Imm(2), bStride)
 	MOVQ(Mem{Base: b0, Disp: 24}, widePanelStride)
 	SHLQ(Imm(2), widePanelStride)
-	MOVQ(streamField(b0), a0)
+	MOVQ(Mem{Base: b0, Disp: layoutAccess + accessPointer}, a0)
 	follow(a0, a3, w.request)
 	w.emit()
 }

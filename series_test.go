@@ -1,5 +1,3 @@
-//go:build !purego
-
 package attn
 
 import "testing"
@@ -7,8 +5,6 @@ import "testing"
 // Blocks in series give the bits of one block after the other, with every option, and few rows
 // go in series.
 func TestSeriesDoNotMatter(t *testing.T) {
-	defer func(was bool, bytes int) { sequentialReads, sequentialBytes = was, bytes }(sequentialReads, sequentialBytes)
-	sequentialBytes = 0
 	forEach(t, func(t *testing.T) {
 		r, inSeries, onlyKernels := random("series"), 0, 0
 		for range budget(400) {
@@ -31,9 +27,9 @@ func TestSeriesDoNotMatter(t *testing.T) {
 			for range r.IntN(4) { // a mask or bias may hide some of them
 				p.v.Data[r.IntN(len(p.v.Data))] = nan32()
 			}
-			sequentialReads = false
+			readingAs(t, queuedReads)
 			want := p.solve(t, Attend)
-			sequentialReads = true
+			readingAs(t, sequentialReads)
 			for _, way := range ways {
 				p.same(t, way.name+" in series", p.solve(t, way.attend), want)
 			}
@@ -73,8 +69,6 @@ func (p *problem) firstChunk(t *testing.T) (plan, chunk) {
 
 // A series has whole blocks of one segment that all rows see.
 func TestBlocksInSeries(t *testing.T) {
-	defer func(was bool, bytes int) { sequentialReads, sequentialBytes = was, bytes }(sequentialReads, sequentialBytes)
-	sequentialBytes = 0
 	for _, c := range []struct {
 		sequential     bool
 		shape          shape
@@ -92,9 +86,9 @@ func TestBlocksInSeries(t *testing.T) {
 		{false, shape{1, 1, 1, 1, 2000, 8, 8}, Full, 0, Segment, 0},
 		{true, shape{1, 1, 1, 1, 1999, 8, 8}, Full, 0, Segment, 0}, // all of it may be in the cache
 	} {
-		sequentialReads, sequentialBytes = c.sequential, 0
+		setSequential(t, c.sequential, 0)
 		if c.shape.lk == 1999 {
-			sequentialBytes = 4 * 1999 * 16
+			tuned.l2 = 4 * 1999 * 16
 		}
 		p := newProblem(random("blocks in series"), normal, c.shape)
 		p.opt.Causal = c.causal
@@ -111,7 +105,6 @@ func TestBlocksInSeries(t *testing.T) {
 
 // Few queries read panels in order where these come from memory: those of a cache, if all of it is not near.
 func TestPanelsInOrder(t *testing.T) {
-	defer func(was bool, bytes int) { sequentialReads, sequentialBytes = was, bytes }(sequentialReads, sequentialBytes)
 	const tokens, group, d = 2 * Block, 2, 8
 	for _, c := range []struct {
 		sequential bool
@@ -124,7 +117,7 @@ func TestPanelsInOrder(t *testing.T) {
 		{false, 1, 0, false},
 		{true, 1, 4 * tokens * 2 * d, false},
 	} {
-		sequentialReads, sequentialBytes = c.sequential, c.bytes
+		setSequential(t, c.sequential, c.bytes)
 		for _, softcap := range []float32{0, 1} { // straight and not
 			x := newProblem(random("panels in order"), normal, shape{1, 1, group, c.lq, tokens, d, d})
 			cache, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: d, ValueDim: d, Capacity: tokens})
@@ -150,7 +143,6 @@ func TestPanelsInOrder(t *testing.T) {
 
 // So do few rows with those of a large matrix.
 func TestMatrixPanelsInOrder(t *testing.T) {
-	defer func(was bool, bytes int) { sequentialReads, sequentialBytes = was, bytes }(sequentialReads, sequentialBytes)
 	m, err := PackMatrix(BHLD(make([]float32, 32*panel), 1, 1, 32, panel))
 	must(t, err)
 	for _, c := range []struct {
@@ -164,7 +156,7 @@ func TestMatrixPanelsInOrder(t *testing.T) {
 		{false, 1, 0, false},
 		{true, 1, 4 * len(m.data), false},
 	} {
-		sequentialReads, sequentialBytes = c.sequential, c.bytes
+		setSequential(t, c.sequential, c.bytes)
 		p := projection{dst: BHLD(make([]float32, c.rows*panel), 1, 1, c.rows, panel), m: m}
 		if got := p.panelsSequential(); got != c.want {
 			t.Errorf("%+v: %t", c, got)
@@ -174,8 +166,6 @@ func TestMatrixPanelsInOrder(t *testing.T) {
 
 // A row whose scores are all −Inf so far is empty, whatever the values, where blocks go from kernel to kernel, too.
 func TestDeadRowOfOnlyKernels(t *testing.T) {
-	defer func(was bool, bytes int) { sequentialReads, sequentialBytes = was, bytes }(sequentialReads, sequentialBytes)
-	sequentialReads, sequentialBytes = true, 0
 	forEach(t, func(t *testing.T) {
 		p := newProblem(random("masked"), normal, shape{1, 1, 1, 1, 3*Block + 5, 8, 8})
 		fillWith(p.q.Data, 1e30)
@@ -190,4 +180,13 @@ func TestDeadRowOfOnlyKernels(t *testing.T) {
 			}
 		}
 	})
+}
+
+// setSequential says whether more than some bytes are read in order, until the test ends.
+func setSequential(t *testing.T, sequential bool, bytes int) {
+	readingAs(t, queuedReads)
+	if sequential {
+		readingAs(t, sequentialReads)
+	}
+	tuned.l2 = bytes
 }

@@ -1,5 +1,3 @@
-//go:build !purego
-
 package attn
 
 import "testing"
@@ -7,8 +5,7 @@ import "testing"
 // Along the streams of a call with few rows, each key and value behind the first
 // block is asked for once. Heads beside each other share in that.
 func TestStreamsMeetAllTokens(t *testing.T) {
-	defer func(was bool) { pagedPrefetch = was }(pagedPrefetch)
-	pagedPrefetch = true
+	readingAs(t, pagedReads)
 	const heads, keys, d, dv = 4, 5*Block + 9, 16, 24
 	for _, rows := range []int{1, inPlaceRows + 1, 60} {
 		view := func(h, l, d int) Tensor { return BLHD(make([]float32, h*l*d), 1, l, h, d) }

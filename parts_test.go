@@ -1,5 +1,3 @@
-//go:build !purego
-
 package attn
 
 import "testing"
@@ -19,7 +17,6 @@ func tokenMajor(x Tensor) Tensor {
 
 // Heads that go through blocks in parts give the bits of one head after the other, with every option.
 func TestPartsDoNotMatter(t *testing.T) {
-	defer func(was bool) { pagedPrefetch = was }(pagedPrefetch)
 	forEach(t, func(t *testing.T) {
 		r, inParts := random("parts"), 0
 		for range budget(400) {
@@ -37,9 +34,9 @@ func TestPartsDoNotMatter(t *testing.T) {
 				p.v.Data[r.IntN(len(p.v.Data))] = nan32()
 			}
 			k, v := tokenMajor(p.k), tokenMajor(p.v)
-			pagedPrefetch = false
+			readingAs(t, queuedReads)
 			want := p.solve(t, Attend)
-			pagedPrefetch = true
+			readingAs(t, pagedReads)
 			for _, way := range ways {
 				got := p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return way.attend(dst, q, k, v, opt) })
 				p.same(t, way.name+" in parts", got, want)
@@ -57,7 +54,6 @@ func TestPartsDoNotMatter(t *testing.T) {
 // Scores of more rows than a tile has are kept, and those of too many are not. Of all heads, only
 // the last one does not see all keys: the first one's value is NaN.
 func TestPartsOfManyRows(t *testing.T) {
-	defer func(was bool) { pagedPrefetch = was }(pagedPrefetch)
 	forEach(t, func(t *testing.T) {
 		for s, want := range map[shape]bool{{1, 10, 8, 3, 2 * Block, 8, 8}: true, {1, 10, 8, 4, 2 * Block, 8, 8}: false, {1, 2, 8, 5, 2 * Block, 8, 8}: false} {
 			p := newProblem(random("many rows"), normal, s)
@@ -69,9 +65,9 @@ func TestPartsOfManyRows(t *testing.T) {
 			p.opt.Mask = &mask
 			p.v.row(0, s.kvh-1, 0)[0] = nan32()
 			k, v := tokenMajor(p.k), tokenMajor(p.v)
-			pagedPrefetch = false
+			readingAs(t, queuedReads)
 			one := p.solve(t, Attend)
-			pagedPrefetch = true
+			readingAs(t, pagedReads)
 			p.same(t, "in parts", p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return Attend(dst, q, k, v, opt) }), one)
 			if got := p.firstInParts(t, k, v); got != want {
 				t.Errorf("%d heads of %d rows in parts: %v, want %v", s.kvh, s.group*s.lq, got, want)
@@ -91,8 +87,7 @@ func (p *problem) firstInParts(t *testing.T, k, v Tensor) bool {
 
 // Each key and value behind the first part is asked for once.
 func TestPartsMeetAllTokens(t *testing.T) {
-	defer func(was bool) { pagedPrefetch = was }(pagedPrefetch)
-	pagedPrefetch = true
+	readingAs(t, pagedReads)
 	const heads, keys, d = 4, 5 * Block, 16
 	for _, rows := range []int{1, inPlaceRows + 1} {
 		view := func(h, l, d int) Tensor { return BLHD(make([]float32, h*l*d), 1, l, h, d) }

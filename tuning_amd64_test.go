@@ -1,0 +1,58 @@
+//go:build !purego
+
+package attn
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/klauspost/cpuid/v2"
+)
+
+// Kernels with 8 lanes need AVX2 and FMA, those with 16 four parts of AVX-512 as well.
+func TestTuningGatesImplementations(t *testing.T) {
+	eight := []cpuid.FeatureID{cpuid.AVX2, cpuid.FMA3}
+	sixteen := []cpuid.FeatureID{cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL}
+	possible := func(features ...cpuid.FeatureID) []isa {
+		var c cpuid.CPUInfo
+		c.Enable(features...)
+		return possibleISAs(&c)
+	}
+	if got := possible(slices.Concat(eight, sixteen)...); !slices.Equal(got, []isa{avx512, avx2, generic}) {
+		t.Errorf("with all features: %v", got)
+	}
+	for i := range sixteen {
+		some := slices.Concat(eight, slices.Delete(slices.Clone(sixteen), i, i+1))
+		if got := possible(some...); !slices.Equal(got, []isa{avx2, generic}) {
+			t.Errorf("without %v: %v", sixteen[i], got)
+		}
+	}
+	for i := range eight {
+		some := slices.Concat(sixteen, slices.Delete(slices.Clone(eight), i, i+1))
+		if got := possible(some...); !slices.Equal(got, []isa{generic}) {
+			t.Errorf("without %v: %v", eight[i], got)
+		}
+	}
+}
+
+func TestTuningKnowsMicroarchitectures(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		vendor        cpuid.Vendor
+		family, model int
+		want          microarchitecture
+	}{
+		{"Milan", cpuid.AMD, 0x19, 0x01, zen3},
+		{"Cezanne", cpuid.AMD, 0x19, 0x50, zen3},
+		{"Genoa", cpuid.AMD, 0x19, 0x11, zen4},
+		{"Raphael", cpuid.AMD, 0x19, 0x61, zen4},
+		{"Rome", cpuid.AMD, 0x17, 0x31, otherX86},
+		{"Turin", cpuid.AMD, 0x1a, 0x02, zen5},
+		{"Sapphire Rapids", cpuid.Intel, 6, 0x8f, intel},
+		{"another vendor's", cpuid.VIA, 0x19, 0x01, otherX86},
+	} {
+		if got := microarchitectureOf(&cpuid.CPUInfo{VendorID: c.vendor, Family: c.family, Model: c.model}); got != c.want {
+			t.Errorf("%s is %s, want %s", c.name, got, c.want)
+		}
+	}
+}
