@@ -1,5 +1,15 @@
 package attn
 
+import (
+	"math"
+	"unsafe"
+)
+
+// Score prefetches memory that will be needed soon, while it has something to
+// compute: packing, scaling and adding a bias would wait for it otherwise. It prefetches
+// a row now and then, because requests are dropped when too many are
+// under way. No result depends on it, so the generic code does not look at it.
+
 // access is how kernels of few rows, which wait for memory, go through it. The zero value prefetches nothing. No
 // result depends on it, so the generic code does not look at it.
 type access struct {
@@ -19,4 +29,93 @@ func (a access) at(pointer uintptr, sequential bool) access {
 // accessOf is what the CPU wants, but for pointer and sequential, which depend on the call.
 func accessOf(t *tuning) access {
 	return access{prefetchOne: t.prefetchOne, prefetchFew: t.prefetchFew, fourPanels: t.fourPanels}
+}
+
+// prefetchQueue is what score prefetches, in order. It goes from the cursor to the end without
+// looking for anything else, so the zero value is none: clear or fill it before the kernels of a block; cleared, it stays so.
+type prefetchQueue struct {
+	left   int // rows of single panels until the next request
+	every  int // rows of single panels from one request to the next
+	cursor int // bytes from here to the run at hand
+	end    int // and to where runs end
+
+	access
+	behind int // rows of keys that follow those at hand and may be read, see series.go
+
+	runs [pairRuns + tokenRuns]prefetchRun
+}
+
+// run is rows of memory at equal distances. With AVX-512, if n is a multiple of 4 and requests
+// are pagedPrefetch, they are asked for from four places in turn, a quarter of the rows from each: that
+// way the Xeon reads faster (see pagedPrefetch). AVX2 computes for longer than memory takes in order,
+// and loses 1 % so. NEON's score has no use for back.
+type prefetchRun struct {
+	at    uintptr // of the next row; not a pointer, for a stack may move
+	step  int     // from a row to the one that is asked for next, in bytes
+	lines int     // cache lines of a row, at least 1
+	n     int     // rows left
+	back  int     // beside step, behind every fourth row: when n is a multiple of 4 again; 0 if in order
+}
+
+const (
+	pairRuns  = 16             // the bias or mask of a tile: one for each head of a group
+	tokenRuns = 2 + 2*pairRuns // keys and values of the next block, outputs, queries of the next chunk
+)
+
+// A full tile has four panels, so this is two requests for each row of queries,
+// and a bit more than one for each row of a bias.
+const (
+	tokenEvery = 2
+	pairEvery  = 3
+)
+
+const cacheLine = 64
+
+// prefetchRunOf returns n rows of d elements, stride elements apart, from x[at] on.
+func prefetchRunOf[T any](x []T, at, stride, n, d int) prefetchRun {
+	if n <= 0 {
+		return prefetchRun{}
+	}
+	size := int(unsafe.Sizeof(x[0]))
+	first, step, back := uintptr(unsafe.Pointer(&x[at])), stride*size, 0
+	if tuned.quarterSteps && n%4 == 0 {
+		back = step - n*step
+		step *= n / 4
+	}
+	return prefetchRun{first, step, (int(first%cacheLine) + d*size + cacheLine - 1) / cacheLine, n, back}
+}
+
+// touched is how many rows behind those at hand scoreRows may read at most.
+func (a *prefetchQueue) touched() int {
+	if a == nil || !a.sequential {
+		return 0
+	}
+	return min(a.behind, inPlaceKeys)
+}
+
+// stop empties the queue.
+func (a *prefetchQueue) stop() { a.left = math.MaxInt }
+
+// clear leaves room for the rows of a bias or mask and nothing else.
+func (a *prefetchQueue) clear() {
+	a.stop()
+	a.end = a.place(pairRuns)
+}
+
+// start begins with run first.
+func (a *prefetchQueue) start(first, every int) {
+	a.left, a.every = every, every
+	a.cursor = a.place(first)
+}
+
+// place is where run i is, in bytes from here.
+func (a *prefetchQueue) place(i int) int {
+	return int(unsafe.Offsetof(a.runs)) + i*int(unsafe.Sizeof(prefetchRun{}))
+}
+
+// advance says that n elements have been read.
+func (a *prefetchQueue) advance(n int) {
+	if a != nil && a.pointer != 0 {
+		a.pointer += uintptr(4 * n)
+	}
 }

@@ -1,9 +1,5 @@
 package attn
 
-import (
-	"unsafe"
-)
-
 // Few rows wait for keys and values more than they compute. Where the processor wants
 // that, their kernels ask for a line of what follows for each line that they read, in the
 // order of gen/pagedPrefetch.go. They do so along a stream: memory without gaps, of which the
@@ -56,17 +52,4 @@ func (p *plan) tokensContiguous(x *Tensor) bool {
 		keys = 2 * panel
 	}
 	return x.SH == x.D && x.SL == x.H*x.D && 2*4*keys*x.SL <= tuned.l2
-}
-
-// address is that of x[at], which need not exist.
-func address[T any](x []T, at int) uintptr {
-	var element T
-	return uintptr(unsafe.Pointer(unsafe.SliceData(x))) + uintptr(at)*unsafe.Sizeof(element)
-}
-
-// advance says that n elements have been read.
-func (a *prefetchQueue) advance(n int) {
-	if a != nil && a.pointer != 0 {
-		a.pointer += uintptr(4 * n)
-	}
 }

@@ -77,3 +77,9 @@ func readsValues(v []float32, b *panelLayout) {
 		}
 	}
 }
+
+// address is that of x[at], which need not exist.
+func address[T any](x []T, at int) uintptr {
+	var element T
+	return uintptr(unsafe.Pointer(unsafe.SliceData(x))) + uintptr(at)*unsafe.Sizeof(element)
+}
