@@ -25,11 +25,6 @@ const (
 	panel = 16
 )
 
-// Implementation names the kernels in use: "avx512", "avx2", "neon" or "generic". It is
-// chosen once, when the program starts; the environment variable ATTN_ISA forces
-// one, and the program panics at its start if that one is not there.
-func Implementation() string { return tuned.isa.String() }
-
 func packKeys(dst, k []float32, stride, n, d int) {
 	writes(dst, roundUp(n, panel)*d)
 	readsRows(k, n, stride, d)

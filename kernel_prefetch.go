@@ -20,12 +20,6 @@ type access struct {
 	sequential  bool    // rows of the caller, or packed panels, are read in order
 }
 
-// at is the same way along a prefetch pointer, in order or not.
-func (a access) at(pointer uintptr, sequential bool) access {
-	a.pointer, a.sequential = pointer, sequential
-	return a
-}
-
 // accessOf is what the CPU wants, but for pointer and sequential, which depend on the call.
 func accessOf(t *tuning) access {
 	return access{prefetchOne: t.prefetchOne, prefetchFew: t.prefetchFew, fourPanels: t.fourPanels}

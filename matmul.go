@@ -319,7 +319,7 @@ func (p *projection) unit(i int) {
 
 // panelsSequential reports whether few rows take the panels of a large matrix in order, as they take those of a cache.
 func (p *projection) panelsSequential() bool {
-	return p.dst.L <= inPlaceRows && tuned.sequential(4*len(p.m.data))
+	return p.dst.L <= inPlaceRows && tuned.sequential(4*float64(len(p.m.data)))
 }
 
 // cost estimates the nanoseconds of the product on one core.

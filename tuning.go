@@ -182,7 +182,9 @@ func (t *tuning) scratchBytes() int {
 func (t *tuning) prefetchBytes() int { return t.l2 / 8 }
 
 // sequential reports whether few rows read so many bytes in order: fewer may be in the L2 cache, where computing takes longer so.
-func (t *tuning) sequential(bytes int) bool { return t.reads == sequentialReads && bytes > t.l2 }
+func (t *tuning) sequential(bytes float64) bool {
+	return t.reads == sequentialReads && bytes > float64(t.l2)
+}
 
 // cost estimates the nanoseconds on one core: of the arithmetic or of reading the operands, whichever is longer.
 func (t *tuning) cost(flops, bytes float64) float64 {

@@ -1,26 +1,17 @@
 package attn
 
 // Most blocks are seen whole, and their scores are products and nothing more. For these the kernels are
-// called one after the other, with operands checked once for all tiles and nothing to choose between: what there is
-// otherwise, some 100 ns for a tile, is up to 1 % of the time of prefill, and 5 % of decoding's (plain.go).
+// called one after the other, with operands checked once for all tiles and nothing to choose between.
 
-// goesStraight reports whether plain blocks need nothing else: softmax and accumulate are two kernels, and no call has to be cut.
-func (p *plan) goesStraight() bool {
-	rows := min(p.tileRows, p.chunkRows)
-	products := productsOf(rows, Block*max(p.d, roundUp(p.dv, 8)))
-	oneKernel := tuned.fusedSoftmax && tuned.isa == avx2 && rows >= fusedRows && roundUp(p.dv, 8) >= fusedCols
-	return tuned.isa != generic && !oneKernel && p.plainScores() && products <= callProducts
+// canTakeFull reports whether full blocks need nothing else: softmax and accumulate are two kernels, and no call has to be split.
+func canTakeFull(t *tuning, rows, d, cols int) bool {
+	products := productsOf(rows, Block*max(d, cols))
+	oneKernel := t.fusedSoftmax && t.isa == avx2 && rows >= fusedRows && cols >= fusedCols
+	return t.isa != generic && !oneKernel && products <= callProducts
 }
 
-// lastSeesStart reports whether the last row of the chunk sees the block's first key. As bounds never
-// decrease from row to row, rows behind one that sees the whole block see all of it, then.
-func (b *block) lastSeesStart(p *plan, c *chunk) bool {
-	lo, _ := b.keyRange(p, c, c.rows-1)
-	return lo == 0
-}
-
-// straight takes the rows of the chunk from row on, which see the whole block, through the kernels.
-func (w *scratch) straight(p *plan, c *chunk, st *state, b *block, row int) {
+// fullTiles takes the rows of the chunk from row on, which see the whole block, through the kernels.
+func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *block, row int) {
 	d, stride, rows, tile := p.d, p.oStride(), c.rows-row, p.tileRows
 	row += c.at
 	q, m, l, o := w.q[row*d:], st.m[row:], st.l[row:], st.o[row*stride:]
@@ -34,7 +25,7 @@ func (w *scratch) straight(p *plan, c *chunk, st *state, b *block, row int) {
 	updates(m, rows)
 	updates(l, rows)
 	updatesRows(o, rows, stride, layout.cols)
-	w.queue.pointer, w.queue.sequential = b.pointer, p.panelsSequential(c)
+	w.queue.pointer, w.queue.sequential = b.pointer, p.store != nil && c.rows <= p.sequentialRows()
 	wide, looks := tuned.isa == avx512, tuned.maximaInScore && d >= maximaDim
 	s, alpha, maxima, k, v := &w.s[0], &w.alpha[0], &w.maxima[0], &b.k[0], &b.v[0]
 	for r := 0; r < rows; r += tile {

@@ -20,6 +20,14 @@ func (p *plan) quickValid(opt *Options) bool {
 		apart(dst, q) && apart(dst, k) && apart(dst, v)
 }
 
+// apart reports that one view's memory ends before the other's begins, or the
+// other way round.
+func apart(a, b *Tensor) bool {
+	const size = unsafe.Sizeof(a.Data[0])
+	aBegin, bBegin := uintptr(unsafe.Pointer(&a.Data[0])), uintptr(unsafe.Pointer(&b.Data[0]))
+	return aBegin+uintptr(a.end())*size <= bBegin || bBegin+uintptr(b.end())*size <= aBegin
+}
+
 // scalar reports that no option but numbers is given.
 func (o *Options) onlyScalars() bool {
 	return o == nil || o.Mask == nil && o.Bias == nil && o.Weights == nil &&
@@ -44,12 +52,4 @@ func (v *View[T]) nested() bool {
 		return v.SH >= v.D && v.SL >= (v.H-1)*v.SH+v.D && v.SB >= (v.L-1)*v.SL+v.SL
 	}
 	return v.SL >= v.D && v.SH >= (v.L-1)*v.SL+v.D && v.SB >= (v.H-1)*v.SH+v.SH
-}
-
-// apart reports that one view's memory ends before the other's begins, or the
-// other way round.
-func apart(a, b *Tensor) bool {
-	const size = unsafe.Sizeof(a.Data[0])
-	aBegin, bBegin := uintptr(unsafe.Pointer(&a.Data[0])), uintptr(unsafe.Pointer(&b.Data[0]))
-	return aBegin+uintptr(a.end())*size <= bBegin || bBegin+uintptr(b.end())*size <= aBegin
 }
