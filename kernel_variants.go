@@ -24,7 +24,7 @@ func softmaxValues(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLa
 		return softmaxValuesGeneric(s, m, l, alpha, o, v, rows, oStride, b)
 	}
 	whole := 0
-	if tuned.fusedSoftmax && tuned.isa != avx512 && b.cols >= fusedCols {
+	if tuned.fusedSoftmax && tuned.isa == avx2 && b.cols >= fusedCols {
 		whole = rows / fusedRows * fusedRows
 	}
 	for r := 0; r < whole; r += leastTileRows {

@@ -30,7 +30,11 @@ func generate(folder string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := newProgram(values)
+	offsets, err := constants.ReadOffsets(filepath.Join(folder, "kernel_generic.go"), filepath.Join(folder, "kernel_prefetch.go"))
+	if err != nil {
+		return nil, err
+	}
+	p := newProgram(values, offsets)
 	p.score()
 	p.accumulate()
 	p.accumulateMasked()

@@ -30,6 +30,25 @@ var elementary = func() constants.Values {
 	return values
 }()
 
+// offsets are where kernels find the fields of the structs that they are given.
+var offsets = func() constants.Offsets {
+	o, err := constants.ReadOffsets("../kernel_generic.go", "../kernel_prefetch.go")
+	if err != nil {
+		panic(err)
+	}
+	return o
+}()
+
+// field is a field of the struct at base: "panelLayout.keys", or one of an embedded
+// struct, "panelLayout.access", "access.pointer".
+func field(base reg.Register, path ...string) Mem {
+	m := Mem{Base: base}
+	for _, name := range path {
+		m.Disp += offsets.Get(name)
+	}
+	return m
+}
+
 // value is a vector constant in memory: all lanes a constant of elementary.go.
 func value(name string) Mem { return f32(elementary.Get(name)) }
 
