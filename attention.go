@@ -1,5 +1,7 @@
 package attn
 
+import "github.com/seed-1415985d/attn/internal/f32"
+
 // Attend computes dst = softmax(scale·QKᵀ + …)·V on the calling goroutine. It
 // allocates only when the scratch memory that calls share has to grow: to nearly an L2
 // cache for each goroutine that is in a call, or to some 448·D + 640·Dv bytes if that is more.
@@ -254,7 +256,7 @@ func (w *scratch) writeLSE(p *plan, c *chunk) {
 }
 
 // logSum is the log-sum-exp of row r.
-func (s *state) logSum(r int) float32 { return s.m[r] + log32(s.l[r]) }
+func (s *state) logSum(r int) float32 { return s.m[r] + f32.Log(s.l[r]) }
 
 // mergeSinks merges each row with a state of maximum sink, sum 1 and output 0. Rows without live
 // keys stay empty, whatever the sink.

@@ -26,7 +26,7 @@ func main() {
 
 // generate returns the text of kernel_arm64.s for the package in a folder.
 func generate(folder string) ([]byte, error) {
-	values, err := constants.Read(filepath.Join(folder, "elementary.go"))
+	values, err := constants.Read(filepath.Join(folder, "internal/f32/elementary.go"))
 	if err != nil {
 		return nil, err
 	}

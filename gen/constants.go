@@ -21,9 +21,9 @@ const (
 	blockBytes = 4 * block
 )
 
-// elementary is the constants of elementary.go. The program runs in gen/.
+// elementary is the constants of internal/f32/elementary.go. The program runs in gen/.
 var elementary = func() constants.Values {
-	values, err := constants.Read("../elementary.go")
+	values, err := constants.Read("../internal/f32/elementary.go")
 	if err != nil {
 		panic(err)
 	}
@@ -49,7 +49,7 @@ func field(base reg.Register, path ...string) Mem {
 	return m
 }
 
-// value is a vector constant in memory: all lanes a constant of elementary.go.
+// value is a vector constant in memory: all lanes a constant of internal/f32/elementary.go.
 func value(name string) Mem { return f32(elementary.Get(name)) }
 
 var broadcasts = map[uint32]Mem{}
