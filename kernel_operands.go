@@ -87,3 +87,6 @@ func address[T any](x []T, at int) uintptr {
 	var element T
 	return uintptr(unsafe.Pointer(unsafe.SliceData(x))) + uintptr(at)*unsafe.Sizeof(element)
 }
+
+// at is the address of element i after p.
+func at[T any](p *T, i int) *T { return (*T)(unsafe.Add(unsafe.Pointer(p), i*int(unsafe.Sizeof(*p)))) }

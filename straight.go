@@ -8,8 +8,7 @@ package attn
 func (p *plan) goesStraight() bool {
 	rows := min(p.tileRows, p.chunkRows)
 	products := productsOf(rows, Block*max(p.d, roundUp(p.dv, 8)))
-	oneKernel := tuned.fusedSoftmax && tuned.isa == avx2 && rows >= fusedRows && roundUp(p.dv, 8) >= fusedCols
-	return tuned.isa != generic && !oneKernel && p.plainScores() && products <= callProducts
+	return tuned.isa != generic && !chooseKernels(rows, p.d, roundUp(p.dv, 8)).fused && p.plainScores() && products <= callProducts
 }
 
 // lastSeesStart reports whether the last row of the chunk sees the block's first key. As bounds never
@@ -35,32 +34,10 @@ func (w *scratch) straight(p *plan, c *chunk, st *state, b *block, row int) {
 	updates(l, rows)
 	updatesRows(o, rows, stride, layout.cols)
 	w.queue.pointer, w.queue.sequential = b.pointer, p.panelsSequential(c)
-	wide, looks := tuned.isa == avx512, tuned.maximaInScore && d >= maximaDim
-	s, alpha, maxima, k, v := &w.s[0], &w.alpha[0], &w.maxima[0], &b.k[0], &b.v[0]
+	t := fullTile{s: &w.s[0], alpha: &w.alpha[0], maxima: &w.maxima[0], k: &b.k[0], v: &b.v[0], d: d, oStride: stride, layout: &layout, queue: &w.queue}
 	for r := 0; r < rows; r += tile {
 		n := min(tile, rows-r)
-		at := o[r*stride:]
-		q, m, l, o := &q[r*d], &m[r], &l[r], &at[0]
-		var masked bool
-		switch {
-		case wide && n >= tuned.leastRows16 && layout.cols >= panel:
-			scoreAVX512(s, q, k, n, d, Block/panel, &w.queue)
-			masked = softmaxAVX512(s, m, l, alpha, n)
-			accumulatePanels(at, w.s, b.v, alpha, n, stride, Block, &layout)
-		case looks && n%maximaRows == 0:
-			scoreMaximaSIMD(s, q, k, maxima, n, d, Block/panel, &w.queue)
-			masked = softmaxMaximaSIMD(s, m, l, alpha, maxima, n)
-			accumulateSIMD(o, s, v, alpha, n, stride, Block, &layout)
-		case wide && n > 1:
-			scoreSIMD(s, q, k, n, d, Block/panel, &w.queue)
-			masked = softmaxAVX512(s, m, l, alpha, n)
-			accumulateSIMD(o, s, v, alpha, n, stride, Block, &layout)
-		default:
-			scoreSIMD(s, q, k, n, d, Block/panel, &w.queue)
-			masked = softmaxSIMD(s, m, l, alpha, n)
-			accumulateSIMD(o, s, v, alpha, n, stride, Block, &layout)
-		}
-		if masked {
+		if at := o[r*stride:]; t.add(&q[r*d], &m[r], &l[r], &at[0], n) {
 			clearMasked(st.m[row+r:], at, n, stride)
 		}
 	}
