@@ -1,5 +1,7 @@
 package attn
 
+import "github.com/seed-1415985d/attn/internal/f32"
+
 // attend computes a validated and scheduled call on the calling goroutine.
 func (p *plan) attend() {
 	w := scratches.Get().(*scratch)
@@ -120,4 +122,4 @@ func (w *scratch) writeLSE(p *plan, c *chunk) {
 }
 
 // logSum is the log-sum-exp of row r.
-func (s *state) logSum(r int) float32 { return s.m[r] + log32(s.l[r]) }
+func (s *state) logSum(r int) float32 { return s.m[r] + f32.Log(s.l[r]) }

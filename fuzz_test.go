@@ -27,9 +27,9 @@ func seedInputs(f *testing.F) {
 // fuzzKernel compares one kernel of kernel_test.go with its generic twin.
 func fuzzKernel(f *testing.F, name string) {
 	var k *kernelTest
-	for i := range kernels {
-		if kernels[i].name == name {
-			k = &kernels[i]
+	for i := range kernelTests {
+		if kernelTests[i].name == name {
+			k = &kernelTests[i]
 		}
 	}
 	n := make([]int, len(k.dims))

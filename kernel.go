@@ -70,7 +70,7 @@ func scorePrefetch(s, q, k []float32, rows, d, panels int, next *prefetchQueue) 
 		splitScore(s, q, k, rows, d, panels, next)
 		return
 	}
-	if tuned.isa == avx512 && rows >= tuned.leastRows16 {
+	if chooseKernels(rows, d, 0).lanes16 {
 		scoreAVX512(&s[0], &q[0], &k[0], rows, d, panels, next)
 		return
 	}
@@ -108,7 +108,7 @@ func softmax(s, m, l, alpha []float32, rows int) (masked bool) {
 	}
 	for r := 0; r < rows; r += softmaxRows {
 		n := min(softmaxRows, rows-r)
-		if tuned.isa == avx512 && n > 1 {
+		if chooseKernels(n, 0, 0).softmax16 {
 			masked = softmaxAVX512(&s[r*Block], &m[r], &l[r], &alpha[r], n) || masked
 		} else {
 			masked = softmaxSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], n) || masked
@@ -154,8 +154,8 @@ func accumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLa
 		reads(alpha, rows)
 		a = &alpha[0]
 	}
-	if tuned.isa == avx512 && rows >= tuned.leastRows16 && b.cols >= panel {
-		accumulatePanels(o, p, v, a, rows, oStride, pStride, b)
+	if chooseKernels(rows, 0, b.cols).lanes16 && b.cols >= panel {
+		accumulatePanels(&o[0], &p[0], &v[0], a, rows, oStride, pStride, b)
 		return
 	}
 	accumulateSIMD(&o[0], &p[0], &v[0], a, rows, oStride, pStride, b)

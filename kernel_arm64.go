@@ -55,6 +55,3 @@ func maskKeysSIMD(mask *bool, live *uint64, rows, step, stride, lo, n int) (ever
 	}
 	return every
 }
-
-// at is the address of element i behind p.
-func at[T any](p *T, i int) *T { return (*T)(unsafe.Add(unsafe.Pointer(p), i*int(unsafe.Sizeof(*p)))) }

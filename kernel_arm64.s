@@ -2398,8 +2398,6 @@ TEXT ·accumulateSIMD(SB), NOSPLIT, $0-64
 	MOVD pStride+48(FP), R4
 	LSL $2, R4, R4
 	MOVD b+56(FP), R16
-
-	// b: keys, cols, stride, panelStride, fresh
 	MOVD 0(R16), R6
 	MOVD 8(R16), R7
 	MOVD 16(R16), R5
@@ -2411,7 +2409,7 @@ TEXT ·accumulateSIMD(SB), NOSPLIT, $0-64
 	LSL $1, R7, R16
 	SUB R16, R26, R26
 	MOVD b+56(FP), R16
-	ADD $32, R16, R16
+	ADD $64, R16, R16
 	MOVBU.P 1(R16), R15
 	MOVD $1, R16
 	CMP $0, R15
@@ -5099,8 +5097,6 @@ TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $0-64
 	MOVD pStride+48(FP), R4
 	LSL $2, R4, R4
 	MOVD b+56(FP), R16
-
-	// b: keys, cols, stride, panelStride, fresh
 	MOVD 0(R16), R6
 	MOVD 8(R16), R7
 	MOVD 16(R16), R5
@@ -5112,7 +5108,7 @@ TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $0-64
 	LSL $1, R7, R16
 	SUB R16, R26, R26
 	MOVD b+56(FP), R16
-	ADD $32, R16, R16
+	ADD $64, R16, R16
 	MOVBU.P 1(R16), R15
 	MOVD $1, R16
 	CMP $0, R15

@@ -150,11 +150,11 @@ func softmaxRow(s []float32, m, l, alpha *float32, live uint64) (masked bool) {
 			s[j] = math.Float32frombits(negZero)
 			continue
 		}
-		s[j] = expFlush(e - base)
+		s[j] = f32.ExpFlush(e - base)
 		sum[j%16] += s[j]
 	}
 	*m = top
-	*alpha = expFlush(old - base)
+	*alpha = f32.ExpFlush(old - base)
 	*l = f32.FMA(*l, *alpha, fold(sum[:]))
 	return top == negInf
 }
@@ -268,8 +268,8 @@ func mergeSumsGeneric(m, l, m2, l2, x, y []float32) {
 		if top == negInf {
 			base = 0
 		}
-		x[r] = expFlush(m[r] - base)
-		y[r] = expFlush(m2[r] - base)
+		x[r] = f32.ExpFlush(m[r] - base)
+		y[r] = f32.ExpFlush(m2[r] - base)
 		l[r] = f32.FMA(l[r], x[r], float32(l2[r]*y[r]))
 		m[r] = top
 	}
@@ -278,7 +278,7 @@ func mergeSumsGeneric(m, l, m2, l2, x, y []float32) {
 // softcap is s = c·tanh(s).
 func softcapGeneric(s []float32, c float32) {
 	for i, e := range s {
-		s[i] = float32(c * tanh32(e))
+		s[i] = float32(c * f32.Tanh(e))
 	}
 }
 
@@ -329,7 +329,7 @@ func weightsGeneric(dst, s []float32, m, r float32, live uint64) {
 	for j := range dst {
 		dst[j] = 0
 		if live>>j&1 != 0 {
-			dst[j] = float32(expFlush(s[j]-m) * r)
+			dst[j] = float32(f32.ExpFlush(s[j]-m) * r)
 		}
 	}
 }
@@ -376,7 +376,7 @@ func maxOfGeneric(x []float32) float32 {
 // exp is dst = exp(x) with gradual underflow.
 func expGeneric(dst, x []float32) {
 	for i, e := range x {
-		dst[i] = exp32(e)
+		dst[i] = f32.Exp(e)
 	}
 }
 
@@ -385,15 +385,15 @@ func expGeneric(dst, x []float32) {
 func expSumGeneric(dst, x []float32, top float32) float32 {
 	var sum [16]float32
 	for i, e := range x {
-		dst[i] = expFlush(atMostExpInf(e - top))
+		dst[i] = f32.ExpFlush(atMostExpInf(e - top))
 		sum[i%16] += dst[i]
 	}
 	return fold(sum[:])
 }
 
 func atMostExpInf(x float32) float32 {
-	if x > expInf {
-		return expInf
+	if x > f32.ExpInf {
+		return f32.ExpInf
 	}
 	return x
 }
@@ -402,7 +402,7 @@ func atMostExpInf(x float32) float32 {
 func sumExpGeneric(x []float32, top float32) float32 {
 	var sum [16]float32
 	for i, e := range x {
-		sum[i%16] += expFlush(atMostExpInf(e - top))
+		sum[i%16] += f32.ExpFlush(atMostExpInf(e - top))
 	}
 	return fold(sum[:])
 }

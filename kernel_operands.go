@@ -1,6 +1,10 @@
 package attn
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/seed-1415985d/attn/internal/sanitize"
+)
 
 // What a kernel does to an operand. Each function panics if the slice is too
 // short, which is a bug in this package, and tells the sanitizer of the build
@@ -17,23 +21,23 @@ func need[T any](x []T, n int) {
 // reads: the first n elements of x.
 func reads[T any](x []T, n int) {
 	need(x, n)
-	if sanitizing && n > 0 {
-		sanitizeRead(unsafe.Pointer(&x[0]), n*int(unsafe.Sizeof(x[0])))
+	if sanitize.Enabled && n > 0 {
+		sanitize.Read(unsafe.Pointer(&x[0]), n*int(unsafe.Sizeof(x[0])))
 	}
 }
 
 // writes: the first n elements of x, whatever they were.
 func writes[T any](x []T, n int) {
 	need(x, n)
-	if sanitizing && n > 0 {
-		sanitizeWrite(unsafe.Pointer(&x[0]), n*int(unsafe.Sizeof(x[0])))
+	if sanitize.Enabled && n > 0 {
+		sanitize.Write(unsafe.Pointer(&x[0]), n*int(unsafe.Sizeof(x[0])))
 	}
 }
 
 // updates: the first n elements of x, which become something that depends on what they were.
 func updates[T any](x []T, n int) {
 	reads(x, n)
-	if sanitizing {
+	if sanitize.Enabled {
 		writes(x, n)
 	}
 }
@@ -41,7 +45,7 @@ func updates[T any](x []T, n int) {
 // readsRows: n elements of each of some rows. What is between them is not touched.
 func readsRows[T any](x []T, rows, stride, n int) {
 	need(x, (rows-1)*stride+n)
-	if sanitizing {
+	if sanitize.Enabled {
 		for r := range rows {
 			reads(x[r*stride:], n)
 		}
@@ -51,7 +55,7 @@ func readsRows[T any](x []T, rows, stride, n int) {
 // writesRows: n elements of each of some rows, whatever they were.
 func writesRows[T any](x []T, rows, stride, n int) {
 	need(x, (rows-1)*stride+n)
-	if sanitizing {
+	if sanitize.Enabled {
 		for r := range rows {
 			writes(x[r*stride:], n)
 		}
@@ -62,7 +66,7 @@ func writesRows[T any](x []T, rows, stride, n int) {
 // depends on what they were.
 func updatesRows[T any](x []T, rows, stride, n int) {
 	readsRows(x, rows, stride, n)
-	if sanitizing {
+	if sanitize.Enabled {
 		writesRows(x, rows, stride, n)
 	}
 }
@@ -71,7 +75,7 @@ func updatesRows[T any](x []T, rows, stride, n int) {
 func readsValues(v []float32, b *panelLayout) {
 	last := (b.cols - 1) / panel
 	need(v, last*b.panelStride+(b.keys-1)*b.stride+b.cols-last*panel)
-	if sanitizing {
+	if sanitize.Enabled {
 		for c := 0; c < b.cols; c += panel {
 			readsRows(v[c/panel*b.panelStride:], b.keys, b.stride, min(panel, b.cols-c))
 		}
@@ -83,3 +87,6 @@ func address[T any](x []T, at int) uintptr {
 	var element T
 	return uintptr(unsafe.Pointer(unsafe.SliceData(x))) + uintptr(at)*unsafe.Sizeof(element)
 }
+
+// at is the address of element i after p.
+func at[T any](p *T, i int) *T { return (*T)(unsafe.Add(unsafe.Pointer(p), i*int(unsafe.Sizeof(*p)))) }

@@ -25,7 +25,7 @@ type dim struct {
 func size(name string, lo, hi, larger int) dim { return dim{name, lo, hi, larger, 1} }
 
 // kernels has every kernel of kernel.go.
-var kernels = []kernelTest{
+var kernelTests = []kernelTest{
 	{"packKeys", []dim{size("keys", 1, Block, Block), size("d", 1, 99, 600), size("gap", 0, 20, 200)}, func(c *trial, n []int) {
 		keys, d := n[0], n[1]
 		stride := c.stride(d, n[2])
@@ -328,8 +328,8 @@ func TestKernelsOfFewRows(t *testing.T) {
 		for _, reads := range []memoryReads{queuedReads, sequentialReads} {
 			readingAs(t, reads)
 			tuned.leastRows16 = 2
-			for i := range kernels {
-				switch k := &kernels[i]; k.name {
+			for i := range kernelTests {
+				switch k := &kernelTests[i]; k.name {
 				case "score", "scoreRows", "accumulate", "packKeys", "packValues":
 					k.fewRows(t)
 				}
@@ -478,8 +478,8 @@ func (d *dim) round(n int) int { return n / d.multiple * d.multiple }
 
 func TestKernelsEqualGeneric(t *testing.T) {
 	forEach(t, func(t *testing.T) {
-		for i := range kernels {
-			k := &kernels[i]
+		for i := range kernelTests {
+			k := &kernelTests[i]
 			t.Run(k.name, func(t *testing.T) {
 				c := newTrial(t, random(k.name))
 				k.sweep(t, c)

@@ -1,18 +1,81 @@
 package attn
 
-// Absorb is softmax and accumulate in one: it takes a whole block of scores into
-// the state of some rows. Where the two are one kernel, the exps run beside the
-// chains of multiply-adds (gen/absorb.go).
+// Some kernels exist in several variants, which return the same bits: with 8 or 16 lanes, softmax with the maxima
+// that score has found, softmax fused with the product of weights and values. This file chooses between them.
 
 const (
-	// fusedRows is what the rows of one call of the kernel are a multiple of.
+	// fusedRows is what the rows of one call of the fused kernel are a multiple of.
 	fusedRows = 6
 
-	// fusedCols is the number of value columns that the kernel sums. Others
-	// are summed by accumulate.
+	// fusedCols is the number of value columns that the fused kernel sums. Others are summed by accumulate.
 	fusedCols = 64
+
+	// maximaLanes is the number of lanes of a row's maxima: one for every maximaLanes-th key.
+	maximaLanes = 8
+
+	// maximaRows is what the rows of a call of scoreMaxima are a multiple of; softmaxMaxima takes up to mostTileRows.
+	maximaRows = 6
+
+	// maximaDim is the least dimension of scoreMaxima: one row of the tile before is looked at in every 8 steps but the last 4.
+	maximaDim = 8*maximaRows + 4
 )
 
+// kernels is the variants that some rows go through. The zero value is kernels with 8 lanes on amd64, and with 4 on arm64.
+type kernels struct {
+	lanes16   bool // score, and accumulate of whole panels, have 16 lanes
+	softmax16 bool // so has softmax
+	maxima    bool // score finds the maxima of rows for softmax; both have 8 lanes
+	fused     bool // softmax and accumulate are one kernel of fusedCols columns, for a multiple of fusedRows rows
+}
+
+// chooseKernels chooses the variants for some rows of queries, their d dimensions, and columns of values. Who calls
+// a kernel that does not depend on one of these leaves it 0. lanes16 goes before maxima, where both are true.
+func chooseKernels(rows, d, cols int) kernels {
+	return kernels{
+		lanes16:   tuned.isa == avx512 && rows >= tuned.leastRows16,
+		softmax16: tuned.isa == avx512 && rows > 1, // one row has a kernel that keeps all of it in registers
+		maxima:    tuned.maximaInScore && hasMaxima() && d >= maximaDim && rows%maximaRows == 0,
+		fused:     tuned.fusedSoftmax && tuned.isa == avx2 && rows >= fusedRows && cols >= fusedCols,
+	}
+}
+
+// hasMaxima reports whether the kernels of maxima exist.
+func hasMaxima() bool { return tuned.isa == avx2 || tuned.isa == avx512 }
+
+// fullTile is what the tiles of a block have in common whose rows see all of its keys, with scores that are products
+// and nothing more. They go through the kernels one after the other, with operands that are checked once for all tiles.
+type fullTile struct {
+	s, alpha, maxima *float32 // scratch: scores, factors and maxima of the rows of one tile
+	k, v             *float32 // packed keys; values as layout says
+	d, oStride       int
+	layout           *panelLayout
+	queue            *prefetchQueue
+}
+
+// add takes rows of queries through score, softmax and accumulate. It reports whether some row has still seen nothing above −Inf.
+func (t *fullTile) add(q, m, l, o *float32, rows int) (masked bool) {
+	use := chooseKernels(rows, t.d, t.layout.cols)
+	switch {
+	case use.lanes16 && t.layout.cols >= panel:
+		scoreAVX512(t.s, q, t.k, rows, t.d, Block/panel, t.queue)
+		masked = softmaxAVX512(t.s, m, l, t.alpha, rows)
+		accumulatePanels(o, t.s, t.v, t.alpha, rows, t.oStride, Block, t.layout)
+		return masked
+	case use.maxima:
+		scoreMaximaSIMD(t.s, q, t.k, t.maxima, rows, t.d, Block/panel, t.queue)
+		masked = softmaxMaximaSIMD(t.s, m, l, t.alpha, t.maxima, rows)
+	case use.softmax16:
+		scoreSIMD(t.s, q, t.k, rows, t.d, Block/panel, t.queue)
+		masked = softmaxAVX512(t.s, m, l, t.alpha, rows)
+	default:
+		scoreSIMD(t.s, q, t.k, rows, t.d, Block/panel, t.queue)
+		masked = softmaxSIMD(t.s, m, l, t.alpha, rows)
+	}
+	accumulateSIMD(o, t.s, t.v, t.alpha, rows, t.oStride, Block, t.layout)
+	return masked
+}
+
+// softmaxValues is softmax and accumulate, for a block whose keys all exist.
 func softmaxValues(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLayout) (masked bool) {
 	updates(s, rows*Block)
 	updates(m, rows)
@@ -23,48 +86,55 @@ func softmaxValues(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLa
 	if tuned.isa == generic {
 		return softmaxValuesGeneric(s, m, l, alpha, o, v, rows, oStride, b)
 	}
-	whole := 0
-	if tuned.fusedSoftmax && tuned.isa != avx512 && b.cols >= fusedCols {
-		whole = rows / fusedRows * fusedRows
+	fused := 0
+	if chooseKernels(rows, 0, b.cols).fused {
+		fused = rows / fusedRows * fusedRows
+		masked = softmaxValuesFused(s, m, l, alpha, o, v, fused, oStride, b)
 	}
-	for r := 0; r < whole; r += leastTileRows {
-		masked = softmaxValuesSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &o[r*oStride], &v[0], min(leastTileRows, whole-r), oStride, b) || masked
-	}
-	if b.cols > fusedCols && whole > 0 {
-		rest := *b
-		rest.cols -= fusedCols
-		accumulate(o[fusedCols:], s, v[fusedCols/panel*b.panelStride:], alpha, whole, oStride, Block, &rest)
-	}
-	if whole < rows {
-		s, m, l, alpha = s[whole*Block:], m[whole:], l[whole:], alpha[whole:]
-		masked = softmax(s, m, l, alpha, rows-whole) || masked
-		accumulate(o[whole*oStride:], s, v, alpha, rows-whole, oStride, Block, b)
+	if fused < rows {
+		s, m, l, alpha = s[fused*Block:], m[fused:], l[fused:], alpha[fused:]
+		masked = softmax(s, m, l, alpha, rows-fused) || masked
+		accumulate(o[fused*oStride:], s, v, alpha, rows-fused, oStride, Block, b)
 	}
 	return masked
 }
 
-// Softmax begins with the largest score of each row, of a block that score has just written. Where looking for it
-// beside the chains of multiply-adds takes less time than a pass of its own, score does it (gen/score_tops.go).
+// softmaxValuesFused is softmaxValues of a multiple of fusedRows rows.
+func softmaxValuesFused(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLayout) (masked bool) {
+	for r := 0; r < rows; r += leastTileRows {
+		n := min(leastTileRows, rows-r)
+		masked = softmaxValuesSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &o[r*oStride], &v[0], n, oStride, b) || masked
+	}
+	if b.cols > fusedCols {
+		rest := *b
+		rest.cols -= fusedCols
+		accumulate(o[fusedCols:], s, v[fusedCols/panel*b.panelStride:], alpha, rows, oStride, Block, &rest)
+	}
+	return masked
+}
+
+// accumulatePanels is accumulate of at least one panel: whole panels with 16 lanes, and the last 8 columns, if their number
+// is odd, with 8.
+func accumulatePanels(o, p, v, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
+	accumulateAVX512(o, p, v, alpha, rows, oStride, pStride, b)
+	whole := b.cols / panel
+	if whole*panel == b.cols {
+		return
+	}
+	rest := *b
+	rest.cols -= whole * panel
+	accumulateSIMD(at(o, whole*panel), p, at(v, whole*b.panelStride), alpha, rows, oStride, pStride, &rest)
+}
+
+// Softmax begins with the largest score of each row, of a block that score has just written. Where finding it beside
+// the chains of multiply-adds takes less time than a pass of its own, score does it (gen/score_maxima.go).
 //
-// The first maximaLanes of the maxima are for all rows together: in each lane, of every maximaLanes-th key, the score whose bits are the largest
-// unsigned number, which is the least score if one is negative; where one is NaN, it may count or not. Those of each row follow: in each
-// lane the largest score, NaN not counting.
+// The first maximaLanes of the maxima are for all rows together. In each lane they are the score, of those in the lane,
+// whose bits are the largest unsigned number, which is the least score if one is negative; a NaN may count or not.
+// Those of each row follow: in each lane the largest score, NaN not counting.
 
-const (
-	maximaLanes = 8
-
-	// maximaRows is what the rows of a call of scoreMaxima are a multiple of; softmaxMaxima takes up to mostTileRows.
-	maximaRows = 6
-
-	// maximaDim is the least dimension: one row of the tile before is looked at in every 8 steps but the last 4.
-	maximaDim = 8*maximaRows + 4
-)
-
-// hasMaxima reports whether kernels for maxima exist.
-func hasMaxima() bool { return tuned.isa == avx2 || tuned.isa == avx512 }
-
-// scoreMaxima is score of whole rows of a tile, which leaves their maxima, too. This one and softmaxMaxima are for tests of their kernels, which
-// straight calls.
+// scoreMaxima is score of whole rows of a tile, which leaves their maxima, too. This function and softmaxMaxima are for
+// tests of their kernels, which fullTile calls.
 func scoreMaxima(s, q, k, maxima []float32, rows, d, panels int, next *prefetchQueue) {
 	writesRows(s, rows, Block, panels*panel)
 	reads(q, rows*d)
@@ -88,20 +158,4 @@ func softmaxMaxima(s, m, l, alpha, maxima []float32, rows int) (masked bool) {
 		return softmaxMaximaGeneric(s, m, l, alpha, maxima, rows)
 	}
 	return softmaxMaximaSIMD(&s[0], &m[0], &l[0], &alpha[0], &maxima[0], rows)
-}
-
-// The kernels with 16 lanes are score and accumulate, for so many rows as tuned.leastRows16 says, and softmax, but for one row and
-// where score looks for maxima. With AVX-512, all others are those with 8 lanes: they are as fast as memory, or take little
-// of the time.
-
-// accumulatePanels does whole panels with 16 lanes, and with 8 the last 8 columns if their number is odd.
-func accumulatePanels(o, p, v []float32, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
-	accumulateAVX512(&o[0], &p[0], &v[0], alpha, rows, oStride, pStride, b)
-	whole := b.cols / panel
-	if whole*panel == b.cols {
-		return
-	}
-	rest := *b
-	rest.cols -= whole * panel
-	accumulateSIMD(&o[whole*panel], &p[0], &v[whole*b.panelStride], alpha, rows, oStride, pStride, &rest)
 }

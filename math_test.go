@@ -36,7 +36,7 @@ var elementaries = []elementary{
 
 func logs(dst, x []float32) {
 	for i, e := range x {
-		dst[i] = log32(e)
+		dst[i] = f32.Log(e)
 	}
 }
 

@@ -1,6 +1,10 @@
 package attn
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/seed-1415985d/attn/internal/f32"
+)
 
 // Dot returns Σ a_i·b_i in 64 partial sums by index mod 64. It panics if the lengths differ.
 func Dot(a, b []float32) float32 {
@@ -47,7 +51,7 @@ func LogSumExp(x []float32) float32 {
 	if top-top != 0 { // not finite
 		return top
 	}
-	return top + log32(sumExp(x, top))
+	return top + f32.Log(sumExp(x, top))
 }
 
 func sameLength(f, a string, n int, b string, m int) {

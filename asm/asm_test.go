@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn/asm/neon"
+	"github.com/seed-1415985d/attn/internal/constants"
 )
 
 const generated = "../kernel_arm64.s"
@@ -39,6 +40,19 @@ func commonPrefix(a, b []byte) []byte {
 		n++
 	}
 	return a[:n]
+}
+
+// The sizes that the generator repeats are those of the package.
+func TestSizesAreThoseOfThePackage(t *testing.T) {
+	values, err := constants.Read("../kernel.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]float32{"Block": block, "panel": panel} {
+		if got := values.Get(name); got != want {
+			t.Errorf("%s is %v, the generator has %v", name, got, want)
+		}
+	}
 }
 
 // TestEncoding compares every WORD with an independent disassembler.

@@ -39,7 +39,7 @@ func (p *program) float(x float32) int {
 	return p.tableRow(fmt.Sprintf("%x", x), repeat(math.Float32bits(x)))
 }
 
-// value is the offset of a constant of elementary.go, in all lanes.
+// value is the offset of a constant of internal/f32/elementary.go, in all lanes.
 func (p *program) value(name string) int {
 	return p.tableRow(name, repeat(math.Float32bits(p.values.Get(name))))
 }

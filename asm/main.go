@@ -26,11 +26,15 @@ func main() {
 
 // generate returns the text of kernel_arm64.s for the package in a folder.
 func generate(folder string) ([]byte, error) {
-	values, err := constants.Read(filepath.Join(folder, "elementary.go"))
+	values, err := constants.Read(filepath.Join(folder, "internal/f32/elementary.go"))
 	if err != nil {
 		return nil, err
 	}
-	p := newProgram(values)
+	offsets, err := constants.ReadOffsets(filepath.Join(folder, "kernel_generic.go"), filepath.Join(folder, "kernel_prefetch.go"))
+	if err != nil {
+		return nil, err
+	}
+	p := newProgram(values, offsets)
 	p.score()
 	p.accumulate()
 	p.accumulateMasked()

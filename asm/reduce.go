@@ -171,7 +171,7 @@ func (p *program) sumExponentials(keep bool) {
 	}
 	p.loadTable()
 	p.expConstants(e)
-	p.constant(most, p.float(p.values.Get("expInf")))
+	p.constant(most, p.float(p.values.Get("ExpInf")))
 	for _, s := range sum {
 		p.Zero(s)
 	}

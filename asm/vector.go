@@ -224,7 +224,7 @@ func (p *program) exp() {
 	p.arg("n", n)
 	p.loadTable()
 	p.expConstants(e)
-	p.constant(hi, p.float(p.values.Get("expInf")))
+	p.constant(hi, p.float(p.values.Get("ExpInf")))
 	p.constant(lo, p.float(p.values.Get("expZero")))
 	p.constant(one27, p.words("127", 127, 127, 127, 127))
 	p.each(n, 4, func(s span) {

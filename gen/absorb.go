@@ -96,12 +96,12 @@ func (k *absorbProgram) arguments() {
 	Load(Param("oStride"), cStride)
 	SHLQ(Imm(2), cStride)
 	Load(Param("b"), b0)
-	MOVQ(Mem{Base: b0, Disp: 16}, bStride)
+	MOVQ(field(b0, "panelLayout.stride"), bStride)
 	SHLQ(Imm(2), bStride)
-	MOVQ(Mem{Base: b0, Disp: 24}, a0)
+	MOVQ(field(b0, "panelLayout.panelStride"), a0)
 	SHLQ(Imm(2), a0)
 	MOVQ(a0, k.panelStride)
-	MOVBQZX(overwriteFlag(b0), a0)
+	MOVBQZX(field(b0, "panelLayout.overwrite"), a0)
 	MOVQ(a0, k.fresh)
 }
 

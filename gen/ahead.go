@@ -16,23 +16,16 @@ type aheadQueue struct {
 	queue, run reg.GPPhysical
 }
 
-func (q aheadQueue) left() Mem   { return Mem{Base: q.queue} }
-func (q aheadQueue) every() Mem  { return Mem{Base: q.queue, Disp: 8} }
-func (q aheadQueue) cursor() Mem { return Mem{Base: q.queue, Disp: 16} }
-func (q aheadQueue) end() Mem    { return Mem{Base: q.queue, Disp: 24} }
+func (q aheadQueue) left() Mem   { return field(q.queue, "prefetchQueue.left") }
+func (q aheadQueue) every() Mem  { return field(q.queue, "prefetchQueue.every") }
+func (q aheadQueue) cursor() Mem { return field(q.queue, "prefetchQueue.cursor") }
+func (q aheadQueue) end() Mem    { return field(q.queue, "prefetchQueue.end") }
 
-func (q aheadQueue) at() Mem    { return Mem{Base: q.run} }
-func (q aheadQueue) step() Mem  { return Mem{Base: q.run, Disp: 8} }
-func (q aheadQueue) lines() Mem { return Mem{Base: q.run, Disp: 16} }
-func (q aheadQueue) n() Mem     { return Mem{Base: q.run, Disp: 24} }
-func (q aheadQueue) back() Mem  { return Mem{Base: q.run, Disp: 32} }
-
-// Where the fields of prefetchQueue behind end are, and the size of a run.
-const (
-	queueAccess = 32
-	queueAfter  = 64
-	runBytes    = 40
-)
+func (q aheadQueue) at() Mem    { return field(q.run, "prefetchRun.at") }
+func (q aheadQueue) step() Mem  { return field(q.run, "prefetchRun.step") }
+func (q aheadQueue) lines() Mem { return field(q.run, "prefetchRun.lines") }
+func (q aheadQueue) n() Mem     { return field(q.run, "prefetchRun.n") }
+func (q aheadQueue) back() Mem  { return field(q.run, "prefetchRun.back") }
 
 // ask asks for the rows that are due after r rows of a panel.
 func ask(r int) {
@@ -51,8 +44,8 @@ func ask(r int) {
 	CMPQ(q.n(), Imm(0))
 	JNE(LabelRef(found))
 	Comment("The next run.")
-	ADDQ(imm(runBytes), q.run)
-	ADDQ(imm(runBytes), q.cursor())
+	ADDQ(imm(offsets.Get("prefetchRun")), q.run)
+	ADDQ(imm(offsets.Get("prefetchRun")), q.cursor())
 	MOVQ(q.cursor(), count)
 	CMPQ(count, q.end())
 	JNE(LabelRef(skip))
@@ -83,7 +76,7 @@ func ask(r int) {
 
 // streamOf leaves in at the stream of the queue next, or 0 if there is none.
 func streamOf(at reg.Register) {
-	ofQueue(at, func() { MOVQ(Mem{Base: at, Disp: queueAccess + accessPointer}, at) })
+	ofQueue(at, func() { MOVQ(field(at, "prefetchQueue.access", "access.pointer"), at) })
 }
 
 // ofQueue leaves the address of the queue next in at, and goes through then unless that is 0.

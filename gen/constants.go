@@ -21,16 +21,35 @@ const (
 	blockBytes = 4 * block
 )
 
-// elementary is the constants of elementary.go. The program runs in gen/.
+// elementary is the constants of internal/f32/elementary.go. The program runs in gen/.
 var elementary = func() constants.Values {
-	values, err := constants.Read("../elementary.go")
+	values, err := constants.Read("../internal/f32/elementary.go")
 	if err != nil {
 		panic(err)
 	}
 	return values
 }()
 
-// value is a vector constant in memory: all lanes a constant of elementary.go.
+// offsets are where kernels find the fields of the structs that they are given.
+var offsets = func() constants.Offsets {
+	o, err := constants.ReadOffsets("../kernel_generic.go", "../kernel_prefetch.go")
+	if err != nil {
+		panic(err)
+	}
+	return o
+}()
+
+// field is a field of the struct at base: "panelLayout.keys", or one of an embedded
+// struct, "panelLayout.access", "access.pointer".
+func field(base reg.Register, path ...string) Mem {
+	m := Mem{Base: base}
+	for _, name := range path {
+		m.Disp += offsets.Get(name)
+	}
+	return m
+}
+
+// value is a vector constant in memory: all lanes a constant of internal/f32/elementary.go.
 func value(name string) Mem { return f32(elementary.Get(name)) }
 
 var broadcasts = map[uint32]Mem{}

@@ -6,10 +6,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/seed-1415985d/attn/internal/constants"
 )
 
 // The committed assembly is what the generator writes. The test cache does not
-// see changes of it and of elementary.go, which are outside the module: run with -count=1.
+// see changes of it and of the Go files that the generator reads, which are outside the module: run with -count=1.
 func TestGeneratedFileIsCurrent(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "kernel_amd64.s")
 	if msg, err := exec.Command("go", "run", ".", "-out", out).CombinedOutput(); err != nil {
@@ -26,5 +28,25 @@ func TestGeneratedFileIsCurrent(t *testing.T) {
 	header := func(b []byte) []byte { return b[bytes.IndexByte(b, '\n')+1:] } // its command line names the output
 	if !bytes.Equal(header(fresh), header(committed)) {
 		t.Error("kernel_amd64.s is not what the generator writes: run `go generate` in gen/")
+	}
+}
+
+// The sizes that the generator repeats are those of the package.
+func TestSizesAreThoseOfThePackage(t *testing.T) {
+	for file, sizes := range map[string]map[string]float32{
+		"../kernel.go":          {"Block": block, "panel": panel, "softmaxRows": softmaxRows},
+		"../kernel_variants.go": {"fusedRows": absorbRows, "fusedCols": absorbPanels * panel, "maximaLanes": lanes, "maximaRows": topRows, "maximaDim": topRows*topSteps + lastSteps},
+		"../kernel_amd64.go":    {"inPlaceKeys": touchRows},
+		"../stream.go":          {"pageBytes": pageBytes, "prefetchWindow": scatterWindow},
+	} {
+		values, err := constants.Read(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range sizes {
+			if got := values.Get(name); got != want {
+				t.Errorf("%s: %s is %v, the generator has %v", file, name, got, want)
+			}
+		}
 	}
 }

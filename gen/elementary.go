@@ -39,7 +39,7 @@ func expFull(x reg.VecVirtual) reg.VecVirtual {
 	lo, hi := YMM(), YMM()
 	VMOVUPS(value("expZero"), lo)
 	VMAXPS(x, lo, x) // the second operand, here x, wins if it is NaN
-	VMOVUPS(value("expInf"), hi)
+	VMOVUPS(value("ExpInf"), hi)
 	VMINPS(x, hi, x)
 	expReduced([]reg.VecVirtual{x}, []reg.VecVirtual{t}, []reg.VecVirtual{p})
 	VPSUBD(value("expBias"), t, t) // n

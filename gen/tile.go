@@ -607,20 +607,6 @@ func (t *tileProgram) store(r, vecs int) {
 	}
 }
 
-// Where the fields of panelLayout and access in package attn are, which a test there asserts.
-const (
-	layoutAccess    = 32
-	layoutOverwrite = 64
-
-	accessPointer     = 0
-	accessPrefetchOne = 8
-	accessPrefetchFew = 16
-	accessFourPanels  = 24
-	accessSequential  = 25
-)
-
-func overwriteFlag(layout reg.Register) Mem { return Mem{Base: layout, Disp: layoutOverwrite} }
-
 // frame reserves the stack slots.
 func (t *tileProgram) frame() {
 	slots := []*Mem{&t.alpha, &t.panels, &t.half, &t.panelStride, &t.c, &t.a, &t.rows, &t.firstAlpha, &t.steps, &t.request,
@@ -657,7 +643,7 @@ func scoreKernel() {
 	MOVQ(I32(0), t.ahead)
 	MOVQ(I32(0), t.fourPanels)
 	ofQueue(a0, func() {
-		t.setAccess(a0, queueAccess, t.onePanel)
+		t.setAccess(a0, "prefetchQueue.access", t.onePanel)
 	})
 	streamOf(a0)
 	follow(a0, a3, t.request)
@@ -676,7 +662,7 @@ func accumulateMaskedKernel() {
 	t.accumulate()
 }
 
-// accumulate loads the arguments. The fields of panelLayout: keys, cols, stride, panelStride, access, overwrite.
+// accumulate loads the arguments.
 func (t *tileProgram) accumulate() {
 	t.frame()
 	spill("o", t.c)
@@ -690,25 +676,25 @@ func (t *tileProgram) accumulate() {
 	SHLQ(Imm(2), aStride)
 	Load(Param("b"), b0)
 	used := t.unique("used")
-	CMPB(overwriteFlag(b0), Imm(0))
+	CMPB(field(b0, "panelLayout.overwrite"), Imm(0))
 	JE(LabelRef(used))
 	MOVQ(I32(freshOutputs), t.firstAlpha)
 	Label(used)
-	MOVQ(Mem{Base: b0}, steps)
-	MOVQ(Mem{Base: b0, Disp: 8}, a0)
+	MOVQ(field(b0, "panelLayout.keys"), steps)
+	MOVQ(field(b0, "panelLayout.cols"), a0)
 	MOVQ(a0, count)
 	SHRQ(Imm(4), a0)
 	MOVQ(a0, t.panels)
 	ANDQ(Imm(8), count)
 	MOVQ(count, t.half)
-	MOVQ(Mem{Base: b0, Disp: 16}, bStride)
+	MOVQ(field(b0, "panelLayout.stride"), bStride)
 	SHLQ(Imm(2), bStride)
-	MOVQ(Mem{Base: b0, Disp: 24}, a0)
+	MOVQ(field(b0, "panelLayout.panelStride"), a0)
 	SHLQ(Imm(2), a0)
 	MOVQ(a0, t.panelStride)
 	if !t.masked {
-		t.setAccess(b0, layoutAccess, t.inOrder)
-		MOVQ(Mem{Base: b0, Disp: layoutAccess + accessPointer}, a0)
+		t.setAccess(b0, "panelLayout.access", t.inOrder)
+		MOVQ(field(b0, "panelLayout.access", "access.pointer"), a0)
 		follow(a0, a3, t.request)
 		t.firstSteps()
 		MOVQ(steps, t.steps)
@@ -716,17 +702,17 @@ func (t *tileProgram) accumulate() {
 	t.emit()
 }
 
-// setAccess takes over how memory is to be read: the fields of access at disp from base, but the pointer.
-func (t *tileProgram) setAccess(base reg.Register, disp int, sequential Mem) {
+// setAccess takes over how memory is to be read: the fields of the access that a struct at base embeds, but the pointer.
+func (t *tileProgram) setAccess(base reg.Register, embedded string, sequential Mem) {
 	few := t.unique("prefetchFew")
-	MOVBQZX(Mem{Base: base, Disp: disp + accessSequential}, a3)
+	MOVBQZX(field(base, embedded, "access.sequential"), a3)
 	MOVQ(a3, sequential)
-	MOVBQZX(Mem{Base: base, Disp: disp + accessFourPanels}, a3)
+	MOVBQZX(field(base, embedded, "access.fourPanels"), a3)
 	MOVQ(a3, t.fourPanels)
-	MOVQ(Mem{Base: base, Disp: disp + accessPrefetchFew}, a3)
+	MOVQ(field(base, embedded, "access.prefetchFew"), a3)
 	CMPQ(t.rows, Imm(2))
 	JG(LabelRef(few))
-	MOVQ(Mem{Base: base, Disp: disp + accessPrefetchOne}, a3)
+	MOVQ(field(base, embedded, "access.prefetchOne"), a3)
 	Label(few)
 	MOVQ(a3, t.ahead)
 }

@@ -209,7 +209,7 @@ func expSumKernel(name string, keep bool) {
 		v, limit := YMM(), YMM()
 		load(Mem{Base: x}, mask, v)
 		VSUBPS(top, v, v)
-		VMOVUPS(value("expInf"), limit)
+		VMOVUPS(value("ExpInf"), limit)
 		VMINPS(v, limit, v) // v wins if it is NaN
 		p := expFlush(v)
 		if keep {

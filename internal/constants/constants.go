@@ -1,7 +1,7 @@
-// Package constants reads the numeric constants of a Go file, so that the
-// generators of assembly use the numbers of the code that the kernels equal,
-// and these are written once. It reads the text, not the package: a generator
-// has to run while the assembly that it writes does not build.
+// Package constants reads numeric constants and the layout of structs from Go
+// files, so that the generators of assembly use those of the code that calls the
+// kernels, and both are written once. It reads the text, not the package: a
+// generator has to run while the assembly that it writes does not build.
 package constants
 
 import (
@@ -19,17 +19,12 @@ type Values map[string]float32
 
 // Read evaluates the constants of a file. A name that two of them share is an error.
 func Read(path string) (Values, error) {
-	files := token.NewFileSet()
-	file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+	files, defs, err := definitions(path)
 	if err != nil {
 		return nil, err
 	}
-	// Alone, without its package and imports, the file does not type-check. Its constants do.
-	lenient := types.Config{Error: func(error) {}}
-	info := types.Info{Defs: map[*ast.Ident]types.Object{}}
-	lenient.Check(file.Name.Name, files, []*ast.File{file}, &info)
 	values := Values{}
-	for name, object := range info.Defs {
+	for name, object := range defs {
 		c, ok := object.(*types.Const)
 		if !ok || c.Val().Kind() != constant.Int && c.Val().Kind() != constant.Float {
 			continue
@@ -40,6 +35,24 @@ func Read(path string) (Values, error) {
 		values[c.Name()], _ = constant.Float32Val(c.Val())
 	}
 	return values, nil
+}
+
+// definitions parses files and returns the objects that they define.
+func definitions(paths ...string) (*token.FileSet, map[*ast.Ident]types.Object, error) {
+	files := token.NewFileSet()
+	var parsed []*ast.File
+	for _, path := range paths {
+		file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, nil, err
+		}
+		parsed = append(parsed, file)
+	}
+	// Without the rest of their package and imports, files do not type-check. Their constants and structs do.
+	lenient := types.Config{Error: func(error) {}}
+	info := types.Info{Defs: map[*ast.Ident]types.Object{}}
+	lenient.Check("", files, parsed, &info)
+	return files, info.Defs, nil
 }
 
 // Get returns the constant of a name and panics where there is none: no kernel

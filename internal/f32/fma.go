@@ -1,4 +1,5 @@
-// Package f32 holds the float32 operation that Go's math package lacks.
+// Package f32 holds float32 functions that Go's math package lacks: FMA, and the
+// elementary functions of the numeric contract, whose every rounding is written down.
 package f32
 
 import "math"

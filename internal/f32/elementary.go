@@ -1,13 +1,9 @@
-package attn
+package f32
 
-import (
-	"math"
-
-	"github.com/seed-1415985d/attn/internal/f32"
-)
+import "math"
 
 // The constants of exp. The generators of assembly read them, and those of
-// tanh32, from this file.
+// Tanh, from this file.
 //
 // exp(x) = 2ⁿ·exp(r), n = round(x/ln 2), r = x − n·ln 2. Adding expBias to
 // x/ln 2 rounds it to an integer and leaves n+127, the biased exponent of 2ⁿ,
@@ -30,28 +26,30 @@ const (
 	// expMin is the least x for which exp(x) ≥ 2⁻¹²⁶, the least normal number.
 	expMin = -0x1.5d589ep+6
 
-	// exp(x) is +Inf from expInf on, and +0 up to expZero.
-	expInf  = 89
+	// ExpInf: from here on exp(x) is +Inf.
+	ExpInf = 89
+
+	// expZero: up to here exp(x) is +0.
 	expZero = -104
 )
 
 // expReduced returns the polynomial's exp(r) and the rounded t = n + expBias.
 func expReduced(x float32) (p, t float32) {
-	t = f32.FMA(x, log2E, expBias)
+	t = FMA(x, log2E, expBias)
 	n := t - expBias
-	r := f32.FMA(n, -ln2Hi, x)
-	r = f32.FMA(n, -ln2Lo, r)
-	p = f32.FMA(expC6, r, expC5)
-	p = f32.FMA(p, r, expC4)
-	p = f32.FMA(p, r, expC3)
-	p = f32.FMA(p, r, expC2)
-	p = f32.FMA(p, r, 1)
-	p = f32.FMA(p, r, 1)
+	r := FMA(n, -ln2Hi, x)
+	r = FMA(n, -ln2Lo, r)
+	p = FMA(expC6, r, expC5)
+	p = FMA(p, r, expC4)
+	p = FMA(p, r, expC3)
+	p = FMA(p, r, expC2)
+	p = FMA(p, r, 1)
+	p = FMA(p, r, 1)
 	return p, t
 }
 
-// expFlush is the exp of attention: x ≤ 0 or NaN; results below 2⁻¹²⁶ are +0.
-func expFlush(x float32) float32 {
+// ExpFlush is the exp of attention: x ≤ 0 or NaN; results below 2⁻¹²⁶ are +0.
+func ExpFlush(x float32) float32 {
 	if x < expMin {
 		return 0
 	}
@@ -59,11 +57,11 @@ func expFlush(x float32) float32 {
 	return float32(p * math.Float32frombits(math.Float32bits(t)<<23))
 }
 
-// exp32 is exp over all of float32, with gradual underflow. The factor 2ⁿ is
+// Exp is exp over all of float32, with gradual underflow. The factor 2ⁿ is
 // applied in two halves because n+127 may lie outside the exponent's range.
-func exp32(x float32) float32 {
-	if x > expInf {
-		x = expInf
+func Exp(x float32) float32 {
+	if x > ExpInf {
+		x = ExpInf
 	}
 	if x < expZero {
 		x = expZero
@@ -75,11 +73,11 @@ func exp32(x float32) float32 {
 	return float32(p * math.Float32frombits(uint32(n-h+127)<<23))
 }
 
-// tanh32 is odd. Each half ends in a sum whose first term is exact and the
+// Tanh is odd. Each half ends in a sum whose first term is exact and the
 // larger one, so that little but its own rounding is left: below 1 a polynomial
 // a + a³·P(a²), from 1 on 1 − 2/(1+e²ᵃ). P is the minimax one for the relative
 // error of the whole, 2⁻²⁷·⁴. The result is within 0.96 ULP, the worst near 1.
-func tanh32(x float32) float32 {
+func Tanh(x float32) float32 {
 	const (
 		// tanhOne is where tanh is 1 for long; the exponent of e²ᵃ fits a float32.
 		tanhOne = 10
@@ -96,31 +94,31 @@ func tanh32(x float32) float32 {
 	var y float32
 	if a < 1 {
 		z := float32(a * a)
-		p := f32.FMA(tanhC6, z, tanhC5)
-		p = f32.FMA(p, z, tanhC4)
-		p = f32.FMA(p, z, tanhC3)
-		p = f32.FMA(p, z, tanhC2)
-		p = f32.FMA(p, z, tanhC1)
-		p = f32.FMA(p, z, tanhC0)
-		y = f32.FMA(float32(a*z), p, a)
+		p := FMA(tanhC6, z, tanhC5)
+		p = FMA(p, z, tanhC4)
+		p = FMA(p, z, tanhC3)
+		p = FMA(p, z, tanhC2)
+		p = FMA(p, z, tanhC1)
+		p = FMA(p, z, tanhC0)
+		y = FMA(float32(a*z), p, a)
 	} else {
 		if a > tanhOne {
 			a = tanhOne
 		}
 		p, t := expReduced(a + a)
-		d := f32.FMA(p, math.Float32frombits(math.Float32bits(t)<<23), 1)
+		d := FMA(p, math.Float32frombits(math.Float32bits(t)<<23), 1)
 		y = 1 - float32(2/d)
 	}
 	return math.Float32frombits(math.Float32bits(y) | math.Float32bits(x)&(1<<31))
 }
 
-// log32 is the natural logarithm, evaluated in float64 by operations that IEEE
+// Log is the natural logarithm, evaluated in float64 by operations that IEEE
 // 754 defines (so it is the same everywhere) and rounded once at the end. It
 // runs once a row, never in an inner loop.
 //
 // x = 2ᵏ·f with f in [√½, √2); ln f = 2·atanh(s), s = (f−1)/(f+1), |s| < 0.172,
 // by its Taylor series up to s¹⁷: the next term is below 2⁻⁵⁰.
-func log32(x float32) float32 {
+func Log(x float32) float32 {
 	switch {
 	case x != x || x < 0:
 		return float32(math.NaN())

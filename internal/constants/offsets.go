@@ -1,0 +1,70 @@
+package constants
+
+import (
+	"fmt"
+	"go/types"
+)
+
+// Offsets say where fields are, "struct.field", and how large structs are,
+// "struct", in bytes on 64-bit platforms.
+type Offsets map[string]int
+
+// ReadOffsets lays out the structs of some files of one package. A struct with
+// a field whose type is not known from these files is left out.
+func ReadOffsets(paths ...string) (Offsets, error) {
+	_, defs, err := definitions(paths...)
+	if err != nil {
+		return nil, err
+	}
+	offsets := Offsets{}
+	for _, object := range defs {
+		if name, ok := object.(*types.TypeName); ok {
+			offsets.add(name)
+		}
+	}
+	return offsets, nil
+}
+
+// add lays out the type if it is a struct.
+func (o Offsets) add(name *types.TypeName) {
+	s, ok := name.Type().Underlying().(*types.Struct)
+	if !ok || !known(s) {
+		return
+	}
+	sizes := types.SizesFor("gc", "amd64")
+	var fields []*types.Var
+	for i := range s.NumFields() {
+		fields = append(fields, s.Field(i))
+	}
+	for i, at := range sizes.Offsetsof(fields) {
+		o[name.Name()+"."+fields[i].Name()] = int(at)
+	}
+	o[name.Name()] = int(sizes.Sizeof(s))
+}
+
+// known reports whether the size of a type is: that of an undefined one would be taken for a word.
+func known(t types.Type) bool {
+	switch t := t.Underlying().(type) {
+	case *types.Basic:
+		return t.Kind() != types.Invalid
+	case *types.Array:
+		return t.Len() >= 0 && known(t.Elem())
+	case *types.Struct:
+		for i := range t.NumFields() {
+			if !known(t.Field(i).Type()) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Get returns the offset of a field or the size of a struct, and panics where
+// there is none: no kernel can be written without it.
+func (o Offsets) Get(name string) int {
+	x, ok := o[name]
+	if !ok {
+		panic(fmt.Sprintf("constants: no field or struct %s", name))
+	}
+	return x
+}

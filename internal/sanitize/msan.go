@@ -1,0 +1,17 @@
+//go:build msan
+
+package sanitize
+
+import (
+	"runtime"
+	"unsafe"
+)
+
+// Enabled: the build has the memory sanitizer.
+const Enabled = true
+
+// Read tells it that assembly reads bytes from p on.
+func Read(p unsafe.Pointer, bytes int) { runtime.MSanRead(p, bytes) }
+
+// Write tells it that assembly writes them.
+func Write(p unsafe.Pointer, bytes int) { runtime.MSanWrite(p, bytes) }
