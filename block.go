@@ -83,48 +83,12 @@ func (b *block) scan() bool {
 	return true
 }
 
-// diagonalRows rows go together where the rows of a block see different keys: as many
-// as a panel has keys, so that a causal diagonal goes through corners of panels.
-const diagonalRows = 16
-
 // tile is the rows that go through the kernels together, and the keys of the
 // block that at least one of them sees.
 type tile struct {
 	row, rows int
 	lo, hi    int
 	uniform   bool // all rows see all keys of [lo, hi), by position
-}
-
-// tile makes t the tile that starts at a row of the chunk: the plan's number of rows if they
-// see the same keys, else fewer, so that little is computed for nothing. (To return it would be to copy it, which
-// small calls feel.)
-func (s *span) tile(p *plan, c *chunk, row int, t *tile) {
-	t.row, t.rows = row, min(p.tileRows, c.rows-row)
-	if s.whole {
-		t.lo, t.hi, t.uniform = 0, Block, true
-		return
-	}
-	lo, hi := s.keyRange(p, c, row)
-	lastLo, lastHi := s.keyRange(p, c, row+t.rows-1)
-	if lo != lastLo || hi != lastHi {
-		t.rows = min(diagonalRows, c.rows-row)
-		lastLo, lastHi = s.keyRange(p, c, row+t.rows-1)
-	}
-	t.lo, t.hi = lo, lastHi // the bounds never decrease from row to row
-	t.uniform = lo == lastLo && hi == lastHi
-}
-
-// keyRange is the span's part of the keys that a row of the chunk sees by position.
-func (s *span) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
-	lo, hi = p.keyRange(c, (c.row+row)/p.group)
-	return min(max(lo-s.first, s.lo), s.hi), min(max(hi-s.first, s.lo), s.hi)
-}
-
-// lastSeesStart reports whether the last row of the chunk sees the block's first key. As bounds never
-// decrease from row to row, rows after one that sees the whole block see all of it, then.
-func (s *span) lastSeesStart(p *plan, c *chunk) bool {
-	lo, _ := s.keyRange(p, c, c.rows-1)
-	return lo == 0
 }
 
 // products leaves q·k of a tile's rows with keys [lo, hi) in w.s, from row at on.

@@ -86,6 +86,3 @@ func (w *scratch) visibleByPosition(p *plan, c *chunk, first int, t *tile, at in
 		visible[r] = seen
 	}
 }
-
-// lowBits has bits 0 to n−1 set.
-func lowBits(n int) uint64 { return 1<<n - 1 }

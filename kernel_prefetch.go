@@ -63,7 +63,13 @@ const (
 	pairEvery  = 3
 )
 
-const cacheLine = 64
+const (
+	cacheLine = 64
+	pageBytes = 4096 // what one translation of an address is for
+
+	// prefetchWindow is how far kernels prefetch page by page, as the generator has it.
+	prefetchWindow = 8 * pageBytes
+)
 
 // prefetchRunOf returns n rows of d elements, stride elements apart, from x[at] on.
 func prefetchRunOf[T any](x []T, at, stride, n, d int) prefetchRun {

@@ -67,6 +67,14 @@ func (s *schedule) sequentialRows() int {
 	return 0
 }
 
+// scoredRows is the number of rows whose scores are kept at a time.
+func (s *schedule) scoredRows() int {
+	if s.step == Block {
+		return mostTileRows
+	}
+	return max(mostTileRows, s.headsPerChunk*s.chunkRows)
+}
+
 // String is for tests and for people who ask why a call goes its way.
 func (s *schedule) String() string {
 	return fmt.Sprintf("%d workers, %d segments, chunks of %d heads × %d rows, tiles of %d rows, keys %v, values %v, spans of %d blocks in steps of %d keys, full %t, sequential %t",

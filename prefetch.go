@@ -5,9 +5,6 @@ package attn
 // result depends on any of it.
 
 const (
-	// prefetchWindow is how far kernels prefetch page by page: 8 pages, as the generator has it.
-	prefetchWindow = 8 * pageBytes
-
 	// outputBlocks is during how many blocks before a chunk's last one outputs are prefetched, a
 	// part in each: under a causal mask few rows see these blocks, so one is not enough.
 	outputBlocks = 4

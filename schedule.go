@@ -2,10 +2,6 @@ package attn
 
 // How calls are divided. The sizes are measured, see docs/decisions.md; no result depends on them.
 const (
-	// inPlaceRows is the number of rows up to which keys and values are read where
-	// the caller has them instead of being packed first.
-	inPlaceRows = 4
-
 	// Up to denseRows rows read values where the caller has them if these are not
 	// further apart than denseStride. Beyond, the L1 cache holds them only packed,
 	// and more rows make packing worth while.
@@ -30,9 +26,6 @@ const (
 
 	// segmentBytes bounds the memory for the states of segments that wait to be merged.
 	segmentBytes = 64 << 20
-
-	// pageBytes is what one translation of an address is for.
-	pageBytes = 4096
 )
 
 // decide makes the schedule of a validated call for some workers. Everything that depends on the CPU comes from the tuning.
@@ -183,14 +176,6 @@ func (p *plan) decideSpans(t *tuning) {
 	}
 	rows := min(p.tileRows, p.chunkRows)
 	p.full = p.plainScores() && canTakeFull(t, rows, p.d, roundUp(p.dv, 8))
-}
-
-// scoredRows is the number of rows whose scores are kept at a time.
-func (p *plan) scoredRows() int {
-	if p.step == Block {
-		return mostTileRows
-	}
-	return max(mostTileRows, p.headsPerChunk*p.chunkRows)
 }
 
 // tokenBytes is how much memory the keys and values of the call are, in float64 because the product may overflow an int.
