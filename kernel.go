@@ -7,27 +7,6 @@ package attn
 // is a switch on one variable: calls through func-typed variables would make
 // the arguments escape to the heap.
 
-const (
-	// Block is the number of keys of one online-softmax step. Blocks start at
-	// absolute key indices that are multiples of Block.
-	Block = 64
-
-	// Segment is the number of keys that are summed from an empty state before
-	// they are merged with the keys to their left. Work is split between
-	// workers, and states are cut, at multiples of Segment.
-	Segment = 1024
-
-	// softmaxRows is the number of rows of one assembly call of softmax. The AVX2
-	// kernel (gen/softmax.go) keeps the lanes of so many sums on its stack.
-	softmaxRows = 96
-
-	// inPlaceRows is the number of rows up to which scoreRows transposes keys in registers faster than they are packed.
-	inPlaceRows = 4
-
-	// panel is the number of keys, or value columns, side by side in packed order.
-	panel = 16
-)
-
 func packKeys(dst, k []float32, stride, n, d int) {
 	writes(dst, roundUp(n, panel)*d)
 	readsRows(k, n, stride, d)

@@ -11,12 +11,6 @@ import (
 // as float32(…) or f32.FMA, because compilers may fuse x*y+z. What becomes of rows that have
 // seen no score above −Inf is in block.go (markMasked, clearMasked).
 
-// negZero in a block's weights marks a key that does not exist for the row. It
-// counts as zero in every sum, and accumulateMasked does not read its value.
-const negZero = 1 << 31
-
-var negInf = float32(math.Inf(-1))
-
 // packKeys transposes n ≤ Block rows of d keys into panels: key j, dimension x
 // goes to dst[(j/panel*d + x)*panel + j%panel]. Lanes of keys ≥ n in the last
 // panel become +0.
@@ -174,16 +168,6 @@ func softmaxValuesGeneric(s, m, l, alpha, o, v []float32, rows, oStride int, b *
 	masked = softmaxGeneric(s, m, l, alpha, rows)
 	accumulateGeneric(o, s, v, alpha, rows, oStride, Block, b)
 	return masked
-}
-
-// values locates the values of a block: key j, column c is at
-// v[c/panel*panelStride + j*stride + c%panel]. Both packed values and a
-// caller's rows have this form.
-type panelLayout struct {
-	keys, cols          int // cols is a multiple of 8 for the kernels, see addRows
-	stride, panelStride int
-	access
-	overwrite bool // outputs begin at 0, whatever is there
 }
 
 // accumulate is o[r*oStride+c] = o·alpha[r], then FMA(p[r*pStride+j], v_jc, o)
@@ -406,5 +390,3 @@ func sumExpGeneric(x []float32, top float32) float32 {
 	}
 	return fold(sum[:])
 }
-
-func roundUp(n, to int) int { return (n + to - 1) / to * to }

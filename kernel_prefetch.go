@@ -90,7 +90,7 @@ func (a *prefetchQueue) touched() int {
 	if a == nil || !a.sequential {
 		return 0
 	}
-	return min(a.behind, inPlaceKeys)
+	return min(a.behind, panel)
 }
 
 // stop empties the queue.

@@ -34,10 +34,10 @@ func TestGeneratedFileIsCurrent(t *testing.T) {
 // The sizes that the generator repeats are those of the package.
 func TestSizesAreThoseOfThePackage(t *testing.T) {
 	for file, sizes := range map[string]map[string]float32{
-		"../kernel.go":          {"Block": block, "panel": panel, "softmaxRows": softmaxRows},
-		"../kernel_variants.go": {"fusedRows": absorbRows, "fusedCols": absorbPanels * panel, "maximaLanes": lanes, "maximaRows": topRows, "maximaDim": topRows*topSteps + lastSteps},
+		"../kernel_layout.go":   {"maximaLanes": lanes, "Block": block, "panel": panel, "softmaxRows": softmaxRows},
+		"../kernel_variants.go": {"fusedRows": absorbRows, "fusedCols": absorbPanels * panel, "maximaRows": topRows, "maximaDim": topRows*topSteps + lastSteps},
 		"../kernel_amd64.go":    {"inPlaceKeys": touchRows},
-		"../stream.go":          {"pageBytes": pageBytes, "prefetchWindow": scatterWindow},
+		"../kernel_prefetch.go": {"pageBytes": pageBytes, "prefetchWindow": scatterWindow},
 	} {
 		values, err := constants.Read(file)
 		if err != nil {
