@@ -41,18 +41,18 @@ func (w *scratch) loadValues(p *plan, c *chunk, b *block, first, lo, hi int) (v 
 	b.first, b.lo, b.hi, b.scanned = first, lo, hi, false
 	layout := &b.layout
 	layout.cols, layout.stride, layout.panelStride = roundUp(p.dv, 8), panel, Block*panel
-	layout.access = p.access
 	if p.store != nil {
 		v = p.store.values(c.b, c.kv, first)
-		layout.pointer, layout.sequential = storePointer(p.values, c, v), c.rows <= p.sequentialRows()
+		layout.set(&tuned, storePointer(p.values, c, v), c.rows <= p.sequentialRows)
 		return v
 	}
-	layout.pointer = p.valuesPointer(c, first, lo, hi)
+	pointer := p.valuesPointer(c, first, lo, hi)
 	if c.rows <= p.values.inPlaceRows {
 		layout.stride, layout.panelStride = p.v.SL, panel
+		layout.set(&tuned, pointer, p.sequential)
 		return p.v.Data[p.v.offset(c.b, c.kv, first):]
 	}
-	layout.sequential = false // what has just been packed is in the cache
+	layout.set(&tuned, pointer, false) // what has just been packed is in the cache
 	packValues(w.v[lo*panel:], p.v.Data[p.v.offset(c.b, c.kv, first+lo):], p.v.SL, hi-lo, p.dv)
 	return w.v
 }
@@ -99,11 +99,11 @@ func (w *scratch) products(p *plan, c *chunk, b *block, t *tile, at, lo, hi int)
 	q := w.q[(c.at+t.row)*p.d:]
 	w.queue.pointer = b.pointer
 	if b.kStride > 0 {
-		w.queue.sequential = p.access.sequential
+		w.queue.sequential = p.sequential
 		scoreRows(w.s[at*Block+lo:], q, b.k[lo*b.kStride:], t.rows, p.d, b.kStride, hi-lo, &w.queue)
 		return
 	}
-	w.queue.sequential = p.store != nil && c.rows <= p.sequentialRows()
+	w.queue.sequential = p.store != nil && c.rows <= p.sequentialRows
 	from := lo / panel * panel
 	scorePrefetch(w.s[at*Block+from:], q, b.k[from*p.d:], t.rows, p.d, (hi-from+panel-1)/panel, &w.queue)
 }
@@ -111,19 +111,19 @@ func (w *scratch) products(p *plan, c *chunk, b *block, t *tile, at, lo, hi int)
 // blockValues makes weights of the scores of a tile and adds the values of a block that they weigh.
 func (w *scratch) blockValues(p *plan, c *chunk, st *state, b *block, t *tile, at int) {
 	row := c.at + t.row
-	m, l, o := st.m[row:], st.l[row:], st.o[row*p.oStride():]
+	m, l, o := st.m[row:], st.l[row:], st.o[row*p.oStride:]
 	if every := w.optionScores(p, c, b.first, t, at); every {
 		layout := b.layout
 		layout.keys, layout.overwrite = Block, st.overwrite
-		if softmaxValues(w.s[at*Block:], m, l, w.alpha[at:], o, b.v, t.rows, p.oStride(), &layout) {
-			clearMasked(m, o, t.rows, p.oStride())
+		if softmaxValues(w.s[at*Block:], m, l, w.alpha[at:], o, b.v, t.rows, p.oStride, &layout) {
+			clearMasked(m, o, t.rows, p.oStride)
 		}
 		return
 	}
 	masked := softmaxMasked(w.s[at*Block:], m, l, w.alpha[at:], w.visible[at:], t.rows)
 	w.accumulate(p, c, st, b, t, at, t.lo, t.hi)
 	if masked {
-		clearMasked(m, o, t.rows, p.oStride())
+		clearMasked(m, o, t.rows, p.oStride)
 	}
 }
 
@@ -144,12 +144,12 @@ func (w *scratch) accumulate(p *plan, c *chunk, st *state, b *block, t *tile, at
 	if lo > t.lo {
 		layout.overwrite, alpha = false, ones[:] // an earlier step has multiplied outputs
 	}
-	o, weights, v := st.o[(c.at+t.row)*p.oStride():], w.s[at*Block+lo:], b.v[lo*layout.stride:]
+	o, weights, v := st.o[(c.at+t.row)*p.oStride:], w.s[at*Block+lo:], b.v[lo*layout.stride:]
 	if !w.allVisible(p, t, at) && !b.allFinite() {
-		accumulateMasked(o, weights, v, alpha, t.rows, p.oStride(), Block, &layout)
+		accumulateMasked(o, weights, v, alpha, t.rows, p.oStride, Block, &layout)
 		return
 	}
-	accumulate(o, weights, v, alpha, t.rows, p.oStride(), Block, &layout)
+	accumulate(o, weights, v, alpha, t.rows, p.oStride, Block, &layout)
 }
 
 // allVisible reports whether all rows of a tile see all of its keys, whatever options say.

@@ -10,7 +10,7 @@ func canTakeFull(t *tuning, rows, d, cols int) bool {
 
 // fullTiles takes the rows of the chunk from row on, which see the whole block, through the kernels.
 func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *block, row int) {
-	d, stride, rows, tile := p.d, p.oStride(), c.rows-row, p.tileRows
+	d, stride, rows, tile := p.d, p.oStride, c.rows-row, p.tileRows
 	row += c.at
 	q, m, l, o := w.q[row*d:], st.m[row:], st.l[row:], st.o[row*stride:]
 	layout := b.layout
@@ -23,7 +23,7 @@ func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *block, row int) {
 	updates(m, rows)
 	updates(l, rows)
 	updatesRows(o, rows, stride, layout.cols)
-	w.queue.pointer, w.queue.sequential = b.pointer, p.store != nil && c.rows <= p.sequentialRows()
+	w.queue.pointer, w.queue.sequential = b.pointer, p.store != nil && c.rows <= p.sequentialRows
 	t := fullTile{s: &w.s[0], alpha: &w.alpha[0], maxima: &w.maxima[0], k: &b.k[0], v: &b.v[0], d: d, oStride: stride, layout: &layout, queue: &w.queue}
 	for r := 0; r < rows; r += tile {
 		n := min(tile, rows-r)

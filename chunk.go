@@ -44,7 +44,7 @@ func (w *scratch) attend(p *plan, c *chunk, next int) {
 	w.prefetchNext(p, next)
 	total := &w.total
 	if c.lo == c.hi {
-		total.reset(c.allRows(), p.oStride())
+		total.reset(c.allRows(), p.oStride)
 	}
 	for first := c.lo; first < c.hi; {
 		end := min(c.hi, (first/Segment+1)*Segment)
@@ -54,7 +54,7 @@ func (w *scratch) attend(p *plan, c *chunk, next int) {
 		} else {
 			w.part.begin(c.allRows())
 			w.segment(p, c, &w.part, first, end)
-			w.merge(total, &w.part, c.allRows(), p.oStride())
+			w.merge(total, &w.part, c.allRows(), p.oStride)
 		}
 		first = end
 	}
@@ -64,6 +64,7 @@ func (w *scratch) attend(p *plan, c *chunk, next int) {
 // loadQueries scales the queries of the chunk once for all keys.
 func (w *scratch) loadQueries(p *plan, c *chunk) {
 	w.next.rows = 0 // unless the caller has one
+	w.queue.clear() // unless there are enough rows for a queue
 	var h chunk
 	for g := range c.heads {
 		w.loadHead(p, c.head(g, &h))
@@ -106,8 +107,8 @@ func (w *scratch) finishHead(p *plan, c *chunk) {
 	}
 	for r := 0; r < c.rows; r += step {
 		h, i := p.locate(c.kv, c.row+r)
-		o, l := total.o[(c.at+r)*p.oStride():], total.l[c.at+r:]
-		normalize(p.dst.Data[p.dst.offset(c.b, h, i):], o, l, step, p.dv, p.dst.SL, p.oStride())
+		o, l := total.o[(c.at+r)*p.oStride:], total.l[c.at+r:]
+		normalize(p.dst.Data[p.dst.offset(c.b, h, i):], o, l, step, p.dv, p.dst.SL, p.oStride)
 	}
 	if p.weights.Data != nil {
 		w.writeWeights(p, c)

@@ -13,16 +13,18 @@ import (
 // access is how kernels of few rows, which wait for memory, go through it. The zero value prefetches nothing. No
 // result depends on it, so the generic code does not look at it.
 type access struct {
-	pointer     uintptr // along which pages are prefetched, see stream.go; 0 if they are not
+	pointer     uintptr // along which pages are prefetched, see prefetch.go; 0 if they are not
 	prefetchOne int     // how many bytes ahead one or two rows prefetch packed panels,
 	prefetchFew int     // and three to five rows
 	fourPanels  bool    // one row takes four packed panels side by side, else one after the other
 	sequential  bool    // rows of the caller, or packed panels, are read in order
 }
 
-// accessOf is what the CPU wants, but for pointer and sequential, which depend on the call.
-func accessOf(t *tuning) access {
-	return access{prefetchOne: t.prefetchOne, prefetchFew: t.prefetchFew, fourPanels: t.fourPanels}
+// set is what the CPU wants, along a pointer and in order or not. (Word by word: a copy of what has just been written waits for the
+// stores, which small calls feel.)
+func (a *access) set(t *tuning, pointer uintptr, sequential bool) {
+	a.pointer, a.sequential = pointer, sequential
+	a.prefetchOne, a.prefetchFew, a.fourPanels = t.prefetchOne, t.prefetchFew, t.fourPanels
 }
 
 // prefetchQueue is what score prefetches, in order. It goes from the cursor to the end without

@@ -95,8 +95,9 @@ func multiplyInPlace(dst, a, b *Tensor, cols int) {
 		for h := range a.H {
 			bi, bh := min(i, b.B-1), min(h, b.H-1)
 			for k := 0; k < a.D; k += productInner {
-				layout := panelLayout{keys: min(productInner, a.D-k), cols: cols, stride: b.SL, panelStride: panel, access: accessOf(&tuned), overwrite: k == 0}
-				if tuned.reads == pagedReads && b.SL == cols { // see stream.go
+				layout := panelLayout{keys: min(productInner, a.D-k), cols: cols, stride: b.SL, panelStride: panel, overwrite: k == 0}
+				layout.set(&tuned, 0, false)
+				if tuned.reads == pagedReads && b.SL == cols { // one run of memory, see prefetch.go
 					layout.pointer = address(b.Data, b.offset(bi, bh, k))
 				}
 				addProduct(dst.Data[dst.offset(i, h, 0):], a.Data[a.offset(i, h, 0)+k:], b.Data[b.offset(bi, bh, k):],
@@ -129,7 +130,9 @@ func multiplyCols(dst, a, b *Tensor, first, cols int, packed []float32) {
 
 // packedLayout is the layout of inner × cols elements in panels.
 func packedLayout(inner, cols int) panelLayout {
-	return panelLayout{keys: inner, cols: cols, stride: panel, panelStride: inner * panel, access: accessOf(&tuned)}
+	layout := panelLayout{keys: inner, cols: cols, stride: panel, panelStride: inner * panel}
+	layout.set(&tuned, 0, false)
+	return layout
 }
 
 // packPanels copies rows of b into panels. Columns behind the last one become +0.
@@ -218,7 +221,7 @@ func PackMatrix(b Tensor) (*Matrix, error) {
 func (m *Matrix) part(b, h, k, first, cols int) ([]float32, panelLayout) {
 	layout := packedLayout(min(productInner, m.inner-k), cols)
 	at := ((min(b, m.b-1)*m.h+min(h, m.h-1))*m.inner+k)*roundUp(m.cols, panel) + first*layout.keys
-	if tuned.reads == pagedReads { // see stream.go
+	if tuned.reads == pagedReads { // see prefetch.go
 		layout.pointer = address(m.data, at)
 	}
 	return m.data[at : at+roundUp(cols, panel)*layout.keys], layout

@@ -18,9 +18,9 @@ func (w *scratch) mergeSinks(p *plan, c *chunk) {
 			w.part.m[r] = negInf
 		}
 	}
-	clear(w.part.o[:p.oStride()])
+	clear(w.part.o[:p.oStride])
 	mergeSums(w.total.m[c.at:][:c.rows], w.total.l[c.at:], w.part.m, w.part.l, w.alpha, w.beta)
 	for r := range c.rows {
-		merge(w.total.o[(c.at+r)*p.oStride():], w.part.o[:p.oStride()], w.alpha[r], w.beta[r])
+		merge(w.total.o[(c.at+r)*p.oStride:], w.part.o[:p.oStride], w.alpha[r], w.beta[r])
 	}
 }

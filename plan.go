@@ -11,6 +11,7 @@ type plan struct {
 	lq, lk                int
 	d, dv                 int
 	group                 int // query heads that share a key/value head
+	oStride               int // distance of output rows in scratch: whole vectors
 
 	scale   float32 // multiplies queries: scale, or scale/softcap
 	softcap float32
@@ -46,10 +47,11 @@ type schedule struct {
 
 	keys, values placement
 
-	blocks int    // most blocks of a span
-	step   int    // keys of a step: Block, or less where heads of a chunk take turns within a block
-	full   bool   // scores are products and nothing more: full blocks go from kernel to kernel
-	access access // how kernels of few rows go through memory; sequential is for keys and values in place
+	blocks         int  // most blocks of a span
+	step           int  // keys of a step: Block, or less where heads of a chunk take turns within a block
+	full           bool // scores are products and nothing more: full blocks go from kernel to kernel
+	sequential     bool // keys and values in place are read in order
+	sequentialRows int  // and by chunks of up to so many rows those of a store
 }
 
 // placement is where the kernels read keys, or values: where the caller has them, or packed.
@@ -57,14 +59,6 @@ type placement struct {
 	inPlaceRows int  // chunks of up to so many rows read them in place; 0: all read them packed
 	pagedRows   int  // chunks of up to so many rows prefetch them page by page
 	shared      bool // and each head of a chunk prefetches its share of all heads' tokens
-}
-
-// sequentialRows is up to how many rows read in order.
-func (s *schedule) sequentialRows() int {
-	if s.access.sequential {
-		return inPlaceRows
-	}
-	return 0
 }
 
 // scoredRows is the number of rows whose scores are kept at a time.
@@ -78,7 +72,7 @@ func (s *schedule) scoredRows() int {
 // String is for tests and for people who ask why a call goes its way.
 func (s *schedule) String() string {
 	return fmt.Sprintf("%d workers, %d segments, chunks of %d heads × %d rows, tiles of %d rows, keys %v, values %v, spans of %d blocks in steps of %d keys, full %t, sequential %t",
-		s.workers, s.segments, s.headsPerChunk, s.chunkRows, s.tileRows, s.keys, s.values, s.blocks, s.step, s.full, s.access.sequential)
+		s.workers, s.segments, s.headsPerChunk, s.chunkRows, s.tileRows, s.keys, s.values, s.blocks, s.step, s.full, s.sequential)
 }
 
 func (p placement) String() string {
@@ -115,9 +109,6 @@ func (p *plan) pairwise() bool { return p.mask.Data != nil || p.bias.Data != nil
 func (p *plan) plainScores() bool {
 	return !p.pairwise() && p.softcap == 0 && p.slopes == nil
 }
-
-// oStride is the distance of output rows in scratch: whole vectors.
-func (p *plan) oStride() int { return roundUp(p.dv, panel) }
 
 // locate returns the query head and query index of a row.
 func (p *plan) locate(kv, row int) (h, i int) {

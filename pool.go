@@ -284,7 +284,7 @@ func (j *job) segment(w *scratch, item, segment int) {
 		if first < end {
 			w.loadQueries(p, &c)
 			st := j.state(item, segment)
-			st.reset(c.allRows(), p.oStride())
+			st.reset(c.allRows(), p.oStride)
 			w.segment(p, &c, &st, first, end)
 		}
 	}
@@ -300,10 +300,10 @@ func (j *job) segment(w *scratch, item, segment int) {
 // finish merges the segments of a chunk and writes the results.
 func (j *job) finish(w *scratch, c *chunk, item int) {
 	p := &j.plan
-	w.total.reset(c.allRows(), p.oStride())
+	w.total.reset(c.allRows(), p.oStride)
 	for first := c.lo; first < c.hi; first = (first/Segment + 1) * Segment {
 		st := j.state(item, first/Segment)
-		w.merge(&w.total, &st, c.allRows(), p.oStride())
+		w.merge(&w.total, &st, c.allRows(), p.oStride)
 	}
 	if p.weights.Data != nil {
 		w.loadQueries(p, c) // the weights need the scores again

@@ -18,14 +18,11 @@ func (w *scratch) prefetchNext(p *plan, next int) {
 	}
 }
 
-// prefetchTokens fills the queue for the block at key first.
+// prefetchTokens fills the queue for the block at key first. It is for chunks of so many rows that computing takes longer than memory.
 func (w *scratch) prefetchTokens(p *plan, c *chunk, first int) {
 	a := &w.queue
 	a.stop()
-	runs := a.runs[:pairRuns]
-	if c.rows > inPlaceRows {
-		runs = w.appendTokens(runs, p, c, first)
-	}
+	runs := w.appendTokens(a.runs[:pairRuns], p, c, first)
 	a.end = a.place(len(runs))
 	if len(runs) > pairRuns {
 		a.start(pairRuns, tokenEvery)

@@ -30,7 +30,9 @@ const (
 
 // decide makes the schedule of a validated call for some workers. Everything that depends on the CPU comes from the tuning.
 func (p *plan) decide(t *tuning, workers int) {
-	p.schedule = schedule{workers: workers, segments: 1, tileRows: t.tileRows, blocks: 1, step: Block}
+	p.oStride = roundUp(p.dv, panel)
+	p.schedule = schedule{}
+	p.workers, p.segments, p.tileRows, p.blocks, p.step = workers, 1, t.tileRows, 1, Block
 	if max(p.d, p.dv) > tileDim {
 		p.tileRows = leastTileRows
 	}
@@ -46,8 +48,8 @@ func (p *plan) decide(t *tuning, workers int) {
 // with a packed block and a tile of scores, or fewer if that makes no more chunks.
 func (p *plan) decideChunks(t *tuning) {
 	const factors = 6 // maxima and sums of both states, alpha and beta
-	block := Block*(p.d+p.oStride()) + mostTileRows*Block
-	rows := (t.scratchBytes()/4 - block) / (p.d + 2*p.oStride() + factors)
+	block := Block*(p.d+p.oStride) + mostTileRows*Block
+	rows := (t.scratchBytes()/4 - block) / (p.d + 2*p.oStride + factors)
 	rows = max(leastTileRows, rows/splitRows*splitRows)
 	all := max(1, p.lq*p.group)
 	chunks := (all + rows - 1) / rows
@@ -123,15 +125,16 @@ func (p *plan) holdsSegments(segments int) bool {
 // stateSize is the number of elements of the state of a chunk: m, l and o, in
 // whole cache lines.
 func (p *plan) stateSize() int {
-	return roundUp(p.headsPerChunk*p.chunkRows*(p.oStride()+2), panel)
+	return roundUp(p.headsPerChunk*p.chunkRows*(p.oStride+2), panel)
 }
 
 // decidePlacement says where keys and values are read. Keys in rows are transposed in registers, which takes as long as packing from a few
 // queries on. Values in rows can be read as they are, which pays for more rows if rows of values are close
 // together, or are prefetched in time.
 func (p *plan) decidePlacement(t *tuning) {
-	p.access = accessOf(t)
-	p.access.sequential = t.sequential(p.tokenBytes())
+	if p.sequential = t.sequential(p.tokenBytes()); p.sequential {
+		p.sequentialRows = inPlaceRows
+	}
 	if t.reads == pagedReads {
 		p.keys.pagedRows, p.values.pagedRows = t.fewRows, t.fewRows
 	}
@@ -171,7 +174,7 @@ func (p *plan) decideSpans(t *tuning) {
 			p.step = panel // packing takes longer for fewer keys at a time, so this is for rows that do not
 		}
 	}
-	if p.access.sequential && p.store == nil && p.headsPerChunk == 1 {
+	if p.sequential && p.store == nil && p.headsPerChunk == 1 {
 		p.blocks = Segment / Block
 	}
 	rows := min(p.tileRows, p.chunkRows)

@@ -67,8 +67,8 @@ func grow[T any](x []T, n int) []T {
 
 // fit makes the scratch large enough for calls of the plan.
 func (w *scratch) fit(p *plan) {
-	w.queue.access = p.access
-	want := sizes{p.headsPerChunk * p.chunkRows, p.scoredRows(), p.d, p.oStride(), p.store == nil}
+	w.queue.set(&tuned, 0, false)
+	want := sizes{p.headsPerChunk * p.chunkRows, p.scoredRows(), p.d, p.oStride, p.store == nil}
 	if w.fitted.cover(&want) {
 		return
 	}
@@ -77,7 +77,7 @@ func (w *scratch) fit(p *plan) {
 	w.q = grow(w.q, rows*p.d)
 	for _, s := range [...]*state{&w.total, &w.part} {
 		s.m, s.l = grow(s.m, rows), grow(s.l, rows)
-		s.o = grow(s.o, rows*p.oStride())
+		s.o = grow(s.o, rows*p.oStride)
 	}
 	w.alpha, w.beta = grow(w.alpha, max(rows, want.scores)), grow(w.beta, rows)
 	w.visible = grow(w.visible, want.scores)

@@ -60,7 +60,9 @@ func (w *scratch) span(p *plan, c *chunk, st *state, s *span) {
 	if s.single() {
 		b.k = w.loadKeys(p, c, &b, s.first, s.lo, s.hi)
 		b.v = w.loadValues(p, c, &b, s.first, s.lo, s.hi)
-		w.prefetchTokens(p, c, s.first)
+		if c.rows > inPlaceRows {
+			w.prefetchTokens(p, c, s.first)
+		}
 		full = p.full && b.kStride == 0 && s.hi == Block && (s.whole || s.lastSeesStart(p, c))
 	} else {
 		w.queue.clear()
@@ -75,7 +77,7 @@ func (w *scratch) span(p *plan, c *chunk, st *state, s *span) {
 			w.scores(p, c, s, &b, &t)
 			w.values(p, c, st, s, &b, &t)
 		case st.overwrite:
-			clear(st.o[(c.at+row)*p.oStride():][:t.rows*p.oStride()])
+			clear(st.o[(c.at+row)*p.oStride:][:t.rows*p.oStride])
 		}
 	}
 }
@@ -172,6 +174,6 @@ func (w *scratch) stepValues(p *plan, c *chunk, st *state, s *span, t *tile) {
 		}
 	}
 	if masked {
-		clearMasked(st.m, st.o, c.allRows(), p.oStride())
+		clearMasked(st.m, st.o, c.allRows(), p.oStride)
 	}
 }

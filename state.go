@@ -200,7 +200,7 @@ func (s *State) load(dst, segment *state, p *plan, c *chunk) {
 	for r := range c.allRows() {
 		row := p.rowIndex(c, r)
 		dst.m[r], dst.l[r] = segment.m[row], segment.l[row]
-		copy(dst.o[r*p.oStride():], segment.o[row*s.d:][:s.d])
+		copy(dst.o[r*p.oStride:], segment.o[row*s.d:][:s.d])
 	}
 }
 
@@ -209,7 +209,7 @@ func (s *State) store(segment, src *state, p *plan, c *chunk) {
 	for r := range c.allRows() {
 		row := p.rowIndex(c, r)
 		segment.m[row], segment.l[row] = src.m[r], src.l[r]
-		copy(segment.o[row*s.d:][:s.d], src.o[r*p.oStride():])
+		copy(segment.o[row*s.d:][:s.d], src.o[r*p.oStride:])
 	}
 }
 
@@ -272,10 +272,10 @@ func (s *State) finish(p *plan) {
 	var c chunk
 	for i := range p.chunks() {
 		p.chunk(i, &c)
-		w.total.reset(c.allRows(), p.oStride())
+		w.total.reset(c.allRows(), p.oStride)
 		for j := range s.n {
 			s.load(&w.part, &s.segments[j], p, &c)
-			w.merge(&w.total, &w.part, c.allRows(), p.oStride())
+			w.merge(&w.total, &w.part, c.allRows(), p.oStride)
 		}
 		w.finish(p, &c)
 	}
