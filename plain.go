@@ -48,10 +48,10 @@ func (w *scratch) seriesOfKernels(p *plan, c *chunk, st *state, first, n int) {
 	w.queue.clear()
 	w.queue.pointer, w.queue.sequential = 0, p.sequential
 	for i := range n {
-		w.queue.behind = (n - 1 - i) * Block
+		w.queue.after = (n - 1 - i) * Block
 		scoreRows(w.s[i*rows*Block:], q, k[i*Block*p.k.SL:], rows, p.d, p.k.SL, Block, &w.queue)
 	}
-	w.queue.behind = 0
+	w.queue.after = 0
 	var layout panelLayout
 	p.valuesInPlace(&layout)
 	layout.keys, layout.overwrite = Block, st.overwrite

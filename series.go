@@ -44,11 +44,11 @@ func (w *scratch) series(p *plan, c *chunk, st *state, first, n int) {
 		b.k, b.kStride = w.loadKeys(p, c, &b)
 		p.follow(c, &b)
 		w.queue.clear()
-		w.queue.behind = (n - 1 - i) * Block
+		w.queue.after = (n - 1 - i) * Block
 		w.products(p, c, &b, &t)
 		full[i] = w.scores(p, c, &b, &t)
 	}
-	w.queue.behind = 0
+	w.queue.after = 0
 	for i := range n {
 		b, t := c.blockOfSeries(first, i)
 		b.v = w.loadValues(p, c, &b)
