@@ -22,22 +22,22 @@ var gatedInstructions = map[string]string{
 }
 
 // allowedInstructions are those of all features, or of all but AVX-512.
-func allowedInstructions(wide bool) *regexp.Regexp {
+func allowedInstructions(avx512 bool) *regexp.Regexp {
 	var all []string
 	for gate, list := range gatedInstructions {
-		if wide || gate != "avx512" {
+		if avx512 || gate != "avx512" {
 			all = append(all, strings.Fields(list)...)
 		}
 	}
 	return regexp.MustCompile(`^(` + strings.Join(all, "|") + `)$`)
 }
 
-// wide: the kernel is only called where there is AVX-512.
-func (f *asmFunction) wide() bool { return strings.Contains(f.name, "AVX512(") }
+// isAVX512: the kernel is only called where there is AVX-512.
+func (f *asmFunction) isAVX512() bool { return strings.Contains(f.name, "AVX512(") }
 
 var (
 	vectorRegister    = regexp.MustCompile(`\b[XYZ]\d+\b`)
-	wideRegister      = regexp.MustCompile(`\b([ZK]\d+|[XY](1[6-9]|2\d|3[01]))\b`)
+	avx512Register    = regexp.MustCompile(`\b([ZK]\d+|[XY](1[6-9]|2\d|3[01]))\b`)
 	forbiddenRegister = regexp.MustCompile(`\b(R14|R15|[XYZ]15)\b`) // the runtime's: g, GOT, zero
 )
 
@@ -78,11 +78,11 @@ func TestAssemblyIsGated(t *testing.T) {
 	if len(functions) < len(kernelTests) {
 		t.Fatalf("%d functions, want at least the %d kernels", len(functions), len(kernelTests))
 	}
-	wide := 0
+	count := 0
 	for _, f := range functions {
-		allowed := allowedInstructions(f.wide())
-		if f.wide() {
-			wide++
+		allowed := allowedInstructions(f.isAVX512())
+		if f.isAVX512() {
+			count++
 		}
 		for _, l := range f.lines {
 			fault := func(what string) { t.Errorf("line %d, %s: %s %s: %s", l.number, f.name, l.op, l.operands, what) }
@@ -91,7 +91,7 @@ func TestAssemblyIsGated(t *testing.T) {
 			} else if !allowed.MatchString(l.op) {
 				fault("an instruction that no gate covers")
 			}
-			if wideRegister.MatchString(l.operands) && !f.wide() {
+			if avx512Register.MatchString(l.operands) && !f.isAVX512() {
 				fault("a register of AVX-512")
 			}
 			if forbiddenRegister.MatchString(l.operands) {
@@ -100,7 +100,7 @@ func TestAssemblyIsGated(t *testing.T) {
 		}
 		f.checkReturns(t)
 	}
-	if wide == 0 {
+	if count == 0 {
 		t.Error("no kernel counts as one for AVX-512")
 	}
 }
@@ -137,7 +137,7 @@ func TestAssemblyCheckSees(t *testing.T) {
 	if !allowedInstructions(true).MatchString("KMOVW") || allowedInstructions(true).MatchString("VRNDSCALEPS") {
 		t.Error("what is gated by AVX-512 is wrong")
 	}
-	for operands, re := range map[string]*regexp.Regexp{"Z3, Z4": wideRegister, "Y1, Y16, Y2": wideRegister, "K1, (AX)": wideRegister,
+	for operands, re := range map[string]*regexp.Regexp{"Z3, Z4": avx512Register, "Y1, Y16, Y2": avx512Register, "K1, (AX)": avx512Register,
 		"(R14), AX": forbiddenRegister, "X15, Y1, Y2": forbiddenRegister, "X0, ret+24(FP)": vectorRegister} {
 		if !re.MatchString(operands) {
 			t.Errorf("%q passes", operands)

@@ -91,12 +91,12 @@ func (d *dim) stretch(c *trial, most int) int {
 func FuzzPackKeys(f *testing.F)         { fuzzKernel(f, "packKeys") }
 func FuzzPackValues(f *testing.F)       { fuzzKernel(f, "packValues") }
 func FuzzScore(f *testing.F)            { fuzzKernel(f, "score") }
-func FuzzScoreTops(f *testing.F)        { fuzzKernel(f, "scoreMaxima") }
+func FuzzScoreMaxima(f *testing.F)      { fuzzKernel(f, "scoreMaxima") }
 func FuzzScoreRows(f *testing.F)        { fuzzKernel(f, "scoreRows") }
 func FuzzSoftmax(f *testing.F)          { fuzzKernel(f, "softmax") }
-func FuzzSoftmaxTops(f *testing.F)      { fuzzKernel(f, "softmaxMaxima") }
+func FuzzSoftmaxMaxima(f *testing.F)    { fuzzKernel(f, "softmaxMaxima") }
 func FuzzSoftmaxMasked(f *testing.F)    { fuzzKernel(f, "softmaxMasked") }
-func FuzzAbsorb(f *testing.F)           { fuzzKernel(f, "softmaxValues") }
+func FuzzSoftmaxValues(f *testing.F)    { fuzzKernel(f, "softmaxValues") }
 func FuzzAccumulate(f *testing.F)       { fuzzKernel(f, "accumulate") }
 func FuzzAccumulateMasked(f *testing.F) { fuzzKernel(f, "accumulateMasked") }
 func FuzzScale(f *testing.F)            { fuzzKernel(f, "scale") }
@@ -156,7 +156,7 @@ func fewRowsAndKeys(r *rand.Rand) shape {
 		s.lq = length(r, 40)
 	case draw < 150: // the dimensions of models
 		s.d, s.dv = length(r, 99), length(r, 99)
-	case draw < 160: // a whole block for rows and columns enough to be absorbed
+	case draw < 160: // a whole block for rows and columns enough for the fused kernel
 		s.lq, s.lk, s.dv = fusedRows+r.IntN(20), Block+r.IntN(2*Block), fusedCols+r.IntN(20)
 	}
 	return s

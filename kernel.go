@@ -1,11 +1,10 @@
 package attn
 
-// The kernels: their names, argument order and dispatch. Every kernel has a
-// generic twin in kernel_generic.go that defines what it computes. The functions
-// here say of each operand what is read and written, which checks that the
-// slice is long enough, because assembly does not; then they choose. The choice
-// is a switch on one variable: calls through func-typed variables would make
-// the arguments escape to the heap.
+// The kernels: their names, argument order and dispatch. What each computes is defined by
+// its generic twin in kernel_generic.go. The functions here first say of each operand what
+// is read and written: that checks that the slice is long enough, which assembly does
+// not. Then they choose an implementation by a switch on one variable, because calls
+// through func-typed variables would make the arguments escape to the heap.
 
 func packKeys(dst, k []float32, stride, n, d int) {
 	writes(dst, roundUp(n, panel)*d)
@@ -39,7 +38,7 @@ func score(s, q, k []float32, rows, d, panels int) {
 	scorePrefetch(s, q, k, rows, d, panels, nil)
 }
 
-// scorePrefetch is score with requests for memory on the way, or none if next is nil.
+// scorePrefetch is score that prefetches what is next in a queue, or nothing if that is nil.
 func scorePrefetch(s, q, k []float32, rows, d, panels int, next *prefetchQueue) {
 	writesRows(s, rows, Block, panels*panel)
 	reads(q, rows*d)
@@ -99,21 +98,21 @@ func softmax(s, m, l, alpha []float32, rows int) (masked bool) {
 	return masked
 }
 
-func softmaxMasked(s, m, l, alpha []float32, live []uint64, rows int) (masked bool) {
+func softmaxMasked(s, m, l, alpha []float32, visible []uint64, rows int) (masked bool) {
 	updates(s, rows*Block)
 	updates(m, rows)
 	updates(l, rows)
 	writes(alpha, rows)
-	reads(live, rows)
+	reads(visible, rows)
 	if tuned.isa == generic {
-		return softmaxMaskedGeneric(s, m, l, alpha, live, rows)
+		return softmaxMaskedGeneric(s, m, l, alpha, visible, rows)
 	}
 	for r := 0; r < rows; r += softmaxRows {
 		n := min(softmaxRows, rows-r)
 		if tuned.isa == avx512 {
-			masked = softmaxMaskedAVX512(&s[r*Block], &m[r], &l[r], &alpha[r], &live[r], n) || masked
+			masked = softmaxMaskedAVX512(&s[r*Block], &m[r], &l[r], &alpha[r], &visible[r], n) || masked
 		} else {
-			masked = softmaxMaskedSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &live[r], n) || masked
+			masked = softmaxMaskedSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &visible[r], n) || masked
 		}
 	}
 	return masked
@@ -128,7 +127,7 @@ func accumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLa
 		return
 	}
 	if productsOf(rows, b.keys*b.cols) > callProducts {
-		splitAccumulate(o, p, v, alpha, rows, oStride, pStride, b, plain)
+		splitAccumulate(o, p, v, alpha, rows, oStride, pStride, b, unmasked)
 		return
 	}
 	var a *float32
@@ -246,33 +245,33 @@ func alibi(s []float32, slope float32, first int) {
 	alibiSIMD(&s[0], len(s), slope, first)
 }
 
-func addBias(s, bias []float32, live []uint64, rows, step, stride, lo, n int) (every uint64) {
+func addBias(s, bias []float32, visible []uint64, rows, step, stride, lo, n int) (every uint64) {
 	updatesRows(s, rows, step*Block, n)
 	readsRows(bias, rows, stride, n)
-	updatesRows(live, rows, step, 1)
+	updatesRows(visible, rows, step, 1)
 	if tuned.isa == generic || rows == 0 || n == 0 {
-		return addBiasGeneric(s, bias, live, rows, step, stride, lo, n)
+		return addBiasGeneric(s, bias, visible, rows, step, stride, lo, n)
 	}
-	return addBiasSIMD(&s[0], &bias[0], &live[0], rows, step, stride, lo, n)
+	return addBiasSIMD(&s[0], &bias[0], &visible[0], rows, step, stride, lo, n)
 }
 
-func maskKeys(mask []bool, live []uint64, rows, step, stride, lo, n int) (every uint64) {
+func maskKeys(mask []bool, visible []uint64, rows, step, stride, lo, n int) (every uint64) {
 	readsRows(mask, rows, stride, n)
-	updatesRows(live, rows, step, 1)
+	updatesRows(visible, rows, step, 1)
 	if tuned.isa == generic || rows == 0 || n == 0 {
-		return maskKeysGeneric(mask, live, rows, step, stride, lo, n)
+		return maskKeysGeneric(mask, visible, rows, step, stride, lo, n)
 	}
-	return maskKeysSIMD(&mask[0], &live[0], rows, step, stride, lo, n)
+	return maskKeysSIMD(&mask[0], &visible[0], rows, step, stride, lo, n)
 }
 
-func weights(dst, s []float32, m, r float32, live uint64) {
+func weights(dst, s []float32, m, r float32, visible uint64) {
 	reads(s, len(dst))
 	writes(dst, len(dst))
 	if tuned.isa == generic || len(dst) == 0 {
-		weightsGeneric(dst, s, m, r, live)
+		weightsGeneric(dst, s, m, r, visible)
 		return
 	}
-	weightsSIMD(&dst[0], &s[0], len(dst), m, r, live)
+	weightsSIMD(&dst[0], &s[0], len(dst), m, r, visible)
 }
 
 func allFinite(x []float32) bool {

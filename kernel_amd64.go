@@ -3,7 +3,7 @@
 package attn
 
 const (
-	callProducts = 1 << 19 // see cut.go
+	callProducts = 1 << 19 // see kernel_split.go
 	inPlaceKeys  = 8       // keys that scoreRows takes together
 )
 
@@ -13,8 +13,8 @@ const (
 //go:noescape
 func softmaxValuesSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *panelLayout) (masked bool)
 
-// scoreMaximaSIMD multiplies queries, maximaRows at a time and of at least maximaDim dimensions, by packed keys, and asks for what
-// comes next. It works like scoreMaximaGeneric.
+// scoreMaximaSIMD multiplies queries, maximaRows at a time and of at least maximaDim dimensions, by packed keys, and prefetches
+// what comes next. It works like scoreMaximaGeneric.
 //
 //go:noescape
 func scoreMaximaSIMD(s, q, k, maxima *float32, rows, d, panels int, next *prefetchQueue)
@@ -43,7 +43,7 @@ func softmaxAVX512(s, m, l, alpha *float32, rows int) (masked bool)
 // softmaxMaskedAVX512 is softmaxMaskedSIMD for AVX-512.
 //
 //go:noescape
-func softmaxMaskedAVX512(s, m, l, alpha *float32, live *uint64, rows int) (masked bool)
+func softmaxMaskedAVX512(s, m, l, alpha *float32, visible *uint64, rows int) (masked bool)
 
 // normalizeSIMD divides rows by their sums. It works like normalizeGeneric.
 //
@@ -53,9 +53,9 @@ func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int)
 // addBiasSIMD adds biases and finds masked keys. It works like addBiasGeneric.
 //
 //go:noescape
-func addBiasSIMD(s, bias *float32, live *uint64, rows, step, stride, lo, n int) (every uint64)
+func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n int) (every uint64)
 
 // maskKeysSIMD packs booleans into bits. It works like maskKeysGeneric.
 //
 //go:noescape
-func maskKeysSIMD(mask *bool, live *uint64, rows, step, stride, lo, n int) (every uint64)
+func maskKeysSIMD(mask *bool, visible *uint64, rows, step, stride, lo, n int) (every uint64)

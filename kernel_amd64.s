@@ -55,7 +55,7 @@ noQueue1:
 noQueue3:
 	MOVQ  AX, 72(SP)
 	TESTQ AX, AX
-	JE    noStream4
+	JE    noPointer4
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 72(SP)
@@ -65,16 +65,16 @@ noQueue3:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 72(SP)
 
-noStream4:
+noPointer4:
 	// Few rows: several panels at once, so that there are enough chains.
 	CMPQ 48(SP), $0x01
-	JNE  score_scatter1Not
+	JNE  score_paged1Not
 	CMPQ 72(SP), $0x00
-	JE   score_scatter1Not
+	JE   score_paged1Not
 
-score_scatter1:
+score_paged1:
 	CMPQ 8(SP), $0x04
-	JL   score_scatter1EndGroup
+	JL   score_paged1EndGroup
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -207,12 +207,12 @@ score_end7:
 	IMUL3Q  $0x00000004, AX, AX
 	ADDQ    AX, DX
 	SUBQ    $0x04, 8(SP)
-	JMP     score_scatter1
+	JMP     score_paged1
 
-score_scatter1EndGroup:
-score_scatter1two:
+score_paged1EndGroup:
+score_paged1two:
 	CMPQ 8(SP), $0x02
-	JL   score_scatter1twoEndGroup
+	JL   score_paged1twoEndGroup
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -304,20 +304,20 @@ score_end13:
 	IMUL3Q  $0x00000002, AX, AX
 	ADDQ    AX, DX
 	SUBQ    $0x02, 8(SP)
-	JMP     score_scatter1two
+	JMP     score_paged1two
 
-score_scatter1twoEndGroup:
+score_paged1twoEndGroup:
 	JMP score_panel
 
-score_scatter1Not:
+score_paged1Not:
 	CMPQ 48(SP), $0x02
-	JNE  score_scatter2Not
+	JNE  score_paged2Not
 	CMPQ 72(SP), $0x00
-	JE   score_scatter2Not
+	JE   score_paged2Not
 
-score_scatter2:
+score_paged2:
 	CMPQ 8(SP), $0x02
-	JL   score_scatter2EndGroup
+	JL   score_paged2EndGroup
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -444,20 +444,20 @@ score_end19:
 	IMUL3Q  $0x00000002, AX, AX
 	ADDQ    AX, DX
 	SUBQ    $0x02, 8(SP)
-	JMP     score_scatter2
+	JMP     score_paged2
 
-score_scatter2EndGroup:
+score_paged2EndGroup:
 	JMP score_panel
 
-score_scatter2Not:
+score_paged2Not:
 	CMPQ 48(SP), $0x03
-	JNE  score_scatter3Not
+	JNE  score_paged3Not
 	CMPQ 72(SP), $0x00
-	JE   score_scatter3Not
+	JE   score_paged3Not
 
-score_scatter3:
+score_paged3:
 	CMPQ 8(SP), $0x02
-	JL   score_scatter3EndGroup
+	JL   score_paged3EndGroup
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -619,28 +619,28 @@ score_end25:
 	IMUL3Q  $0x00000002, AX, AX
 	ADDQ    AX, DX
 	SUBQ    $0x02, 8(SP)
-	JMP     score_scatter3
+	JMP     score_paged3
 
-score_scatter3EndGroup:
+score_paged3EndGroup:
 	JMP score_panel
 
-score_scatter3Not:
+score_paged3Not:
 	CMPQ 48(SP), $0x01
-	JNE  score_abreast1Not
+	JNE  score_sideBySide1Not
 	CMPQ 96(SP), $0x00
-	JE   score_abreastPacked
-	JMP  score_abreastWanted
+	JE   score_sideBySidePacked
+	JMP  score_sideBySideWanted
 
-score_abreastPacked:
+score_sideBySidePacked:
 	CMPQ R10, $0x40
-	JNE  score_abreast1Not
+	JNE  score_sideBySide1Not
 	CMPQ 88(SP), $0x00
-	JE   score_abreast1Not
+	JE   score_sideBySide1Not
 
-score_abreastWanted:
-score_abreast1:
+score_sideBySideWanted:
+score_sideBySide1:
 	CMPQ 8(SP), $0x04
-	JL   score_abreast1EndGroup
+	JL   score_sideBySide1EndGroup
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -748,12 +748,12 @@ score_end31:
 	IMUL3Q  $0x00000004, AX, AX
 	ADDQ    AX, DX
 	SUBQ    $0x04, 8(SP)
-	JMP     score_abreast1
+	JMP     score_sideBySide1
 
-score_abreast1EndGroup:
-score_abreast1two:
+score_sideBySide1EndGroup:
+score_sideBySide1two:
 	CMPQ 8(SP), $0x02
-	JL   score_abreast1twoEndGroup
+	JL   score_sideBySide1twoEndGroup
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -828,12 +828,12 @@ score_end36:
 	IMUL3Q  $0x00000002, AX, AX
 	ADDQ    AX, DX
 	SUBQ    $0x02, 8(SP)
-	JMP     score_abreast1two
+	JMP     score_sideBySide1two
 
-score_abreast1twoEndGroup:
+score_sideBySide1twoEndGroup:
 	JMP score_panel
 
-score_abreast1Not:
+score_sideBySide1Not:
 	CMPQ 48(SP), $0x01
 	JNE  score_rows1Not
 	CMPQ R10, $0x40
@@ -1402,7 +1402,7 @@ score_panelRows:
 
 score_panel6:
 	CMPQ 72(SP), $0x00
-	JNE  score_scattered59
+	JNE  score_paged59
 
 	// 6 rows × 16 columns.
 	MOVQ   DX, BX
@@ -1725,7 +1725,7 @@ score_done66:
 	ADDQ R9, SI
 	JMP  score_done60
 
-score_scattered59:
+score_paged59:
 	// 6 rows × 16 columns.
 	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
@@ -2063,56 +2063,56 @@ score_done74:
 score_done60:
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    asked79
+	JE    dueEnd79
 	SUBQ  $0x06, (AX)
-	JG    asked79
+	JG    dueEnd79
 
-askRow76:
+dueRow76:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun80:
+dueRun80:
 	CMPQ 24(BX), $0x00
-	JNE  askFound77
+	JNE  dueFound77
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun80
+	JNE  dueRun80
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked79
+	JMP  dueEnd79
 
-askFound77:
+dueFound77:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong81
+	JNE   sameQuarters81
 	ADDQ  32(BX), CX
 
-askAmong81:
+sameQuarters81:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine78:
+dueLine78:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine78
+	JNE        dueLine78
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow76
+	JLE        dueRow76
 
-asked79:
+dueEnd79:
 	SUBQ $0x06, R12
 	JMP  score_panelRows
 
 score_panel5:
 	CMPQ 72(SP), $0x00
-	JNE  score_scattered82
+	JNE  score_paged82
 
 	// 5 rows × 16 columns.
 	MOVQ   DX, BX
@@ -2405,7 +2405,7 @@ score_done89:
 	ADDQ R9, SI
 	JMP  score_done83
 
-score_scattered82:
+score_paged82:
 	// 5 rows × 16 columns.
 	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
@@ -2704,56 +2704,56 @@ score_done97:
 score_done83:
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    asked102
+	JE    dueEnd102
 	SUBQ  $0x05, (AX)
-	JG    asked102
+	JG    dueEnd102
 
-askRow99:
+dueRow99:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun103:
+dueRun103:
 	CMPQ 24(BX), $0x00
-	JNE  askFound100
+	JNE  dueFound100
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun103
+	JNE  dueRun103
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked102
+	JMP  dueEnd102
 
-askFound100:
+dueFound100:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong104
+	JNE   sameQuarters104
 	ADDQ  32(BX), CX
 
-askAmong104:
+sameQuarters104:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine101:
+dueLine101:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine101
+	JNE        dueLine101
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow99
+	JLE        dueRow99
 
-asked102:
+dueEnd102:
 	SUBQ $0x05, R12
 	JMP  score_panelRows
 
 score_panel4:
 	CMPQ 72(SP), $0x00
-	JNE  score_scattered105
+	JNE  score_paged105
 
 	// 4 rows × 16 columns.
 	MOVQ   DX, BX
@@ -2999,7 +2999,7 @@ score_done112:
 	ADDQ R9, SI
 	JMP  score_done106
 
-score_scattered105:
+score_paged105:
 	// 4 rows × 16 columns.
 	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
@@ -3251,50 +3251,50 @@ score_done120:
 score_done106:
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    asked125
+	JE    dueEnd125
 	SUBQ  $0x04, (AX)
-	JG    asked125
+	JG    dueEnd125
 
-askRow122:
+dueRow122:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun126:
+dueRun126:
 	CMPQ 24(BX), $0x00
-	JNE  askFound123
+	JNE  dueFound123
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun126
+	JNE  dueRun126
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked125
+	JMP  dueEnd125
 
-askFound123:
+dueFound123:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong127
+	JNE   sameQuarters127
 	ADDQ  32(BX), CX
 
-askAmong127:
+sameQuarters127:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine124:
+dueLine124:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine124
+	JNE        dueLine124
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow122
+	JLE        dueRow122
 
-asked125:
+dueEnd125:
 	SUBQ $0x04, R12
 	JMP  score_panelRows
 
@@ -3497,50 +3497,50 @@ score_done133:
 	ADDQ  R9, SI
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    asked138
+	JE    dueEnd138
 	SUBQ  $0x03, (AX)
-	JG    asked138
+	JG    dueEnd138
 
-askRow135:
+dueRow135:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun139:
+dueRun139:
 	CMPQ 24(BX), $0x00
-	JNE  askFound136
+	JNE  dueFound136
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun139
+	JNE  dueRun139
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked138
+	JMP  dueEnd138
 
-askFound136:
+dueFound136:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong140
+	JNE   sameQuarters140
 	ADDQ  32(BX), CX
 
-askAmong140:
+sameQuarters140:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine137:
+dueLine137:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine137
+	JNE        dueLine137
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow135
+	JLE        dueRow135
 
-asked138:
+dueEnd138:
 	SUBQ $0x03, R12
 	JMP  score_panelRows
 
@@ -3633,50 +3633,50 @@ score_end143:
 	ADDQ    R9, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked149
+	JE      dueEnd149
 	SUBQ    $0x02, (AX)
-	JG      asked149
+	JG      dueEnd149
 
-askRow146:
+dueRow146:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun150:
+dueRun150:
 	CMPQ 24(BX), $0x00
-	JNE  askFound147
+	JNE  dueFound147
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun150
+	JNE  dueRun150
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked149
+	JMP  dueEnd149
 
-askFound147:
+dueFound147:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong151
+	JNE   sameQuarters151
 	ADDQ  32(BX), CX
 
-askAmong151:
+sameQuarters151:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine148:
+dueLine148:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine148
+	JNE        dueLine148
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow146
+	JLE        dueRow146
 
-asked149:
+dueEnd149:
 	SUBQ $0x02, R12
 	JMP  score_panelRows
 
@@ -3738,56 +3738,56 @@ score_end154:
 	ADDQ    R9, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked160
+	JE      dueEnd160
 	SUBQ    $0x01, (AX)
-	JG      asked160
+	JG      dueEnd160
 
-askRow157:
+dueRow157:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun161:
+dueRun161:
 	CMPQ 24(BX), $0x00
-	JNE  askFound158
+	JNE  dueFound158
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun161
+	JNE  dueRun161
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked160
+	JMP  dueEnd160
 
-askFound158:
+dueFound158:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong162
+	JNE   sameQuarters162
 	ADDQ  32(BX), CX
 
-askAmong162:
+sameQuarters162:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine159:
+dueLine159:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine159
+	JNE        dueLine159
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow157
+	JLE        dueRow157
 
-asked160:
+dueEnd160:
 	SUBQ $0x01, R12
 	JMP  score_panelRows
 
 score_panelNext:
 	CMPQ 72(SP), $0x00
-	JE   score_noScatter163
+	JE   score_notPaged163
 
 	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
@@ -3797,7 +3797,7 @@ score_panelNext:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 72(SP)
 
-score_noScatter163:
+score_notPaged163:
 	ADDQ $0x40, 32(SP)
 	ADDQ 24(SP), DX
 	DECQ 8(SP)
@@ -5044,7 +5044,7 @@ tail:
 	ADDQ $0x04, CX
 	JE   last
 
-scoreTops_one202:
+scoreMaxima_one202:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -5069,7 +5069,7 @@ scoreTops_one202:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          scoreTops_one202
+	JNE          scoreMaxima_one202
 
 last:
 	// The last steps by pairs of rows, to spread the stores.
@@ -5202,50 +5202,50 @@ last:
 	MOVQ         AX, 56(SP)
 	MOVQ         next+56(FP), AX
 	TESTQ        AX, AX
-	JE           asked206
+	JE           dueEnd206
 	SUBQ         $0x06, (AX)
-	JG           asked206
+	JG           dueEnd206
 
-askRow203:
+dueRow203:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun207:
+dueRun207:
 	CMPQ 24(BX), $0x00
-	JNE  askFound204
+	JNE  dueFound204
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun207
+	JNE  dueRun207
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked206
+	JMP  dueEnd206
 
-askFound204:
+dueFound204:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong208
+	JNE   sameQuarters208
 	ADDQ  32(BX), CX
 
-askAmong208:
+sameQuarters208:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine205:
+dueLine205:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine205
+	JNE        dueLine205
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow203
+	JLE        dueRow203
 
-asked206:
+dueEnd206:
 	SUBQ $0x06, R12
 	JNE  tile
 	ADDQ $0x40, (SP)
@@ -5381,7 +5381,7 @@ accumulate_prefetchFew210:
 	MOVQ  32(BX), AX
 	MOVQ  AX, 72(SP)
 	TESTQ AX, AX
-	JE    noStream211
+	JE    noPointer211
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 72(SP)
@@ -5391,7 +5391,7 @@ accumulate_prefetchFew210:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 72(SP)
 
-noStream211:
+noPointer211:
 	MOVQ $+0, 112(SP)
 	MOVQ $+0, 160(SP)
 	MOVQ $+0, 104(SP)
@@ -5399,16 +5399,16 @@ noStream211:
 	JE   accumulate_allSteps212
 	MOVQ $+1, 104(SP)
 	CMPQ 24(SP), $0x40
-	JNE  accumulate_notInOrder215
+	JNE  accumulate_notSequential215
 	MOVQ $+0, 104(SP)
 	CMPQ 48(SP), $0x04
-	JLE  accumulate_inOrder216
+	JLE  accumulate_sequential216
 
-accumulate_notInOrder215:
+accumulate_notSequential215:
 	MOVQ $+0, 96(SP)
 	JMP  accumulate_allSteps212
 
-accumulate_inOrder216:
+accumulate_sequential216:
 	MOVQ $+0, 80(SP)
 	MOVQ DX, 136(SP)
 	MOVQ 32(SP), AX
@@ -5549,13 +5549,13 @@ accumulate_touchNone226:
 accumulate_begin:
 	// Few rows: several panels at once, so that there are enough chains.
 	CMPQ 48(SP), $0x01
-	JNE  accumulate_scatter1Not
+	JNE  accumulate_paged1Not
 	CMPQ 72(SP), $0x00
-	JE   accumulate_scatter1Not
+	JE   accumulate_paged1Not
 
-accumulate_scatter1:
+accumulate_paged1:
 	CMPQ 8(SP), $0x04
-	JL   accumulate_scatter1EndGroup
+	JL   accumulate_paged1EndGroup
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -5565,7 +5565,7 @@ accumulate_scatter1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh228
+	JE   accumulate_overwrite228
 	JB   accumulate_plain227
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -5591,7 +5591,7 @@ accumulate_plain227:
 	VMOVUPS 224(DI), Y7
 	JMP     accumulate_ready229
 
-accumulate_fresh228:
+accumulate_overwrite228:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5719,12 +5719,12 @@ accumulate_end232:
 	IMUL3Q  $0x00000004, AX, AX
 	ADDQ    AX, DX
 	SUBQ    $0x04, 8(SP)
-	JMP     accumulate_scatter1
+	JMP     accumulate_paged1
 
-accumulate_scatter1EndGroup:
-accumulate_scatter1two:
+accumulate_paged1EndGroup:
+accumulate_paged1two:
 	CMPQ 8(SP), $0x02
-	JL   accumulate_scatter1twoEndGroup
+	JL   accumulate_paged1twoEndGroup
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -5734,7 +5734,7 @@ accumulate_scatter1two:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh237
+	JE   accumulate_overwrite237
 	JB   accumulate_plain236
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -5752,7 +5752,7 @@ accumulate_plain236:
 	VMOVUPS 96(DI), Y3
 	JMP     accumulate_ready238
 
-accumulate_fresh237:
+accumulate_overwrite237:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5839,20 +5839,20 @@ accumulate_end241:
 	IMUL3Q  $0x00000002, AX, AX
 	ADDQ    AX, DX
 	SUBQ    $0x02, 8(SP)
-	JMP     accumulate_scatter1two
+	JMP     accumulate_paged1two
 
-accumulate_scatter1twoEndGroup:
+accumulate_paged1twoEndGroup:
 	JMP accumulate_panel
 
-accumulate_scatter1Not:
+accumulate_paged1Not:
 	CMPQ 48(SP), $0x02
-	JNE  accumulate_scatter2Not
+	JNE  accumulate_paged2Not
 	CMPQ 72(SP), $0x00
-	JE   accumulate_scatter2Not
+	JE   accumulate_paged2Not
 
-accumulate_scatter2:
+accumulate_paged2:
 	CMPQ  8(SP), $0x02
-	JL    accumulate_scatter2EndGroup
+	JL    accumulate_paged2EndGroup
 	CMPQ  160(SP), $0x00
 	JE    accumulate_untouched245
 	MOVQ  160(SP), AX
@@ -6030,7 +6030,7 @@ accumulate_untouched245:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh263
+	JE   accumulate_overwrite263
 	JB   accumulate_plain262
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -6057,7 +6057,7 @@ accumulate_plain262:
 	VMOVUPS 96(DI)(R8*1), Y7
 	JMP     accumulate_ready264
 
-accumulate_fresh263:
+accumulate_overwrite263:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6179,20 +6179,20 @@ accumulate_end267:
 	IMUL3Q  $0x00000002, AX, AX
 	ADDQ    AX, DX
 	SUBQ    $0x02, 8(SP)
-	JMP     accumulate_scatter2
+	JMP     accumulate_paged2
 
-accumulate_scatter2EndGroup:
+accumulate_paged2EndGroup:
 	JMP accumulate_panel
 
-accumulate_scatter2Not:
+accumulate_paged2Not:
 	CMPQ 48(SP), $0x03
-	JNE  accumulate_scatter3Not
+	JNE  accumulate_paged3Not
 	CMPQ 72(SP), $0x00
-	JE   accumulate_scatter3Not
+	JE   accumulate_paged3Not
 
-accumulate_scatter3:
+accumulate_paged3:
 	CMPQ  8(SP), $0x02
-	JL    accumulate_scatter3EndGroup
+	JL    accumulate_paged3EndGroup
 	CMPQ  160(SP), $0x00
 	JE    accumulate_untouched271
 	MOVQ  160(SP), AX
@@ -6370,7 +6370,7 @@ accumulate_untouched271:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh289
+	JE   accumulate_overwrite289
 	JB   accumulate_plain288
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -6406,7 +6406,7 @@ accumulate_plain288:
 	VMOVUPS 96(DI)(R8*2), Y11
 	JMP     accumulate_ready290
 
-accumulate_fresh289:
+accumulate_overwrite289:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6563,12 +6563,12 @@ accumulate_end293:
 	IMUL3Q  $0x00000002, AX, AX
 	ADDQ    AX, DX
 	SUBQ    $0x02, 8(SP)
-	JMP     accumulate_scatter3
+	JMP     accumulate_paged3
 
-accumulate_scatter3EndGroup:
+accumulate_paged3EndGroup:
 	JMP accumulate_panel
 
-accumulate_scatter3Not:
+accumulate_paged3Not:
 	CMPQ 96(SP), $0x00
 	JE   accumulate_wholeNext
 	CMPQ 48(SP), $0x01
@@ -6582,8 +6582,8 @@ accumulate_whole:
 	MOVQ         DX, BX
 	MOVQ         56(SP), CX
 	CMPQ         CX, $0x01
-	JE           accumulate_wholeFresh
-	JB           accumulate_wholePlain
+	JE           accumulate_wholeOverwrite
+	JB           accumulate_wholeKeep
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
@@ -6606,7 +6606,7 @@ accumulate_whole:
 	VMOVUPS      Y13, 480(DI)
 	JMP          accumulate_wholeReady
 
-accumulate_wholePlain:
+accumulate_wholeKeep:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -6622,7 +6622,7 @@ accumulate_wholePlain:
 	VMOVUPS 384(DI), Y12
 	JMP     accumulate_wholeReady
 
-accumulate_wholeFresh:
+accumulate_wholeOverwrite:
 	VXORPS  Y0, Y0, Y0
 	VXORPS  Y1, Y1, Y1
 	VXORPS  Y2, Y2, Y2
@@ -6694,21 +6694,21 @@ accumulate_wholeStep:
 
 accumulate_wholeNext:
 	CMPQ 48(SP), $0x01
-	JNE  accumulate_abreast1Not
+	JNE  accumulate_sideBySide1Not
 	CMPQ 96(SP), $0x00
-	JE   accumulate_abreastPacked
-	JMP  accumulate_abreastWanted
+	JE   accumulate_sideBySidePacked
+	JMP  accumulate_sideBySideWanted
 
-accumulate_abreastPacked:
+accumulate_sideBySidePacked:
 	CMPQ R10, $0x40
-	JNE  accumulate_abreast1Not
+	JNE  accumulate_sideBySide1Not
 	CMPQ 88(SP), $0x00
-	JE   accumulate_abreast1Not
+	JE   accumulate_sideBySide1Not
 
-accumulate_abreastWanted:
-accumulate_abreast1:
+accumulate_sideBySideWanted:
+accumulate_sideBySide1:
 	CMPQ 8(SP), $0x04
-	JL   accumulate_abreast1EndGroup
+	JL   accumulate_sideBySide1EndGroup
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -6718,7 +6718,7 @@ accumulate_abreast1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh298
+	JE   accumulate_overwrite298
 	JB   accumulate_plain297
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -6744,7 +6744,7 @@ accumulate_plain297:
 	VMOVUPS 224(DI), Y7
 	JMP     accumulate_ready299
 
-accumulate_fresh298:
+accumulate_overwrite298:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6847,12 +6847,12 @@ accumulate_end302:
 	IMUL3Q  $0x00000004, AX, AX
 	ADDQ    AX, DX
 	SUBQ    $0x04, 8(SP)
-	JMP     accumulate_abreast1
+	JMP     accumulate_sideBySide1
 
-accumulate_abreast1EndGroup:
-accumulate_abreast1two:
+accumulate_sideBySide1EndGroup:
+accumulate_sideBySide1two:
 	CMPQ 8(SP), $0x02
-	JL   accumulate_abreast1twoEndGroup
+	JL   accumulate_sideBySide1twoEndGroup
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -6862,7 +6862,7 @@ accumulate_abreast1two:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh306
+	JE   accumulate_overwrite306
 	JB   accumulate_plain305
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -6880,7 +6880,7 @@ accumulate_plain305:
 	VMOVUPS 96(DI), Y3
 	JMP     accumulate_ready307
 
-accumulate_fresh306:
+accumulate_overwrite306:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6950,12 +6950,12 @@ accumulate_end310:
 	IMUL3Q  $0x00000002, AX, AX
 	ADDQ    AX, DX
 	SUBQ    $0x02, 8(SP)
-	JMP     accumulate_abreast1two
+	JMP     accumulate_sideBySide1two
 
-accumulate_abreast1twoEndGroup:
+accumulate_sideBySide1twoEndGroup:
 	JMP accumulate_panel
 
-accumulate_abreast1Not:
+accumulate_sideBySide1Not:
 	CMPQ 48(SP), $0x01
 	JNE  accumulate_rows1Not
 	CMPQ R10, $0x40
@@ -6973,7 +6973,7 @@ accumulate_rows1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh314
+	JE   accumulate_overwrite314
 	JB   accumulate_plain313
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -6999,7 +6999,7 @@ accumulate_plain313:
 	VMOVUPS 224(DI), Y7
 	JMP     accumulate_ready315
 
-accumulate_fresh314:
+accumulate_overwrite314:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7142,7 +7142,7 @@ accumulate_rows1two:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh322
+	JE   accumulate_overwrite322
 	JB   accumulate_plain321
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -7160,7 +7160,7 @@ accumulate_plain321:
 	VMOVUPS 96(DI), Y3
 	JMP     accumulate_ready323
 
-accumulate_fresh322:
+accumulate_overwrite322:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7446,7 +7446,7 @@ accumulate_untouched329:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh347
+	JE   accumulate_overwrite347
 	JB   accumulate_plain346
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -7473,7 +7473,7 @@ accumulate_plain346:
 	VMOVUPS 96(DI)(R8*1), Y7
 	JMP     accumulate_ready348
 
-accumulate_fresh347:
+accumulate_overwrite347:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7769,7 +7769,7 @@ accumulate_untouched354:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh372
+	JE   accumulate_overwrite372
 	JB   accumulate_plain371
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -7805,7 +7805,7 @@ accumulate_plain371:
 	VMOVUPS 96(DI)(R8*2), Y11
 	JMP     accumulate_ready373
 
-accumulate_fresh372:
+accumulate_overwrite372:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -8073,7 +8073,7 @@ accumulate_panelRows:
 
 accumulate_panel6:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered388
+	JNE  accumulate_paged388
 
 	// 6 rows × 16 columns.
 	MOVQ DX, BX
@@ -8081,7 +8081,7 @@ accumulate_panel6:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh391
+	JE   accumulate_overwrite391
 	JB   accumulate_plain390
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -8120,7 +8120,7 @@ accumulate_plain390:
 	VMOVUPS 32(AX)(R8*2), Y11
 	JMP     accumulate_ready392
 
-accumulate_fresh391:
+accumulate_overwrite391:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -8442,14 +8442,14 @@ accumulate_done398:
 	ADDQ R9, SI
 	JMP  accumulate_done389
 
-accumulate_scattered388:
+accumulate_paged388:
 	// 6 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh401
+	JE   accumulate_overwrite401
 	JB   accumulate_plain400
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -8488,7 +8488,7 @@ accumulate_plain400:
 	VMOVUPS 32(AX)(R8*2), Y11
 	JMP     accumulate_ready402
 
-accumulate_fresh401:
+accumulate_overwrite401:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -8834,7 +8834,7 @@ accumulate_noAlpha411:
 
 accumulate_panel5:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered412
+	JNE  accumulate_paged412
 
 	// 5 rows × 16 columns.
 	MOVQ DX, BX
@@ -8842,7 +8842,7 @@ accumulate_panel5:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh415
+	JE   accumulate_overwrite415
 	JB   accumulate_plain414
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -8876,7 +8876,7 @@ accumulate_plain414:
 	VMOVUPS 32(AX)(R8*1), Y9
 	JMP     accumulate_ready416
 
-accumulate_fresh415:
+accumulate_overwrite415:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -9168,14 +9168,14 @@ accumulate_done422:
 	ADDQ R9, SI
 	JMP  accumulate_done413
 
-accumulate_scattered412:
+accumulate_paged412:
 	// 5 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh425
+	JE   accumulate_overwrite425
 	JB   accumulate_plain424
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -9209,7 +9209,7 @@ accumulate_plain424:
 	VMOVUPS 32(AX)(R8*1), Y9
 	JMP     accumulate_ready426
 
-accumulate_fresh425:
+accumulate_overwrite425:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -9516,7 +9516,7 @@ accumulate_noAlpha435:
 
 accumulate_panel4:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_scattered436
+	JNE  accumulate_paged436
 
 	// 4 rows × 16 columns.
 	MOVQ DX, BX
@@ -9524,7 +9524,7 @@ accumulate_panel4:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh439
+	JE   accumulate_overwrite439
 	JB   accumulate_plain438
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -9553,7 +9553,7 @@ accumulate_plain438:
 	VMOVUPS 32(AX), Y7
 	JMP     accumulate_ready440
 
-accumulate_fresh439:
+accumulate_overwrite439:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -9798,14 +9798,14 @@ accumulate_done446:
 	ADDQ R9, SI
 	JMP  accumulate_done437
 
-accumulate_scattered436:
+accumulate_paged436:
 	// 4 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh449
+	JE   accumulate_overwrite449
 	JB   accumulate_plain448
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -9834,7 +9834,7 @@ accumulate_plain448:
 	VMOVUPS 32(AX), Y7
 	JMP     accumulate_ready450
 
-accumulate_fresh449:
+accumulate_overwrite449:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -10097,7 +10097,7 @@ accumulate_panel3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh461
+	JE   accumulate_overwrite461
 	JB   accumulate_plain460
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -10121,7 +10121,7 @@ accumulate_plain460:
 	VMOVUPS 32(DI)(R8*2), Y5
 	JMP     accumulate_ready462
 
-accumulate_fresh461:
+accumulate_overwrite461:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -10331,7 +10331,7 @@ accumulate_panel2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh472
+	JE   accumulate_overwrite472
 	JB   accumulate_plain471
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -10350,7 +10350,7 @@ accumulate_plain471:
 	VMOVUPS 32(DI)(R8*1), Y3
 	JMP     accumulate_ready473
 
-accumulate_fresh472:
+accumulate_overwrite472:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -10450,7 +10450,7 @@ accumulate_panel1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh481
+	JE   accumulate_overwrite481
 	JB   accumulate_plain480
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -10464,7 +10464,7 @@ accumulate_plain480:
 	VMOVUPS 32(DI), Y1
 	JMP     accumulate_ready482
 
-accumulate_fresh481:
+accumulate_overwrite481:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
@@ -10530,7 +10530,7 @@ accumulate_noAlpha488:
 
 accumulate_panelNext:
 	CMPQ 72(SP), $0x00
-	JE   accumulate_noScatter489
+	JE   accumulate_notPaged489
 
 	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
@@ -10540,7 +10540,7 @@ accumulate_panelNext:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 72(SP)
 
-accumulate_noScatter489:
+accumulate_notPaged489:
 	ADDQ $0x40, 32(SP)
 	ADDQ 24(SP), DX
 	DECQ 8(SP)
@@ -10594,7 +10594,7 @@ accumulate_half6:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh491
+	JE   accumulate_overwrite491
 	JB   accumulate_plain490
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -10621,7 +10621,7 @@ accumulate_plain490:
 	VMOVUPS (AX)(R8*2), Y5
 	JMP     accumulate_ready492
 
-accumulate_fresh491:
+accumulate_overwrite491:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -10860,7 +10860,7 @@ accumulate_half5:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh502
+	JE   accumulate_overwrite502
 	JB   accumulate_plain501
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -10884,7 +10884,7 @@ accumulate_plain501:
 	VMOVUPS (AX)(R8*1), Y4
 	JMP     accumulate_ready503
 
-accumulate_fresh502:
+accumulate_overwrite502:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -11097,7 +11097,7 @@ accumulate_half4:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh513
+	JE   accumulate_overwrite513
 	JB   accumulate_plain512
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -11118,7 +11118,7 @@ accumulate_plain512:
 	VMOVUPS (AX), Y3
 	JMP     accumulate_ready514
 
-accumulate_fresh513:
+accumulate_overwrite513:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -11299,7 +11299,7 @@ accumulate_half3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh524
+	JE   accumulate_overwrite524
 	JB   accumulate_plain523
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -11317,7 +11317,7 @@ accumulate_plain523:
 	VMOVUPS (DI)(R8*2), Y2
 	JMP     accumulate_ready525
 
-accumulate_fresh524:
+accumulate_overwrite524:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -11465,7 +11465,7 @@ accumulate_half2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh535
+	JE   accumulate_overwrite535
 	JB   accumulate_plain534
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -11480,7 +11480,7 @@ accumulate_plain534:
 	VMOVUPS (DI)(R8*1), Y1
 	JMP     accumulate_ready536
 
-accumulate_fresh535:
+accumulate_overwrite535:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
@@ -11554,7 +11554,7 @@ accumulate_half1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_fresh544
+	JE   accumulate_overwrite544
 	JB   accumulate_plain543
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -11566,7 +11566,7 @@ accumulate_plain543:
 	VMOVUPS (DI), Y0
 	JMP     accumulate_ready545
 
-accumulate_fresh544:
+accumulate_overwrite544:
 	VXORPS Y0, Y0, Y0
 
 accumulate_ready545:
@@ -11718,7 +11718,7 @@ accumulateMasked_panel2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh557
+	JE   accumulateMasked_overwrite557
 	JB   accumulateMasked_plain556
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -11737,7 +11737,7 @@ accumulateMasked_plain556:
 	VMOVUPS 32(DI)(R8*1), Y3
 	JMP     accumulateMasked_ready558
 
-accumulateMasked_fresh557:
+accumulateMasked_overwrite557:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -11813,7 +11813,7 @@ accumulateMasked_panel1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh566
+	JE   accumulateMasked_overwrite566
 	JB   accumulateMasked_plain565
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -11827,7 +11827,7 @@ accumulateMasked_plain565:
 	VMOVUPS 32(DI), Y1
 	JMP     accumulateMasked_ready567
 
-accumulateMasked_fresh566:
+accumulateMasked_overwrite566:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
@@ -11916,7 +11916,7 @@ accumulateMasked_half2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh575
+	JE   accumulateMasked_overwrite575
 	JB   accumulateMasked_plain574
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -11931,7 +11931,7 @@ accumulateMasked_plain574:
 	VMOVUPS (DI)(R8*1), Y1
 	JMP     accumulateMasked_ready576
 
-accumulateMasked_fresh575:
+accumulateMasked_overwrite575:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
@@ -11993,7 +11993,7 @@ accumulateMasked_half1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_fresh584
+	JE   accumulateMasked_overwrite584
 	JB   accumulateMasked_plain583
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -12005,7 +12005,7 @@ accumulateMasked_plain583:
 	VMOVUPS (DI), Y0
 	JMP     accumulateMasked_ready585
 
-accumulateMasked_fresh584:
+accumulateMasked_overwrite584:
 	VXORPS Y0, Y0, Y0
 
 accumulateMasked_ready585:
@@ -12092,7 +12092,7 @@ TEXT ·scoreAVX512(SB), NOSPLIT, $88-56
 noQueue592:
 	MOVQ  AX, 80(SP)
 	TESTQ AX, AX
-	JE    noStream593
+	JE    noPointer593
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 80(SP)
@@ -12102,7 +12102,7 @@ noQueue592:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 80(SP)
 
-noStream593:
+noPointer593:
 	CMPQ 56(SP), $0x06
 	JLE  quads594
 	CMPQ 72(SP), $0x00000080
@@ -12182,7 +12182,7 @@ quad6:
 	TESTQ  DX, DX
 	JE     loop595
 
-asking599:
+prefetching599:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -12352,7 +12352,7 @@ sameWindow600:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking599
+	JGE  prefetching599
 	MOVQ DX, 80(SP)
 	JMP  tail596
 
@@ -12587,50 +12587,50 @@ end598:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked604
+	JE      dueEnd604
 	SUBQ    $0x18, (AX)
-	JG      asked604
+	JG      dueEnd604
 
-askRow601:
+dueRow601:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun605:
+dueRun605:
 	CMPQ 24(BX), $0x00
-	JNE  askFound602
+	JNE  dueFound602
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun605
+	JNE  dueRun605
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked604
+	JMP  dueEnd604
 
-askFound602:
+dueFound602:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong606
+	JNE   sameQuarters606
 	ADDQ  32(BX), CX
 
-askAmong606:
+sameQuarters606:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine603:
+dueLine603:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine603
+	JNE        dueLine603
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow601
+	JLE        dueRow601
 
-asked604:
+dueEnd604:
 	SUBQ $0x06, 64(SP)
 	JMP  quadRows
 
@@ -12671,7 +12671,7 @@ quad5:
 	TESTQ  DX, DX
 	JE     loop607
 
-asking611:
+prefetching611:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -12821,7 +12821,7 @@ sameWindow612:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking611
+	JGE  prefetching611
 	MOVQ DX, 80(SP)
 	JMP  tail608
 
@@ -13027,50 +13027,50 @@ end610:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked616
+	JE      dueEnd616
 	SUBQ    $0x14, (AX)
-	JG      asked616
+	JG      dueEnd616
 
-askRow613:
+dueRow613:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun617:
+dueRun617:
 	CMPQ 24(BX), $0x00
-	JNE  askFound614
+	JNE  dueFound614
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun617
+	JNE  dueRun617
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked616
+	JMP  dueEnd616
 
-askFound614:
+dueFound614:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong618
+	JNE   sameQuarters618
 	ADDQ  32(BX), CX
 
-askAmong618:
+sameQuarters618:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine615:
+dueLine615:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine615
+	JNE        dueLine615
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow613
+	JLE        dueRow613
 
-asked616:
+dueEnd616:
 	SUBQ $0x05, 64(SP)
 	JMP  quadRows
 
@@ -13107,7 +13107,7 @@ quad4:
 	TESTQ  DX, DX
 	JE     loop619
 
-asking623:
+prefetching623:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -13237,7 +13237,7 @@ sameWindow624:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking623
+	JGE  prefetching623
 	MOVQ DX, 80(SP)
 	JMP  tail620
 
@@ -13414,50 +13414,50 @@ end622:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked628
+	JE      dueEnd628
 	SUBQ    $0x10, (AX)
-	JG      asked628
+	JG      dueEnd628
 
-askRow625:
+dueRow625:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun629:
+dueRun629:
 	CMPQ 24(BX), $0x00
-	JNE  askFound626
+	JNE  dueFound626
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun629
+	JNE  dueRun629
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked628
+	JMP  dueEnd628
 
-askFound626:
+dueFound626:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong630
+	JNE   sameQuarters630
 	ADDQ  32(BX), CX
 
-askAmong630:
+sameQuarters630:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine627:
+dueLine627:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine627
+	JNE        dueLine627
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow625
+	JLE        dueRow625
 
-asked628:
+dueEnd628:
 	SUBQ $0x04, 64(SP)
 	JMP  quadRows
 
@@ -13488,7 +13488,7 @@ quad3:
 	TESTQ  DX, DX
 	JE     loop631
 
-asking635:
+prefetching635:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -13597,7 +13597,7 @@ asking635:
 sameWindow636:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking635
+	JGE  prefetching635
 	MOVQ DX, 80(SP)
 	JMP  tail632
 
@@ -13741,50 +13741,50 @@ end634:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked640
+	JE      dueEnd640
 	SUBQ    $0x0c, (AX)
-	JG      asked640
+	JG      dueEnd640
 
-askRow637:
+dueRow637:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun641:
+dueRun641:
 	CMPQ 24(BX), $0x00
-	JNE  askFound638
+	JNE  dueFound638
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun641
+	JNE  dueRun641
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked640
+	JMP  dueEnd640
 
-askFound638:
+dueFound638:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong642
+	JNE   sameQuarters642
 	ADDQ  32(BX), CX
 
-askAmong642:
+sameQuarters642:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine639:
+dueLine639:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine639
+	JNE        dueLine639
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow637
+	JLE        dueRow637
 
-asked640:
+dueEnd640:
 	SUBQ $0x03, 64(SP)
 	JMP  quadRows
 
@@ -13811,7 +13811,7 @@ quad2:
 	TESTQ  DX, DX
 	JE     loop643
 
-asking647:
+prefetching647:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -13900,7 +13900,7 @@ asking647:
 sameWindow648:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking647
+	JGE  prefetching647
 	MOVQ DX, 80(SP)
 	JMP  tail644
 
@@ -14015,50 +14015,50 @@ end646:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked652
+	JE      dueEnd652
 	SUBQ    $0x08, (AX)
-	JG      asked652
+	JG      dueEnd652
 
-askRow649:
+dueRow649:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun653:
+dueRun653:
 	CMPQ 24(BX), $0x00
-	JNE  askFound650
+	JNE  dueFound650
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun653
+	JNE  dueRun653
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked652
+	JMP  dueEnd652
 
-askFound650:
+dueFound650:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong654
+	JNE   sameQuarters654
 	ADDQ  32(BX), CX
 
-askAmong654:
+sameQuarters654:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine651:
+dueLine651:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine651
+	JNE        dueLine651
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow649
+	JLE        dueRow649
 
-asked652:
+dueEnd652:
 	SUBQ $0x02, 64(SP)
 	JMP  quadRows
 
@@ -14162,7 +14162,7 @@ pair12:
 	TESTQ  DX, DX
 	JE     loop655
 
-asking659:
+prefetching659:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -14338,7 +14338,7 @@ sameWindow660:
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking659
+	JGE  prefetching659
 	MOVQ DX, 80(SP)
 	JMP  tail656
 
@@ -14596,50 +14596,50 @@ end658:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked664
+	JE      dueEnd664
 	SUBQ    $0x18, (AX)
-	JG      asked664
+	JG      dueEnd664
 
-askRow661:
+dueRow661:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun665:
+dueRun665:
 	CMPQ 24(BX), $0x00
-	JNE  askFound662
+	JNE  dueFound662
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun665
+	JNE  dueRun665
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked664
+	JMP  dueEnd664
 
-askFound662:
+dueFound662:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong666
+	JNE   sameQuarters666
 	ADDQ  32(BX), CX
 
-askAmong666:
+sameQuarters666:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine663:
+dueLine663:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine663
+	JNE        dueLine663
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow661
+	JLE        dueRow661
 
-asked664:
+dueEnd664:
 	SUBQ $0x0c, 64(SP)
 	JMP  pairRows
 
@@ -14685,7 +14685,7 @@ pair11:
 	TESTQ  DX, DX
 	JE     loop667
 
-asking671:
+prefetching671:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -14849,7 +14849,7 @@ sameWindow672:
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking671
+	JGE  prefetching671
 	MOVQ DX, 80(SP)
 	JMP  tail668
 
@@ -15090,50 +15090,50 @@ end670:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked676
+	JE      dueEnd676
 	SUBQ    $0x16, (AX)
-	JG      asked676
+	JG      dueEnd676
 
-askRow673:
+dueRow673:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun677:
+dueRun677:
 	CMPQ 24(BX), $0x00
-	JNE  askFound674
+	JNE  dueFound674
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun677
+	JNE  dueRun677
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked676
+	JMP  dueEnd676
 
-askFound674:
+dueFound674:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong678
+	JNE   sameQuarters678
 	ADDQ  32(BX), CX
 
-askAmong678:
+sameQuarters678:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine675:
+dueLine675:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine675
+	JNE        dueLine675
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow673
+	JLE        dueRow673
 
-asked676:
+dueEnd676:
 	SUBQ $0x0b, 64(SP)
 	JMP  pairRows
 
@@ -15177,7 +15177,7 @@ pair10:
 	TESTQ  DX, DX
 	JE     loop679
 
-asking683:
+prefetching683:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -15329,7 +15329,7 @@ sameWindow684:
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking683
+	JGE  prefetching683
 	MOVQ DX, 80(SP)
 	JMP  tail680
 
@@ -15553,50 +15553,50 @@ end682:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked688
+	JE      dueEnd688
 	SUBQ    $0x14, (AX)
-	JG      asked688
+	JG      dueEnd688
 
-askRow685:
+dueRow685:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun689:
+dueRun689:
 	CMPQ 24(BX), $0x00
-	JNE  askFound686
+	JNE  dueFound686
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun689
+	JNE  dueRun689
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked688
+	JMP  dueEnd688
 
-askFound686:
+dueFound686:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong690
+	JNE   sameQuarters690
 	ADDQ  32(BX), CX
 
-askAmong690:
+sameQuarters690:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine687:
+dueLine687:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine687
+	JNE        dueLine687
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow685
+	JLE        dueRow685
 
-asked688:
+dueEnd688:
 	SUBQ $0x0a, 64(SP)
 	JMP  pairRows
 
@@ -15636,7 +15636,7 @@ pair9:
 	TESTQ  DX, DX
 	JE     loop691
 
-asking695:
+prefetching695:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -15775,7 +15775,7 @@ sameWindow696:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking695
+	JGE  prefetching695
 	MOVQ DX, 80(SP)
 	JMP  tail692
 
@@ -15978,50 +15978,50 @@ end694:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked700
+	JE      dueEnd700
 	SUBQ    $0x12, (AX)
-	JG      asked700
+	JG      dueEnd700
 
-askRow697:
+dueRow697:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun701:
+dueRun701:
 	CMPQ 24(BX), $0x00
-	JNE  askFound698
+	JNE  dueFound698
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun701
+	JNE  dueRun701
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked700
+	JMP  dueEnd700
 
-askFound698:
+dueFound698:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong702
+	JNE   sameQuarters702
 	ADDQ  32(BX), CX
 
-askAmong702:
+sameQuarters702:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine699:
+dueLine699:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine699
+	JNE        dueLine699
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow697
+	JLE        dueRow697
 
-asked700:
+dueEnd700:
 	SUBQ $0x09, 64(SP)
 	JMP  pairRows
 
@@ -16059,7 +16059,7 @@ pair8:
 	TESTQ  DX, DX
 	JE     loop703
 
-asking707:
+prefetching707:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -16186,7 +16186,7 @@ sameWindow708:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking707
+	JGE  prefetching707
 	MOVQ DX, 80(SP)
 	JMP  tail704
 
@@ -16372,50 +16372,50 @@ end706:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked712
+	JE      dueEnd712
 	SUBQ    $0x10, (AX)
-	JG      asked712
+	JG      dueEnd712
 
-askRow709:
+dueRow709:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun713:
+dueRun713:
 	CMPQ 24(BX), $0x00
-	JNE  askFound710
+	JNE  dueFound710
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun713
+	JNE  dueRun713
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked712
+	JMP  dueEnd712
 
-askFound710:
+dueFound710:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong714
+	JNE   sameQuarters714
 	ADDQ  32(BX), CX
 
-askAmong714:
+sameQuarters714:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine711:
+dueLine711:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine711
+	JNE        dueLine711
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow709
+	JLE        dueRow709
 
-asked712:
+dueEnd712:
 	SUBQ $0x08, 64(SP)
 	JMP  pairRows
 
@@ -16451,7 +16451,7 @@ pair7:
 	TESTQ  DX, DX
 	JE     loop715
 
-asking719:
+prefetching719:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -16566,7 +16566,7 @@ sameWindow720:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking719
+	JGE  prefetching719
 	MOVQ DX, 80(SP)
 	JMP  tail716
 
@@ -16735,50 +16735,50 @@ end718:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked724
+	JE      dueEnd724
 	SUBQ    $0x0e, (AX)
-	JG      asked724
+	JG      dueEnd724
 
-askRow721:
+dueRow721:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun725:
+dueRun725:
 	CMPQ 24(BX), $0x00
-	JNE  askFound722
+	JNE  dueFound722
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun725
+	JNE  dueRun725
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked724
+	JMP  dueEnd724
 
-askFound722:
+dueFound722:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong726
+	JNE   sameQuarters726
 	ADDQ  32(BX), CX
 
-askAmong726:
+sameQuarters726:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine723:
+dueLine723:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine723
+	JNE        dueLine723
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow721
+	JLE        dueRow721
 
-asked724:
+dueEnd724:
 	SUBQ $0x07, 64(SP)
 	JMP  pairRows
 
@@ -16810,7 +16810,7 @@ pair6:
 	TESTQ  DX, DX
 	JE     loop727
 
-asking731:
+prefetching731:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -16912,7 +16912,7 @@ sameWindow732:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking731
+	JGE  prefetching731
 	MOVQ DX, 80(SP)
 	JMP  tail728
 
@@ -17060,50 +17060,50 @@ end730:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked736
+	JE      dueEnd736
 	SUBQ    $0x0c, (AX)
-	JG      asked736
+	JG      dueEnd736
 
-askRow733:
+dueRow733:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun737:
+dueRun737:
 	CMPQ 24(BX), $0x00
-	JNE  askFound734
+	JNE  dueFound734
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun737
+	JNE  dueRun737
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked736
+	JMP  dueEnd736
 
-askFound734:
+dueFound734:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong738
+	JNE   sameQuarters738
 	ADDQ  32(BX), CX
 
-askAmong738:
+sameQuarters738:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine735:
+dueLine735:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine735
+	JNE        dueLine735
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow733
+	JLE        dueRow733
 
-asked736:
+dueEnd736:
 	SUBQ $0x06, 64(SP)
 	JMP  pairRows
 
@@ -17133,7 +17133,7 @@ pair5:
 	TESTQ  DX, DX
 	JE     loop739
 
-asking743:
+prefetching743:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -17223,7 +17223,7 @@ sameWindow744:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking743
+	JGE  prefetching743
 	MOVQ DX, 80(SP)
 	JMP  tail740
 
@@ -17354,50 +17354,50 @@ end742:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked748
+	JE      dueEnd748
 	SUBQ    $0x0a, (AX)
-	JG      asked748
+	JG      dueEnd748
 
-askRow745:
+dueRow745:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun749:
+dueRun749:
 	CMPQ 24(BX), $0x00
-	JNE  askFound746
+	JNE  dueFound746
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun749
+	JNE  dueRun749
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked748
+	JMP  dueEnd748
 
-askFound746:
+dueFound746:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong750
+	JNE   sameQuarters750
 	ADDQ  32(BX), CX
 
-askAmong750:
+sameQuarters750:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine747:
+dueLine747:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine747
+	JNE        dueLine747
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow745
+	JLE        dueRow745
 
-asked748:
+dueEnd748:
 	SUBQ $0x05, 64(SP)
 	JMP  pairRows
 
@@ -17425,7 +17425,7 @@ pair4:
 	TESTQ  DX, DX
 	JE     loop751
 
-asking755:
+prefetching755:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -17503,7 +17503,7 @@ sameWindow756:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking755
+	JGE  prefetching755
 	MOVQ DX, 80(SP)
 	JMP  tail752
 
@@ -17617,50 +17617,50 @@ end754:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked760
+	JE      dueEnd760
 	SUBQ    $0x08, (AX)
-	JG      asked760
+	JG      dueEnd760
 
-askRow757:
+dueRow757:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun761:
+dueRun761:
 	CMPQ 24(BX), $0x00
-	JNE  askFound758
+	JNE  dueFound758
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun761
+	JNE  dueRun761
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked760
+	JMP  dueEnd760
 
-askFound758:
+dueFound758:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong762
+	JNE   sameQuarters762
 	ADDQ  32(BX), CX
 
-askAmong762:
+sameQuarters762:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine759:
+dueLine759:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine759
+	JNE        dueLine759
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow757
+	JLE        dueRow757
 
-asked760:
+dueEnd760:
 	SUBQ $0x04, 64(SP)
 	JMP  pairRows
 
@@ -17684,7 +17684,7 @@ pair3:
 	TESTQ  DX, DX
 	JE     loop763
 
-asking767:
+prefetching767:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -17749,7 +17749,7 @@ asking767:
 sameWindow768:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking767
+	JGE  prefetching767
 	MOVQ DX, 80(SP)
 	JMP  tail764
 
@@ -17842,50 +17842,50 @@ end766:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked772
+	JE      dueEnd772
 	SUBQ    $0x06, (AX)
-	JG      asked772
+	JG      dueEnd772
 
-askRow769:
+dueRow769:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun773:
+dueRun773:
 	CMPQ 24(BX), $0x00
-	JNE  askFound770
+	JNE  dueFound770
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun773
+	JNE  dueRun773
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked772
+	JMP  dueEnd772
 
-askFound770:
+dueFound770:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong774
+	JNE   sameQuarters774
 	ADDQ  32(BX), CX
 
-askAmong774:
+sameQuarters774:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine771:
+dueLine771:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine771
+	JNE        dueLine771
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow769
+	JLE        dueRow769
 
-asked772:
+dueEnd772:
 	SUBQ $0x03, 64(SP)
 	JMP  pairRows
 
@@ -17907,7 +17907,7 @@ pair2:
 	TESTQ  DX, DX
 	JE     loop775
 
-asking779:
+prefetching779:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -17960,7 +17960,7 @@ asking779:
 sameWindow780:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking779
+	JGE  prefetching779
 	MOVQ DX, 80(SP)
 	JMP  tail776
 
@@ -18036,50 +18036,50 @@ end778:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked784
+	JE      dueEnd784
 	SUBQ    $0x04, (AX)
-	JG      asked784
+	JG      dueEnd784
 
-askRow781:
+dueRow781:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun785:
+dueRun785:
 	CMPQ 24(BX), $0x00
-	JNE  askFound782
+	JNE  dueFound782
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun785
+	JNE  dueRun785
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked784
+	JMP  dueEnd784
 
-askFound782:
+dueFound782:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong786
+	JNE   sameQuarters786
 	ADDQ  32(BX), CX
 
-askAmong786:
+sameQuarters786:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine783:
+dueLine783:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine783
+	JNE        dueLine783
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow781
+	JLE        dueRow781
 
-asked784:
+dueEnd784:
 	SUBQ $0x02, 64(SP)
 	JMP  pairRows
 
@@ -18342,50 +18342,50 @@ end790:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked794
+	JE      dueEnd794
 	SUBQ    $0x0c, (AX)
-	JG      asked794
+	JG      dueEnd794
 
-askRow791:
+dueRow791:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun795:
+dueRun795:
 	CMPQ 24(BX), $0x00
-	JNE  askFound792
+	JNE  dueFound792
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun795
+	JNE  dueRun795
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked794
+	JMP  dueEnd794
 
-askFound792:
+dueFound792:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong796
+	JNE   sameQuarters796
 	ADDQ  32(BX), CX
 
-askAmong796:
+sameQuarters796:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine793:
+dueLine793:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine793
+	JNE        dueLine793
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow791
+	JLE        dueRow791
 
-asked794:
+dueEnd794:
 	SUBQ $0x0c, 64(SP)
 	JMP  singleRows
 
@@ -18580,50 +18580,50 @@ end800:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked804
+	JE      dueEnd804
 	SUBQ    $0x0b, (AX)
-	JG      asked804
+	JG      dueEnd804
 
-askRow801:
+dueRow801:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun805:
+dueRun805:
 	CMPQ 24(BX), $0x00
-	JNE  askFound802
+	JNE  dueFound802
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun805
+	JNE  dueRun805
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked804
+	JMP  dueEnd804
 
-askFound802:
+dueFound802:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong806
+	JNE   sameQuarters806
 	ADDQ  32(BX), CX
 
-askAmong806:
+sameQuarters806:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine803:
+dueLine803:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine803
+	JNE        dueLine803
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow801
+	JLE        dueRow801
 
-asked804:
+dueEnd804:
 	SUBQ $0x0b, 64(SP)
 	JMP  singleRows
 
@@ -18806,50 +18806,50 @@ end810:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked814
+	JE      dueEnd814
 	SUBQ    $0x0a, (AX)
-	JG      asked814
+	JG      dueEnd814
 
-askRow811:
+dueRow811:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun815:
+dueRun815:
 	CMPQ 24(BX), $0x00
-	JNE  askFound812
+	JNE  dueFound812
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun815
+	JNE  dueRun815
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked814
+	JMP  dueEnd814
 
-askFound812:
+dueFound812:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong816
+	JNE   sameQuarters816
 	ADDQ  32(BX), CX
 
-askAmong816:
+sameQuarters816:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine813:
+dueLine813:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine813
+	JNE        dueLine813
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow811
+	JLE        dueRow811
 
-asked814:
+dueEnd814:
 	SUBQ $0x0a, 64(SP)
 	JMP  singleRows
 
@@ -19014,50 +19014,50 @@ end820:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked824
+	JE      dueEnd824
 	SUBQ    $0x09, (AX)
-	JG      asked824
+	JG      dueEnd824
 
-askRow821:
+dueRow821:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun825:
+dueRun825:
 	CMPQ 24(BX), $0x00
-	JNE  askFound822
+	JNE  dueFound822
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun825
+	JNE  dueRun825
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked824
+	JMP  dueEnd824
 
-askFound822:
+dueFound822:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong826
+	JNE   sameQuarters826
 	ADDQ  32(BX), CX
 
-askAmong826:
+sameQuarters826:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine823:
+dueLine823:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine823
+	JNE        dueLine823
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow821
+	JLE        dueRow821
 
-asked824:
+dueEnd824:
 	SUBQ $0x09, 64(SP)
 	JMP  singleRows
 
@@ -19210,50 +19210,50 @@ end830:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked834
+	JE      dueEnd834
 	SUBQ    $0x08, (AX)
-	JG      asked834
+	JG      dueEnd834
 
-askRow831:
+dueRow831:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun835:
+dueRun835:
 	CMPQ 24(BX), $0x00
-	JNE  askFound832
+	JNE  dueFound832
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun835
+	JNE  dueRun835
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked834
+	JMP  dueEnd834
 
-askFound832:
+dueFound832:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong836
+	JNE   sameQuarters836
 	ADDQ  32(BX), CX
 
-askAmong836:
+sameQuarters836:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine833:
+dueLine833:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine833
+	JNE        dueLine833
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow831
+	JLE        dueRow831
 
-asked834:
+dueEnd834:
 	SUBQ $0x08, 64(SP)
 	JMP  singleRows
 
@@ -19394,50 +19394,50 @@ end840:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked844
+	JE      dueEnd844
 	SUBQ    $0x07, (AX)
-	JG      asked844
+	JG      dueEnd844
 
-askRow841:
+dueRow841:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun845:
+dueRun845:
 	CMPQ 24(BX), $0x00
-	JNE  askFound842
+	JNE  dueFound842
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun845
+	JNE  dueRun845
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked844
+	JMP  dueEnd844
 
-askFound842:
+dueFound842:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong846
+	JNE   sameQuarters846
 	ADDQ  32(BX), CX
 
-askAmong846:
+sameQuarters846:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine843:
+dueLine843:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine843
+	JNE        dueLine843
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow841
+	JLE        dueRow841
 
-asked844:
+dueEnd844:
 	SUBQ $0x07, 64(SP)
 	JMP  singleRows
 
@@ -19560,50 +19560,50 @@ end850:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked854
+	JE      dueEnd854
 	SUBQ    $0x06, (AX)
-	JG      asked854
+	JG      dueEnd854
 
-askRow851:
+dueRow851:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun855:
+dueRun855:
 	CMPQ 24(BX), $0x00
-	JNE  askFound852
+	JNE  dueFound852
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun855
+	JNE  dueRun855
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked854
+	JMP  dueEnd854
 
-askFound852:
+dueFound852:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong856
+	JNE   sameQuarters856
 	ADDQ  32(BX), CX
 
-askAmong856:
+sameQuarters856:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine853:
+dueLine853:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine853
+	JNE        dueLine853
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow851
+	JLE        dueRow851
 
-asked854:
+dueEnd854:
 	SUBQ $0x06, 64(SP)
 	JMP  singleRows
 
@@ -19714,50 +19714,50 @@ end860:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked864
+	JE      dueEnd864
 	SUBQ    $0x05, (AX)
-	JG      asked864
+	JG      dueEnd864
 
-askRow861:
+dueRow861:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun865:
+dueRun865:
 	CMPQ 24(BX), $0x00
-	JNE  askFound862
+	JNE  dueFound862
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun865
+	JNE  dueRun865
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked864
+	JMP  dueEnd864
 
-askFound862:
+dueFound862:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong866
+	JNE   sameQuarters866
 	ADDQ  32(BX), CX
 
-askAmong866:
+sameQuarters866:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine863:
+dueLine863:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine863
+	JNE        dueLine863
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow861
+	JLE        dueRow861
 
-asked864:
+dueEnd864:
 	SUBQ $0x05, 64(SP)
 	JMP  singleRows
 
@@ -19856,50 +19856,50 @@ end870:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked874
+	JE      dueEnd874
 	SUBQ    $0x04, (AX)
-	JG      asked874
+	JG      dueEnd874
 
-askRow871:
+dueRow871:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun875:
+dueRun875:
 	CMPQ 24(BX), $0x00
-	JNE  askFound872
+	JNE  dueFound872
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun875
+	JNE  dueRun875
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked874
+	JMP  dueEnd874
 
-askFound872:
+dueFound872:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong876
+	JNE   sameQuarters876
 	ADDQ  32(BX), CX
 
-askAmong876:
+sameQuarters876:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine873:
+dueLine873:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine873
+	JNE        dueLine873
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow871
+	JLE        dueRow871
 
-asked874:
+dueEnd874:
 	SUBQ $0x04, 64(SP)
 	JMP  singleRows
 
@@ -19980,50 +19980,50 @@ end880:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked884
+	JE      dueEnd884
 	SUBQ    $0x03, (AX)
-	JG      asked884
+	JG      dueEnd884
 
-askRow881:
+dueRow881:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun885:
+dueRun885:
 	CMPQ 24(BX), $0x00
-	JNE  askFound882
+	JNE  dueFound882
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun885
+	JNE  dueRun885
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked884
+	JMP  dueEnd884
 
-askFound882:
+dueFound882:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong886
+	JNE   sameQuarters886
 	ADDQ  32(BX), CX
 
-askAmong886:
+sameQuarters886:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine883:
+dueLine883:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine883
+	JNE        dueLine883
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow881
+	JLE        dueRow881
 
-asked884:
+dueEnd884:
 	SUBQ $0x03, 64(SP)
 	JMP  singleRows
 
@@ -20092,50 +20092,50 @@ end890:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      asked894
+	JE      dueEnd894
 	SUBQ    $0x02, (AX)
-	JG      asked894
+	JG      dueEnd894
 
-askRow891:
+dueRow891:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-askRun895:
+dueRun895:
 	CMPQ 24(BX), $0x00
-	JNE  askFound892
+	JNE  dueFound892
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  askRun895
+	JNE  dueRun895
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  asked894
+	JMP  dueEnd894
 
-askFound892:
+dueFound892:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   askAmong896
+	JNE   sameQuarters896
 	ADDQ  32(BX), CX
 
-askAmong896:
+sameQuarters896:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-askLine893:
+dueLine893:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        askLine893
+	JNE        dueLine893
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        askRow891
+	JLE        dueRow891
 
-asked894:
+dueEnd894:
 	SUBQ $0x02, 64(SP)
 	JMP  singleRows
 
@@ -20186,7 +20186,7 @@ used897:
 	MOVQ  32(BX), AX
 	MOVQ  AX, 80(SP)
 	TESTQ AX, AX
-	JE    noStream898
+	JE    noPointer898
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 80(SP)
@@ -20196,7 +20196,7 @@ used897:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 80(SP)
 
-noStream898:
+noPointer898:
 	CMPQ 56(SP), $0x06
 	JLE  quads899
 	CMPQ 72(SP), $0x00000080
@@ -20239,7 +20239,7 @@ quad6:
 	// 6 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh901
+	JE           overwrite901
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -20305,7 +20305,7 @@ plain900:
 	VMOVUPS 192(R13)(DX*2), Z7
 	JMP     ready902
 
-fresh901:
+overwrite901:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -20347,7 +20347,7 @@ ready902:
 	TESTQ DX, DX
 	JE    loop903
 
-asking907:
+prefetching907:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -20517,7 +20517,7 @@ sameWindow908:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking907
+	JGE  prefetching907
 	MOVQ DX, 80(SP)
 	JMP  tail904
 
@@ -20762,7 +20762,7 @@ quad5:
 	// 5 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh911
+	JE           overwrite911
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -20819,7 +20819,7 @@ plain910:
 	VMOVUPS 192(R13)(DX*1), Z3
 	JMP     ready912
 
-fresh911:
+overwrite911:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -20857,7 +20857,7 @@ ready912:
 	TESTQ DX, DX
 	JE    loop913
 
-asking917:
+prefetching917:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -21007,7 +21007,7 @@ sameWindow918:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking917
+	JGE  prefetching917
 	MOVQ DX, 80(SP)
 	JMP  tail914
 
@@ -21223,7 +21223,7 @@ quad4:
 	// 4 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh921
+	JE           overwrite921
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -21271,7 +21271,7 @@ plain920:
 	VMOVUPS 192(R13), Z31
 	JMP     ready922
 
-fresh921:
+overwrite921:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21305,7 +21305,7 @@ ready922:
 	TESTQ DX, DX
 	JE    loop923
 
-asking927:
+prefetching927:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -21435,7 +21435,7 @@ sameWindow928:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking927
+	JGE  prefetching927
 	MOVQ DX, 80(SP)
 	JMP  tail924
 
@@ -21622,7 +21622,7 @@ quad3:
 	// 3 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh931
+	JE           overwrite931
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
@@ -21659,7 +21659,7 @@ plain930:
 	VMOVUPS 192(AX)(DX*2), Z27
 	JMP     ready932
 
-fresh931:
+overwrite931:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21687,7 +21687,7 @@ ready932:
 	TESTQ DX, DX
 	JE    loop933
 
-asking937:
+prefetching937:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -21796,7 +21796,7 @@ asking937:
 sameWindow938:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking937
+	JGE  prefetching937
 	MOVQ DX, 80(SP)
 	JMP  tail934
 
@@ -21950,7 +21950,7 @@ quad2:
 	// 2 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh941
+	JE           overwrite941
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
@@ -21978,7 +21978,7 @@ plain940:
 	VMOVUPS 192(AX)(DX*1), Z23
 	JMP     ready942
 
-fresh941:
+overwrite941:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -22002,7 +22002,7 @@ ready942:
 	TESTQ DX, DX
 	JE    loop943
 
-asking947:
+prefetching947:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -22091,7 +22091,7 @@ asking947:
 sameWindow948:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking947
+	JGE  prefetching947
 	MOVQ DX, 80(SP)
 	JMP  tail944
 
@@ -22272,7 +22272,7 @@ pair12:
 	// 12 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh951
+	JE           overwrite951
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -22348,7 +22348,7 @@ plain950:
 	VMOVUPS 64(R11)(DX*2), Z7
 	JMP     ready952
 
-fresh951:
+overwrite951:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -22393,7 +22393,7 @@ ready952:
 	TESTQ DX, DX
 	JE    loop953
 
-asking957:
+prefetching957:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -22569,7 +22569,7 @@ sameWindow958:
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking957
+	JGE  prefetching957
 	MOVQ DX, 80(SP)
 	JMP  tail954
 
@@ -22837,7 +22837,7 @@ pair11:
 	// 11 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh961
+	JE           overwrite961
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -22908,7 +22908,7 @@ plain960:
 	VMOVUPS 64(R11)(DX*1), Z5
 	JMP     ready962
 
-fresh961:
+overwrite961:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -22951,7 +22951,7 @@ ready962:
 	TESTQ DX, DX
 	JE    loop963
 
-asking967:
+prefetching967:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -23115,7 +23115,7 @@ sameWindow968:
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking967
+	JGE  prefetching967
 	MOVQ DX, 80(SP)
 	JMP  tail964
 
@@ -23366,7 +23366,7 @@ pair10:
 	// 10 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh971
+	JE           overwrite971
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -23432,7 +23432,7 @@ plain970:
 	VMOVUPS 64(R11), Z3
 	JMP     ready972
 
-fresh971:
+overwrite971:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -23473,7 +23473,7 @@ ready972:
 	TESTQ DX, DX
 	JE    loop973
 
-asking977:
+prefetching977:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -23625,7 +23625,7 @@ sameWindow978:
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  asking977
+	JGE  prefetching977
 	MOVQ DX, 80(SP)
 	JMP  tail974
 
@@ -23859,7 +23859,7 @@ pair9:
 	// 9 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh981
+	JE           overwrite981
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -23918,7 +23918,7 @@ plain980:
 	VMOVUPS 64(R12)(DX*2), Z1
 	JMP     ready982
 
-fresh981:
+overwrite981:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -23955,7 +23955,7 @@ ready982:
 	TESTQ DX, DX
 	JE    loop983
 
-asking987:
+prefetching987:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24094,7 +24094,7 @@ sameWindow988:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking987
+	JGE  prefetching987
 	MOVQ DX, 80(SP)
 	JMP  tail984
 
@@ -24307,7 +24307,7 @@ pair8:
 	// 8 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh991
+	JE           overwrite991
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -24361,7 +24361,7 @@ plain990:
 	VMOVUPS 64(R12)(DX*1), Z31
 	JMP     ready992
 
-fresh991:
+overwrite991:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24396,7 +24396,7 @@ ready992:
 	TESTQ DX, DX
 	JE    loop993
 
-asking997:
+prefetching997:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24523,7 +24523,7 @@ sameWindow998:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking997
+	JGE  prefetching997
 	MOVQ DX, 80(SP)
 	JMP  tail994
 
@@ -24719,7 +24719,7 @@ pair7:
 	// 7 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1001
+	JE           overwrite1001
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -24768,7 +24768,7 @@ plain1000:
 	VMOVUPS 64(R12), Z29
 	JMP     ready1002
 
-fresh1001:
+overwrite1001:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24801,7 +24801,7 @@ ready1002:
 	TESTQ DX, DX
 	JE    loop1003
 
-asking1007:
+prefetching1007:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24916,7 +24916,7 @@ sameWindow1008:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  asking1007
+	JGE  prefetching1007
 	MOVQ DX, 80(SP)
 	JMP  tail1004
 
@@ -25095,7 +25095,7 @@ pair6:
 	// 6 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1011
+	JE           overwrite1011
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -25137,7 +25137,7 @@ plain1010:
 	VMOVUPS 64(R13)(DX*2), Z27
 	JMP     ready1012
 
-fresh1011:
+overwrite1011:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25166,7 +25166,7 @@ ready1012:
 	TESTQ DX, DX
 	JE    loop1013
 
-asking1017:
+prefetching1017:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -25268,7 +25268,7 @@ sameWindow1018:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking1017
+	JGE  prefetching1017
 	MOVQ DX, 80(SP)
 	JMP  tail1014
 
@@ -25426,7 +25426,7 @@ pair5:
 	// 5 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1021
+	JE           overwrite1021
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -25463,7 +25463,7 @@ plain1020:
 	VMOVUPS 64(R13)(DX*1), Z25
 	JMP     ready1022
 
-fresh1021:
+overwrite1021:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25490,7 +25490,7 @@ ready1022:
 	TESTQ DX, DX
 	JE    loop1023
 
-asking1027:
+prefetching1027:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -25580,7 +25580,7 @@ sameWindow1028:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking1027
+	JGE  prefetching1027
 	MOVQ DX, 80(SP)
 	JMP  tail1024
 
@@ -25721,7 +25721,7 @@ pair4:
 	// 4 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1031
+	JE           overwrite1031
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -25753,7 +25753,7 @@ plain1030:
 	VMOVUPS 64(R13), Z23
 	JMP     ready1032
 
-fresh1031:
+overwrite1031:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25778,7 +25778,7 @@ ready1032:
 	TESTQ DX, DX
 	JE    loop1033
 
-asking1037:
+prefetching1037:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -25856,7 +25856,7 @@ sameWindow1038:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  asking1037
+	JGE  prefetching1037
 	MOVQ DX, 80(SP)
 	JMP  tail1034
 
@@ -25980,7 +25980,7 @@ pair3:
 	// 3 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1041
+	JE           overwrite1041
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
@@ -26005,7 +26005,7 @@ plain1040:
 	VMOVUPS 64(AX)(DX*2), Z21
 	JMP     ready1042
 
-fresh1041:
+overwrite1041:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26026,7 +26026,7 @@ ready1042:
 	TESTQ DX, DX
 	JE    loop1043
 
-asking1047:
+prefetching1047:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -26091,7 +26091,7 @@ asking1047:
 sameWindow1048:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking1047
+	JGE  prefetching1047
 	MOVQ DX, 80(SP)
 	JMP  tail1044
 
@@ -26194,7 +26194,7 @@ pair2:
 	// 2 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1051
+	JE           overwrite1051
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
@@ -26214,7 +26214,7 @@ plain1050:
 	VMOVUPS 64(AX)(DX*1), Z19
 	JMP     ready1052
 
-fresh1051:
+overwrite1051:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26233,7 +26233,7 @@ ready1052:
 	TESTQ DX, DX
 	JE    loop1053
 
-asking1057:
+prefetching1057:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -26286,7 +26286,7 @@ asking1057:
 sameWindow1058:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  asking1057
+	JGE  prefetching1057
 	MOVQ DX, 80(SP)
 	JMP  tail1054
 
@@ -26428,7 +26428,7 @@ single12:
 	// 12 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1061
+	JE           overwrite1061
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -26480,7 +26480,7 @@ plain1060:
 	VMOVUPS (R11)(DX*2), Z27
 	JMP     ready1062
 
-fresh1061:
+overwrite1061:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26694,7 +26694,7 @@ single11:
 	// 11 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1069
+	JE           overwrite1069
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -26743,7 +26743,7 @@ plain1068:
 	VMOVUPS (R11)(DX*1), Z26
 	JMP     ready1070
 
-fresh1069:
+overwrite1069:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26945,7 +26945,7 @@ single10:
 	// 10 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1077
+	JE           overwrite1077
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -26991,7 +26991,7 @@ plain1076:
 	VMOVUPS (R11), Z25
 	JMP     ready1078
 
-fresh1077:
+overwrite1077:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27181,7 +27181,7 @@ single9:
 	// 9 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1085
+	JE           overwrite1085
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -27222,7 +27222,7 @@ plain1084:
 	VMOVUPS (R12)(DX*2), Z24
 	JMP     ready1086
 
-fresh1085:
+overwrite1085:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27394,7 +27394,7 @@ single8:
 	// 8 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1093
+	JE           overwrite1093
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -27432,7 +27432,7 @@ plain1092:
 	VMOVUPS (R12)(DX*1), Z23
 	JMP     ready1094
 
-fresh1093:
+overwrite1093:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27592,7 +27592,7 @@ single7:
 	// 7 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1101
+	JE           overwrite1101
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -27627,7 +27627,7 @@ plain1100:
 	VMOVUPS (R12), Z22
 	JMP     ready1102
 
-fresh1101:
+overwrite1101:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27775,7 +27775,7 @@ single6:
 	// 6 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1109
+	JE           overwrite1109
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -27805,7 +27805,7 @@ plain1108:
 	VMOVUPS (R13)(DX*2), Z21
 	JMP     ready1110
 
-fresh1109:
+overwrite1109:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27935,7 +27935,7 @@ single5:
 	// 5 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1117
+	JE           overwrite1117
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -27962,7 +27962,7 @@ plain1116:
 	VMOVUPS (R13)(DX*1), Z20
 	JMP     ready1118
 
-fresh1117:
+overwrite1117:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -28080,7 +28080,7 @@ single4:
 	// 4 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1125
+	JE           overwrite1125
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -28104,7 +28104,7 @@ plain1124:
 	VMOVUPS (R13), Z19
 	JMP     ready1126
 
-fresh1125:
+overwrite1125:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -28210,7 +28210,7 @@ single3:
 	// 3 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1133
+	JE           overwrite1133
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
@@ -28229,7 +28229,7 @@ plain1132:
 	VMOVUPS (AX)(DX*2), Z18
 	JMP     ready1134
 
-fresh1133:
+overwrite1133:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -28317,7 +28317,7 @@ single2:
 	// 2 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           fresh1141
+	JE           overwrite1141
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
@@ -28333,7 +28333,7 @@ plain1140:
 	VMOVUPS (AX)(DX*1), Z17
 	JMP     ready1142
 
-fresh1141:
+overwrite1141:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 
@@ -28501,7 +28501,7 @@ keys16queries4:
 	ADDQ   64(SP), DX
 	MOVQ   DX, 48(SP)
 	CMPQ   72(SP), $0x00
-	JE     keys16queries4NoStream
+	JE     keys16queries4NoPointer
 	MOVQ   72(SP), DX
 	ANDQ   $0x00007fff, DX
 	MOVQ   DX, 40(SP)
@@ -28512,7 +28512,7 @@ keys16queries4:
 	MOVQ   DX, 40(SP)
 	MOVQ   $+0, 48(SP)
 
-keys16queries4NoStream:
+keys16queries4NoPointer:
 	MOVQ   AX, DX
 	IMUL3Q $0x00000003, CX, BX
 	ADDQ   AX, BX
@@ -28533,7 +28533,7 @@ keys16queries4NoStream:
 keys16queries4Four:
 	MOVQ       40(SP), R13
 	CMPQ       48(SP), $0x00
-	JNE        keys16queries4InOrder
+	JNE        keys16queries4Sequential
 	PREFETCHT0 (R13)
 	PREFETCHT0 4096(R13)
 	PREFETCHT0 8192(R13)
@@ -28548,7 +28548,7 @@ sameWindow1149:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries4SameRow
 
-keys16queries4InOrder:
+keys16queries4Sequential:
 	PREFETCHT0 (R13)
 	PREFETCHT0 64(R13)
 	PREFETCHT0 128(R13)
@@ -28558,7 +28558,7 @@ keys16queries4InOrder:
 	CMPQ       40(SP), R13
 	JL         keys16queries4SameRow
 
-	// The next row begins a stride behind this one.
+	// The next row begins a stride after this one.
 	ADDQ CX, R13
 	MOVQ R13, 48(SP)
 	SUBQ 64(SP), R13
@@ -28755,7 +28755,7 @@ keys16queries3:
 	ADDQ   64(SP), DX
 	MOVQ   DX, 48(SP)
 	CMPQ   72(SP), $0x00
-	JE     keys16queries3NoStream
+	JE     keys16queries3NoPointer
 	MOVQ   72(SP), DX
 	ANDQ   $0x00007fff, DX
 	MOVQ   DX, 40(SP)
@@ -28766,7 +28766,7 @@ keys16queries3:
 	MOVQ   DX, 40(SP)
 	MOVQ   $+0, 48(SP)
 
-keys16queries3NoStream:
+keys16queries3NoPointer:
 	MOVQ   AX, DX
 	IMUL3Q $0x00000003, CX, BX
 	ADDQ   AX, BX
@@ -28787,7 +28787,7 @@ keys16queries3NoStream:
 keys16queries3Four:
 	MOVQ       40(SP), R13
 	CMPQ       48(SP), $0x00
-	JNE        keys16queries3InOrder
+	JNE        keys16queries3Sequential
 	PREFETCHT0 (R13)
 	PREFETCHT0 4096(R13)
 	PREFETCHT0 8192(R13)
@@ -28802,7 +28802,7 @@ sameWindow1150:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries3SameRow
 
-keys16queries3InOrder:
+keys16queries3Sequential:
 	PREFETCHT0 (R13)
 	PREFETCHT0 64(R13)
 	PREFETCHT0 128(R13)
@@ -28812,7 +28812,7 @@ keys16queries3InOrder:
 	CMPQ       40(SP), R13
 	JL         keys16queries3SameRow
 
-	// The next row begins a stride behind this one.
+	// The next row begins a stride after this one.
 	ADDQ CX, R13
 	MOVQ R13, 48(SP)
 	SUBQ 64(SP), R13
@@ -28985,7 +28985,7 @@ keys16queries2:
 	ADDQ   64(SP), DX
 	MOVQ   DX, 48(SP)
 	CMPQ   72(SP), $0x00
-	JE     keys16queries2NoStream
+	JE     keys16queries2NoPointer
 	MOVQ   72(SP), DX
 	ANDQ   $0x00007fff, DX
 	MOVQ   DX, 40(SP)
@@ -28996,7 +28996,7 @@ keys16queries2:
 	MOVQ   DX, 40(SP)
 	MOVQ   $+0, 48(SP)
 
-keys16queries2NoStream:
+keys16queries2NoPointer:
 	MOVQ   AX, DX
 	IMUL3Q $0x00000003, CX, BX
 	ADDQ   AX, BX
@@ -29016,7 +29016,7 @@ keys16queries2NoStream:
 keys16queries2Four:
 	MOVQ       40(SP), R12
 	CMPQ       48(SP), $0x00
-	JNE        keys16queries2InOrder
+	JNE        keys16queries2Sequential
 	PREFETCHT0 (R12)
 	PREFETCHT0 4096(R12)
 	PREFETCHT0 8192(R12)
@@ -29031,7 +29031,7 @@ sameWindow1151:
 	MOVQ R12, 40(SP)
 	JMP  keys16queries2SameRow
 
-keys16queries2InOrder:
+keys16queries2Sequential:
 	PREFETCHT0 (R12)
 	PREFETCHT0 64(R12)
 	PREFETCHT0 128(R12)
@@ -29041,7 +29041,7 @@ keys16queries2InOrder:
 	CMPQ       40(SP), R12
 	JL         keys16queries2SameRow
 
-	// The next row begins a stride behind this one.
+	// The next row begins a stride after this one.
 	ADDQ CX, R12
 	MOVQ R12, 48(SP)
 	SUBQ 64(SP), R12
@@ -29188,7 +29188,7 @@ keys16queries1:
 	ADDQ   64(SP), DX
 	MOVQ   DX, 48(SP)
 	CMPQ   72(SP), $0x00
-	JE     keys16queries1NoStream
+	JE     keys16queries1NoPointer
 	MOVQ   72(SP), DX
 	ANDQ   $0x00007fff, DX
 	MOVQ   DX, 40(SP)
@@ -29199,7 +29199,7 @@ keys16queries1:
 	MOVQ   DX, 40(SP)
 	MOVQ   $+0, 48(SP)
 
-keys16queries1NoStream:
+keys16queries1NoPointer:
 	MOVQ   AX, DX
 	IMUL3Q $0x00000003, CX, BX
 	ADDQ   AX, BX
@@ -29217,7 +29217,7 @@ keys16queries1NoStream:
 keys16queries1Four:
 	MOVQ       40(SP), R11
 	CMPQ       48(SP), $0x00
-	JNE        keys16queries1InOrder
+	JNE        keys16queries1Sequential
 	PREFETCHT0 (R11)
 	PREFETCHT0 4096(R11)
 	PREFETCHT0 8192(R11)
@@ -29232,7 +29232,7 @@ sameWindow1152:
 	MOVQ R11, 40(SP)
 	JMP  keys16queries1SameRow
 
-keys16queries1InOrder:
+keys16queries1Sequential:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -29242,7 +29242,7 @@ keys16queries1InOrder:
 	CMPQ       40(SP), R11
 	JL         keys16queries1SameRow
 
-	// The next row begins a stride behind this one.
+	// The next row begins a stride after this one.
 	ADDQ CX, R11
 	MOVQ R11, 48(SP)
 	SUBQ 64(SP), R11
@@ -29360,12 +29360,12 @@ keys16queries1End:
 	IMUL3Q $0x00000010, DX, DX
 	ADDQ   DX, AX
 	CMPQ   72(SP), $0x00
-	JE     keys16NoStream
+	JE     keys16NoPointer
 	MOVQ   64(SP), DX
 	SHLQ   $0x04, DX
 	ADDQ   DX, 72(SP)
 
-keys16NoStream:
+keys16NoPointer:
 	SUBQ $0x10, 32(SP)
 	JMP  keys16
 
@@ -30454,7 +30454,7 @@ TEXT ·softmaxSIMD(SB), $3112-41
 	RET
 
 rows:
-	// alpha_r = max of the live scores of row r, NaN not counting
+	// alpha_r = max of the visible scores of row r, NaN not counting
 	MOVQ    s+0(FP), AX
 	MOVQ    alpha+24(FP), CX
 	MOVQ    rows+32(FP), DX
@@ -31435,29 +31435,29 @@ DATA all42800000<>+24(SB)/4, $0x42800000
 DATA all42800000<>+28(SB)/4, $0x42800000
 GLOBL all42800000<>(SB), RODATA|NOPTR, $32
 
-// func softmaxMaskedSIMD(s *float32, m *float32, l *float32, alpha *float32, live *uint64, rows int) (masked bool)
+// func softmaxMaskedSIMD(s *float32, m *float32, l *float32, alpha *float32, visible *uint64, rows int) (masked bool)
 // Requires: AVX, AVX2, FMA3
 TEXT ·softmaxMaskedSIMD(SB), $3112-49
 	MOVQ rows+40(FP), AX
-	MOVQ live+32(FP), CX
+	MOVQ visible+32(FP), CX
 	XORQ DX, DX
 
-orLive:
+orVisible:
 	ORQ  (CX), DX
 	ADDQ $0x08, CX
 	DECQ AX
-	JNE  orLive
+	JNE  orVisible
 	ORQ  $0x01, DX
 	BSRQ DX, DX
 	SHRQ $0x04, DX
 	INCQ DX
 	MOVQ DX, 3104(SP)
 
-	// alpha_r = max of the live scores of row r, NaN not counting
+	// alpha_r = max of the visible scores of row r, NaN not counting
 	MOVQ    s+0(FP), AX
 	MOVQ    alpha+24(FP), CX
 	MOVQ    rows+40(FP), DX
-	MOVQ    live+32(FP), BX
+	MOVQ    visible+32(FP), BX
 	VMOVUPS allff800000<>+0(SB), Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -32103,7 +32103,7 @@ maxEnd:
 	MOVQ    m+8(FP), CX
 	MOVQ    alpha+24(FP), DX
 	MOVQ    rows+40(FP), BX
-	MOVQ    live+32(FP), AX
+	MOVQ    visible+32(FP), AX
 	XORQ    AX, AX
 	XORQ    SI, SI
 	VMOVUPS allff800000<>+0(SB), Y0
@@ -32219,7 +32219,7 @@ apart:
 	MOVQ    s+0(FP), CX
 	MOVQ    m+8(FP), DX
 	MOVQ    rows+40(FP), BX
-	MOVQ    live+32(FP), SI
+	MOVQ    visible+32(FP), SI
 	LEAQ    31(SP), DI
 	ANDQ    $-32, DI
 	VMOVUPS all4b40007f<>+0(SB), Y0
@@ -32232,13 +32232,13 @@ carefulRow:
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y4, Y4, Y4
 	CMPW         (SI), $0x00
-	JNE          someLive0
+	JNE          someVisible0
 	VMOVUPS      all80000000<>+0(SB), Y5
 	VMOVUPS      Y5, (CX)
 	VMOVUPS      Y5, 32(CX)
-	JMP          noneLive0
+	JMP          noneVisible0
 
-someLive0:
+someVisible0:
 	VSUBPS       (CX), Y2, Y5
 	VSUBPS       32(CX), Y2, Y6
 	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y5, Y7
@@ -32288,15 +32288,15 @@ someLive0:
 	VMOVUPS      Y12, 32(CX)
 	VADDPS       Y12, Y4, Y4
 
-noneLive0:
+noneVisible0:
 	CMPW    2(SI), $0x00
-	JNE     someLive2
+	JNE     someVisible2
 	VMOVUPS all80000000<>+0(SB), Y5
 	VMOVUPS Y5, 64(CX)
 	VMOVUPS Y5, 96(CX)
-	JMP     noneLive2
+	JMP     noneVisible2
 
-someLive2:
+someVisible2:
 	VSUBPS       64(CX), Y2, Y5
 	VSUBPS       96(CX), Y2, Y6
 	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y5, Y7
@@ -32346,15 +32346,15 @@ someLive2:
 	VMOVUPS      Y12, 96(CX)
 	VADDPS       Y12, Y4, Y4
 
-noneLive2:
+noneVisible2:
 	CMPW    4(SI), $0x00
-	JNE     someLive4
+	JNE     someVisible4
 	VMOVUPS all80000000<>+0(SB), Y5
 	VMOVUPS Y5, 128(CX)
 	VMOVUPS Y5, 160(CX)
-	JMP     noneLive4
+	JMP     noneVisible4
 
-someLive4:
+someVisible4:
 	VSUBPS       128(CX), Y2, Y5
 	VSUBPS       160(CX), Y2, Y6
 	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y5, Y7
@@ -32404,15 +32404,15 @@ someLive4:
 	VMOVUPS      Y12, 160(CX)
 	VADDPS       Y12, Y4, Y4
 
-noneLive4:
+noneVisible4:
 	CMPW    6(SI), $0x00
-	JNE     someLive6
+	JNE     someVisible6
 	VMOVUPS all80000000<>+0(SB), Y2
 	VMOVUPS Y2, 192(CX)
 	VMOVUPS Y2, 224(CX)
-	JMP     noneLive6
+	JMP     noneVisible6
 
-someLive6:
+someVisible6:
 	VSUBPS       192(CX), Y2, Y5
 	VSUBPS       224(CX), Y2, Y2
 	VCMPPS       $0x1a, all42aeac4f<>+0(SB), Y5, Y6
@@ -32462,7 +32462,7 @@ someLive6:
 	VMOVUPS      Y11, 224(CX)
 	VADDPS       Y11, Y4, Y4
 
-noneLive6:
+noneVisible6:
 	VADDPS  Y4, Y3, Y3
 	VMOVUPS Y3, (DI)
 	ADDQ    $0x20, DI
@@ -32479,7 +32479,7 @@ plain:
 	MOVQ    s+0(FP), CX
 	MOVQ    m+8(FP), DX
 	MOVQ    rows+40(FP), BX
-	MOVQ    live+32(FP), SI
+	MOVQ    visible+32(FP), SI
 	LEAQ    31(SP), DI
 	ANDQ    $-32, DI
 	VMOVUPS all4b40007f<>+0(SB), Y0
@@ -32556,7 +32556,7 @@ morePairs1:
 	MOVQ    s+0(FP), CX
 	MOVQ    m+8(FP), DX
 	MOVQ    rows+40(FP), BX
-	MOVQ    live+32(FP), SI
+	MOVQ    visible+32(FP), SI
 	LEAQ    31(SP), DI
 	ANDQ    $-32, DI
 	VMOVUPS all4b40007f<>+0(SB), Y0
@@ -32675,7 +32675,7 @@ morePairs2:
 	MOVQ    s+0(FP), CX
 	MOVQ    m+8(FP), DX
 	MOVQ    rows+40(FP), BX
-	MOVQ    live+32(FP), SI
+	MOVQ    visible+32(FP), SI
 	LEAQ    31(SP), DI
 	ANDQ    $-32, DI
 	VMOVUPS all4b40007f<>+0(SB), Y0
@@ -32834,7 +32834,7 @@ morePairs3:
 	MOVQ    s+0(FP), CX
 	MOVQ    m+8(FP), DX
 	MOVQ    rows+40(FP), BX
-	MOVQ    live+32(FP), SI
+	MOVQ    visible+32(FP), SI
 	LEAQ    31(SP), DI
 	ANDQ    $-32, DI
 	VMOVUPS all4b40007f<>+0(SB), Y0
@@ -33034,7 +33034,7 @@ weighed:
 	MOVQ l+16(FP), CX
 	MOVQ alpha+24(FP), DX
 	MOVQ rows+40(FP), BX
-	MOVQ live+32(FP), SI
+	MOVQ visible+32(FP), SI
 	LEAQ 31(SP), SI
 	ANDQ $-32, SI
 	SUBQ $0x08, BX
@@ -33149,7 +33149,7 @@ GLOBL all80000000<>(SB), RODATA|NOPTR, $32
 // func softmaxMaximaSIMD(s *float32, m *float32, l *float32, alpha *float32, maxima *float32, rows int) (masked bool)
 // Requires: AVX, AVX2, FMA3
 TEXT ·softmaxMaximaSIMD(SB), $3112-49
-	// alpha_r = the largest of the lanes of row r's top
+	// alpha_r = the largest lane of the maxima of row r
 	MOVQ    alpha+24(FP), AX
 	MOVQ    rows+40(FP), CX
 	MOVQ    maxima+32(FP), DX
@@ -33756,7 +33756,7 @@ end6:
 // func softmaxAVX512(s *float32, m *float32, l *float32, alpha *float32, rows int) (masked bool)
 // Requires: AVX, AVX2, AVX512DQ, AVX512F, FMA3
 TEXT ·softmaxAVX512(SB), $3112-41
-	// alpha_r = max of the live scores of row r, NaN not counting
+	// alpha_r = max of the visible scores of row r, NaN not counting
 	MOVQ         s+0(FP), AX
 	MOVQ         alpha+24(FP), CX
 	MOVQ         rows+32(FP), DX
@@ -34352,29 +34352,29 @@ end8:
 	VZEROUPPER
 	RET
 
-// func softmaxMaskedAVX512(s *float32, m *float32, l *float32, alpha *float32, live *uint64, rows int) (masked bool)
+// func softmaxMaskedAVX512(s *float32, m *float32, l *float32, alpha *float32, visible *uint64, rows int) (masked bool)
 // Requires: AVX, AVX2, AVX512DQ, AVX512F, FMA3
 TEXT ·softmaxMaskedAVX512(SB), $3112-49
 	MOVQ rows+40(FP), AX
-	MOVQ live+32(FP), CX
+	MOVQ visible+32(FP), CX
 	XORQ DX, DX
 
-orLive:
+orVisible:
 	ORQ  (CX), DX
 	ADDQ $0x08, CX
 	DECQ AX
-	JNE  orLive
+	JNE  orVisible
 	ORQ  $0x01, DX
 	BSRQ DX, DX
 	SHRQ $0x04, DX
 	INCQ DX
 	MOVQ DX, 3104(SP)
 
-	// alpha_r = max of the live scores of row r, NaN not counting
+	// alpha_r = max of the visible scores of row r, NaN not counting
 	MOVQ         s+0(FP), AX
 	MOVQ         alpha+24(FP), CX
 	MOVQ         rows+40(FP), DX
-	MOVQ         live+32(FP), BX
+	MOVQ         visible+32(FP), BX
 	VBROADCASTSS allff800000<>+0(SB), Z0
 	VPXORD       Z1, Z1, Z1
 	SUBQ         $0x08, DX
@@ -34678,7 +34678,7 @@ maxEnd:
 	MOVQ    m+8(FP), CX
 	MOVQ    alpha+24(FP), DX
 	MOVQ    rows+40(FP), BX
-	MOVQ    live+32(FP), AX
+	MOVQ    visible+32(FP), AX
 	XORQ    AX, AX
 	XORQ    SI, SI
 	VMOVUPS allff800000<>+0(SB), Y1
@@ -34794,7 +34794,7 @@ apart:
 	MOVQ         s+0(FP), CX
 	MOVQ         m+8(FP), DX
 	MOVQ         rows+40(FP), BX
-	MOVQ         live+32(FP), SI
+	MOVQ         visible+32(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VBROADCASTSS all4b40007f<>+0(SB), Z0
@@ -34913,7 +34913,7 @@ plain:
 	MOVQ         s+0(FP), CX
 	MOVQ         m+8(FP), DX
 	MOVQ         rows+40(FP), BX
-	MOVQ         live+32(FP), SI
+	MOVQ         visible+32(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VBROADCASTSS all4b40007f<>+0(SB), Z0
@@ -34970,7 +34970,7 @@ morePairs1:
 	MOVQ         s+0(FP), CX
 	MOVQ         m+8(FP), DX
 	MOVQ         rows+40(FP), BX
-	MOVQ         live+32(FP), SI
+	MOVQ         visible+32(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VBROADCASTSS all4b40007f<>+0(SB), Z0
@@ -35045,7 +35045,7 @@ morePairs2:
 	MOVQ         s+0(FP), CX
 	MOVQ         m+8(FP), DX
 	MOVQ         rows+40(FP), BX
-	MOVQ         live+32(FP), SI
+	MOVQ         visible+32(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VBROADCASTSS all4b40007f<>+0(SB), Z0
@@ -35136,7 +35136,7 @@ morePairs3:
 	MOVQ         s+0(FP), CX
 	MOVQ         m+8(FP), DX
 	MOVQ         rows+40(FP), BX
-	MOVQ         live+32(FP), SI
+	MOVQ         visible+32(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VBROADCASTSS all4b40007f<>+0(SB), Z0
@@ -35245,7 +35245,7 @@ weighed:
 	MOVQ l+16(FP), CX
 	MOVQ alpha+24(FP), DX
 	MOVQ rows+40(FP), BX
-	MOVQ live+32(FP), SI
+	MOVQ visible+32(FP), SI
 	LEAQ 31(SP), SI
 	ANDQ $-32, SI
 	SUBQ $0x08, BX
@@ -35373,7 +35373,7 @@ TEXT ·softmaxValuesSIMD(SB), $1520-73
 	MOVQ R13, BX
 	MOVQ $+6, CX
 
-firstTop:
+firstMaxima:
 	VMOVUPS (BX), Y0
 	VMAXPS  allff800000<>+0(SB), Y0, Y0
 	VMOVUPS 32(BX), Y1
@@ -35395,7 +35395,7 @@ firstTop:
 	ADDQ    $0x40, AX
 	ADDQ    $0x00000100, BX
 	DECQ    CX
-	JNE     firstTop
+	JNE     firstMaxima
 
 	// m' = max(m, top), alpha = exp(m − m')
 	VMOVUPS      allff800000<>+0(SB), Y0
@@ -35728,7 +35728,7 @@ firstWeights:
 	MOVQ         R13, BX
 	MOVQ         $+6, CX
 
-secondTop:
+secondMaxima:
 	VMOVUPS (BX), Y0
 	VMAXPS  allff800000<>+0(SB), Y0, Y0
 	VMOVUPS 32(BX), Y1
@@ -35750,7 +35750,7 @@ secondTop:
 	ADDQ    $0x40, AX
 	ADDQ    $0x00000100, BX
 	DECQ    CX
-	JNE     secondTop
+	JNE     secondMaxima
 
 firstDone:
 tile:
@@ -35848,10 +35848,10 @@ tile:
 	VMOVSD       X0, 16(CX)
 	XORQ         R9, R9
 	CMPQ         16(SP), $0x06
-	JE           noneBehind
+	JE           noneAfter
 	MOVQ         $+1536, R9
 
-noneBehind:
+noneAfter:
 	LEAQ 1536(SI), R13
 	LEAQ 80(SP), R11
 	LEAQ 175(SP), R12
@@ -35859,7 +35859,7 @@ noneBehind:
 
 panel:
 	CMPQ         72(SP), $0x00
-	JNE          absorbFresh1189
+	JNE          fusedOverwrite1189
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -35881,9 +35881,9 @@ panel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          absorbReady1190
+	JMP          fusedReady1190
 
-absorbFresh1189:
+fusedOverwrite1189:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -35897,7 +35897,7 @@ absorbFresh1189:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-absorbReady1190:
+fusedReady1190:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX
@@ -36886,7 +36886,7 @@ steps:
 
 lastPanel:
 	CMPQ         72(SP), $0x00
-	JNE          absorbFresh1191
+	JNE          fusedOverwrite1191
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -36908,9 +36908,9 @@ lastPanel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          absorbReady1192
+	JMP          fusedReady1192
 
-absorbFresh1191:
+fusedOverwrite1191:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -36924,7 +36924,7 @@ absorbFresh1191:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-absorbReady1192:
+fusedReady1192:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX
@@ -37777,7 +37777,7 @@ dim:
 	JNE  dim
 
 octetDone:
-	// The next 8 keys: behind row 7's predecessor p6 comes row 7, then row 8.
+	// The next 8 keys: p6 is at row 6, so row 8 is two strides on.
 	MOVQ (SP), R10
 	SHLQ $0x02, R10
 	SUBQ R10, R8
@@ -38760,12 +38760,12 @@ DATA all00000008<>+24(SB)/4, $0x00000008
 DATA all00000008<>+28(SB)/4, $0x00000008
 GLOBL all00000008<>(SB), RODATA|NOPTR, $32
 
-// func addBiasSIMD(s *float32, bias *float32, live *uint64, rows int, step int, stride int, lo int, n int) (every uint64)
+// func addBiasSIMD(s *float32, bias *float32, visible *uint64, rows int, step int, stride int, lo int, n int) (every uint64)
 // Requires: AVX
 TEXT ·addBiasSIMD(SB), NOSPLIT, $0-72
 	MOVQ s+0(FP), AX
 	MOVQ bias+8(FP), DX
-	MOVQ live+16(FP), BX
+	MOVQ visible+16(FP), BX
 	MOVQ rows+24(FP), SI
 	MOVQ $-1, R8
 
@@ -38853,7 +38853,7 @@ added:
 	TESTL     R10, R10
 	JE        next
 
-	// Take the keys with a bias of −Inf out of live.
+	// Keys with a bias of −Inf are not visible.
 	MOVQ lo+48(FP), CX
 	MOVQ n+56(FP), DI
 	MOVQ DX, R9
@@ -38904,11 +38904,11 @@ next:
 	VZEROUPPER
 	RET
 
-// func maskKeysSIMD(mask *bool, live *uint64, rows int, step int, stride int, lo int, n int) (every uint64)
+// func maskKeysSIMD(mask *bool, visible *uint64, rows int, step int, stride int, lo int, n int) (every uint64)
 // Requires: AVX, AVX2
 TEXT ·maskKeysSIMD(SB), NOSPLIT, $0-64
 	MOVQ mask+0(FP), AX
-	MOVQ live+8(FP), DX
+	MOVQ visible+8(FP), DX
 	MOVQ rows+16(FP), BX
 	MOVQ $-1, SI
 
@@ -38974,7 +38974,7 @@ by1End:
 	VZEROUPPER
 	RET
 
-// func weightsSIMD(dst *float32, s *float32, n int, m float32, r float32, live uint64)
+// func weightsSIMD(dst *float32, s *float32, n int, m float32, r float32, visible uint64)
 // Requires: AVX, AVX2, FMA3
 TEXT ·weightsSIMD(SB), NOSPLIT, $0-40
 	MOVQ         dst+0(FP), AX
@@ -38982,7 +38982,7 @@ TEXT ·weightsSIMD(SB), NOSPLIT, $0-40
 	MOVQ         n+16(FP), DX
 	VBROADCASTSS m+24(FP), Y0
 	VBROADCASTSS r+28(FP), Y1
-	MOVQ         live+32(FP), BX
+	MOVQ         visible+32(FP), BX
 	SUBQ         $0x08, DX
 	JL           tail19
 

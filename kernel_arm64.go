@@ -5,7 +5,7 @@ package attn
 import "unsafe"
 
 const (
-	callProducts = 1 << 18 // see cut.go
+	callProducts = 1 << 18 // see kernel_split.go
 	inPlaceKeys  = 16      // keys that scoreRows takes together
 )
 
@@ -13,12 +13,12 @@ const (
 // each key that it does not mask.
 //
 //go:noescape
-func addBiasRowSIMD(s, bias *float32, n int) (live uint64)
+func addBiasRowSIMD(s, bias *float32, n int) (visible uint64)
 
 // maskRowSIMD returns a bit for each true element of n ≤ Block.
 //
 //go:noescape
-func maskRowSIMD(mask *bool, n int) (live uint64)
+func maskRowSIMD(mask *bool, n int) (visible uint64)
 
 // normalizeSIMD goes row by row. It works like normalizeGeneric.
 func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int) {
@@ -33,11 +33,11 @@ func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int) {
 }
 
 // addBiasSIMD goes row by row. It works like addBiasGeneric.
-func addBiasSIMD(s, bias *float32, live *uint64, rows, step, stride, lo, n int) (every uint64) {
+func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n int) (every uint64) {
 	every = ^uint64(0)
 	for r := range rows {
 		bits := addBiasRowSIMD(at(s, r*step*Block), at(bias, r*stride), n)
-		row := at(live, r*step)
+		row := at(visible, r*step)
 		*row &^= (lowBits(n) &^ bits) << lo
 		every &= *row
 	}
@@ -45,11 +45,11 @@ func addBiasSIMD(s, bias *float32, live *uint64, rows, step, stride, lo, n int) 
 }
 
 // maskKeysSIMD goes row by row. It works like maskKeysGeneric.
-func maskKeysSIMD(mask *bool, live *uint64, rows, step, stride, lo, n int) (every uint64) {
+func maskKeysSIMD(mask *bool, visible *uint64, rows, step, stride, lo, n int) (every uint64) {
 	every = ^uint64(0)
 	for r := range rows {
 		bits := maskRowSIMD(at(mask, r*stride), n)
-		row := at(live, r*step)
+		row := at(visible, r*step)
 		*row &^= (lowBits(n) &^ bits) << lo
 		every &= *row
 	}

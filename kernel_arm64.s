@@ -858,17 +858,17 @@ end22:
 	FSTPQ (F20, F21), 0(R16)
 	FSTPQ (F22, F23), 32(R16)
 	MOVD next+48(FP), R19
-	CBZ R19, asked27
+	CBZ R19, dueEnd27
 	MOVD 0(R19), R22
 	SUBS $6, R22, R22
 	MOVD R22, 0(R19)
-	BGT asked27
-askRow23:
+	BGT dueEnd27
+dueRow23:
 	MOVD 16(R19), R23
 	ADD R23, R19, R20
-askRun24:
+dueRun24:
 	MOVD 24(R20), R22
-	CBNZ R22, askFound25
+	CBNZ R22, dueFound25
 
 	// The next run.
 	ADD $40, R20, R20
@@ -876,11 +876,11 @@ askRun24:
 	MOVD R23, 16(R19)
 	MOVD 24(R19), R22
 	SUB R23, R22, R22
-	CBNZ R22, askRun24
+	CBNZ R22, dueRun24
 	MOVD $9223372036854775807, R22
 	MOVD R22, 0(R19)
-	B asked27
-askFound25:
+	B dueEnd27
+dueFound25:
 	SUB $1, R22, R22
 	MOVD R22, 24(R20)
 	MOVD 0(R20), R21
@@ -888,18 +888,18 @@ askFound25:
 	ADD R21, R22, R22
 	MOVD R22, 0(R20)
 	MOVD 16(R20), R22
-askLine26:
+dueLine26:
 	PRFM (R21), PLDL2KEEP
 	ADD $64, R21, R21
 	SUB $1, R22, R22
-	CBNZ R22, askLine26
+	CBNZ R22, dueLine26
 	MOVD 0(R19), R22
 	MOVD 8(R19), R23
 	ADD R23, R22, R22
 	MOVD R22, 0(R19)
 	CMP $0, R22
-	BLE askRow23
-asked27:
+	BLE dueRow23
+dueEnd27:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD R3, R0, R0
@@ -1096,17 +1096,17 @@ end31:
 	FSTPQ (F16, F17), 0(R16)
 	FSTPQ (F18, F19), 32(R16)
 	MOVD next+48(FP), R19
-	CBZ R19, asked36
+	CBZ R19, dueEnd36
 	MOVD 0(R19), R22
 	SUBS $5, R22, R22
 	MOVD R22, 0(R19)
-	BGT asked36
-askRow32:
+	BGT dueEnd36
+dueRow32:
 	MOVD 16(R19), R23
 	ADD R23, R19, R20
-askRun33:
+dueRun33:
 	MOVD 24(R20), R22
-	CBNZ R22, askFound34
+	CBNZ R22, dueFound34
 
 	// The next run.
 	ADD $40, R20, R20
@@ -1114,11 +1114,11 @@ askRun33:
 	MOVD R23, 16(R19)
 	MOVD 24(R19), R22
 	SUB R23, R22, R22
-	CBNZ R22, askRun33
+	CBNZ R22, dueRun33
 	MOVD $9223372036854775807, R22
 	MOVD R22, 0(R19)
-	B asked36
-askFound34:
+	B dueEnd36
+dueFound34:
 	SUB $1, R22, R22
 	MOVD R22, 24(R20)
 	MOVD 0(R20), R21
@@ -1126,18 +1126,18 @@ askFound34:
 	ADD R21, R22, R22
 	MOVD R22, 0(R20)
 	MOVD 16(R20), R22
-askLine35:
+dueLine35:
 	PRFM (R21), PLDL2KEEP
 	ADD $64, R21, R21
 	SUB $1, R22, R22
-	CBNZ R22, askLine35
+	CBNZ R22, dueLine35
 	MOVD 0(R19), R22
 	MOVD 8(R19), R23
 	ADD R23, R22, R22
 	MOVD R22, 0(R19)
 	CMP $0, R22
-	BLE askRow32
-asked36:
+	BLE dueRow32
+dueEnd36:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD R3, R0, R0
@@ -1302,17 +1302,17 @@ end40:
 	FSTPQ (F12, F13), 0(R16)
 	FSTPQ (F14, F15), 32(R16)
 	MOVD next+48(FP), R19
-	CBZ R19, asked45
+	CBZ R19, dueEnd45
 	MOVD 0(R19), R22
 	SUBS $4, R22, R22
 	MOVD R22, 0(R19)
-	BGT asked45
-askRow41:
+	BGT dueEnd45
+dueRow41:
 	MOVD 16(R19), R23
 	ADD R23, R19, R20
-askRun42:
+dueRun42:
 	MOVD 24(R20), R22
-	CBNZ R22, askFound43
+	CBNZ R22, dueFound43
 
 	// The next run.
 	ADD $40, R20, R20
@@ -1320,11 +1320,11 @@ askRun42:
 	MOVD R23, 16(R19)
 	MOVD 24(R19), R22
 	SUB R23, R22, R22
-	CBNZ R22, askRun42
+	CBNZ R22, dueRun42
 	MOVD $9223372036854775807, R22
 	MOVD R22, 0(R19)
-	B asked45
-askFound43:
+	B dueEnd45
+dueFound43:
 	SUB $1, R22, R22
 	MOVD R22, 24(R20)
 	MOVD 0(R20), R21
@@ -1332,18 +1332,18 @@ askFound43:
 	ADD R21, R22, R22
 	MOVD R22, 0(R20)
 	MOVD 16(R20), R22
-askLine44:
+dueLine44:
 	PRFM (R21), PLDL2KEEP
 	ADD $64, R21, R21
 	SUB $1, R22, R22
-	CBNZ R22, askLine44
+	CBNZ R22, dueLine44
 	MOVD 0(R19), R22
 	MOVD 8(R19), R23
 	ADD R23, R22, R22
 	MOVD R22, 0(R19)
 	CMP $0, R22
-	BLE askRow41
-asked45:
+	BLE dueRow41
+dueEnd45:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD R3, R0, R0
@@ -1476,17 +1476,17 @@ end49:
 	FSTPQ (F8, F9), 0(R16)
 	FSTPQ (F10, F11), 32(R16)
 	MOVD next+48(FP), R19
-	CBZ R19, asked54
+	CBZ R19, dueEnd54
 	MOVD 0(R19), R22
 	SUBS $3, R22, R22
 	MOVD R22, 0(R19)
-	BGT asked54
-askRow50:
+	BGT dueEnd54
+dueRow50:
 	MOVD 16(R19), R23
 	ADD R23, R19, R20
-askRun51:
+dueRun51:
 	MOVD 24(R20), R22
-	CBNZ R22, askFound52
+	CBNZ R22, dueFound52
 
 	// The next run.
 	ADD $40, R20, R20
@@ -1494,11 +1494,11 @@ askRun51:
 	MOVD R23, 16(R19)
 	MOVD 24(R19), R22
 	SUB R23, R22, R22
-	CBNZ R22, askRun51
+	CBNZ R22, dueRun51
 	MOVD $9223372036854775807, R22
 	MOVD R22, 0(R19)
-	B asked54
-askFound52:
+	B dueEnd54
+dueFound52:
 	SUB $1, R22, R22
 	MOVD R22, 24(R20)
 	MOVD 0(R20), R21
@@ -1506,18 +1506,18 @@ askFound52:
 	ADD R21, R22, R22
 	MOVD R22, 0(R20)
 	MOVD 16(R20), R22
-askLine53:
+dueLine53:
 	PRFM (R21), PLDL2KEEP
 	ADD $64, R21, R21
 	SUB $1, R22, R22
-	CBNZ R22, askLine53
+	CBNZ R22, dueLine53
 	MOVD 0(R19), R22
 	MOVD 8(R19), R23
 	ADD R23, R22, R22
 	MOVD R22, 0(R19)
 	CMP $0, R22
-	BLE askRow50
-asked54:
+	BLE dueRow50
+dueEnd54:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD R3, R0, R0
@@ -1618,17 +1618,17 @@ end58:
 	FSTPQ (F4, F5), 0(R16)
 	FSTPQ (F6, F7), 32(R16)
 	MOVD next+48(FP), R19
-	CBZ R19, asked63
+	CBZ R19, dueEnd63
 	MOVD 0(R19), R22
 	SUBS $2, R22, R22
 	MOVD R22, 0(R19)
-	BGT asked63
-askRow59:
+	BGT dueEnd63
+dueRow59:
 	MOVD 16(R19), R23
 	ADD R23, R19, R20
-askRun60:
+dueRun60:
 	MOVD 24(R20), R22
-	CBNZ R22, askFound61
+	CBNZ R22, dueFound61
 
 	// The next run.
 	ADD $40, R20, R20
@@ -1636,11 +1636,11 @@ askRun60:
 	MOVD R23, 16(R19)
 	MOVD 24(R19), R22
 	SUB R23, R22, R22
-	CBNZ R22, askRun60
+	CBNZ R22, dueRun60
 	MOVD $9223372036854775807, R22
 	MOVD R22, 0(R19)
-	B asked63
-askFound61:
+	B dueEnd63
+dueFound61:
 	SUB $1, R22, R22
 	MOVD R22, 24(R20)
 	MOVD 0(R20), R21
@@ -1648,18 +1648,18 @@ askFound61:
 	ADD R21, R22, R22
 	MOVD R22, 0(R20)
 	MOVD 16(R20), R22
-askLine62:
+dueLine62:
 	PRFM (R21), PLDL2KEEP
 	ADD $64, R21, R21
 	SUB $1, R22, R22
-	CBNZ R22, askLine62
+	CBNZ R22, dueLine62
 	MOVD 0(R19), R22
 	MOVD 8(R19), R23
 	ADD R23, R22, R22
 	MOVD R22, 0(R19)
 	CMP $0, R22
-	BLE askRow59
-asked63:
+	BLE dueRow59
+dueEnd63:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	ADD R3, R0, R0
@@ -1728,17 +1728,17 @@ end67:
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
 	MOVD next+48(FP), R19
-	CBZ R19, asked72
+	CBZ R19, dueEnd72
 	MOVD 0(R19), R22
 	SUBS $1, R22, R22
 	MOVD R22, 0(R19)
-	BGT asked72
-askRow68:
+	BGT dueEnd72
+dueRow68:
 	MOVD 16(R19), R23
 	ADD R23, R19, R20
-askRun69:
+dueRun69:
 	MOVD 24(R20), R22
-	CBNZ R22, askFound70
+	CBNZ R22, dueFound70
 
 	// The next run.
 	ADD $40, R20, R20
@@ -1746,11 +1746,11 @@ askRun69:
 	MOVD R23, 16(R19)
 	MOVD 24(R19), R22
 	SUB R23, R22, R22
-	CBNZ R22, askRun69
+	CBNZ R22, dueRun69
 	MOVD $9223372036854775807, R22
 	MOVD R22, 0(R19)
-	B asked72
-askFound70:
+	B dueEnd72
+dueFound70:
 	SUB $1, R22, R22
 	MOVD R22, 24(R20)
 	MOVD 0(R20), R21
@@ -1758,18 +1758,18 @@ askFound70:
 	ADD R21, R22, R22
 	MOVD R22, 0(R20)
 	MOVD 16(R20), R22
-askLine71:
+dueLine71:
 	PRFM (R21), PLDL2KEEP
 	ADD $64, R21, R21
 	SUB $1, R22, R22
-	CBNZ R22, askLine71
+	CBNZ R22, dueLine71
 	MOVD 0(R19), R22
 	MOVD 8(R19), R23
 	ADD R23, R22, R22
 	MOVD R22, 0(R19)
 	CMP $0, R22
-	BLE askRow68
-asked72:
+	BLE dueRow68
+dueEnd72:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	SUB $1, R12, R12
@@ -2428,7 +2428,7 @@ group98:
 
 	// 1 rows × 64 columns.
 	CMP $1, R13
-	BEQ fresh100
+	BEQ overwrite100
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
@@ -2438,7 +2438,7 @@ group98:
 	FLDPQ 160(R16), (F10, F11)
 	FLDPQ 192(R16), (F12, F13)
 	FLDPQ 224(R16), (F14, F15)
-	CBZ R13, plain99
+	CBZ R13, keep99
 
 	// o·alpha
 	MOVD R13, R16
@@ -2459,9 +2459,9 @@ group98:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-plain99:
+keep99:
 	B ready101
-fresh100:
+overwrite100:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -2667,7 +2667,7 @@ group107:
 
 	// 2 rows × 32 columns.
 	CMP $1, R13
-	BEQ fresh109
+	BEQ overwrite109
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
@@ -2678,7 +2678,7 @@ group107:
 	FLDPQ 32(R16), (F10, F11)
 	FLDPQ 64(R16), (F12, F13)
 	FLDPQ 96(R16), (F14, F15)
-	CBZ R13, plain108
+	CBZ R13, keep108
 
 	// o·alpha
 	MOVD R13, R16
@@ -2700,9 +2700,9 @@ group107:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-plain108:
+keep108:
 	B ready110
-fresh109:
+overwrite109:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -2878,7 +2878,7 @@ group116:
 
 	// 3 rows × 32 columns.
 	CMP $1, R13
-	BEQ fresh118
+	BEQ overwrite118
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
@@ -2894,7 +2894,7 @@ group116:
 	FLDPQ 32(R16), (F18, F19)
 	FLDPQ 64(R16), (F20, F21)
 	FLDPQ 96(R16), (F22, F23)
-	CBZ R13, plain117
+	CBZ R13, keep117
 
 	// o·alpha
 	MOVD R13, R16
@@ -2925,9 +2925,9 @@ group116:
 	WORD $0x6e3edeb5 // fmul v21.4s, v21.4s, v30.4s
 	WORD $0x6e3eded6 // fmul v22.4s, v22.4s, v30.4s
 	WORD $0x6e3edef7 // fmul v23.4s, v23.4s, v30.4s
-plain117:
+keep117:
 	B ready119
-fresh118:
+overwrite118:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -3177,7 +3177,7 @@ panel6:
 
 	// 6 rows × 16 columns.
 	CMP $1, R13
-	BEQ fresh125
+	BEQ overwrite125
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
@@ -3196,7 +3196,7 @@ panel6:
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F20, F21)
 	FLDPQ 32(R16), (F22, F23)
-	CBZ R13, plain124
+	CBZ R13, keep124
 
 	// o·alpha
 	MOVD R13, R16
@@ -3230,9 +3230,9 @@ panel6:
 	WORD $0x6e3edeb5 // fmul v21.4s, v21.4s, v30.4s
 	WORD $0x6e3eded6 // fmul v22.4s, v22.4s, v30.4s
 	WORD $0x6e3edef7 // fmul v23.4s, v23.4s, v30.4s
-plain124:
+keep124:
 	B ready126
-fresh125:
+overwrite125:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -3463,7 +3463,7 @@ panel5:
 
 	// 5 rows × 16 columns.
 	CMP $1, R13
-	BEQ fresh132
+	BEQ overwrite132
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
@@ -3479,7 +3479,7 @@ panel5:
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F16, F17)
 	FLDPQ 32(R16), (F18, F19)
-	CBZ R13, plain131
+	CBZ R13, keep131
 
 	// o·alpha
 	MOVD R13, R16
@@ -3508,9 +3508,9 @@ panel5:
 	WORD $0x6e3ede31 // fmul v17.4s, v17.4s, v30.4s
 	WORD $0x6e3ede52 // fmul v18.4s, v18.4s, v30.4s
 	WORD $0x6e3ede73 // fmul v19.4s, v19.4s, v30.4s
-plain131:
+keep131:
 	B ready133
-fresh132:
+overwrite132:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -3709,7 +3709,7 @@ panel4:
 
 	// 4 rows × 16 columns.
 	CMP $1, R13
-	BEQ fresh139
+	BEQ overwrite139
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
@@ -3722,7 +3722,7 @@ panel4:
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F12, F13)
 	FLDPQ 32(R16), (F14, F15)
-	CBZ R13, plain138
+	CBZ R13, keep138
 
 	// o·alpha
 	MOVD R13, R16
@@ -3746,9 +3746,9 @@ panel4:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-plain138:
+keep138:
 	B ready140
-fresh139:
+overwrite139:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -3915,7 +3915,7 @@ panel3:
 
 	// 3 rows × 16 columns.
 	CMP $1, R13
-	BEQ fresh146
+	BEQ overwrite146
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
@@ -3925,7 +3925,7 @@ panel3:
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F8, F9)
 	FLDPQ 32(R16), (F10, F11)
-	CBZ R13, plain145
+	CBZ R13, keep145
 
 	// o·alpha
 	MOVD R13, R16
@@ -3944,9 +3944,9 @@ panel3:
 	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
 	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
 	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
-plain145:
+keep145:
 	B ready147
-fresh146:
+overwrite146:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -4081,14 +4081,14 @@ panel2:
 
 	// 2 rows × 16 columns.
 	CMP $1, R13
-	BEQ fresh153
+	BEQ overwrite153
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7)
-	CBZ R13, plain152
+	CBZ R13, keep152
 
 	// o·alpha
 	MOVD R13, R16
@@ -4102,9 +4102,9 @@ panel2:
 	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
 	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
 	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-plain152:
+keep152:
 	B ready154
-fresh153:
+overwrite153:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -4207,11 +4207,11 @@ panel1:
 
 	// 1 rows × 16 columns.
 	CMP $1, R13
-	BEQ fresh160
+	BEQ overwrite160
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	CBZ R13, plain159
+	CBZ R13, keep159
 
 	// o·alpha
 	MOVD R13, R16
@@ -4220,9 +4220,9 @@ panel1:
 	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
 	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
 	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-plain159:
+keep159:
 	B ready161
-fresh160:
+overwrite160:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -4330,7 +4330,7 @@ half6:
 
 	// 6 rows × 8 columns.
 	CMP $1, R13
-	BEQ fresh167
+	BEQ overwrite167
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	ADD R3, R16, R16
@@ -4343,7 +4343,7 @@ half6:
 	FLDPQ 0(R16), (F8, F9)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F10, F11)
-	CBZ R13, plain166
+	CBZ R13, keep166
 
 	// o·alpha
 	MOVD R13, R16
@@ -4365,9 +4365,9 @@ half6:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
 	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
-plain166:
+keep166:
 	B ready168
-fresh167:
+overwrite167:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -4515,7 +4515,7 @@ half5:
 
 	// 5 rows × 8 columns.
 	CMP $1, R13
-	BEQ fresh174
+	BEQ overwrite174
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	ADD R3, R16, R16
@@ -4526,7 +4526,7 @@ half5:
 	FLDPQ 0(R16), (F6, F7)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F8, F9)
-	CBZ R13, plain173
+	CBZ R13, keep173
 
 	// o·alpha
 	MOVD R13, R16
@@ -4545,9 +4545,9 @@ half5:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
 	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
-plain173:
+keep173:
 	B ready175
-fresh174:
+overwrite174:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -4676,7 +4676,7 @@ half4:
 
 	// 4 rows × 8 columns.
 	CMP $1, R13
-	BEQ fresh181
+	BEQ overwrite181
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	ADD R3, R16, R16
@@ -4685,7 +4685,7 @@ half4:
 	FLDPQ 0(R16), (F4, F5)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F6, F7)
-	CBZ R13, plain180
+	CBZ R13, keep180
 
 	// o·alpha
 	MOVD R13, R16
@@ -4701,9 +4701,9 @@ half4:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
 	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-plain180:
+keep180:
 	B ready182
-fresh181:
+overwrite181:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -4813,14 +4813,14 @@ half3:
 
 	// 3 rows × 8 columns.
 	CMP $1, R13
-	BEQ fresh188
+	BEQ overwrite188
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F2, F3)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F4, F5)
-	CBZ R13, plain187
+	CBZ R13, keep187
 
 	// o·alpha
 	MOVD R13, R16
@@ -4833,9 +4833,9 @@ half3:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
 	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-plain187:
+keep187:
 	B ready189
-fresh188:
+overwrite188:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -4926,12 +4926,12 @@ half2:
 
 	// 2 rows × 8 columns.
 	CMP $1, R13
-	BEQ fresh195
+	BEQ overwrite195
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F2, F3)
-	CBZ R13, plain194
+	CBZ R13, keep194
 
 	// o·alpha
 	MOVD R13, R16
@@ -4941,9 +4941,9 @@ half2:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
 	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-plain194:
+keep194:
 	B ready196
-fresh195:
+overwrite195:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -5015,19 +5015,19 @@ half1:
 
 	// 1 rows × 8 columns.
 	CMP $1, R13
-	BEQ fresh202
+	BEQ overwrite202
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
-	CBZ R13, plain201
+	CBZ R13, keep201
 
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
 	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-plain201:
+keep201:
 	B ready203
-fresh202:
+overwrite202:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 ready203:
@@ -5131,7 +5131,7 @@ panel4:
 
 	// 4 rows × 16 columns.
 	CMP $1, R13
-	BEQ fresh209
+	BEQ overwrite209
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
@@ -5144,7 +5144,7 @@ panel4:
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F12, F13)
 	FLDPQ 32(R16), (F14, F15)
-	CBZ R13, plain208
+	CBZ R13, keep208
 
 	// o·alpha
 	MOVD R13, R16
@@ -5168,9 +5168,9 @@ panel4:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-plain208:
+keep208:
 	B ready210
-fresh209:
+overwrite209:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -5268,14 +5268,14 @@ panel2:
 
 	// 2 rows × 16 columns.
 	CMP $1, R13
-	BEQ fresh213
+	BEQ overwrite213
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7)
-	CBZ R13, plain212
+	CBZ R13, keep212
 
 	// o·alpha
 	MOVD R13, R16
@@ -5289,9 +5289,9 @@ panel2:
 	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
 	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
 	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-plain212:
+keep212:
 	B ready214
-fresh213:
+overwrite213:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -5349,11 +5349,11 @@ panel1:
 
 	// 1 rows × 16 columns.
 	CMP $1, R13
-	BEQ fresh217
+	BEQ overwrite217
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	CBZ R13, plain216
+	CBZ R13, keep216
 
 	// o·alpha
 	MOVD R13, R16
@@ -5362,9 +5362,9 @@ panel1:
 	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
 	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
 	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-plain216:
+keep216:
 	B ready218
-fresh217:
+overwrite217:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -5427,7 +5427,7 @@ half4:
 
 	// 4 rows × 8 columns.
 	CMP $1, R13
-	BEQ fresh221
+	BEQ overwrite221
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	ADD R3, R16, R16
@@ -5436,7 +5436,7 @@ half4:
 	FLDPQ 0(R16), (F4, F5)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F6, F7)
-	CBZ R13, plain220
+	CBZ R13, keep220
 
 	// o·alpha
 	MOVD R13, R16
@@ -5452,9 +5452,9 @@ half4:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
 	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-plain220:
+keep220:
 	B ready222
-fresh221:
+overwrite221:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -5524,12 +5524,12 @@ half2:
 
 	// 2 rows × 8 columns.
 	CMP $1, R13
-	BEQ fresh225
+	BEQ overwrite225
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
 	ADD R3, R16, R16
 	FLDPQ 0(R16), (F2, F3)
-	CBZ R13, plain224
+	CBZ R13, keep224
 
 	// o·alpha
 	MOVD R13, R16
@@ -5539,9 +5539,9 @@ half2:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
 	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-plain224:
+keep224:
 	B ready226
-fresh225:
+overwrite225:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -5585,19 +5585,19 @@ half1:
 
 	// 1 rows × 8 columns.
 	CMP $1, R13
-	BEQ fresh229
+	BEQ overwrite229
 	MOVD R0, R16
 	FLDPQ 0(R16), (F0, F1)
-	CBZ R13, plain228
+	CBZ R13, keep228
 
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
 	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-plain228:
+keep228:
 	B ready230
-fresh229:
+overwrite229:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 ready230:
@@ -6802,7 +6802,7 @@ TEXT ·softmaxSIMD(SB), NOSPLIT, $0-41
 	FMOVQ 16(R26), F21
 	FMOVQ 32(R26), F22
 
-	// alpha_r = max of the live scores of row r, NaN not counting
+	// alpha_r = max of the visible scores of row r, NaN not counting
 	MOVD s+0(FP), R0
 	MOVD m+8(FP), R1
 	MOVD l+16(FP), R2
@@ -7099,26 +7099,26 @@ TEXT ·softmaxMaskedSIMD(SB), NOSPLIT, $0-49
 	MOVD l+16(FP), R2
 	MOVD alpha+24(FP), R3
 	MOVD rows+40(FP), R5
-	MOVD live+32(FP), R4
+	MOVD visible+32(FP), R4
 	MOVD $0, R7
-orLive:
+orVisible:
 	MOVD.P 8(R4), R10
 	ORR R10, R7, R7
 	SUB $1, R5, R5
-	CBNZ R5, orLive
+	CBNZ R5, orVisible
 	MOVD $0, R10
 needed:
 	ADD $1, R10, R10
 	LSR $16, R7, R7
 	CBNZ R7, needed
 
-	// alpha_r = max of the live scores of row r, NaN not counting
+	// alpha_r = max of the visible scores of row r, NaN not counting
 	MOVD s+0(FP), R0
 	MOVD m+8(FP), R1
 	MOVD l+16(FP), R2
 	MOVD alpha+24(FP), R3
 	MOVD rows+40(FP), R5
-	MOVD live+32(FP), R4
+	MOVD visible+32(FP), R4
 	FMOVQ 48(R26), F30
 maxRow:
 	VMOV V30.B16, V24.B16
@@ -7175,7 +7175,7 @@ maxQuarterEnd:
 	MOVD l+16(FP), R2
 	MOVD alpha+24(FP), R3
 	MOVD rows+40(FP), R5
-	MOVD live+32(FP), R4
+	MOVD visible+32(FP), R4
 	VEOR V29.B16, V29.B16, V29.B16
 
 	// 4 at a time.
@@ -7290,7 +7290,7 @@ end281:
 	MOVD l+16(FP), R2
 	MOVD alpha+24(FP), R3
 	MOVD rows+40(FP), R5
-	MOVD live+32(FP), R4
+	MOVD visible+32(FP), R4
 	FMOVQ 176(R26), F30
 expRow:
 	MOVD.P 8(R4), R7
@@ -8647,7 +8647,7 @@ loop333:
 	BGE loop333
 end334:
 	ADD $1, R2, R2
-	MOVD R3, live+24(FP)
+	MOVD R3, visible+24(FP)
 	RET
 
 // maskRowSIMD works like maskRowGeneric.
@@ -8681,7 +8681,7 @@ loop337:
 	BGE loop337
 end338:
 	ADD $1, R1, R1
-	MOVD R2, live+16(FP)
+	MOVD R2, visible+16(FP)
 	RET
 
 // weightsSIMD works like weightsGeneric.
@@ -8693,7 +8693,7 @@ TEXT ·weightsSIMD(SB), NOSPLIT, $0-40
 	VDUP V24.S[0], V24.S4
 	FMOVS r+28(FP), F25
 	VDUP V25.S[0], V25.S4
-	MOVD live+32(FP), R3
+	MOVD visible+32(FP), R3
 	MOVD $constants<>(SB), R26
 	FMOVQ 0(R26), F20
 	FMOVQ 16(R26), F21
@@ -9989,7 +9989,7 @@ DATA constants<>+240(SB)/4, $0x00001000
 DATA constants<>+244(SB)/4, $0x00002000
 DATA constants<>+248(SB)/4, $0x00004000
 DATA constants<>+252(SB)/4, $0x00008000
-// ones, with zeros behind them
+// ones, with zeros after them
 DATA constants<>+256(SB)/4, $0xffffffff
 DATA constants<>+260(SB)/4, $0xffffffff
 DATA constants<>+264(SB)/4, $0xffffffff

@@ -8,12 +8,18 @@ import (
 
 // This file is the specification of the numeric contract: every assembly
 // kernel returns the bits that these loops return. Each rounding is explicit,
-// as float32(…) or f32.FMA, because compilers may fuse x*y+z. What becomes of rows that have
-// seen no score above −Inf is in block.go (markMasked, clearMasked).
+// as float32(…) or f32.FMA, because compilers may fuse x·y + z into one operation.
+//
+// One block of keys goes through the kernels in this order: packKeys and packValues,
+// unless rows are read in place; score; softcap, alibi, addBias and maskKeys as the options
+// want; softmax, or softmaxMasked where some row does not see some key; accumulate, or
+// accumulateMasked where such a key's value may be NaN or infinite. After the last block, normalize
+// divides by the sums. What becomes of rows that have seen no score above −Inf is decided by
+// clearMasked.
 
-// packKeys transposes n ≤ Block rows of d keys into panels: key j, dimension x
-// goes to dst[(j/panel*d + x)*panel + j%panel]. Lanes of keys ≥ n in the last
-// panel become +0.
+// packKeys transposes n ≤ Block keys of d dimensions into panels: dimension x of key j
+// goes to dst[(j/panel*d + x)*panel + j%panel]. In the last panel, keys from n on
+// become +0.
 func packKeysGeneric(dst, k []float32, stride, n, d int) {
 	for j := range roundUp(n, panel) {
 		for x := range d {
@@ -26,9 +32,9 @@ func packKeysGeneric(dst, k []float32, stride, n, d int) {
 	}
 }
 
-// packValues copies n ≤ Block rows of d values into panels: key j, column c
-// goes to dst[(c/panel*Block + j)*panel + c%panel]. Columns ≥ d of the last
-// panel become +0.
+// packValues copies the values of n ≤ Block keys, d columns each, into panels: column c of key j
+// goes to dst[(c/panel*Block + j)*panel + c%panel]. In the last panel, columns from d
+// on become +0.
 func packValuesGeneric(dst, v []float32, stride, n, d int) {
 	for j := range n {
 		for c := range roundUp(d, panel) {
@@ -41,8 +47,8 @@ func packValuesGeneric(dst, v []float32, stride, n, d int) {
 	}
 }
 
-// score is the dot products of rows queries with the keys of packed panels:
-// s[r*Block + p*panel + t] = Σ_x q[r*d + x]·k[(p*d + x)*panel + t].
+// score multiplies some rows of queries by the keys of packed panels:
+// s[r*Block + j] = Σ_x q[r*d + x]·k[(j/panel*d + x)*panel + j%panel], a chain of FMAs from 0 in ascending x.
 func scoreGeneric(s, q, k []float32, rows, d, panels int) {
 	for r := range rows {
 		for j := range panels * panel {
@@ -55,13 +61,13 @@ func scoreGeneric(s, q, k []float32, rows, d, panels int) {
 	}
 }
 
-// scoreMaxima is score, and leaves the tops of the rows.
+// scoreMaxima is score, and leaves the maxima of the rows, see kernel_variants.go.
 func scoreMaximaGeneric(s, q, k, maxima []float32, rows, d, panels int) {
 	scoreGeneric(s, q, k, rows, d, panels)
 	maximaOf(maxima, s, rows, panels*panel)
 }
 
-// maximaOf finds the tops of rows of n scores, see maxima.go.
+// maximaOf finds the maxima of rows of n scores.
 func maximaOf(maxima, s []float32, rows, n int) {
 	least, top := maxima[:maximaLanes], maxima[maximaLanes:]
 	clear(least)
@@ -80,13 +86,13 @@ func maximaOf(maxima, s []float32, rows, n int) {
 	}
 }
 
-// softmaxMaxima is softmax: maxima say nothing new.
+// softmaxMaxima is softmax: the maxima of the scores say nothing new.
 func softmaxMaximaGeneric(s, m, l, alpha, maxima []float32, rows int) (masked bool) {
 	return softmaxGeneric(s, m, l, alpha, rows)
 }
 
-// scoreRows is score on n keys in rows as the caller has them, for when there
-// are too few queries to make packing worth while.
+// scoreRows is score on n keys in place, in rows that are stride apart. Few queries
+// do not make packing worth while.
 func scoreRowsGeneric(s, q, k []float32, rows, d, stride, n int) {
 	for r := range rows {
 		for j := range n {
@@ -99,10 +105,10 @@ func scoreRowsGeneric(s, q, k []float32, rows, d, stride, n int) {
 	}
 }
 
-// softmax is one step of the online softmax for rows rows of Block live scores
-// each. It turns the scores into weights exp(s−m), moves m to the new maximum,
-// l to the new sum, and leaves in alpha the factor by which what was summed
-// before must shrink. It reports whether some row has still seen nothing above −Inf.
+// softmax is one step of the online softmax, for rows that see all Block keys. It turns
+// the scores into weights exp(s − m), moves m on to the new maximum and l to the new sum,
+// and leaves in alpha the factor by which what was summed before must shrink. It
+// reports whether some row has still seen no score above −Inf.
 func softmaxGeneric(s, m, l, alpha []float32, rows int) (masked bool) {
 	for r := range rows {
 		if softmaxRow(s[r*Block:][:Block], &m[r], &l[r], &alpha[r], ^uint64(0)) {
@@ -112,26 +118,27 @@ func softmaxGeneric(s, m, l, alpha []float32, rows int) (masked bool) {
 	return masked
 }
 
-// softmaxMasked is softmax where only keys with a set bit in live[r] exist.
-// The weight of any other key becomes −0.
-func softmaxMaskedGeneric(s, m, l, alpha []float32, live []uint64, rows int) (masked bool) {
+// softmaxMasked is softmax where row r sees only the keys with a set bit in
+// visible[r]. The weight of any other key becomes −0.
+func softmaxMaskedGeneric(s, m, l, alpha []float32, visible []uint64, rows int) (masked bool) {
 	for r := range rows {
-		if softmaxRow(s[r*Block:][:Block], &m[r], &l[r], &alpha[r], live[r]) {
+		if softmaxRow(s[r*Block:][:Block], &m[r], &l[r], &alpha[r], visible[r]) {
 			masked = true
 		}
 	}
 	return masked
 }
 
-func softmaxRow(s []float32, m, l, alpha *float32, live uint64) (masked bool) {
-	// m = max(m, max live s_j); a NaN is not larger than anything. It reaches l below.
+// softmaxRow is softmaxMasked of one row.
+func softmaxRow(s []float32, m, l, alpha *float32, visible uint64) (masked bool) {
+	// m = max(m, max s_j) over visible keys; a NaN is not larger than anything. It reaches l below.
 	old, top := *m, *m
 	for j, e := range s {
-		if live>>j&1 != 0 && e > top {
+		if visible>>j&1 != 0 && e > top {
 			top = e
 		}
 	}
-	top += 0 // −0 becomes +0: the order of the maximum cannot show
+	top += 0 // −0 becomes +0, so it does not matter which zero came first
 	// With no score above −Inf all weights must be 0, but −Inf − −Inf is NaN.
 	base := top
 	if top == negInf {
@@ -140,7 +147,7 @@ func softmaxRow(s []float32, m, l, alpha *float32, live uint64) (masked bool) {
 	// p_j = exp(s_j − m), summed in 16 lanes.
 	var sum [16]float32
 	for j, e := range s {
-		if live>>j&1 == 0 {
+		if visible>>j&1 == 0 {
 			s[j] = math.Float32frombits(negZero)
 			continue
 		}
@@ -153,7 +160,7 @@ func softmaxRow(s []float32, m, l, alpha *float32, live uint64) (masked bool) {
 	return top == negInf
 }
 
-// fold sums lanes in halves: 16→8→4→2→1, lane t with lane t+half.
+// fold sums lanes in halves, lane t with lane t + half: 16 → 8 → 4 → 2 → 1.
 func fold(lane []float32) float32 {
 	for half := len(lane) / 2; half > 0; half /= 2 {
 		for t := range half {
@@ -163,16 +170,16 @@ func fold(lane []float32) float32 {
 	return lane[0]
 }
 
-// absorb is softmax and then accumulate, for a block whose keys all exist.
+// softmaxValues is softmax and then accumulate, for rows that see all keys of the block.
 func softmaxValuesGeneric(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLayout) (masked bool) {
 	masked = softmaxGeneric(s, m, l, alpha, rows)
 	accumulateGeneric(o, s, v, alpha, rows, oStride, Block, b)
 	return masked
 }
 
-// accumulate is o[r*oStride+c] = o·alpha[r], then FMA(p[r*pStride+j], v_jc, o)
-// for ascending j. A nil alpha leaves o as it is: then it is a matrix product. For fresh
-// values, o begins at 0.
+// accumulate adds the values of keys, weighted, to outputs: o_rc = o_rc·alpha_r, then
+// o_rc = FMA(p_rj, v_jc, o_rc) for ascending j. If b.overwrite, o_rc begins at 0. If alpha is nil,
+// it begins with what is there: that is a matrix product.
 func accumulateGeneric(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLayout) {
 	for r := range rows {
 		for c := range b.cols {
@@ -191,7 +198,7 @@ func accumulateGeneric(o, p, v, alpha []float32, rows, oStride, pStride int, b *
 }
 
 // accumulateMasked is accumulate where a weight with its sign bit set marks a
-// key that does not exist: its value is taken as 0, whatever it holds.
+// key that the row does not see: its value is taken as 0, whatever it is.
 func accumulateMaskedGeneric(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLayout) {
 	for r := range rows {
 		for c := range b.cols {
@@ -211,7 +218,7 @@ func accumulateMaskedGeneric(o, p, v, alpha []float32, rows, oStride, pStride in
 	}
 }
 
-// scale is dst = x·f + 0: no negative zero comes out of it.
+// scale is dst = x·f + 0, in which no zero is negative.
 func scaleGeneric(dst, x []float32, f float32) {
 	for i, e := range x {
 		dst[i] = float32(e*f) + 0
@@ -219,7 +226,7 @@ func scaleGeneric(dst, x []float32, f float32) {
 }
 
 // normalize is dst_r = o_r·(1/l_r) + 0 for rows of n elements, and 0 for a row
-// that has summed nothing.
+// with the sum 0, which has seen no key.
 func normalizeGeneric(dst, o, l []float32, rows, n, dstStride, oStride int) {
 	for r := range rows {
 		if l[r] == 0 {
@@ -230,17 +237,16 @@ func normalizeGeneric(dst, o, l []float32, rows, n, dstStride, oStride int) {
 	}
 }
 
-// merge is o = FMA(o, x, b·y), the output of two states put together.
+// merge is o = FMA(o, x, b·y), the outputs of two states merged.
 func mergeGeneric(o, b []float32, x, y float32) {
 	for i, e := range b {
 		o[i] = f32.FMA(o[i], x, float32(e*y))
 	}
 }
 
-// mergeSums puts the running maxima and sums of two states together, row by
-// row: m = max(m, m2), x = exp(m − max), y = exp(m2 − max), l = FMA(l, x, l2·y).
-// x and y are the factors that merge needs. An empty state (m = −Inf, l = 0)
-// is the identity.
+// mergeSums merges the maxima and sums of two states, row by row, with M = max(m, m2):
+// x = exp(m − M), y = exp(m2 − M), l = FMA(l, x, l2·y), m = M. Merge needs the factors x and y.
+// A state that has seen no key (m = −Inf, l = 0) changes nothing.
 func mergeSumsGeneric(m, l, m2, l2, x, y []float32) {
 	for r := range m {
 		top := m[r]
@@ -259,7 +265,7 @@ func mergeSumsGeneric(m, l, m2, l2, x, y []float32) {
 	}
 }
 
-// softcap is s = c·tanh(s).
+// softcap is s = c·tanh(s). The queries have been divided by c already.
 func softcapGeneric(s []float32, c float32) {
 	for i, e := range s {
 		s[i] = float32(c * f32.Tanh(e))
@@ -274,45 +280,44 @@ func alibiGeneric(s []float32, slope float32, first int) {
 	}
 }
 
-// addBias is s = s + bias for n keys of each row; rows of bias are stride apart,
-// those of s and live are every step-th. It clears bit lo+j of a row's live
-// keys where a bias of −Inf masks key j, and returns the keys that are live in
-// all of these rows.
-func addBiasGeneric(s, bias []float32, live []uint64, rows, step, stride, lo, n int) (every uint64) {
+// addBias is s = s + bias for n keys of each row, the first of which is key lo of the block. Rows of
+// bias are stride apart; of s and visible it takes every step-th row. A bias of −Inf masks its key: the key's bit in
+// visible is cleared. It returns the keys that all of these rows see.
+func addBiasGeneric(s, bias []float32, visible []uint64, rows, step, stride, lo, n int) (every uint64) {
 	every = ^uint64(0)
 	for r := range rows {
 		for j, e := range bias[r*stride:][:n] {
 			s[r*step*Block+j] += e
 			if e == negInf {
-				live[r*step] &^= 1 << (lo + j)
+				visible[r*step] &^= 1 << (lo + j)
 			}
 		}
-		every &= live[r*step]
+		every &= visible[r*step]
 	}
 	return every
 }
 
-// maskKeys clears bit lo+j of a row's live keys where element j of its mask is
-// false, and returns the keys that are live in all rows. Rows are apart as in addBias.
-func maskKeysGeneric(mask []bool, live []uint64, rows, step, stride, lo, n int) (every uint64) {
+// maskKeys clears the bits of keys where a row's mask is false, and returns the keys
+// that all of these rows see. Rows and keys are those of addBias.
+func maskKeysGeneric(mask []bool, visible []uint64, rows, step, stride, lo, n int) (every uint64) {
 	every = ^uint64(0)
 	for r := range rows {
 		for j, ok := range mask[r*stride:][:n] {
 			if !ok {
-				live[r*step] &^= 1 << (lo + j)
+				visible[r*step] &^= 1 << (lo + j)
 			}
 		}
-		every &= live[r*step]
+		every &= visible[r*step]
 	}
 	return every
 }
 
-// weights is dst_j = exp(s_j − m)·r, +0 for keys without a bit in live. A key
-// beyond Block does not exist.
-func weightsGeneric(dst, s []float32, m, r float32, live uint64) {
+// weights is dst_j = exp(s_j − m)·r, and +0 for keys without a bit in visible, as all
+// have from Block on.
+func weightsGeneric(dst, s []float32, m, r float32, visible uint64) {
 	for j := range dst {
 		dst[j] = 0
-		if live>>j&1 != 0 {
+		if visible>>j&1 != 0 {
 			dst[j] = float32(f32.ExpFlush(s[j]-m) * r)
 		}
 	}
@@ -328,22 +333,22 @@ func allFiniteGeneric(x []float32) bool {
 	return true
 }
 
-// dot sums FMA chains in 64 lanes by index mod 64, then folds the lanes.
+// dot is Σ a_i·b_i: a chain of FMAs in each of 64 lanes, by index mod 64, then fold.
 func dotGeneric(a, b []float32) float32 {
 	var lane [64]float32
 	addProductsGeneric(&lane, a, b)
 	return fold(lane[:]) + 0
 }
 
-// addProducts is lane_i%64 = FMA(a_i, b_i, lane_i%64), the chains of dot. Where it
-// does not come last, the number of elements is a multiple of 64.
+// addProducts goes on with the chains of dot: lane_i%64 = FMA(a_i, b_i, lane_i%64). All
+// calls for one product but the last have a multiple of 64 elements.
 func addProductsGeneric(lane *[64]float32, a, b []float32) {
 	for i, e := range a {
 		lane[i%64] = f32.FMA(e, b[i], lane[i%64])
 	}
 }
 
-// maxOf is the largest element, −Inf of none, NaN if an element is NaN.
+// maxOf is the largest element: −Inf if there is none, NaN if one is NaN.
 func maxOfGeneric(x []float32) float32 {
 	top := negInf
 	for _, e := range x {
@@ -357,15 +362,15 @@ func maxOfGeneric(x []float32) float32 {
 	return top + 0
 }
 
-// exp is dst = exp(x) with gradual underflow.
+// exp is dst = exp(x), with subnormal results where they are due.
 func expGeneric(dst, x []float32) {
 	for i, e := range x {
 		dst[i] = f32.Exp(e)
 	}
 }
 
-// expSum is dst = exp(x − top), flushed below 2⁻¹²⁶, and its sum in 16 lanes.
-// Above 88.37 the result is +Inf.
+// expSum is dst = exp(x − top), and returns the sum, in 16 lanes by index mod 16. Results
+// below 2⁻¹²⁶ are +0; where x − top is above 88.37, they are +Inf.
 func expSumGeneric(dst, x []float32, top float32) float32 {
 	var sum [16]float32
 	for i, e := range x {
@@ -375,6 +380,7 @@ func expSumGeneric(dst, x []float32, top float32) float32 {
 	return fold(sum[:])
 }
 
+// atMostExpInf keeps ExpFlush, which is made for x ≤ 0, within the exponents of float32.
 func atMostExpInf(x float32) float32 {
 	if x > f32.ExpInf {
 		return f32.ExpInf

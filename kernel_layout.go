@@ -11,7 +11,7 @@ const (
 
 	// Segment is the number of keys that are summed from an empty state before
 	// they are merged with the keys to their left. Work is split between
-	// workers, and states are cut, at multiples of Segment.
+	// workers, and states are split, at multiples of Segment.
 	Segment = 1024
 
 	// softmaxRows is the number of rows of one assembly call of softmax. The AVX2
@@ -28,18 +28,18 @@ const (
 	maximaLanes = 8
 )
 
-// panelLayout locates the values of a block: key j, column c is at
+// panelLayout says where the values of a block are: column c of key j is at
 // v[c/panel*panelStride + j*stride + c%panel]. Both packed values and a
 // caller's rows have this form.
 type panelLayout struct {
-	keys, cols          int // cols is a multiple of 8 for the kernels, see addRows
+	keys, cols          int // cols is a multiple of 8 in assembly
 	stride, panelStride int
 	access
-	overwrite bool // outputs begin at 0, whatever is there
+	overwrite bool // outputs begin at 0, whatever is there (β = 0)
 }
 
-// negZero in a block's weights marks a key that does not exist for the row. It
-// counts as zero in every sum, and accumulateMasked does not read its value.
+// negZero as a weight marks a key that the row does not see. It counts as zero in
+// every sum, and accumulateMasked does not look at the key's value.
 const negZero = 1 << 31
 
 var negInf = float32(math.Inf(-1))

@@ -7,13 +7,12 @@ import (
 
 // Score prefetches memory that will be needed soon, while it has something to
 // compute: packing, scaling and adding a bias would wait for it otherwise. It prefetches
-// a row now and then, because requests are dropped when too many are
-// under way. No result depends on it, so the generic code does not look at it.
+// a row now and then, because processors drop prefetches when too many are under way.
 
 // access is how kernels of few rows, which wait for memory, go through it. The zero value prefetches nothing. No
 // result depends on it, so the generic code does not look at it.
 type access struct {
-	pointer     uintptr // along which pages are prefetched, see prefetch.go; 0 if they are not
+	pointer     uintptr // where reading is, a window before what is prefetched page by page (gen/prefetch_pages.go); 0 if nothing is
 	prefetchOne int     // how many bytes ahead one or two rows prefetch packed panels,
 	prefetchFew int     // and three to five rows
 	fourPanels  bool    // one row takes four packed panels side by side, else one after the other
@@ -30,27 +29,25 @@ func (a *access) set(t *tuning, pointer uintptr, sequential bool) {
 // prefetchQueue is what score prefetches, in order. It goes from the cursor to the end without
 // looking for anything else, so the zero value is none: clear or fill it before the kernels of a block; cleared, it stays so.
 type prefetchQueue struct {
-	left   int // rows of single panels until the next request
-	every  int // rows of single panels from one request to the next
+	left   int // rows of single panels until the next prefetch
+	every  int // rows of single panels from one prefetch to the next
 	cursor int // bytes from here to the run at hand
 	end    int // and to where runs end
 
 	access
-	behind int // rows of keys that follow those at hand and may be read, see series.go
+	after int // rows of keys that follow those of the call and may be read
 
 	runs [pairRuns + tokenRuns]prefetchRun
 }
 
-// run is rows of memory at equal distances. With AVX-512, if n is a multiple of 4 and requests
-// are pagedPrefetch, they are asked for from four places in turn, a quarter of the rows from each: that
-// way the Xeon reads faster (see pagedPrefetch). AVX2 computes for longer than memory takes in order,
-// and loses 1 % so. NEON's score has no use for back.
+// prefetchRun is rows of memory at equal distances. Where tuned.quarterSteps says so, and n is a multiple of 4, they are
+// prefetched from four places in turn, a quarter of the rows from each: several pages side by side come faster.
 type prefetchRun struct {
 	at    uintptr // of the next row; not a pointer, for a stack may move
-	step  int     // from a row to the one that is asked for next, in bytes
+	step  int     // from a row to the one that is prefetched next, in bytes
 	lines int     // cache lines of a row, at least 1
 	n     int     // rows left
-	back  int     // beside step, behind every fourth row: when n is a multiple of 4 again; 0 if in order
+	back  int     // added to step after every fourth row, when n is a multiple of 4 again; 0 if in order. NEON does without
 }
 
 const (
@@ -58,7 +55,7 @@ const (
 	tokenRuns = 2 + 2*pairRuns // keys and values of the next block, outputs, queries of the next chunk
 )
 
-// A full tile has four panels, so this is two requests for each row of queries,
+// A full tile has four panels, so this is two prefetches for each row of queries,
 // and a bit more than one for each row of a bias.
 const (
 	tokenEvery = 2
@@ -87,12 +84,12 @@ func prefetchRunOf[T any](x []T, at, stride, n, d int) prefetchRun {
 	return prefetchRun{first, step, (int(first%cacheLine) + d*size + cacheLine - 1) / cacheLine, n, back}
 }
 
-// touched is how many rows behind those at hand scoreRows may read at most.
+// touched is how many rows after those of the call scoreRows may read at most.
 func (a *prefetchQueue) touched() int {
 	if a == nil || !a.sequential {
 		return 0
 	}
-	return min(a.behind, panel)
+	return min(a.after, panel)
 }
 
 // stop empties the queue.

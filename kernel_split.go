@@ -4,7 +4,7 @@ package attn
 // assembly call may last longer than 100 µs on the slowest CPU that the
 // assembly is for: one with a single 4-lane FMA a cycle at 1.5 GHz, which reads 2 GB/s from
 // memory. On arm64 it takes cycles of their own for loads, as small cores do that execute in
-// order. The functions in this file cut larger calls; where they cut does not change a bit.
+// order. The functions in this file split larger calls; where they do does not change a bit.
 // callProducts, of each architecture, bounds the multiply-adds of one call: 87 µs on that CPU,
 // on arm64 66.
 //
@@ -42,7 +42,7 @@ const (
 	// about four cycles for the one before, and is what a call with one panel may take.
 	callInner = callProducts / callRows / panel
 
-	// splitRows: calls are cut at multiples of it where possible, so that all but
+	// splitRows: calls are split at multiples of it where possible, so that all but
 	// the last have whole tiles of registers.
 	splitRows = 12
 )
@@ -151,7 +151,7 @@ func splitAccumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *pa
 type accumulateKernel int
 
 const (
-	plain accumulateKernel = iota
+	unmasked accumulateKernel = iota
 	maskedValues
 )
 

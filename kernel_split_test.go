@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The slowest CPU that the assembly is for, see cut.go.
+// The slowest CPU that the assembly is for, see kernel_split.go.
 const (
 	slowestHertz   = 1.5e9
 	slowestLanes   = 4
@@ -34,7 +34,7 @@ func TestAssemblyCallsAreShort(t *testing.T) {
 		{"merged sums", 32 * callElements},
 		{"biases of a tile", (slowestRead + 2) * mostTileRows * Block},
 		{"softmax of rows", 16 * softmaxRows * Block},
-		{"absorption of a tile", leastTileRows * Block * (slowestFMA()*fusedCols/slowestLanes + 16)},
+		{"softmax and values of a tile", leastTileRows * Block * (slowestFMA()*fusedCols/slowestLanes + 16)},
 	} {
 		if s := c.cycles / slowestHertz; s > longestSeconds {
 			t.Errorf("%s: %.0f µs, want at most %.0f", c.name, s*1e6, longestSeconds*1e6)
@@ -42,10 +42,10 @@ func TestAssemblyCallsAreShort(t *testing.T) {
 	}
 }
 
-// Where calls are cut does not change a bit.
-func TestCutCallsEqualGeneric(t *testing.T) {
+// Where calls are split does not change a bit.
+func TestSplitCallsEqualGeneric(t *testing.T) {
 	useTuning(t, with16Lanes(tuned))
-	r := random("cut")
+	r := random("split")
 	c := newTrial(t, r)
 	for _, n := range [][3]int{{1, callInner + 1, 64}, {2, 3*callInner + 5, 17}, {13, 700, 64}, {7, callInner, 3}, {48, inPlaceDim, 5}, {4, inPlaceDim, 64}, {4, 576, 60}, {1, inPlaceDim, 64}, {5, 600, 64}, {1, 1500, 64}, {5, 1000, 40}, {20, 1024, 50}, {40, callInner, 64}} {
 		c.reset()
@@ -59,9 +59,9 @@ func TestCutCallsEqualGeneric(t *testing.T) {
 		score(s, q, packedWant, rows, d, panels)
 		scoreGeneric(sWant, q, packedWant, rows, d, panels)
 		if d <= inPlaceDim {
-			raw, rawWant := c.output(rows * Block)
-			scoreRows(raw, q, k, rows, d, d, keys, c.anywhere())
-			scoreRowsGeneric(rawWant, q, k, rows, d, d, keys)
+			inPlace, inPlaceWant := c.output(rows * Block)
+			scoreRows(inPlace, q, k, rows, d, d, keys, c.anywhere())
+			scoreRowsGeneric(inPlaceWant, q, k, rows, d, d, keys)
 		}
 		cols := d / 8 * 8
 		v, vWant := c.output(roundUp(cols, panel) * Block)
@@ -81,8 +81,8 @@ func TestCutCallsEqualGeneric(t *testing.T) {
 	}
 }
 
-// Masked values of more keys than a block has, of which one row and one panel count as too many, are not cut for ever.
-func TestCutLongMaskedCalls(t *testing.T) {
+// Masked values of more keys than a block has, of which one row and one panel count as too many, are not split for ever.
+func TestSplitLongMaskedCalls(t *testing.T) {
 	c := newTrial(t, random("long masked"))
 	for _, rows := range []int{1, 2, 15, 17} {
 		for _, cols := range []int{8, 16, 24} {
@@ -97,8 +97,8 @@ func TestCutLongMaskedCalls(t *testing.T) {
 	}
 }
 
-func TestCutVectorsEqualGeneric(t *testing.T) {
-	c := newTrial(t, random("cut vectors"))
+func TestSplitVectorsEqualGeneric(t *testing.T) {
+	c := newTrial(t, random("split vectors"))
 	for _, n := range []int{callElements + 1, 2 * callElements, 2*callElements + 17} {
 		for kind := range distributions {
 			if testing.Short() && kind > special {
@@ -145,7 +145,7 @@ func TestLongHeads(t *testing.T) {
 	})
 }
 
-// BenchmarkLongestCall measures the largest calls that are not cut.
+// BenchmarkLongestCall measures the largest calls that are not split.
 func BenchmarkLongestCall(b *testing.B) {
 	const d = callProducts / Block / 12
 	x := make([]float32, callProducts)
@@ -221,9 +221,9 @@ func longestPause(before, after *metrics.Float64Histogram) float64 {
 	return 0
 }
 
-// Rows that are normalized are cut between rows, and long ones within.
-func TestCutNormalizeEqualsGeneric(t *testing.T) {
-	c := newTrial(t, random("cut normalize"))
+// Rows that are normalized are split between rows, and long ones within.
+func TestSplitNormalizeEqualsGeneric(t *testing.T) {
+	c := newTrial(t, random("split normalize"))
 	for _, size := range [][2]int{{3, callElements/2 + 1}, {2, 2*callElements + 5}, {300, 99}, {1, callElements + 1}} {
 		c.reset()
 		rows, n := size[0], size[1]
@@ -237,10 +237,10 @@ func TestCutNormalizeEqualsGeneric(t *testing.T) {
 	}
 }
 
-// What a cut call asks for ahead of time changes nothing either.
-func TestCutScoreAhead(t *testing.T) {
+// What a split call prefetches changes nothing either.
+func TestSplitScorePrefetches(t *testing.T) {
 	const rows, d, panels = 48, 200, 4 // more than callProducts
-	c := newTrial(t, random("cut ahead"))
+	c := newTrial(t, random("split prefetch"))
 	for range 4 {
 		c.reset()
 		q, k := c.input(rows*d), c.input(panels*d*panel)

@@ -15,13 +15,13 @@ func packKeysSIMD(dst, k *float32, stride, n, d int, sequential bool)
 //go:noescape
 func packValuesSIMD(dst, v *float32, stride, n, d int, sequential bool)
 
-// scoreSIMD multiplies queries by packed keys and asks for what comes next. It
+// scoreSIMD multiplies queries by packed keys and prefetches what comes next. It
 // works like scoreGeneric.
 //
 //go:noescape
 func scoreSIMD(s, q, k *float32, rows, d, panels int, next *prefetchQueue)
 
-// scoreRowsSIMD multiplies queries by keys in rows and may ask for what comes next. It works like
+// scoreRowsSIMD multiplies queries by keys in rows and may prefetch what comes next. It works like
 // scoreRowsGeneric.
 //
 //go:noescape
@@ -32,17 +32,17 @@ func scoreRowsSIMD(s, q, k *float32, rows, d, stride, n int, next *prefetchQueue
 //go:noescape
 func softmaxSIMD(s, m, l, alpha *float32, rows int) (masked bool)
 
-// softmaxMaskedSIMD is one online-softmax step over live keys. It works like softmaxMaskedGeneric.
+// softmaxMaskedSIMD is one online-softmax step over visible keys. It works like softmaxMaskedGeneric.
 //
 //go:noescape
-func softmaxMaskedSIMD(s, m, l, alpha *float32, live *uint64, rows int) (masked bool)
+func softmaxMaskedSIMD(s, m, l, alpha *float32, visible *uint64, rows int) (masked bool)
 
 // accumulateSIMD adds weighted values to the output. It works like accumulateGeneric.
 //
 //go:noescape
 func accumulateSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *panelLayout)
 
-// accumulateMaskedSIMD adds weighted live values to the output. It works like accumulateMaskedGeneric.
+// accumulateMaskedSIMD adds weighted visible values to the output. It works like accumulateMaskedGeneric.
 //
 //go:noescape
 func accumulateMaskedSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *panelLayout)
@@ -75,7 +75,7 @@ func alibiSIMD(s *float32, n int, slope float32, first int)
 // weightsSIMD writes softmax probabilities. It works like weightsGeneric.
 //
 //go:noescape
-func weightsSIMD(dst, s *float32, n int, m, r float32, live uint64)
+func weightsSIMD(dst, s *float32, n int, m, r float32, visible uint64)
 
 // allFiniteSIMD looks for NaN and infinity. It works like allFiniteGeneric.
 //

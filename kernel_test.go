@@ -53,13 +53,13 @@ var kernelTests = []kernelTest{
 		rows, d, panels := n[0], n[1], n[2]
 		q, k := c.input(rows*d), c.input(panels*d*panel)
 		got, want := c.output((rows-1)*Block + panels*panel)
-		maxima, topsWant := c.output((1 + rows) * maximaLanes)
+		maxima, maximaWant := c.output((1 + rows) * maximaLanes)
 		scoreMaxima(got, q, k, maxima, rows, d, panels, c.anywhere())
-		scoreMaximaGeneric(want, q, k, topsWant, rows, d, panels)
+		scoreMaximaGeneric(want, q, k, maximaWant, rows, d, panels)
 		for r := range rows { // the sign of a NaN may be any, and so may be whether its bits are the largest
 			for j, e := range want[r*Block:][:panels*panel] {
 				if e != e {
-					maxima[j%maximaLanes] = topsWant[j%maximaLanes]
+					maxima[j%maximaLanes] = maximaWant[j%maximaLanes]
 				}
 			}
 		}
@@ -67,12 +67,12 @@ var kernelTests = []kernelTest{
 	{"scoreRows", []dim{size("rows", 1, 99, 99), size("d", 1, 99, 600), size("keys", 1, Block, Block), size("gap", 0, 20, 200)}, func(c *trial, n []int) {
 		rows, d, keys := n[0], n[1], n[2]
 		stride := c.stride(d, n[3])
-		next, behind := c.anywhere(), 0
+		next, after := c.anywhere(), 0
 		if next != nil {
-			behind = c.IntN(20)
-			next.behind = behind
+			after = c.IntN(20)
+			next.after = after
 		}
-		q, k := c.input(rows*d), c.input((keys-1+behind)*stride+d)
+		q, k := c.input(rows*d), c.input((keys-1+after)*stride+d)
 		got, want := c.output((rows-1)*Block + keys)
 		scoreRows(got, q, k, rows, d, stride, keys, next)
 		scoreRowsGeneric(want, q, k, rows, d, stride, keys)
@@ -102,12 +102,12 @@ var kernelTests = []kernelTest{
 		c.equal("masked", masked, softmaxMaximaGeneric(sWant, mWant, lWant, alphaWant, maxima, n[0]))
 	}},
 	{"softmaxMasked", []dim{size("rows", 1, 2*softmaxRows+1, 600)}, func(c *trial, n []int) {
-		live := c.liveBits(n[0])
+		visible := c.visibleBits(n[0])
 		s, sWant := c.scores(n[0])
 		m, mWant, l, lWant := c.runningState(n[0])
 		alpha, alphaWant := c.output(n[0])
-		masked := softmaxMasked(s, m, l, alpha, live, n[0])
-		c.equal("masked", masked, softmaxMaskedGeneric(sWant, mWant, lWant, alphaWant, live, n[0]))
+		masked := softmaxMasked(s, m, l, alpha, visible, n[0])
+		c.equal("masked", masked, softmaxMaskedGeneric(sWant, mWant, lWant, alphaWant, visible, n[0]))
 	}},
 	{"softmaxValues", []dim{size("rows", 1, 2*leastTileRows+fusedRows+1, 300), size("gap", 0, 20, 100), {"cols", 8, 160, 600, 8}}, func(c *trial, n []int) {
 		rows := n[0]
@@ -189,43 +189,43 @@ var kernelTests = []kernelTest{
 		stride := c.stride(keys, c.IntN(9))
 		bias := c.input((rows-1)*stride + keys)
 		s, sWant := c.output((rows-1)*step*Block + keys)
-		live := c.liveBits((rows-1)*step + 1)
-		got, want := slices.Clone(live), slices.Clone(live)
+		visible := c.visibleBits((rows-1)*step + 1)
+		got, want := slices.Clone(visible), slices.Clone(visible)
 		lo := c.IntN(Block - keys + 1)
 		every := addBias(s, bias, got, rows, step, stride, lo, keys)
 		c.equal("every", every, addBiasGeneric(sWant, bias, want, rows, step, stride, lo, keys))
 		for r := range want {
-			c.equal("live", got[r], want[r])
+			c.equal("visible", got[r], want[r])
 		}
 	}},
 	{"maskKeys", pairDims, func(c *trial, n []int) {
 		rows, keys, step := n[0], n[1], 1+c.IntN(3)
 		stride := c.stride(keys, c.IntN(9))
 		mask := c.inputBools((rows-1)*stride + keys)
-		live := c.liveBits((rows-1)*step + 1)
-		got, want := slices.Clone(live), slices.Clone(live)
+		visible := c.visibleBits((rows-1)*step + 1)
+		got, want := slices.Clone(visible), slices.Clone(visible)
 		lo := c.IntN(Block - keys + 1)
 		every := maskKeys(mask, got, rows, step, stride, lo, keys)
 		c.equal("every", every, maskKeysGeneric(mask, want, rows, step, stride, lo, keys))
 		for r := range want {
-			c.equal("live", got[r], want[r])
+			c.equal("visible", got[r], want[r])
 		}
 	}},
 	{"weights", vectorDims, func(c *trial, n []int) {
 		s := c.input(n[0])
 		got, want := c.output(n[0])
-		live, r := c.live(), c.factor()
+		visible, r := c.visible(), c.factor()
 		m := negInf
 		for j, e := range s {
-			if live>>j&1 != 0 && e > m {
-				m = e // the final maximum is no less than any live score
+			if visible>>j&1 != 0 && e > m {
+				m = e // the final maximum is no less than any visible score
 			}
 		}
 		if m == negInf {
 			m = c.Float32()
 		}
-		weights(got, s, m, r, live)
-		weightsGeneric(want, s, m, r, live)
+		weights(got, s, m, r, visible)
+		weightsGeneric(want, s, m, r, visible)
 	}},
 	{"allFinite", vectorDims, func(c *trial, n []int) {
 		if c.IntN(2) == 0 {
@@ -295,7 +295,7 @@ func (c *trial) stride(d, gap int) int {
 	return d + gap
 }
 
-// anywhere asks for memory that need not exist, or for nothing: both change nothing.
+// anywhere prefetches memory that need not exist, or nothing: neither changes a bit.
 func (c *trial) anywhere() *prefetchQueue {
 	if c.IntN(4) == 0 {
 		return nil

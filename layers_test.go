@@ -19,7 +19,7 @@ var layerTable = []layers.Layer{
 	{Name: "engine", Files: "chunk span block block_full block_options weights merge scratch prefetch"},
 	{Name: "plan", Files: "plan plan_chunk source"},
 	{Name: "kernels", Files: `kernel kernel_layout kernel_generic kernel_operands kernel_split kernel_variants kernel_prefetch
-		kernel_amd64 kernel_arm64 kernel_stubs kernel_none kernel_narrow`},
+		kernel_amd64 kernel_arm64 kernel_stubs kernel_noasm kernel_noavx`},
 	{Name: "tuning", Files: "tuning tuning_amd64 tuning_arm64 tuning_other"},
 	{Name: "types", Files: "view options errors"},
 }

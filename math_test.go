@@ -66,7 +66,7 @@ func (f *elementary) acceptable(x, y float32) bool {
 }
 
 // Elementary functions are within their bounds and have the same bits on every
-// implementation, over all of float32. The full sweep, behind -exhaustive, is
+// implementation, over all of float32. The full sweep, with -exhaustive, is
 // the same test with a step of 1.
 func TestElementaryFunctions(t *testing.T) {
 	step := uint64(4999)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A live score that overflows to −Inf has weight 0, and 0·NaN is NaN. So the value
+// A visible score that overflows to −Inf has weight 0, and 0·NaN is NaN. So the value
 // of such a key makes the row NaN, unless the row has seen no score above −Inf
 // in the segment up to the end of the key's block: then it is empty so far, and
 // no value counts. That is decided for each row by itself, whatever the rows of

@@ -128,7 +128,7 @@ func (w *scratch) scores(p *plan, c *chunk, s *span, b *block, t *tile) {
 	var h chunk
 	var step block
 	for i := range s.blocks {
-		w.queue.behind = (s.blocks - 1 - i) * Block
+		w.queue.after = (s.blocks - 1 - i) * Block
 		for key := 0; key < Block; key += s.step {
 			for g := range c.heads {
 				head := c.head(g, &h)
@@ -137,7 +137,7 @@ func (w *scratch) scores(p *plan, c *chunk, s *span, b *block, t *tile) {
 			}
 		}
 	}
-	w.queue.behind = 0
+	w.queue.after = 0
 }
 
 // values makes weights of the tile's scores and adds the values that they weigh to the state, block by block.

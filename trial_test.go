@@ -208,20 +208,20 @@ func (c *trial) outputOf(n int, kind distribution) (got, want []float32) {
 	return got, o.want
 }
 
-// liveBits returns a set of keys for each row: all, none, few, any, a range.
-func (c *trial) liveBits(n int) []uint64 {
+// visibleBits returns a set of keys for each row: all, none, few, any, a range.
+func (c *trial) visibleBits(n int) []uint64 {
 	write, read := place(c.Rand, &c.arena.words, &c.arena.used[1], n)
 	end := Block
 	if c.IntN(2) == 0 {
-		end = c.IntN(Block + 1) // no key behind it is live in any row
+		end = c.IntN(Block + 1) // no key after it is visible in any row
 	}
 	for i := range write {
-		write[i] = c.live() & lowBits(end)
+		write[i] = c.visible() & lowBits(end)
 	}
 	return read
 }
 
-func (c *trial) live() uint64 {
+func (c *trial) visible() uint64 {
 	switch c.IntN(6) {
 	case 0:
 		return 0

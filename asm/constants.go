@@ -70,7 +70,7 @@ func (p *program) reduction() int {
 	return p.words("log2E ln2Hi ln2Lo", bits("log2E"), bits("ln2Hi"), bits("ln2Lo"), 0)
 }
 
-// constantTable writes the table behind the kernels.
+// constantTable writes the table after the kernels.
 func (p *program) constantTable() {
 	p.Line("\n// Constants, 16 bytes each.")
 	for i, r := range p.table {

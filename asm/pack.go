@@ -95,9 +95,9 @@ func (p *program) packKeys() {
 // lowMask is d = ones in the first n lanes; n may be negative or more than 4.
 func (p *program) lowMask(d Vec, n, at, work Reg) {
 	const on = 0xffffffff
-	ones := p.words("ones, with zeros behind them", on, on, on, on)
+	ones := p.words("ones, with zeros after them", on, on, on, on)
 	if zeros := p.words("zeros", 0, 0, 0, 0); zeros != ones+vector {
-		panic("asm: the zeros are not behind the ones")
+		panic("asm: the zeros are not after the ones")
 	}
 	p.MovImm(work, lanes)
 	p.CmpImm(n, lanes)

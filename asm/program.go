@@ -106,7 +106,7 @@ type span struct {
 }
 
 // each runs body over n elements: most vectors at a time, then one, then single
-// elements, so that nothing behind a slice is touched. body loads and stores by
+// elements, so that nothing after a slice is touched. body loads and stores by
 // the methods below. n is used up.
 func (p *program) each(n neon.Reg, most int, body func(s span)) {
 	if most > 1 {
@@ -167,7 +167,7 @@ func (p *program) storeNext(s span, v []neon.Vec, base neon.Reg) {
 	p.St1Post(s.of(v), base)
 }
 
-// storeLow stores the first n ≤ 4 lanes of v and moves base behind them; it changes v's lanes not at all.
+// storeLow stores the first n ≤ 4 lanes of v and moves base past them; it changes v's lanes not at all.
 func (p *program) storeLow(v neon.Vec, n, base neon.Reg) {
 	end := p.label("stored")
 	for t := range lanes {

@@ -64,7 +64,7 @@ func (p *program) maxOf() {
 	p.Ret()
 }
 
-// dot keeps the sum of index i in lane i%64. What is left behind the last 64
+// dot keeps the sum of index i in lane i%64. What is left after the last 64
 // elements is added to the lanes in memory, where any number of them can be reached.
 func (p *program) dot() {
 	const a, b, n, sums = R0, R1, R2, R3

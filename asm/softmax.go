@@ -16,12 +16,12 @@ const (
 	smMax     = R1
 	smSum     = R2
 	smAlpha   = R3
-	smLive    = R4
+	smVisible = R4
 	smRows    = R5
-	smDead    = R6
-	smBits    = R7 // live bits of the row, the next 16 lowest
+	smMasked  = R6
+	smBits    = R7 // visible bits of the row, the next 16 lowest
 	smQuarter = R8
-	smNeeded  = R10 // quarters that some row needs: behind them no key is live
+	smNeeded  = R10 // quarters that some row needs: after them no key is visible
 )
 
 // quarters of a row are four vectors, 16 keys.
@@ -36,8 +36,8 @@ var (
 
 const (
 	smBase = Vec(23)
-	smWord = Vec(28) // live bits of the 16 keys at hand
-	smKeep = Vec(29) // ones for live keys
+	smWord = Vec(28) // visible bits of the 16 keys at hand
+	smKeep = Vec(29) // ones for visible keys
 	smFill = Vec(30) // what stands for keys that do not exist
 )
 
@@ -47,7 +47,7 @@ func (p *program) softmax() {
 }
 
 func (p *program) softmaxMasked() {
-	p.kernel("softmaxMaskedSIMD", 0, "s m l alpha live rows", "masked:bool")
+	p.kernel("softmaxMaskedSIMD", 0, "s m l alpha visible rows", "masked:bool")
 	softmaxKernel{p, true}.emit()
 }
 
@@ -60,7 +60,7 @@ func (k softmaxKernel) emit() {
 	k.maxima()
 	k.factors()
 	k.weights()
-	k.boolResult("masked", smDead)
+	k.boolResult("masked", smMasked)
 	k.Ret()
 }
 
@@ -72,20 +72,20 @@ func (k softmaxKernel) load() {
 	k.arg("alpha", smAlpha)
 	k.arg("rows", smRows)
 	if k.masked {
-		k.arg("live", smLive)
+		k.arg("visible", smVisible)
 	}
 }
 
-// findQuarters counts those that some row needs: behind the last key of a sequence
+// findQuarters counts those that some row needs: after the last key of a sequence
 // and above a causal diagonal nothing has to be computed.
 func (k softmaxKernel) findQuarters() {
 	k.load()
 	k.MovImm(smBits, 0)
-	k.Label("orLive")
-	k.LdrPost(smNeeded, smLive)
+	k.Label("orVisible")
+	k.LdrPost(smNeeded, smVisible)
 	k.Orr(smBits, smBits, smNeeded)
 	k.SubImm(smRows, smRows, 1)
-	k.Cbnz(smRows, "orLive")
+	k.Cbnz(smRows, "orVisible")
 	k.MovImm(smNeeded, 0)
 	k.Label("needed")
 	k.AddImm(smNeeded, smNeeded, 1)
@@ -118,22 +118,22 @@ func (k softmaxKernel) eachQuarter(name string, body, rest func()) {
 	k.Label(name + "End")
 }
 
-// nextLive takes the live bits of 16 keys.
-func (k softmaxKernel) nextLive() {
+// nextVisible takes the visible bits of 16 keys.
+func (k softmaxKernel) nextVisible() {
 	k.DupReg(smWord, smBits)
 	k.LsrImm(smBits, smBits, panel)
 }
 
-// keep leaves ones in smKeep for the live keys of vector v of the 16.
+// keep leaves ones in smKeep for the visible keys of vector v of the 16.
 func (k softmaxKernel) keep(v int) {
 	k.constant(smKeep, k.bitsOfLanes(v))
 	k.Cmtst(smKeep, smKeep, smWord)
 }
 
-// maxima leaves the largest live score of each row in alpha. It compares and
+// maxima leaves the largest visible score of each row in alpha. It compares and
 // selects, because FMAXNM gives a signalling NaN precedence over numbers.
 func (k softmaxKernel) maxima() {
-	k.Comment("alpha_r = max of the live scores of row r, NaN not counting")
+	k.Comment("alpha_r = max of the visible scores of row r, NaN not counting")
 	k.load()
 	k.constant(smFill, k.words("−Inf", bitsNegInf, bitsNegInf, bitsNegInf, bitsNegInf))
 	larger := from(4, 4)
@@ -142,11 +142,11 @@ func (k softmaxKernel) maxima() {
 		k.MovV(top, smFill)
 	}
 	if k.masked {
-		k.LdrPost(smBits, smLive)
+		k.LdrPost(smBits, smVisible)
 	}
 	k.eachQuarter("maxQuarter", func() {
 		if k.masked {
-			k.nextLive()
+			k.nextVisible()
 		}
 		k.Ld1Post(smX, smScores)
 		for v, x := range smX {
@@ -170,31 +170,31 @@ func (k softmaxKernel) maxima() {
 // factors moves the maxima on, four rows at a time.
 func (k softmaxKernel) factors() {
 	const (
-		old, largest, top, dead = Vec(24), Vec(25), Vec(26), Vec(27)
-		anyDead                 = Vec(29)
+		old, largest, top, masked = Vec(24), Vec(25), Vec(26), Vec(27)
+		anyMasked                 = Vec(29)
 	)
 	k.Comment("m' = max(m, alpha), alpha = exp(m − m')")
 	k.load()
-	k.Zero(anyDead)
+	k.Zero(anyMasked)
 	k.each(smRows, 1, func(s span) {
 		k.load1(s, old, smMax)
 		k.load1(s, largest, smAlpha)
 		k.newMaximum(top, old, largest)
-		k.base(smBase, dead, top)
+		k.base(smBase, masked, top)
 		if s.single {
-			k.lowLane(dead)
+			k.lowLane(masked)
 		}
-		k.OrrV(anyDead, anyDead, dead)
+		k.OrrV(anyMasked, anyMasked, masked)
 		k.storeNext(s, []Vec{top}, smMax)
 		k.Fsub(smX[0], old, smBase)
 		e := smExp.of(s)
 		k.expFlush(e)
 		k.storeNext(s, e.p, smAlpha)
 	})
-	k.Addv(anyDead, anyDead)
-	k.Umov(smDead, anyDead, 0)
-	k.CmpImm(smDead, 0)
-	k.Cset(NE, smDead)
+	k.Addv(anyMasked, anyMasked)
+	k.Umov(smMasked, anyMasked, 0)
+	k.CmpImm(smMasked, 0)
+	k.Cset(NE, smMasked)
 }
 
 // load1 is load of one vector.
@@ -214,12 +214,12 @@ func (p *program) newMaximum(top, a, b Vec) {
 	p.Fadd(top, top, 31)
 }
 
-// base is base = top, or 0 where top is −Inf, and dead = ones there: with no
+// base is base = top, or 0 where top is −Inf, and masked = ones there: with no
 // score above −Inf all weights must be 0, but −Inf − −Inf is NaN.
-func (p *program) base(base, dead, top Vec) {
+func (p *program) base(base, masked, top Vec) {
 	p.constant(31, p.words("−Inf", bitsNegInf, bitsNegInf, bitsNegInf, bitsNegInf))
-	p.Fcmeq(dead, top, 31)
-	p.Bic(base, top, dead)
+	p.Fcmeq(masked, top, 31)
+	p.Bic(base, top, masked)
 }
 
 // weights replaces the scores by exp(s − m') and moves the sums on.
@@ -229,7 +229,7 @@ func (k softmaxKernel) weights() {
 	k.constant(smFill, k.words("−0", bitsSign, bitsSign, bitsSign, bitsSign))
 	k.Label("expRow")
 	if k.masked {
-		k.LdrPost(smBits, smLive)
+		k.LdrPost(smBits, smVisible)
 	}
 	k.Ld1rPost(smBase, smMax)
 	k.base(smBase, smKeep, smBase)
@@ -259,7 +259,7 @@ func (k softmaxKernel) quarter() {
 	}
 	k.expFlush(smExp)
 	if k.masked {
-		k.nextLive()
+		k.nextVisible()
 		for v, weight := range smExp.p {
 			k.keep(v)
 			k.Bif(weight, smFill, smKeep)

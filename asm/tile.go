@@ -37,19 +37,19 @@ const (
 	aFirst      = R10 // a at the first row
 	rows        = R11 // all rows
 	left        = R12 // rows left in the panel
-	alpha       = R13 // alpha of the tile's first row, noAlpha or freshOutputs
-	alphaFirst  = R14 // alpha of the first row, noAlpha or freshOutputs
+	alpha       = R13 // alpha of the tile's first row, noAlpha or overwriteOutputs
+	alphaFirst  = R14 // alpha of the first row, noAlpha or overwriteOutputs
 	count       = R15 // steps left
 	moving      = R16 // a moving pointer: rows of c or alpha
 	b0          = R19 // moving through up to 4 panels of b: R19 to R22
 	a0          = R20 // moving through up to 6 rows of a: up to R25
-	half        = R26 // are there 8 columns behind the last panel?
+	half        = R26 // are there 8 columns after the last panel?
 )
 
 // What is in the place of the pointer to alpha, where there is none to follow.
 const (
-	noAlpha      = 0 // begin with c
-	freshOutputs = 1 // begin with 0
+	noAlpha          = 0 // begin with c
+	overwriteOutputs = 1 // begin with 0
 )
 
 // tileA is the general register that moves through row r of a; with n panels of
@@ -133,7 +133,7 @@ func (p *program) accumulateArgs() {
 	p.arg("b", moving)
 	p.AddImm(moving, moving, at("overwrite"))
 	p.LdrbPost(count, moving)
-	p.MovImm(moving, freshOutputs)
+	p.MovImm(moving, overwriteOutputs)
 	p.CmpImm(count, 0)
 	p.Csel(NE, alphaFirst, moving, alphaFirst)
 }
@@ -197,7 +197,7 @@ func (t *tileKernel) panelLoop(name string, vecs int) {
 		t.Label(fmt.Sprintf("%s%d", name, r))
 		t.tile(r, 1, vecs)
 		if !t.accumulates && vecs == panel/lanes {
-			t.ask(r)
+			t.prefetchDue(r)
 		}
 		t.nextRows(r)
 		t.B(name + "Rows")
@@ -236,7 +236,7 @@ func (t *tileKernel) nextRows(r int) {
 	}
 	if t.accumulates {
 		t.AddImm(moving, alpha, 4*r)
-		t.CmpImm(alpha, freshOutputs)
+		t.CmpImm(alpha, overwriteOutputs)
 		t.Csel(HI, alpha, moving, alpha)
 	}
 	t.SubImm(left, left, r)
@@ -274,9 +274,9 @@ func (t *tileKernel) begin(r, vecs int) {
 		t.zero(r * vecs)
 		return
 	}
-	plain, fresh, ready := t.label("plain"), t.label("fresh"), t.label("ready")
-	t.CmpImm(alpha, freshOutputs)
-	t.Bcond(EQ, fresh)
+	keep, overwrite, ready := t.label("keep"), t.label("overwrite"), t.label("ready")
+	t.CmpImm(alpha, overwriteOutputs)
+	t.Bcond(EQ, overwrite)
 	t.Mov(moving, cTile)
 	for i := range r {
 		t.transfer(i, vecs, t.LdpQ)
@@ -284,7 +284,7 @@ func (t *tileKernel) begin(r, vecs int) {
 			t.Add(moving, moving, cStride)
 		}
 	}
-	t.Cbz(alpha, plain)
+	t.Cbz(alpha, keep)
 	t.Comment("o·alpha")
 	t.Mov(moving, alpha)
 	for i := range r {
@@ -293,9 +293,9 @@ func (t *tileKernel) begin(r, vecs int) {
 			t.Fmul(acc(i, v, vecs), acc(i, v, vecs), bLow)
 		}
 	}
-	t.Label(plain)
+	t.Label(keep)
 	t.B(ready)
-	t.Label(fresh)
+	t.Label(overwrite)
 	t.zero(r * vecs)
 	t.Label(ready)
 }
@@ -372,9 +372,9 @@ func (t *tileKernel) step(r, n, vecs, lane int) {
 // One step at a time: this path is for values that hold NaN or infinities.
 func (t *tileKernel) maskedSteps(r, vecs int) {
 	const (
-		weight, dead = Vec(16), Vec(17)
-		live         = Vec(18) // b with zeros for this row: four registers
-		b            = Vec(22) // four registers
+		weight, masked = Vec(16), Vec(17)
+		visible        = Vec(18) // b with zeros for this row: four registers
+		b              = Vec(22) // four registers
 	)
 	one := t.label("one")
 	t.Mov(count, steps)
@@ -383,12 +383,12 @@ func (t *tileKernel) maskedSteps(r, vecs int) {
 	t.Add(tileB(0), tileB(0), bStride)
 	for i := range r {
 		t.Ld1rPost(weight, tileA(i, 1))
-		t.Sshr(dead, weight, 31)
+		t.Sshr(masked, weight, 31)
 		for v := range Vec(vecs) {
-			t.Bic(live+v, b+v, dead)
+			t.Bic(visible+v, b+v, masked)
 		}
 		for v := range Vec(vecs) {
-			t.Fmla(acc(i, int(v), vecs), live+v, weight)
+			t.Fmla(acc(i, int(v), vecs), visible+v, weight)
 		}
 	}
 	t.SubImm(count, count, 1)

@@ -49,7 +49,7 @@ func (p *program) merge() {
 
 func (p *program) mergeSums() {
 	const m, l, m2, l2, x, y, n = R0, R1, R2, R3, R4, R5, R6
-	const a, b, top, base, dead, sum, sum2 = Vec(24), Vec(25), Vec(26), Vec(27), Vec(28), Vec(29), Vec(30)
+	const a, b, top, base, masked, sum, sum2 = Vec(24), Vec(25), Vec(26), Vec(27), Vec(28), Vec(29), Vec(30)
 	e := expAt(from(0, 2), 4, 20) // exp of both at once
 	p.kernel("mergeSumsSIMD", 0, "m l m2 l2 x y n", "")
 	for i, name := range []string{"m", "l", "m2", "l2", "x", "y", "n"} {
@@ -61,7 +61,7 @@ func (p *program) mergeSums() {
 		p.load1(s, a, m)
 		p.loadNext(s, []Vec{b}, m2)
 		p.newMaximum(top, a, b)
-		p.base(base, dead, top)
+		p.base(base, masked, top)
 		p.storeNext(s, []Vec{top}, m)
 		p.Fsub(e.x[0], a, base)
 		p.Fsub(e.x[1], b, base)
@@ -106,15 +106,15 @@ func (p *program) alibi() {
 }
 
 func (p *program) addBias() {
-	const at, bias, n, live, shift, bits = R0, R1, R2, R3, R4, R5
+	const at, bias, n, visible, shift, bits = R0, R1, R2, R3, R4, R5
 	const negInf, low = Vec(16), Vec(20)
-	p.kernel("addBiasRowSIMD", 0, "s bias n", "live")
+	p.kernel("addBiasRowSIMD", 0, "s bias n", "visible")
 	p.arg("s", at)
 	p.arg("bias", bias)
 	p.arg("n", n)
 	p.loadTable()
 	p.constant(negInf, p.words("−Inf", bitsNegInf, bitsNegInf, bitsNegInf, bitsNegInf))
-	p.MovImm(live, 0)
+	p.MovImm(visible, 0)
 	p.MovImm(shift, 0)
 	v, b, bit := from(0, 4), from(4, 4), from(low, 4)
 	for i, v := range bit {
@@ -126,7 +126,7 @@ func (p *program) addBias() {
 		for i := range s.vectors {
 			p.Fadd(v[i], v[i], b[i])
 			p.Fcmeq(b[i], b[i], negInf)
-			p.Bic(b[i], bit[i], b[i]) // the bits of live keys
+			p.Bic(b[i], bit[i], b[i]) // the bits of visible keys
 			if i > 0 {
 				p.OrrV(b[0], b[0], b[i])
 			}
@@ -138,10 +138,10 @@ func (p *program) addBias() {
 		p.Addv(b[0], b[0])
 		p.Umov(bits, b[0], 0)
 		p.Lsl(bits, bits, shift)
-		p.Orr(live, live, bits)
+		p.Orr(visible, visible, bits)
 		p.AddImm(shift, shift, s.elements())
 	})
-	p.result("live", live)
+	p.result("visible", visible)
 	p.Ret()
 }
 
@@ -150,11 +150,11 @@ func (p *program) addBias() {
 // brings the byte of index i to bit 56+i of the product, and no two of the terms
 // meet in a bit, so nothing is carried.
 func (p *program) maskBits() {
-	const mask, n, live, shift, bits, gather = R0, R1, R2, R3, R4, R5
-	p.kernel("maskRowSIMD", 0, "mask n", "live")
+	const mask, n, visible, shift, bits, gather = R0, R1, R2, R3, R4, R5
+	p.kernel("maskRowSIMD", 0, "mask n", "visible")
 	p.arg("mask", mask)
 	p.arg("n", n)
-	p.MovImm(live, 0)
+	p.MovImm(visible, 0)
 	p.MovImm(shift, 0)
 	p.MovImm(gather, 0x0102040810204080)
 	passes := func(size int, load func()) {
@@ -164,7 +164,7 @@ func (p *program) maskBits() {
 		p.Label(loop)
 		load()
 		p.Lsl(bits, bits, shift)
-		p.Orr(live, live, bits)
+		p.Orr(visible, visible, bits)
 		p.AddImm(shift, shift, size)
 		p.SubsImm(n, n, size)
 		p.Bcond(GE, loop)
@@ -177,21 +177,21 @@ func (p *program) maskBits() {
 		p.LsrImm(bits, bits, 56)
 	})
 	passes(1, func() { p.LdrbPost(bits, mask) })
-	p.result("live", live)
+	p.result("visible", visible)
 	p.Ret()
 }
 
 func (p *program) weights() {
-	const dst, x, n, live = R0, R1, R2, R3
+	const dst, x, n, visible = R0, R1, R2, R3
 	const m, r, bits, keep = Vec(24), Vec(25), Vec(26), Vec(27)
 	e := expAt(from(0, 4), 4, 20)
-	p.kernel("weightsSIMD", 0, "dst s n m:float32 r:float32 live", "")
+	p.kernel("weightsSIMD", 0, "dst s n m:float32 r:float32 visible", "")
 	p.arg("dst", dst)
 	p.arg("s", x)
 	p.arg("n", n)
 	p.floatArg("m", m)
 	p.floatArg("r", r)
-	p.arg("live", live)
+	p.arg("visible", visible)
 	p.loadTable()
 	p.expConstants(e)
 	p.each(n, 4, func(s span) {
@@ -201,8 +201,8 @@ func (p *program) weights() {
 			p.Fsub(x, x, m)
 		}
 		p.expFlush(e)
-		p.DupReg(bits, live)
-		p.LsrImm(live, live, s.elements())
+		p.DupReg(bits, visible)
+		p.LsrImm(visible, visible, s.elements())
 		for i, weight := range e.p {
 			p.Fmul(weight, weight, r)
 			p.constant(keep, p.bitsOfLanes(i))

@@ -119,7 +119,7 @@ func words(name string, w ...uint32) Mem {
 	return m
 }
 
-// tailMasks has 8 words of ones and 8 of zeros: loading from word 8−n gives n live lanes.
+// tailMasks has 8 words of ones and 8 of zeros: loading from word 8−n gives ones in n lanes.
 func tailMasks() Mem {
 	const on = 0xffffffff
 	return words("tailMasks", on, on, on, on, on, on, on, on, 0, 0, 0, 0, 0, 0, 0, 0)

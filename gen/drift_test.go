@@ -17,7 +17,7 @@ func TestGeneratedFileIsCurrent(t *testing.T) {
 	if msg, err := exec.Command("go", "run", ".", "-out", out).CombinedOutput(); err != nil {
 		t.Fatalf("go run . -out: %v\n%s", err, msg)
 	}
-	fresh, err := os.ReadFile(out)
+	written, err := os.ReadFile(out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func TestGeneratedFileIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	header := func(b []byte) []byte { return b[bytes.IndexByte(b, '\n')+1:] } // its command line names the output
-	if !bytes.Equal(header(fresh), header(committed)) {
+	if !bytes.Equal(header(written), header(committed)) {
 		t.Error("kernel_amd64.s is not what the generator writes: run `go generate` in gen/")
 	}
 }
@@ -35,9 +35,9 @@ func TestGeneratedFileIsCurrent(t *testing.T) {
 func TestSizesAreThoseOfThePackage(t *testing.T) {
 	for file, sizes := range map[string]map[string]float32{
 		"../kernel_layout.go":   {"maximaLanes": lanes, "Block": block, "panel": panel, "softmaxRows": softmaxRows},
-		"../kernel_variants.go": {"fusedRows": absorbRows, "fusedCols": absorbPanels * panel, "maximaRows": topRows, "maximaDim": topRows*topSteps + lastSteps},
+		"../kernel_variants.go": {"fusedRows": fusedRows, "fusedCols": fusedPanels * panel, "maximaRows": maximaRows, "maximaDim": maximaRows*maximaSteps + lastSteps},
 		"../kernel_amd64.go":    {"inPlaceKeys": touchRows},
-		"../kernel_prefetch.go": {"pageBytes": pageBytes, "prefetchWindow": scatterWindow},
+		"../kernel_prefetch.go": {"pageBytes": pageBytes, "prefetchWindow": prefetchWindow},
 	} {
 		values, err := constants.Read(file)
 		if err != nil {

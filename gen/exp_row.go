@@ -46,7 +46,7 @@ func (e *expRow) weigh(score func(v int) Mem, base reg.VecVirtual) (sum [2]reg.V
 }
 
 // plainRange: down to exp(−64) the product 2ⁿ·r is exact wherever it matters,
-// so it can be taken beside the polynomial's chain of steps instead of behind it.
+// so it can be taken beside the polynomial's chain of steps instead of after it.
 const plainRange = 64
 
 // expVector is one vector on its way.
@@ -117,7 +117,7 @@ func (e *expRow) steps() (steps []expStep) {
 }
 
 // emit writes the steps of vectors [first, first+n). Of a pair's step that can run in
-// cycle c, the place in the order is skew·c cycles behind the pair's first: the
+// cycle c, the place in the order is skew·c cycles after the pair's first: the
 // larger skew, the more vectors are under way and the more registers it takes.
 func (e *expRow) emit(first, n int) {
 	const pair, interval = 2, 11 // cycles from one pair to the next

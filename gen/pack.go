@@ -106,7 +106,7 @@ func packKeysKernel() {
 	DECQ(left)
 	JNE(LabelRef("dim"))
 	Label("octetDone")
-	Comment("The next 8 keys: behind row 7's predecessor p6 comes row 7, then row 8.")
+	Comment("The next 8 keys: p6 is at row 6, so row 8 is two strides on.")
 	MOVQ(d, left)
 	SHLQ(Imm(2), left)
 	SUBQ(left, p6)

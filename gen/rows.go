@@ -9,7 +9,7 @@ import (
 )
 
 // Loops over contiguous elements: whole vectors, then one masked vector for the
-// rest, so that nothing behind the slice is touched.
+// rest, so that nothing after the slice is touched.
 
 var loops int
 
@@ -186,16 +186,16 @@ func mergeKernel() {
 	finish()
 }
 
-// newMaximum is top = max(a, b) + 0, a NaN b not counting, and base = top, or 0 if top is −Inf.
-func newMaximum(a, b reg.VecVirtual) (top, base, dead reg.VecVirtual) {
-	top, base, dead = YMM(), YMM(), YMM()
+// newMaximum is top = max(a, b) + 0, a NaN b not counting, and base = top, or 0 if top is −Inf; masked has ones there.
+func newMaximum(a, b reg.VecVirtual) (top, base, masked reg.VecVirtual) {
+	top, base, masked = YMM(), YMM(), YMM()
 	zero := YMM()
 	VXORPS(zero, zero, zero)
 	VMAXPS(a, b, top) // a wins if b is NaN
 	VADDPS(zero, top, top)
-	VCMPPS(Imm(equal), u32(bitsNegInf), top, dead)
-	VANDNPS(top, dead, base)
-	return top, base, dead
+	VCMPPS(Imm(equal), u32(bitsNegInf), top, masked)
+	VANDNPS(top, masked, base)
+	return top, base, masked
 }
 
 func mergeSumsKernel() {
@@ -252,8 +252,8 @@ func alibiKernel() {
 // addBiasKernel adds first and notes only whether there is a −Inf in the row.
 // Where there is one, a second pass finds out where.
 func addBiasKernel() {
-	TEXT("addBiasSIMD", 4, "func(s, bias *float32, live *uint64, rows, step, stride, lo, n int) (every uint64)")
-	s, bias, live, rows := param("s"), param("bias"), param("live"), param("rows")
+	TEXT("addBiasSIMD", 4, "func(s, bias *float32, visible *uint64, rows, step, stride, lo, n int) (every uint64)")
+	s, bias, visible, rows := param("s"), param("bias"), param("visible"), param("rows")
 	n, least, every := GP64(), YMM(), allOnes()
 	add := func(s, bias reg.GPVirtual, disp int, mask reg.VecVirtual) {
 		b, sum := YMM(), YMM()
@@ -261,7 +261,7 @@ func addBiasKernel() {
 		load(Mem{Base: s, Disp: disp}, mask, sum)
 		VADDPS(b, sum, sum)
 		store(sum, mask, Mem{Base: s, Disp: disp})
-		VMINPS(least, b, least) // the old minimum wins if b is NaN; lanes behind the mask are 0
+		VMINPS(least, b, least) // the old minimum wins if b is NaN; lanes that the mask leaves out are 0
 	}
 	Label("row")
 	VXORPS(least, least, least)
@@ -286,7 +286,7 @@ func addBiasKernel() {
 	VMOVMSKPS(least, bits.As32())
 	TESTL(bits.As32(), bits.As32())
 	JE(LabelRef("next"))
-	Comment("Take the keys with a bias of −Inf out of live.")
+	Comment("Keys with a bias of −Inf are not visible.")
 	shift, gone := reg.RCX, GP64()
 	Load(Param("lo"), shift)
 	Load(Param("n"), n)
@@ -304,10 +304,10 @@ func addBiasKernel() {
 		ADDQ(Imm(lanes), shift)
 	})
 	NOTQ(gone)
-	ANDQ(gone, Mem{Base: live})
+	ANDQ(gone, Mem{Base: visible})
 	Label("next")
-	ANDQ(Mem{Base: live}, every)
-	nextPairs(bias, live, 4)
+	ANDQ(Mem{Base: visible}, every)
+	nextPairs(bias, visible, 4)
 	Load(Param("step"), at)
 	SHLQ(Imm(8), at) // rows of s are blockBytes long
 	ADDQ(at, s)
@@ -323,19 +323,19 @@ func allOnes() reg.GPVirtual {
 	return r
 }
 
-// nextPairs goes to the next row of a bias or mask with elements of some bytes, and of live.
-func nextPairs(pairs, live reg.GPVirtual, size uint8) {
+// nextPairs goes to the next row of a bias or mask with elements of some bytes, and of the bits of visible keys.
+func nextPairs(pairs, visible reg.GPVirtual, size uint8) {
 	by := GP64()
 	Load(Param("stride"), by)
 	LEAQ(Mem{Base: pairs, Index: by, Scale: size}, pairs)
 	Load(Param("step"), by)
-	LEAQ(Mem{Base: live, Index: by, Scale: 8}, live)
+	LEAQ(Mem{Base: visible, Index: by, Scale: 8}, visible)
 }
 
 // maskKeysKernel takes 32 booleans at once, then 8, then single ones. A Go bool is a byte of 0 or 1.
 func maskKeysKernel() {
-	TEXT("maskKeysSIMD", 4, "func(mask *bool, live *uint64, rows, step, stride, lo, n int) (every uint64)")
-	mask, live, rows, every := param("mask"), param("live"), param("rows"), allOnes()
+	TEXT("maskKeysSIMD", 4, "func(mask *bool, visible *uint64, rows, step, stride, lo, n int) (every uint64)")
+	mask, visible, rows, every := param("mask"), param("visible"), param("rows"), allOnes()
 	at, n, bits, gone, shift := GP64(), GP64(), GP64(), GP64(), reg.RCX
 	Label("row")
 	MOVQ(mask, at)
@@ -375,10 +375,10 @@ func maskKeysKernel() {
 		XORQ(Imm(1), bits)
 	})
 	NOTQ(gone)
-	ANDQ(Mem{Base: live}, gone)
-	MOVQ(gone, Mem{Base: live})
+	ANDQ(Mem{Base: visible}, gone)
+	MOVQ(gone, Mem{Base: visible})
 	ANDQ(gone, every)
-	nextPairs(mask, live, 1)
+	nextPairs(mask, visible, 1)
 	DECQ(rows)
 	JNE(LabelRef("row"))
 	Store(every, ReturnIndex(0))
@@ -386,12 +386,12 @@ func maskKeysKernel() {
 }
 
 func weightsKernel() {
-	TEXT("weightsSIMD", 4, "func(dst, s *float32, n int, m, r float32, live uint64)")
+	TEXT("weightsSIMD", 4, "func(dst, s *float32, n int, m, r float32, visible uint64)")
 	dst, s, n := param("dst"), param("s"), param("n")
-	m, r, live := broadcastParam("m"), broadcastParam("r"), param("live")
+	m, r, visible := broadcastParam("m"), broadcastParam("r"), param("visible")
 	eachVector(n, func(mask reg.VecVirtual) {
 		v, keep, bits := YMM(), YMM(), XMM()
-		VMOVD(live.As32(), bits)
+		VMOVD(visible.As32(), bits)
 		VPBROADCASTD(bits, keep)
 		VPAND(bitOfLane(), keep, keep)
 		VPCMPEQD(bitOfLane(), keep, keep)
@@ -404,7 +404,7 @@ func weightsKernel() {
 	}, func() {
 		ADDQ(imm(vector), dst)
 		ADDQ(imm(vector), s)
-		SHRQ(Imm(lanes), live)
+		SHRQ(Imm(lanes), visible)
 	})
 	finish()
 }

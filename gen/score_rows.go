@@ -15,14 +15,14 @@ import (
 func scoreRowsKernel() {
 	TEXT("scoreRowsSIMD", 4, "func(s, q, k *float32, rows, d, stride, n int, next *uintptr)")
 	f := AllocLocal(120)
-	r := rowsProgram{touched: touchSlots{behind: f.Offset(80), line: f.Offset(88), rowEnd: f.Offset(96), gap: f.Offset(104), wanted: f.Offset(112)},
+	r := rowsProgram{touched: touchSlots{after: f.Offset(80), line: f.Offset(88), rowEnd: f.Offset(96), gap: f.Offset(104), wanted: f.Offset(112)},
 		s: f.Offset(0), q: f.Offset(8), rows: f.Offset(16), dims: f.Offset(24), n: f.Offset(32),
-		line: f.Offset(40), rowEnd: f.Offset(48), sRow: f.Offset(56), width: f.Offset(64), stream: f.Offset(72)}
+		line: f.Offset(40), rowEnd: f.Offset(48), sRow: f.Offset(56), width: f.Offset(64), pointer: f.Offset(72)}
 	r.k, r.stride = param("k"), param("stride")
 	SHLQ(Imm(2), r.stride)
 	tmp := GP64()
-	streamOf(tmp)
-	MOVQ(tmp, r.stream)
+	pointerOf(tmp)
+	MOVQ(tmp, r.pointer)
 	Load(Param("s"), tmp)
 	MOVQ(tmp, r.s)
 	Load(Param("d"), tmp)
@@ -48,9 +48,9 @@ type rowsProgram struct {
 	q, rows       Mem           // queries that are left for these keys
 	sRow          Mem           // scores of the queries at hand
 	width         Mem           // d in bytes
-	line, rowEnd  Mem           // the next cache line to ask for, and the end of its row; 0 if there is a stream
-	stream        Mem           // where it is at these keys, 0 if there is none
-	touched       touchSlots    // see touch.go
+	line, rowEnd  Mem           // the next cache line to prefetch, and the end of its row; 0 if there is a prefetch pointer
+	pointer       Mem           // the prefetch pointer at these keys, 0 if there is none
+	touched       touchSlots    // see sequential.go
 	keys, queries int
 }
 
@@ -77,7 +77,7 @@ func (r *rowsProgram) keyLoop(keys int) {
 	IMUL3Q(U32(keys), tmp, tmp)
 	ADDQ(tmp, r.k)
 	if keys == 16 {
-		r.nextKeysOfStream(begin)
+		r.nextKeysOfPointer(begin)
 	}
 	SUBQ(imm(keys), r.n)
 	JMP(LabelRef(begin))
@@ -110,12 +110,12 @@ func (r *rowsProgram) dot(label string) {
 		acc[i] = YMM()
 		VXORPS(acc[i], acc[i], acc[i])
 	}
-	ahead := func() {}
+	beside := func() {}
 	switch r.keys {
 	case 16:
-		ahead = r.prefetchAhead(label)
+		beside = r.prefetchKeys(label)
 	case 8:
-		ahead = r.touchAhead(label)
+		beside = r.touchKeys(label)
 	}
 	key, advanceKeys := r.keyPointers()
 	query, advanceQueries := r.queryPointers()
@@ -125,7 +125,7 @@ func (r *rowsProgram) dot(label string) {
 		SUBQ(Imm(4), left)
 		JL(LabelRef(label + "Dims"))
 		Label(label + "Four")
-		ahead()
+		beside()
 		for g := range groups {
 			columns := transpose4(func(i int) Mem { return key(8*g + i) })
 			for x, column := range columns {
@@ -170,30 +170,30 @@ func (r *rowsProgram) dot(label string) {
 	}
 }
 
-// prefetchAhead returns what to emit in each round of 4 dimensions: it asks for
-// 4 cache lines of the keys keysAhead rows on, row by row. Few queries wait for memory more
-// than they compute, and 16 rows at a time are too many streams for the processor to
+// prefetchKeys returns what to emit in each round of 4 dimensions: it prefetches
+// 4 cache lines of the keys keyDistance rows on, row by row. Few queries wait for memory more
+// than they compute, and 16 rows at a time are too many for the processor to
 // foresee. No register is left for it, so it keeps its place on the stack.
-func (r *rowsProgram) prefetchAhead(label string) func() {
+func (r *rowsProgram) prefetchKeys(label string) func() {
 	const lines = 4
 	at := GP64()
 	MOVQ(r.stride, at)
-	IMUL3Q(U32(keysAhead), at, at)
+	IMUL3Q(U32(keyDistance), at, at)
 	ADDQ(r.k, at)
 	MOVQ(at, r.line)
 	ADDQ(r.width, at)
 	MOVQ(at, r.rowEnd)
-	r.follow(label)
+	r.startPages(label)
 	return func() {
-		at, same, inOrder := GP64(), label+"SameRow", label+"InOrder"
+		at, same, sequential := GP64(), label+"SameRow", label+"Sequential"
 		MOVQ(r.line, at)
 		CMPQ(r.rowEnd, Imm(0))
-		JNE(LabelRef(inOrder))
-		scatter(at, 0, lines)
-		nextScatter(at, lines)
+		JNE(LabelRef(sequential))
+		prefetchPages(at, 0, lines)
+		nextRequests(at, lines)
 		MOVQ(at, r.line)
 		JMP(LabelRef(same))
-		Label(inOrder)
+		Label(sequential)
 		for i := range lines {
 			PREFETCHT0(Mem{Base: at, Disp: 64 * i})
 		}
@@ -201,7 +201,7 @@ func (r *rowsProgram) prefetchAhead(label string) func() {
 		MOVQ(r.rowEnd, at)
 		CMPQ(r.line, at)
 		JL(LabelRef(same))
-		Comment("The next row begins a stride behind this one.")
+		Comment("The next row begins a stride after this one.")
 		ADDQ(r.stride, at)
 		MOVQ(at, r.rowEnd)
 		SUBQ(r.width, at)
@@ -210,31 +210,31 @@ func (r *rowsProgram) prefetchAhead(label string) func() {
 	}
 }
 
-// follow makes the requests those of the stream, if there is one.
-func (r *rowsProgram) follow(label string) {
-	none := label + "NoStream"
-	CMPQ(r.stream, Imm(0))
+// startPages begins to prefetch page by page, if there is a prefetch pointer.
+func (r *rowsProgram) startPages(label string) {
+	none := label + "NoPointer"
+	CMPQ(r.pointer, Imm(0))
 	JE(LabelRef(none))
 	at := GP64()
-	scatterFrom(r.stream, at, r.line)
+	firstRequest(r.pointer, at, r.line)
 	MOVQ(at, r.line)
 	MOVQ(I32(0), r.rowEnd)
 	Label(none)
 }
 
-// nextKeysOfStream moves the stream on by 16 keys.
-func (r *rowsProgram) nextKeysOfStream(label string) {
-	none := label + "NoStream"
-	CMPQ(r.stream, Imm(0))
+// nextKeysOfPointer moves the prefetch pointer on by 16 keys.
+func (r *rowsProgram) nextKeysOfPointer(label string) {
+	none := label + "NoPointer"
+	CMPQ(r.pointer, Imm(0))
 	JE(LabelRef(none))
 	bytes := GP64()
 	MOVQ(r.width, bytes)
 	SHLQ(Imm(4), bytes)
-	ADDQ(bytes, r.stream)
+	ADDQ(bytes, r.pointer)
 	Label(none)
 }
 
-const keysAhead = 24
+const keyDistance = 24
 
 // fma is acc_i = FMA(q_i, column, acc_i).
 func (r *rowsProgram) fma(acc []reg.VecVirtual, column reg.VecVirtual, query func(i int) Mem) {

@@ -12,52 +12,53 @@ import (
 // the rows are independent of one another, so that the long chains of one (fold,
 // exp) run beside those of the next.
 type softmaxProgram struct {
-	masked, wide, tops      bool // tops: what maxima looks for has been found by scoreTops
-	s, m, l, alpha, live, n reg.GPVirtual
-	dead                    reg.GPVirtual
-	pairs                   Mem // stack slot: keys 16·pairs and up are live in no row
+	masked, lanes16            bool
+	maximaKnown                bool // score has found the maxima
+	s, m, l, alpha, visible, n reg.GPVirtual
+	fullyMasked                reg.GPVirtual
+	pairs                      Mem // stack slot: keys 16·pairs and up are visible in no row
 
 	// For the choice of exp:
-	least [2]reg.VecVirtual // the least live score of even and odd vectors if one is negative, as unsigned bits
+	least [2]reg.VecVirtual // the least visible score of even and odd vectors if one is negative, as unsigned bits
 	most  reg.VecVirtual    // the largest maximum but for NaN
 	odd   reg.GPVirtual     // not 0 if a maximum is NaN, as in a state that was loaded
 
-	wideLeast reg.VecVirtual
+	avx512Least reg.VecVirtual
 }
 
-func softmaxKernel(name string, masked, wide bool) {
+func softmaxKernel(name string, masked, lanes16 bool) {
 	if masked {
-		softmaxProgram{masked: true, wide: wide}.emit(name, "func(s, m, l, alpha *float32, live *uint64, rows int) (masked bool)")
+		softmaxProgram{masked: true, lanes16: lanes16}.emit(name, "func(s, m, l, alpha *float32, visible *uint64, rows int) (masked bool)")
 	} else {
-		softmaxProgram{wide: wide}.emit(name, "func(s, m, l, alpha *float32, rows int) (masked bool)")
+		softmaxProgram{lanes16: lanes16}.emit(name, "func(s, m, l, alpha *float32, rows int) (masked bool)")
 	}
 }
 
-func softmaxTopsKernel() {
-	softmaxProgram{tops: true}.emit("softmaxMaximaSIMD", "func(s, m, l, alpha, maxima *float32, rows int) (masked bool)")
+func softmaxMaximaKernel() {
+	softmaxProgram{maximaKnown: true}.emit("softmaxMaximaSIMD", "func(s, m, l, alpha, maxima *float32, rows int) (masked bool)")
 }
 
 // emit writes the kernel.
 func (k softmaxProgram) emit(name, signature string) {
 	const growsStack = 0 // the frame is too large to go without a check
 	TEXT(name, growsStack, signature)
-	k.dead = GP64()
+	k.fullyMasked = GP64()
 	slots := AllocLocal((softmaxRows+1)*vector + 8) // the lanes of each row's sum
 	if k.masked {
 		k.findPairs(slots.Offset((softmaxRows + 1) * vector))
 	}
-	if !k.masked && !k.wide && !k.tops {
+	if !k.masked && !k.lanes16 && !k.maximaKnown {
 		k.unlessOne()
 	}
-	if k.tops {
-		k.maximaOfTops()
+	if k.maximaKnown {
+		k.knownMaxima()
 	} else {
 		k.maxima()
 	}
 	k.factors()
 	k.weights(slots)
 	k.sums(slots)
-	Store(k.dead.As8(), ReturnIndex(0))
+	Store(k.fullyMasked.As8(), ReturnIndex(0))
 	finish()
 }
 
@@ -81,7 +82,7 @@ func (k *softmaxProgram) load(names ...string) {
 		}
 	}
 	if k.masked {
-		k.live = param("live")
+		k.visible = param("visible")
 	}
 }
 
@@ -89,49 +90,49 @@ func (k *softmaxProgram) load(names ...string) {
 func (k *softmaxProgram) nextRows(n int) {
 	ADDQ(imm(n*blockBytes), k.s)
 	if k.masked {
-		ADDQ(imm(n*8), k.live)
+		ADDQ(imm(n*8), k.visible)
 	}
 }
 
-// keep has ones in the lanes of vector v of a row whose keys are live.
+// keep has ones in the lanes of vector v of a row whose keys are visible.
 func (k *softmaxProgram) keep(row, v int) reg.VecVirtual {
 	keep := YMM()
-	VPBROADCASTB(Mem{Base: k.live, Disp: row*8 + v}, keep)
+	VPBROADCASTB(Mem{Base: k.visible, Disp: row*8 + v}, keep)
 	VPAND(bitOfLane(), keep, keep)
 	VPCMPEQD(bitOfLane(), keep, keep)
 	return keep
 }
 
-// findPairs counts the pairs of vectors that some row needs: behind the last key
+// findPairs counts the pairs of vectors that some row needs: after the last key
 // of a sequence and above a causal diagonal nothing has to be computed.
 func (k *softmaxProgram) findPairs(slot Mem) {
 	k.pairs = slot
 	k.load("rows")
-	live := GP64()
-	XORQ(live, live)
-	Label("orLive")
-	ORQ(Mem{Base: k.live}, live)
-	ADDQ(Imm(8), k.live)
+	visible := GP64()
+	XORQ(visible, visible)
+	Label("orVisible")
+	ORQ(Mem{Base: k.visible}, visible)
+	ADDQ(Imm(8), k.visible)
 	DECQ(k.n)
-	JNE(LabelRef("orLive"))
-	ORQ(Imm(1), live)
-	BSRQ(live, live)
-	SHRQ(Imm(4), live)
-	INCQ(live)
-	MOVQ(live, k.pairs)
+	JNE(LabelRef("orVisible"))
+	ORQ(Imm(1), visible)
+	BSRQ(visible, visible)
+	SHRQ(Imm(4), visible)
+	INCQ(visible)
+	MOVQ(visible, k.pairs)
 }
 
-// maxima leaves the largest live score of each row in alpha.
+// maxima leaves the largest visible score of each row in alpha.
 func (k *softmaxProgram) maxima() {
-	Comment("alpha_r = max of the live scores of row r, NaN not counting")
+	Comment("alpha_r = max of the visible scores of row r, NaN not counting")
 	k.load("s", "alpha", "rows")
 	var floor reg.VecVirtual
 	maximum := k.maximum
-	if k.wide {
-		floor, maximum = ZMM(), k.wideMaximum
+	if k.lanes16 {
+		floor, maximum = ZMM(), k.avx512Maximum
 		VBROADCASTSS(u32(bitsNegInf), floor)
-		k.wideLeast = ZMM()
-		VPXORD(k.wideLeast, k.wideLeast, k.wideLeast)
+		k.avx512Least = ZMM()
+		VPXORD(k.avx512Least, k.avx512Least, k.avx512Least)
 	} else {
 		floor = YMM()
 		VMOVUPS(u32(bitsNegInf), floor)
@@ -141,26 +142,26 @@ func (k *softmaxProgram) maxima() {
 		}
 	}
 	k.foldMaxima(func(r int) reg.VecVirtual { return maximum(r, floor) }, k.nextRows)
-	if k.wide {
-		k.least[0] = foldHalves(VPMAXUD, k.wideLeast)
+	if k.lanes16 {
+		k.least[0] = foldHalves(VPMAXUD, k.avx512Least)
 	} else {
 		VPMAXUD(k.least[1], k.least[0], k.least[0])
 	}
 }
 
-// maximaOfTops does the same from tops.
-func (k *softmaxProgram) maximaOfTops() {
-	Comment("alpha_r = the largest of the lanes of row r's top")
+// knownMaxima does the same from the maxima that score has found.
+func (k *softmaxProgram) knownMaxima() {
+	Comment("alpha_r = the largest lane of the maxima of row r")
 	k.load("alpha", "rows")
-	tops := param("maxima")
+	maxima := param("maxima")
 	k.least[0] = YMM()
-	VMOVUPS(Mem{Base: tops}, k.least[0])
-	ADDQ(imm(vector), tops)
+	VMOVUPS(Mem{Base: maxima}, k.least[0])
+	ADDQ(imm(vector), maxima)
 	k.foldMaxima(func(r int) reg.VecVirtual {
 		top := YMM()
-		VMOVUPS(Mem{Base: tops, Disp: r * vector}, top)
+		VMOVUPS(Mem{Base: maxima, Disp: r * vector}, top)
 		return top
-	}, func(n int) { ADDQ(imm(n*vector), tops) })
+	}, func(n int) { ADDQ(imm(n*vector), maxima) })
 }
 
 // foldMaxima leaves the largest lane of each row's maximum in alpha; next moves on by some rows.
@@ -185,7 +186,7 @@ func (k *softmaxProgram) foldMaxima(maximum func(r int) reg.VecVirtual, next fun
 	Label("maxEnd")
 }
 
-// maximum is the largest live score of a row, in some lane. As unsigned integers,
+// maximum is the largest visible score of a row, in some lane. As unsigned integers,
 // negative numbers are above positive ones, and the larger the further below zero. A
 // chain of these maxima for each half of the vectors: one for all takes 2.5 cycles more a row (Zen 4, scores
 // in the L1 cache).
@@ -209,10 +210,10 @@ func (k *softmaxProgram) maximum(row int, floor reg.VecVirtual) reg.VecVirtual {
 			VPMAXUD(loaded, k.least[v%2], k.least[v%2])
 			continue
 		}
-		keep, live := k.keep(row, v), YMM()
-		VPAND(x, keep, live)
-		VPMAXUD(live, k.least[v%2], k.least[v%2])
-		VBLENDVPS(keep, live, floor, keep)
+		keep, visible := k.keep(row, v), YMM()
+		VPAND(x, keep, visible)
+		VPMAXUD(visible, k.least[v%2], k.least[v%2])
+		VBLENDVPS(keep, visible, floor, keep)
 		VMAXPS(last, keep, top[v%2])
 	}
 	Label(end)
@@ -225,7 +226,7 @@ func (k *softmaxProgram) factors() {
 	Comment("m' = max(m, alpha), alpha = exp(m − m')")
 	k.load("m", "alpha", "rows")
 	k.odd = GP64()
-	XORQ(k.dead, k.dead)
+	XORQ(k.fullyMasked, k.fullyMasked)
 	XORQ(k.odd, k.odd)
 	k.most = YMM()
 	VMOVUPS(u32(bitsNegInf), k.most)
@@ -233,13 +234,13 @@ func (k *softmaxProgram) factors() {
 		old, x := YMM(), YMM()
 		load(Mem{Base: k.m}, mask, old)
 		load(Mem{Base: k.alpha}, mask, x)
-		top, base, dead := newMaximum(old, x)
+		top, base, masked := newMaximum(old, x)
 		if mask != nil {
-			VANDPS(mask, dead, dead)
+			VANDPS(mask, masked, masked)
 		}
 		any := GP32()
-		VMOVMSKPS(dead, any)
-		ORL(any, k.dead.As32())
+		VMOVMSKPS(masked, any)
+		ORL(any, k.fullyMasked.As32())
 		store(top, mask, Mem{Base: k.m})
 		VSUBPS(base, old, old)
 		store(expFlush(old), mask, Mem{Base: k.alpha})
@@ -251,8 +252,8 @@ func (k *softmaxProgram) factors() {
 		ADDQ(imm(vector), k.m)
 		ADDQ(imm(vector), k.alpha)
 	})
-	TESTL(k.dead.As32(), k.dead.As32())
-	SETNE(k.dead.As8())
+	TESTL(k.fullyMasked.As32(), k.fullyMasked.As32())
+	SETNE(k.fullyMasked.As8())
 }
 
 // weights replaces the scores by exp(s − m') and leaves the lanes of their sums in slots.
@@ -306,10 +307,10 @@ func (k *softmaxProgram) weightPairs(slots Mem) {
 	k.weightRows("plainRow", slots, true, 2*most)
 }
 
-// weightRows does so for the first vectors of each row; behind them no key is live.
+// weightRows does so for the first vectors of each row; after them no key is visible.
 func (k *softmaxProgram) weightRows(name string, slots Mem, plain bool, vectors int) {
-	if k.wide {
-		k.wideWeightRows(name, slots, plain, vectors*lanes/wideLanes)
+	if k.lanes16 {
+		k.avx512WeightRows(name, slots, plain, vectors*lanes/avx512Lanes)
 		return
 	}
 	e := &expRow{plain: plain}
@@ -319,10 +320,10 @@ func (k *softmaxProgram) weightRows(name string, slots Mem, plain bool, vectors 
 	Label(name)
 	base := YMM()
 	VBROADCASTSS(Mem{Base: k.m}, base)
-	if !plain { // else no maximum is −∞ where a live score is a number
-		dead := YMM()
-		VCMPPS(Imm(equal), u32(bitsNegInf), base, dead)
-		VANDNPS(base, dead, base)
+	if !plain { // else no maximum is −∞ where a visible score is a number
+		masked := YMM()
+		VCMPPS(Imm(equal), u32(bitsNegInf), base, masked)
+		VANDNPS(base, masked, base)
 	}
 	score := func(v int) Mem { return Mem{Base: k.s, Disp: v * vector} }
 	sum := e.weigh(score, base)
@@ -340,7 +341,7 @@ func (k *softmaxProgram) weightRows(name string, slots Mem, plain bool, vectors 
 	JNE(LabelRef(name))
 }
 
-// maskedRow computes weights where keys are live, and −0 elsewhere.
+// maskedRow computes weights where keys are visible, and −0 elsewhere.
 func (k *softmaxProgram) maskedRow(e *expRow, score func(v int) Mem, sum [2]reg.VecVirtual, vectors int) {
 	VXORPS(sum[0], sum[0], sum[0])
 	VXORPS(sum[1], sum[1], sum[1])
@@ -363,8 +364,8 @@ func (k *softmaxProgram) maskedRow(e *expRow, score func(v int) Mem, sum [2]reg.
 		return
 	}
 	for v := 0; v < block/lanes; v += 2 {
-		some, done := fmt.Sprintf("someLive%d", v), fmt.Sprintf("noneLive%d", v)
-		CMPW(Mem{Base: k.live, Disp: v}, Imm(0)) // the bits of two vectors
+		some, done := fmt.Sprintf("someVisible%d", v), fmt.Sprintf("noneVisible%d", v)
+		CMPW(Mem{Base: k.visible, Disp: v}, Imm(0)) // the bits of two vectors
 		JNE(LabelRef(some))
 		gone := YMM()
 		VMOVUPS(u32(bitsSign), gone)

@@ -22,11 +22,11 @@ func (k *softmaxProgram) oneRow() {
 	k.load("s", "m", "l", "alpha")
 	old := YMM()
 	VBROADCASTSS(Mem{Base: k.m}, old)
-	top, base, dead := newMaximum(old, everyLane(VMAXPS, k.topOfRow()))
+	top, base, masked := newMaximum(old, everyLane(VMAXPS, k.maximumOfRow()))
 	VMOVSS(top.AsX(), Mem{Base: k.m})
-	VMOVMSKPS(dead, k.dead.As32())
-	TESTL(k.dead.As32(), k.dead.As32())
-	SETNE(k.dead.As8())
+	VMOVMSKPS(masked, k.fullyMasked.As32())
+	TESTL(k.fullyMasked.As32(), k.fullyMasked.As32())
+	SETNE(k.fullyMasked.As8())
 	VSUBPS(base, old, old)
 	alpha := expFlush(old)
 	VMOVSS(alpha.AsX(), Mem{Base: k.alpha})
@@ -40,12 +40,12 @@ func (k *softmaxProgram) oneRow() {
 	VMOVSS(Mem{Base: k.alpha}, alpha.AsX()) // rather than a register for so long
 	VFMADD213SS(total, alpha.AsX(), l)
 	VMOVSS(l, Mem{Base: k.l})
-	Store(k.dead.As8(), ReturnIndex(0))
+	Store(k.fullyMasked.As8(), ReturnIndex(0))
 	finish()
 }
 
-// topOfRow is the largest score of the row, in some lane.
-func (k *softmaxProgram) topOfRow() reg.VecVirtual {
+// maximumOfRow is the largest score of the row, in some lane.
+func (k *softmaxProgram) maximumOfRow() reg.VecVirtual {
 	var top [2]reg.VecVirtual
 	for v := range block / lanes {
 		old := Op(u32(bitsNegInf))

@@ -45,34 +45,34 @@ const (
 
 // What is in the place of the pointer to alpha, where there is none to follow.
 const (
-	noAlpha      = 0 // begin with c
-	freshOutputs = 1 // begin with 0
+	noAlpha          = 0 // begin with c
+	overwriteOutputs = 1 // begin with 0
 )
 
 // tileProgram emits one kernel on the micro-kernel.
 type tileProgram struct {
-	name    string
-	start   start
-	askRows bool // in groups of panels
-	scatter bool // requests in tiles of few rows go to all pages of a window
-	masked  bool // b counts as 0 where a has its sign bit set
-	unroll  int
+	name           string
+	start          start
+	prefetchesRows bool // groups of panels prefetch rows of the caller
+	paged          bool // tiles of few rows prefetch page by page
+	masked         bool // b counts as 0 where a has its sign bit set
+	unroll         int
 
-	alpha       Mem // stack slot of the pointer to the tile's first alpha, noAlpha or freshOutputs
+	alpha       Mem // stack slot of the pointer to the tile's first alpha, noAlpha or overwriteOutputs
 	panels      Mem // stack slot: 16-column panels left
 	half        Mem // stack slot: 8 more columns?
 	panelStride Mem // stack slot: bytes between panels of b
 	c, a        Mem // stack slots: first row of c in this panel, of a
 	rows        Mem // stack slot: all rows
 	firstAlpha  Mem
-	steps       Mem // stack slot: the length of the chains, while its register is for requests
-	request     Mem // stack slot: the next address to ask for if there is a stream, else 0
-	ahead       Mem // stack slot: how far ahead tiles of few rows ask for panels
+	steps       Mem // stack slot: the length of the chains, while its register is for prefetching
+	request     Mem // stack slot: the next address to prefetch if there is a prefetch pointer, else 0
+	distance    Mem // stack slot: how many bytes ahead tiles of few rows prefetch panels
 
 	fourPanels           Mem // stack slot: does one row take four packed panels side by side?
-	inOrder              Mem // stack slot: are rows of the caller to be read in order? See firstSteps
-	onePanel             Mem // stack slot: are panels to be read in order, so that no two go abreast for 2 or 3 rows?
-	left, some           Mem // stack slots: steps behind those at hand, and how many to take at a time
+	sequential           Mem // stack slot: are rows of the caller to be read in order? See firstSteps
+	onePanel             Mem // stack slot: are panels to be read in order, so that no two go side by side for 2 or 3 rows?
+	left, some           Mem // stack slots: steps after those at hand, and how many to take at a time
 	nextC, nextB         Mem // stack slots: where these begin
 	nextPanels, nextHalf Mem // stack slots: with how many panels
 	touched              touchSlots
@@ -105,21 +105,21 @@ func (t *tileProgram) emit() {
 	Label(t.label("begin"))
 	Comment("Few rows: several panels at once, so that there are enough chains.")
 	if !t.masked {
-		t.scatter = true
+		t.paged = true
 		for i, panels := range []int{4, 2, 2} {
 			rows := i + 1
-			t.panelGroups(fmt.Sprintf("scatter%d", rows), rows, panels, func(next string) {
+			t.panelGroups(fmt.Sprintf("paged%d", rows), rows, panels, func(next string) {
 				CMPQ(t.request, Imm(0))
 				JE(LabelRef(next))
 			})
 		}
-		t.scatter = false
+		t.paged = false
 		if t.start == fromAlpha {
 			t.wholeRows()
 		}
-		t.panelGroups("abreast1", 1, 4, func(next string) {
-			packed, wanted := t.label("abreastPacked"), t.label("abreastWanted")
-			t.unlessInOrder(packed)
+		t.panelGroups("sideBySide1", 1, 4, func(next string) {
+			packed, wanted := t.label("sideBySidePacked"), t.label("sideBySideWanted")
+			t.unlessSequential(packed)
 			JMP(LabelRef(wanted))
 			Label(packed)
 			CMPQ(bStride, imm(panelBytes))
@@ -128,12 +128,12 @@ func (t *tileProgram) emit() {
 			JE(LabelRef(next))
 			Label(wanted)
 		})
-		t.askRows = true
+		t.prefetchesRows = true
 		t.panelGroups("rows1", 1, 4, func(next string) {
 			CMPQ(bStride, imm(panelBytes))
 			JE(LabelRef(next))
 		})
-		t.askRows = false
+		t.prefetchesRows = false
 		for _, r := range []int{2, 3} {
 			t.panelGroups(fmt.Sprintf("group%d", r), r, 2, func(next string) {
 				CMPQ(t.onePanel, Imm(0))
@@ -219,7 +219,7 @@ func (t *tileProgram) panelLoop(name string, vecs int) {
 	}
 	Label(t.label("%sNext", name))
 	if !t.masked && vecs == panel/lanes {
-		t.nextPanelOfRequests()
+		t.nextPanelOfPages()
 	}
 	ADDQ(imm(panelBytes), t.c)
 	ADDQ(t.panelStride, bPtr)
@@ -228,17 +228,17 @@ func (t *tileProgram) panelLoop(name string, vecs int) {
 	Label(end)
 }
 
-// nextPanelOfRequests moves on by the requests of a panel, if they are scattered.
-func (t *tileProgram) nextPanelOfRequests() {
-	skip := t.unique("noScatter")
+// nextPanelOfPages moves on by the lines of a panel, if they are prefetched page by page.
+func (t *tileProgram) nextPanelOfPages() {
+	skip := t.unique("notPaged")
 	CMPQ(t.request, Imm(0))
 	JE(LabelRef(skip))
 	Comment("What goes beyond the first page of a window is so many windows.")
-	IMUL3Q(U32(lineBytes/scatterPages), steps, a0)
+	IMUL3Q(U32(lineBytes/windowPages), steps, a0)
 	ADDQ(t.request, a0)
 	MOVQ(a0, t.request)
-	ANDQ(imm(scatterWindow-pageBytes), a0)
-	IMUL3Q(U32(scatterPages-1), a0, a0)
+	ANDQ(imm(prefetchWindow-pageBytes), a0)
+	IMUL3Q(U32(windowPages-1), a0, a0)
 	ADDQ(a0, t.request)
 	Label(skip)
 }
@@ -262,7 +262,7 @@ func (t *tileProgram) rowTiles(name string, sizes []int, vecs int) {
 		if t.start == fromAlpha {
 			t.advanceAlpha(r)
 		} else if vecs == panel/lanes {
-			ask(r)
+			prefetchDue(r)
 		}
 		SUBQ(imm(r), rows)
 		JMP(LabelRef(t.label("%sRows", name)))
@@ -271,7 +271,7 @@ func (t *tileProgram) rowTiles(name string, sizes []int, vecs int) {
 
 func (t *tileProgram) advanceAlpha(r int) {
 	skip := t.unique("noAlpha")
-	CMPQ(t.firstAlpha, imm(freshOutputs))
+	CMPQ(t.firstAlpha, imm(overwriteOutputs))
 	JBE(LabelRef(skip))
 	ADDQ(imm(4*r), t.alpha)
 	Label(skip)
@@ -286,22 +286,22 @@ func unique(name string) string {
 	return fmt.Sprintf("%s%d", name, labels)
 }
 
-// tileOfPanel is a tile of one panel, in two forms where requests may be scattered:
+// tileOfPanel is a tile of one panel, in two forms, one of which prefetches page by page:
 // smaller tiles take groups of panels, larger ones compute more than they wait.
 func (t *tileProgram) tileOfPanel(r, vecs int) {
 	if t.masked || r <= 3 || vecs < panel/lanes {
 		t.tile(r, 1, vecs)
 		return
 	}
-	scattered, done := t.unique("scattered"), t.unique("done")
+	paged, done := t.unique("paged"), t.unique("done")
 	CMPQ(t.request, Imm(0))
-	JNE(LabelRef(scattered))
+	JNE(LabelRef(paged))
 	t.tile(r, 1, vecs)
 	JMP(LabelRef(done))
-	Label(scattered)
-	t.scatter = true
+	Label(paged)
+	t.paged = true
 	t.tile(r, 1, vecs)
-	t.scatter = false
+	t.paged = false
 	Label(done)
 }
 
@@ -328,24 +328,24 @@ func (t *tileProgram) tile(r, n, vecs int) {
 		JL(LabelRef(short))
 		SUBQ(imm(lastSteps), count)
 	}
-	ask := steps
+	distance := steps
 	switch {
-	case t.scatter:
-		MOVQ(t.request, ask)
-	case t.asksAhead(r, n, vecs):
-		MOVQ(t.ahead, ask)
+	case t.paged:
+		MOVQ(t.request, distance)
+	case t.prefetchesAhead(r, n, vecs):
+		MOVQ(t.distance, distance)
 	}
 	SUBQ(imm(t.unroll), count)
 	JL(LabelRef(tail))
 	Label(loop)
 	for u := range t.unroll {
-		if t.scatter {
-			scatter(ask, n*u, n)
+		if t.paged {
+			prefetchPages(distance, n*u, n)
 		}
 		t.step(r, n, vecs, 4*u)
 	}
-	if t.scatter {
-		nextScatter(ask, n*t.unroll)
+	if t.paged {
+		nextRequests(distance, n*t.unroll)
 	}
 	t.advance(r, t.unroll)
 	SUBQ(imm(t.unroll), count)
@@ -355,10 +355,10 @@ func (t *tileProgram) tile(r, n, vecs int) {
 	JE(LabelRef(end))
 	t.singleSteps(r, n, vecs)
 	Label(end)
-	if t.scatter && n > 1 {
-		MOVQ(ask, t.request)
+	if t.paged && n > 1 {
+		MOVQ(distance, t.request)
 	}
-	if t.scatter || t.asksAhead(r, n, vecs) {
+	if t.paged || t.prefetchesAhead(r, n, vecs) {
 		MOVQ(t.steps, steps)
 	}
 	if !spread {
@@ -401,7 +401,7 @@ func (t *tileProgram) nextRows(r int) {
 // lastSteps steps at the end of a tile are done for two rows after the other
 // instead of all together, each pair followed by its stores. The loads just
 // balance the FMAs, and the stores are spread: a burst of more than about 8 of
-// them stalls the FMAs behind it for some 30 cycles (Zen 3), 7 % at 64 steps.
+// them stalls the FMAs after it for some 30 cycles (Zen 3), 7 % at 64 steps.
 const lastSteps = 4
 
 // a addresses row i of a at step u of them. cPtr moves on by r rows.
@@ -443,10 +443,10 @@ func (t *tileProgram) begin(r, vecs int) {
 		return
 	}
 	t.rowPointers(r)
-	plain, fresh, ready := t.unique("plain"), t.unique("fresh"), t.unique("ready")
+	plain, overwrite, ready := t.unique("plain"), t.unique("overwrite"), t.unique("ready")
 	MOVQ(t.alpha, count)
-	CMPQ(count, imm(freshOutputs))
-	JE(LabelRef(fresh))
+	CMPQ(count, imm(overwriteOutputs))
+	JE(LabelRef(overwrite))
 	JB(LabelRef(plain))
 	Comment("o·alpha. To look first whether alpha is 1 costs more than it saves.")
 	for i := range r {
@@ -463,7 +463,7 @@ func (t *tileProgram) begin(r, vecs int) {
 		}
 	}
 	JMP(LabelRef(ready))
-	Label(fresh)
+	Label(overwrite)
 	zero(r * vecs)
 	Label(ready)
 }
@@ -500,7 +500,7 @@ func (t *tileProgram) step(r, n, vecs, disp int) {
 	for v := range vecs {
 		VMOVUPS(Mem{Base: b0, Disp: v * vector}, ymm[12+v])
 	}
-	if t.asksAhead(r, n, vecs) {
+	if t.prefetchesAhead(r, n, vecs) {
 		PREFETCHT0(Mem{Base: b0, Index: steps, Scale: 1})
 	}
 	ADDQ(bStride, b0)
@@ -515,7 +515,7 @@ func (t *tileProgram) step(r, n, vecs, disp int) {
 // rowStep is step for one row, which needs no vector of b twice: the fewer operations, the more lines are
 // within the processor's sight.
 func (t *tileProgram) rowStep(vecs, disp int) {
-	if t.asksAhead(1, 1, vecs) {
+	if t.prefetchesAhead(1, 1, vecs) {
 		PREFETCHT0(Mem{Base: b0, Index: steps, Scale: 1})
 	}
 	VBROADCASTSS(Mem{Base: a0, Disp: disp}, ymm[14])
@@ -525,18 +525,18 @@ func (t *tileProgram) rowStep(vecs, disp int) {
 	ADDQ(bStride, b0)
 }
 
-// Tiles of few rows serve decoding, which waits for memory: they ask for packed
+// Tiles of few rows serve decoding, which waits for memory: they prefetch packed
 // keys and values some way ahead. The distance takes the register of steps.
 const fewRows = 5
 
-func (t *tileProgram) asksAhead(r, n, vecs int) bool {
-	return r <= fewRows && n == 1 && vecs == panel/lanes && !t.scatter && !t.masked
+func (t *tileProgram) prefetchesAhead(r, n, vecs int) bool {
+	return r <= fewRows && n == 1 && vecs == panel/lanes && !t.paged && !t.masked
 }
 
 // groupStep reads b in place: with several panels there is no register left for it.
 func (t *tileProgram) groupStep(r, n, vecs, disp int) {
-	if t.askRows {
-		t.askForRows()
+	if t.prefetchesRows {
+		t.prefetchRows()
 	}
 	for i := range r {
 		VBROADCASTSS(at3(a0, a3, aStride, i, disp), ymm[12+i])
@@ -560,9 +560,9 @@ func (t *tileProgram) groupStep(r, n, vecs, disp int) {
 	ADDQ(bStride, b0)
 }
 
-// askForRows asks for the columns at hand of the row of values 16 rows ahead.
+// prefetchRows prefetches the columns at hand of the row of values 16 rows ahead.
 // The whole row instead, or its distance doubled, brings less.
-func (t *tileProgram) askForRows() {
+func (t *tileProgram) prefetchRows() {
 	at := cPtr
 	LEAQ(Mem{Base: b0, Index: bStride, Scale: 8}, at)
 	for line := range rowLines {
@@ -610,7 +610,7 @@ func (t *tileProgram) store(r, vecs int) {
 // frame reserves the stack slots.
 func (t *tileProgram) frame() {
 	slots := []*Mem{&t.alpha, &t.panels, &t.half, &t.panelStride, &t.c, &t.a, &t.rows, &t.firstAlpha, &t.steps, &t.request,
-		&t.ahead, &t.fourPanels, &t.inOrder, &t.onePanel, &t.left, &t.some, &t.nextC, &t.nextB, &t.nextPanels, &t.nextHalf,
+		&t.distance, &t.fourPanels, &t.sequential, &t.onePanel, &t.left, &t.some, &t.nextC, &t.nextB, &t.nextPanels, &t.nextHalf,
 		&t.touched.line, &t.touched.rowEnd, &t.touched.gap, &t.touched.width}
 	f := AllocLocal(8 * len(slots))
 	for i, s := range slots {
@@ -638,15 +638,15 @@ func scoreKernel() {
 	MOVQ(I32(0), t.half)
 	MOVQ(I32(0), t.firstAlpha)
 	MOVQ(steps, t.steps)
-	MOVQ(I32(0), t.inOrder)
+	MOVQ(I32(0), t.sequential)
 	MOVQ(I32(0), t.onePanel)
-	MOVQ(I32(0), t.ahead)
+	MOVQ(I32(0), t.distance)
 	MOVQ(I32(0), t.fourPanels)
 	ofQueue(a0, func() {
 		t.setAccess(a0, "prefetchQueue.access", t.onePanel)
 	})
-	streamOf(a0)
-	follow(a0, a3, t.request)
+	pointerOf(a0)
+	startPages(a0, a3, t.request)
 	t.emit()
 }
 
@@ -678,7 +678,7 @@ func (t *tileProgram) accumulate() {
 	used := t.unique("used")
 	CMPB(field(b0, "panelLayout.overwrite"), Imm(0))
 	JE(LabelRef(used))
-	MOVQ(I32(freshOutputs), t.firstAlpha)
+	MOVQ(I32(overwriteOutputs), t.firstAlpha)
 	Label(used)
 	MOVQ(field(b0, "panelLayout.keys"), steps)
 	MOVQ(field(b0, "panelLayout.cols"), a0)
@@ -693,9 +693,9 @@ func (t *tileProgram) accumulate() {
 	SHLQ(Imm(2), a0)
 	MOVQ(a0, t.panelStride)
 	if !t.masked {
-		t.setAccess(b0, "panelLayout.access", t.inOrder)
+		t.setAccess(b0, "panelLayout.access", t.sequential)
 		MOVQ(field(b0, "panelLayout.access", "access.pointer"), a0)
-		follow(a0, a3, t.request)
+		startPages(a0, a3, t.request)
 		t.firstSteps()
 		MOVQ(steps, t.steps)
 	}
@@ -714,18 +714,18 @@ func (t *tileProgram) setAccess(base reg.Register, embedded string, sequential M
 	JG(LabelRef(few))
 	MOVQ(field(base, embedded, "access.prefetchOne"), a3)
 	Label(few)
-	MOVQ(a3, t.ahead)
+	MOVQ(a3, t.distance)
 }
 
 // Where the caller's rows of values are many panels long, going through all of them four panels
 // at a time is reading here and there. If they are to be read in order instead, few
 // queries take some steps at a time, all columns of these, and keep the sums in c: one query
-// stepsInOrder, or eight panels at once (wholeRows), and nothing is asked for; more queries
+// sequentialSteps, or eight panels at once (wholeRows), and nothing is prefetched; more queries
 // touchRows, while they touch the next ones. One query of up to four panels is in order anyway.
 const (
-	stepsInOrder = 4
-	inOrderRows  = 4
-	fourPanels   = 4 // at once for one query
+	sequentialSteps = 4
+	sequentialRows  = 4
+	fourPanels      = 4 // at once for one query
 )
 
 // firstSteps leaves in steps those to begin with, and in onePanel whether packed panels are to be read in order.
@@ -734,24 +734,24 @@ func (t *tileProgram) firstSteps() {
 	MOVQ(I32(0), t.left)
 	MOVQ(I32(0), t.touched.line)
 	MOVQ(I32(0), t.onePanel)
-	t.unlessInOrder(all)
-	not, rowsToo := t.unique("notInOrder"), t.unique("inOrder")
+	t.unlessSequential(all)
+	not, rowsToo := t.unique("notSequential"), t.unique("sequential")
 	MOVQ(I32(1), t.onePanel)
 	CMPQ(t.panelStride, imm(panelBytes))
 	JNE(LabelRef(not))
 	MOVQ(I32(0), t.onePanel)
-	CMPQ(t.rows, Imm(inOrderRows))
+	CMPQ(t.rows, Imm(sequentialRows))
 	JLE(LabelRef(rowsToo))
 	Label(not)
-	MOVQ(I32(0), t.inOrder)
+	MOVQ(I32(0), t.sequential)
 	JMP(LabelRef(all))
 	Label(rowsToo)
-	MOVQ(I32(0), t.ahead)
+	MOVQ(I32(0), t.distance)
 	MOVQ(bPtr, t.nextB)
 	for _, kept := range t.keptForSteps() {
 		move(kept.slot, kept.next)
 	}
-	MOVQ(I32(stepsInOrder), t.some)
+	MOVQ(I32(sequentialSteps), t.some)
 	CMPQ(t.rows, Imm(1))
 	JE(LabelRef(one))
 	MOVQ(I32(touchRows), t.some)
@@ -773,9 +773,9 @@ func (t *tileProgram) firstSteps() {
 	t.touchNext()
 }
 
-// unlessInOrder jumps if rows are not read in order.
-func (t *tileProgram) unlessInOrder(to string) {
-	CMPQ(t.inOrder, Imm(0))
+// unlessSequential jumps if rows are not read in order.
+func (t *tileProgram) unlessSequential(to string) {
+	CMPQ(t.sequential, Imm(0))
 	JE(LabelRef(to))
 }
 
@@ -814,7 +814,7 @@ func (t *tileProgram) nextSteps(begin string) {
 // one vector more than there are registers for, three with those of a step: these stay in c.
 func (t *tileProgram) wholeRows() {
 	next, loop, step := t.label("wholeNext"), t.label("whole"), t.label("wholeStep")
-	t.unlessInOrder(next)
+	t.unlessSequential(next)
 	CMPQ(t.rows, Imm(1))
 	JNE(LabelRef(next))
 	Label(loop)
@@ -859,7 +859,7 @@ const (
 
 // beginWhole makes c what wholeRows begins with: c·alpha, c or 0.
 func (t *tileProgram) beginWhole() {
-	plain, fresh, ready := t.label("wholePlain"), t.label("wholeFresh"), t.label("wholeReady")
+	plain, overwrite, ready := t.label("wholeKeep"), t.label("wholeOverwrite"), t.label("wholeReady")
 	start := func(v int, set func(c Mem, to reg.VecPhysical)) {
 		c, to := Mem{Base: cPtr, Disp: v * vector}, ymm[min(v, wholeAcc)]
 		set(c, to)
@@ -873,8 +873,8 @@ func (t *tileProgram) beginWhole() {
 		}
 	}
 	MOVQ(t.firstAlpha, count)
-	CMPQ(count, imm(freshOutputs))
-	JE(LabelRef(fresh))
+	CMPQ(count, imm(overwriteOutputs))
+	JE(LabelRef(overwrite))
 	JB(LabelRef(plain))
 	VBROADCASTSS(Mem{Base: count}, ymm[14])
 	all(func(c Mem, to reg.VecPhysical) { VMULPS(c, ymm[14], to) })
@@ -884,7 +884,7 @@ func (t *tileProgram) beginWhole() {
 		VMOVUPS(Mem{Base: cPtr, Disp: v * vector}, ymm[v])
 	}
 	JMP(LabelRef(ready))
-	Label(fresh)
+	Label(overwrite)
 	all(func(_ Mem, to reg.VecPhysical) { VXORPS(to, to, to) })
 	Label(ready)
 }

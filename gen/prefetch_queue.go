@@ -10,27 +10,27 @@ import (
 
 const lineBytes = 64
 
-// aheadQueue is score's requests for memory: the fields of ahead in package attn, which
+// prefetchQueue is what score prefetches: the fields of prefetchQueue in package attn, which
 // the kernel changes as it goes. Between tiles its registers are free.
-type aheadQueue struct {
+type prefetchQueue struct {
 	queue, run reg.GPPhysical
 }
 
-func (q aheadQueue) left() Mem   { return field(q.queue, "prefetchQueue.left") }
-func (q aheadQueue) every() Mem  { return field(q.queue, "prefetchQueue.every") }
-func (q aheadQueue) cursor() Mem { return field(q.queue, "prefetchQueue.cursor") }
-func (q aheadQueue) end() Mem    { return field(q.queue, "prefetchQueue.end") }
+func (q prefetchQueue) left() Mem   { return field(q.queue, "prefetchQueue.left") }
+func (q prefetchQueue) every() Mem  { return field(q.queue, "prefetchQueue.every") }
+func (q prefetchQueue) cursor() Mem { return field(q.queue, "prefetchQueue.cursor") }
+func (q prefetchQueue) end() Mem    { return field(q.queue, "prefetchQueue.end") }
 
-func (q aheadQueue) at() Mem    { return field(q.run, "prefetchRun.at") }
-func (q aheadQueue) step() Mem  { return field(q.run, "prefetchRun.step") }
-func (q aheadQueue) lines() Mem { return field(q.run, "prefetchRun.lines") }
-func (q aheadQueue) n() Mem     { return field(q.run, "prefetchRun.n") }
-func (q aheadQueue) back() Mem  { return field(q.run, "prefetchRun.back") }
+func (q prefetchQueue) at() Mem    { return field(q.run, "prefetchRun.at") }
+func (q prefetchQueue) step() Mem  { return field(q.run, "prefetchRun.step") }
+func (q prefetchQueue) lines() Mem { return field(q.run, "prefetchRun.lines") }
+func (q prefetchQueue) n() Mem     { return field(q.run, "prefetchRun.n") }
+func (q prefetchQueue) back() Mem  { return field(q.run, "prefetchRun.back") }
 
-// ask asks for the rows that are due after r rows of a panel.
-func ask(r int) {
-	row, found, line, end := unique("askRow"), unique("askFound"), unique("askLine"), unique("asked")
-	q := aheadQueue{a0, b0}
+// prefetchDue prefetches the rows of the queue that are due after r rows of a panel.
+func prefetchDue(r int) {
+	row, found, line, end := unique("dueRow"), unique("dueFound"), unique("dueLine"), unique("dueEnd")
+	q := prefetchQueue{a0, b0}
 	Load(Param("next"), q.queue)
 	TESTQ(q.queue, q.queue)
 	JE(LabelRef(end))
@@ -39,7 +39,7 @@ func ask(r int) {
 	Label(row)
 	MOVQ(q.cursor(), q.run)
 	ADDQ(q.queue, q.run)
-	skip := unique("askRun")
+	skip := unique("dueRun")
 	Label(skip)
 	CMPQ(q.n(), Imm(0))
 	JNE(LabelRef(found))
@@ -57,7 +57,7 @@ func ask(r int) {
 	MOVQ(q.at(), a3)
 	MOVQ(q.step(), count)
 	TESTQ(U32(3), q.n())
-	among := unique("askAmong")
+	among := unique("sameQuarters")
 	JNE(LabelRef(among))
 	ADDQ(q.back(), count)
 	Label(among)
@@ -74,8 +74,8 @@ func ask(r int) {
 	Label(end)
 }
 
-// streamOf leaves in at the stream of the queue next, or 0 if there is none.
-func streamOf(at reg.Register) {
+// pointerOf leaves in at the prefetch pointer of the queue next, or 0 if there is none.
+func pointerOf(at reg.Register) {
 	ofQueue(at, func() { MOVQ(field(at, "prefetchQueue.access", "access.pointer"), at) })
 }
 

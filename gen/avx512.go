@@ -8,19 +8,19 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// The micro-kernel of score and accumulate for AVX-512: a panel is one vector.
+// The micro-kernel of score and accumulate with 16 lanes, for AVX-512: a panel is one vector.
 //
 // A tile of 6 rows × 4 panels keeps 24 accumulators in registers, at 10 loads for 24 FMAs; one of
 // 12 rows × 2 panels has 14, but needs half as much of the L1 cache for b.
 
 const (
-	wideLanes  = 16            // float32 of a vector
-	wideVector = 4 * wideLanes // bytes
+	avx512Lanes  = 16              // float32 of a vector
+	avx512Vector = 4 * avx512Lanes // bytes
 )
 
-// wideTiles are the tiles, by the number of panels side by side, and the most rows of one.
+// avx512Tiles are the tiles, by the number of panels side by side, and the most rows of one.
 // None has less than fewestRows, nor have calls.
-var wideTiles = []struct {
+var avx512Tiles = []struct {
 	name         string
 	panels, most int
 }{{"quad", 4, 6}, {"pair", 2, 12}, {"single", 1, 12}}
@@ -40,15 +40,15 @@ const (
 
 // Registers by role; those that tileProgram has as well are the same ones.
 var (
-	wideTemp        = reg.RDX
-	widePanelStride = reg.R8
-	a6              = reg.R12
-	a9              = reg.R11
-	b1              = a9 // moving through the second panel of b, in tiles of few rows
+	avx512Temp        = reg.RDX
+	avx512PanelStride = reg.R8
+	a6                = reg.R12
+	a9                = reg.R11
+	b1                = a9 // moving through the second panel of b, in tiles of few rows
 )
 
-// wideRowPointers are what rows 0, 3, 6 and 9 of a tile are addressed by.
-var wideRowPointers = []reg.Register{a0, a3, a6, a9}
+// avx512RowPointers are what rows 0, 3, 6 and 9 of a tile are addressed by.
+var avx512RowPointers = []reg.Register{a0, a3, a6, a9}
 
 // zmm is in order of use: Z15 belongs to the runtime.
 var zmm = []reg.VecPhysical{
@@ -57,12 +57,12 @@ var zmm = []reg.VecPhysical{
 	reg.Z8, reg.Z9, reg.Z10, reg.Z11, reg.Z12,
 }
 
-const wideUnroll = 4 // 2 is up to 2 % slower, 8 no faster
+const avx512Unroll = 4 // 2 is up to 2 % slower, 8 no faster
 
-const wideB, wideA = 24, 28 // indices of the first vector of b, and of the broadcast of a
+const avx512B, avx512A = 24, 28 // indices of the first vector of b, and of the broadcast of a
 
-// wideProgram emits one kernel on the micro-kernel.
-type wideProgram struct {
+// avx512Program emits one kernel on the micro-kernel.
+type avx512Program struct {
 	start start
 
 	alpha, firstAlpha Mem // stack slots, as in tileProgram
@@ -71,10 +71,10 @@ type wideProgram struct {
 	cStride           Mem // stack slot: bytes between rows of c
 	rows, rest        Mem // stack slots: all rows, and those left in this panel
 	steps             Mem // stack slot: the length of the chains
-	request           Mem // stack slot: the next address to ask for if there is a stream, else 0
+	request           Mem // stack slot: the next address to prefetch if there is a prefetch pointer, else 0
 }
 
-func (w *wideProgram) frame() {
+func (w *avx512Program) frame() {
 	slots := []*Mem{&w.alpha, &w.firstAlpha, &w.panels, &w.b, &w.c, &w.a, &w.cStride, &w.rows, &w.rest, &w.steps, &w.request}
 	f := AllocLocal(8 * len(slots))
 	for i, s := range slots {
@@ -82,9 +82,9 @@ func (w *wideProgram) frame() {
 	}
 }
 
-// wideRow addresses row r of a tile through its pointers.
-func wideRow(r int, stride reg.Register, disp int) Mem {
-	m := Mem{Base: wideRowPointers[r/3], Disp: disp}
+// avx512Row addresses row r of a tile through its pointers.
+func avx512Row(r int, stride reg.Register, disp int) Mem {
+	m := Mem{Base: avx512RowPointers[r/3], Disp: disp}
 	if r%3 > 0 {
 		m.Index, m.Scale = stride, uint8(r%3)
 	}
@@ -93,19 +93,19 @@ func wideRow(r int, stride reg.Register, disp int) Mem {
 
 // pointAtRows sets the pointers for r rows from p on. It may be the first of them.
 func pointAtRows(p, stride reg.Register, r int) {
-	if p != wideRowPointers[0] {
-		MOVQ(p, wideRowPointers[0])
+	if p != avx512RowPointers[0] {
+		MOVQ(p, avx512RowPointers[0])
 	}
 	for i := 3; i < r; i += 3 {
-		at := wideRowPointers[i/3]
-		LEAQ(Mem{Base: wideRowPointers[i/3-1], Index: stride, Scale: 2}, at)
+		at := avx512RowPointers[i/3]
+		LEAQ(Mem{Base: avx512RowPointers[i/3-1], Index: stride, Scale: 2}, at)
 		ADDQ(stride, at)
 	}
 }
 
 // emit writes the loops over panels and row tiles.
-func (w *wideProgram) emit() {
-	for _, t := range wideTiles {
+func (w *avx512Program) emit() {
+	for _, t := range avx512Tiles {
 		w.panelLoop(t.name, t.panels, t.most)
 	}
 	VZEROUPPER()
@@ -113,7 +113,7 @@ func (w *wideProgram) emit() {
 }
 
 // panelLoop walks over the panels, n at a time.
-func (w *wideProgram) panelLoop(name string, n, most int) {
+func (w *avx512Program) panelLoop(name string, n, most int) {
 	end := name + "End"
 	if n == 4 {
 		w.unlessQuads(end, most)
@@ -131,14 +131,14 @@ func (w *wideProgram) panelLoop(name string, n, most int) {
 	MOVQ(w.rest, count)
 	w.choose(name, most)
 	for r := most; r >= fewestRows; r-- {
-		Label(wideLabel(name, r))
+		Label(avx512Label(name, r))
 		w.tile(r, n)
 		SUBQ(imm(r), w.rest)
 		JMP(LabelRef(name + "Rows"))
 	}
 	Label(name + "Next")
-	ADDQ(imm(n*wideVector), w.c)
-	IMUL3Q(U32(uint32(n)), widePanelStride, a0)
+	ADDQ(imm(n*avx512Vector), w.c)
+	IMUL3Q(U32(uint32(n)), avx512PanelStride, a0)
 	ADDQ(a0, w.b)
 	SUBQ(imm(n), w.panels)
 	JMP(LabelRef(name))
@@ -146,7 +146,7 @@ func (w *wideProgram) panelLoop(name string, n, most int) {
 }
 
 // unlessQuads jumps if tiles of four panels and most rows are not the best ones.
-func (w *wideProgram) unlessQuads(to string, most int) {
+func (w *avx512Program) unlessQuads(to string, most int) {
 	quads := unique("quads")
 	CMPQ(w.rows, imm(most))
 	JLE(LabelRef(quads))
@@ -157,14 +157,14 @@ func (w *wideProgram) unlessQuads(to string, most int) {
 	Label(quads)
 }
 
-func wideLabel(name string, rows int) string { return fmt.Sprintf("%s%d", name, rows) }
+func avx512Label(name string, rows int) string { return fmt.Sprintf("%s%d", name, rows) }
 
 // choose jumps to the tile for the rows that are left. What is less than two tiles is
 // divided in two equal ones, so that none has too few chains.
-func (w *wideProgram) choose(name string, most int) {
+func (w *avx512Program) choose(name string, most int) {
 	to := func(least, rows int) {
 		CMPQ(count, imm(least))
-		JGE(LabelRef(wideLabel(name, rows)))
+		JGE(LabelRef(avx512Label(name, rows)))
 	}
 	to(2*most-1, most)
 	for rows := most - 1; 2*rows-1 > most; rows-- {
@@ -177,30 +177,30 @@ func (w *wideProgram) choose(name string, most int) {
 }
 
 // tile computes r rows × n panels and moves cPtr, aPtr and alpha on.
-func (w *wideProgram) tile(r, n int) {
+func (w *avx512Program) tile(r, n int) {
 	Commentf("%d rows × %d columns.", r, n*panel)
 	w.begin(r, n)
 	pointAtRows(aPtr, aStride, r)
 	MOVQ(w.b, b0)
 	if n == 4 {
-		LEAQ(Mem{Base: b0, Index: widePanelStride, Scale: 1}, b1)
+		LEAQ(Mem{Base: b0, Index: avx512PanelStride, Scale: 1}, b1)
 	}
 	MOVQ(w.steps, count)
 	loop, tail, one, end := unique("loop"), unique("tail"), unique("one"), unique("end")
-	SUBQ(imm(wideUnroll), count)
+	SUBQ(imm(avx512Unroll), count)
 	JL(LabelRef(tail))
 	if n > 1 {
-		w.askingLoop(r, n, loop, tail)
+		w.prefetchingLoop(r, n, loop, tail)
 	}
 	Label(loop)
-	for u := range wideUnroll {
+	for u := range avx512Unroll {
 		w.step(r, n, 4*u)
 	}
-	w.advance(r, wideUnroll)
-	SUBQ(imm(wideUnroll), count)
+	w.advance(r, avx512Unroll)
+	SUBQ(imm(avx512Unroll), count)
 	JGE(LabelRef(loop))
 	Label(tail)
-	ADDQ(imm(wideUnroll), count)
+	ADDQ(imm(avx512Unroll), count)
 	JE(LabelRef(end))
 	Label(one)
 	w.step(r, n, 0)
@@ -209,132 +209,132 @@ func (w *wideProgram) tile(r, n int) {
 	JNE(LabelRef(one))
 	Label(end)
 	w.store(r, n)
-	IMUL3Q(U32(uint32(r)), wideTemp, wideTemp)
-	ADDQ(wideTemp, cPtr)
-	IMUL3Q(U32(uint32(r)), aStride, wideTemp)
-	ADDQ(wideTemp, aPtr)
+	IMUL3Q(U32(uint32(r)), avx512Temp, avx512Temp)
+	ADDQ(avx512Temp, cPtr)
+	IMUL3Q(U32(uint32(r)), aStride, avx512Temp)
+	ADDQ(avx512Temp, aPtr)
 	if w.start == fromAlpha {
 		w.advanceAlpha(r)
 	} else {
-		ask(r * n)
+		prefetchDue(r * n)
 	}
 }
 
-// askingLoop is the loop over steps that asks for a line for every one it reads. Only the
+// prefetchingLoop is the loop over steps that prefetches a line for every one it reads. Only the
 // first tile reads them from memory; the others go to loop.
-func (w *wideProgram) askingLoop(r, n int, loop, tail string) {
-	asking := unique("asking")
-	MOVQ(w.rest, wideTemp)
-	CMPQ(wideTemp, w.rows)
+func (w *avx512Program) prefetchingLoop(r, n int, loop, tail string) {
+	prefetching := unique("prefetching")
+	MOVQ(w.rest, avx512Temp)
+	CMPQ(avx512Temp, w.rows)
 	JNE(LabelRef(loop))
-	MOVQ(w.request, wideTemp)
-	TESTQ(wideTemp, wideTemp)
+	MOVQ(w.request, avx512Temp)
+	TESTQ(avx512Temp, avx512Temp)
 	JE(LabelRef(loop))
-	Label(asking)
-	for u := range wideUnroll {
-		scatter(wideTemp, n*u, n)
+	Label(prefetching)
+	for u := range avx512Unroll {
+		prefetchPages(avx512Temp, n*u, n)
 		w.step(r, n, 4*u)
 	}
-	nextScatter(wideTemp, n*wideUnroll)
-	w.advance(r, wideUnroll)
-	SUBQ(imm(wideUnroll), count)
-	JGE(LabelRef(asking))
-	MOVQ(wideTemp, w.request)
+	nextRequests(avx512Temp, n*avx512Unroll)
+	w.advance(r, avx512Unroll)
+	SUBQ(imm(avx512Unroll), count)
+	JGE(LabelRef(prefetching))
+	MOVQ(avx512Temp, w.request)
 	JMP(LabelRef(tail))
 }
 
 // step is acc(i, v) = FMA(a[i][k], b[k][v], acc(i, v)) for one k.
-func (w *wideProgram) step(r, n, disp int) {
+func (w *avx512Program) step(r, n, disp int) {
 	for v := range n {
 		b := Mem{Base: b0}
 		switch v {
 		case 1, 2:
-			b.Index, b.Scale = widePanelStride, uint8(v)
+			b.Index, b.Scale = avx512PanelStride, uint8(v)
 		case 3:
-			b.Base, b.Index, b.Scale = b1, widePanelStride, 2
+			b.Base, b.Index, b.Scale = b1, avx512PanelStride, 2
 		}
-		VMOVUPS(b, zmm[wideB+v])
+		VMOVUPS(b, zmm[avx512B+v])
 	}
 	ADDQ(bStride, b0)
 	if n == 4 {
 		ADDQ(bStride, b1)
 	}
 	for i := range r {
-		VBROADCASTSS(wideRow(i, aStride, disp), zmm[wideA])
+		VBROADCASTSS(avx512Row(i, aStride, disp), zmm[avx512A])
 		for v := range n {
-			VFMADD231PS(zmm[wideB+v], zmm[wideA], zmm[i*n+v])
+			VFMADD231PS(zmm[avx512B+v], zmm[avx512A], zmm[i*n+v])
 		}
 	}
 }
 
-func (w *wideProgram) advance(r, steps int) {
+func (w *avx512Program) advance(r, steps int) {
 	for i := 0; i < r; i += 3 {
-		ADDQ(imm(4*steps), wideRowPointers[i/3])
+		ADDQ(imm(4*steps), avx512RowPointers[i/3])
 	}
 }
 
 // begin sets the accumulators.
-func (w *wideProgram) begin(r, n int) {
+func (w *avx512Program) begin(r, n int) {
 	if w.start == fromZero {
-		wideZero(r * n)
+		avx512Zero(r * n)
 		return
 	}
-	plain, fresh, ready := unique("plain"), unique("fresh"), unique("ready")
+	plain, overwrite, ready := unique("plain"), unique("overwrite"), unique("ready")
 	MOVQ(w.alpha, count)
-	CMPQ(count, imm(freshOutputs))
-	JE(LabelRef(fresh))
-	MOVQ(w.cStride, wideTemp)
-	pointAtRows(cPtr, wideTemp, r)
+	CMPQ(count, imm(overwriteOutputs))
+	JE(LabelRef(overwrite))
+	MOVQ(w.cStride, avx512Temp)
+	pointAtRows(cPtr, avx512Temp, r)
 	CMPQ(count, imm(noAlpha))
 	JE(LabelRef(plain))
 	for i := range r {
-		VBROADCASTSS(Mem{Base: count, Disp: 4 * i}, zmm[wideA])
+		VBROADCASTSS(Mem{Base: count, Disp: 4 * i}, zmm[avx512A])
 		for v := range n {
-			VMULPS(wideRow(i, wideTemp, v*wideVector), zmm[wideA], zmm[i*n+v])
+			VMULPS(avx512Row(i, avx512Temp, v*avx512Vector), zmm[avx512A], zmm[i*n+v])
 		}
 	}
 	JMP(LabelRef(ready))
 	Label(plain)
 	for i := range r {
 		for v := range n {
-			VMOVUPS(wideRow(i, wideTemp, v*wideVector), zmm[i*n+v])
+			VMOVUPS(avx512Row(i, avx512Temp, v*avx512Vector), zmm[i*n+v])
 		}
 	}
 	JMP(LabelRef(ready))
-	Label(fresh)
-	wideZero(r * n)
+	Label(overwrite)
+	avx512Zero(r * n)
 	Label(ready)
 }
 
-// wideZero clears the first n accumulators.
-func wideZero(n int) {
+// avx512Zero clears the first n accumulators.
+func avx512Zero(n int) {
 	for _, v := range zmm[:n] {
 		VPXORD(v, v, v)
 	}
 }
 
-// store leaves the bytes between rows of c in wideTemp.
-func (w *wideProgram) store(r, n int) {
-	MOVQ(w.cStride, wideTemp)
-	pointAtRows(cPtr, wideTemp, r)
+// store leaves the bytes between rows of c in avx512Temp.
+func (w *avx512Program) store(r, n int) {
+	MOVQ(w.cStride, avx512Temp)
+	pointAtRows(cPtr, avx512Temp, r)
 	for i := range r {
 		for v := range n {
-			VMOVUPS(zmm[i*n+v], wideRow(i, wideTemp, v*wideVector))
+			VMOVUPS(zmm[i*n+v], avx512Row(i, avx512Temp, v*avx512Vector))
 		}
 	}
 }
 
-func (w *wideProgram) advanceAlpha(r int) {
+func (w *avx512Program) advanceAlpha(r int) {
 	skip := unique("noAlpha")
-	CMPQ(w.firstAlpha, imm(freshOutputs))
+	CMPQ(w.firstAlpha, imm(overwriteOutputs))
 	JBE(LabelRef(skip))
 	ADDQ(imm(4*r), w.alpha)
 	Label(skip)
 }
 
-func scoreWideKernel() {
+func scoreAVX512Kernel() {
 	TEXT("scoreAVX512", 4, "func(s, q, k *float32, rows, d, panels int, next *uintptr)") // NOSPLIT
-	w := wideProgram{start: fromZero}
+	w := avx512Program{start: fromZero}
 	w.frame()
 	spill("s", w.c)
 	spill("q", w.a)
@@ -343,20 +343,20 @@ func scoreWideKernel() {
 	spill("panels", w.panels)
 	Load(Param("d"), aStride)
 	MOVQ(aStride, w.steps)
-	MOVQ(aStride, widePanelStride)
+	MOVQ(aStride, avx512PanelStride)
 	SHLQ(Imm(2), aStride)
-	SHLQ(Imm(6), widePanelStride)
+	SHLQ(Imm(6), avx512PanelStride)
 	MOVQ(U32(panelBytes), bStride)
 	MOVQ(I32(blockBytes), w.cStride)
 	MOVQ(I32(noAlpha), w.firstAlpha)
-	streamOf(a0)
-	follow(a0, a3, w.request)
+	pointerOf(a0)
+	startPages(a0, a3, w.request)
 	w.emit()
 }
 
-func accumulateWideKernel() {
+func accumulateAVX512Kernel() {
 	TEXT("accumulateAVX512", 4, "func(o, p, v, alpha *float32, rows, oStride, pStride int, b *uintptr)")
-	w := wideProgram{start: fromAlpha}
+	w := avx512Program{start: fromAlpha}
 	w.frame()
 	spill("o", w.c)
 	spill("p", w.a)
@@ -372,7 +372,7 @@ func accumulateWideKernel() {
 	used := unique("used")
 	CMPB(field(b0, "panelLayout.overwrite"), Imm(0))
 	JE(LabelRef(used))
-	MOVQ(U32(freshOutputs), a0)
+	MOVQ(U32(overwriteOutputs), a0)
 	Label(used)
 	MOVQ(a0, w.firstAlpha)
 	MOVQ(field(b0, "panelLayout.keys"), a0)
@@ -382,9 +382,9 @@ func accumulateWideKernel() {
 	MOVQ(a0, w.panels)
 	MOVQ(field(b0, "panelLayout.stride"), bStride)
 	SHLQ(Imm(2), bStride)
-	MOVQ(field(b0, "panelLayout.panelStride"), widePanelStride)
-	SHLQ(Imm(2), widePanelStride)
+	MOVQ(field(b0, "panelLayout.panelStride"), avx512PanelStride)
+	SHLQ(Imm(2), avx512PanelStride)
 	MOVQ(field(b0, "panelLayout.access", "access.pointer"), a0)
-	follow(a0, a3, w.request)
+	startPages(a0, a3, w.request)
 	w.emit()
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Absorb takes a block of scores into the state of some rows: softmax and
+// SoftmaxValues takes a block of scores into the state of some rows: softmax and
 // accumulate in one pass.
 //
 // The weight of a key is an exp, a chain of steps of some 50 cycles. A loop of nothing but
@@ -18,7 +18,7 @@ import (
 //
 // So while the outputs of one tile of 6 rows are summed, 64 columns in four
 // panels, the weights of the next tile are computed, and the maxima of the one
-// behind it are found:
+// after it are found:
 //
 //	tile g:    outputs, 4 panels × 64 steps × 6 rows
 //	tile g+1:  weights, 3 rows × 4 vectors in a panel
@@ -28,27 +28,27 @@ import (
 // and scores and outputs pass through it.
 
 const (
-	absorbRows   = 6
-	absorbPanels = 4
-	absorbAtOnce = absorbRows / 2 // rows whose weights are computed in two panels
-	absorbSteps  = 16             // steps in which one vector of each of them is
+	fusedRows   = 6
+	fusedPanels = 4
+	fusedAtOnce = fusedRows / 2 // rows whose weights are computed in two panels
+	fusedSteps  = 16            // steps in which one vector of each of them is
 )
 
 // Registers by role, where they are not those of tile.go.
 var (
 	nextRows   = reg.R13 // the next tile's scores, three rows at a time
-	behind     = reg.R9  // bytes from these to the tile behind, or 0
+	tileAfter  = reg.R9  // bytes from these to the tile after, or 0
 	nextBase   = reg.R11 // what is subtracted from them
-	nextSlots  = reg.R12 // even lanes, odd lanes of their sums; maxima and what is kept behind all sums
+	nextSlots  = reg.R12 // even lanes, odd lanes of their sums; maxima and what is kept after all sums
 	stepGroups = count
 )
 
-type absorbProgram struct {
+type softmaxValuesProgram struct {
 	v, panelStride, rest, panels Mem // stack slots: first panel; bytes between panels; rows and panels left
 	alpha                        Mem // stack slot: of the tile's first row
 	nextAlpha, m, l              Mem // stack slots: of the next tile's
-	dead                         Mem // stack slot: a bit for each row without a score above −Inf
-	fresh                        Mem // stack slot: do outputs begin at 0?
+	fullyMasked                  Mem // stack slot: a bit for each row without a score above −Inf
+	overwrite                    Mem // stack slot: do outputs begin at 0?
 	slots                        Mem // see slot
 	base                         Mem // of the next tile's rows
 }
@@ -57,32 +57,32 @@ type absorbProgram struct {
 // then maxima (see slot), then what is kept of three rows, counted from the last of them
 // as from the first (see kept).
 const (
-	topSlots  = 2 * absorbRows * vector
-	keptSlots = 2 * 2 * absorbAtOnce * vector
-	slotBytes = 2*topSlots + keptSlots + absorbRows*vector
+	maximaSlots = 2 * fusedRows * vector
+	keptSlots   = 2 * 2 * fusedAtOnce * vector
+	slotBytes   = 2*maximaSlots + keptSlots + fusedRows*vector
 )
 
-func absorbKernel() {
+func softmaxValuesKernel() {
 	const growsStack = 0 // the frame is too large to go without a check
 	TEXT("softmaxValuesSIMD", growsStack, "func(s, m, l, alpha, o, v *float32, rows, oStride int, b *uintptr) (masked bool)")
 	f := AllocLocal(10*8 + vector + slotBytes + 2*vector)
-	k := absorbProgram{}
-	for i, m := range []*Mem{&k.v, &k.panelStride, &k.rest, &k.panels, &k.alpha, &k.nextAlpha, &k.m, &k.l, &k.dead, &k.fresh} {
+	k := softmaxValuesProgram{}
+	for i, m := range []*Mem{&k.v, &k.panelStride, &k.rest, &k.panels, &k.alpha, &k.nextAlpha, &k.m, &k.l, &k.fullyMasked, &k.overwrite} {
 		*m = f.Offset(8 * i)
 	}
 	k.base, k.slots = f.Offset(10*8), f.Offset(10*8+vector)
 	k.arguments()
 	k.firstTile()
 	k.tiles()
-	MOVQ(k.dead, a0)
+	MOVQ(k.fullyMasked, a0)
 	TESTQ(a0, a0)
-	dead := GP8()
-	SETNE(dead)
-	Store(dead, ReturnIndex(0))
+	masked := GP8()
+	SETNE(masked)
+	Store(masked, ReturnIndex(0))
 	finish()
 }
 
-func (k *absorbProgram) arguments() {
+func (k *softmaxValuesProgram) arguments() {
 	for _, slot := range []struct {
 		name string
 		to   Mem
@@ -90,7 +90,7 @@ func (k *absorbProgram) arguments() {
 		Load(Param(slot.name), a0)
 		MOVQ(a0, slot.to)
 	}
-	MOVQ(I32(0), k.dead)
+	MOVQ(I32(0), k.fullyMasked)
 	Load(Param("o"), cPtr)
 	Load(Param("s"), aPtr)
 	Load(Param("oStride"), cStride)
@@ -102,37 +102,37 @@ func (k *absorbProgram) arguments() {
 	SHLQ(Imm(2), a0)
 	MOVQ(a0, k.panelStride)
 	MOVBQZX(field(b0, "panelLayout.overwrite"), a0)
-	MOVQ(a0, k.fresh)
+	MOVQ(a0, k.overwrite)
 }
 
 // slot points p to the slots of the next tile: two vectors for each row's sum, then
 // two for each row's maximum.
-func (k *absorbProgram) slot(p reg.Register) {
+func (k *softmaxValuesProgram) slot(p reg.Register) {
 	LEAQ(k.slots.Offset(2*vector-1), p)
 	ANDQ(I32(-2*vector), p)
 }
 
 // firstTile does for the first tile what is done for others beside the tile before.
-func (k *absorbProgram) firstTile() {
+func (k *softmaxValuesProgram) firstTile() {
 	Comment("Maxima and weights of the first tile, maxima of the second.")
 	MOVQ(aPtr, nextRows)
-	k.maxima("firstTop")
+	k.maxima("firstMaxima")
 	k.factors()
 	k.weights()
 	k.sums()
-	CMPQ(k.rest, imm(absorbRows))
+	CMPQ(k.rest, imm(fusedRows))
 	JE(LabelRef("firstDone"))
-	LEAQ(Mem{Base: aPtr, Disp: absorbRows * blockBytes}, nextRows)
-	k.maxima("secondTop")
+	LEAQ(Mem{Base: aPtr, Disp: fusedRows * blockBytes}, nextRows)
+	k.maxima("secondMaxima")
 	Label("firstDone")
 }
 
 // maxima finds those of the next tile by themselves.
-func (k *absorbProgram) maxima(name string) {
+func (k *softmaxValuesProgram) maxima(name string) {
 	slot, row, n := a0, b0, stepGroups
 	k.slot(slot)
 	MOVQ(nextRows, row)
-	MOVQ(I32(absorbRows), n)
+	MOVQ(I32(fusedRows), n)
 	Label(name)
 	top := [2]reg.VecVirtual{YMM(), YMM()}
 	for v := range block / lanes {
@@ -146,7 +146,7 @@ func (k *absorbProgram) maxima(name string) {
 		top[v%2] = x
 	}
 	for i, x := range top {
-		VMOVUPS(x, Mem{Base: slot, Disp: topSlots + i*vector})
+		VMOVUPS(x, Mem{Base: slot, Disp: maximaSlots + i*vector})
 	}
 	ADDQ(imm(2*vector), slot)
 	ADDQ(imm(blockBytes), row)
@@ -155,15 +155,15 @@ func (k *absorbProgram) maxima(name string) {
 }
 
 // fold is op over all lanes of the slots of the next tile's rows, in lanes 0 to 5, and
-// leaves the slots as they have to be for the tile behind it. These stores are between
+// leaves the slots as they have to be for the tile after it. These stores are between
 // other instructions, because many in a row would hold up the tile.
-func (k *absorbProgram) fold(op func(ops ...Op), first int, empty reg.VecVirtual) reg.VecVirtual {
+func (k *softmaxValuesProgram) fold(op func(ops ...Op), first int, empty reg.VecVirtual) reg.VecVirtual {
 	slot := a0
 	k.slot(slot)
 	return foldRows(op, func(r int) reg.VecVirtual {
-		v, at := YMM(), first+2*vector*min(r, absorbRows-1)
+		v, at := YMM(), first+2*vector*min(r, fusedRows-1)
 		VMOVUPS(Mem{Base: slot, Disp: at}, v)
-		if r >= absorbRows {
+		if r >= fusedRows {
 			return v // only for its lane
 		}
 		op(Mem{Base: slot, Disp: at + vector}, v, v)
@@ -174,33 +174,33 @@ func (k *absorbProgram) fold(op func(ops ...Op), first int, empty reg.VecVirtual
 }
 
 // factors moves on the maxima of the next tile's rows.
-func (k *absorbProgram) factors() {
+func (k *softmaxValuesProgram) factors() {
 	Comment("m' = max(m, top), alpha = exp(m − m')")
 	floor := YMM()
 	VMOVUPS(u32(bitsNegInf), floor)
-	x := k.fold(VMAXPS, topSlots, floor)
+	x := k.fold(VMAXPS, maximaSlots, floor)
 	m, alpha, bits := b0, stepGroups, a0
 	MOVQ(k.m, m)
 	MOVQ(k.nextAlpha, alpha)
 	old := loadTile(m)
-	top, base, dead := newMaximum(old, x)
+	top, base, masked := newMaximum(old, x)
 	storeTile(top, m)
 	VMOVUPS(base, k.base)
-	VMOVMSKPS(dead, bits.As32())
-	ANDL(imm(1<<absorbRows-1), bits.As32())
-	ORQ(bits, k.dead)
+	VMOVMSKPS(masked, bits.As32())
+	ANDL(imm(1<<fusedRows-1), bits.As32())
+	ORQ(bits, k.fullyMasked)
 	VSUBPS(base, old, old)
 	storeTile(expFlush(old), alpha)
 }
 
 // weights computes those of the first tile.
-func (k *absorbProgram) weights() {
+func (k *softmaxValuesProgram) weights() {
 	Comment("p = exp(s − m')")
 	slot, row, base, n := a0, b0, nextBase, stepGroups
 	k.slot(slot)
 	MOVQ(aPtr, row)
 	LEAQ(k.base, base)
-	MOVQ(I32(absorbRows), n)
+	MOVQ(I32(fusedRows), n)
 	e := &expRow{}
 	e.constants()
 	Label("firstWeights")
@@ -218,8 +218,8 @@ func (k *absorbProgram) weights() {
 	JNE(LabelRef("firstWeights"))
 }
 
-// sums ends the next tile's sums and moves on to the tile behind it.
-func (k *absorbProgram) sums() {
+// sums ends the next tile's sums and moves on to the tile after it.
+func (k *softmaxValuesProgram) sums() {
 	Comment("l = FMA(l, alpha, Σp)")
 	zero := YMM()
 	VXORPS(zero, zero, zero)
@@ -231,14 +231,14 @@ func (k *absorbProgram) sums() {
 	VFMADD213PS(total, loadTile(alpha), x)
 	storeTile(x, l)
 	for _, p := range []Mem{k.m, k.l, k.nextAlpha} {
-		ADDQ(imm(4*absorbRows), p)
+		ADDQ(imm(4*fusedRows), p)
 	}
 }
 
 // loadTile loads the numbers of 6 rows. Lanes 6 and 7 are 0.
 func loadTile(p reg.Register) reg.VecVirtual {
 	mask, x := YMM(), YMM()
-	VMOVUPS(tailMasks().Offset(vector-4*absorbRows), mask)
+	VMOVUPS(tailMasks().Offset(vector-4*fusedRows), mask)
 	VMASKMOVPS(Mem{Base: p}, mask, x)
 	return x
 }
@@ -251,19 +251,19 @@ func storeTile(x reg.VecVirtual, p reg.Register) {
 	VMOVSD(hi, Mem{Base: p, Disp: 16})
 }
 
-func (k *absorbProgram) tiles() {
+func (k *softmaxValuesProgram) tiles() {
 	Label("tile")
 	MOVQ(k.v, bPtr)
-	MOVQ(I32(absorbPanels), k.panels)
-	SUBQ(imm(absorbRows), k.rest)
+	MOVQ(I32(fusedPanels), k.panels)
+	SUBQ(imm(fusedRows), k.rest)
 	JE(LabelRef("lastPanel"))
 	k.factors()
-	XORQ(behind, behind)
-	CMPQ(k.rest, imm(absorbRows))
-	JE(LabelRef("noneBehind"))
-	MOVQ(I32(absorbRows*blockBytes), behind)
-	Label("noneBehind")
-	LEAQ(Mem{Base: aPtr, Disp: absorbRows * blockBytes}, nextRows)
+	XORQ(tileAfter, tileAfter)
+	CMPQ(k.rest, imm(fusedRows))
+	JE(LabelRef("noneAfter"))
+	MOVQ(I32(fusedRows*blockBytes), tileAfter)
+	Label("noneAfter")
+	LEAQ(Mem{Base: aPtr, Disp: fusedRows * blockBytes}, nextRows)
 	LEAQ(k.base, nextBase)
 	k.slot(nextSlots)
 	Label("panel")
@@ -272,16 +272,16 @@ func (k *absorbProgram) tiles() {
 	TESTQ(U32(1), k.panels)
 	JNE(LabelRef("panel"))
 	Comment("The next three rows.")
-	ADDQ(imm((absorbAtOnce-1)*blockBytes), nextRows)
-	ADDQ(imm(4*absorbAtOnce), nextBase)
-	ADDQ(imm(2*vector*absorbAtOnce), nextSlots)
+	ADDQ(imm((fusedAtOnce-1)*blockBytes), nextRows)
+	ADDQ(imm(4*fusedAtOnce), nextBase)
+	ADDQ(imm(2*vector*fusedAtOnce), nextSlots)
 	CMPQ(k.panels, Imm(0))
 	JNE(LabelRef("panel"))
 	k.sums()
 	LEAQ(Mem{Base: cStride, Index: cStride, Scale: 2}, a0)
-	LEAQ(Mem{Base: cPtr, Index: a0, Scale: 2, Disp: -absorbPanels * panelBytes}, cPtr)
-	ADDQ(imm(absorbRows*blockBytes), aPtr)
-	ADDQ(imm(4*absorbRows), k.alpha)
+	LEAQ(Mem{Base: cPtr, Index: a0, Scale: 2, Disp: -fusedPanels * panelBytes}, cPtr)
+	ADDQ(imm(fusedRows*blockBytes), aPtr)
+	ADDQ(imm(4*fusedRows), k.alpha)
 	JMP(LabelRef("tile"))
 
 	Label("lastPanel")
@@ -290,16 +290,16 @@ func (k *absorbProgram) tiles() {
 	JNE(LabelRef("lastPanel"))
 }
 
-// panel takes one panel of columns through all steps.
-func (k *absorbProgram) panel(name string, ahead bool) {
+// panel takes one panel of columns through all steps, and the next tiles beside them.
+func (k *softmaxValuesProgram) panel(name string, beside bool) {
 	k.begin()
-	MOVQ(I32(block/absorbSteps-1), stepGroups)
+	MOVQ(I32(block/fusedSteps-1), stepGroups)
 	Label(name)
-	k.steps(absorbSteps, ahead)
+	k.steps(fusedSteps, beside)
 	DECQ(stepGroups)
 	JNE(LabelRef(name))
-	k.steps(absorbSteps-lastSteps, ahead)
-	lastStepsAndStore(absorbRows, 2, func(i, u int) Mem { return Mem{Base: a0, Disp: i*blockBytes + 4*u} })
+	k.steps(fusedSteps-lastSteps, beside)
+	lastStepsAndStore(fusedRows, 2, func(i, u int) Mem { return Mem{Base: a0, Disp: i*blockBytes + 4*u} })
 	ADDQ(k.panelStride, bPtr)
 	Comment("Back to the tile's first row, next panel.")
 	LEAQ(Mem{Base: cStride, Index: cStride, Scale: 2}, a0)
@@ -309,45 +309,45 @@ func (k *absorbProgram) panel(name string, ahead bool) {
 }
 
 // begin sets the accumulators to o·alpha, or 0.
-func (k *absorbProgram) begin() {
-	fresh, ready := unique("absorbFresh"), unique("absorbReady")
-	CMPQ(k.fresh, Imm(0))
-	JNE(LabelRef(fresh))
+func (k *softmaxValuesProgram) begin() {
+	overwrite, ready := unique("fusedOverwrite"), unique("fusedReady")
+	CMPQ(k.overwrite, Imm(0))
+	JNE(LabelRef(overwrite))
 	alpha, c3 := a0, b0
 	MOVQ(k.alpha, alpha)
 	LEAQ(Mem{Base: cPtr, Index: cStride, Scale: 2}, c3)
 	ADDQ(cStride, c3)
-	for i := range absorbRows {
+	for i := range fusedRows {
 		VBROADCASTSS(Mem{Base: alpha, Disp: 4 * i}, ymm[14])
 		for v := range 2 {
 			VMULPS(at3(cPtr, c3, cStride, i, v*vector), ymm[14], acc(i, v, 2))
 		}
 	}
 	JMP(LabelRef(ready))
-	Label(fresh)
-	zero(2 * absorbRows)
+	Label(overwrite)
+	zero(2 * fusedRows)
 	Label(ready)
 	MOVQ(aPtr, a0)
 	MOVQ(bPtr, b0)
 }
 
 // steps does some steps of the tile, and between them a vector of each of three
-// of the next rows and of the rows behind.
-func (k *absorbProgram) steps(n int, ahead bool) {
+// of the next rows and of the rows after those.
+func (k *softmaxValuesProgram) steps(n int, beside bool) {
 	var pieces []func()
-	for r := range absorbAtOnce {
+	for r := range fusedAtOnce {
 		pieces = append(pieces, func() { k.reduce(r) }, func() { k.look(r) }, func() { k.weigh(r) })
 	}
 	done := 0
 	for u := range n {
-		for ; ahead && done < len(pieces) && done*n <= u*len(pieces); done++ {
+		for ; beside && done < len(pieces) && done*n <= u*len(pieces); done++ {
 			pieces[done]()
 		}
 		for v := range 2 {
 			VMOVUPS(Mem{Base: b0, Disp: v * vector}, ymm[12+v])
 		}
 		ADDQ(bStride, b0)
-		for i := range absorbRows {
+		for i := range fusedRows {
 			VBROADCASTSS(Mem{Base: a0, Disp: i*blockBytes + 4*u}, ymm[14])
 			for v := range 2 {
 				VFMADD231PS(ymm[12+v], ymm[14], acc(i, v, 2))
@@ -355,25 +355,25 @@ func (k *absorbProgram) steps(n int, ahead bool) {
 		}
 	}
 	ADDQ(imm(4*n), a0)
-	if ahead {
+	if beside {
 		ADDQ(imm(vector), nextRows)
 		XORQ(imm(vector), nextSlots)
 	}
 }
 
-// An exp in one piece would be a chain of some 55 cycles, and nothing behind it can leave
+// An exp in one piece would be a chain of some 55 cycles, and nothing after it can leave
 // the processor's window before it ends: on CPUs with fewer registers to rename
-// accumulate would wait. So it is cut in two, with what is known kept in memory:
+// accumulate would wait. So it is split in two, with what is known kept in memory:
 // 2ⁿ in the place of the score, r and the begun polynomial in slots.
 
 // kept is where row r of the next three keeps r and the polynomial.
 func kept(r int) (rest, poly Mem) {
-	at := func(i int) Mem { return Mem{Base: nextSlots, Disp: 2*topSlots + (2*r+i)*2*vector} }
+	at := func(i int) Mem { return Mem{Base: nextSlots, Disp: 2*maximaSlots + (2*r+i)*2*vector} }
 	return at(0), at(1)
 }
 
 // reduce begins a vector of weights of row r of the next three.
-func (k *absorbProgram) reduce(r int) {
+func (k *softmaxValuesProgram) reduce(r int) {
 	y, t, p := ymm[12], ymm[13], ymm[14]
 	x := Mem{Base: nextRows, Disp: r * blockBytes}
 	rest, poly := kept(r)
@@ -397,7 +397,7 @@ func (k *absorbProgram) reduce(r int) {
 }
 
 // weigh ends what reduce has begun.
-func (k *absorbProgram) weigh(r int) {
+func (k *softmaxValuesProgram) weigh(r int) {
 	y, p := ymm[12], ymm[13]
 	x, sum := Mem{Base: nextRows, Disp: r * blockBytes}, Mem{Base: nextSlots, Disp: 2 * r * vector}
 	rest, poly := kept(r)
@@ -412,10 +412,10 @@ func (k *absorbProgram) weigh(r int) {
 	VMOVUPS(p, sum)
 }
 
-// look adds a vector of row r behind to its maxima.
-func (k *absorbProgram) look(r int) {
-	x, slot := ymm[12], Mem{Base: nextSlots, Disp: topSlots + 2*r*vector}
-	VMOVUPS(Mem{Base: nextRows, Index: behind, Scale: 1, Disp: r * blockBytes}, x)
+// look adds a vector of row r of the tile after to its maxima.
+func (k *softmaxValuesProgram) look(r int) {
+	x, slot := ymm[12], Mem{Base: nextSlots, Disp: maximaSlots + 2*r*vector}
+	VMOVUPS(Mem{Base: nextRows, Index: tileAfter, Scale: 1, Disp: r * blockBytes}, x)
 	VMAXPS(slot, x, x) // the old maximum wins if the score is NaN
 	VMOVUPS(x, slot)
 }

@@ -10,40 +10,40 @@ import (
 // registers are free, and neither loads nor comparisons are in the way of the FMA units of Zen 3 and Zen 4. So while
 // one tile of scores is computed, the tile before is looked at, a row every few steps.
 //
-// Tops are a vector for all rows, the least score in each lane as softmaxProgram.least has it, and then one for
+// Maxima are a vector for all rows, the least score in each lane as softmaxProgram.least has it, and then one for
 // each row, the largest score in each lane.
 
 const (
-	topRows  = 6 // of a tile
-	topSteps = 8 // of the micro-kernel in which one row of the tile before is looked at
+	maximaRows  = 6 // of a tile
+	maximaSteps = 8 // of the micro-kernel in which one row of the tile before is looked at
 )
 
-type scoreTopsProgram struct {
+type scoreMaximaProgram struct {
 	tileProgram
-	end       Mem // stack slot: behind the tile's tops
-	seen      Mem // stack slot: the scores of the tile before, 0 if there is none
-	seenEnd   Mem // stack slot: behind its tops
-	firstTops Mem // stack slot: of the first row
-	least     Mem // stack slot of a vector
+	end         Mem // stack slot: the end of the tile's maxima
+	seen        Mem // stack slot: the scores of the tile before, 0 if there is none
+	seenEnd     Mem // stack slot: the end of its maxima
+	firstMaxima Mem // stack slot: of the first row
+	least       Mem // stack slot of a vector
 }
 
-func scoreTopsKernel() {
+func scoreMaximaKernel() {
 	TEXT("scoreMaximaSIMD", 4, "func(s, q, k, maxima *float32, rows, d, panels int, next *uintptr)")
-	k := scoreTopsProgram{tileProgram: tileProgram{name: "scoreTops", start: fromZero, unroll: 4}}
-	slots := []*Mem{&k.c, &k.a, &k.rows, &k.panels, &k.panelStride, &k.end, &k.seen, &k.seenEnd, &k.firstTops}
+	k := scoreMaximaProgram{tileProgram: tileProgram{name: "scoreMaxima", start: fromZero, unroll: 4}}
+	slots := []*Mem{&k.c, &k.a, &k.rows, &k.panels, &k.panelStride, &k.end, &k.seen, &k.seenEnd, &k.firstMaxima}
 	f := AllocLocal(8*len(slots) + vector)
 	for i, s := range slots {
 		*s = f.Offset(8 * i)
 	}
 	k.least = f.Offset(8 * len(slots))
 	k.arguments()
-	k.emptyTops()
+	k.emptyMaxima()
 	k.panelLoop()
 	Comment("The last tile.")
 	MOVQ(k.seen, seenRow)
-	MOVQ(k.seenEnd, seenTop)
-	SUBQ(imm(topRows*vector), seenTop)
-	for range topRows {
+	MOVQ(k.seenEnd, seenMaxima)
+	SUBQ(imm(maximaRows*vector), seenMaxima)
+	for range maximaRows {
 		k.look()
 	}
 	Load(Param("maxima"), a0)
@@ -55,16 +55,16 @@ func scoreTopsKernel() {
 
 // While a tile is looked at, these registers are not what they are elsewhere: strides that are constants here.
 var (
-	seenRow = cStride
-	seenTop = bStride
+	seenRow    = cStride
+	seenMaxima = bStride
 )
 
-func (k *scoreTopsProgram) strides() {
+func (k *scoreMaximaProgram) strides() {
 	MOVQ(U32(blockBytes), cStride)
 	MOVQ(U32(panelBytes), bStride)
 }
 
-func (k *scoreTopsProgram) arguments() {
+func (k *scoreMaximaProgram) arguments() {
 	spill("s", k.c)
 	spill("q", k.a)
 	Load(Param("k"), bPtr)
@@ -79,14 +79,14 @@ func (k *scoreTopsProgram) arguments() {
 	MOVQ(I32(0), k.seen)
 }
 
-// emptyTops sets the tops of no score.
-func (k *scoreTopsProgram) emptyTops() {
+// emptyMaxima sets the maxima of no score.
+func (k *scoreMaximaProgram) emptyMaxima() {
 	VXORPS(ymm[0], ymm[0], ymm[0])
 	VMOVUPS(ymm[0], k.least)
 	VMOVUPS(u32(bitsNegInf), ymm[0])
 	Load(Param("maxima"), a0)
 	ADDQ(imm(vector), a0)
-	MOVQ(a0, k.firstTops)
+	MOVQ(a0, k.firstMaxima)
 	MOVQ(k.rows, count)
 	Label("empty")
 	VMOVUPS(ymm[0], Mem{Base: a0})
@@ -95,23 +95,23 @@ func (k *scoreTopsProgram) emptyTops() {
 	JNE(LabelRef("empty"))
 }
 
-func (k *scoreTopsProgram) panelLoop() {
+func (k *scoreMaximaProgram) panelLoop() {
 	Label("panel")
 	MOVQ(k.c, cPtr)
 	MOVQ(k.a, aPtr)
 	MOVQ(k.rows, rows)
-	MOVQ(k.firstTops, a0)
+	MOVQ(k.firstMaxima, a0)
 	MOVQ(a0, k.end)
 	Label("tile")
 	k.tile()
-	LEAQ(Mem{Base: cPtr, Disp: -topRows * blockBytes}, a0)
+	LEAQ(Mem{Base: cPtr, Disp: -maximaRows * blockBytes}, a0)
 	MOVQ(a0, k.seen)
 	MOVQ(k.end, a0)
-	ADDQ(imm(topRows*vector), a0)
+	ADDQ(imm(maximaRows*vector), a0)
 	MOVQ(a0, k.end)
 	MOVQ(a0, k.seenEnd)
-	ask(topRows)
-	SUBQ(imm(topRows), rows)
+	prefetchDue(maximaRows)
+	SUBQ(imm(maximaRows), rows)
 	JNE(LabelRef("tile"))
 	ADDQ(imm(panelBytes), k.c)
 	ADDQ(k.panelStride, bPtr)
@@ -120,8 +120,8 @@ func (k *scoreTopsProgram) panelLoop() {
 }
 
 // tile is that of tileProgram, and looks at the tile before.
-func (k *scoreTopsProgram) tile() {
-	zero(2 * topRows)
+func (k *scoreMaximaProgram) tile() {
+	zero(2 * maximaRows)
 	MOVQ(bPtr, b0)
 	MOVQ(aPtr, a0)
 	LEAQ(Mem{Base: aPtr, Index: aStride, Scale: 2}, a3)
@@ -131,17 +131,17 @@ func (k *scoreTopsProgram) tile() {
 	MOVQ(k.seen, seenRow)
 	TESTQ(seenRow, seenRow)
 	JE(LabelRef("others"))
-	MOVQ(k.seenEnd, seenTop)
-	SUBQ(imm(topRows*vector), seenTop)
+	MOVQ(k.seenEnd, seenMaxima)
+	SUBQ(imm(maximaRows*vector), seenMaxima)
 	Label("looking")
 	k.look()
-	for u := range topSteps {
+	for u := range maximaSteps {
 		k.stepAt(u)
 	}
-	ADDQ(imm(topSteps*panelBytes), b0)
-	k.advance(topRows, topSteps)
-	SUBQ(imm(topSteps), count)
-	CMPQ(seenTop, k.seenEnd)
+	ADDQ(imm(maximaSteps*panelBytes), b0)
+	k.advance(maximaRows, maximaSteps)
+	SUBQ(imm(maximaSteps), count)
+	CMPQ(seenMaxima, k.seenEnd)
 	JNE(LabelRef("looking"))
 	Label("others")
 	k.strides()
@@ -149,28 +149,28 @@ func (k *scoreTopsProgram) tile() {
 	JL(LabelRef("tail"))
 	Label("steps")
 	for u := range k.unroll {
-		k.step(topRows, 1, panel/lanes, 4*u)
+		k.step(maximaRows, 1, panel/lanes, 4*u)
 	}
-	k.advance(topRows, k.unroll)
+	k.advance(maximaRows, k.unroll)
 	SUBQ(imm(k.unroll), count)
 	JGE(LabelRef("steps"))
 	Label("tail")
 	ADDQ(imm(k.unroll), count)
 	JE(LabelRef("last"))
-	k.singleSteps(topRows, 1, panel/lanes)
+	k.singleSteps(maximaRows, 1, panel/lanes)
 	Label("last")
-	lastStepsAndStore(topRows, panel/lanes, func(i, u int) Mem { return at3(a0, a3, aStride, i, 4*u) })
-	for range topRows {
+	lastStepsAndStore(maximaRows, panel/lanes, func(i, u int) Mem { return at3(a0, a3, aStride, i, 4*u) })
+	for range maximaRows {
 		ADDQ(aStride, aPtr)
 	}
 }
 
-// stepAt is step u from where b0 is, without bStride, which is seenTop.
-func (k *scoreTopsProgram) stepAt(u int) {
+// stepAt is step u from where b0 is, without bStride, which is seenMaxima.
+func (k *scoreMaximaProgram) stepAt(u int) {
 	for v := range panel / lanes {
 		VMOVUPS(Mem{Base: b0, Disp: u*panelBytes + v*vector}, ymm[12+v])
 	}
-	for i := range topRows {
+	for i := range maximaRows {
 		VBROADCASTSS(at3(a0, a3, aStride, i, 4*u), ymm[14])
 		for v := range panel / lanes {
 			VFMADD231PS(ymm[12+v], ymm[14], acc(i, v, panel/lanes))
@@ -179,16 +179,16 @@ func (k *scoreTopsProgram) stepAt(u int) {
 }
 
 // look takes the two vectors of a row, and moves on to the next row.
-func (k *scoreTopsProgram) look() {
+func (k *scoreMaximaProgram) look() {
 	x, y, least := ymm[12], ymm[13], ymm[14]
 	VMOVUPS(Mem{Base: seenRow}, x)
 	VMOVUPS(Mem{Base: seenRow, Disp: vector}, y)
 	VPMAXUD(x, y, least)
 	VPMAXUD(k.least, least, least)
 	VMOVUPS(least, k.least)
-	VMAXPS(Mem{Base: seenTop}, x, x) // the old maximum wins if the score is NaN
+	VMAXPS(Mem{Base: seenMaxima}, x, x) // the old maximum wins if the score is NaN
 	VMAXPS(x, y, y)
-	VMOVUPS(y, Mem{Base: seenTop})
+	VMOVUPS(y, Mem{Base: seenMaxima})
 	ADDQ(imm(blockBytes), seenRow)
-	ADDQ(imm(vector), seenTop)
+	ADDQ(imm(vector), seenMaxima)
 }

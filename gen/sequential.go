@@ -6,7 +6,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Some processors read memory fast only in order, whatever is asked for (see rowsInOrder in package
+// Some processors read memory fast only in order, whatever is prefetched (sequentialReads in package
 // attn), and while they do, hardly keep in the L1 cache what was read 8 KiB before. There scoreRows
 // and, for more than one query, accumulate take 8 rows at a time, which are 4 KiB at 128 dimensions, and
 // meanwhile touch the next 8: they read a word of each of their cache lines, in order. (Of a row that does
@@ -22,7 +22,7 @@ const (
 // touchSlots are stack slots.
 type touchSlots struct {
 	wanted Mem // are the rows to be read in order? Only of keys
-	behind Mem // rows that follow the n of the call and may be touched; only of keys
+	after  Mem // rows that follow the n of the call and may be touched; only of keys
 	line   Mem // the next line to touch, or 0
 	rowEnd Mem // and the end of its row
 	gap    Mem // from there to the next row
@@ -40,8 +40,8 @@ func (r *rowsProgram) beginTouching() {
 	MOVQ(tmp, t.wanted)
 	TESTQ(tmp, tmp)
 	JE(LabelRef("notTouched"))
-	MOVQ(field(next, "prefetchQueue.behind"), tmp)
-	MOVQ(tmp, t.behind)
+	MOVQ(field(next, "prefetchQueue.after"), tmp)
+	MOVQ(tmp, t.after)
 	MOVQ(r.stride, tmp)
 	SUBQ(r.width, tmp)
 	MOVQ(tmp, t.gap)
@@ -77,16 +77,16 @@ func touch(label string, first reg.Register, n Op, stride reg.Register, ends fun
 	JNE(LabelRef(label))
 }
 
-// touchAhead prepares to touch the 8 keys behind those at hand, if there are as many, and returns what to
+// touchKeys prepares to touch the 8 keys after those at hand, if there are as many, and returns what to
 // emit in each round of 4 dimensions. Rows that do not end with a round's lines are touched at once.
-func (r *rowsProgram) touchAhead(label string) func() {
+func (r *rowsProgram) touchKeys(label string) func() {
 	t, at, tmp := &r.touched, GP64(), GP64()
 	ready, apart, skip := label+"Ready", label+"Apart", label+"Untouched"
 	MOVQ(I32(0), t.line)
 	CMPQ(t.wanted, Imm(0))
 	JE(LabelRef(ready))
 	MOVQ(r.n, at)
-	ADDQ(t.behind, at)
+	ADDQ(t.after, at)
 	CMPQ(at, imm(2*touchRows))
 	JL(LabelRef(ready))
 	MOVQ(r.stride, at)
@@ -157,7 +157,7 @@ func (t *tileProgram) beginTouching(none string) {
 	JNE(LabelRef(first))
 }
 
-// touchNext prepares to touch the 8 rows of values behind those at hand, if there are as many.
+// touchNext prepares to touch the 8 rows of values after those at hand, if there are as many.
 func (t *tileProgram) touchNext() {
 	s, none := &t.touched, t.unique("touchNone")
 	CMPQ(s.line, Imm(0))

@@ -2,12 +2,12 @@
 
 package attn
 
-// Without assembly the generic kernels are the only ones: these are never called.
+// Without assembly the generic kernels are the only ones: the dispatchers never call these.
 
 const unreachable = "attn: no assembly on this platform"
 
 const (
-	callProducts = 1 << 18 // see cut.go
+	callProducts = 1 << 18 // see kernel_split.go
 	inPlaceKeys  = panel
 )
 
@@ -18,7 +18,7 @@ func scoreRowsSIMD(s, q, k *float32, rows, d, stride, n int, next *prefetchQueue
 	panic(unreachable)
 }
 func softmaxSIMD(s, m, l, alpha *float32, rows int) (masked bool) { panic(unreachable) }
-func softmaxMaskedSIMD(s, m, l, alpha *float32, live *uint64, rows int) (masked bool) {
+func softmaxMaskedSIMD(s, m, l, alpha *float32, visible *uint64, rows int) (masked bool) {
 	panic(unreachable)
 }
 func accumulateSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
@@ -35,17 +35,17 @@ func mergeSIMD(o, b *float32, n int, x, y float32)          { panic(unreachable)
 func mergeSumsSIMD(m, l, m2, l2, x, y *float32, n int)      { panic(unreachable) }
 func softcapSIMD(s *float32, n int, c float32)              { panic(unreachable) }
 func alibiSIMD(s *float32, n int, slope float32, first int) { panic(unreachable) }
-func addBiasSIMD(s, bias *float32, live *uint64, rows, step, stride, lo, n int) (every uint64) {
+func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n int) (every uint64) {
 	panic(unreachable)
 }
-func maskKeysSIMD(mask *bool, live *uint64, rows, step, stride, lo, n int) (every uint64) {
+func maskKeysSIMD(mask *bool, visible *uint64, rows, step, stride, lo, n int) (every uint64) {
 	panic(unreachable)
 }
-func weightsSIMD(dst, s *float32, n int, m, r float32, live uint64) { panic(unreachable) }
-func allFiniteSIMD(x *float32, n int) bool                          { panic(unreachable) }
-func dotSIMD(a, b *float32, n int) float32                          { panic(unreachable) }
-func addProductsSIMD(lane *[64]float32, a, b *float32, n int)       { panic(unreachable) }
-func maxOfSIMD(x *float32, n int) float32                           { panic(unreachable) }
-func expSIMD(dst, x *float32, n int)                                { panic(unreachable) }
-func expSumSIMD(dst, x *float32, n int, top float32) float32        { panic(unreachable) }
-func sumExpSIMD(x *float32, n int, top float32) float32             { panic(unreachable) }
+func weightsSIMD(dst, s *float32, n int, m, r float32, visible uint64) { panic(unreachable) }
+func allFiniteSIMD(x *float32, n int) bool                             { panic(unreachable) }
+func dotSIMD(a, b *float32, n int) float32                             { panic(unreachable) }
+func addProductsSIMD(lane *[64]float32, a, b *float32, n int)          { panic(unreachable) }
+func maxOfSIMD(x *float32, n int) float32                              { panic(unreachable) }
+func expSIMD(dst, x *float32, n int)                                   { panic(unreachable) }
+func expSumSIMD(dst, x *float32, n int, top float32) float32           { panic(unreachable) }
+func sumExpSIMD(x *float32, n int, top float32) float32                { panic(unreachable) }

@@ -1,0 +1,185 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// What softmaxProgram does otherwise with vectors of 16 lanes: a row is four of
+// them, the 16 partial sums of a row are one, and mask registers say which keys are visible.
+
+// avx512Constants are the constants of exp in registers: there is room for all.
+type avx512Constants struct {
+	bias, log2E, ln2Hi, ln2Lo, one reg.VecPhysical
+	c                              [5]reg.VecPhysical // C6 to C2
+	gone                           reg.VecPhysical    // −0, if masked
+	least, negInf                  reg.VecPhysical    // −expMin and −∞, unless plain
+}
+
+var zmmOf = avx512Constants{
+	bias: reg.Z0, log2E: reg.Z1, ln2Hi: reg.Z2, ln2Lo: reg.Z3, one: reg.Z4,
+	c:    [5]reg.VecPhysical{reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9},
+	gone: reg.Z10, least: reg.Z11, negInf: reg.Z12,
+}
+
+var avx512Base, avx512Sum = reg.Z13, reg.Z14
+
+// load takes from memory what exp needs; plain is as in expRow.
+func (c *avx512Constants) load(plain, masked bool) {
+	VBROADCASTSS(value("expBias"), c.bias)
+	VBROADCASTSS(f32(-elementary.Get("log2E")), c.log2E)
+	VBROADCASTSS(value("ln2Hi"), c.ln2Hi)
+	VBROADCASTSS(value("ln2Lo"), c.ln2Lo)
+	VBROADCASTSS(f32(1), c.one)
+	for i, name := range []string{"expC6", "expC5", "expC4", "expC3", "expC2"} {
+		VBROADCASTSS(value(name), c.c[i])
+	}
+	if !plain {
+		VBROADCASTSS(u32(bitsNegInf), c.negInf)
+		VBROADCASTSS(f32(-elementary.Get("expMin")), c.least)
+	}
+	if masked {
+		VBROADCASTSS(u32(bitsSign), c.gone)
+	}
+}
+
+// avx512Maximum is maximum, with the halves of the vectors folded.
+func (k *softmaxProgram) avx512Maximum(row int, floor reg.VecVirtual) reg.VecVirtual {
+	top := ZMM()
+	end := unique("maxOfRow")
+	for v := range block / avx512Lanes {
+		x, last := Mem{Base: k.s, Disp: row*blockBytes + v*avx512Vector}, top
+		if v == 0 {
+			last = floor
+		}
+		score := ZMM()
+		if !k.masked {
+			VMOVUPS(x, score)
+			VMAXPS(last, score, top) // the old maximum wins if the score is NaN
+			VPMAXUD(score, k.avx512Least, k.avx512Least)
+			continue
+		}
+		if v == 0 {
+			VMOVAPS(floor, top)
+		} else {
+			CMPQ(k.pairs, imm(v))
+			JE(LabelRef(end))
+		}
+		visible := K()
+		KMOVW(Mem{Base: k.visible, Disp: row*8 + 2*v}, visible)
+		VMOVUPS_Z(x, visible, score)
+		VPMAXUD(score, k.avx512Least, k.avx512Least)
+		VMAXPS(top, score, visible, top)
+	}
+	Label(end)
+	return foldHalves(VMAXPS, top)
+}
+
+// foldHalves is op(lane t, lane t+8).
+func foldHalves(op func(ops ...Op), v reg.VecVirtual) reg.VecVirtual {
+	hi, lo := YMM(), YMM()
+	VEXTRACTF32X8(Imm(1), v, hi)
+	op(hi, v.AsY(), lo)
+	return lo
+}
+
+// avx512WeightRows is weightRows.
+func (k *softmaxProgram) avx512WeightRows(name string, slots Mem, plain bool, vectors int) {
+	k.load("s", "m", "rows")
+	slot := aligned(slots)
+	zmmOf.load(plain, k.masked)
+	Label(name)
+	VBROADCASTSS(Mem{Base: k.m}, avx512Base)
+	if !plain {
+		some := reg.K1
+		VCMPPS(Imm(notEqual), zmmOf.negInf, avx512Base, some)
+		VMOVAPS_Z(avx512Base, some, avx512Base)
+	}
+	if k.masked {
+		VPXORD(avx512Sum, avx512Sum, avx512Sum)
+	}
+	k.avx512Row(plain, vectors)
+	hi := YMM()
+	VEXTRACTF32X8(Imm(1), avx512Sum, hi)
+	VADDPS(hi, avx512Sum.AsY(), hi)
+	VMOVUPS(hi, Mem{Base: slot})
+	ADDQ(imm(vector), slot)
+	ADDQ(Imm(4), k.m)
+	k.nextRows(1)
+	DECQ(k.n)
+	JNE(LabelRef(name))
+}
+
+// avx512Exp is one vector of a row on its way: y, then r and r·2ⁿ; t = n + expBias, then
+// 2ⁿ; p = n, then the polynomial.
+type avx512Exp struct {
+	y, t, p       reg.VecPhysical
+	keep, visible reg.OpmaskPhysical
+	score         Mem
+}
+
+var avx512Exps = [block / avx512Lanes]avx512Exp{
+	{y: reg.Z16, t: reg.Z17, p: reg.Z18, keep: reg.K1, visible: reg.K5},
+	{y: reg.Z19, t: reg.Z20, p: reg.Z21, keep: reg.K2, visible: reg.K6},
+	{y: reg.Z22, t: reg.Z23, p: reg.Z24, keep: reg.K3, visible: reg.K7},
+	{y: reg.Z25, t: reg.Z26, p: reg.Z27, keep: reg.K4, visible: reg.K5},
+}
+
+// avx512Row computes the weights of a row, step by step for all its vectors: the steps are
+// those of expRow.
+func (k *softmaxProgram) avx512Row(plain bool, vectors int) {
+	c, x := &zmmOf, avx512Exps[:vectors]
+	each := func(step func(x *avx512Exp)) {
+		for v := range x {
+			x[v].score = Mem{Base: k.s, Disp: v * avx512Vector}
+			step(&x[v])
+		}
+	}
+	each(func(x *avx512Exp) { VSUBPS(x.score, avx512Base, x.y) })
+	if !plain {
+		each(func(x *avx512Exp) { VCMPPS(Imm(notGreater), c.least, x.y, x.keep) })
+	}
+	each(func(x *avx512Exp) {
+		VBROADCASTSS(value("expBias"), x.t)
+		VFMADD231PS(c.log2E, x.y, x.t)
+	})
+	each(func(x *avx512Exp) { VSUBPS(c.bias, x.t, x.p) })
+	each(func(x *avx512Exp) { VFNMSUB231PS(c.ln2Hi, x.p, x.y) })
+	each(func(x *avx512Exp) { VFNMADD231PS(c.ln2Lo, x.p, x.y) })
+	each(func(x *avx512Exp) {
+		VBROADCASTSS(value("expC6"), x.p)
+		VFMADD213PS(c.c[1], x.y, x.p)
+	})
+	for _, next := range append(c.c[2:len(c.c):len(c.c)], c.one) {
+		each(func(x *avx512Exp) { VFMADD213PS(next, x.y, x.p) })
+	}
+	each(func(x *avx512Exp) { VPSLLD(Imm(23), x.t, x.t) })
+	if plain {
+		each(func(x *avx512Exp) { VMULPS(x.t, x.y, x.y) })
+		each(func(x *avx512Exp) { VFMADD213PS(x.t, x.y, x.p) })
+	} else {
+		each(func(x *avx512Exp) { VFMADD213PS(c.one, x.y, x.p) })
+		each(func(x *avx512Exp) { VMULPS_Z(x.t, x.p, x.keep, x.p) })
+	}
+	for v := range x {
+		k.avx512Store(&x[v], v)
+	}
+	for v := vectors; v < len(avx512Exps); v++ {
+		VMOVUPS(c.gone, Mem{Base: k.s, Disp: v * avx512Vector})
+	}
+}
+
+// avx512Store writes a vector of weights, −0 where no key is visible, and adds it to the sum.
+func (k *softmaxProgram) avx512Store(x *avx512Exp, v int) {
+	if k.masked {
+		KMOVW(Mem{Base: k.visible, Disp: 2 * v}, x.visible)
+		VBLENDMPS(x.p, zmmOf.gone, x.visible, x.p)
+	}
+	VMOVUPS(x.p, x.score)
+	if v == 0 && !k.masked {
+		VMOVAPS(x.p, avx512Sum)
+		return
+	}
+	VADDPS(x.p, avx512Sum, avx512Sum)
+}
