@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/seed-1415985d/attn/cmd/attn/internal/chart"
@@ -176,10 +177,29 @@ func measureIn(implementation string, stderr io.Writer, args ...string) ([]byte,
 	child := exec.Command(self, append([]string{"measure"}, args...)...)
 	child.Env = append(os.Environ(), "ATTN_ISA="+implementation)
 	child.Stdout, child.Stderr = &out, stderr
-	if err := child.Run(); err != nil {
+	if err := runChild(child); err != nil {
 		return nil, fmt.Errorf("measuring %s: %w", implementation, err)
 	}
 	return out.Bytes(), nil
+}
+
+// runChild runs another process, which a signal that ends this one ends, too.
+func runChild(child *exec.Cmd) error {
+	var starting sync.Mutex
+	stop := onSignal(func() {
+		starting.Lock() // for good: no child starts any more
+		if child.Process != nil {
+			child.Process.Kill()
+		}
+	})
+	defer stop()
+	starting.Lock()
+	err := child.Start()
+	starting.Unlock()
+	if err != nil {
+		return err
+	}
+	return child.Wait()
 }
 
 func (f *benchFlags) print(b *benchmark, stdout io.Writer) error {

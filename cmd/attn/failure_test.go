@@ -68,6 +68,29 @@ func TestFolderVanishes(t *testing.T) {
 	}
 }
 
+// What would fail when all is computed fails before.
+func TestTargetRefusedEarly(t *testing.T) {
+	f := refusalFolder(t)
+	long := strings.Repeat("long", 100) + ".npy"
+	if err := writable(f.path(long)); err == nil || !strings.Contains(err.Error(), "too long") {
+		t.Errorf("a name of %d characters: %v", len(long), err)
+	}
+	if err := writable(f.dir + "/none/../out.npy"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a folder that does not exist: %v", err)
+	}
+}
+
+// Where file systems take a and A for the same letter, two outputs must not differ in that alone.
+func TestCaseOfOutputs(t *testing.T) {
+	defer func(old bool) { foldsCase = old }(foldsCase)
+	for _, foldsCase = range []bool{false, true} {
+		f := newFolder(t)
+		if got := sameFile(f.path("out.npy"), f.path("OUT.npy")); got != foldsCase {
+			t.Errorf("out.npy and OUT.npy: same is %v, want %v", got, foldsCase)
+		}
+	}
+}
+
 // A target that becomes a folder cannot be replaced, and the error names it
 // and not the temporary file.
 func TestTargetBecomesAFolder(t *testing.T) {
