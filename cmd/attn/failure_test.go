@@ -258,11 +258,25 @@ func TestOutputsTogether(t *testing.T) {
 	}
 }
 
-// What cannot be printed is an error.
+// What cannot be printed is an error, but what was measured is drawn all the same.
 func TestFullDisk(t *testing.T) {
 	var stderr strings.Builder
-	if status := realMain([]string{"info"}, fullDisk{}, &stderr); status != 1 || !strings.Contains(stderr.String(), "no space") {
-		t.Errorf("status %d, stderr %q", status, stderr.String())
+	for _, args := range []string{"info", "demo", "version", "help", "help run", "run -h", "-h", "measure -name"} {
+		stderr.Reset()
+		if status := realMain(strings.Fields(args), fullDisk{}, &stderr); status != 1 || !strings.Contains(stderr.String(), "no space") {
+			t.Errorf("%s: status %d, stderr %q", args, status, stderr.String())
+		}
+	}
+}
+
+func TestFullDiskAndPicture(t *testing.T) {
+	f := newFolder(t)
+	b := &benchmark{Reports: []report{{Results: []result{{Case: "bert", Percent: 10}}}}}
+	for _, flags := range []benchFlags{{json: true}, {goFormat: true}, {}} {
+		os.Remove(f.path("b.png"))
+		flags.png = f.path("b.png")
+		flags.print(b, fullDisk{})
+		f.picture("b.png")
 	}
 }
 
