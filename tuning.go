@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"os"
+
+	"github.com/seed-1415985d/attn/internal/forced"
 )
 
 // isa names an implementation of the kernels.
@@ -133,7 +135,12 @@ func chooseISA(possible ...isa) isa {
 			return i
 		}
 	}
-	panic(fmt.Sprintf("attn: ATTN_ISA=%s is not available here, want one of %v", name, possible))
+	mistake := fmt.Sprintf("attn: ATTN_ISA=%s is not available here, want one of %v", name, possible)
+	if forced.Unavailable == nil {
+		panic(mistake)
+	}
+	forced.Unavailable(mistake)
+	return possible[0]
 }
 
 // tune returns the row of a CPU and an implementation, for caches of so many bytes, 0 or less where that is not known.
