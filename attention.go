@@ -1,23 +1,22 @@
 package attn
 
-// Attend computes dst = softmax(scale·QKᵀ + …)·V on the calling goroutine. It
-// allocates only when the scratch memory that calls share has to grow: to nearly an L2
-// cache for each goroutine that is in a call, or to some 448·D + 640·Dv bytes if that is more.
+// Attend computes scaled dot-product attention, dst = softmax(scale·QKᵀ + …)·V, on the calling goroutine. Options select
+// what is masked, added and returned beside; nil is softmax(QKᵀ/√D)·V.
 //
 //	q   [B, H, Lq, D]
-//	k   [B, KVH, Lk, D]     KVH divides H; head h reads key/value head h/(H/KVH)
+//	k   [B, KVH, Lk, D]     KVH divides H; query head h reads key/value head h/(H/KVH)
 //	v   [B, KVH, Lk, Dv]
 //	dst [B, H, Lq, Dv]
 //
-// D and Dv may be 1 to 2²⁸, the other sizes 0 to 2²⁸. Strides are any numbers from 0. Of dst, from
-// the least stride up, each must step over all that is inside it, so that no two elements coincide.
-// dst must not share memory with an input (see [ErrOverlap]); inputs may share memory with each
-// other. A row without a live key is zero. If the arguments are invalid, Attend returns an error
-// that names the argument and has written nothing.
+// Views may have any strides from 0 on. The elements of dst must be distinct, and dst must share no memory with an input (see
+// [ErrOverlap]); inputs may share memory with each other. The row of a query that sees no key is zero. If the arguments are invalid, Attend
+// returns an error that names the argument, and has written nothing.
 //
-// The result's bits depend on nothing but the row's own query, its live keys and values, their
-// absolute positions and the options: not on the CPU, the batch, the strides, or the way
-// queries are split over calls.
+// The bits of a row depend on its query, on the keys and values that it sees, on their absolute positions and on the options. They do not
+// depend on the CPU, the batch, the strides, or the way queries are split over calls.
+//
+// D and Dv may be 1 to 2²⁸, the other sizes 0 to 2²⁸. Attend allocates only when scratch memory, which calls share, has to
+// grow: up to nearly an L2 cache for each goroutine that is in a call, or some 448·D + 640·Dv bytes if that is more.
 func Attend(dst, q, k, v Tensor, opt *Options) error {
 	p := newPlan(dst, q, k, v, opt)
 	if err := p.init(opt); err != nil {

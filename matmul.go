@@ -1,6 +1,6 @@
 package attn
 
-// How matrix products are cut. No result depends on these numbers.
+// How matrix products are divided. No result depends on these numbers.
 const (
 	// productInner steps of the chains are done at a time: a packed panel of
 	// that many rows is 16 KiB and stays in the L1 cache for all rows of a.
@@ -135,7 +135,7 @@ func packedLayout(inner, cols int) panelLayout {
 	return layout
 }
 
-// packPanels copies rows of b into panels. Columns behind the last one become +0.
+// packPanels copies rows of b into panels. Columns after the last one become +0.
 func packPanels(dst, b []float32, stride int, layout *panelLayout) {
 	whole := layout.cols / panel
 	for k := range layout.keys {
@@ -237,7 +237,7 @@ func (m *Matrix) MatMul(dst, a Tensor, bias []float32) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	p.cut(1)
+	p.partition(1)
 	for i := range p.units() {
 		p.unit(i)
 	}
@@ -253,7 +253,7 @@ func (p *Pool) MatMul(dst, a Tensor, m *Matrix, bias []float32) error {
 	}
 	j.projection = projection{dst: dst, a: a, m: m, bias: bias}
 	if err = j.projection.check(); err == nil {
-		j.projection.cut(p.workersFor(j.projection.cost()))
+		j.projection.partition(p.workersFor(j.projection.cost()))
 		j.units, j.workers = j.projection.units(), p.workersFor(j.projection.cost())
 		j.next.Store(0)
 		p.run(j)
@@ -278,8 +278,8 @@ func (p *projection) check() error {
 	return checkProduct(&p.dst, &p.a, &rightSide{"the matrix", p.m.b, p.m.h, p.m.inner, p.m.cols}, &Tensor{}, p.bias)
 }
 
-// cut divides the product into units for workers.
-func (p *projection) cut(workers int) {
+// partition divides the product into units for workers.
+func (p *projection) partition(workers int) {
 	p.rows, p.cols = productRows, 2*productCols
 	for p.cols > panel && workers > 1 && p.units() < workers*unitsPerWorker {
 		p.cols /= 2
@@ -311,11 +311,11 @@ func (p *projection) unit(i int) {
 	if p.bias == nil {
 		return
 	}
-	var live [1]uint64 // of no use here
+	var visible [1]uint64 // of no use here
 	for r := range rows {
 		for c := 0; c < cols; c += Block {
 			n := min(Block, cols-c)
-			addBias(p.dst.row(b, h, row+r)[first+c:][:n], p.bias[first+c:][:n], live[:], 1, 1, 0, 0, n)
+			addBias(p.dst.row(b, h, row+r)[first+c:][:n], p.bias[first+c:][:n], visible[:], 1, 1, 0, 0, n)
 		}
 	}
 }

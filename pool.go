@@ -202,14 +202,14 @@ type job struct {
 	plan       plan       // a call of Attend,
 	projection projection // or, if it has a matrix, a product
 	units      int
-	workers    int // for how many it was cut
-	segments   int // pieces that each chunk is cut into, 1 if it is whole
+	workers    int // for how many it was divided
+	segments   int // pieces that each chunk is divided into, 1 if it is whole
 
 	next atomic.Int64 // the first unit that nobody has taken
 	_    [56]byte     // keep the counter off the cache lines of what all workers read
 
 	left   []int32   // for each chunk, segments that are not done yet
-	states []float32 // for each chunk and segment its state, if chunks are cut
+	states []float32 // for each chunk and segment its state, if there are several segments
 
 	scratch scratch // the caller's
 

@@ -110,7 +110,7 @@ func (p *plan) initOptions(opt *Options) error {
 	if opt == nil {
 		opt = &Options{}
 	}
-	// The scratch of a call. Where an int has 64 bits it cannot be too large, so ordinary calls need not look.
+	// The scratch of a call. Where an int has 64 bits it cannot be too large, so quick validation need not look.
 	if _, ok := product(4*Block, p.d+p.dv); !ok {
 		return fail(ErrUnsupported, "k.D is %d and v.D %d, want at most %d in all on this architecture", p.d, p.dv, maxElements/4/Block)
 	}

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// ordinary reports that a call's four views are such that none of the thorough
+// quickValid reports that a call's four views are such that none of the thorough
 // checks could object, and that no option refers to further memory. Most calls
 // are like that, and a small call would take longer to check than to compute. Any
 // doubt is an answer of no.
@@ -28,7 +28,7 @@ func apart(a, b *Tensor) bool {
 	return aBegin+uintptr(a.end())*size <= bBegin || bBegin+uintptr(b.end())*size <= aBegin
 }
 
-// scalar reports that no option but numbers is given.
+// onlyScalars reports that no option but numbers is given.
 func (o *Options) onlyScalars() bool {
 	return o == nil || o.Mask == nil && o.Bias == nil && o.Weights == nil &&
 		o.Slopes == nil && o.Sinks == nil && o.LSE == nil && o.QueryLens == nil && o.KeyLens == nil
@@ -42,7 +42,7 @@ func (v *View[T]) compact() bool {
 		v.end() <= len(v.Data)
 }
 
-// end is the index behind the last element.
+// end is the index after the last element.
 func (v *View[T]) end() int { return (v.B-1)*v.SB + (v.H-1)*v.SH + (v.L-1)*v.SL + v.D }
 
 // nested reports that positions, heads and batches follow each other without

@@ -94,7 +94,7 @@ func checkDistinct(name string, v *Tensor) error {
 type memory struct {
 	name  string
 	begin uintptr // address of the first byte
-	size  uintptr // bytes to behind the last element
+	size  uintptr // bytes to the end of the last element
 	row   uintptr // bytes from a position to the next in all of the view's rows, 0 if they have no common pitch
 	width uintptr // bytes that the view occupies within each pitch
 }
