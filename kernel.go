@@ -79,40 +79,40 @@ func scoreRows(s, q, k []float32, rows, d, stride, n int, next *prefetchQueue) {
 	scoreRowsSIMD(&s[0], &q[0], &k[0], rows, d, stride, n, next)
 }
 
-func softmax(s, m, l, alpha []float32, rows int) (masked bool) {
+func softmax(s, m, l, alpha []float32, rows int, c float32) (masked bool) {
 	updates(s, rows*Block)
 	updates(m, rows)
 	updates(l, rows)
 	writes(alpha, rows)
 	if tuned.isa == generic {
-		return softmaxGeneric(s, m, l, alpha, rows)
+		return softmaxGeneric(s, m, l, alpha, rows, c)
 	}
 	for r := 0; r < rows; r += softmaxRows {
 		n := min(softmaxRows, rows-r)
 		if chooseKernels(n, 0, 0).softmax16 {
-			masked = softmaxAVX512(&s[r*Block], &m[r], &l[r], &alpha[r], n) || masked
+			masked = softmaxAVX512(&s[r*Block], &m[r], &l[r], &alpha[r], n, c) || masked
 		} else {
-			masked = softmaxSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], n) || masked
+			masked = softmaxSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], n, c) || masked
 		}
 	}
 	return masked
 }
 
-func softmaxMasked(s, m, l, alpha []float32, visible []uint64, rows int) (masked bool) {
+func softmaxMasked(s, m, l, alpha []float32, visible []uint64, rows int, c float32) (masked bool) {
 	updates(s, rows*Block)
 	updates(m, rows)
 	updates(l, rows)
 	writes(alpha, rows)
 	reads(visible, rows)
 	if tuned.isa == generic {
-		return softmaxMaskedGeneric(s, m, l, alpha, visible, rows)
+		return softmaxMaskedGeneric(s, m, l, alpha, visible, rows, c)
 	}
 	for r := 0; r < rows; r += softmaxRows {
 		n := min(softmaxRows, rows-r)
 		if tuned.isa == avx512 {
-			masked = softmaxMaskedAVX512(&s[r*Block], &m[r], &l[r], &alpha[r], &visible[r], n) || masked
+			masked = softmaxMaskedAVX512(&s[r*Block], &m[r], &l[r], &alpha[r], &visible[r], n, c) || masked
 		} else {
-			masked = softmaxMaskedSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &visible[r], n) || masked
+			masked = softmaxMaskedSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &visible[r], n, c) || masked
 		}
 	}
 	return masked
@@ -204,7 +204,7 @@ func merge(o, b []float32, x, y float32) {
 	mergeSIMD(&o[0], &b[0], len(b), x, y)
 }
 
-func mergeSums(m, l, m2, l2, x, y []float32) {
+func mergeSums(m, l, m2, l2, x, y []float32, c float32) {
 	n := len(m)
 	updates(m, n)
 	updates(l, n)
@@ -213,27 +213,27 @@ func mergeSums(m, l, m2, l2, x, y []float32) {
 	writes(x, n)
 	writes(y, n)
 	if tuned.isa == generic || n == 0 {
-		mergeSumsGeneric(m, l, m2, l2, x, y)
+		mergeSumsGeneric(m, l, m2, l2, x, y, c)
 		return
 	}
 	if n > callElements {
-		splitMergeSums(m, l, m2, l2, x, y)
+		splitMergeSums(m, l, m2, l2, x, y, c)
 		return
 	}
-	mergeSumsSIMD(&m[0], &l[0], &m2[0], &l2[0], &x[0], &y[0], n)
+	mergeSumsSIMD(&m[0], &l[0], &m2[0], &l2[0], &x[0], &y[0], n, c)
 }
 
-func softcap(s []float32, c float32) {
+func softcap(s []float32, most, factor float32) {
 	updates(s, len(s))
 	if tuned.isa == generic || len(s) == 0 {
-		softcapGeneric(s, c)
+		softcapGeneric(s, most, factor)
 		return
 	}
 	if len(s) > callSoftcaps {
-		splitSoftcap(s, c)
+		splitSoftcap(s, most, factor)
 		return
 	}
-	softcapSIMD(&s[0], len(s), c)
+	softcapSIMD(&s[0], len(s), most, factor)
 }
 
 func alibi(s []float32, slope float32, first int) {
@@ -245,14 +245,14 @@ func alibi(s []float32, slope float32, first int) {
 	alibiSIMD(&s[0], len(s), slope, first)
 }
 
-func addBias(s, bias []float32, visible []uint64, rows, step, stride, lo, n int) (every uint64) {
+func addBias(s, bias []float32, visible []uint64, rows, step, stride, lo, n int, u float32) (every uint64) {
 	updatesRows(s, rows, step*Block, n)
 	readsRows(bias, rows, stride, n)
 	updatesRows(visible, rows, step, 1)
 	if tuned.isa == generic || rows == 0 || n == 0 {
-		return addBiasGeneric(s, bias, visible, rows, step, stride, lo, n)
+		return addBiasGeneric(s, bias, visible, rows, step, stride, lo, n, u)
 	}
-	return addBiasSIMD(&s[0], &bias[0], &visible[0], rows, step, stride, lo, n)
+	return addBiasSIMD(&s[0], &bias[0], &visible[0], rows, step, stride, lo, n, u)
 }
 
 func maskKeys(mask []bool, visible []uint64, rows, step, stride, lo, n int) (every uint64) {
@@ -264,14 +264,14 @@ func maskKeys(mask []bool, visible []uint64, rows, step, stride, lo, n int) (eve
 	return maskKeysSIMD(&mask[0], &visible[0], rows, step, stride, lo, n)
 }
 
-func weights(dst, s []float32, m, r float32, visible uint64) {
+func weights(dst, s []float32, m, r, c float32, visible uint64) {
 	reads(s, len(dst))
 	writes(dst, len(dst))
 	if tuned.isa == generic || len(dst) == 0 {
-		weightsGeneric(dst, s, m, r, visible)
+		weightsGeneric(dst, s, m, r, c, visible)
 		return
 	}
-	weightsSIMD(&dst[0], &s[0], len(dst), m, r, visible)
+	weightsSIMD(&dst[0], &s[0], len(dst), m, r, c, visible)
 }
 
 func allFinite(x []float32) bool {

@@ -13,7 +13,7 @@ const (
 // each key that it does not mask.
 //
 //go:noescape
-func addBiasRowSIMD(s, bias *float32, n int) (visible uint64)
+func addBiasRowSIMD(s, bias *float32, n int, u float32) (visible uint64)
 
 // maskRowSIMD returns a bit for each true element of n ≤ Block.
 //
@@ -33,10 +33,10 @@ func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int) {
 }
 
 // addBiasSIMD goes row by row. It works like addBiasGeneric.
-func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n int) (every uint64) {
+func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n int, u float32) (every uint64) {
 	every = ^uint64(0)
 	for r := range rows {
-		bits := addBiasRowSIMD(at(s, r*step*Block), at(bias, r*stride), n)
+		bits := addBiasRowSIMD(at(s, r*step*Block), at(bias, r*stride), n, u)
 		row := at(visible, r*step)
 		*row &^= (lowBits(n) &^ bits) << lo
 		every &= *row

@@ -87,8 +87,8 @@ func maximaOf(maxima, s []float32, rows, n int) {
 }
 
 // softmaxMaxima is softmax: the maxima of the scores say nothing new.
-func softmaxMaximaGeneric(s, m, l, alpha, maxima []float32, rows int) (masked bool) {
-	return softmaxGeneric(s, m, l, alpha, rows)
+func softmaxMaximaGeneric(s, m, l, alpha, maxima []float32, rows int, c float32) (masked bool) {
+	return softmaxGeneric(s, m, l, alpha, rows, c)
 }
 
 // scoreRows is score on n keys in place, in rows that are stride apart. Few queries
@@ -106,12 +106,12 @@ func scoreRowsGeneric(s, q, k []float32, rows, d, stride, n int) {
 }
 
 // softmax is one step of the online softmax, for rows that see all Block keys. It turns
-// the scores into weights exp(s − m), moves m on to the new maximum and l to the new sum,
+// the scores into weights 2^((s − m)·c), moves m on to the new maximum and l to the new sum,
 // and leaves in alpha the factor by which what was summed before must shrink. It
-// reports whether some row has still seen no score above −Inf.
-func softmaxGeneric(s, m, l, alpha []float32, rows int) (masked bool) {
+// reports whether some row has still seen no score above −Inf. Scores and maxima are in a unit u, and c = u·log₂e.
+func softmaxGeneric(s, m, l, alpha []float32, rows int, c float32) (masked bool) {
 	for r := range rows {
-		if softmaxRow(s[r*Block:][:Block], &m[r], &l[r], &alpha[r], ^uint64(0)) {
+		if softmaxRow(s[r*Block:][:Block], &m[r], &l[r], &alpha[r], ^uint64(0), c) {
 			masked = true
 		}
 	}
@@ -120,9 +120,9 @@ func softmaxGeneric(s, m, l, alpha []float32, rows int) (masked bool) {
 
 // softmaxMasked is softmax where row r sees only the keys with a set bit in
 // visible[r]. The weight of any other key becomes −0.
-func softmaxMaskedGeneric(s, m, l, alpha []float32, visible []uint64, rows int) (masked bool) {
+func softmaxMaskedGeneric(s, m, l, alpha []float32, visible []uint64, rows int, c float32) (masked bool) {
 	for r := range rows {
-		if softmaxRow(s[r*Block:][:Block], &m[r], &l[r], &alpha[r], visible[r]) {
+		if softmaxRow(s[r*Block:][:Block], &m[r], &l[r], &alpha[r], visible[r], c) {
 			masked = true
 		}
 	}
@@ -130,7 +130,7 @@ func softmaxMaskedGeneric(s, m, l, alpha []float32, visible []uint64, rows int) 
 }
 
 // softmaxRow is softmaxMasked of one row.
-func softmaxRow(s []float32, m, l, alpha *float32, visible uint64) (masked bool) {
+func softmaxRow(s []float32, m, l, alpha *float32, visible uint64, c float32) (masked bool) {
 	// m = max(m, max s_j) over visible keys; a NaN is not larger than anything. It reaches l below.
 	old, top := *m, *m
 	for j, e := range s {
@@ -144,18 +144,18 @@ func softmaxRow(s []float32, m, l, alpha *float32, visible uint64) (masked bool)
 	if top == negInf {
 		base = 0
 	}
-	// p_j = exp(s_j − m), summed in 16 lanes.
+	// p_j = 2^((s_j − m)·c), summed in 16 lanes.
 	var sum [16]float32
 	for j, e := range s {
 		if visible>>j&1 == 0 {
 			s[j] = math.Float32frombits(negZero)
 			continue
 		}
-		s[j] = f32.ExpFlush(e - base)
+		s[j] = f32.Exp2(e-base, c)
 		sum[j%16] += s[j]
 	}
 	*m = top
-	*alpha = f32.ExpFlush(old - base)
+	*alpha = f32.Exp2(old-base, c)
 	*l = f32.FMA(*l, *alpha, fold(sum[:]))
 	return top == negInf
 }
@@ -171,8 +171,8 @@ func fold(lane []float32) float32 {
 }
 
 // softmaxValues is softmax and then accumulate, for rows that see all keys of the block.
-func softmaxValuesGeneric(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLayout) (masked bool) {
-	masked = softmaxGeneric(s, m, l, alpha, rows)
+func softmaxValuesGeneric(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLayout, c float32) (masked bool) {
+	masked = softmaxGeneric(s, m, l, alpha, rows, c)
 	accumulateGeneric(o, s, v, alpha, rows, oStride, Block, b)
 	return masked
 }
@@ -245,9 +245,9 @@ func mergeGeneric(o, b []float32, x, y float32) {
 }
 
 // mergeSums merges the maxima and sums of two states, row by row, with M = max(m, m2):
-// x = exp(m − M), y = exp(m2 − M), l = FMA(l, x, l2·y), m = M. Merge needs the factors x and y.
+// x = 2^((m − M)·c), y = 2^((m2 − M)·c), l = FMA(l, x, l2·y), m = M. Merge needs the factors x and y.
 // A state that has seen no key (m = −Inf, l = 0) changes nothing.
-func mergeSumsGeneric(m, l, m2, l2, x, y []float32) {
+func mergeSumsGeneric(m, l, m2, l2, x, y []float32, c float32) {
 	for r := range m {
 		top := m[r]
 		if m2[r] > top {
@@ -258,17 +258,17 @@ func mergeSumsGeneric(m, l, m2, l2, x, y []float32) {
 		if top == negInf {
 			base = 0
 		}
-		x[r] = f32.ExpFlush(m[r] - base)
-		y[r] = f32.ExpFlush(m2[r] - base)
+		x[r] = f32.Exp2(m[r]-base, c)
+		y[r] = f32.Exp2(m2[r]-base, c)
 		l[r] = f32.FMA(l[r], x[r], float32(l2[r]*y[r]))
 		m[r] = top
 	}
 }
 
-// softcap is s = c·tanh(s). The queries have been divided by c already.
-func softcapGeneric(s []float32, c float32) {
+// softcap is s = most·tanh(s·factor), where factor is the unit of scores over most.
+func softcapGeneric(s []float32, most, factor float32) {
 	for i, e := range s {
-		s[i] = float32(c * f32.Tanh(e))
+		s[i] = float32(most * f32.Tanh(float32(e*factor)))
 	}
 }
 
@@ -280,14 +280,15 @@ func alibiGeneric(s []float32, slope float32, first int) {
 	}
 }
 
-// addBias is s = s + bias for n keys of each row, the first of which is key lo of the block. Rows of
+// addBias is s = FMA(s, u, bias), u being the unit of scores, for n keys of each row, the first of which is key lo of the block. Rows of
 // bias are stride apart; of s and visible it takes every step-th row. A bias of −Inf masks its key: the key's bit in
 // visible is cleared. It returns the keys that all of these rows see.
-func addBiasGeneric(s, bias []float32, visible []uint64, rows, step, stride, lo, n int) (every uint64) {
+func addBiasGeneric(s, bias []float32, visible []uint64, rows, step, stride, lo, n int, u float32) (every uint64) {
 	every = ^uint64(0)
 	for r := range rows {
 		for j, e := range bias[r*stride:][:n] {
-			s[r*step*Block+j] += e
+			at := &s[r*step*Block+j]
+			*at = f32.FMA(*at, u, e)
 			if e == negInf {
 				visible[r*step] &^= 1 << (lo + j)
 			}
@@ -312,13 +313,13 @@ func maskKeysGeneric(mask []bool, visible []uint64, rows, step, stride, lo, n in
 	return every
 }
 
-// weights is dst_j = exp(s_j − m)·r, and +0 for keys without a bit in visible, as all
+// weights is dst_j = 2^((s_j − m)·c)·r, and +0 for keys without a bit in visible, as all
 // have from Block on.
-func weightsGeneric(dst, s []float32, m, r float32, visible uint64) {
+func weightsGeneric(dst, s []float32, m, r, c float32, visible uint64) {
 	for j := range dst {
 		dst[j] = 0
 		if visible>>j&1 != 0 {
-			dst[j] = float32(f32.ExpFlush(s[j]-m) * r)
+			dst[j] = float32(f32.Exp2(s[j]-m, c) * r)
 		}
 	}
 }

@@ -17,8 +17,8 @@ func scoreSIMD(s, q, k *float32, rows, d, panels int, next *prefetchQueue) { pan
 func scoreRowsSIMD(s, q, k *float32, rows, d, stride, n int, next *prefetchQueue) {
 	panic(unreachable)
 }
-func softmaxSIMD(s, m, l, alpha *float32, rows int) (masked bool) { panic(unreachable) }
-func softmaxMaskedSIMD(s, m, l, alpha *float32, visible *uint64, rows int) (masked bool) {
+func softmaxSIMD(s, m, l, alpha *float32, rows int, c float32) (masked bool) { panic(unreachable) }
+func softmaxMaskedSIMD(s, m, l, alpha *float32, visible *uint64, rows int, c float32) (masked bool) {
 	panic(unreachable)
 }
 func accumulateSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
@@ -32,16 +32,16 @@ func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int) {
 	panic(unreachable)
 }
 func mergeSIMD(o, b *float32, n int, x, y float32)          { panic(unreachable) }
-func mergeSumsSIMD(m, l, m2, l2, x, y *float32, n int)      { panic(unreachable) }
-func softcapSIMD(s *float32, n int, c float32)              { panic(unreachable) }
+func mergeSumsSIMD(m, l, m2, l2, x, y *float32, n int, c float32)      { panic(unreachable) }
+func softcapSIMD(s *float32, n int, most, factor float32)              { panic(unreachable) }
 func alibiSIMD(s *float32, n int, slope float32, first int) { panic(unreachable) }
-func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n int) (every uint64) {
+func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n int, u float32) (every uint64) {
 	panic(unreachable)
 }
 func maskKeysSIMD(mask *bool, visible *uint64, rows, step, stride, lo, n int) (every uint64) {
 	panic(unreachable)
 }
-func weightsSIMD(dst, s *float32, n int, m, r float32, visible uint64) { panic(unreachable) }
+func weightsSIMD(dst, s *float32, n int, m, r, c float32, visible uint64) { panic(unreachable) }
 func allFiniteSIMD(x *float32, n int) bool                             { panic(unreachable) }
 func dotSIMD(a, b *float32, n int) float32                             { panic(unreachable) }
 func addProductsSIMD(lane *[64]float32, a, b *float32, n int)          { panic(unreachable) }

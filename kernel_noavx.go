@@ -6,20 +6,20 @@ package attn
 
 const onlyAMD64 = "attn: this kernel exists on amd64 only"
 
-func softmaxValuesSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *panelLayout) (masked bool) {
+func softmaxValuesSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *panelLayout, c float32) (masked bool) {
 	panic(onlyAMD64)
 }
 
 func scoreMaximaSIMD(s, q, k, maxima *float32, rows, d, panels int, next *prefetchQueue) {
 	panic(onlyAMD64)
 }
-func softmaxMaximaSIMD(s, m, l, alpha, maxima *float32, rows int) (masked bool) { panic(onlyAMD64) }
+func softmaxMaximaSIMD(s, m, l, alpha, maxima *float32, rows int, c float32) (masked bool) { panic(onlyAMD64) }
 
 func scoreAVX512(s, q, k *float32, rows, d, panels int, next *prefetchQueue) { panic(onlyAMD64) }
 func accumulateAVX512(o, p, v, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
 	panic(onlyAMD64)
 }
-func softmaxAVX512(s, m, l, alpha *float32, rows int) (masked bool) { panic(onlyAMD64) }
-func softmaxMaskedAVX512(s, m, l, alpha *float32, visible *uint64, rows int) (masked bool) {
+func softmaxAVX512(s, m, l, alpha *float32, rows int, c float32) (masked bool) { panic(onlyAMD64) }
+func softmaxMaskedAVX512(s, m, l, alpha *float32, visible *uint64, rows int, c float32) (masked bool) {
 	panic(onlyAMD64)
 }

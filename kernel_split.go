@@ -184,16 +184,16 @@ func splitMerge(o, b []float32, x, y float32) {
 	}
 }
 
-func splitMergeSums(m, l, m2, l2, x, y []float32) {
+func splitMergeSums(m, l, m2, l2, x, y []float32, c float32) {
 	for r := 0; r < len(m); r += callElements {
 		to := min(len(m), r+callElements)
-		mergeSums(m[r:to], l[r:to], m2[r:to], l2[r:to], x[r:to], y[r:to])
+		mergeSums(m[r:to], l[r:to], m2[r:to], l2[r:to], x[r:to], y[r:to], c)
 	}
 }
 
-func splitSoftcap(s []float32, c float32) {
+func splitSoftcap(s []float32, most, factor float32) {
 	for from := 0; from < len(s); from += callSoftcaps {
-		softcap(s[from:min(len(s), from+callSoftcaps)], c)
+		softcap(s[from:min(len(s), from+callSoftcaps)], most, factor)
 	}
 }
 

@@ -30,12 +30,12 @@ func scoreRowsSIMD(s, q, k *float32, rows, d, stride, n int, next *prefetchQueue
 // softmaxSIMD is one online-softmax step. It works like softmaxGeneric.
 //
 //go:noescape
-func softmaxSIMD(s, m, l, alpha *float32, rows int) (masked bool)
+func softmaxSIMD(s, m, l, alpha *float32, rows int, c float32) (masked bool)
 
 // softmaxMaskedSIMD is one online-softmax step over visible keys. It works like softmaxMaskedGeneric.
 //
 //go:noescape
-func softmaxMaskedSIMD(s, m, l, alpha *float32, visible *uint64, rows int) (masked bool)
+func softmaxMaskedSIMD(s, m, l, alpha *float32, visible *uint64, rows int, c float32) (masked bool)
 
 // accumulateSIMD adds weighted values to the output. It works like accumulateGeneric.
 //
@@ -60,12 +60,12 @@ func mergeSIMD(o, b *float32, n int, x, y float32)
 // mergeSumsSIMD puts maxima and sums of two states together. It works like mergeSumsGeneric.
 //
 //go:noescape
-func mergeSumsSIMD(m, l, m2, l2, x, y *float32, n int)
+func mergeSumsSIMD(m, l, m2, l2, x, y *float32, n int, c float32)
 
 // softcapSIMD caps scores. It works like softcapGeneric.
 //
 //go:noescape
-func softcapSIMD(s *float32, n int, c float32)
+func softcapSIMD(s *float32, n int, most, factor float32)
 
 // alibiSIMD adds a linear bias by distance. It works like alibiGeneric.
 //
@@ -75,7 +75,7 @@ func alibiSIMD(s *float32, n int, slope float32, first int)
 // weightsSIMD writes softmax probabilities. It works like weightsGeneric.
 //
 //go:noescape
-func weightsSIMD(dst, s *float32, n int, m, r float32, visible uint64)
+func weightsSIMD(dst, s *float32, n int, m, r, c float32, visible uint64)
 
 // allFiniteSIMD looks for NaN and infinity. It works like allFiniteGeneric.
 //

@@ -45,6 +45,7 @@ type fullTile struct {
 	s, alpha, maxima *float32 // scratch: scores, factors and maxima of the rows of one tile
 	k, v             *float32 // packed keys; values as layout says
 	d, oStride       int
+	c                float32 // u·log₂e, u being the unit of scores
 	layout           *panelLayout
 	queue            *prefetchQueue
 }
@@ -55,25 +56,25 @@ func (t *fullTile) add(q, m, l, o *float32, rows int) (masked bool) {
 	switch {
 	case use.lanes16 && t.layout.cols >= panel:
 		scoreAVX512(t.s, q, t.k, rows, t.d, Block/panel, t.queue)
-		masked = softmaxAVX512(t.s, m, l, t.alpha, rows)
+		masked = softmaxAVX512(t.s, m, l, t.alpha, rows, t.c)
 		accumulatePanels(o, t.s, t.v, t.alpha, rows, t.oStride, Block, t.layout)
 		return masked
 	case use.maxima:
 		scoreMaximaSIMD(t.s, q, t.k, t.maxima, rows, t.d, Block/panel, t.queue)
-		masked = softmaxMaximaSIMD(t.s, m, l, t.alpha, t.maxima, rows)
+		masked = softmaxMaximaSIMD(t.s, m, l, t.alpha, t.maxima, rows, t.c)
 	case use.softmax16:
 		scoreSIMD(t.s, q, t.k, rows, t.d, Block/panel, t.queue)
-		masked = softmaxAVX512(t.s, m, l, t.alpha, rows)
+		masked = softmaxAVX512(t.s, m, l, t.alpha, rows, t.c)
 	default:
 		scoreSIMD(t.s, q, t.k, rows, t.d, Block/panel, t.queue)
-		masked = softmaxSIMD(t.s, m, l, t.alpha, rows)
+		masked = softmaxSIMD(t.s, m, l, t.alpha, rows, t.c)
 	}
 	accumulateSIMD(o, t.s, t.v, t.alpha, rows, t.oStride, Block, t.layout)
 	return masked
 }
 
 // softmaxValues is softmax and accumulate, for a block whose keys all exist.
-func softmaxValues(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLayout) (masked bool) {
+func softmaxValues(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLayout, c float32) (masked bool) {
 	updates(s, rows*Block)
 	updates(m, rows)
 	updates(l, rows)
@@ -81,26 +82,26 @@ func softmaxValues(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLa
 	updatesRows(o, rows, oStride, b.cols)
 	readsValues(v, b)
 	if tuned.isa == generic {
-		return softmaxValuesGeneric(s, m, l, alpha, o, v, rows, oStride, b)
+		return softmaxValuesGeneric(s, m, l, alpha, o, v, rows, oStride, b, c)
 	}
 	fused := 0
 	if chooseKernels(rows, 0, b.cols).fused {
 		fused = rows / fusedRows * fusedRows
-		masked = softmaxValuesFused(s, m, l, alpha, o, v, fused, oStride, b)
+		masked = softmaxValuesFused(s, m, l, alpha, o, v, fused, oStride, b, c)
 	}
 	if fused < rows {
 		s, m, l, alpha = s[fused*Block:], m[fused:], l[fused:], alpha[fused:]
-		masked = softmax(s, m, l, alpha, rows-fused) || masked
+		masked = softmax(s, m, l, alpha, rows-fused, c) || masked
 		accumulate(o[fused*oStride:], s, v, alpha, rows-fused, oStride, Block, b)
 	}
 	return masked
 }
 
 // softmaxValuesFused is softmaxValues of a multiple of fusedRows rows.
-func softmaxValuesFused(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLayout) (masked bool) {
+func softmaxValuesFused(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLayout, c float32) (masked bool) {
 	for r := 0; r < rows; r += leastTileRows {
 		n := min(leastTileRows, rows-r)
-		masked = softmaxValuesSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &o[r*oStride], &v[0], n, oStride, b) || masked
+		masked = softmaxValuesSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &o[r*oStride], &v[0], n, oStride, b, c) || masked
 	}
 	if b.cols > fusedCols {
 		rest := *b
@@ -145,14 +146,14 @@ func scoreMaxima(s, q, k, maxima []float32, rows, d, panels int, next *prefetchQ
 }
 
 // softmaxMaxima is softmax of scores whose maxima are known.
-func softmaxMaxima(s, m, l, alpha, maxima []float32, rows int) (masked bool) {
+func softmaxMaxima(s, m, l, alpha, maxima []float32, rows int, c float32) (masked bool) {
 	updates(s, rows*Block)
 	updates(m, rows)
 	updates(l, rows)
 	writes(alpha, rows)
 	reads(maxima, (1+rows)*maximaLanes)
 	if !hasMaxima() {
-		return softmaxMaximaGeneric(s, m, l, alpha, maxima, rows)
+		return softmaxMaximaGeneric(s, m, l, alpha, maxima, rows, c)
 	}
-	return softmaxMaximaSIMD(&s[0], &m[0], &l[0], &alpha[0], &maxima[0], rows)
+	return softmaxMaximaSIMD(&s[0], &m[0], &l[0], &alpha[0], &maxima[0], rows, c)
 }
