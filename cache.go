@@ -2,11 +2,6 @@ package attn
 
 import (
 	"fmt"
-	"math"
-	"math/bits"
-	"unsafe"
-
-	"github.com/seed-1415985d/attn/internal/pages"
 )
 
 // CacheType is the number format in which a cache keeps keys and values.
@@ -59,13 +54,7 @@ type Cache struct {
 	config CacheConfig
 	length int
 
-	// Blocks of a head follow each other, so that a head is one stream:
-	// [Batch][KVHeads][block] × (keys [Block/panel][HeadDim][panel], values
-	// [ValueDim/panel][Block][panel]).
-	data       []float32
-	keyBlock   int // elements of the keys of a block
-	block      int // elements of a block
-	headStride int // elements of all blocks of a head
+	store blockStore
 }
 
 // NewCache allocates an empty cache. The error is [ErrShape] for a size outside 1 to 2²⁸
@@ -85,44 +74,16 @@ func NewCache(config CacheConfig) (*Cache, error) {
 			return nil, fail(ErrShape, "CacheConfig.%s is %d, want 1 to %d", f.name, f.n, maxLength)
 		}
 	}
-	c := &Cache{config: config}
-	c.keyBlock = Block * config.HeadDim
 	perToken := config.HeadDim + roundUp(config.ValueDim, panel)
-	c.block = Block * perToken
 	size, ok := product(config.Batch, config.KVHeads, roundUp(config.Capacity, Block), perToken)
 	if !ok {
 		return nil, fail(ErrShape, "CacheConfig is %d×%d×%d×(%d+%d) elements, want at most %d",
 			config.Batch, config.KVHeads, config.Capacity, config.HeadDim, config.ValueDim, maxElements)
 	}
-	c.headStride = size / config.Batch / config.KVHeads
-	c.data = alignedFloats(size)
-	return c, nil
-}
-
-// maxElements bounds what one object allocates, so that a size beyond the
-// address space is an error and not a panic.
-const maxElements = min(math.MaxInt/8, 1<<44)
-
-// product multiplies, and reports whether the result is at most maxElements.
-func product(factors ...int) (n int, ok bool) {
-	n = 1
-	for _, f := range factors {
-		hi, lo := bits.Mul64(uint64(n), uint64(f))
-		if hi != 0 || lo > maxElements {
-			return 0, false
-		}
-		n = int(lo)
-	}
-	return n, true
-}
-
-// alignedFloats allocates n elements that start at a cache line, in huge pages if the system gives them.
-func alignedFloats(n int) []float32 {
-	const line = 64 / 4
-	data := make([]float32, n+line-1)
-	pages.Huge(data)
-	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(data)))/4) & (line - 1)
-	return data[skip:][:n:n]
+	return &Cache{config: config, store: blockStore{
+		data: alignedFloats(size), heads: config.KVHeads,
+		keyBlock: Block * config.HeadDim, block: Block * perToken, headStride: size / config.Batch / config.KVHeads,
+	}}, nil
 }
 
 // Len returns the number of tokens in the cache.
@@ -160,7 +121,7 @@ func (c *Cache) Append(k, v Tensor) error {
 				at := c.length + i
 				n := min(k.L-i, Block-at%Block)
 				c.writeKeys(b, h, at, k.Data[k.offset(b, h, i):], k.SL, n)
-				values := c.blockValues(b, h, at)[at%Block*panel:]
+				values := c.store.values(b, h, at)[at%Block*panel:]
 				packValues(values, v.Data[v.offset(b, h, i):], v.SL, n, v.D)
 				i += n
 			}
@@ -196,7 +157,7 @@ func (c *Cache) checkAppend(k, v *Tensor) error {
 func (c *Cache) writeKeys(b, h, at int, k []float32, stride, n int) {
 	const few = 4 // keys that are faster to store one by one
 	d := c.config.HeadDim
-	block := c.blockKeys(b, h, at)
+	block := c.store.keys(b, h, at)
 	for i := 0; i < n; {
 		j := (at + i) % Block
 		m := min(n-i, panel-j%panel)
@@ -222,23 +183,6 @@ func scatterKeys(dst, k []float32, stride, n, d int) {
 	}
 }
 
-// blockAt is where the block with key j starts.
-func (c *Cache) blockAt(b, kv, j int) int {
-	return (b*c.config.KVHeads+kv)*c.headStride + j/Block*c.block
-}
-
-// blockKeys returns the packed keys of the block with key j.
-func (c *Cache) blockKeys(b, kv, j int) []float32 {
-	at := c.blockAt(b, kv, j)
-	return c.data[at : at+c.keyBlock]
-}
-
-// blockValues returns the packed values of the block with key j.
-func (c *Cache) blockValues(b, kv, j int) []float32 {
-	at := c.blockAt(b, kv, j)
-	return c.data[at+c.keyBlock : at+c.block]
-}
-
 // Attend computes attention of queries over the tokens of the cache on the
 // calling goroutine. It returns the bits of [Attend] with the same keys and values.
 //
@@ -254,13 +198,16 @@ func (c *Cache) Attend(dst, q Tensor, opt *Options) error {
 	if err := p.initCache(c, opt); err != nil {
 		return err
 	}
-	p.attend()
+	if !p.dst.empty() {
+		p.decide(&tuned, 1)
+		p.attend()
+	}
 	return nil
 }
 
 // initCache validates the arguments of a call over a cache.
 func (p *plan) initCache(c *Cache, opt *Options) error {
-	p.cache = c
+	p.store = &c.store
 	p.kvHeads, p.lk, p.d, p.dv = c.config.KVHeads, c.length, c.config.HeadDim, c.config.ValueDim
 	return p.initCall(c.config.Batch, opt)
 }

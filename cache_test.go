@@ -189,8 +189,8 @@ func testCacheModel(t *testing.T) {
 			r := newRand(uint64(i))
 			c, err := NewCache(config)
 			must(t, err)
-			for j := range c.data {
-				c.data[j] = nan32()
+			for j := range c.store.data {
+				c.store.data[j] = nan32()
 			}
 			m := newTokens(config)
 			for range 60 {
@@ -330,7 +330,7 @@ func TestCacheIsAligned(t *testing.T) {
 	for d := 1; d < 6; d++ {
 		c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: d, ValueDim: d, Capacity: 3})
 		must(t, err)
-		if at := uintptr(unsafe.Pointer(&c.data[0])); at%64 != 0 {
+		if at := uintptr(unsafe.Pointer(&c.store.data[0])); at%64 != 0 {
 			t.Errorf("memory starts at %x, want a multiple of 64", at)
 		}
 	}

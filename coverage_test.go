@@ -25,7 +25,7 @@ func TestCostOfWindow(t *testing.T) {
 		if err := call.init(&opt); err != nil {
 			t.Fatal(err)
 		}
-		return call.cost()
+		return call.cost(&tuned)
 	}
 	all, few := cost(nil), cost(&Window{Left: 31, Right: 0})
 	if want := all * 32 / 4096; few != want {

@@ -14,6 +14,14 @@
 // keys and values (grouped-query attention), and values another dimension than
 // keys.
 //
+// Which layout is fast for what:
+//
+//   - Prefill and encoders (many queries): any. Keys and values are packed once for many queries, so BHLD and BLHD take the same time.
+//   - Decoding (one or a few queries): a [Cache] is fastest, because its keys and values are packed already, in one run of
+//     memory for each head. Views in BHLD come next: a head is one run of memory. Views in BLHD (token-major, as most engines
+//     store it) are slowest: each head reads a small piece of every token.
+//   - A head dimension that is a multiple of 16 wastes nothing; others are filled up inside.
+//
 // # Which call
 //
 //   - [Attend] computes one call on the calling goroutine.
@@ -37,7 +45,7 @@
 //
 // # The numeric contract
 //
-// The result of a row depends on nothing but its query, its live keys and
+// The result of a row depends on nothing but its query, the keys that it sees and their
 // values, their absolute positions, and the options. It has the same bits
 //
 //   - on every CPU and architecture, with assembly and without,
@@ -48,7 +56,7 @@
 //
 // Keys that a mask, a bias of −Inf, the position or the lengths hide do not
 // exist: whatever they hold, NaN and ±Inf included, changes no bit. A row
-// without a live key is zero and its log-sum-exp −Inf. A NaN in what a row sees
+// that sees no key is zero and its log-sum-exp −Inf. A NaN in what a row sees
 // makes that row NaN and touches no other row; which NaN is left open.
 //
 // This is version 1 of the contract; the generic code, kernel_generic.go, is its

@@ -39,7 +39,7 @@ func newCachePlay(t *testing.T, c *trial) *cachePlay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fillWith(cache.data, nan32()) // as if it had been used
+	fillWith(cache.store.data, nan32()) // as if it had been used
 	return &cachePlay{t, c, cache, newTokens(config)}
 }
 

@@ -45,7 +45,7 @@ func pooled(dst Tensor, prepare func(j *job) error) error {
 	if err := prepare(j); err != nil || dst.empty() {
 		return err
 	}
-	j.cut(p.size)
+	j.begin(p.size)
 	p.run(j)
 	return nil
 }
@@ -286,9 +286,9 @@ func (s selection) of(p *problem, r *result) *result {
 	return &result{part(r.o, p.v.D), part(r.lse, 1), part(r.weights, p.k.L)}
 }
 
-func upTo(n int) []int { return span(0, n) }
+func upTo(n int) []int { return stretch(0, n) }
 
-func span(lo, hi int) (s []int) {
+func stretch(lo, hi int) (s []int) {
 	for i := lo; i < hi; i++ {
 		s = append(s, i)
 	}
@@ -344,7 +344,7 @@ func TestBatchComposition(t *testing.T) {
 		group := p.q.H / p.k.H
 		return []selection{
 			{some, upTo(p.q.H), 0, p.q.L},
-			{some, span(kv*group, (kv+1)*group), 0, p.q.L},
+			{some, stretch(kv*group, (kv+1)*group), 0, p.q.L},
 		}
 	})
 }

@@ -6,29 +6,6 @@ package attn
 // not. Then they choose an implementation by a switch on one variable, because calls
 // through func-typed variables would make the arguments escape to the heap.
 
-const (
-	// Block is the number of keys of one online-softmax step. Blocks start at
-	// absolute key indices that are multiples of Block.
-	Block = 64
-
-	// Segment is the number of keys that are summed from an empty state before
-	// they are merged with the keys to their left. Work is split between
-	// workers, and states are split, at multiples of Segment.
-	Segment = 1024
-
-	// softmaxRows is the number of rows of one assembly call of softmax. The AVX2
-	// kernel (gen/softmax.go) keeps the lanes of so many sums on its stack.
-	softmaxRows = 96
-
-	// panel is the number of keys, or value columns, side by side in packed order.
-	panel = 16
-)
-
-// Implementation names the kernels in use: "avx512", "avx2", "neon" or "generic". It is
-// chosen once, when the program starts; the environment variable ATTN_ISA forces
-// one, and the program panics at its start if that one is not there.
-func Implementation() string { return tuned.isa.String() }
-
 func packKeys(dst, k []float32, stride, n, d int) {
 	writes(dst, roundUp(n, panel)*d)
 	readsRows(k, n, stride, d)

@@ -15,13 +15,7 @@ import (
 // want; softmax, or softmaxMasked where some row does not see some key; accumulate, or
 // accumulateMasked where such a key's value may be NaN or infinite. After the last block, normalize
 // divides by the sums. What becomes of rows that have seen no score above −Inf is decided by
-// markMasked and clearMasked.
-
-// negZero as a weight marks a key that the row does not see. It counts as zero in
-// every sum, and accumulateMasked does not look at the key's value.
-const negZero = 1 << 31
-
-var negInf = float32(math.Inf(-1))
+// clearMasked.
 
 // packKeys transposes n ≤ Block keys of d dimensions into panels: dimension x of key j
 // goes to dst[(j/panel*d + x)*panel + j%panel]. In the last panel, keys from n on
@@ -181,16 +175,6 @@ func softmaxValuesGeneric(s, m, l, alpha, o, v []float32, rows, oStride int, b *
 	masked = softmaxGeneric(s, m, l, alpha, rows)
 	accumulateGeneric(o, s, v, alpha, rows, oStride, Block, b)
 	return masked
-}
-
-// panelLayout says where the values of a block are: column c of key j is at
-// v[c/panel*panelStride + j*stride + c%panel]. Both packed values and a
-// caller's rows have this form.
-type panelLayout struct {
-	keys, cols          int // cols is a multiple of 8 in assembly
-	stride, panelStride int
-	access
-	overwrite bool // outputs begin at 0, whatever is there (β = 0)
 }
 
 // accumulate adds the values of keys, weighted, to outputs: o_rc = o_rc·alpha_r, then
@@ -412,5 +396,3 @@ func sumExpGeneric(x []float32, top float32) float32 {
 	}
 	return fold(sum[:])
 }
-
-func roundUp(n, to int) int { return (n + to - 1) / to * to }

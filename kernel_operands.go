@@ -90,3 +90,6 @@ func address[T any](x []T, at int) uintptr {
 
 // at is the address of element i after p.
 func at[T any](p *T, i int) *T { return (*T)(unsafe.Add(unsafe.Pointer(p), i*int(unsafe.Sizeof(*p)))) }
+
+// lowBits has bits 0 to n−1 set.
+func lowBits(n int) uint64 { return 1<<n - 1 }

@@ -19,15 +19,11 @@ type access struct {
 	sequential  bool    // rows of the caller, or packed panels, are read in order
 }
 
-// at is the same way along a prefetch pointer, in order or not.
-func (a access) at(pointer uintptr, sequential bool) access {
+// set is what the CPU wants, along a pointer and in order or not. (Word by word: a copy of what has just been written waits for the
+// stores, which small calls feel.)
+func (a *access) set(t *tuning, pointer uintptr, sequential bool) {
 	a.pointer, a.sequential = pointer, sequential
-	return a
-}
-
-// accessOf is what the CPU wants, but for pointer and sequential, which depend on the call.
-func accessOf(t *tuning) access {
-	return access{prefetchOne: t.prefetchOne, prefetchFew: t.prefetchFew, fourPanels: t.fourPanels}
+	a.prefetchOne, a.prefetchFew, a.fourPanels = t.prefetchOne, t.prefetchFew, t.fourPanels
 }
 
 // prefetchQueue is what score prefetches, in order. It goes from the cursor to the end without
@@ -66,7 +62,13 @@ const (
 	pairEvery  = 3
 )
 
-const cacheLine = 64
+const (
+	cacheLine = 64
+	pageBytes = 4096 // what one translation of an address is for
+
+	// prefetchWindow is how far kernels prefetch page by page, as the generator has it.
+	prefetchWindow = 8 * pageBytes
+)
 
 // prefetchRunOf returns n rows of d elements, stride elements apart, from x[at] on.
 func prefetchRunOf[T any](x []T, at, stride, n, d int) prefetchRun {
@@ -87,7 +89,7 @@ func (a *prefetchQueue) touched() int {
 	if a == nil || !a.sequential {
 		return 0
 	}
-	return min(a.after, inPlaceKeys)
+	return min(a.after, panel)
 }
 
 // stop empties the queue.

@@ -10,9 +10,6 @@ const (
 	// fusedCols is the number of value columns that the fused kernel sums. Others are summed by accumulate.
 	fusedCols = 64
 
-	// maximaLanes is the number of lanes of a row's maxima: one for every maximaLanes-th key.
-	maximaLanes = 8
-
 	// maximaRows is what the rows of a call of scoreMaxima are a multiple of; softmaxMaxima takes up to mostTileRows.
 	maximaRows = 6
 

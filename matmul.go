@@ -1,6 +1,6 @@
 package attn
 
-// How matrix products are cut. No result depends on these numbers.
+// How matrix products are divided. No result depends on these numbers.
 const (
 	// productInner steps of the chains are done at a time: a packed panel of
 	// that many rows is 16 KiB and stays in the L1 cache for all rows of a.
@@ -95,8 +95,9 @@ func multiplyInPlace(dst, a, b *Tensor, cols int) {
 		for h := range a.H {
 			bi, bh := min(i, b.B-1), min(h, b.H-1)
 			for k := 0; k < a.D; k += productInner {
-				layout := panelLayout{keys: min(productInner, a.D-k), cols: cols, stride: b.SL, panelStride: panel, access: accessOf(&tuned), overwrite: k == 0}
-				if tuned.reads == pagedReads && b.SL == cols { // see stream.go
+				layout := panelLayout{keys: min(productInner, a.D-k), cols: cols, stride: b.SL, panelStride: panel, overwrite: k == 0}
+				layout.set(&tuned, 0, false)
+				if tuned.reads == pagedReads && b.SL == cols { // one run of memory, see prefetch.go
 					layout.pointer = address(b.Data, b.offset(bi, bh, k))
 				}
 				addProduct(dst.Data[dst.offset(i, h, 0):], a.Data[a.offset(i, h, 0)+k:], b.Data[b.offset(bi, bh, k):],
@@ -129,10 +130,12 @@ func multiplyCols(dst, a, b *Tensor, first, cols int, packed []float32) {
 
 // packedLayout is the layout of inner × cols elements in panels.
 func packedLayout(inner, cols int) panelLayout {
-	return panelLayout{keys: inner, cols: cols, stride: panel, panelStride: inner * panel, access: accessOf(&tuned)}
+	layout := panelLayout{keys: inner, cols: cols, stride: panel, panelStride: inner * panel}
+	layout.set(&tuned, 0, false)
+	return layout
 }
 
-// packPanels copies rows of b into panels. Columns behind the last one become +0.
+// packPanels copies rows of b into panels. Columns after the last one become +0.
 func packPanels(dst, b []float32, stride int, layout *panelLayout) {
 	whole := layout.cols / panel
 	for k := range layout.keys {
@@ -218,7 +221,7 @@ func PackMatrix(b Tensor) (*Matrix, error) {
 func (m *Matrix) part(b, h, k, first, cols int) ([]float32, panelLayout) {
 	layout := packedLayout(min(productInner, m.inner-k), cols)
 	at := ((min(b, m.b-1)*m.h+min(h, m.h-1))*m.inner+k)*roundUp(m.cols, panel) + first*layout.keys
-	if tuned.reads == pagedReads { // see stream.go
+	if tuned.reads == pagedReads { // see prefetch.go
 		layout.pointer = address(m.data, at)
 	}
 	return m.data[at : at+roundUp(cols, panel)*layout.keys], layout
@@ -234,7 +237,7 @@ func (m *Matrix) MatMul(dst, a Tensor, bias []float32) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	p.cut(1)
+	p.partition(1)
 	for i := range p.units() {
 		p.unit(i)
 	}
@@ -250,7 +253,7 @@ func (p *Pool) MatMul(dst, a Tensor, m *Matrix, bias []float32) error {
 	}
 	j.projection = projection{dst: dst, a: a, m: m, bias: bias}
 	if err = j.projection.check(); err == nil {
-		j.projection.cut(p.workersFor(j.projection.cost()))
+		j.projection.partition(p.workersFor(j.projection.cost()))
 		j.units, j.workers = j.projection.units(), p.workersFor(j.projection.cost())
 		j.next.Store(0)
 		p.run(j)
@@ -275,8 +278,8 @@ func (p *projection) check() error {
 	return checkProduct(&p.dst, &p.a, &rightSide{"the matrix", p.m.b, p.m.h, p.m.inner, p.m.cols}, &Tensor{}, p.bias)
 }
 
-// cut divides the product into units for workers.
-func (p *projection) cut(workers int) {
+// partition divides the product into units for workers.
+func (p *projection) partition(workers int) {
 	p.rows, p.cols = productRows, 2*productCols
 	for p.cols > panel && workers > 1 && p.units() < workers*unitsPerWorker {
 		p.cols /= 2
@@ -308,18 +311,18 @@ func (p *projection) unit(i int) {
 	if p.bias == nil {
 		return
 	}
-	var live [1]uint64 // of no use here
+	var visible [1]uint64 // of no use here
 	for r := range rows {
 		for c := 0; c < cols; c += Block {
 			n := min(Block, cols-c)
-			addBias(p.dst.row(b, h, row+r)[first+c:][:n], p.bias[first+c:][:n], live[:], 1, 1, 0, 0, n)
+			addBias(p.dst.row(b, h, row+r)[first+c:][:n], p.bias[first+c:][:n], visible[:], 1, 1, 0, 0, n)
 		}
 	}
 }
 
 // panelsSequential reports whether few rows take the panels of a large matrix in order, as they take those of a cache.
 func (p *projection) panelsSequential() bool {
-	return p.dst.L <= inPlaceRows && tuned.sequential(4*len(p.m.data))
+	return p.dst.L <= inPlaceRows && tuned.sequential(4*float64(len(p.m.data)))
 }
 
 // cost estimates the nanoseconds of the product on one core.

@@ -116,7 +116,7 @@ func TestMatMul(t *testing.T) {
 			must(t, pool.MatMul(dst, a, m, bias))
 			checkProductResult(t, what+": Pool", dst, bias, want)
 			p := projection{dst: dst, a: a, m: m}
-			p.cut(64) // small units, whatever the size
+			p.partition(64) // small units, whatever the size
 			for i := range p.units() {
 				p.unit(i)
 			}

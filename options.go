@@ -51,8 +51,8 @@ type Options struct {
 	// Output rows of queries beyond the length are zero, with LSE −Inf.
 	QueryLens []int
 	KeyLens   []int
-	// LSE, if not nil, receives B×H×Lq natural logarithms of the sum of exp(score) over the live
-	// keys, without the sink; −Inf where no key is live. That of query i of head h of batch
+	// LSE, if not nil, receives B×H×Lq natural logarithms of the sum of exp(score) over the visible
+	// keys, without the sink; −Inf where a query sees none. That of query i of head h of batch
 	// entry b is element (b·H + h)·Lq + i. Like every output, it shares no memory with others.
 	LSE []float32
 	// Weights, if not nil, receives the softmax probabilities [B, H, Lq, Lk].

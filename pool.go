@@ -7,22 +7,6 @@ import (
 	"sync/atomic"
 )
 
-// How calls are shared. No result depends on these numbers.
-const (
-	// unitsPerWorker is how many pieces of work a worker should find at least,
-	// so that the others do not wait long for the last one.
-	unitsPerWorker = 4
-
-	// leastRows is the size of the smallest chunks into which the rows of a
-	// head are cut: whole tiles of the kernel, and enough of them to pay for
-	// packing the keys once more.
-	leastRows = 24
-
-	// splitBytes bounds the memory for the states of segments that wait to be
-	// merged.
-	splitBytes = 64 << 20
-)
-
 // Pool is a set of persistent workers that share the work of each call. The
 // results are the bits of [Attend], [Cache.Attend], [MatMul] and [Matrix.MatMul],
 // for any number of workers.
@@ -114,7 +98,7 @@ func (p *Pool) attend(j *job) {
 	if j.plan.dst.empty() {
 		return
 	}
-	j.cut(p.workersFor(j.plan.cost()))
+	j.begin(p.workersFor(j.plan.cost(&tuned)))
 	p.run(j)
 }
 
@@ -218,14 +202,14 @@ type job struct {
 	plan       plan       // a call of Attend,
 	projection projection // or, if it has a matrix, a product
 	units      int
-	workers    int // for how many it was cut
-	segments   int // pieces that each chunk is cut into, 1 if it is whole
+	workers    int // for how many it was divided
+	segments   int // pieces that each chunk is divided into, 1 if it is whole
 
 	next atomic.Int64 // the first unit that nobody has taken
 	_    [56]byte     // keep the counter off the cache lines of what all workers read
 
 	left   []int32   // for each chunk, segments that are not done yet
-	states []float32 // for each chunk and segment its state, if chunks are cut
+	states []float32 // for each chunk and segment its state, if there are several segments
 
 	scratch scratch // the caller's
 
@@ -234,41 +218,18 @@ type job struct {
 	done    chan struct{}
 }
 
-// cut divides the call between workers. Prefill has many rows and is cut into
-// smaller chunks of rows; decode has few and is cut into segments of keys. All
-// of that keeps the bits.
-func (j *job) cut(workers int) {
+// begin schedules a call of Attend for some workers.
+func (j *job) begin(workers int) {
 	p := &j.plan
-	p.fitRows()
-	j.segments, j.workers = 1, workers
-	segments := (p.lk + Segment - 1) / Segment
-	want := workers * unitsPerWorker
-	pieces := 1
-	if j.holds(segments) {
-		pieces = segments
-	}
-	for workers > 1 && p.headsPerChunk > 1 && p.items()*pieces < 2*workers {
-		p.headsPerChunk /= 2 // two units for each worker, or heads by themselves
-	}
-	if workers > 1 && p.items() < want {
-		least := leastRows
-		if segments > 1 {
-			least = 4 * leastRows // keys are packed for each chunk: prefer segments
-		}
-		heads := p.items() / p.chunksPerHead()
-		perHead := (want + heads - 1) / heads
-		rows := roundUp((p.lq*p.group+perHead-1)/perHead, leastRows)
-		p.chunkRows = min(p.chunkRows, max(rows, least))
-		if p.items() < want && segments > 1 && j.holds(segments) {
-			j.segments = segments
-			j.states = grow(j.states, p.items()*segments*j.stateSize())
-			j.left = grow(j.left, p.items())
-			for i := range j.left {
-				j.left[i] = int32(segments)
-			}
+	p.decide(&tuned, workers)
+	j.units, j.workers, j.segments = p.chunks()*p.segments, workers, p.segments
+	if p.segments > 1 {
+		j.states = grow(j.states, j.units*p.stateSize())
+		j.left = grow(j.left, p.chunks())
+		for i := range j.left {
+			j.left[i] = int32(p.segments)
 		}
 	}
-	j.units = p.items() * j.segments
 	j.next.Store(0)
 }
 
@@ -288,7 +249,7 @@ func (j *job) work(w *scratch) {
 	for ; i < j.units; i = int(j.next.Add(1)) - 1 {
 		item := j.order(i / j.segments)
 		if j.segments == 1 {
-			next := j.plan.items()
+			next := j.plan.chunks()
 			if i+j.workers < j.units { // a guess: others take one each
 				next = j.order(i + j.workers)
 			}
@@ -308,7 +269,7 @@ func (j *job) order(i int) (item int) {
 		return i
 	}
 	per := p.chunksPerHead()
-	heads := p.items() / per
+	heads := p.chunks() / per
 	return i%heads*per + per - 1 - i/heads
 }
 
@@ -317,71 +278,42 @@ func (j *job) order(i int) (item int) {
 func (j *job) segment(w *scratch, item, segment int) {
 	p := &j.plan
 	var c chunk
-	masked := p.chunk(item, &c)
-	var lo, hi int
+	padding := p.chunk(item, &c)
 	if c.rows > 0 {
-		lo, hi = p.chunkKeys(&c)
-		first, end := max(lo, segment*Segment), min(hi, (segment+1)*Segment)
+		first, end := max(c.lo, segment*Segment), min(c.hi, (segment+1)*Segment)
 		if first < end {
 			w.loadQueries(p, &c)
 			st := j.state(item, segment)
-			st.reset(c.allRows(), p.oStride())
+			st.reset(c.allRows(), p.oStride)
 			w.segment(p, &c, &st, first, end)
 		}
 	}
 	if atomic.AddInt32(&j.left[item], -1) > 0 {
 		return
 	}
-	p.clearRows(&c, masked)
+	p.clearRows(&c, padding)
 	if c.rows > 0 {
-		j.finish(w, &c, item, lo, hi)
+		j.finish(w, &c, item)
 	}
 }
 
-// finish merges the segments of a chunk whose keys are [lo, hi) and writes the
-// results.
-func (j *job) finish(w *scratch, c *chunk, item, lo, hi int) {
+// finish merges the segments of a chunk and writes the results.
+func (j *job) finish(w *scratch, c *chunk, item int) {
 	p := &j.plan
-	w.total.reset(c.allRows(), p.oStride())
-	for first := lo; first < hi; first = (first/Segment + 1) * Segment {
+	w.total.reset(c.allRows(), p.oStride)
+	for first := c.lo; first < c.hi; first = (first/Segment + 1) * Segment {
 		st := j.state(item, first/Segment)
-		w.merge(&w.total, &st, c.allRows(), p.oStride())
+		w.merge(&w.total, &st, c.allRows(), p.oStride)
 	}
 	if p.weights.Data != nil {
 		w.loadQueries(p, c) // the weights need the scores again
 	}
-	w.finish(p, c, lo, hi)
-}
-
-// holds reports whether there may be so many states of each chunk.
-func (j *job) holds(segments int) bool {
-	return j.plan.items()*segments <= splitBytes/4/j.stateSize()
-}
-
-// stateSize is the number of elements of the state of a chunk: m, l and o, in
-// whole cache lines.
-func (j *job) stateSize() int {
-	return roundUp(j.plan.headsPerChunk*j.plan.chunkRows*(j.plan.oStride()+2), panel)
+	w.finish(p, c)
 }
 
 // state is the memory for the state of a chunk over a segment.
 func (j *job) state(item, segment int) state {
-	size, rows := j.stateSize(), j.plan.headsPerChunk*j.plan.chunkRows
+	size, rows := j.plan.stateSize(), j.plan.headsPerChunk*j.plan.chunkRows
 	x := j.states[(item*j.segments+segment)*size:][:size]
 	return state{m: x[:rows], l: x[rows : 2*rows], o: x[2*rows:]}
-}
-
-// cost estimates the nanoseconds of the call on one core.
-func (p *plan) cost() float64 {
-	keys := p.lk
-	if p.left >= 0 && p.right >= 0 {
-		keys = min(keys, p.left+p.right+1)
-	}
-	dims := float64(p.d + p.dv)
-	flops := 2 * float64(p.batch) * float64(p.heads) * float64(p.lq) * float64(keys) * dims
-	if p.causal != Full && p.lq > 1 {
-		flops /= 2
-	}
-	bytes := 4 * float64(p.batch) * float64(p.kvHeads) * float64(keys) * dims
-	return tuned.cost(flops, bytes)
 }

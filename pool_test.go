@@ -100,54 +100,6 @@ func TestPoolEqualsAttend(t *testing.T) {
 	})
 }
 
-// Every way to cut is taken: without this, the test above might compare the
-// same path twice.
-func TestPoolCuts(t *testing.T) {
-	for _, c := range []struct {
-		name               string
-		workers            int
-		b, h, lq, lk       int
-		chunkRows, segment int
-	}{
-		{"enough chunks", 2, 1, 16, 64, 64, 64, 1},
-		{"smaller chunks", 2, 1, 1, 16 * leastRows, 512, 2 * leastRows, 1},
-		{"smallest chunks", 64, 1, 1, 512, 512, leastRows, 1},
-		{"segments", 2, 1, 1, 1, 3 * Segment, 1, 3},
-		{"chunks, then segments", 8, 1, 1, 960, 3*Segment - 1, 4 * leastRows, 3},
-		{"one worker", 1, 1, 1, 1, 3 * Segment, 1, 1},
-	} {
-		x := func(b, h, l int) Tensor { return BHLD(make([]float32, b*h*l*8), b, h, l, 8) }
-		j := job{plan: newPlan(x(c.b, c.h, c.lq), x(c.b, c.h, c.lq), x(c.b, c.h, c.lk), x(c.b, c.h, c.lk), nil)}
-		must(t, j.plan.init(nil))
-		j.cut(c.workers)
-		if j.plan.chunkRows != c.chunkRows || j.segments != c.segment {
-			t.Errorf("%s: %d rows, %d segments, want %d and %d", c.name, j.plan.chunkRows, j.segments, c.chunkRows, c.segment)
-		}
-	}
-}
-
-// Heads that would go together are parted if that leaves too little for the workers to share.
-func TestPoolPartsHeads(t *testing.T) {
-	for _, c := range []struct {
-		name                   string
-		workers, lq, lk        int
-		headsPerChunk, segment int
-	}{
-		{"one worker", 1, 1, 100, 8, 1},
-		{"enough segments", 2, 1, 4 * Segment, 8, 4},
-		{"few segments", 2, 1, Segment, 2, 1},
-		{"many workers", 16, 1, 4 * Segment, 1, 4},
-		{"states of all segments take too much", 2, 60, 1 << 21, 2, 1},
-	} {
-		x := Tensor{SH: 64, SL: 8 * 64}
-		j := job{plan: plan{batch: 1, heads: 8, kvHeads: 8, group: 1, lq: c.lq, lk: c.lk, d: 64, dv: 64, k: x, v: x}}
-		j.cut(c.workers)
-		if j.plan.headsPerChunk != c.headsPerChunk || j.segments != c.segment {
-			t.Errorf("%s: %d heads together, %d segments, want %d and %d", c.name, j.plan.headsPerChunk, j.segments, c.headsPerChunk, c.segment)
-		}
-	}
-}
-
 // 32 goroutines use one pool at the same time.
 func TestPoolConcurrentCallers(t *testing.T) {
 	count := 32
@@ -327,7 +279,7 @@ func TestPoolSmallCallStaysOnCaller(t *testing.T) {
 	must(t, j.plan.init(nil))
 	p.attend(j) // would wait for the lock forever if it were shared
 	p.mu.Unlock()
-	if cost := j.plan.cost(); tuned.isa != generic && cost >= tuned.smallCall {
+	if cost := j.plan.cost(&tuned); tuned.isa != generic && cost >= tuned.smallCall {
 		t.Errorf("estimated cost is %v ns, want less than %v", cost, tuned.smallCall)
 	}
 }

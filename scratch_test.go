@@ -12,7 +12,7 @@ func TestScratchFitsTheCache(t *testing.T) {
 				dst, x := BHLD(make([]float32, l*d), 1, 1, l, d), BHLD(make([]float32, l*d), 1, 1, l, d)
 				p := newPlan(dst, x, x, x, nil)
 				must(t, p.init(nil))
-				p.fitRows()
+				p.decide(&tuned, 1)
 				var w scratch
 				w.fit(&p)
 				got := 0

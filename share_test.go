@@ -76,7 +76,7 @@ func TestSegmentsWithFreshScratch(t *testing.T) {
 			p.same(t, "fresh scratches", p.solve(t, func(dst, q, k, v Tensor, opt *Options) error {
 				j := job{plan: newPlan(dst, q, k, v, opt)}
 				must(t, j.plan.init(opt))
-				j.cut(8)
+				j.begin(8)
 				if j.segments == 1 {
 					t.Fatal("the call is not cut into segments")
 				}

@@ -167,11 +167,11 @@ func (s *State) segment(i int) *state {
 
 // update adds the keys of a validated call to the segments.
 func (s *State) update(p *plan) {
-	p.fitRows()
+	p.decide(&tuned, 1)
 	w := scratches.Get().(*scratch)
 	w.fit(p)
 	var c chunk
-	for i := range p.items() {
+	for i := range p.chunks() {
 		if p.chunk(i, &c); c.rows > 0 {
 			s.updateChunk(w, p, &c)
 		}
@@ -183,10 +183,9 @@ func (s *State) update(p *plan) {
 // updateChunk adds the keys to the rows of one chunk, segment by segment.
 func (s *State) updateChunk(w *scratch, p *plan, c *chunk) {
 	w.loadQueries(p, c)
-	lo, hi := p.chunkKeys(c)
-	for lo < hi {
+	for lo := c.lo; lo < c.hi; {
 		at := s.keys + lo
-		end := min(hi, (at/Segment+1)*Segment-s.keys)
+		end := min(c.hi, (at/Segment+1)*Segment-s.keys)
 		segment := &s.segments[s.segmentOf(at)]
 		s.load(&w.part, segment, p, c)
 		w.segment(p, c, &w.part, lo, end)
@@ -201,7 +200,7 @@ func (s *State) load(dst, segment *state, p *plan, c *chunk) {
 	for r := range c.allRows() {
 		row := p.rowIndex(c, r)
 		dst.m[r], dst.l[r] = segment.m[row], segment.l[row]
-		copy(dst.o[r*p.oStride():], segment.o[row*s.d:][:s.d])
+		copy(dst.o[r*p.oStride:], segment.o[row*s.d:][:s.d])
 	}
 }
 
@@ -210,14 +209,8 @@ func (s *State) store(segment, src *state, p *plan, c *chunk) {
 	for r := range c.allRows() {
 		row := p.rowIndex(c, r)
 		segment.m[row], segment.l[row] = src.m[r], src.l[r]
-		copy(segment.o[row*s.d:][:s.d], src.o[r*p.oStride():])
+		copy(segment.o[row*s.d:][:s.d], src.o[r*p.oStride:])
 	}
-}
-
-// rowIndex is the index of row r of the chunk, in scratch, among all B×H×Lq rows.
-func (p *plan) rowIndex(c *chunk, r int) int {
-	h, i := p.locate(c.kv+r/c.rows, c.row+r%c.rows)
-	return (c.b*p.heads+h)*p.lq + i
 }
 
 // Merge adds the keys of t, which follow those of s. It does not change t. If
@@ -273,18 +266,18 @@ func (s *State) Finish(dst Tensor, lse []float32) error {
 
 // finish merges the segments from left to right and writes the results.
 func (s *State) finish(p *plan) {
-	p.fitRows()
+	p.decide(&tuned, 1)
 	w := scratches.Get().(*scratch)
 	w.fit(p)
 	var c chunk
-	for i := range p.items() {
+	for i := range p.chunks() {
 		p.chunk(i, &c)
-		w.total.reset(c.allRows(), p.oStride())
+		w.total.reset(c.allRows(), p.oStride)
 		for j := range s.n {
 			s.load(&w.part, &s.segments[j], p, &c)
-			w.merge(&w.total, &w.part, c.allRows(), p.oStride())
+			w.merge(&w.total, &w.part, c.allRows(), p.oStride)
 		}
-		w.finish(p, &c, 0, 0)
+		w.finish(p, &c)
 	}
 	scratches.Put(w)
 }

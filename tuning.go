@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"os"
+
+	"github.com/seed-1415985d/attn/internal/forced"
 )
 
 // isa names an implementation of the kernels.
@@ -133,7 +135,12 @@ func chooseISA(possible ...isa) isa {
 			return i
 		}
 	}
-	panic(fmt.Sprintf("attn: ATTN_ISA=%s is not available here, want one of %v", name, possible))
+	mistake := fmt.Sprintf("attn: ATTN_ISA=%s is not available here, want one of %v", name, possible)
+	if forced.Unavailable == nil {
+		panic(mistake)
+	}
+	forced.Unavailable(mistake)
+	return possible[0]
 }
 
 // tune returns the row of a CPU and an implementation, for caches of so many bytes, 0 or less where that is not known.
@@ -182,7 +189,9 @@ func (t *tuning) scratchBytes() int {
 func (t *tuning) prefetchBytes() int { return t.l2 / 8 }
 
 // sequential reports whether few rows read so many bytes in order: fewer may be in the L2 cache, where computing takes longer so.
-func (t *tuning) sequential(bytes int) bool { return t.reads == sequentialReads && bytes > t.l2 }
+func (t *tuning) sequential(bytes float64) bool {
+	return t.reads == sequentialReads && bytes > float64(t.l2)
+}
 
 // cost estimates the nanoseconds on one core: of the arithmetic or of reading the operands, whichever is longer.
 func (t *tuning) cost(flops, bytes float64) float64 {

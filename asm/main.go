@@ -30,7 +30,7 @@ func generate(folder string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	offsets, err := constants.ReadOffsets(filepath.Join(folder, "kernel_generic.go"), filepath.Join(folder, "kernel_prefetch.go"))
+	offsets, err := constants.ReadOffsets(filepath.Join(folder, "kernel_layout.go"), filepath.Join(folder, "kernel_prefetch.go"))
 	if err != nil {
 		return nil, err
 	}

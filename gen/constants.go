@@ -32,7 +32,7 @@ var elementary = func() constants.Values {
 
 // offsets are where kernels find the fields of the structs that they are given.
 var offsets = func() constants.Offsets {
-	o, err := constants.ReadOffsets("../kernel_generic.go", "../kernel_prefetch.go")
+	o, err := constants.ReadOffsets("../kernel_layout.go", "../kernel_prefetch.go")
 	if err != nil {
 		panic(err)
 	}

@@ -34,10 +34,10 @@ func TestGeneratedFileIsCurrent(t *testing.T) {
 // The sizes that the generator repeats are those of the package.
 func TestSizesAreThoseOfThePackage(t *testing.T) {
 	for file, sizes := range map[string]map[string]float32{
-		"../kernel.go":          {"Block": block, "panel": panel, "softmaxRows": softmaxRows},
-		"../kernel_variants.go": {"fusedRows": fusedRows, "fusedCols": fusedPanels * panel, "maximaLanes": lanes, "maximaRows": maximaRows, "maximaDim": maximaRows*maximaSteps + lastSteps},
+		"../kernel_layout.go":   {"maximaLanes": lanes, "Block": block, "panel": panel, "softmaxRows": softmaxRows},
+		"../kernel_variants.go": {"fusedRows": fusedRows, "fusedCols": fusedPanels * panel, "maximaRows": maximaRows, "maximaDim": maximaRows*maximaSteps + lastSteps},
 		"../kernel_amd64.go":    {"inPlaceKeys": touchRows},
-		"../stream.go":          {"pageBytes": pageBytes, "prefetchWindow": prefetchWindow},
+		"../kernel_prefetch.go": {"pageBytes": pageBytes, "prefetchWindow": prefetchWindow},
 	} {
 		values, err := constants.Read(file)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/seed-1415985d/attn/cmd/attn/internal/chart"
@@ -52,7 +53,7 @@ func benchCommand(args []string, stdout, stderr io.Writer) error {
 	fs.StringVar(&f.pattern, "run", "", "only cases whose name matches this `regexp`")
 	fs.StringVar(&f.isa, "isa", "", "comma-separated `list` of implementations (default: all that this CPU has)")
 	fs.IntVar(&f.threads, "threads", min(2, runtime.GOMAXPROCS(0)), "measure on `n` threads too; 1: only on one")
-	fs.StringVar(&f.png, "png", "", "draw the per cents of the limits to `file`")
+	fs.StringVar(&f.png, "png", "", "draw the per cents of the limits to `file`, by its ending a .png, .svg or .pdf")
 	if err := parse(fs, args, stdout); err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func benchCommand(args []string, stdout, stderr io.Writer) error {
 func (f *benchFlags) check() error {
 	match, err := regexp.Compile(f.pattern)
 	if err != nil {
-		return usageError{err}
+		return usagef("-run: %w", err)
 	}
 	if !slices.ContainsFunc(benchCases, func(c benchCase) bool { return match.MatchString(c.Name) }) {
 		return usagef("no case matches -run %s", f.pattern)
@@ -87,10 +88,10 @@ func (f *benchFlags) check() error {
 	if n := runtime.GOMAXPROCS(0); f.threads < 1 || f.threads > n { // more cannot run at once, which is what is measured
 		return usagef("-threads is %d, want 1 to %d (GOMAXPROCS)", f.threads, n)
 	}
-	if f.png != "" {
-		return writable(f.png)
+	if f.png == "" {
+		return nil
 	}
-	return nil
+	return fileFlag{"-png", f.png}.check()
 }
 
 // benchmark is everything that was measured.
@@ -176,20 +177,39 @@ func measureIn(implementation string, stderr io.Writer, args ...string) ([]byte,
 	child := exec.Command(self, append([]string{"measure"}, args...)...)
 	child.Env = append(os.Environ(), "ATTN_ISA="+implementation)
 	child.Stdout, child.Stderr = &out, stderr
-	if err := child.Run(); err != nil {
+	if err := runChild(child); err != nil {
 		return nil, fmt.Errorf("measuring %s: %w", implementation, err)
 	}
 	return out.Bytes(), nil
 }
 
+// runChild runs another process, which a signal that ends this one ends, too.
+func runChild(child *exec.Cmd) error {
+	var starting sync.Mutex
+	stop := onSignal(func() {
+		starting.Lock() // for good: no child starts any more
+		if child.Process != nil {
+			child.Process.Kill()
+		}
+	})
+	defer stop()
+	starting.Lock()
+	err := child.Start()
+	starting.Unlock()
+	if err != nil {
+		return err
+	}
+	return child.Wait()
+}
+
 func (f *benchFlags) print(b *benchmark, stdout io.Writer) error {
 	switch {
 	case f.json:
-		e := json.NewEncoder(stdout)
-		e.SetIndent("", "  ")
-		if err := e.Encode(b); err != nil {
+		text, err := json.MarshalIndent(b, "", "  ")
+		if err != nil {
 			return err
 		}
+		fmt.Fprintf(stdout, "%s\n", text)
 	case f.goFormat:
 		b.goFormat(stdout)
 	default:
@@ -198,12 +218,7 @@ func (f *benchFlags) print(b *benchmark, stdout io.Writer) error {
 	if f.png == "" {
 		return nil
 	}
-	var files outputs // last: what took minutes to measure is not lost if it fails
-	defer files.discard()
-	if err := files.add(f.png, b.draw); err != nil {
-		return err
-	}
-	return files.commit()
+	return writePicture(f.png, b.draw) // last: what took minutes to measure is not lost if it fails
 }
 
 // table prints for people; it is Markdown, too.
@@ -262,7 +277,7 @@ func (b *benchmark) goFormat(w io.Writer) {
 }
 
 // draw writes the bar chart.
-func (b *benchmark) draw(w io.Writer) error {
+func (b *benchmark) draw(w io.Writer, format chart.Format) error {
 	var groups []chart.Group
 	var names []string
 	for _, r := range b.Reports {
@@ -284,5 +299,5 @@ func (b *benchmark) draw(w io.Writer) error {
 			cases = append(cases, c.Name)
 		}
 	}
-	return chart.DrawBars(w, b.CPU, cases, groups)
+	return chart.DrawBars(w, format, b.CPU, cases, groups)
 }

@@ -73,16 +73,18 @@ func checkRefusalOf(t *testing.T, wantStatus int, want string, args ...string) {
 
 func TestBenchRefuses(t *testing.T) {
 	checkRefusalOf(t, 2, "no case matches", "bench", "-run", "nothing")
-	checkRefusalOf(t, 2, "missing closing", "bench", "-run", "(")
+	checkRefusalOf(t, 2, "-run: error parsing regexp: missing closing", "bench", "-run", "(")
 	checkRefusalOf(t, 2, "exclude each other", "bench", "-json", "-go")
 	checkRefusalOf(t, 2, "-threads is 0", "bench", "-threads", "0")
 	checkRefusalOf(t, 2, "-threads is 100000, want 1 to ", "bench", "-threads", "100000")
 	checkRefusalOf(t, 2, "-time is -1s", "bench", "-time", "-1s")
 	checkRefusalOf(t, 2, "exclude each other", "bench", "-time", "2s", "-quick")
-	checkRefusalOf(t, 1, "no such file", "bench", "-png", "none/b.png")
+	checkRefusalOf(t, 1, "-png: none/b.png: no such file", "bench", "-png", "none/b.png")
+	checkRefusalOf(t, 2, "-png is x.png/, which names a folder", "bench", "-png", "x.png/")
+	checkRefusalOf(t, 2, "-png is b.gif, want a name that ends in .png, .svg or .pdf", "bench", "-png", "b.gif")
 	checkRefusalOf(t, 2, "not defined", "bench", "-slow")
 	checkRefusalOf(t, 2, "not defined", "measure", "-slow")
-	checkRefusalOf(t, 2, "missing closing", "measure", "-run", "(")
+	checkRefusalOf(t, 2, "-run: error parsing regexp: missing closing", "measure", "-run", "(")
 }
 
 // Without -isa and -quick all implementations are measured, the best first.
@@ -256,6 +258,9 @@ func TestPrint(t *testing.T) {
 	if err := (&benchFlags{png: f.path("none/b.png")}).print(b, io.Discard); err == nil {
 		t.Error("no error for a folder that does not exist")
 	}
+	if err := writePicture(f.path("b.gif"), b.draw); err == nil || slices.Contains(f.names(), "b.gif") {
+		t.Errorf("a picture of no kind: %v", err)
+	}
 	for want, ns := range map[string]float64{"12 ns": 12, "12.3 µs": 12345, "12.35 ms": 12.345e6, "12.35 s": 12.345e9} {
 		if got := duration(ns); got != want {
 			t.Errorf("%v ns are %s, want %s", ns, got, want)
@@ -304,13 +309,13 @@ func TestWork(t *testing.T) {
 }
 
 func TestTable(t *testing.T) {
-	b := benchmark{CPU: "A CPU", Reports: []report{{Implementation: attn.Implementation(), Results: []result{
+	b := benchmark{CPU: "A CPU", Reports: []report{{Implementation: attn.Implementation(), Machine: machine{Read: map[string]float64{"L2": 87.6}}, Results: []result{
 		{Case: "tiny", Nanoseconds: 1234, Rate: 12.34, Unit: "GFLOP/s", Limit: 100, LimitOf: "FMA", Percent: 12.34, Threads: 1},
 		{Case: "decode", Nanoseconds: 7.5e6, Rate: 18, Unit: "GB/s", Limit: 20, LimitOf: "DRAM", Percent: 90, Threads: 2},
 	}}}}
 	var out strings.Builder
 	b.table(&out)
-	for _, want := range []string{"A CPU", "1234 ns", "12.3 GFLOP/s", "7.50 ms", "DRAM   20.0 GB/s", "90.0 %"} {
+	for _, want := range []string{"A CPU", "1234 ns", "12.3 GFLOP/s", "7.50 ms", "DRAM   20.0 GB/s", "90.0 %", ", L2 87.6 GB/s"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
@@ -333,11 +338,11 @@ func TestBars(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
 		groups = append(groups, chart.Group{Name: name, Percent: map[string]float64{"one": 130, "two": 3}})
 	}
-	if err := chart.DrawBars(io.Discard, "title", []string{"one", "two", "three"}, groups); err != nil {
+	if err := chart.DrawBars(io.Discard, chart.PNG, "title", []string{"one", "two", "three"}, groups); err != nil {
 		t.Error(err)
 	}
 	groups[3].Percent["one"] = math.NaN()
-	if err := chart.DrawBars(io.Discard, "title", []string{"one"}, groups); err == nil {
+	if err := chart.DrawBars(io.Discard, chart.PNG, "title", []string{"one"}, groups); err == nil {
 		t.Error("no error for a bar without a height")
 	}
 }

@@ -68,6 +68,29 @@ func TestFolderVanishes(t *testing.T) {
 	}
 }
 
+// What would fail when all is computed fails before.
+func TestTargetRefusedEarly(t *testing.T) {
+	f := refusalFolder(t)
+	long := strings.Repeat("long", 100) + ".npy"
+	if err := writable(f.path(long)); err == nil || !strings.Contains(err.Error(), "too long") {
+		t.Errorf("a name of %d characters: %v", len(long), err)
+	}
+	if err := writable(f.dir + "/none/../out.npy"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a folder that does not exist: %v", err)
+	}
+}
+
+// Where file systems take a and A for the same letter, two outputs must not differ in that alone.
+func TestCaseOfOutputs(t *testing.T) {
+	defer func(old bool) { foldsCase = old }(foldsCase)
+	for _, foldsCase = range []bool{false, true} {
+		f := newFolder(t)
+		if got := sameFile(f.path("out.npy"), f.path("OUT.npy")); got != foldsCase {
+			t.Errorf("out.npy and OUT.npy: same is %v, want %v", got, foldsCase)
+		}
+	}
+}
+
 // A target that becomes a folder cannot be replaced, and the error names it
 // and not the temporary file.
 func TestTargetBecomesAFolder(t *testing.T) {
@@ -235,11 +258,25 @@ func TestOutputsTogether(t *testing.T) {
 	}
 }
 
-// What cannot be printed is an error.
+// What cannot be printed is an error, but what was measured is drawn all the same.
 func TestFullDisk(t *testing.T) {
 	var stderr strings.Builder
-	if status := realMain([]string{"info"}, fullDisk{}, &stderr); status != 1 || !strings.Contains(stderr.String(), "no space") {
-		t.Errorf("status %d, stderr %q", status, stderr.String())
+	for _, args := range []string{"info", "demo", "version", "help", "help run", "run -h", "-h", "measure -name"} {
+		stderr.Reset()
+		if status := realMain(strings.Fields(args), fullDisk{}, &stderr); status != 1 || !strings.Contains(stderr.String(), "no space") {
+			t.Errorf("%s: status %d, stderr %q", args, status, stderr.String())
+		}
+	}
+}
+
+func TestFullDiskAndPicture(t *testing.T) {
+	f := newFolder(t)
+	b := &benchmark{Reports: []report{{Results: []result{{Case: "bert", Percent: 10}}}}}
+	for _, flags := range []benchFlags{{json: true}, {goFormat: true}, {}} {
+		os.Remove(f.path("b.png"))
+		flags.png = f.path("b.png")
+		flags.print(b, fullDisk{})
+		f.picture("b.png")
 	}
 }
 

@@ -4,10 +4,14 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -30,35 +34,194 @@ func TestOutputBehindALink(t *testing.T) {
 	}
 }
 
-// Nothing stays behind when the program is interrupted while it writes. The test runs itself.
-func TestInterrupt(t *testing.T) {
-	if dir := os.Getenv("ATTN_TEST_INTERRUPT"); dir != "" {
-		var o outputs
-		o.add(filepath.Join(dir, "first.npy"), writeBytes(nil))
-		o.add(filepath.Join(dir, "out.npy"), func(io.Writer) error {
-			os.Stdout.WriteString("writing\n")
-			time.Sleep(time.Minute)
-			return nil
-		})
+// Nothing stays behind when a signal ends the program while it writes, and its parent learns which one did. What
+// was ignored from the start stays so, as nohup and background jobs of a shell want it. The test runs itself.
+func TestSignals(t *testing.T) {
+	if dir := os.Getenv("ATTN_TEST_SIGNALS"); dir != "" {
+		writeUntilEOF(dir)
 		return
 	}
-	dir := t.TempDir()
-	self := exec.Command(os.Args[0], "-test.run=^TestInterrupt$")
-	self.Env = append(os.Environ(), "ATTN_TEST_INTERRUPT="+dir)
-	out, err := self.StdoutPipe()
-	if err == nil {
-		err = self.Start()
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
+		if signal.Ignored(s) {
+			continue // by whoever runs the tests
+		}
+		dir := t.TempDir()
+		during, after, err := interrupted(t, s, dir, os.Args[0])
+		status, _ := errors.AsType[*exec.ExitError](err)
+		switch {
+		case len(during) != 2 || len(after) != 0:
+			t.Errorf("%v: files while it wrote: %v, after: %v", s, during, after)
+		case status == nil:
+			t.Errorf("%v: the program went on", s)
+		case s == syscall.SIGQUIT: // Go's own way is a trace of all goroutines
+		case status.Sys().(syscall.WaitStatus).Signal() != s:
+			t.Errorf("%v: it ended with %v", s, status)
+		}
 	}
-	if err != nil {
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		dir := t.TempDir()
+		_, after, err := interrupted(t, s, dir, "sh", "-c", `trap "" HUP INT; exec "$0" "$@"`, os.Args[0])
+		if err != nil || len(after) != 2 {
+			t.Errorf("%v, which is ignored: %v, files are %v", s, err, after)
+		}
+	}
+}
+
+// writeUntilEOF writes two files, the second one until standard input ends.
+func writeUntilEOF(dir string) {
+	var o outputs
+	defer o.discard()
+	o.add(filepath.Join(dir, "first.npy"), writeBytes(nil))
+	o.add(filepath.Join(dir, "out.npy"), func(io.Writer) error {
+		os.Stdout.WriteString("writing\n")
+		io.Copy(io.Discard, os.Stdin)
+		return nil
+	})
+	o.commit()
+}
+
+// interrupted sends a signal to a process that writes, ends its input, and returns the files before and after.
+func interrupted(t *testing.T, s os.Signal, dir string, command ...string) (during, after []os.DirEntry, err error) {
+	self := exec.Command(command[0], append(command[1:], "-test.run=^TestSignals$")...)
+	self.Env = append(os.Environ(), "ATTN_TEST_SIGNALS="+dir)
+	out, err1 := self.StdoutPipe()
+	in, err2 := self.StdinPipe()
+	if err := errors.Join(err1, err2, self.Start()); err != nil {
 		t.Fatal(err)
 	}
 	io.ReadFull(out, make([]byte, len("writing")))
-	before, _ := os.ReadDir(dir)
-	self.Process.Signal(os.Interrupt)
-	if err := self.Wait(); err == nil {
-		t.Error("the program went on")
+	during, _ = os.ReadDir(dir)
+	self.Process.Signal(s)
+	time.AfterFunc(100*time.Millisecond, func() { in.Close() }) // what is not ignored has long come
+	io.Copy(io.Discard, out)
+	err = self.Wait()
+	after, _ = os.ReadDir(dir)
+	return during, after, err
+}
+
+// ended replaces the end of the program by a message.
+func ended(t *testing.T) chan os.Signal {
+	signals := make(chan os.Signal, 1)
+	end = func(s os.Signal) { signals <- s }
+	t.Cleanup(func() { end = endBySignal })
+	return signals
+}
+
+// A signal waits while files move into their places: all or none are there when the program ends.
+func TestSignalWaitsForCommit(t *testing.T) {
+	signals := ended(t)
+	f := newFolder(t)
+	var o outputs
+	for _, name := range []string{"lse.npy", "out.npy"} {
+		if err := o.add(f.path(name), writeBytes(nil)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if after, _ := os.ReadDir(dir); len(before) != 2 || len(after) != 0 {
-		t.Errorf("files while it wrote: %v, after: %v", before, after)
+	o.mu.Lock() // as commit does
+	syscall.Kill(os.Getpid(), syscall.SIGTERM)
+	select {
+	case <-signals:
+		t.Error("it did not wait")
+	case <-time.After(100 * time.Millisecond):
 	}
+	if names := f.names(); len(names) != 2 {
+		t.Errorf("while files move there are %v", names)
+	}
+	o.mu.Unlock()
+	if s := <-signals; s != syscall.SIGTERM || len(f.names()) != 0 {
+		t.Errorf("%v left %v", s, f.names())
+	}
+	o.stop()
+}
+
+// A signal ends the process that this one waits for.
+func TestSignalEndsAChild(t *testing.T) {
+	signals := ended(t)
+	child := exec.Command("sleep", "60")
+	go func() {
+		time.Sleep(100 * time.Millisecond)
+		syscall.Kill(os.Getpid(), syscall.SIGTERM)
+	}()
+	if err := runChild(child); err == nil || child.ProcessState.Success() {
+		t.Errorf("error %v, state %v", err, child.ProcessState)
+	}
+	<-signals
+	if err := runChild(exec.Command(filepath.Join(t.TempDir(), "none"))); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a program that does not exist: %v", err)
+	}
+}
+
+// No process goes on to measure when the one that waits for it is ended.
+func TestBenchEndsItsChild(t *testing.T) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	bench := exec.Command(os.Args[0], "bench", "-run", "^tiny$", "-isa", "generic", "-time", "20s", "-threads", "1")
+	bench.Env = append(os.Environ(), asCommand+"=1")
+	bench.Stderr = write
+	bench.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := errors.Join(bench.Start(), write.Close()); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Kill(-bench.Process.Pid, syscall.SIGKILL)
+	if _, err := read.Read(make([]byte, 100)); err != nil { // of the child, after a while
+		t.Fatal(err)
+	}
+	bench.Process.Signal(syscall.SIGTERM)
+	bench.Wait()
+	read.SetReadDeadline(time.Now().Add(3 * time.Second))
+	if _, err := io.Copy(io.Discard, read); err != nil {
+		t.Errorf("the child still has its standard error: %v", err)
+	}
+}
+
+// What a path means depends on the links in it, also if there is no such file yet.
+func TestOutputAboveALink(t *testing.T) {
+	f := newFolder(t)
+	if err := errors.Join(os.MkdirAll(f.path("far/away"), 0o777), os.Symlink("far/away", f.path("near"))); err != nil {
+		t.Fatal(err)
+	}
+	var o outputs
+	defer o.discard()
+	if err := errors.Join(o.add(f.dir+"/near/../out.npy", writeBytes(nil)), o.commit()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(f.path("far/out.npy")); err != nil {
+		t.Errorf("%v, but there are %v", err, f.names())
+	}
+}
+
+// A full disk, or here a limit on the size of files, is an error before anything appears. The test runs itself.
+func TestNoSpaceForOutputs(t *testing.T) {
+	if flag.NArg() > 0 {
+		os.Exit(runLimited(t))
+	}
+	f := newFolder(t)
+	for i, name := range []string{"q.npy", "k.npy", "v.npy"} {
+		f.random(name, uint64(i), 200, 64)
+	}
+	self := exec.Command(os.Args[0], "-test.run=^TestNoSpaceForOutputs$", "run",
+		"-q", f.path("q.npy"), "-k", f.path("k.npy"), "-v", f.path("v.npy"), "-lse", f.path("lse.npy"), "-o", f.path("out.npy"))
+	var stdout, stderr strings.Builder
+	self.Stdout, self.Stderr = &stdout, &stderr
+	self.Run()
+	checkRefusal(t, 1, self.ProcessState.ExitCode(), stdout.String(), stderr.String(), "out.npy: file too large")
+	if names := f.names(); len(names) != 3 {
+		t.Errorf("files are %v", names)
+	}
+}
+
+// runLimited runs the command with files of at most 8 KiB. The program that measures coverage writes larger ones.
+func runLimited(t *testing.T) int {
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 8192, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	return realMain(flag.Args(), os.Stdout, os.Stderr)
 }

@@ -3,11 +3,13 @@ module github.com/seed-1415985d/attn/cmd/attn
 go 1.26
 
 require (
+	codeberg.org/go-fonts/dejavu v0.4.0
 	github.com/klauspost/cpuid/v2 v2.4.2
 	github.com/loov/hrtime v1.0.3
 	github.com/sbinet/npyio v0.9.0
 	github.com/schollz/progressbar/v3 v3.19.0
 	github.com/seed-1415985d/attn v0.0.0
+	golang.org/x/image v0.30.0
 	golang.org/x/term v0.28.0
 	gonum.org/v1/plot v0.17.0
 )
@@ -22,7 +24,6 @@ require (
 	github.com/mitchellh/colorstring v0.0.0-20190213212951-d06e56a500db // indirect
 	github.com/nlpodyssey/gopickle v0.3.0 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
-	golang.org/x/image v0.30.0 // indirect
 	golang.org/x/sys v0.41.0 // indirect
 	golang.org/x/text v0.28.0 // indirect
 	gonum.org/v1/gonum v0.16.0 // indirect

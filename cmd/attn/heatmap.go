@@ -107,11 +107,37 @@ func (h *heatmap) collect(j *job, p *progress) error {
 	return nil
 }
 
-// draw writes the picture.
-func (h *heatmap) draw(w io.Writer) error {
-	var maps []chart.Heat
+// picture is what is drawn.
+func (h *heatmap) picture() *chart.Heatmap {
+	p := &chart.Heatmap{Labels: h.labels, At: h.at}
 	for n, head := range h.heads {
-		maps = append(maps, chart.Heat{Title: fmt.Sprintf("head %d", head), Cells: h.cells[n]})
+		p.Maps = append(p.Maps, chart.Heat{Title: fmt.Sprintf("head %d", head), Cells: h.cells[n]})
 	}
-	return chart.DrawHeat(w, maps, h.labels, h.at)
+	return p
+}
+
+// draw writes the picture.
+func (h *heatmap) draw(w io.Writer, format chart.Format) error { return h.picture().Draw(w, format) }
+
+// mostMissing is how many characters a warning names.
+const mostMissing = 8
+
+// missing describes the characters of the labels that the picture does not show, each once.
+func (h *heatmap) missing(format chart.Format) string {
+	all := h.picture().Missing(format)
+	if len(all) == 0 {
+		return ""
+	}
+	var text []string
+	for _, m := range all[:min(mostMissing, len(all))] {
+		text = append(text, fmt.Sprintf("%#U (of %q)", m.Character, m.Label))
+	}
+	if more := len(all) - len(text); more > 0 {
+		text = append(text, fmt.Sprintf("%d more characters", more))
+	}
+	note := ""
+	if format != chart.SVG {
+		note = "; an .svg file gets its fonts from whoever shows it"
+	}
+	return "cannot draw " + strings.Join(text, ", ") + ", a box or � stands there" + note
 }

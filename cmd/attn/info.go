@@ -11,16 +11,30 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-const infoAbout = `attn info
+const infoAbout = `attn info [-call H=…,Lq=…,D=…]
 
 Shows the CPU, its caches and features, and which implementation of the kernels
-is used, and why.
+is used, and why. With -call it shows instead how a call of some shape is computed here:
+
+  H, KVH   heads of queries, and of keys and values (default: H)
+  Lq, Lk   numbers of queries and of keys (default: Lq)
+  D, Dv    dimensions of queries and keys, and of values (default: D)
+  B        batch (default: 1)
+  layout   bhld (default), blhd, or cache if keys and values are in one
+  causal   1 for a causal mask (default: 0)
+  workers  threads that share the work (default: 1)
 
 `
 
 func infoCommand(args []string, stdout, stderr io.Writer) error {
-	if err := parse(newFlags("info", infoAbout), args, stdout); err != nil {
+	var call callFlag
+	fs := newFlags("info", infoAbout)
+	fs.Var(&call, "call", "show which way a call of this `shape` goes, such as H=32,KVH=8,Lq=1,Lk=4096,D=128,layout=cache")
+	if err := parse(fs, args, stdout); err != nil {
 		return err
+	}
+	if call.given != nil {
+		return call.print(stdout)
 	}
 	c := &cpuid.CPU
 	fmt.Fprintf(stdout, "CPU             %s\n", cpuName())

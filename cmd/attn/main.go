@@ -5,6 +5,7 @@
 //	attn run      attention on .npy files
 //	attn info     the CPU and the implementation chosen
 //	attn bench    speed against the machine's own limits
+//	attn version  what this program was built from
 package main
 
 import (
@@ -14,6 +15,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"github.com/seed-1415985d/attn/cmd/attn/internal/first"
 )
 
 func main() { os.Exit(realMain(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -24,8 +27,9 @@ const usage = `attn computes exact attention, softmax(scale·QKᵀ)V, on this ma
   attn run      compute attention on NumPy .npy files
   attn info     show the CPU and which implementation is used, and why
   attn bench    measure speed against this machine's own limits
+  attn version  show what this program was built from
 
-attn <command> -h lists the flags of a command.
+attn help <command>, or attn <command> -h, lists the flags of a command.
 `
 
 // command is one of the words after attn.
@@ -33,12 +37,20 @@ type command func(args []string, stdout, stderr io.Writer) error
 
 func commands() map[string]command {
 	return map[string]command{
+		"help":    helpCommand,
 		"run":     runCommand,
 		"info":    infoCommand,
 		"demo":    demoCommand,
 		"bench":   benchCommand,
 		"measure": measureCommand, // part of bench
+		"version": versionCommand,
 	}
+}
+
+// options are what people try instead of a command.
+var options = map[string]string{
+	"-h": "help", "-help": "help", "--help": "help",
+	"-version": "version", "--version": "version",
 }
 
 // usageError is a mistake on the command line, as opposed to one in the data.
@@ -49,21 +61,23 @@ func usagef(format string, args ...any) error {
 }
 
 // realMain returns the exit status: 0, 1 if the work failed, 2 for a mistake
-// on the command line. An error is one line on stderr.
+// on the command line or in the environment. An error is one line on stderr.
 func realMain(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		fmt.Fprint(stderr, usage)
 		return 2
 	}
 	name := args[0]
+	if command, ok := options[name]; ok {
+		name = command
+	}
 	run, ok := commands()[name]
-	switch {
-	case name == "help" || name == "-h" || name == "-help" || name == "--help":
-		fmt.Fprint(stdout, usage)
-		return 0
-	case !ok:
-		fmt.Fprintf(stderr, "attn: unknown command %q; attn -h lists them\n", name)
+	if !ok {
+		fmt.Fprintf(stderr, "attn: unknown command %q; attn help lists them\n", name)
 		return 2
+	}
+	if first.Mistake != "" && name != "help" && name != "version" { // these compute nothing
+		run = func([]string, io.Writer, io.Writer) error { return usagef("%s", first.Mistake) }
 	}
 	out := &checkedWriter{w: stdout}
 	err := run(args[1:], out, stderr)
@@ -79,6 +93,22 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	return 1
+}
+
+// helpCommand lists the commands, or the flags of one.
+func helpCommand(args []string, stdout, stderr io.Writer) error {
+	switch {
+	case len(args) > 1:
+		return usagef("unexpected argument %q", args[1])
+	case len(args) == 0 || args[0] == "help" || options[args[0]] == "help":
+		fmt.Fprint(stdout, usage)
+		return nil
+	}
+	run, ok := commands()[args[0]]
+	if !ok {
+		return usagef("unknown command %q; attn help lists them", args[0])
+	}
+	return run([]string{"-h"}, stdout, stderr)
 }
 
 // checkedWriter remembers the first error: what prints need not look.

@@ -2,10 +2,15 @@ package main
 
 import (
 	"flag"
+	"go/parser"
+	"go/token"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,6 +109,11 @@ func TestUnknownCPU(t *testing.T) {
 	if got := cores(&cpuid.CPUInfo{}); !strings.HasSuffix(got, " usable") {
 		t.Errorf("cores are %q", got)
 	}
+	for f, want := range map[feature]string{{"X", true, "for x"}: "present: for x", {"X", false, "for x"}: "missing: for x"} {
+		if got := f.state(); got != want {
+			t.Errorf("%+v is %q, want %q", f, got, want)
+		}
+	}
 	if got := caches(&cpuid.CPUInfo{}); got != "unknown" {
 		t.Errorf("caches are %q", got)
 	}
@@ -125,11 +135,120 @@ func TestCommands(t *testing.T) {
 		{[]string{"demo", "x"}, 2, "", "unexpected argument"},
 		{[]string{"info", "-x"}, 2, "", "attn info: flag provided but not defined: -x"},
 		{[]string{"run"}, 2, "", "-q is missing"},
+		{[]string{"help", "help"}, 0, "attn demo", ""},
+		{[]string{"help", "run"}, 0, "-causal where", ""},
+		{[]string{"help", "fly"}, 2, "", `attn help: unknown command "fly"`},
+		{[]string{"help", "run", "-o"}, 2, "", `attn help: unexpected argument "-o"`},
+		{[]string{"version", "x"}, 2, "", `attn version: unexpected argument "x"`},
+		{[]string{"--version"}, 0, runtime.Version(), ""},
 	} {
 		status, stdout, stderr := call(c.args...)
 		if status != c.status || !strings.Contains(stdout, c.stdout) || !strings.Contains(stderr, c.stderr) ||
 			c.stdout == "" && stdout != "" || c.stderr == "" && stderr != "" {
 			t.Errorf("%v: status %d, stdout %q, stderr %q", c.args, status, stdout, stderr)
+		}
+	}
+}
+
+// The whole text of help is that of -h, for every command.
+func TestHelp(t *testing.T) {
+	for name := range commands() {
+		if name == "help" {
+			continue
+		}
+		_, want, _ := call(name, "-h")
+		status, got, stderr := call("help", name)
+		if status != 0 || stderr != "" || got != want || !strings.HasPrefix(got, "attn "+name) {
+			t.Errorf("attn help %s: status %d, stdout %q, stderr %q, want %q", name, status, got, stderr, want)
+		}
+	}
+}
+
+// attn version says all that a report of a fault needs.
+func TestVersion(t *testing.T) {
+	status, stdout, stderr := call("version")
+	for _, want := range []string{"command ", "package ", "revision ", runtime.Version(), attn.Implementation()} {
+		if status != 0 || stderr != "" || !strings.Contains(stdout, want) {
+			t.Errorf("status %d, stderr %q, no %q in\n%s", status, stderr, want, stdout)
+		}
+	}
+	info := debug.BuildInfo{
+		Main: debug.Module{Path: "example.org/attn", Version: "v1.2.3"},
+		Deps: []*debug.Module{{Path: "other", Version: "v1"}, {Path: packagePath, Version: "v0.0.0", Replace: &debug.Module{Path: "../.."}}},
+		Settings: []debug.BuildSetting{
+			{Key: "vcs.revision", Value: "0123abcd"}, {Key: "vcs.time", Value: "2026-01-02T03:04:05Z"}, {Key: "vcs.modified", Value: "true"}},
+	}
+	for got, want := range map[string]string{
+		moduleVersion(&info.Main):            "example.org/attn v1.2.3",
+		moduleVersion(&debug.Module{}):       "unknown",
+		packageVersion(new(debug.BuildInfo)): "unknown",
+		packageVersion(&info):                packagePath + " v0.0.0 => ../..",
+		revision(info.Settings):              "0123abcd of 2026-01-02T03:04:05Z, modified",
+		revision(info.Settings[:1]):          "0123abcd",
+		revision(nil):                        "unknown: built without version control",
+		implementationHere("attn: why"):      "none: why",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// An implementation that is not there is one line and status 2, for the program as it is installed. What computes
+// nothing works.
+func TestWrongImplementation(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "attn.exe")
+	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	run := func(name, command string) (status int, stdout, stderr string) {
+		var out, errs strings.Builder
+		child := exec.Command(program, command)
+		child.Env = append(os.Environ(), "ATTN_ISA="+name)
+		child.Stdout, child.Stderr = &out, &errs
+		child.Run()
+		return child.ProcessState.ExitCode(), out.String(), errs.String()
+	}
+	foreign := map[string]string{"amd64": "neon", "arm64": "avx2"}[runtime.GOARCH]
+	for _, name := range []string{"wrong", foreign} {
+		for _, command := range []string{"demo", "run", "info", "bench", "measure"} {
+			status, stdout, stderr := run(name, command)
+			checkRefusal(t, 2, status, stdout, stderr, "attn "+command+": ATTN_ISA="+name+" is not available here, want one of [")
+		}
+		for command, want := range map[string]string{"help": "attn demo", "version": "ATTN_ISA=" + name + " is not available here"} {
+			if status, stdout, stderr := run(name, command); status != 0 || stderr != "" || !strings.Contains(stdout, want) {
+				t.Errorf("ATTN_ISA=%s attn %s: status %d, stdout %q, stderr %q", name, command, status, stdout, stderr)
+			}
+		}
+	}
+	if status, stdout, stderr := run("generic", "info"); status != 0 || !strings.Contains(stdout, "implementation  generic\n") {
+		t.Errorf("ATTN_ISA=generic attn info: status %d, stdout %q, stderr %q", status, stdout, stderr)
+	}
+}
+
+// Package first has to be initialised before package attn on systems that no test runs on, too. That follows if what
+// it imports, and what that imports, has no imports.
+func TestFirstIsFirst(t *testing.T) {
+	for folder, want := range map[string][]string{
+		"internal/first":        {packagePath + "/internal/forced"},
+		"../../internal/forced": nil,
+	} {
+		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatal(folder, err)
+		}
+		var got []string
+		for _, name := range files {
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range file.Imports {
+				got = append(got, strings.Trim(i.Path.Value, `"`))
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s imports %v, want %v", folder, got, want)
 		}
 	}
 }

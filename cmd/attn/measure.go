@@ -130,7 +130,7 @@ func measureCommand(args []string, stdout, stderr io.Writer) error {
 	}
 	match, err := regexp.Compile(*pattern)
 	if err != nil {
-		return usageError{err}
+		return usagef("-run: %w", err)
 	}
 	m := measurement{effort: effortOf(*perCase), match: match, threads: *threads, stderr: stderr}
 	if *quick {

@@ -8,20 +8,23 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
+	"runtime"
+	"strings"
+	"sync"
 )
 
 // outputs are files that appear together or not at all: each is written to a
 // temporary file beside its target, and the renames come last.
 type outputs struct {
+	mu      sync.Mutex // held while files appear, move or vanish: a signal waits until all have moved
 	pending []pending
-	stop    func() // watching for interrupts
+	stop    func() // watching for signals
 }
 
 // pending is a file that is to become path.
 type pending struct {
+	file       *os.File // temporary
 	temp, path string
 	old        string // what it replaces, under another name, if the file system can do that
 	fresh      bool   // it replaces nothing
@@ -29,11 +32,10 @@ type pending struct {
 
 // writable tells early what would fail late: it creates and removes the temporary file.
 func writable(path string) error {
-	f, err := createTemp(resolve(path))
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, cause(err))
-	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
+	var o outputs
+	defer o.discard()
+	_, err := o.create(path)
+	return err
 }
 
 // sameFile reports whether two paths lead to the same file, or would if it existed.
@@ -46,57 +48,90 @@ func sameFile(a, b string) bool {
 	if errX == nil && errY == nil {
 		return os.SameFile(x, y)
 	}
-	return resolve(a) == resolve(b)
+	a, errX = resolve(a)
+	b, errY = resolve(b)
+	return errX == nil && errY == nil && samePath(a, b)
 }
 
-// resolve returns a path without links in it. If the file does not exist, its folder counts.
-func resolve(path string) string {
+// foldsCase: most file systems of Windows and macOS take A and a for the same letter.
+var foldsCase = runtime.GOOS == "windows" || runtime.GOOS == "darwin"
+
+func samePath(a, b string) bool { return a == b || foldsCase && strings.EqualFold(a, b) }
+
+var errFolder = errors.New("names a folder, want a file")
+
+// resolve returns a path without links in it. The file need not exist, but its folder has to.
+func resolve(path string) (string, error) {
 	for range 40 { // a link may lead to nothing yet
+		folder, name := filepath.Split(path)
+		if name == "" || name == "." || name == ".." {
+			return "", errFolder
+		}
 		to, err := os.Readlink(path)
 		if err != nil {
 			break
 		}
 		if !filepath.IsAbs(to) {
-			to = filepath.Join(filepath.Dir(path), to)
+			to = folder + to // not by Join: what .. means depends on links
 		}
 		path = to
 	}
 	if whole, err := filepath.EvalSymlinks(path); err == nil {
-		path = whole
-	} else if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
-		path = filepath.Join(folder, filepath.Base(path))
+		return filepath.Abs(whole)
 	}
-	if whole, err := filepath.Abs(path); err == nil {
-		return whole
+	folder, name := filepath.Split(path)
+	if folder == "" {
+		folder = "."
 	}
-	return path
+	folder, err := filepath.EvalSymlinks(folder)
+	if err != nil {
+		return "", cause(err)
+	}
+	return filepath.Abs(filepath.Join(folder, name))
 }
 
 // add writes one file, which commit will move into place.
 func (o *outputs) add(path string, write func(io.Writer) error) error {
-	target := path
-	path = resolve(path) // a link stays one
-	f, err := createTemp(path)
-	if err == nil {
-		o.keep(pending{temp: f.Name(), path: path})
-		err = errors.Join(write(f), f.Sync(), f.Close())
-	}
+	f, err := o.create(path)
 	if err != nil {
-		return fmt.Errorf("%s: %w", target, cause(err))
+		return err
+	}
+	if err := errors.Join(write(f), f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("%s: %w", path, cause(err))
 	}
 	return nil
+}
+
+// create creates a temporary file that will vanish, if nothing else happens.
+func (o *outputs) create(path string) (*os.File, error) {
+	if o.stop == nil {
+		o.stop = onSignal(o.abandon)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	target, err := resolve(path) // a link stays one
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	f, err := createTemp(target)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, cause(err))
+	}
+	o.pending = append(o.pending, pending{file: f, temp: f.Name(), path: target})
+	return f, nil
 }
 
 // createTemp creates a hidden file beside path. A file that is to be replaced keeps its permissions.
 func createTemp(path string) (*os.File, error) {
 	old, err := os.Stat(path)
-	if err == nil {
-		switch {
-		case !old.Mode().IsRegular():
-			return nil, errors.New("exists and is not a regular file")
-		case old.Mode().Perm()&0o222 == 0:
-			return nil, errors.New("exists and is write-protected")
-		}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil: // the name is too long, for example
+		return nil, err
+	case !old.Mode().IsRegular():
+		return nil, errors.New("exists and is not a regular file")
+	case old.Mode().Perm()&0o222 == 0:
+		return nil, errors.New("exists and is write-protected")
 	}
 	name := fmt.Sprintf(".attn.%08x.tmp", rand.Uint32())
 	// What is new has the permissions that umask leaves, other than os.CreateTemp's files.
@@ -112,6 +147,8 @@ func createTemp(path string) (*os.File, error) {
 
 // commit moves all files into place. If one cannot be moved, those before are put back.
 func (o *outputs) commit() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	for i := range o.pending {
 		f := &o.pending[i]
 		old := f.temp + ".old"
@@ -141,36 +178,24 @@ func (o *outputs) undo(n int) {
 	}
 }
 
-// keep notes a temporary file. If the program is interrupted, it is removed.
-func (o *outputs) keep(f pending) {
-	if o.stop != nil {
-		o.stop()
-	}
-	o.pending = append(o.pending, f)
-	interrupts, done := make(chan os.Signal, 1), make(chan struct{})
-	signal.Notify(interrupts, os.Interrupt, syscall.SIGTERM)
-	go func(files []pending) {
-		select {
-		case <-interrupts:
-			remove(files)
-			os.Exit(1)
-		case <-done:
-		}
-	}(o.pending)
-	o.stop = func() { signal.Stop(interrupts); close(done) }
-}
-
 // discard removes what was not committed, and what was replaced.
 func (o *outputs) discard() {
 	if o.stop != nil {
 		o.stop()
 		o.stop = nil
 	}
-	remove(o.pending)
+	o.remove()
 }
 
-func remove(files []pending) {
-	for _, f := range files {
+// abandon is discard for a program that is about to end: nothing appears any more.
+func (o *outputs) abandon() {
+	o.mu.Lock() // for good
+	o.remove()
+}
+
+func (o *outputs) remove() {
+	for _, f := range o.pending {
+		f.file.Close() // Windows does not remove an open file
 		os.Remove(f.temp)
 		os.Remove(f.temp + ".old")
 	}

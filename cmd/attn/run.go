@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/cmd/attn/internal/chart"
 	"github.com/seed-1415985d/attn/cmd/attn/internal/npyfile"
 )
 
@@ -67,7 +68,7 @@ func (f *runFlags) set(fs *flag.FlagSet) {
 	fs.BoolVar(&f.alibi, "alibi", false, "add ALiBi: slope·(key position − query position), the usual slopes")
 	fs.StringVar(&f.sinks, "sinks", "", "`file` of one attention sink logit per head")
 	fs.IntVar(&f.threads, "threads", 0, "compute on `n` threads (default: all); the result does not depend on it")
-	fs.StringVar(&f.png, "png", "", "draw attention weights as a heat map to `file`")
+	fs.StringVar(&f.png, "png", "", "draw attention weights as a heat map to `file`, by its ending a .png, .svg or .pdf")
 	fs.StringVar(&f.pngHeads, "png-heads", "0", "comma-separated `list` of the heads to draw")
 	fs.IntVar(&f.pngBatch, "png-batch", 0, "the batch entry `n` to draw")
 	fs.StringVar(&f.labels, "labels", "", "`file` with one token per line, one for each key, to write along the axes of -png; queries have those of their positions, if -causal or -offset tells these or there are as many as keys")
@@ -95,6 +96,7 @@ func runCommand(args []string, stdout, stderr io.Writer) error {
 	if err := r.write(); err != nil {
 		return err
 	}
+	r.warn(stderr)
 	r.report(stdout, elapsed)
 	return nil
 }
@@ -179,28 +181,28 @@ func (f *runFlags) checkFlags() error {
 	return f.checkOutputs()
 }
 
+// outputs are the files that are wanted.
+func (f *runFlags) outputs() []fileFlag {
+	all := []fileFlag{{"-o", f.out}, {"-lse", f.lse}, {"-weights", f.weights}, {"-png", f.png}}
+	return slices.DeleteFunc(all, func(o fileFlag) bool { return o.path == "" })
+}
+
 // checkOutputs makes sure that there is something to do, and that no output goes where another
 // one does or an input comes from.
 func (f *runFlags) checkOutputs() error {
-	taken := []string{f.q, f.k, f.v, f.mask, f.bias, f.sinks, f.labels}
-	inputs := len(taken)
-	for _, path := range []string{f.out, f.lse, f.weights, f.png} {
-		if path == "" {
-			continue
+	taken := []fileFlag{{"-q", f.q}, {"-k", f.k}, {"-v", f.v}, {"-mask", f.mask}, {"-bias", f.bias}, {"-sinks", f.sinks}, {"-labels", f.labels}}
+	wanted := f.outputs()
+	if len(wanted) == 0 {
+		return usagef("no output is wanted")
+	}
+	for _, o := range wanted {
+		if i := slices.IndexFunc(taken, func(t fileFlag) bool { return sameFile(o.path, t.path) }); i >= 0 {
+			return usagef("%s is %s, which is the file of %s, too", o.name, o.path, taken[i].name)
 		}
-		switch i := slices.IndexFunc(taken, func(other string) bool { return sameFile(path, other) }); {
-		case i >= inputs:
-			return usagef("two outputs go to %s", path)
-		case i >= 0:
-			return usagef("the output %s is an input, too", path)
-		}
-		taken = append(taken, path)
-		if err := writable(path); err != nil {
+		taken = append(taken, o)
+		if err := o.check(); err != nil {
 			return err
 		}
-	}
-	if len(taken) == inputs {
-		return usagef("no output is wanted")
 	}
 	return nil
 }
@@ -399,19 +401,28 @@ func (r *run) write() error {
 		}
 	}
 	if r.heat != nil {
-		if err := files.add(r.flags.png, r.heat.draw); err != nil {
+		if err := files.addPicture(r.flags.png, r.heat.draw); err != nil {
 			return err
 		}
 	}
 	return files.commit()
 }
 
+// warn says which characters of the labels the picture does not show.
+func (r *run) warn(stderr io.Writer) {
+	if r.heat == nil {
+		return
+	}
+	format, _ := chart.FormatOf(r.flags.png) // checkFlags has seen that it is one
+	if text := r.heat.missing(format); text != "" {
+		fmt.Fprintf(stderr, "attn run: warning: -labels %s: %s\n", r.flags.labels, text)
+	}
+}
+
 func (r *run) report(stdout io.Writer, elapsed time.Duration) {
 	var names []string
-	for _, path := range []string{r.flags.out, r.flags.lse, r.flags.weights, r.flags.png} {
-		if path != "" {
-			names = append(names, path)
-		}
+	for _, o := range r.flags.outputs() {
+		names = append(names, o.path)
 	}
 	if r.flags.out != "" {
 		names[0] += " " + dims(r.out.Shape)

@@ -92,7 +92,7 @@ func (f folder) run(args ...string) (status int, stdout, stderr string) {
 	all := []string{"run", "-q", f.path("q.npy"), "-k", f.path("k.npy"), "-v", f.path("v.npy"), "-o", f.path("out.npy")}
 	for _, a := range args {
 		if name, ok := strings.CutPrefix(a, "@"); ok {
-			a = f.path(name)
+			a = f.dir + "/" + name // as it is, not cleaned
 		}
 		all = append(all, a)
 	}
@@ -355,38 +355,47 @@ func checkRefusal(t *testing.T, wantStatus, status int, stdout, stderr, want str
 // Mistakes on the command line: status 2.
 func TestRunUsage(t *testing.T) {
 	for want, flags := range map[string][]string{
-		"-causal is \"left\"":       {"-causal", "left"},
-		"-window is \"4\"":          {"-window", "4"},
-		"-window is \"a,b\"":        {"-window", "a,b"},
-		"-window is \"-2,0\"":       {"-window", "-2,0"},
-		"-scale is NaN":             {"-scale", "nan"},
-		"-scale is +Inf":            {"-scale", "inf"},
-		"-scale is 0, want another": {"-scale", "0"},
-		"-softcap is -1":            {"-softcap", "-1"},
-		"-softcap is +Inf":          {"-softcap", "inf"},
-		"-threads is 5000":          {"-threads", "5000"},
-		"-png-heads and -png-batch": {"-png-batch", "1"},
-		"-x":                        {"-x"},
-		"invalid value":             {"-scale", "big"},
-		"unexpected argument \"y\"": {"y"},
-		"-threads is -1":            {"-threads", "-1"},
-		"-heads is -1":              {"-heads", "-1"},
-		"-kvheads needs -heads":     {"-kvheads", "2"},
-		"-labels, -png-heads and":   {"-labels", "x"},
-		"two outputs go to":         {"-lse", "@out.npy"},
-		"npy is an input, too":      {"-lse", "@q.npy"},
-		"-scale is 1e-50":           {"-scale", "1e-50"},
-		"-softcap is 1e-50":         {"-softcap", "1e-50"},
-		"-scale is 1e+50":           {"-scale", "1e50"},
-		"-heads is 268435457":       {"-heads", "268435457"},
-		"no output is wanted":       {"-o", ""},
-		"-png-heads is \"x\"":       {"-png", "@heat.png", "-png-heads", "x"},
-		"-q is missing":             {"-q", ""},
+		"-causal is \"left\"":                      {"-causal", "left"},
+		"-window is \"4\"":                         {"-window", "4"},
+		"-window is \"a,b\"":                       {"-window", "a,b"},
+		"-window is \"-2,0\"":                      {"-window", "-2,0"},
+		"-scale is NaN":                            {"-scale", "nan"},
+		"-scale is +Inf":                           {"-scale", "inf"},
+		"-scale is 0, want another":                {"-scale", "0"},
+		"-softcap is -1":                           {"-softcap", "-1"},
+		"-softcap is +Inf":                         {"-softcap", "inf"},
+		"-threads is 5000":                         {"-threads", "5000"},
+		"-png-heads and -png-batch":                {"-png-batch", "1"},
+		"-x":                                       {"-x"},
+		"invalid value":                            {"-scale", "big"},
+		"unexpected argument \"y\"":                {"y"},
+		"-threads is -1":                           {"-threads", "-1"},
+		"-heads is -1":                             {"-heads", "-1"},
+		"-kvheads needs -heads":                    {"-kvheads", "2"},
+		"-labels, -png-heads and":                  {"-labels", "x"},
+		"out.npy, which is the file of -o, too":    {"-lse", "@out.npy"},
+		"q.npy, which is the file of -q, too":      {"-lse", "@q.npy"},
+		"-o is @x/, which names a folder":          {"-o", "@x/"},
+		"-lse is @x/, which names a folder":        {"-lse", "@x/"},
+		"-weights is @x/, which names a folder":    {"-weights", "@x/"},
+		"-png is @x.png/, which names a folder":    {"-png", "@x.png/"},
+		"-o is @x/., which names a folder":         {"-o", "@x/."},
+		"-o is @.., which names a folder":          {"-o", "@.."},
+		"-lse is -, want a file":                   {"-lse", "-"},
+		"-png is @h.jpg, want a name that ends in": {"-png", "@h.jpg"},
+		"-png is @h, want a name that ends in":     {"-png", "@h"},
+		"-scale is 1e-50":                          {"-scale", "1e-50"},
+		"-softcap is 1e-50":                        {"-softcap", "1e-50"},
+		"-scale is 1e+50":                          {"-scale", "1e50"},
+		"-heads is 268435457":                      {"-heads", "268435457"},
+		"no output is wanted":                      {"-o", ""},
+		"-png-heads is \"x\"":                      {"-png", "@heat.png", "-png-heads", "x"},
+		"-q is missing":                            {"-q", ""},
 	} {
 		f := refusalFolder(t)
 		before := f.names()
 		status, stdout, stderr := f.run(flags...)
-		checkRefusal(t, 2, status, stdout, stderr, want)
+		checkRefusal(t, 2, status, stdout, strings.ReplaceAll(stderr, f.dir+"/", "@"), want)
 		if after := f.names(); !slices.Equal(before, after) {
 			t.Errorf("%v: files were %v, are %v", flags, before, after)
 		}

@@ -11,7 +11,6 @@ import (
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
 )
 
 // Group is the bars of one colour: per cent of the limit, by case.
@@ -30,9 +29,12 @@ var barColours = []color.Color{
 	color.NRGBA{204, 121, 167, 255},
 }
 
+// limitName is the longest entry of the legend.
+const limitName = "limit: FMA peak of each with its own vectors, or DRAM read bandwidth for decode"
+
 // DrawBars writes a chart with a bar for each case and group that has one, and the limit at
-// 100 %, as one PNG.
-func DrawBars(w io.Writer, title string, cases []string, groups []Group) error {
+// 100 %, as one picture.
+func DrawBars(w io.Writer, format Format, title string, cases []string, groups []Group) error {
 	const bar, gap, height = 20, 16, 340 // points
 	slot := float64(len(groups)*bar + gap)
 	p := plot.New()
@@ -62,16 +64,16 @@ func DrawBars(w io.Writer, title string, cases []string, groups []Group) error {
 		}
 	}
 	p.Add(limit)
-	p.Legend.Add("limit: FMA peak of each with its own vectors, or DRAM read bandwidth for decode", limit)
+	p.Legend.Add(limitName, limit)
 	p.Y.Max = math.Max(105, p.Y.Max+5)
 	p.Y.Tick.Marker = percentTicks(p.Y.Max)
 
 	width := vg.Points(slot*float64(len(cases)) + 90)
 	legend := vg.Points(18*float64(len(groups)+1) + 28)
-	img := vgimg.NewWith(vgimg.UseWH(max(width, vg.Points(460)), vg.Points(height)+legend), vgimg.UseDPI(dpi))
-	canvas := draw.Crop(draw.New(img), vg.Points(8), -vg.Points(12), vg.Points(8), -vg.Points(8))
+	page := format.canvas(max(width, p.Legend.TextStyle.Width(limitName)+vg.Points(90)), vg.Points(height)+legend)
+	canvas := draw.Crop(draw.New(page), vg.Points(8), -vg.Points(12), vg.Points(8), -vg.Points(8))
 	drawWithLegend(p, title, canvas, legend)
-	_, err := vgimg.PngCanvas{Canvas: img}.WriteTo(w)
+	_, err := page.WriteTo(w)
 	return err
 }
 

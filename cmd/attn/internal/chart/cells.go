@@ -1,4 +1,4 @@
-// Package chart draws the command's pictures as PNG.
+// Package chart draws the command's pictures: PNG, SVG and PDF.
 package chart
 
 import "math"

@@ -8,13 +8,13 @@ import (
 	"math"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/palette"
 	"gonum.org/v1/plot/palette/moreland"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
 )
 
 // Heat is one head's attention weights.
@@ -27,16 +27,20 @@ const (
 	heatSide   = 13 * vg.Centimeter // longer side of one map
 	heatMargin = 2.2 * vg.Centimeter
 	barWidth   = 2.3 * vg.Centimeter // colour bar with its numbers
-	dpi        = 120
-	inCells    = 14 // up to so many columns, the weights are written into the cells
+	inCells    = 14                  // up to so many columns, the weights are written into the cells
 )
 
-// DrawHeat writes heat maps of equal size as one PNG: queries from top to
-// bottom, keys from left to right, one colour scale for all. labels names the keys, and the queries, of which the first
-// is at position at of the keys. It may be nil.
-func DrawHeat(w io.Writer, maps []Heat, labels []string, at int) error {
+// Heatmap is maps of equal size, drawn with one colour scale: queries from top to bottom, keys from left to right.
+type Heatmap struct {
+	Maps   []Heat
+	Labels []string // of the keys, and of the queries, of which the first is at position At of the keys; or nil
+	At     int
+}
+
+// Draw writes the maps as one picture.
+func (h *Heatmap) Draw(w io.Writer, format Format) error {
 	top := 0.0
-	for _, m := range maps {
+	for _, m := range h.Maps {
 		top = math.Max(top, m.Cells.max())
 	}
 	if top == 0 {
@@ -46,20 +50,21 @@ func DrawHeat(w io.Writer, maps []Heat, labels []string, at int) error {
 	if err != nil {
 		return err
 	}
+	l := newLettering(format, h.drawn())
 	var plots []*plot.Plot
-	for _, m := range maps {
-		p, err := heatPlot(m, colours, labels, at)
+	for _, m := range h.Maps {
+		p, err := h.plot(m, colours, &l)
 		if err != nil {
 			return err
 		}
 		plots = append(plots, p)
 	}
 	grid := tile(plots)
-	width, height := mapSize(&maps[0].Cells, labels)
+	width, height := h.mapSize()
 	width, height = width*vg.Length(len(grid[0])), height*vg.Length(len(grid))
 
-	img := vgimg.NewWith(vgimg.UseWH(width+barWidth, height), vgimg.UseDPI(dpi))
-	canvas := draw.New(img)
+	page := format.canvas(width+barWidth, height)
+	canvas := draw.New(page)
 	tiles := draw.Tiles{Rows: len(grid), Cols: len(grid[0]), PadX: vg.Centimeter / 2, PadY: vg.Centimeter / 2,
 		PadLeft: vg.Centimeter / 4, PadTop: vg.Centimeter / 4, PadBottom: vg.Centimeter / 4}
 	left := draw.Crop(canvas, 0, -barWidth, 0, 0)
@@ -72,7 +77,7 @@ func DrawHeat(w io.Writer, maps []Heat, labels []string, at int) error {
 	}
 	bar := draw.Crop(canvas, width+vg.Centimeter/4, -vg.Centimeter/4, height*0.15, -height*0.15)
 	colourBar(colours).Draw(bar)
-	_, err = vgimg.PngCanvas{Canvas: img}.WriteTo(w)
+	_, err = page.WriteTo(w)
 	return err
 }
 
@@ -114,22 +119,21 @@ func tile(plots []*plot.Plot) [][]*plot.Plot {
 }
 
 // mapSize is the size of one map with its axes.
-func mapSize(c *Cells, labels []string) (width, height vg.Length) {
+func (h *Heatmap) mapSize() (width, height vg.Length) {
 	width, height = heatSide, heatSide
-	if r := vg.Length(c.ratio()); r > 1 {
+	if r := vg.Length(h.Maps[0].Cells.ratio()); r > 1 {
 		height /= r
 	} else {
 		width *= r
 	}
-	long := 0
-	for _, s := range labels {
-		long = max(long, len([]rune(clip(s))))
+	long := vg.Length(0)
+	for _, s := range h.drawn() {
+		long = max(long, vg.Points(5)*vg.Length(len([]rune(s)))) // roughly
 	}
-	margin := heatMargin + vg.Points(5)*vg.Length(long)
-	return width + margin, height + margin
+	return width + heatMargin + long, height + heatMargin + long
 }
 
-func heatPlot(m Heat, colours palette.ColorMap, labels []string, at int) (*plot.Plot, error) {
+func (h *Heatmap) plot(m Heat, colours palette.ColorMap, l *lettering) (*plot.Plot, error) {
 	c := &m.Cells
 	p := plot.New()
 	p.Title.Text = m.Title
@@ -141,15 +145,12 @@ func heatPlot(m Heat, colours palette.ColorMap, labels []string, at int) (*plot.
 	p.X.Padding, p.Y.Padding = 0, 0
 	p.X.Min, p.X.Max = -0.5, float64(c.Cols)-0.5
 	p.Y.Min, p.Y.Max = 0.5-float64(c.Rows), 0.5 // query i is at −i: down
-	most := 12
-	if labels != nil {
-		most = 50
-	}
-	p.X.Tick.Marker = tokenTicks(c.Cols, most, 1, func(j int) string { return label(labels, j, j) })
-	p.Y.Tick.Marker = tokenTicks(c.Rows, most, -1, func(i int) string { return label(labels, i+at, i) })
-	if labels != nil {
+	p.X.Tick.Marker, p.Y.Tick.Marker = h.ticks(l.write)
+	if h.Labels != nil {
 		p.X.Tick.Label.Rotation = math.Pi / 2
 		p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = text.XRight, text.YCenter
+		f := font.From(l.font, p.X.Tick.Label.Font.Size)
+		p.X.Tick.Label.Font, p.Y.Tick.Label.Font = f, f
 	}
 	img, err := heatImage(c, colours)
 	if err != nil {
@@ -227,24 +228,8 @@ func colourBar(colours palette.ColorMap) *plot.Plot {
 	return p
 }
 
-// label is the token at a position, or the number if there is none.
-func label(labels []string, at, number int) string {
-	if at < 0 || at >= len(labels) {
-		return fmt.Sprint(number)
-	}
-	return clip(labels[at])
-}
-
-// clip shortens long tokens.
-func clip(s string) string {
-	if r := []rune(s); len(r) > 16 {
-		return string(r[:15]) + "…"
-	}
-	return s
-}
-
 // tokenTicks has ticks at sign·0, sign·1, … sign·(n−1), or at round steps if those are more than most.
-func tokenTicks(n, most int, sign float64, name func(int) string) plot.Ticker {
+func tokenTicks(n, most int, sign float64, name func(i int) string) plot.ConstantTicks {
 	step := 1
 	for i := 0; n/step > most; i++ { // 1 2 5 10 20 50 …
 		step = []int{1, 2, 5}[(i+1)%3] * int(math.Pow10((i+1)/3))

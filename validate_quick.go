@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// ordinary reports that a call's four views are such that none of the thorough
+// quickValid reports that a call's four views are such that none of the thorough
 // checks could object, and that no option refers to further memory. Most calls
 // are like that, and a small call would take longer to check than to compute. Any
 // doubt is an answer of no.
@@ -20,7 +20,15 @@ func (p *plan) quickValid(opt *Options) bool {
 		apart(dst, q) && apart(dst, k) && apart(dst, v)
 }
 
-// scalar reports that no option but numbers is given.
+// apart reports that one view's memory ends before the other's begins, or the
+// other way round.
+func apart(a, b *Tensor) bool {
+	const size = unsafe.Sizeof(a.Data[0])
+	aBegin, bBegin := uintptr(unsafe.Pointer(&a.Data[0])), uintptr(unsafe.Pointer(&b.Data[0]))
+	return aBegin+uintptr(a.end())*size <= bBegin || bBegin+uintptr(b.end())*size <= aBegin
+}
+
+// onlyScalars reports that no option but numbers is given.
 func (o *Options) onlyScalars() bool {
 	return o == nil || o.Mask == nil && o.Bias == nil && o.Weights == nil &&
 		o.Slopes == nil && o.Sinks == nil && o.LSE == nil && o.QueryLens == nil && o.KeyLens == nil
@@ -34,7 +42,7 @@ func (v *View[T]) compact() bool {
 		v.end() <= len(v.Data)
 }
 
-// end is the index behind the last element.
+// end is the index after the last element.
 func (v *View[T]) end() int { return (v.B-1)*v.SB + (v.H-1)*v.SH + (v.L-1)*v.SL + v.D }
 
 // nested reports that positions, heads and batches follow each other without
@@ -44,12 +52,4 @@ func (v *View[T]) nested() bool {
 		return v.SH >= v.D && v.SL >= (v.H-1)*v.SH+v.D && v.SB >= (v.L-1)*v.SL+v.SL
 	}
 	return v.SL >= v.D && v.SH >= (v.L-1)*v.SL+v.D && v.SB >= (v.H-1)*v.SH+v.SH
-}
-
-// apart reports that one view's memory ends before the other's begins, or the
-// other way round.
-func apart(a, b *Tensor) bool {
-	const size = unsafe.Sizeof(a.Data[0])
-	aBegin, bBegin := uintptr(unsafe.Pointer(&a.Data[0])), uintptr(unsafe.Pointer(&b.Data[0]))
-	return aBegin+uintptr(a.end())*size <= bBegin || bBegin+uintptr(b.end())*size <= aBegin
 }

@@ -1,6 +1,7 @@
 package attn
 
 import (
+	"math"
 	"math/bits"
 	"unsafe"
 )
@@ -43,6 +44,23 @@ func checkView[T any](name string, v *View[T]) error {
 
 const maxInt = int(^uint(0) >> 1)
 
+// maxElements bounds what one object allocates, so that a size beyond the
+// address space is an error and not a panic.
+const maxElements = min(math.MaxInt/8, 1<<44)
+
+// product multiplies, and reports whether the result is at most maxElements.
+func product(factors ...int) (n int, ok bool) {
+	n = 1
+	for _, f := range factors {
+		hi, lo := bits.Mul64(uint64(n), uint64(f))
+		if hi != 0 || lo > maxElements {
+			return 0, false
+		}
+		n = int(lo)
+	}
+	return n, true
+}
+
 // checkDistinct makes sure that no two elements of an output view coincide:
 // sorted by stride, each dimension must step over all that is inside it.
 func checkDistinct(name string, v *Tensor) error {
@@ -76,7 +94,7 @@ func checkDistinct(name string, v *Tensor) error {
 type memory struct {
 	name  string
 	begin uintptr // address of the first byte
-	size  uintptr // bytes to behind the last element
+	size  uintptr // bytes to the end of the last element
 	row   uintptr // bytes from a position to the next in all of the view's rows, 0 if they have no common pitch
 	width uintptr // bytes that the view occupies within each pitch
 }

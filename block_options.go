@@ -1,0 +1,88 @@
+package attn
+
+// optionScores makes scores of a tile's products, whose first row is at in w.s: softcap, bias and ALiBi
+// where asked for. It reports whether every row sees every key of the block at key first; if
+// not, the keys that a row sees have their bits set in w.visible.
+func (w *scratch) optionScores(p *plan, c *chunk, first int, t *tile, at int) (full bool) {
+	full = t.uniform && t.lo == 0 && t.hi == Block
+	if !full || p.pairwise() {
+		w.visibleByPosition(p, c, first, t, at)
+	}
+	if p.softcap > 0 {
+		w.softcap(p.softcap, t, at)
+	}
+	every := ^uint64(0)
+	if p.bias.Data != nil {
+		every = w.addBias(p, c, first, t, at)
+	}
+	if p.slopes != nil {
+		w.addSlopes(p, c, first, t, at)
+	}
+	if p.mask.Data != nil {
+		every = w.maskKeys(p, c, first, t, at)
+	}
+	return full && every == ^uint64(0)
+}
+
+// softcap caps the tile's scores: at once where they are side by side.
+func (w *scratch) softcap(c float32, t *tile, at int) {
+	if t.lo == 0 && t.hi == Block {
+		softcap(w.s[at*Block:][:t.rows*Block], c)
+		return
+	}
+	for r := range t.rows {
+		softcap(w.s[(at+r)*Block:][t.lo:t.hi], c)
+	}
+}
+
+// addSlopes adds ALiBi to the tile's scores.
+func (w *scratch) addSlopes(p *plan, c *chunk, first int, t *tile, at int) {
+	for r := range t.rows {
+		h, i := p.locate(c.kv, c.row+t.row+r)
+		alibi(w.s[(at+r)*Block:][t.lo:t.hi], p.slopes[h], first+t.lo-i-c.position)
+	}
+}
+
+// addBias adds the bias to the tile's scores and takes the keys that it masks
+// out of w.visible. It returns the keys that are left in every row.
+func (w *scratch) addBias(p *plan, c *chunk, first int, t *tile, at int) (every uint64) {
+	every = ^uint64(0)
+	for r := range min(p.group, t.rows) {
+		h, i := p.locate(c.kv, c.row+t.row+r)
+		from := p.bias.offset(c.b, h, i) + first + t.lo
+		s, rows := w.s[(at+r)*Block+t.lo:], p.rowsOfHead(t, r)
+		every &= addBias(s, p.bias.Data[from:], w.visible[at+r:], rows, p.group, p.bias.SL, t.lo, t.hi-t.lo)
+	}
+	return every
+}
+
+// maskKeys takes the keys that the mask does not allow out of w.visible. It returns
+// the keys that are left in every row.
+func (w *scratch) maskKeys(p *plan, c *chunk, first int, t *tile, at int) (every uint64) {
+	every = ^uint64(0)
+	for r := range min(p.group, t.rows) {
+		h, i := p.locate(c.kv, c.row+t.row+r)
+		from := p.mask.offset(c.b, h, i) + first + t.lo
+		every &= maskKeys(p.mask.Data[from:], w.visible[at+r:], p.rowsOfHead(t, r), p.group, p.mask.SL, t.lo, t.hi-t.lo)
+	}
+	return every
+}
+
+// rowsOfHead is the number of rows that belong to the head of row first: that one
+// and every group-th row after it. In a mask or bias they follow each other.
+func (p *plan) rowsOfHead(t *tile, first int) int {
+	return (t.rows - first + p.group - 1) / p.group
+}
+
+// visibleByPosition leaves a bit in w.visible for each key of the block that a row sees by its position.
+func (w *scratch) visibleByPosition(p *plan, c *chunk, first int, t *tile, at int) {
+	seen := lowBits(t.hi) &^ lowBits(t.lo)
+	visible := w.visible[at:][:t.rows]
+	for r := range visible {
+		if !t.uniform {
+			lo, hi := p.keyRange(c, (c.row+t.row+r)/p.group)
+			seen = lowBits(min(max(hi-first, t.lo), t.hi)) &^ lowBits(min(max(lo-first, t.lo), t.hi))
+		}
+		visible[r] = seen
+	}
+}

@@ -1,0 +1,126 @@
+package attn
+
+import "github.com/seed-1415985d/attn/internal/f32"
+
+// attend computes a validated and scheduled call on the calling goroutine.
+func (p *plan) attend() {
+	w := scratches.Get().(*scratch)
+	w.fit(p)
+	for i := range p.chunks() {
+		w.item(p, i, i+1)
+	}
+	scratches.Put(w)
+}
+
+// item computes chunk i of the call. The caller's next one is next, or not less than
+// the number of chunks.
+func (w *scratch) item(p *plan, i, next int) {
+	var c chunk
+	if padding := p.chunk(i, &c); padding > 0 {
+		p.clearRows(&c, padding)
+	}
+	if c.rows > 0 {
+		w.attend(p, &c, next)
+	}
+}
+
+// clearRows writes the result of n rows of each head without keys, those after the chunk's.
+func (p *plan) clearRows(c *chunk, n int) {
+	for r := range c.heads * n {
+		h, i := p.locate(c.kv+r/n, c.row+c.rows+r%n)
+		clear(p.dst.row(c.b, h, i))
+		if p.lse != nil {
+			p.lse[(c.b*p.heads+h)*p.lq+i] = negInf
+		}
+		if p.weights.Data != nil {
+			clear(p.weights.row(c.b, h, i))
+		}
+	}
+}
+
+// attend computes the rows of one chunk; next is the caller's next one.
+func (w *scratch) attend(p *plan, c *chunk, next int) {
+	w.loadQueries(p, c)
+	w.prefetchNext(p, next)
+	total := &w.total
+	if c.lo == c.hi {
+		total.reset(c.allRows(), p.oStride)
+	}
+	for first := c.lo; first < c.hi; {
+		end := min(c.hi, (first/Segment+1)*Segment)
+		if first == c.lo { // the empty state is the identity: no need to merge
+			total.begin(c.allRows())
+			w.segment(p, c, total, first, end)
+		} else {
+			w.part.begin(c.allRows())
+			w.segment(p, c, &w.part, first, end)
+			w.merge(total, &w.part, c.allRows(), p.oStride)
+		}
+		first = end
+	}
+	w.finish(p, c)
+}
+
+// loadQueries scales the queries of the chunk once for all keys.
+func (w *scratch) loadQueries(p *plan, c *chunk) {
+	w.next.rows = 0 // unless the caller has one
+	w.queue.clear() // unless there are enough rows for a queue
+	var h chunk
+	for g := range c.heads {
+		w.loadHead(p, c.head(g, &h))
+	}
+}
+
+// loadHead scales the queries of one head's rows.
+func (w *scratch) loadHead(p *plan, c *chunk) {
+	q := w.q[c.at*p.d:]
+	if p.group == 1 && p.q.SL == p.d { // one run of memory
+		at := p.q.offset(c.b, c.kv, c.row)
+		scale(q, p.q.Data[at:at+c.rows*p.d], p.scale)
+		return
+	}
+	for r := range c.rows {
+		h, i := p.locate(c.kv, c.row+r)
+		scale(q[r*p.d:], p.q.row(c.b, h, i), p.scale)
+	}
+}
+
+// finish writes the results of the chunk.
+func (w *scratch) finish(p *plan, c *chunk) {
+	var h chunk
+	for g := range c.heads {
+		w.finishHead(p, c.head(g, &h))
+	}
+}
+
+// finishHead writes the results of one head's rows.
+func (w *scratch) finishHead(p *plan, c *chunk) {
+	if p.lse != nil {
+		w.writeLSE(p, c)
+	}
+	if p.sinks != nil {
+		w.mergeSinks(p, c)
+	}
+	total, step := &w.total, 1
+	if p.group == 1 {
+		step = c.rows // they follow each other in dst, too
+	}
+	for r := 0; r < c.rows; r += step {
+		h, i := p.locate(c.kv, c.row+r)
+		o, l := total.o[(c.at+r)*p.oStride:], total.l[c.at+r:]
+		normalize(p.dst.Data[p.dst.offset(c.b, h, i):], o, l, step, p.dv, p.dst.SL, p.oStride)
+	}
+	if p.weights.Data != nil {
+		w.writeWeights(p, c)
+	}
+}
+
+func (w *scratch) writeLSE(p *plan, c *chunk) {
+	for r := range c.rows {
+		h, i := p.locate(c.kv, c.row+r)
+		p.lse[(c.b*p.heads+h)*p.lq+i] = w.total.logSum(c.at + r)
+	}
+}
+
+// logSum is the log-sum-exp of row r.
+func (s *state) logSum(r int) float32 { return s.m[r] + f32.Log(s.l[r]) }

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-1415985d/attn/internal/inspect"
+)
+
+// callForm is what -call takes.
+const callForm = "H=…,Lq=…,D=…[,B=1][,KVH=H][,Lk=Lq][,Dv=D][,layout=bhld|blhd|cache][,causal=0|1][,workers=1]"
+
+// callFlag is the value of -call: the shape of a call.
+type callFlag struct {
+	inspect.Call
+	given []string // keys, as callKeys spells them
+}
+
+// callKey is one of the keys of -call, with where its value goes and what may be there.
+type callKey struct {
+	name string
+	set  func(c *inspect.Call, value string) bool
+	want string
+}
+
+var callKeys = []callKey{
+	whole("B", maxDimension, func(c *inspect.Call) *int { return &c.B }),
+	whole("H", maxDimension, func(c *inspect.Call) *int { return &c.H }),
+	whole("KVH", maxDimension, func(c *inspect.Call) *int { return &c.KVH }),
+	whole("Lq", maxDimension, func(c *inspect.Call) *int { return &c.Lq }),
+	whole("Lk", maxDimension, func(c *inspect.Call) *int { return &c.Lk }),
+	whole("D", maxDimension, func(c *inspect.Call) *int { return &c.D }),
+	whole("Dv", maxDimension, func(c *inspect.Call) *int { return &c.Dv }),
+	{"layout", setLayout, "bhld, blhd or cache"},
+	{"causal", setCausal, "0 or 1"},
+	whole("workers", maxThreads, func(c *inspect.Call) *int { return &c.Workers }),
+}
+
+// whole is a key whose value is a number of things, of which there is one at least.
+func whole(name string, most int, field func(c *inspect.Call) *int) callKey {
+	set := func(c *inspect.Call, value string) bool {
+		n, err := strconv.Atoi(value)
+		*field(c) = n
+		return err == nil && n >= 1 && n <= most
+	}
+	return callKey{name, set, fmt.Sprintf("a whole number from 1 to %d", most)}
+}
+
+func setLayout(c *inspect.Call, value string) bool {
+	c.Layout = strings.ToLower(value)
+	return slices.Contains([]string{"bhld", "blhd", "cache"}, c.Layout)
+}
+
+func setCausal(c *inspect.Call, value string) bool {
+	c.Causal = value == "1"
+	return value == "0" || value == "1"
+}
+
+// Set reads a list of keys and values, whatever the case of the keys.
+func (f *callFlag) Set(list string) error {
+	*f = callFlag{Call: inspect.Call{B: 1, Layout: "bhld", Workers: 1}}
+	for _, item := range strings.Split(list, ",") {
+		if err := f.setItem(strings.TrimSpace(item)); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{"H", "Lq", "D"} {
+		if !slices.Contains(f.given, name) {
+			return fmt.Errorf("%s is missing, want %s", name, callForm)
+		}
+	}
+	f.fill("KVH", &f.KVH, f.H)
+	f.fill("Lk", &f.Lk, f.Lq)
+	f.fill("Dv", &f.Dv, f.D)
+	if f.H%f.KVH != 0 {
+		return fmt.Errorf("KVH is %d, want a divisor of H = %d", f.KVH, f.H)
+	}
+	return nil
+}
+
+func (f *callFlag) setItem(item string) error {
+	name, value, ok := strings.Cut(item, "=")
+	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+	i := slices.IndexFunc(callKeys, func(k callKey) bool { return strings.EqualFold(k.name, name) })
+	switch {
+	case !ok:
+		return fmt.Errorf("%q is no key=value, want %s", item, callForm)
+	case i < 0:
+		return fmt.Errorf("%q is no key, want %s", name, callForm)
+	case slices.Contains(f.given, callKeys[i].name):
+		return fmt.Errorf("%s is given twice", callKeys[i].name)
+	}
+	if k := callKeys[i]; !k.set(&f.Call, value) {
+		return fmt.Errorf("%s is %q, want %s", k.name, value, k.want)
+	}
+	f.given = append(f.given, callKeys[i].name)
+	return nil
+}
+
+// fill gives a key that is not in the list its default.
+func (f *callFlag) fill(name string, field *int, value int) {
+	if !slices.Contains(f.given, name) {
+		*field = value
+	}
+}
+
+func (f *callFlag) String() string { return "" } // no default
+
+// print asks package attn which way the call goes.
+func (f *callFlag) print(stdout io.Writer) error {
+	if inspect.Schedule == nil {
+		return errors.New("-call: package attn of this build does not tell its schedules")
+	}
+	text, err := inspect.Schedule(f.Call)
+	if err != nil {
+		return usagef("-call: %s", oneLine(err))
+	}
+	_, err = fmt.Fprintln(stdout, strings.TrimRight(text, "\n"))
+	return err
+}

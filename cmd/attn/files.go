@@ -1,0 +1,49 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/seed-1415985d/attn/cmd/attn/internal/chart"
+)
+
+// fileFlag is a flag that names a file.
+type fileFlag struct{ name, path string }
+
+// check makes sure that the file can be written, and is a kind of picture that can be drawn if it is to be one.
+func (o fileFlag) check() error {
+	err := writable(o.path)
+	switch {
+	case o.path == "-":
+		return usagef("%s is -, want a file: results do not go to standard output (./- is a file of this name)", o.name)
+	case errors.Is(err, errFolder):
+		return usagef("%s is %s, which %w", o.name, o.path, errFolder)
+	case err != nil:
+		return fmt.Errorf("%s: %w", o.name, err)
+	case o.name == "-png":
+		if _, err := chart.FormatOf(o.path); err != nil {
+			return usagef("-png %w", err)
+		}
+	}
+	return nil
+}
+
+// addPicture is add for what is drawn as the kind of picture that the path's ending names.
+func (o *outputs) addPicture(path string, draw func(io.Writer, chart.Format) error) error {
+	format, err := chart.FormatOf(path)
+	if err != nil {
+		return err
+	}
+	return o.add(path, func(w io.Writer) error { return draw(w, format) })
+}
+
+// writePicture writes a picture and nothing else.
+func writePicture(path string, draw func(io.Writer, chart.Format) error) error {
+	var files outputs
+	defer files.discard()
+	if err := files.addPicture(path, draw); err != nil {
+		return err
+	}
+	return files.commit()
+}

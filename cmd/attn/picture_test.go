@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/base64"
+	"encoding/xml"
+	"fmt"
+	"image/png"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// pictureFolder has inputs of one head with six tokens, and their labels.
+func pictureFolder(t *testing.T, labels ...string) folder {
+	f := newFolder(t)
+	for i, name := range []string{"q.npy", "k.npy", "v.npy"} {
+		f.random(name, uint64(i), 1, 6, 4)
+	}
+	f.write("l.txt", []byte(strings.Join(labels, "\n")))
+	return f
+}
+
+// An ending names the kind of picture, in any case of its letters.
+func TestPictureFormats(t *testing.T) {
+	f := pictureFolder(t, "one", "two", "three", "four", "five", "six")
+	for name, magic := range map[string]string{"h.png": "\x89PNG", "h.PNG": "\x89PNG", "h.svg": "<?xml", "h.pdf": "%PDF-", "h.Pdf": "%PDF-"} {
+		f.mustRun("-png", "@"+name, "-labels", "@l.txt")
+		if b, err := os.ReadFile(f.path(name)); err != nil || !strings.HasPrefix(string(b), magic) {
+			t.Errorf("%s begins with %.8q, error %v", name, b, err)
+		}
+	}
+}
+
+// An SVG file is XML, with the labels as text, and images whose type is what they are and whose size is that of the map.
+func TestSVG(t *testing.T) {
+	f := pictureFolder(t, "one", "<two>", "th&ree", "\x01four", "\xfffive", "si\ufffex")
+	if status, _, stderr := f.run("-png", "@h.svg", "-labels", "@l.txt"); status != 0 || !strings.Contains(stderr, "U+0001") {
+		t.Errorf("status %d, stderr %q", status, stderr)
+	}
+	b, err := os.ReadFile(f.path("h.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	images := 0
+	for d := xml.NewDecoder(bytes.NewReader(b)); ; {
+		token, err := d.Token()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch e := token.(type) {
+		case xml.CharData:
+			text.Write(e)
+		case xml.StartElement:
+			if e.Name.Local == "image" {
+				images++
+				checkSVGImage(t, e)
+			}
+		}
+	}
+	for _, want := range []string{"one", "<two>", "th&ree", "�four", "�five", "si�x", "head 0"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in %q", want, text.String())
+		}
+	}
+	if images != 2 {
+		t.Errorf("%d images, want the map and the scale", images)
+	}
+}
+
+func checkSVGImage(t *testing.T, e xml.StartElement) {
+	got := map[string]string{}
+	for _, a := range e.Attr {
+		got[a.Name.Local] = a.Value
+	}
+	data, ok := strings.CutPrefix(got["href"], "data:image/png;base64,")
+	if !ok || got["preserveAspectRatio"] != "none" {
+		t.Errorf("an image is %.30s with aspect ratio %q", got["href"], got["preserveAspectRatio"])
+	}
+	if _, err := png.Decode(base64.NewDecoder(base64.StdEncoding, strings.NewReader(data))); err != nil {
+		t.Error(err)
+	}
+}
+
+// In a PDF the images are upright, all letters are there as outlines, and no font leaves anything in the folder of
+// temporary files.
+func TestPDF(t *testing.T) {
+	temporary := newFolder(t)
+	temporary.write("a file", nil) // in place of a folder
+	t.Setenv("TMPDIR", temporary.path("a file"))
+	f := pictureFolder(t, "Ġone", "▁two", "жук", "α", "ע", "ا")
+	f.mustRun("-png", "@h.pdf", "-labels", "@l.txt", "-causal", "topleft")
+	commands := pdfCommands(t, f.path("h.pdf"))
+	if n := strings.Count(commands, " c\n") + strings.Count(commands, " v\n") + strings.Count(commands, " y\n"); n < 100 {
+		t.Errorf("%d curves: too few for letters", n)
+	}
+	if up := pdfImages(commands); len(up) != 2 || up[0] <= 0 || up[1] <= 0 {
+		t.Errorf("the images' heights are %v, want two that go up", up)
+	}
+}
+
+// pdfCommands are those that draw the page.
+func pdfCommands(t *testing.T, path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := regexp.MustCompile(`(?s)/Filter /FlateDecode /Length \d+>>\s*stream\n(.*?)\nendstream`).FindSubmatch(b)
+	if page == nil {
+		t.Fatal("no page")
+	}
+	r, err := zlib.NewReader(bytes.NewReader(page[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// pdfImages returns how far up the page each image's upper edge is from its lower one. Nothing is rotated there.
+func pdfImages(commands string) (up []float64) {
+	stack := []float64{1}
+	top := func() *float64 { return &stack[len(stack)-1] }
+	words := strings.Fields(commands)
+	for i, w := range words {
+		var x float64
+		switch w {
+		case "q":
+			stack = append(stack, *top())
+		case "Q":
+			stack = stack[:len(stack)-1]
+		case "cm": // a b c d e f cm
+			fmt.Sscan(words[i-3], &x)
+			*top() *= x
+		case "Do":
+			up = append(up, *top())
+		}
+	}
+	return up
+}
+
+// ink counts the dark pixels of a PNG left of the map, where the labels of the queries are.
+func (f folder) ink(name string) (dark int) {
+	f.Helper()
+	b, err := os.ReadFile(f.path(name))
+	if err != nil {
+		f.Fatal(err)
+	}
+	img, err := png.Decode(bytes.NewReader(b))
+	if err != nil {
+		f.Fatal(err)
+	}
+	for y := range img.Bounds().Dy() {
+		for x := range 60 {
+			if r, _, _, _ := img.At(x, y).RGBA(); r < 1<<15 {
+				dark++
+			}
+		}
+	}
+	return dark
+}
+
+// No label is blank. What the fonts lack is named once, with the label, and the rest of the picture is as it was.
+func TestLabelsAreNotBlank(t *testing.T) {
+	blank := pictureFolder(t, " ", " ", " ", " ", " ", " ")
+	blank.mustRun("-png", "@h.png", "-labels", "@l.txt")
+	without := blank.ink("h.png")
+	for label, warning := range map[string]string{
+		"Ġ":    "",
+		"▁":    "", // only the second font has it
+		"你":    `U+4F60 '你' (of "你")`,
+		"\t":   `U+0009 (of "\t")`,
+		"\xff": `U+FFFD '�' (of "\xff")`,
+	} {
+		f := pictureFolder(t, label, label, label, label, label, label)
+		status, _, stderr := f.run("-png", "@h.png", "-labels", "@l.txt")
+		if with := f.ink("h.png"); status != 0 || with < without+60 {
+			t.Errorf("%q: status %d, %d dark pixels, %d without labels", label, status, with, without)
+		}
+		named := strings.Count(stderr, warning) == 1 && strings.Count(stderr, "\n") == 1 && strings.Contains(stderr, "l.txt")
+		if warning == "" && stderr != "" || warning != "" && !named {
+			t.Errorf("%q: stderr is %q, want one line with %s", label, stderr, warning)
+		}
+	}
+}
+
+// A warning stays short, and tells only of what the picture would show. SVG files have no fonts to lack.
+func TestWarningOfLabels(t *testing.T) {
+	f := pictureFolder(t, "一二", "三四", "五六", "七八", "九十", "ok")
+	_, _, stderr := f.run("-png", "@h.png", "-labels", "@l.txt")
+	if !strings.Contains(stderr, `U+4E8C '二' (of "一二")`) || !strings.Contains(stderr, "2 more characters") {
+		t.Errorf("stderr is %q", stderr)
+	}
+	f.mustRun("-png", "@h.svg", "-labels", "@l.txt")
+
+	const keys = 700 // more than have labels
+	for i, name := range []string{"q.npy", "k.npy", "v.npy"} {
+		f.random(name, uint64(i), 1, keys, 4)
+	}
+	f.write("l.txt", []byte("one\n"+strings.Repeat("一\n", 2)+strings.Repeat("ok\n", keys-3)))
+	f.mustRun("-png", "@h.png", "-labels", "@l.txt")
+}

@@ -1,0 +1,97 @@
+package attn
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/seed-1415985d/attn/internal/inspect"
+)
+
+func init() { inspect.Schedule = describeCall }
+
+// describeCall makes the schedule of a call as Attend and Pool would, over views without memory, and says what it means.
+func describeCall(c inspect.Call) (string, error) {
+	p, err := planOf(c)
+	if err != nil {
+		return "", err
+	}
+	p.decide(&tuned, c.Workers)
+	return describe(&tuned, &p), nil
+}
+
+// planOf is the plan of a call without buffers.
+func planOf(c inspect.Call) (plan, error) {
+	for _, f := range [...]struct {
+		name string
+		n    int
+	}{{"B", c.B}, {"H", c.H}, {"KVH", c.KVH}, {"Lq", c.Lq}, {"Lk", c.Lk}, {"D", c.D}, {"Dv", c.Dv}, {"workers", c.Workers}} {
+		if f.n < 1 || f.n > maxLength {
+			return plan{}, fail(ErrShape, "%s is %d, want 1 to %d", f.name, f.n, maxLength)
+		}
+	}
+	if c.H%c.KVH != 0 {
+		return plan{}, fail(ErrShape, "H is %d, want a multiple of KVH = %d", c.H, c.KVH)
+	}
+	p := plan{batch: c.B, heads: c.H, kvHeads: c.KVH, group: c.H / c.KVH, lq: c.Lq, lk: c.Lk, d: c.D, dv: c.Dv, left: -1, right: -1}
+	if c.Causal {
+		p.causal = BottomRight
+	}
+	view := BHLD[float32]
+	switch c.Layout {
+	case "bhld":
+	case "blhd":
+		view = func(_ []float32, b, h, l, d int) Tensor { return BLHD[float32](nil, b, l, h, d) }
+	case "cache":
+		p.store = new(blockStore)
+		return p, nil
+	default:
+		return plan{}, fail(ErrOption, "layout is %q, want bhld, blhd or cache", c.Layout)
+	}
+	p.k, p.v = view(nil, c.B, c.KVH, c.Lk, c.D), view(nil, c.B, c.KVH, c.Lk, c.Dv)
+	return p, nil
+}
+
+// describe says what a schedule means, a line for each decision.
+func describe(t *tuning, p *plan) string {
+	var s strings.Builder
+	line := func(name string, value any, meaning string, args ...any) {
+		fmt.Fprintf(&s, "%-18s %-10v %s\n", name, value, fmt.Sprintf(meaning, args...))
+	}
+	line("CPU", t.cpu, "with %v kernels; its row of the tuning table decides what follows", t.isa)
+	line("cost", fmt.Sprintf("%.3g µs", p.cost(t)/1e3), "estimated on one core; a Pool leaves calls below %.3g µs to the caller", t.smallCall/1e3)
+	line("chunks", p.chunks(), "pieces of work: %d rows of queries for each of %d key/value heads", p.chunkRows, p.headsPerChunk)
+	line("segments", p.segments, "pieces of keys that each chunk is divided into, for %d workers", p.workers)
+	line("tiles", p.tileRows, "rows at most go through the kernels together")
+	line("keys", p.place(p.keys), "%s", p.pages(p.keys))
+	line("values", p.place(p.values), "%s", p.pages(p.values))
+	line("spans", p.blocks, "blocks at most are scored before their values are added")
+	line("steps", p.step, "keys at a time where heads of a chunk take turns; %d is a whole block", Block)
+	line("full blocks", p.full, "whole blocks go from kernel to kernel, operands checked once")
+	line("reads", t.reads, "of few rows; in order: %t", p.sequential || p.sequentialRows >= min(p.chunkRows, inPlaceRows) && p.sequentialRows > 0)
+	use := chooseKernels(min(p.tileRows, p.chunkRows), p.d, roundUp(p.dv, 8))
+	line("kernels", t.isa, "for a tile: 16 lanes %t, softmax with 16 lanes %t, maxima found in score %t, softmax fused with values %t",
+		use.lanes16, use.softmax16, use.maxima && !use.lanes16, use.fused)
+	return s.String()
+}
+
+// place says where the kernels of whole chunks read keys, or values.
+func (p *plan) place(at placement) string {
+	switch {
+	case p.store != nil:
+		return "cache"
+	case p.chunkRows <= at.inPlaceRows:
+		return "in place"
+	}
+	return "packed"
+}
+
+// pages says how they are prefetched.
+func (p *plan) pages(at placement) string {
+	switch {
+	case p.chunkRows > at.pagedRows:
+		return "not prefetched page by page"
+	case at.shared:
+		return "prefetched page by page, each head its share of all heads' tokens"
+	}
+	return "prefetched page by page"
+}

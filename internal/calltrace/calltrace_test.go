@@ -1,0 +1,75 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-1415985d/attn/internal/calltrace/record"
+)
+
+func TestInstrumented(t *testing.T) {
+	const text = `package attn
+
+func stub(x *float32)
+
+func first() { second[int](func() {}) }
+
+func second[T any](f func()) {
+	f()
+}
+
+func (p *plan) third() {}
+
+func (v View[T]) fourth() int { return 4 }
+`
+	var functions []string
+	got, err := instrumented("a.go", []byte(text), &functions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"a.go View[T].fourth", "a.go *plan.third", "a.go second", "a.go first"}; !slices.Equal(functions, want) {
+		t.Errorf("functions are %q, want %q", functions, want)
+	}
+	want := strings.NewReplacer(
+		"first() {", "first() { calltraceEnter(3);", "f func()) {", "f func()) { calltraceEnter(2);",
+		"third() {", "third() { calltraceEnter(1);", "int {", "int { calltraceEnter(0);").Replace(text)
+	if string(got) != want {
+		t.Errorf("instrumented:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+func TestCount(t *testing.T) {
+	before := record.Functions
+	defer func() { record.Functions = before }()
+	record.Functions = []string{"a.go f", "a.go g", "b.go h"}
+	record.Enter(1) // outside of what is recorded
+	calls := record.Of(func() {
+		for _, function := range []int{0, 1, 2, 2, 1, 2} {
+			record.Enter(function)
+		}
+	})
+	got := count(calls)
+	if len(got.functions) != 3 || got.functions["b.go h"] != 3 || len(got.files) != 2 || len(got.ways) != 2 || got.changes != 3 || got.calls != 6 {
+		t.Errorf("%+v, want 3 functions, h 3 times, 2 files, 2 ways, 3 changes, 6 calls", got)
+	}
+}
+
+// TestRun compiles the package with instruments and traces the calls.
+func TestRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles the package again, and records each call of a function")
+	}
+	var out strings.Builder
+	if err := runInstrumented(&out, "-list"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []string{"prefill B1", "prefill, causal", "decode H32", "decode, keys"} {
+		if !strings.Contains(out.String(), "\n"+c) {
+			t.Errorf("no line of %q", c)
+		}
+	}
+	if n := strings.Count(out.String(), "  1 attention.go Attend\n"); n != 3 {
+		t.Errorf("Attend is listed as called once %d times, want 3: one call is over a cache\n%s", n, &out)
+	}
+}

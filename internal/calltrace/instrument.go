@@ -1,0 +1,107 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const module = "github.com/seed-1415985d/attn"
+
+// enter is a file of the package that stands between its functions and what records them.
+const enter = `package attn
+
+import "%s/internal/calltrace/record"
+
+func init() { record.Functions = %#v }
+
+func calltraceEnter(function int) { record.Enter(function) }
+`
+
+// runInstrumented runs this command again, with instruments in package attn.
+func runInstrumented(out io.Writer, arguments ...string) error {
+	temporary, err := os.MkdirTemp("", "calltrace")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temporary)
+	files, err := instrument()
+	if err != nil {
+		return err
+	}
+	replace := map[string]string{}
+	for file, text := range files {
+		replace[file] = filepath.Join(temporary, filepath.Base(file))
+		if err := os.WriteFile(replace[file], text, 0o666); err != nil {
+			return err
+		}
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(temporary, "overlay.json")
+	if err := os.WriteFile(name, overlay, 0o666); err != nil {
+		return err
+	}
+	again := exec.Command("go", append([]string{"run", "-overlay", name, module + "/internal/calltrace"}, arguments...)...)
+	again.Stdout, again.Stderr = out, os.Stderr
+	return again.Run()
+}
+
+// instrument returns the package's files with instruments, and one more.
+func instrument() (files map[string][]byte, err error) {
+	list := exec.Command("go", "list", "-f", "{{.Dir}}{{range .GoFiles}}\n{{.}}{{end}}", module)
+	list.Stderr = os.Stderr
+	listed, err := list.Output()
+	if err != nil {
+		return nil, err
+	}
+	folder, names, _ := strings.Cut(strings.TrimSpace(string(listed)), "\n")
+	var functions []string
+	files = map[string][]byte{}
+	for name := range strings.SplitSeq(names, "\n") {
+		file := filepath.Join(folder, name)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		if files[file], err = instrumented(name, text, &functions); err != nil {
+			return nil, err
+		}
+	}
+	files[filepath.Join(folder, "calltrace_enter.go")] = fmt.Appendf(nil, enter, module, functions)
+	return files, nil
+}
+
+// instrumented returns a file whose functions first report that they were entered, and adds these to functions.
+func instrumented(name string, text []byte, functions *[]string) ([]byte, error) {
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, name, text, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range slices.Backward(file.Decls) { // from the end, so that offsets stay
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || f.Body == nil {
+			continue
+		}
+		at := fset.Position(f.Body.Lbrace).Offset + 1
+		text = slices.Insert(text, at, fmt.Appendf(nil, " calltraceEnter(%d);", len(*functions))...)
+		of := ""
+		if f.Recv != nil {
+			of = types.ExprString(f.Recv.List[0].Type) + "."
+		}
+		*functions = append(*functions, name+" "+of+f.Name.Name)
+	}
+	return text, nil
+}

@@ -1,0 +1,75 @@
+package layers
+
+import (
+	"cmp"
+	"go/ast"
+	"go/build"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"path/filepath"
+	"slices"
+)
+
+// A Use is a place where a file refers to a name that another file of its package declares. A method or a field
+// belongs to the file in which it is written, wherever its type is.
+type Use struct {
+	From string
+	Line int
+	Name string
+	To   string
+}
+
+// A Reader finds uses in packages. It keeps what they import, which is the same for each build.
+type Reader struct {
+	fset    *token.FileSet
+	imports types.Importer
+}
+
+// NewReader returns a reader that knows no package yet.
+func NewReader() *Reader {
+	fset := token.NewFileSet()
+	return &Reader{fset, importer.ForCompiler(fset, "source", nil)}
+}
+
+// Build returns the Go files of the package in a folder, as built for Linux with a tag, and their uses.
+func (r *Reader) Build(folder, arch, tag string) (files []string, uses []Use, err error) {
+	context := build.Default
+	context.GOOS, context.GOARCH, context.BuildTags, context.CgoEnabled = "linux", arch, []string{tag}, false
+	pkg, err := context.ImportDir(folder, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	var parsed []*ast.File
+	for _, name := range pkg.GoFiles {
+		file, err := parser.ParseFile(r.fset, filepath.Join(folder, name), nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, nil, err
+		}
+		parsed = append(parsed, file)
+	}
+	uses, err = r.uses(parsed)
+	return pkg.GoFiles, uses, err
+}
+
+// uses type-checks a package, because only types tell whose field or method a name is, and what is local. What another
+// file can refer to is never local, so no name needs a look at its kind.
+func (r *Reader) uses(files []*ast.File) (uses []Use, err error) {
+	info := types.Info{Uses: map[*ast.Ident]types.Object{}}
+	config := types.Config{Importer: r.imports}
+	pkg, err := config.Check("attn", r.fset, files, &info)
+	if err != nil {
+		return nil, err
+	}
+	for id, object := range info.Uses {
+		at, declared := r.fset.Position(id.Pos()), r.fset.Position(object.Pos())
+		if object.Pkg() == pkg && at.Filename != declared.Filename {
+			uses = append(uses, Use{filepath.Base(at.Filename), at.Line, object.Name(), filepath.Base(declared.Filename)})
+		}
+	}
+	slices.SortFunc(uses, func(a, b Use) int {
+		return cmp.Or(cmp.Compare(a.From, b.From), a.Line-b.Line, cmp.Compare(a.Name, b.Name))
+	})
+	return uses, nil
+}

@@ -1,0 +1,101 @@
+package attn
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-1415985d/attn/internal/layers"
+)
+
+// layerTable is the order of the package's files, without .go and .s, from the top: a file refers to its own layer
+// and to those below, so that each layer can be read, tested and replaced without those above.
+var layerTable = []layers.Layer{
+	{Name: "API", Files: "doc attention cache state pool matmul vector inspect"},
+	{Name: "call", Files: "validate validate_quick validate_views schedule"},
+	{Name: "engine", Files: "chunk span block block_full block_options weights merge scratch prefetch"},
+	{Name: "plan", Files: "plan plan_chunk source"},
+	{Name: "kernels", Files: `kernel kernel_layout kernel_generic kernel_operands kernel_split kernel_variants kernel_prefetch
+		kernel_amd64 kernel_arm64 kernel_stubs kernel_noasm kernel_noavx`},
+	{Name: "tuning", Files: "tuning tuning_amd64 tuning_arm64 tuning_other"},
+	{Name: "types", Files: "view options errors"},
+}
+
+// layerBuilds differ in their files. Each is checked for itself, because a file meets only those of its build.
+var layerBuilds = []struct{ name, arch, tag string }{
+	{"linux/amd64", "amd64", ""},
+	{"linux/arm64", "arm64", ""},
+	{"linux/s390x", "s390x", ""},
+	{"purego", "amd64", "purego"},
+}
+
+// mostInCircle is how many files may need one another: an idea may take a few, and more can only be read as one.
+const mostInCircle = 4
+
+// TestLayers fails where a file refers to a layer above its own, and where too many files need one another.
+func TestLayers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it reads the same files on every machine, so that one full run is enough")
+	}
+	table, faults := layers.NewTable(layerTable)
+	faults = append(faults, table.Differences(sourceFiles(t))...)
+	reader := layers.NewReader()
+	for _, b := range layerBuilds {
+		files, uses, err := reader.Build(".", b.arch, b.tag)
+		if err != nil {
+			t.Fatalf("%s: %v", b.name, err)
+		}
+		up, circles := table.Upward(uses), layers.Circles(uses)
+		largest := append(circles, nil)[0]
+		t.Logf("%s: %d files, %d references to layers above, %d files in the largest circle", b.name, len(files), len(up), len(largest))
+		faults = slices.Concat(faults, up, table.Circles(circles, mostInCircle))
+	}
+	seen := map[string]bool{} // most are in each build
+	for _, fault := range faults {
+		if !seen[fault] {
+			t.Error(fault)
+		}
+		seen[fault] = true
+	}
+}
+
+// TestAssemblyReadsNoVariables keeps kernels functions of their arguments: what they do is chosen where it can be tested.
+func TestAssemblyReadsNoVariables(t *testing.T) {
+	variable := regexp.MustCompile(`\w*·\w+(\+\d+)?\(SB\)`) // local symbols end in <>
+	for _, file := range sourceFiles(t) {
+		if filepath.Ext(file) != ".s" {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		functions := 0
+		for i, line := range strings.Split(string(text), "\n") {
+			code, _, _ := strings.Cut(line, "//")
+			if strings.HasPrefix(code, "TEXT") {
+				functions++
+			} else if name := variable.FindString(code); name != "" {
+				t.Errorf("%s:%d: %s is of the package, want only arguments and local tables", file, i+1, name)
+			}
+		}
+		if functions == 0 {
+			t.Errorf("%s has no function", file)
+		}
+	}
+}
+
+// sourceFiles lists the files of the package, of all builds and without tests.
+func sourceFiles(t *testing.T) (files []string) {
+	for _, pattern := range []string{"*.go", "*.s"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	return slices.DeleteFunc(files, func(file string) bool { return strings.HasSuffix(file, "_test.go") })
+}

@@ -1,0 +1,240 @@
+package attn
+
+import (
+	"testing"
+	"unsafe"
+)
+
+// Between them, the blocks of a call ask once for each row that is to come: keys, values
+// and queries but for those that the call begins with, and outputs.
+func TestPrefetchedOnce(t *testing.T) {
+	for _, reads := range []memoryReads{queuedReads, pagedReads} {
+		for _, quarters := range []bool{false, true} {
+			readingAs(t, reads)
+			tuned.quarterSteps = quarters
+			forEach(t, testPrefetchedOnce)
+		}
+	}
+}
+
+// next moves on by a row, as score does.
+func (r *prefetchRun) next() {
+	r.n--
+	r.at += uintptr(r.step)
+	if r.n%4 == 0 {
+		r.at += uintptr(r.back)
+	}
+}
+
+func testPrefetchedOnce(t *testing.T) {
+	const batch, kvHeads, d, dv = 2, 2, 24, 40
+	for _, c := range []struct {
+		group, lq, lk int
+		opt           Options
+		change        func(p *plan)
+		tokens, outs  bool
+	}{
+		{1, 40, 40, Options{}, nil, true, true},
+		{1, 64, 64, Options{}, nil, true, true},
+		{1, 130, 130, Options{Causal: TopLeft}, nil, true, true},
+		{4, 30, 700, Options{}, nil, true, true},
+		{1, 170, 200, Options{}, nil, true, true},
+		{4, 60, 700, Options{}, nil, true, true},
+		{3, 30, 200, Options{Offset: 150, Causal: TopLeft, Window: &Window{100, -1}}, nil, false, true},
+		{pairRuns, 5, 100, Options{}, nil, true, true},
+		{1, 40, 200, Options{}, func(p *plan) { p.store = new(blockStore) }, false, true},
+		{1, 40, 200, Options{}, func(p *plan) { p.dst = Tensor{} }, true, false},
+	} {
+		view := func(h, l, d int) Tensor { return BHLD(make([]float32, batch*h*l*d), batch, h, l, d) }
+		q, k, v := view(kvHeads*c.group, c.lq, d), view(kvHeads, c.lk, d), view(kvHeads, c.lk, dv)
+		dst := view(kvHeads*c.group, c.lq, dv)
+		p := newPlan(dst, q, k, v, &c.opt)
+		must(t, p.init(&c.opt))
+		p.decide(&tuned, 1)
+		if c.change != nil {
+			c.change(&p)
+		}
+		asked := allAsked(&p)
+		rows := func(x Tensor) (once int) {
+			for at := 0; at < len(x.Data); at += x.D {
+				if asked[uintptr(unsafe.Pointer(&x.Data[at]))] == 1 {
+					once++
+				}
+				delete(asked, uintptr(unsafe.Pointer(&x.Data[at])))
+			}
+			return once
+		}
+		outs, queries, keys, values := rows(dst), rows(q), rows(k), rows(v)
+		if want := batch * kvHeads * c.group * c.lq; c.outs && outs != want || !c.outs && outs != 0 {
+			t.Errorf("%+v: %d outputs, want %d or none", c, outs, want)
+		}
+		if want := (batch*kvHeads - 1) * c.group * c.lq; queries != want {
+			t.Errorf("%+v: %d queries, want %d", c, queries, want)
+		}
+		want := batch*kvHeads*c.lk - min(Block, c.lk)
+		var first chunk
+		if p.chunk(0, &first); first.rows <= p.keys.pagedRows {
+			want = 0 // they come along a stream
+		}
+		if c.tokens && (keys != want || values != want) {
+			t.Errorf("%+v: %d keys and %d values, want %d", c, keys, values, want)
+		}
+		if p.store != nil && keys+values > 0 {
+			t.Errorf("%+v: %d keys and %d values, want none", c, keys, values)
+		}
+		if len(asked) > 0 {
+			t.Errorf("%+v: %d requests for nothing", c, len(asked))
+		}
+	}
+}
+
+// allAsked counts the requests for each row of memory in one call.
+func allAsked(p *plan) map[uintptr]int {
+	asked := map[uintptr]int{}
+	var w scratch
+	for i := range p.chunks() {
+		var c chunk
+		p.chunk(i, &c)
+		w.next.rows = 0
+		w.prefetchNext(p, i+1)
+		for first := c.lo / Block * Block; first < c.hi; first += Block {
+			w.prefetchTokens(p, &c, first)
+			for i := pairRuns; w.queue.place(i) < w.queue.end; i++ {
+				for r := w.queue.runs[i]; r.n > 0; r.next() {
+					asked[r.at]++
+				}
+			}
+		}
+	}
+	return asked
+}
+
+// However long rows are, no run is more than score may ask for between two rows of queries.
+func TestPrefetchedBytes(t *testing.T) {
+	const keys = 2 * Block
+	for _, dv := range []int{8, 512, 4096, 1 << 16} {
+		view := func(l, d int) Tensor { // with gaps: else it may be a stream
+			return Tensor{Data: make([]float32, l*(d+8)), B: 1, H: 1, L: l, D: d, SL: d + 8}
+		}
+		p := newPlan(view(48, dv), view(48, 8), view(keys, 8), view(keys, dv), nil)
+		must(t, p.init(nil))
+		p.decide(&tuned, 1)
+		var c chunk
+		p.chunk(0, &c)
+		var w scratch
+		w.prefetchTokens(&p, &c, 0)
+		for i := pairRuns; w.queue.place(i) < w.queue.end; i++ {
+			if r := w.queue.runs[i]; r.n*(r.lines-1)*cacheLine > tuned.prefetchBytes() {
+				t.Errorf("Dv=%d: run %d is %d rows of %d lines, want at most %d bytes", dv, i, r.n, r.lines, tuned.prefetchBytes())
+			}
+		}
+	}
+}
+
+// Page by page, in a call with few rows, each key and value behind the first
+// block is asked for once. Heads beside each other share in that.
+func TestPrefetchPagesMeetAllTokens(t *testing.T) {
+	readingAs(t, pagedReads)
+	const heads, keys, d, dv = 4, 5*Block + 9, 16, 24
+	for _, rows := range []int{1, inPlaceRows + 1, 60} {
+		view := func(h, l, d int) Tensor { return BLHD(make([]float32, h*l*d), 1, l, h, d) }
+		q, k, v, dst := view(heads*rows, 1, d), view(heads, keys, d), view(heads, keys, dv), view(heads*rows, 1, dv)
+		p := newPlan(dst, q, k, v, nil)
+		must(t, p.init(nil))
+		p.decide(&tuned, 1)
+		if p.headsPerChunk != heads {
+			t.Fatalf("%d heads go together, want %d", p.headsPerChunk, heads)
+		}
+		for _, x := range []*Tensor{&p.k, &p.v} {
+			asked := p.askedAlong(x)
+			for at, n := range asked {
+				want := 1
+				if at/x.SL < Block {
+					want = 0
+				}
+				if n != want {
+					t.Fatalf("%d rows: element %d of token %d is asked for %d times, want %d", rows, at%x.SL, at/x.SL, n, want)
+				}
+			}
+		}
+	}
+}
+
+// askedAlong counts for each element of x how often the call asks for it.
+func (p *plan) askedAlong(x *Tensor) []int {
+	asked := make([]int, len(x.Data))
+	for i := range p.chunks() {
+		var c chunk
+		p.chunk(i, &c)
+		for first := 0; first < x.L; first += Block {
+			for g := range c.heads {
+				h := *c.head(g, new(chunk))
+				at := p.keys
+				if x == &p.v {
+					at = p.values
+				}
+				pointer := p.pointerOf(at, x, &h, first)
+				if pointer == 0 {
+					continue
+				}
+				from := int(pointer+prefetchWindow-address(x.Data, 0)) / 4
+				for j := from; j < min(from+Block*x.D, len(asked)); j++ {
+					asked[j]++
+				}
+			}
+		}
+	}
+	return asked
+}
+
+// Each key and value after the first step is prefetched once.
+func TestPrefetchStepsMeetAllTokens(t *testing.T) {
+	readingAs(t, pagedReads)
+	const heads, keys, d = 4, 5 * Block, 16
+	for _, rows := range []int{1, inPlaceRows + 1} {
+		view := func(h, l, d int) Tensor { return BLHD(make([]float32, h*l*d), 1, l, h, d) }
+		q, k, v, dst := view(heads*rows, 1, d), view(heads, keys, d), view(heads, keys, d), view(heads*rows, 1, d)
+		p := newPlan(dst, q, k, v, nil)
+		must(t, p.init(nil))
+		p.decide(&tuned, 1)
+		var c chunk
+		p.chunk(0, &c)
+		if p.step == Block {
+			t.Fatalf("%d rows do not go in steps", rows)
+		}
+		asked := map[*Tensor][]int{&p.k: make([]int, len(k.Data)), &p.v: make([]int, len(v.Data))}
+		for first := 0; first < keys; first += Block {
+			for end := p.step; end <= Block; end += p.step {
+				for g := range heads {
+					h := *c.head(g, new(chunk))
+					keys, values := p.stepPointers(&h, first, end)
+					p.countAsked(asked, &h, keys)
+					p.countAsked(asked, &h, values)
+				}
+			}
+		}
+		for x, counts := range asked {
+			for at, n := range counts {
+				want := 1
+				if x == &p.k && at/x.SL < p.step {
+					want = 0
+				}
+				if n != want {
+					t.Fatalf("%d rows: element %d of token %d is asked for %d times, want %d", rows, at%x.SL, at/x.SL, n, want)
+				}
+			}
+		}
+	}
+}
+
+// countAsked counts what a head asks for while it reads a step.
+func (p *plan) countAsked(asked map[*Tensor][]int, c *chunk, pointer uintptr) {
+	for x, counts := range asked {
+		from := pointer + prefetchWindow
+		if lo, hi := address(x.Data, 0), address(x.Data, len(x.Data)); from >= lo && from < hi {
+			for j := range p.step * x.D {
+				counts[int(from-lo)/4+j]++
+			}
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package attn
+
+// How calls are divided. The sizes are measured, see docs/decisions.md; no result depends on them.
+const (
+	// Up to denseRows rows read values where the caller has them if these are not
+	// further apart than denseStride. Beyond, the L1 cache holds them only packed,
+	// and more rows make packing worth while.
+	denseRows   = 256
+	denseStride = 64
+
+	// stepRows is up to how many rows of all heads of a chunk take a block in steps: as many scores are kept.
+	stepRows = 256
+
+	// stepHeadRows is up to how many rows of one head do: with more, computing takes longer than
+	// memory, and steps cost more than they save.
+	stepHeadRows = 32
+
+	// unitsPerWorker is how many pieces of work a worker should find at least,
+	// so that the others do not wait long for the last one.
+	unitsPerWorker = 4
+
+	// leastRows is the size of the smallest chunks into which the rows of a
+	// head are divided: whole tiles of the kernel, and enough of them to pay for
+	// packing the keys once more.
+	leastRows = 24
+
+	// segmentBytes bounds the memory for the states of segments that wait to be merged.
+	segmentBytes = 64 << 20
+)
+
+// decide makes the schedule of a validated call for some workers. Everything that depends on the CPU comes from the tuning.
+func (p *plan) decide(t *tuning, workers int) {
+	p.oStride = roundUp(p.dv, panel)
+	p.schedule = schedule{}
+	p.workers, p.segments, p.tileRows, p.blocks, p.step = workers, 1, t.tileRows, 1, Block
+	if max(p.d, p.dv) > tileDim {
+		p.tileRows = leastTileRows
+	}
+	p.decideChunks(t)
+	if workers > 1 {
+		p.partition(workers)
+	}
+	p.decidePlacement(t)
+	p.decideSpans(t)
+}
+
+// decideChunks chooses the rows and heads of a chunk: as many rows as the cache holds
+// with a packed block and a tile of scores, or fewer if that makes no more chunks.
+func (p *plan) decideChunks(t *tuning) {
+	const factors = 6 // maxima and sums of both states, alpha and beta
+	block := Block*(p.d+p.oStride) + mostTileRows*Block
+	rows := (t.scratchBytes()/4 - block) / (p.d + 2*p.oStride + factors)
+	rows = max(leastTileRows, rows/splitRows*splitRows)
+	all := max(1, p.lq*p.group)
+	chunks := (all + rows - 1) / rows
+	p.chunkRows = min(all, roundUp((all+chunks-1)/chunks, splitRows))
+	p.headsPerChunk = p.headsBeside(t, rows)
+}
+
+// headsBeside is the number of key/value heads that go through memory together, at most as many
+// as have so many rows. Where few rows read rows of keys or values that lie beside those of
+// other heads, as in BLHD views, one head after the other would come to each page again
+// and again, long after the translation of its address has been forgotten.
+func (p *plan) headsBeside(t *tuning, rows int) int {
+	apart := max(p.k.SH, p.v.SH)
+	if p.store != nil || p.chunkRows > t.fewRows || apart >= min(p.k.SL, p.v.SL) {
+		return 1
+	}
+	most := rows / p.chunkRows
+	if t.reads == pagedReads && p.kvHeads <= most && p.tokensContiguous(t, &p.k) && p.tokensContiguous(t, &p.v) {
+		return p.kvHeads
+	}
+	return max(1, min(p.kvHeads, most, pageBytes/4/max(1, apart)))
+}
+
+// tokensContiguous reports whether the heads of a token follow each other, and so do tokens. What is
+// prefetched is read a block of tokens later, or a step: more than the L2 cache holds
+// of keys or of values has not been tried.
+func (p *plan) tokensContiguous(t *tuning, x *Tensor) bool {
+	keys := Block
+	if p.hasSteps(x.H) {
+		keys = 2 * panel
+	}
+	return x.SH == x.D && x.SL == x.H*x.D && 2*4*keys*x.SL <= t.l2
+}
+
+// hasSteps reports whether so many heads that go together have few enough rows for steps.
+func (p *plan) hasSteps(heads int) bool {
+	return heads > 1 && p.chunkRows <= stepHeadRows && heads*p.chunkRows <= stepRows
+}
+
+// partition divides the call among workers. Prefill has many rows and gets
+// smaller chunks of rows; decoding has few and gets segments of keys.
+func (p *plan) partition(workers int) {
+	segments := (p.lk + Segment - 1) / Segment
+	want := workers * unitsPerWorker
+	pieces := 1
+	if p.holdsSegments(segments) {
+		pieces = segments
+	}
+	for p.headsPerChunk > 1 && p.chunks()*pieces < 2*workers {
+		p.headsPerChunk /= 2 // two units for each worker, or heads by themselves
+	}
+	if p.chunks() >= want {
+		return
+	}
+	least := leastRows
+	if segments > 1 {
+		least = 4 * leastRows // keys are packed for each chunk: prefer segments
+	}
+	heads := p.chunks() / p.chunksPerHead()
+	perHead := (want + heads - 1) / heads
+	rows := roundUp((p.lq*p.group+perHead-1)/perHead, leastRows)
+	p.chunkRows = min(p.chunkRows, max(rows, least))
+	if p.chunks() < want && segments > 1 && p.holdsSegments(segments) {
+		p.segments = segments
+	}
+}
+
+// holdsSegments reports whether there is memory for so many states of each chunk.
+func (p *plan) holdsSegments(segments int) bool {
+	return p.chunks()*segments <= segmentBytes/4/p.stateSize()
+}
+
+// stateSize is the number of elements of the state of a chunk: m, l and o, in
+// whole cache lines.
+func (p *plan) stateSize() int {
+	return roundUp(p.headsPerChunk*p.chunkRows*(p.oStride+2), panel)
+}
+
+// decidePlacement says where keys and values are read. Keys in rows are transposed in registers, which takes as long as packing from a few
+// queries on. Values in rows can be read as they are, which pays for more rows if rows of values are close
+// together, or are prefetched in time.
+func (p *plan) decidePlacement(t *tuning) {
+	if p.sequential = t.sequential(p.tokenBytes()); p.sequential {
+		p.sequentialRows = inPlaceRows
+	}
+	if t.reads == pagedReads {
+		p.keys.pagedRows, p.values.pagedRows = t.fewRows, t.fewRows
+	}
+	if p.store != nil {
+		return
+	}
+	if p.k.SL > 0 && p.d <= inPlaceDim {
+		p.keys.inPlaceRows = inPlaceRows
+	}
+	if p.dv%8 == 0 {
+		p.values.inPlaceRows = max(inPlaceRows, p.values.pagedRows)
+		if p.v.SL <= denseStride {
+			p.values.inPlaceRows = max(p.values.inPlaceRows, denseRows)
+		}
+	}
+	p.decidePages(t, &p.keys, &p.k)
+	p.decidePages(t, &p.values, &p.v)
+}
+
+// decidePages says whether the rows of a view are prefetched page by page: if a head's rows follow each other, or the tokens of all
+// heads, which then share in that.
+func (p *plan) decidePages(t *tuning, to *placement, x *Tensor) {
+	switch {
+	case x.SL == x.D:
+	case p.headsPerChunk == x.H && p.tokensContiguous(t, x):
+		to.shared = true
+	default:
+		to.pagedRows = 0
+	}
+}
+
+// decideSpans says what goes through the kernels together.
+func (p *plan) decideSpans(t *tuning) {
+	if p.hasSteps(p.headsPerChunk) && p.keys.pagedRows > 0 && p.values.pagedRows > 0 {
+		p.step = 2 * panel
+		if p.chunkRows <= inPlaceRows {
+			p.step = panel // packing takes longer for fewer keys at a time, so this is for rows that do not
+		}
+	}
+	if p.sequential && p.store == nil && p.headsPerChunk == 1 {
+		p.blocks = Segment / Block
+	}
+	rows := min(p.tileRows, p.chunkRows)
+	p.full = p.plainScores() && canTakeFull(t, rows, p.d, roundUp(p.dv, 8))
+}
+
+// tokenBytes is how much memory the keys and values of the call are, in float64 because the product may overflow an int.
+func (p *plan) tokenBytes() float64 {
+	return 4 * float64(p.batch) * float64(p.kvHeads) * float64(p.lk) * float64(p.d+p.dv)
+}
+
+// cost estimates the nanoseconds of the call on one core.
+func (p *plan) cost(t *tuning) float64 {
+	keys := p.lk
+	if p.left >= 0 && p.right >= 0 {
+		keys = min(keys, p.left+p.right+1)
+	}
+	dims := float64(p.d + p.dv)
+	flops := 2 * float64(p.batch) * float64(p.heads) * float64(p.lq) * float64(keys) * dims
+	if p.causal != Full && p.lq > 1 {
+		flops /= 2
+	}
+	bytes := 4 * float64(p.batch) * float64(p.kvHeads) * float64(keys) * dims
+	return t.cost(flops, bytes)
+}

@@ -1,0 +1,150 @@
+package attn
+
+import "testing"
+
+// Every way to divide the work is taken: without this, TestPoolEqualsAttend might compare the
+// same path twice.
+func TestSchedulePartition(t *testing.T) {
+	for _, c := range []struct {
+		name               string
+		workers            int
+		b, h, lq, lk       int
+		chunkRows, segment int
+	}{
+		{"enough chunks", 2, 1, 16, 64, 64, 64, 1},
+		{"smaller chunks", 2, 1, 1, 16 * leastRows, 512, 2 * leastRows, 1},
+		{"smallest chunks", 64, 1, 1, 512, 512, leastRows, 1},
+		{"segments", 2, 1, 1, 1, 3 * Segment, 1, 3},
+		{"chunks, then segments", 8, 1, 1, 960, 3*Segment - 1, 4 * leastRows, 3},
+		{"one worker", 1, 1, 1, 1, 3 * Segment, 1, 1},
+	} {
+		x := func(b, h, l int) Tensor { return BHLD(make([]float32, b*h*l*8), b, h, l, 8) }
+		j := job{plan: newPlan(x(c.b, c.h, c.lq), x(c.b, c.h, c.lq), x(c.b, c.h, c.lk), x(c.b, c.h, c.lk), nil)}
+		must(t, j.plan.init(nil))
+		j.begin(c.workers)
+		if j.plan.chunkRows != c.chunkRows || j.segments != c.segment {
+			t.Errorf("%s: %d rows, %d segments, want %d and %d", c.name, j.plan.chunkRows, j.segments, c.chunkRows, c.segment)
+		}
+	}
+}
+
+// Heads that would go together are parted if that leaves too little for the workers to share.
+func TestSchedulePartitionOfHeads(t *testing.T) {
+	for _, c := range []struct {
+		name                   string
+		workers, lq, lk        int
+		headsPerChunk, segment int
+	}{
+		{"one worker", 1, 1, 100, 8, 1},
+		{"enough segments", 2, 1, 4 * Segment, 8, 4},
+		{"few segments", 2, 1, Segment, 2, 1},
+		{"many workers", 16, 1, 4 * Segment, 1, 4},
+		{"states of all segments take too much", 2, 60, 1 << 21, 2, 1},
+	} {
+		x := Tensor{SH: 64, SL: 8 * 64}
+		j := job{plan: plan{batch: 1, heads: 8, kvHeads: 8, group: 1, lq: c.lq, lk: c.lk, d: 64, dv: 64, source: source{k: x, v: x}}}
+		j.begin(c.workers)
+		if j.plan.headsPerChunk != c.headsPerChunk || j.segments != c.segment {
+			t.Errorf("%s: %d heads together, %d segments, want %d and %d", c.name, j.plan.headsPerChunk, j.segments, c.headsPerChunk, c.segment)
+		}
+	}
+}
+
+// Full blocks go from kernel to kernel if scores are products and nothing more, and no call has to be split.
+func TestScheduleOfFullBlocks(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(p *plan)
+		want   bool
+	}{
+		"plain":           {func(p *plan) {}, true},
+		"causal":          {func(p *plan) { p.causal = TopLeft }, true},
+		"few columns":     {func(p *plan) { p.dv = fusedCols - 8 }, true},
+		"few rows":        {func(p *plan) { p.lq = fusedRows - 1 }, true},
+		"softcap":         {func(p *plan) { p.softcap = 30 }, false},
+		"slopes":          {func(p *plan) { p.slopes = []float32{1} }, false},
+		"mask":            {func(p *plan) { p.mask.Data = []bool{true} }, false},
+		"bias":            {func(p *plan) { p.bias.Data = []float32{1} }, false},
+		"long dimensions": {func(p *plan) { p.d = callProducts/Block/leastTileRows + 1 }, false},
+		"wide values":     {func(p *plan) { p.dv = callProducts/Block/leastTileRows + 1 }, false},
+	} {
+		forEach(t, func(t *testing.T) {
+			p := plan{batch: 1, heads: 1, kvHeads: 1, group: 1, lq: 500, lk: 500, d: 64, dv: 64, left: -1, right: -1}
+			c.change(&p)
+			p.decide(&tuned, 1)
+			want := c.want && tuned.isa != generic && !(tuned.fusedSoftmax && tuned.isa == avx2 && p.chunkRows >= fusedRows && p.dv >= fusedCols)
+			if p.full != want {
+				t.Errorf("%s: %v, want %v", name, p.full, want)
+			}
+		})
+	}
+}
+
+// Few queries read panels in order where these come from memory: those of a cache, if all of it is not near.
+func TestScheduleReadsStoresSequentially(t *testing.T) {
+	const tokens, group, d = 2 * Block, 2, 8
+	for _, c := range []struct {
+		sequential bool
+		lq, bytes  int
+		want       bool
+	}{
+		{true, 1, 0, true},
+		{true, inPlaceRows / group, 0, true},
+		{true, inPlaceRows/group + 1, 0, false},
+		{false, 1, 0, false},
+		{true, 1, 4 * tokens * 2 * d, false},
+	} {
+		setSequential(t, c.sequential, c.bytes)
+		for _, softcap := range []float32{0, 1} { // full blocks and others
+			x := newProblem(random("panels in order"), normal, shape{1, 1, group, c.lq, tokens, d, d})
+			cache, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: d, ValueDim: d, Capacity: tokens})
+			must(t, err)
+			must(t, cache.Append(x.k, x.v))
+			opt := Options{Softcap: softcap}
+			p := newPlan(BHLD(make([]float32, group*c.lq*d), 1, group, c.lq, d), x.q, Tensor{}, Tensor{}, &opt)
+			must(t, p.initCache(cache, &opt))
+			p.decide(&tuned, 1)
+			var w scratch
+			w.fit(&p)
+			w.item(&p, 0, p.chunks())
+			var rows chunk
+			p.chunk(0, &rows)
+			var b block
+			w.loadValues(&p, &rows, &b, 0, 0, Block)
+			if w.queue.sequential != c.want || b.layout.sequential != c.want {
+				t.Errorf("%+v, softcap %g: keys %t, values %t", c, softcap, w.queue.sequential, b.layout.sequential)
+			}
+		}
+	}
+}
+
+// So do few rows with those of a large matrix.
+func TestMatrixPanelsInOrder(t *testing.T) {
+	m, err := PackMatrix(BHLD(make([]float32, 32*panel), 1, 1, 32, panel))
+	must(t, err)
+	for _, c := range []struct {
+		sequential  bool
+		rows, bytes int
+		want        bool
+	}{
+		{true, 1, 0, true},
+		{true, inPlaceRows, 0, true},
+		{true, inPlaceRows + 1, 0, false},
+		{false, 1, 0, false},
+		{true, 1, 4 * len(m.data), false},
+	} {
+		setSequential(t, c.sequential, c.bytes)
+		p := projection{dst: BHLD(make([]float32, c.rows*panel), 1, 1, c.rows, panel), m: m}
+		if got := p.panelsSequential(); got != c.want {
+			t.Errorf("%+v: %t", c, got)
+		}
+	}
+}
+
+// setSequential says whether more than some bytes are read in order, until the test ends.
+func setSequential(t *testing.T, sequential bool, bytes int) {
+	readingAs(t, queuedReads)
+	if sequential {
+		readingAs(t, sequentialReads)
+	}
+	tuned.l2 = bytes
+}

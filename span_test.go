@@ -1,0 +1,279 @@
+package attn
+
+import (
+	"fmt"
+	"testing"
+)
+
+// tokenMajor copies x so that the heads of a token follow each other.
+func tokenMajor(x Tensor) Tensor {
+	y := BLHD(make([]float32, len(x.Data)), x.B, x.L, x.H, x.D)
+	for b := range x.B {
+		for h := range x.H {
+			for l := range x.L {
+				copy(y.row(b, h, l), x.row(b, h, l))
+			}
+		}
+	}
+	return y
+}
+
+// firstChunk is what a call begins with.
+func (p *problem) firstChunk(t *testing.T) (plan, chunk) {
+	dst := BHLD(make([]float32, p.q.B*p.q.H*p.q.L*p.v.D), p.q.B, p.q.H, p.q.L, p.v.D)
+	plan := newPlan(dst, p.q, p.k, p.v, &p.opt)
+	must(t, plan.init(&p.opt))
+	plan.decide(&tuned, 1)
+	var c chunk
+	plan.chunk(0, &c)
+	return plan, c
+}
+
+// firstSpan is the span that the call's first chunk begins with; it has no blocks if no key is seen.
+func (p *problem) firstSpan(t *testing.T) (plan plan, s span) {
+	plan, c := p.firstChunk(t)
+	if c.rows > 0 && c.lo < c.hi {
+		plan.span(&c, c.lo, min(c.hi, (c.lo/Segment+1)*Segment), &s)
+	}
+	return plan, s
+}
+
+// Spans of several blocks give the bits of one block after the other, with every option, and few rows go so.
+func TestSpanOfBlocks(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		r, several, full := random("spans of blocks"), 0, 0
+		for range budget(400) {
+			s := shape{1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(3), 2*Block + length(r, 6*Block), length(r, 40), length(r, 40)}
+			if r.IntN(8) == 0 {
+				s.lk += Segment
+			}
+			plain := r.IntN(2) == 0
+			if plain {
+				s.dv = roundUp(s.dv, 8)
+			}
+			p := problemOf(r, randomKind(r), s)
+			if plain {
+				p.opt.Mask, p.opt.Bias, p.opt.Softcap, p.opt.Slopes = nil, nil, 0, nil
+			}
+			if r.IntN(6) == 0 { // only scores of −Inf: all rows count as fully masked
+				fillWith(p.q.Data, 1e30)
+				fillWith(p.k.Data[:len(p.k.Data)/(1+r.IntN(2))], -1e30)
+			}
+			for range r.IntN(4) { // a mask or bias may hide some of them
+				p.v.Data[r.IntN(len(p.v.Data))] = nan32()
+			}
+			readingAs(t, queuedReads)
+			want := p.solve(t, Attend)
+			readingAs(t, sequentialReads)
+			for _, way := range ways {
+				p.same(t, way.name+" in spans of blocks", p.solve(t, way.attend), want)
+			}
+			if plan, s := p.firstSpan(t); s.blocks > 1 {
+				several++
+				if plan.plainScores() {
+					full++
+				}
+			}
+		}
+		if several < budget(400)/8 || full < budget(400)/20 {
+			t.Errorf("only %d calls had spans of several blocks, %d of full ones", several, full)
+		}
+	})
+}
+
+// Heads that go through blocks in steps give the bits of one head after the other, with every option.
+func TestSpanOfSteps(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		r, inSteps := random("spans of steps"), 0
+		for range budget(400) {
+			s := shape{1 + r.IntN(2), 2 + r.IntN(4), 1 + r.IntN(3), 1 + r.IntN(4), Block + length(r, 4*Block), length(r, 40), length(r, 40)}
+			if r.IntN(12) == 0 {
+				s.lk += Segment
+			}
+			p := problemOf(r, randomKind(r), s)
+			if r.IntN(6) == 0 { // only scores of −Inf: all rows count as fully masked
+				fillWith(p.q.Data, 1e30)
+				fillWith(p.k.Data, -1e30)
+				fillWith(p.v.Data, nan32())
+			}
+			for range r.IntN(4) { // a mask or bias may hide some of them
+				p.v.Data[r.IntN(len(p.v.Data))] = nan32()
+			}
+			k, v := tokenMajor(p.k), tokenMajor(p.v)
+			readingAs(t, queuedReads)
+			want := p.solve(t, Attend)
+			readingAs(t, pagedReads)
+			for _, way := range ways {
+				got := p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return way.attend(dst, q, k, v, opt) })
+				p.same(t, way.name+" in steps", got, want)
+			}
+			if p.hasStepsOver(t, k, v) {
+				inSteps++
+			}
+		}
+		if inSteps < budget(400)/8 {
+			t.Errorf("only %d calls went in steps", inSteps)
+		}
+	})
+}
+
+// hasStepsOver reports whether the call's first span over other keys and values has steps.
+func (p *problem) hasStepsOver(t *testing.T, k, v Tensor) bool {
+	tokens := *p
+	tokens.k, tokens.v = k, v
+	_, s := tokens.firstSpan(t)
+	return s.blocks > 0 && s.step < Block
+}
+
+// Scores of more rows than a tile has are kept, and those of too many are not. Of all heads, only
+// the last one does not see all keys: the first one's value is NaN.
+func TestSpanOfStepsOfManyRows(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		for s, want := range map[shape]bool{{1, 10, 8, 3, 2 * Block, 8, 8}: true, {1, 10, 8, 4, 2 * Block, 8, 8}: false, {1, 2, 8, 5, 2 * Block, 8, 8}: false} {
+			p := newProblem(random("many rows"), normal, s)
+			mask := BHLD(make([]bool, p.q.H*s.lq*s.lk), 1, p.q.H, s.lq, s.lk)
+			fillWith(mask.Data, true)
+			for i := range s.lq {
+				mask.row(0, p.q.H-1, i)[0] = false
+			}
+			p.opt.Mask = &mask
+			p.v.row(0, s.kvh-1, 0)[0] = nan32()
+			k, v := tokenMajor(p.k), tokenMajor(p.v)
+			readingAs(t, queuedReads)
+			one := p.solve(t, Attend)
+			readingAs(t, pagedReads)
+			p.same(t, "in steps", p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return Attend(dst, q, k, v, opt) }), one)
+			if got := p.hasStepsOver(t, k, v); got != want {
+				t.Errorf("%d heads of %d rows in steps: %v, want %v", s.kvh, s.group*s.lq, got, want)
+			}
+		}
+	})
+}
+
+// Where spans begin and end: whole blocks of one segment that all rows see, several only where reads are sequential.
+func TestSpanBounds(t *testing.T) {
+	one := shape{1, 1, 1, 1, 2000, 8, 8}
+	for _, c := range []struct {
+		name       string
+		sequential bool
+		shape      shape
+		opt        Options
+		lo, hi     int
+		want       span
+		end        int
+	}{
+		{"a segment", true, one, Options{}, 0, Segment, span{0, 0, Block, 16, Block, true}, Segment},
+		{"the last segment", true, one, Options{}, Segment, 2000, span{Segment, 0, Block, 15, Block, true}, Segment + 15*Block},
+		{"its rest", true, one, Options{}, Segment + 15*Block, 2000, span{Segment + 15*Block, 0, 16, 1, Block, false}, 2000},
+		{"two blocks", true, one, Options{}, 64, 64 + 130, span{64, 0, Block, 2, Block, true}, 192},
+		{"not from a block's first key", true, one, Options{}, 70, Segment, span{64, 6, Block, 1, Block, false}, 128},
+		{"a group of 4", true, shape{1, 1, 4, 1, 2000, 8, 8}, Options{}, 0, Segment, span{0, 0, Block, 16, Block, true}, Segment},
+		{"too many rows", true, shape{1, 1, 5, 1, 2000, 8, 8}, Options{}, 0, Segment, span{0, 0, Block, 1, Block, true}, Block},
+		{"causal", true, shape{1, 1, 1, 4, 258, 8, 8}, Options{Causal: BottomRight}, 0, 258, span{0, 0, Block, 3, Block, true}, 192},
+		{"causal, one block more", true, shape{1, 1, 1, 3, 258, 8, 8}, Options{Causal: BottomRight}, 0, 258, span{0, 0, Block, 4, Block, true}, 256},
+		{"a window", true, shape{1, 1, 1, 4, 500, 8, 8}, Options{Causal: TopLeft, Offset: 496, Window: &Window{300, 0}}, 196, 500, span{192, 4, Block, 1, Block, false}, 256},
+		{"in the window", true, shape{1, 1, 1, 4, 500, 8, 8}, Options{Causal: TopLeft, Offset: 496, Window: &Window{300, 0}}, 256, 500, span{256, 0, Block, 3, Block, true}, 448},
+		{"key lengths", true, shape{1, 1, 1, 1, 500, 8, 8}, Options{KeyLens: []int{300}}, 0, 300, span{0, 0, Block, 4, Block, true}, 256},
+		{"queued reads", false, one, Options{}, 0, Segment, span{0, 0, Block, 1, Block, true}, Block},
+	} {
+		readingAs(t, queuedReads)
+		if c.sequential {
+			readingAs(t, sequentialReads)
+		}
+		p := newProblem(random("bounds"), normal, c.shape)
+		p.opt = c.opt
+		plan, chunk := p.firstChunk(t)
+		var s span
+		if end := plan.span(&chunk, c.lo, c.hi, &s); s != c.want || end != c.end {
+			t.Errorf("%s: %+v that ends at %d, want %+v and %d", c.name, s, end, c.want, c.end)
+		}
+		plan.store, plan.keys = &blockStore{}, placement{}
+		plan.decide(&tuned, 1)
+		plan.chunk(0, &chunk)
+		if plan.span(&chunk, c.lo, c.hi, &s); s.blocks != 1 {
+			t.Errorf("%s: %d blocks of a store, want one: its keys and values take turns", c.name, s.blocks)
+		}
+	}
+}
+
+// A row whose scores are all −Inf so far is empty, whatever the values.
+func TestSpanOfFullyMaskedRows(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		for _, reads := range []memoryReads{queuedReads, pagedReads, sequentialReads} {
+			readingAs(t, reads)
+			p := newProblem(random("masked"), normal, shape{1, 1, 1, 1, 3*Block + 5, 8, 8})
+			fillWith(p.q.Data, 1e30)
+			fillWith(p.k.Data, 0)
+			fillWith(p.k.Data[:2*Block*8], -1e30)
+			p.v.Data[(Block+7)*8] = nan32()
+			for _, way := range ways {
+				for x, o := range p.solve(t, way.attend).o {
+					if o != o {
+						t.Errorf("%v reads, %s: element %d is NaN", reads, way.name, x)
+					}
+				}
+			}
+		}
+	})
+}
+
+// Rows of a chunk see the whole block up to the one for which the window begins at its first key.
+func TestFullBlockEndsWithTheWindow(t *testing.T) {
+	for rows, want := range map[int]bool{64 + 150: true, 64 + 151: true, 64 + 152: false, 300: false} {
+		p := plan{batch: 1, heads: 1, kvHeads: 1, group: 1, lq: rows, lk: 300, d: 8, dv: 8, left: 150, right: -1}
+		p.decide(&tuned, 1)
+		var c chunk
+		p.chunk(0, &c)
+		s := span{first: 64, hi: Block, blocks: 1, step: Block}
+		if got := s.lastSeesStart(&p, &c); got != want {
+			t.Errorf("%d rows: %v, want %v", rows, got, want)
+		}
+	}
+}
+
+// Rows that see less than the ones before are not in full tiles: in a call with many rows, those at the end of a window
+// get what they get alone.
+func TestFullBlockRowsOfWindowsAlone(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		r := random("windows of many rows")
+		for range budget(60) {
+			n := 2*Block + r.IntN(3*Block)
+			p := newProblem(r, normal, shape{1, 1, 1, n, n, 1 + r.IntN(8), 1 + r.IntN(8)})
+			p.opt.Causal = []Causal{Full, TopLeft}[r.IntN(2)]
+			p.opt.Window = &Window{Block + r.IntN(n), r.IntN(n) - 1}
+			whole := p.solve(t, Attend)
+			for range 20 {
+				s := selection{[]int{0}, []int{0}, r.IntN(n), 1}
+				part := p.part(s)
+				part.same(t, fmt.Sprintf("row %d of %s", s.first, p.describe()), part.solve(t, Attend), s.of(p, whole))
+			}
+		}
+	})
+}
+
+// Which kernels full tiles go to is no question of bits: rows without a score above −Inf, values that are NaN, ragged
+// tiles, columns that are no whole panel.
+func TestFullBlockKernelsDoNotMatter(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		r, implementation := random("full blocks"), tuned.isa
+		for range budget(60) {
+			anyTuning(t, r)
+			s := shape{1, 1, 1 + r.IntN(2), maximaRows*(1+r.IntN(20)) + r.IntN(2), Block*(1+r.IntN(3)) + r.IntN(20), maximaDim - 4 + r.IntN(20), 8 * (1 + r.IntN(10))}
+			p := newProblem(r, randomKind(r), s)
+			if r.IntN(2) == 0 {
+				p.opt.Causal = BottomRight
+			}
+			if r.IntN(3) == 0 { // a row whose first scores are −Inf
+				fillWith(p.q.Data[:s.d], 1e30)
+				fillWith(p.k.Data[:Block*s.d], -1e30)
+			}
+			if r.IntN(3) == 0 {
+				p.v.Data[r.IntN(len(p.v.Data))] = nan32()
+			}
+			tuned.isa = generic
+			want := p.solve(t, Attend)
+			tuned.isa = implementation
+			p.same(t, p.describe(), p.solve(t, Attend), want)
+		}
+	})
+}

@@ -1,0 +1,268 @@
+package attn
+
+import "math"
+
+// Arguments become a plan here, or an error.
+
+// newPlan takes the arguments of one call, not yet validated. It returns a value, and no
+// later step stores a slice through a pointer: then the compiler can see that
+// the caller's buffers do not escape, and leaves them on the caller's stack. Inlined it would be copied three times.
+//
+//go:noinline
+func newPlan(dst, q, k, v Tensor, opt *Options) plan {
+	if opt.onlyScalars() {
+		return plan{dst: dst, q: q, source: source{k: k, v: v}}
+	}
+	return plan{dst: dst, q: q, source: source{k: k, v: v}, bufferOptions: opt.bufferOptions()}
+}
+
+// bufferOptions returns the options that refer to memory.
+func (o *Options) bufferOptions() bufferOptions {
+	e := bufferOptions{slopes: o.Slopes, sinks: o.Sinks, lse: o.LSE, queryLens: o.QueryLens, keyLens: o.KeyLens}
+	if o.Mask != nil {
+		e.mask = *o.Mask
+	}
+	if o.Bias != nil {
+		e.bias = *o.Bias
+	}
+	if o.Weights != nil {
+		e.weights = *o.Weights
+	}
+	return e
+}
+
+// init validates the arguments. On an error nothing was written.
+func (p *plan) init(opt *Options) error {
+	if p.quickValid(opt) {
+		p.batch, p.heads, p.kvHeads, p.group = p.q.B, p.q.H, p.k.H, p.q.H/p.k.H
+		p.lq, p.lk, p.d, p.dv = p.q.L, p.k.L, p.k.D, p.v.D
+		return p.initScalars(opt)
+	}
+	if err := p.initKeys(); err != nil {
+		return err
+	}
+	return p.initCall(p.k.B, opt)
+}
+
+// initCall validates all but the keys and values.
+func (p *plan) initCall(batch int, opt *Options) error {
+	if err := p.initQueries(batch); err != nil {
+		return err
+	}
+	if err := p.initOutput(); err != nil {
+		return err
+	}
+	return p.initOptions(opt)
+}
+
+// initKeys validates the keys and values.
+func (p *plan) initKeys() error {
+	k, v := &p.k, &p.v
+	if err := checkView("k", k); err != nil {
+		return err
+	}
+	if err := checkView("v", v); err != nil {
+		return err
+	}
+	p.kvHeads, p.lk, p.d, p.dv = k.H, k.L, k.D, v.D
+	if v.B != k.B || v.H != k.H || v.L != k.L {
+		return fail(ErrShape, "v is [%d %d %d …], want k's [%d %d %d …]", v.B, v.H, v.L, k.B, k.H, k.L)
+	}
+	return nil
+}
+
+// initQueries validates the queries against the keys.
+func (p *plan) initQueries(batch int) error {
+	q := &p.q
+	p.batch, p.heads, p.lq = q.B, q.H, q.L
+	err := checkView("q", q)
+	switch {
+	case err != nil:
+		return err
+	case q.B != batch:
+		return fail(ErrShape, "q.B is %d, want %d as in the keys", q.B, batch)
+	case q.D != p.d:
+		return fail(ErrShape, "q.D is %d, want the keys' %d", q.D, p.d)
+	case p.kvHeads == 0 && q.H != 0 || p.kvHeads != 0 && q.H%p.kvHeads != 0:
+		return fail(ErrShape, "q.H is %d, want a multiple of the %d key/value heads", q.H, p.kvHeads)
+	}
+	if p.kvHeads > 0 {
+		p.group = q.H / p.kvHeads
+	}
+	return nil
+}
+
+// initOutput validates dst against the queries and values.
+func (p *plan) initOutput() error {
+	dst := &p.dst
+	if err := checkView("dst", dst); err != nil {
+		return err
+	}
+	if dst.B != p.batch || dst.H != p.heads || dst.L != p.lq || dst.D != p.dv {
+		return fail(ErrShape, "dst is [%d %d %d %d], want [%d %d %d %d]",
+			dst.B, dst.H, dst.L, dst.D, p.batch, p.heads, p.lq, p.dv)
+	}
+	return checkDistinct("dst", dst)
+}
+
+// initOptions validates the options, and that outputs are apart from inputs.
+func (p *plan) initOptions(opt *Options) error {
+	if opt == nil {
+		opt = &Options{}
+	}
+	// The scratch of a call. Where an int has 64 bits it cannot be too large, so quick validation need not look.
+	if _, ok := product(4*Block, p.d+p.dv); !ok {
+		return fail(ErrUnsupported, "k.D is %d and v.D %d, want at most %d in all on this architecture", p.d, p.dv, maxElements/4/Block)
+	}
+	if err := p.initScalars(opt); err != nil {
+		return err
+	}
+	if err := p.initLengths(); err != nil {
+		return err
+	}
+	if err := p.initPairs(opt); err != nil {
+		return err
+	}
+	if p.slopes != nil && len(p.slopes) != p.heads {
+		return fail(ErrLength, "len(Slopes) is %d, want one for each of %d heads", len(p.slopes), p.heads)
+	}
+	if p.sinks != nil && len(p.sinks) != p.heads {
+		return fail(ErrLength, "len(Sinks) is %d, want one for each of %d heads", len(p.sinks), p.heads)
+	}
+	if p.lse != nil && !lengthIs(len(p.lse), p.batch, p.heads, p.lq) {
+		return fail(ErrLength, "len(LSE) is %d, want B×H×Lq = %d×%d×%d", len(p.lse), p.batch, p.heads, p.lq)
+	}
+	return p.checkMemory()
+}
+
+// initPairs validates the options that have an element for each pair of query and key.
+func (p *plan) initPairs(opt *Options) error {
+	if opt.Mask != nil {
+		if err := checkPairs("Mask", &p.mask, p, true); err != nil {
+			return err
+		}
+	}
+	if opt.Bias != nil {
+		if err := checkPairs("Bias", &p.bias, p, true); err != nil {
+			return err
+		}
+	}
+	if opt.Weights == nil {
+		return nil
+	}
+	if err := checkPairs("Weights", &p.weights, p, false); err != nil {
+		return err
+	}
+	if p.lk == 0 {
+		p.weights = Tensor{} // nothing to write; its rows could begin anywhere
+	}
+	return checkDistinct("Weights", &p.weights)
+}
+
+// checkMemory makes sure that outputs are apart from each other and from inputs.
+func (p *plan) checkMemory() error {
+	all := [...]memory{
+		memoryOf("dst", &p.dst), memoryOf("Weights", &p.weights), memoryOfSlice("LSE", p.lse),
+		memoryOf("k", &p.k), memoryOf("v", &p.v), memoryOf("q", &p.q), memoryOf("Mask", &p.mask), memoryOf("Bias", &p.bias),
+		memoryOfSlice("Slopes", p.slopes), memoryOfSlice("Sinks", p.sinks),
+	}
+	for i, at := range [len(all)]uintptr{
+		address(p.dst.Data, 0), address(p.weights.Data, 0), address(p.lse, 0),
+		address(p.k.Data, 0), address(p.v.Data, 0), address(p.q.Data, 0), address(p.mask.Data, 0), address(p.bias.Data, 0),
+		address(p.slopes, 0), address(p.sinks, 0),
+	} {
+		all[i].begin = at
+	}
+	return checkApart(all[:3], all[3:])
+}
+
+func (p *plan) initScalars(opt *Options) error {
+	if opt == nil {
+		opt = &Options{}
+	}
+	p.scale, p.softcap, p.causal, p.offset = opt.Scale, opt.Softcap, opt.Causal, opt.Offset
+	p.left, p.right = -1, -1
+	if p.scale-p.scale != 0 {
+		return fail(ErrOption, "Scale is %v, want a finite number", p.scale)
+	}
+	if !(p.softcap >= 0 && p.softcap <= math.MaxFloat32) {
+		return fail(ErrOption, "Softcap is %v, want a finite number of at least 0", p.softcap)
+	}
+	if p.causal < Full || p.causal > BottomRight {
+		return fail(ErrOption, "Causal is %d, want Full, TopLeft or BottomRight", p.causal)
+	}
+	if p.offset < -maxLength || p.offset > maxLength {
+		return fail(ErrOption, "Offset is %d, want %d to %d", p.offset, -maxLength, maxLength)
+	}
+	if p.causal == BottomRight && p.offset != 0 {
+		return fail(ErrOption, "Offset is %d, want 0 with BottomRight, which aligns by the lengths", p.offset)
+	}
+	if w := opt.Window; w != nil {
+		if w.Left < -1 || w.Right < -1 {
+			return fail(ErrOption, "Window is {%d %d}, want at least -1", w.Left, w.Right)
+		}
+		p.left, p.right = min(w.Left, 2*maxLength), min(w.Right, 2*maxLength)
+	}
+	if p.scale == 0 {
+		p.scale = float32(1 / math.Sqrt(float64(p.d)))
+	}
+	if p.softcap > 0 {
+		if p.scale /= p.softcap; p.scale-p.scale != 0 {
+			return fail(ErrOption, "Softcap is %v, want more: the scale divided by it overflows", p.softcap)
+		}
+	}
+	return nil
+}
+
+func (p *plan) initLengths() error {
+	if err := checkLens("QueryLens", p.queryLens, p.batch, p.lq); err != nil {
+		return err
+	}
+	return checkLens("KeyLens", p.keyLens, p.batch, p.lk)
+}
+
+func checkLens(name string, lens []int, batch, most int) error {
+	if lens == nil {
+		return nil
+	}
+	if len(lens) != batch {
+		return fail(ErrLength, "len(%s) is %d, want one for each of %d batches", name, len(lens), batch)
+	}
+	for b, n := range lens {
+		if n < 0 || n > most {
+			return fail(ErrLength, "%s[%d] is %d, want 0 to %d", name, b, n, most)
+		}
+	}
+	return nil
+}
+
+// checkPairs validates a [B, H, Lq, Lk] argument. If broadcast is allowed, a
+// batch or head dimension of 1 stands for all; the view is changed to say so by a stride of 0.
+func checkPairs[T any](name string, v *View[T], p *plan, broadcast bool) error {
+	view := *v
+	if p.lk == 0 && v.D == 0 { // no keys: as a view that is empty otherwise
+		view.L, view.D = 0, 1
+	}
+	if err := checkView(name, &view); err != nil {
+		return err
+	}
+	oneB, oneH := broadcast && v.B == 1, broadcast && v.H == 1
+	if v.B != p.batch && !oneB || v.H != p.heads && !oneH || v.L != p.lq || v.D != p.lk {
+		return fail(ErrShape, "%s is [%d %d %d %d], want [%d %d %d %d]", name, v.B, v.H, v.L, v.D, p.batch, p.heads, p.lq, p.lk)
+	}
+	if oneB {
+		v.SB = 0
+	}
+	if oneH {
+		v.SH = 0
+	}
+	return nil
+}
+
+// lengthIs reports n == a·b·c without overflow; the factors are at most maxLength.
+func lengthIs(n, a, b, c int) bool {
+	if a == 0 || b == 0 || c == 0 {
+		return n == 0
+	}
+	return n%a == 0 && n/a%b == 0 && n/a/b == c
+}
