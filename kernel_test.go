@@ -286,42 +286,6 @@ var accumulateDims = []dim{
 	size("rows", 1, 99, 99), size("keys", 1, 99, 300), {"cols", 8, 96, 600, 8}, size("gap", 0, 20, 100),
 }
 
-// stride returns a distance of rows of d elements: with a gap, or with rows
-// that overlap or coincide, as views of inputs may have it.
-func (c *trial) stride(d, gap int) int {
-	if c.IntN(5) == 0 {
-		return c.IntN(d + 1)
-	}
-	return d + gap
-}
-
-// anywhere prefetches memory that need not exist, or nothing: neither changes a bit.
-func (c *trial) anywhere() *prefetchQueue {
-	if c.IntN(4) == 0 {
-		return nil
-	}
-	next := new(prefetchQueue)
-	for i := range next.runs {
-		next.runs[i] = prefetchRun{uintptr(c.Uint64()), int(c.Uint64()), 1 + c.IntN(9), c.IntN(4), int(c.Uint64())}
-	}
-	next.end = next.place(len(next.runs))
-	next.start(c.IntN(len(next.runs)), c.IntN(30))
-	next.access = c.anyAccess()
-	return next
-}
-
-// anyAccess is any way through memory, the zero value's as often as others.
-func (c *trial) anyAccess() access {
-	if c.IntN(4) == 0 {
-		return access{}
-	}
-	a := access{prefetchOne: c.IntN(1 << 14), prefetchFew: c.IntN(1 << 14), fourPanels: c.IntN(2) == 0, sequential: c.IntN(2) == 0}
-	if c.IntN(2) == 0 {
-		a.pointer = uintptr(c.Uint64())
-	}
-	return a
-}
-
 // How few rows of queries go through memory depends on the CPU; the bits do not.
 func TestKernelsOfFewRows(t *testing.T) {
 	forEach(t, func(t *testing.T) {
@@ -359,88 +323,6 @@ func (k *kernelTest) fewRows(t *testing.T) {
 		}
 		k.check(t, c, n)
 	}
-}
-
-// exponents makes half of the arguments of exp interesting to it.
-func (c *trial) exponents() distribution {
-	if c.IntN(2) == 0 {
-		return anyBits
-	}
-	return c.kind
-}
-
-// factor is what outputs are multiplied by.
-func (c *trial) factor() float32 {
-	switch c.IntN(4) {
-	case 0:
-		return float32(c.IntN(2))
-	case 1:
-		return c.kind.draw(c.Rand)
-	}
-	return c.Float32()
-}
-
-// scores returns a block of scores; in some trials one row has none above −Inf.
-func (c *trial) scores(rows int) (got, want []float32) {
-	got, want = c.output(rows * Block)
-	if c.IntN(2) == 0 {
-		from := c.IntN(rows) * Block
-		fillWith(got[from:from+Block], negInf)
-		fillWith(want[from:from+Block], negInf)
-	}
-	return got, want
-}
-
-// runningState returns maxima and sums of rows, some of which have seen no key
-// yet. A sum of exponentials may be NaN but not negative, nor −0.
-func (c *trial) runningState(rows int) (m, mWant, l, lWant []float32) {
-	m, mWant = c.output(rows)
-	l, lWant = c.output(rows)
-	for r := range rows {
-		if c.IntN(3) == 0 {
-			m[r], l[r] = negInf, 0
-		}
-		l[r] = max(l[r], 0)
-		mWant[r], lWant[r] = m[r], l[r]
-	}
-	return m, mWant, l, lWant
-}
-
-// accumulation is the operands of accumulate.
-type accumulation struct {
-	got, want, p, v, alpha []float32
-	rows, oStride, pStride int
-	layout                 panelLayout
-}
-
-func (c *trial) newAccumulation(n []int) *accumulation {
-	rows, keys, cols, gap := n[0], n[1], n[2], n[3]
-	a := &accumulation{rows: rows, oStride: cols + c.IntN(17), pStride: keys + c.IntN(17)}
-	a.layout = panelLayout{keys: keys, cols: cols, stride: panel, panelStride: Block * panel, overwrite: c.IntN(4) == 0, access: c.anyAccess()}
-	if keys > Block || c.IntN(2) == 0 {
-		a.layout.stride, a.layout.panelStride = c.stride(cols, gap), panel // rows of the caller
-	}
-	last := (cols - 1) / panel
-	a.v = c.input(last*a.layout.panelStride + (keys-1)*a.layout.stride + cols - last*panel)
-	a.p = c.weights((rows-1)*a.pStride + keys)
-	a.alpha = c.factors(rows)
-	a.got, a.want = c.output((rows-1)*a.oStride + cols)
-	return a
-}
-
-// weights returns what softmax leaves: weights from 0 to 1, −0 for keys that
-// do not exist, all of them in some trials.
-func (c *trial) weights(n int) []float32 {
-	write, read := place(c.Rand, &c.arena.floats, &c.arena.used[0], n)
-	c.fillFactors(write)
-	c.markMasked(write, c.IntN(5))
-	return read
-}
-
-func (c *trial) factors(n int) []float32 {
-	write, read := place(c.Rand, &c.arena.floats, &c.arena.used[0], n)
-	c.fillFactors(write)
-	return read
 }
 
 // once runs one case and returns what is wrong with it. A fault in guarded
@@ -553,5 +435,57 @@ func (k *kernelTest) large(t *testing.T, c *trial) {
 			n[j] = k.dims[j].pick(c, k.dims[j].larger)
 		}
 		k.check(t, c, n)
+	}
+}
+
+// Softmax computes exp in one of two ways, according to how far the scores of a
+// call are apart. Between them, and where r = x − n·ln 2 nearly vanishes, the bits
+// must be the same.
+func TestSoftmaxSpread(t *testing.T) {
+	r := random(t.Name())
+	s, want := make([]float32, leastTileRows*Block), make([]float32, leastTileRows*Block)
+	state := func() []float32 { return make([]float32, leastTileRows) }
+	for range 4000 {
+		largest := []float32{1, 20, 63.9, 64.1, 100}[r.IntN(5)]
+		for i := range s {
+			s[i] = -largest * r.Float32()
+			if r.IntN(4) == 0 { // near a multiple of ln 2
+				x := float32(-math.Ln2 * float64(r.IntN(int(largest/math.Ln2)+1)))
+				s[i] = math.Float32frombits(math.Float32bits(x) + uint32(r.IntN(9)) - 4)
+			}
+			if i%Block == r.IntN(Block) {
+				s[i] = 0
+			}
+		}
+		copy(want, s)
+		m, l, alpha, mWant, lWant, alphaWant := state(), state(), state(), state(), state(), state()
+		softmax(s, m, l, alpha, leastTileRows)
+		softmaxGeneric(want, mWant, lWant, alphaWant, leastTileRows)
+		for _, pair := range [][2][]float32{{s, want}, {m, mWant}, {l, lWant}, {alpha, alphaWant}} {
+			if i := firstDifference(pair[0], pair[1]); i >= 0 {
+				t.Fatalf("scores from −%v: element %d is %x, want %x", largest, i, pair[0][i], pair[1][i])
+			}
+		}
+	}
+}
+
+// A running maximum that is NaN, as in a state that was loaded, must not hide
+// from the choice of exp how far the scores of another row are apart.
+func TestSoftmaxNaNMaximum(t *testing.T) {
+	state := func() []float32 { return make([]float32, leastTileRows) }
+	for nan := range leastTileRows {
+		for far := range leastTileRows {
+			s := make([]float32, leastTileRows*Block)
+			s[far*Block+nan] = 1e30
+			m, l, alpha, lWant, alphaWant := state(), state(), state(), state(), state()
+			m[nan] = math.Float32frombits(0x7fc00000 | uint32(far%2)<<31)
+			want, mWant := slices.Clone(s), slices.Clone(m)
+			softmax(s, m, l, alpha, leastTileRows)
+			softmaxGeneric(want, mWant, lWant, alphaWant, leastTileRows)
+			if i := firstDifference(s, want); i >= 0 {
+				t.Fatalf("m is NaN in row %d, scores are far apart in row %d: weight %d of row %d is %v, want %v",
+					nan, far, i%Block, i/Block, s[i], want[i])
+			}
+		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"math"
 	"runtime"
-	"slices"
 	"sync"
 	"testing"
 
@@ -147,23 +146,6 @@ func TestElementaryExactValues(t *testing.T) {
 	})
 }
 
-func TestLogSumExpExactValues(t *testing.T) {
-	inf, nan := float32(math.Inf(1)), nan32()
-	forEach(t, func(t *testing.T) {
-		for _, c := range []struct {
-			x    []float32
-			want float32
-		}{
-			{nil, negInf}, {[]float32{negInf, negInf}, negInf}, {[]float32{3}, 3}, {[]float32{200, negInf}, 200}, {[]float32{0, 0}, math.Ln2},
-			{[]float32{1, inf}, inf}, {[]float32{inf, inf, negInf}, inf}, {[]float32{inf, nan}, nan}, {[]float32{nan, negInf}, nan},
-		} {
-			if got := LogSumExp(c.x); !sameBits(got, c.want) {
-				t.Errorf("LogSumExp(%v) = %v, want %v", c.x, got, c.want)
-			}
-		}
-	})
-}
-
 // The FMA of the generic code is the hardware's, on operands made to be hard
 // to round. A kernel that multiplies and adds stands for the hardware.
 func TestFMAEqualsHardware(t *testing.T) {
@@ -208,58 +190,6 @@ func compareFMA(t *testing.T, count int, seed uint64) {
 			if want := f32.FMA(a[0], b[i], c[i]); !sameBits(sum[i], want) {
 				t.Errorf("FMA(%x, %x, %x) is %x in hardware, %x here", a[0], b[i], c[i], sum[i], want)
 				return
-			}
-		}
-	}
-}
-
-// Softmax computes exp in one of two ways, according to how far the scores of a
-// call are apart. Between them, and where r = x − n·ln 2 nearly vanishes, the bits
-// must be the same.
-func TestSoftmaxSpread(t *testing.T) {
-	r := random(t.Name())
-	s, want := make([]float32, leastTileRows*Block), make([]float32, leastTileRows*Block)
-	state := func() []float32 { return make([]float32, leastTileRows) }
-	for range 4000 {
-		largest := []float32{1, 20, 63.9, 64.1, 100}[r.IntN(5)]
-		for i := range s {
-			s[i] = -largest * r.Float32()
-			if r.IntN(4) == 0 { // near a multiple of ln 2
-				x := float32(-math.Ln2 * float64(r.IntN(int(largest/math.Ln2)+1)))
-				s[i] = math.Float32frombits(math.Float32bits(x) + uint32(r.IntN(9)) - 4)
-			}
-			if i%Block == r.IntN(Block) {
-				s[i] = 0
-			}
-		}
-		copy(want, s)
-		m, l, alpha, mWant, lWant, alphaWant := state(), state(), state(), state(), state(), state()
-		softmax(s, m, l, alpha, leastTileRows)
-		softmaxGeneric(want, mWant, lWant, alphaWant, leastTileRows)
-		for _, pair := range [][2][]float32{{s, want}, {m, mWant}, {l, lWant}, {alpha, alphaWant}} {
-			if i := firstDifference(pair[0], pair[1]); i >= 0 {
-				t.Fatalf("scores from −%v: element %d is %x, want %x", largest, i, pair[0][i], pair[1][i])
-			}
-		}
-	}
-}
-
-// A running maximum that is NaN, as in a state that was loaded, must not hide
-// from the choice of exp how far the scores of another row are apart.
-func TestSoftmaxNaNMaximum(t *testing.T) {
-	state := func() []float32 { return make([]float32, leastTileRows) }
-	for nan := range leastTileRows {
-		for far := range leastTileRows {
-			s := make([]float32, leastTileRows*Block)
-			s[far*Block+nan] = 1e30
-			m, l, alpha, lWant, alphaWant := state(), state(), state(), state(), state()
-			m[nan] = math.Float32frombits(0x7fc00000 | uint32(far%2)<<31)
-			want, mWant := slices.Clone(s), slices.Clone(m)
-			softmax(s, m, l, alpha, leastTileRows)
-			softmaxGeneric(want, mWant, lWant, alphaWant, leastTileRows)
-			if i := firstDifference(s, want); i >= 0 {
-				t.Fatalf("m is NaN in row %d, scores are far apart in row %d: weight %d of row %d is %v, want %v",
-					nan, far, i%Block, i/Block, s[i], want[i])
 			}
 		}
 	}

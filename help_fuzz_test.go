@@ -1,0 +1,40 @@
+package attn
+
+import (
+	"slices"
+	"testing"
+)
+
+// The fuzzer's bytes are spent as random numbers: first on sizes, strides and
+// kinds of values, then on the values themselves.
+
+// seedInputs makes the normal test run try some cases of every target.
+func seedInputs(f *testing.F) {
+	r := random(f.Name())
+	f.Add([]byte{})
+	for _, n := range []int{8, 32, 64, 256} {
+		data := make([]byte, n)
+		for i := range data {
+			data[i] = byte(r.Uint32())
+		}
+		f.Add(data)
+	}
+	f.Add(make([]byte, 64))
+}
+
+// fuzzTrials runs f on trials that spend the fuzzer's bytes, the same with each
+// implementation that is compared with the generic one.
+func fuzzTrials(f *testing.F, run func(t *testing.T, c *trial)) {
+	seedInputs(f)
+	c := newTrial(f, nil)
+	c.stock = newStock()
+	compared := slices.DeleteFunc(implementations(), func(i isa) bool { return i == generic && chosen.isa != generic })
+	f.Fuzz(func(t *testing.T, data []byte) {
+		defer func() { tuned = chosen }()
+		useTuning(t, with16Lanes(tuned))
+		for _, tuned.isa = range compared {
+			c.Rand = randomFrom(data)
+			run(t, c)
+		}
+	})
+}
