@@ -2,6 +2,7 @@ package attn
 
 import (
 	"fmt"
+	"github.com/seed-1415985d/attn/internal/f32"
 	"testing"
 )
 
@@ -183,7 +184,7 @@ func BenchmarkKernel(b *testing.B) {
 		{"exp", func() { exp(dst, x) }},
 		{"dot", func() { used32 = dot(x, x) }},
 		{"max", func() { used32 = maxOf(x) }},
-		{"softcap", func() { softcap(dst, 30) }},
+		{"softcap", func() { softcap(dst, 30, 1./30) }},
 	} {
 		b.Run(k.name+"/n=1024", func(b *testing.B) {
 			for b.Loop() {
@@ -217,8 +218,8 @@ func benchmarkPasses(b *testing.B, d int) {
 		{"pack_values", float64(Block * d), "Gelem/s", func() { packValues(packed, v, d, Block, d) }},
 		{"score", float64(products * d), "GFLOP/s", func() { score(s, q, k, rows, d, Block/panel) }},
 		{"score_rows", float64(products * d), "GFLOP/s", func() { scoreRows(s, q, k, rows, d, d, Block, nil) }},
-		{"softmax", rows * Block, "Gelem/s", func() { copy(s, scores); softmax(s, m, l, alpha, rows) }},
-		{"softmax_masked", rows * Block, "Gelem/s", func() { copy(s, scores); softmaxMasked(s, m, l, alpha, live, rows) }},
+		{"softmax", rows * Block, "Gelem/s", func() { copy(s, scores); softmax(s, m, l, alpha, rows, f32.Log2E) }},
+		{"softmax_masked", rows * Block, "Gelem/s", func() { copy(s, scores); softmaxMasked(s, m, l, alpha, live, rows, f32.Log2E) }},
 		{"accumulate", float64(products * d), "GFLOP/s", func() { accumulate(o, scores, v, alpha, rows, d, Block, &layout) }},
 		{"accumulate_masked", float64(products * d), "GFLOP/s", func() { accumulateMasked(o, scores, v, alpha, rows, d, Block, &layout) }},
 	} {

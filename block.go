@@ -96,7 +96,7 @@ func (w *scratch) products(p *plan, c *chunk, b *block, t *tile, at, lo, hi int)
 	if b.kStride == 0 && p.pairwise() {
 		w.prefetchPairs(p, c, b, t)
 	}
-	q := w.q[(c.at+t.row)*p.d:]
+	q := w.queries(p, c, t.row)
 	w.queue.pointer = b.pointer
 	if b.kStride > 0 {
 		w.queue.sequential = p.sequential
@@ -115,12 +115,12 @@ func (w *scratch) blockValues(p *plan, c *chunk, st *state, b *block, t *tile, a
 	if every := w.optionScores(p, c, b.first, t, at); every {
 		layout := b.layout
 		layout.keys, layout.overwrite = Block, st.overwrite
-		if softmaxValues(w.s[at*Block:], m, l, w.alpha[at:], o, b.v, t.rows, p.oStride, &layout) {
+		if softmaxValues(w.s[at*Block:], m, l, w.alpha[at:], o, b.v, t.rows, p.oStride, &layout, p.c) {
 			clearMasked(m, o, t.rows, p.oStride)
 		}
 		return
 	}
-	masked := softmaxMasked(w.s[at*Block:], m, l, w.alpha[at:], w.visible[at:], t.rows)
+	masked := softmaxMasked(w.s[at*Block:], m, l, w.alpha[at:], w.visible[at:], t.rows, p.c)
 	w.accumulate(p, c, st, b, t, at, t.lo, t.hi)
 	if masked {
 		clearMasked(m, o, t.rows, p.oStride)
@@ -132,9 +132,9 @@ func (w *scratch) blockValues(p *plan, c *chunk, st *state, b *block, t *tile, a
 func (w *scratch) weigh(p *plan, c *chunk, st *state, first int, t *tile, at int) (masked bool) {
 	m, l := st.m[c.at:], st.l[c.at:]
 	if every := w.optionScores(p, c, first, t, at); every {
-		return softmax(w.s[at*Block:], m, l, w.alpha[at:], t.rows)
+		return softmax(w.s[at*Block:], m, l, w.alpha[at:], t.rows, p.c)
 	}
-	return softmaxMasked(w.s[at*Block:], m, l, w.alpha[at:], w.visible[at:], t.rows)
+	return softmaxMasked(w.s[at*Block:], m, l, w.alpha[at:], w.visible[at:], t.rows, p.c)
 }
 
 // accumulate adds the weighted values of keys [lo, hi) to the outputs of a tile.

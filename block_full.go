@@ -11,8 +11,9 @@ func canTakeFull(t *tuning, rows, d, cols int) bool {
 // fullTiles takes the rows of the chunk from row on, which see the whole block, through the kernels.
 func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *block, row int) {
 	d, stride, rows, tile := p.d, p.oStride, c.rows-row, p.tileRows
+	q := w.queries(p, c, row)
 	row += c.at
-	q, m, l, o := w.q[row*d:], st.m[row:], st.l[row:], st.o[row*stride:]
+	m, l, o := st.m[row:], st.l[row:], st.o[row*stride:]
 	layout := b.layout
 	layout.keys, layout.overwrite = Block, st.overwrite
 	reads(q, rows*d)
@@ -24,7 +25,7 @@ func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *block, row int) {
 	updates(l, rows)
 	updatesRows(o, rows, stride, layout.cols)
 	w.queue.pointer, w.queue.sequential = b.pointer, p.store != nil && c.rows <= p.sequentialRows
-	t := fullTile{s: &w.s[0], alpha: &w.alpha[0], maxima: &w.maxima[0], k: &b.k[0], v: &b.v[0], d: d, oStride: stride, layout: &layout, queue: &w.queue}
+	t := fullTile{s: &w.s[0], alpha: &w.alpha[0], maxima: &w.maxima[0], k: &b.k[0], v: &b.v[0], d: d, oStride: stride, c: p.c, layout: &layout, queue: &w.queue}
 	for r := 0; r < rows; r += tile {
 		n := min(tile, rows-r)
 		if at := o[r*stride:]; t.add(&q[r*d], &m[r], &l[r], &at[0], n) {

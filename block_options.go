@@ -1,19 +1,23 @@
 package attn
 
 // optionScores makes scores of a tile's products, whose first row is at in w.s: softcap, bias and ALiBi
-// where asked for. It reports whether every row sees every key of the block at key first; if
+// where asked for. The scale goes in with the first of these, and stays out where there is none. It reports whether every row sees every key of the block at key first; if
 // not, the keys that a row sees have their bits set in w.visible.
 func (w *scratch) optionScores(p *plan, c *chunk, first int, t *tile, at int) (full bool) {
 	full = t.uniform && t.lo == 0 && t.hi == Block
 	if !full || p.pairwise() {
 		w.visibleByPosition(p, c, first, t, at)
 	}
+	u := p.scale
 	if p.softcap > 0 {
-		w.softcap(p.softcap, t, at)
+		w.softcap(p.softcap, u/p.softcap, t, at)
+		u = 1
 	}
 	every := ^uint64(0)
 	if p.bias.Data != nil {
-		every = w.addBias(p, c, first, t, at)
+		every = w.addBias(p, c, first, t, at, u)
+	} else if p.natural && u != 1 {
+		w.scaleScores(u, t, at)
 	}
 	if p.slopes != nil {
 		w.addSlopes(p, c, first, t, at)
@@ -25,13 +29,26 @@ func (w *scratch) optionScores(p *plan, c *chunk, first int, t *tile, at int) (f
 }
 
 // softcap caps the tile's scores: at once where they are side by side.
-func (w *scratch) softcap(c float32, t *tile, at int) {
+func (w *scratch) softcap(most, factor float32, t *tile, at int) {
 	if t.lo == 0 && t.hi == Block {
-		softcap(w.s[at*Block:][:t.rows*Block], c)
+		softcap(w.s[at*Block:][:t.rows*Block], most, factor)
 		return
 	}
 	for r := range t.rows {
-		softcap(w.s[(at+r)*Block:][t.lo:t.hi], c)
+		softcap(w.s[(at+r)*Block:][t.lo:t.hi], most, factor)
+	}
+}
+
+// scaleScores multiplies the tile's scores: at once where they are side by side.
+func (w *scratch) scaleScores(u float32, t *tile, at int) {
+	if t.lo == 0 && t.hi == Block {
+		s := w.s[at*Block:][:t.rows*Block]
+		scale(s, s, u)
+		return
+	}
+	for r := range t.rows {
+		s := w.s[(at+r)*Block:][t.lo:t.hi]
+		scale(s, s, u)
 	}
 }
 
@@ -45,13 +62,13 @@ func (w *scratch) addSlopes(p *plan, c *chunk, first int, t *tile, at int) {
 
 // addBias adds the bias to the tile's scores and takes the keys that it masks
 // out of w.visible. It returns the keys that are left in every row.
-func (w *scratch) addBias(p *plan, c *chunk, first int, t *tile, at int) (every uint64) {
+func (w *scratch) addBias(p *plan, c *chunk, first int, t *tile, at int, u float32) (every uint64) {
 	every = ^uint64(0)
 	for r := range min(p.group, t.rows) {
 		h, i := p.locate(c.kv, c.row+t.row+r)
 		from := p.bias.offset(c.b, h, i) + first + t.lo
 		s, rows := w.s[(at+r)*Block+t.lo:], p.rowsOfHead(t, r)
-		every &= addBias(s, p.bias.Data[from:], w.visible[at+r:], rows, p.group, p.bias.SL, t.lo, t.hi-t.lo)
+		every &= addBias(s, p.bias.Data[from:], w.visible[at+r:], rows, p.group, p.bias.SL, t.lo, t.hi-t.lo, u)
 	}
 	return every
 }

@@ -42,47 +42,61 @@ func (p *plan) clearRows(c *chunk, n int) {
 func (w *scratch) attend(p *plan, c *chunk, next int) {
 	w.loadQueries(p, c)
 	w.prefetchNext(p, next)
-	total := &w.total
-	if c.lo == c.hi {
-		total.reset(c.allRows(), p.oStride)
-	}
-	for first := c.lo; first < c.hi; {
-		end := min(c.hi, (first/Segment+1)*Segment)
-		if first == c.lo { // the empty state is the identity: no need to merge
-			total.begin(c.allRows())
-			w.segment(p, c, total, first, end)
-		} else {
-			w.part.begin(c.allRows())
-			w.segment(p, c, &w.part, first, end)
-			w.merge(total, &w.part, c.allRows(), p.oStride)
-		}
-		first = end
+	if c.hi > (c.lo/Segment+1)*Segment {
+		w.attendSegments(p, c)
+	} else if c.lo == c.hi {
+		w.total.reset(c.allRows(), p.oStride)
+	} else {
+		w.total.begin(c.allRows())
+		w.segment(p, c, &w.total, c.lo, c.hi)
 	}
 	w.finish(p, c)
 }
 
-// loadQueries scales the queries of the chunk once for all keys.
+// attendSegments computes the keys of several segments, and merges them.
+func (w *scratch) attendSegments(p *plan, c *chunk) {
+	w.tree.begin()
+	for first := c.lo; first < c.hi; {
+		end := min(c.hi, (first/Segment+1)*Segment)
+		w.part.begin(c.allRows())
+		w.segment(p, c, &w.part, first, end)
+		w.push(first/Segment, c.allRows(), p.oStride, p.c)
+		first = end
+	}
+	w.fold(c.allRows(), p.oStride, p.c)
+}
+
+// loadQueries copies the queries of the chunk to where kernels read them, unless they lie in memory so.
 func (w *scratch) loadQueries(p *plan, c *chunk) {
 	w.next.rows = 0 // unless the caller has one
 	w.queue.clear() // unless there are enough rows for a queue
+	if p.queriesInPlace {
+		return
+	}
 	var h chunk
 	for g := range c.heads {
 		w.loadHead(p, c.head(g, &h))
 	}
 }
 
-// loadHead scales the queries of one head's rows.
+// loadHead copies the queries of one head's rows.
 func (w *scratch) loadHead(p *plan, c *chunk) {
-	q := w.q[c.at*p.d:]
-	if p.group == 1 && p.q.SL == p.d { // one run of memory
-		at := p.q.offset(c.b, c.kv, c.row)
-		scale(q, p.q.Data[at:at+c.rows*p.d], p.scale)
-		return
-	}
 	for r := range c.rows {
 		h, i := p.locate(c.kv, c.row+r)
-		scale(q[r*p.d:], p.q.row(c.b, h, i), p.scale)
+		q := w.q[(c.at+r)*p.d:][:p.d]
+		if copy(q, p.q.row(c.b, h, i)); p.flip {
+			scale(q, q, -1)
+		}
 	}
+}
+
+// queries is the queries of a head's rows from one on.
+func (w *scratch) queries(p *plan, c *chunk, row int) []float32 {
+	if p.queriesInPlace {
+		h, i := p.locate(c.kv, c.row+row)
+		return p.q.Data[p.q.offset(c.b, h, i):]
+	}
+	return w.q[(c.at+row)*p.d:]
 }
 
 // finish writes the results of the chunk.
@@ -118,9 +132,7 @@ func (w *scratch) finishHead(p *plan, c *chunk) {
 func (w *scratch) writeLSE(p *plan, c *chunk) {
 	for r := range c.rows {
 		h, i := p.locate(c.kv, c.row+r)
-		p.lse[(c.b*p.heads+h)*p.lq+i] = w.total.logSum(c.at + r)
+		m, l := w.total.m[c.at+r], w.total.l[c.at+r]
+		p.lse[(c.b*p.heads+h)*p.lq+i] = f32.FMA(m, p.unit, f32.Log(l))
 	}
 }
-
-// logSum is the log-sum-exp of row r.
-func (s *state) logSum(r int) float32 { return s.m[r] + f32.Log(s.l[r]) }

@@ -1,5 +1,11 @@
 package attn
 
+import (
+	"math"
+
+	"github.com/seed-1415985d/attn/internal/f32"
+)
+
 // Operands of kernels as they occur, drawn at random.
 
 // stride returns a distance of rows of d elements: with a gap, or with rows
@@ -44,6 +50,17 @@ func (c *trial) exponents() distribution {
 		return anyBits
 	}
 	return c.kind
+}
+
+// unit is a unit of scores times log₂e: that of a usual scale, 1, or any positive number.
+func (c *trial) unit() float32 {
+	switch c.IntN(4) {
+	case 0:
+		return f32.Log2E
+	case 1:
+		return math.Float32frombits(1 + uint32(c.IntN(0x7f7fffff)))
+	}
+	return float32(f32.Log2E / math.Sqrt(float64(1+c.IntN(256))))
 }
 
 // factor is what outputs are multiplied by.

@@ -29,7 +29,7 @@ type elementary struct {
 var elementaries = []elementary{
 	{"exp", exp, expGeneric, math.Exp, 1, false},
 	{"exp of attention", func(dst, x []float32) { expSum(dst, x, 0) }, func(dst, x []float32) { expSumGeneric(dst, x, 0) }, math.Exp, 1, true},
-	{"tanh", func(dst, x []float32) { copy(dst, x); softcap(dst, 1) }, func(dst, x []float32) { copy(dst, x); softcapGeneric(dst, 1) }, math.Tanh, 1, false},
+	{"tanh", func(dst, x []float32) { copy(dst, x); softcap(dst, 1, 1) }, func(dst, x []float32) { copy(dst, x); softcapGeneric(dst, 1, 1) }, math.Tanh, 1, false},
 	{"log", logs, logs, math.Log, 1, false},
 }
 

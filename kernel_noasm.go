@@ -31,10 +31,10 @@ func scaleSIMD(dst, x *float32, n int, f float32) { panic(unreachable) }
 func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int) {
 	panic(unreachable)
 }
-func mergeSIMD(o, b *float32, n int, x, y float32)          { panic(unreachable) }
-func mergeSumsSIMD(m, l, m2, l2, x, y *float32, n int, c float32)      { panic(unreachable) }
-func softcapSIMD(s *float32, n int, most, factor float32)              { panic(unreachable) }
-func alibiSIMD(s *float32, n int, slope float32, first int) { panic(unreachable) }
+func mergeSIMD(o, b *float32, n int, x, y float32)                { panic(unreachable) }
+func mergeSumsSIMD(m, l, m2, l2, x, y *float32, n int, c float32) { panic(unreachable) }
+func softcapSIMD(s *float32, n int, most, factor float32)         { panic(unreachable) }
+func alibiSIMD(s *float32, n int, slope float32, first int)       { panic(unreachable) }
 func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n int, u float32) (every uint64) {
 	panic(unreachable)
 }
@@ -42,10 +42,10 @@ func maskKeysSIMD(mask *bool, visible *uint64, rows, step, stride, lo, n int) (e
 	panic(unreachable)
 }
 func weightsSIMD(dst, s *float32, n int, m, r, c float32, visible uint64) { panic(unreachable) }
-func allFiniteSIMD(x *float32, n int) bool                             { panic(unreachable) }
-func dotSIMD(a, b *float32, n int) float32                             { panic(unreachable) }
-func addProductsSIMD(lane *[64]float32, a, b *float32, n int)          { panic(unreachable) }
-func maxOfSIMD(x *float32, n int) float32                              { panic(unreachable) }
-func expSIMD(dst, x *float32, n int)                                   { panic(unreachable) }
-func expSumSIMD(dst, x *float32, n int, top float32) float32           { panic(unreachable) }
-func sumExpSIMD(x *float32, n int, top float32) float32                { panic(unreachable) }
+func allFiniteSIMD(x *float32, n int) bool                                { panic(unreachable) }
+func dotSIMD(a, b *float32, n int) float32                                { panic(unreachable) }
+func addProductsSIMD(lane *[64]float32, a, b *float32, n int)             { panic(unreachable) }
+func maxOfSIMD(x *float32, n int) float32                                 { panic(unreachable) }
+func expSIMD(dst, x *float32, n int)                                      { panic(unreachable) }
+func expSumSIMD(dst, x *float32, n int, top float32) float32              { panic(unreachable) }
+func sumExpSIMD(x *float32, n int, top float32) float32                   { panic(unreachable) }

@@ -13,7 +13,9 @@ func softmaxValuesSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *pane
 func scoreMaximaSIMD(s, q, k, maxima *float32, rows, d, panels int, next *prefetchQueue) {
 	panic(onlyAMD64)
 }
-func softmaxMaximaSIMD(s, m, l, alpha, maxima *float32, rows int, c float32) (masked bool) { panic(onlyAMD64) }
+func softmaxMaximaSIMD(s, m, l, alpha, maxima *float32, rows int, c float32) (masked bool) {
+	panic(onlyAMD64)
+}
 
 func scoreAVX512(s, q, k *float32, rows, d, panels int, next *prefetchQueue) { panic(onlyAMD64) }
 func accumulateAVX512(o, p, v, alpha *float32, rows, oStride, pStride int, b *panelLayout) {

@@ -1,6 +1,7 @@
 package attn
 
 import (
+	"github.com/seed-1415985d/attn/internal/f32"
 	"math"
 	"runtime"
 	"runtime/metrics"
@@ -122,12 +123,12 @@ func TestSplitVectorsEqualGeneric(t *testing.T) {
 			scaleGeneric(zWant, x, top)
 			merge(z, x, 0.5, 0.25)
 			mergeGeneric(zWant, x, 0.5, 0.25)
-			softcap(z, 5)
-			softcapGeneric(zWant, 5)
+			softcap(z, 5, 0.5)
+			softcapGeneric(zWant, 5, 0.5)
 			m, mWant, l, lWant := c.runningState(n)
 			m2, _, l2, _ := c.runningState(n)
-			mergeSums(m, l, m2, l2, y, z)
-			mergeSumsGeneric(mWant, lWant, m2, l2, yWant, zWant)
+			mergeSums(m, l, m2, l2, y, z, f32.Log2E)
+			mergeSumsGeneric(mWant, lWant, m2, l2, yWant, zWant, f32.Log2E)
 			if c.compare(); c.text != "" {
 				t.Fatalf("%d elements, distribution %d: %s", n, kind, c.text)
 			}
@@ -161,7 +162,7 @@ func BenchmarkLongestCall(b *testing.B) {
 			scoreRows(y, x, x, inPlaceRows, callInPlaceProducts/inPlaceRows/Block, callInPlaceProducts/inPlaceRows/Block, Block, nil)
 		}},
 		{"accumulate", func() { accumulate(y, x, x, m, leastTileRows, layout.cols, Block, &layout) }},
-		{"softmax", func() { softmax(y, m, m, m, leastTileRows) }},
+		{"softmax", func() { softmax(y, m, m, m, leastTileRows, f32.Log2E) }},
 		{"pack_keys", func() { packKeys(y, x, callCopies/Block, Block, callCopies/Block) }},
 		{"pack_values", func() { packValues(y, x, callCopies/Block, Block, callCopies/Block) }},
 		{"exp", func() { exp(y, x[:callElements]) }},

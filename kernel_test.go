@@ -1,6 +1,7 @@
 package attn
 
 import (
+	"github.com/seed-1415985d/attn/internal/f32"
 	"math"
 	"runtime/debug"
 	"slices"
@@ -81,8 +82,9 @@ var kernelTests = []kernelTest{
 		s, sWant := c.scores(n[0])
 		m, mWant, l, lWant := c.runningState(n[0])
 		alpha, alphaWant := c.output(n[0])
-		masked := softmax(s, m, l, alpha, n[0])
-		c.equal("masked", masked, softmaxGeneric(sWant, mWant, lWant, alphaWant, n[0]))
+		unit := c.unit()
+		masked := softmax(s, m, l, alpha, n[0], unit)
+		c.equal("masked", masked, softmaxGeneric(sWant, mWant, lWant, alphaWant, n[0], unit))
 	}},
 	{"softmaxMaxima", []dim{size("rows", 1, mostTileRows, mostTileRows)}, func(c *trial, n []int) {
 		s, sWant := c.scores(n[0])
@@ -98,16 +100,18 @@ var kernelTests = []kernelTest{
 		}
 		m, mWant, l, lWant := c.runningState(n[0])
 		alpha, alphaWant := c.output(n[0])
-		masked := softmaxMaxima(s, m, l, alpha, maxima, n[0])
-		c.equal("masked", masked, softmaxMaximaGeneric(sWant, mWant, lWant, alphaWant, maxima, n[0]))
+		unit := c.unit()
+		masked := softmaxMaxima(s, m, l, alpha, maxima, n[0], unit)
+		c.equal("masked", masked, softmaxMaximaGeneric(sWant, mWant, lWant, alphaWant, maxima, n[0], unit))
 	}},
 	{"softmaxMasked", []dim{size("rows", 1, 2*softmaxRows+1, 600)}, func(c *trial, n []int) {
 		visible := c.visibleBits(n[0])
 		s, sWant := c.scores(n[0])
 		m, mWant, l, lWant := c.runningState(n[0])
 		alpha, alphaWant := c.output(n[0])
-		masked := softmaxMasked(s, m, l, alpha, visible, n[0])
-		c.equal("masked", masked, softmaxMaskedGeneric(sWant, mWant, lWant, alphaWant, visible, n[0]))
+		unit := c.unit()
+		masked := softmaxMasked(s, m, l, alpha, visible, n[0], unit)
+		c.equal("masked", masked, softmaxMaskedGeneric(sWant, mWant, lWant, alphaWant, visible, n[0], unit))
 	}},
 	{"softmaxValues", []dim{size("rows", 1, 2*leastTileRows+fusedRows+1, 300), size("gap", 0, 20, 100), {"cols", 8, 160, 600, 8}}, func(c *trial, n []int) {
 		rows := n[0]
@@ -116,8 +120,9 @@ var kernelTests = []kernelTest{
 		m, mWant, l, lWant := c.runningState(rows)
 		alpha, alphaWant := c.output(rows)
 		tuned.fusedSoftmax = c.IntN(2) == 0
-		masked := softmaxValues(s, m, l, alpha, a.got, a.v, rows, a.oStride, &a.layout)
-		c.equal("masked", masked, softmaxValuesGeneric(sWant, mWant, lWant, alphaWant, a.want, a.v, rows, a.oStride, &a.layout))
+		unit := c.unit()
+		masked := softmaxValues(s, m, l, alpha, a.got, a.v, rows, a.oStride, &a.layout, unit)
+		c.equal("masked", masked, softmaxValuesGeneric(sWant, mWant, lWant, alphaWant, a.want, a.v, rows, a.oStride, &a.layout, unit))
 	}},
 	{"accumulate", accumulateDims, func(c *trial, n []int) {
 		a := c.newAccumulation(n)
@@ -165,14 +170,15 @@ var kernelTests = []kernelTest{
 		m2, _, l2, _ := c.runningState(n[0])
 		x, xWant := c.output(n[0])
 		y, yWant := c.output(n[0])
-		mergeSums(m, l, m2, l2, x, y)
-		mergeSumsGeneric(mWant, lWant, m2, l2, xWant, yWant)
+		unit := c.unit()
+		mergeSums(m, l, m2, l2, x, y, unit)
+		mergeSumsGeneric(mWant, lWant, m2, l2, xWant, yWant, unit)
 	}},
 	{"softcap", vectorDims, func(c *trial, n []int) {
 		got, want := c.output(n[0])
-		limit := c.kind.draw(c.Rand)
-		softcap(got, limit)
-		softcapGeneric(want, limit)
+		most, factor := c.kind.draw(c.Rand), c.factor()
+		softcap(got, most, factor)
+		softcapGeneric(want, most, factor)
 	}},
 	{"alibi", vectorDims, func(c *trial, n []int) {
 		got, want := c.output(n[0])
@@ -192,8 +198,9 @@ var kernelTests = []kernelTest{
 		visible := c.visibleBits((rows-1)*step + 1)
 		got, want := slices.Clone(visible), slices.Clone(visible)
 		lo := c.IntN(Block - keys + 1)
-		every := addBias(s, bias, got, rows, step, stride, lo, keys)
-		c.equal("every", every, addBiasGeneric(sWant, bias, want, rows, step, stride, lo, keys))
+		unit := c.factor()
+		every := addBias(s, bias, got, rows, step, stride, lo, keys, unit)
+		c.equal("every", every, addBiasGeneric(sWant, bias, want, rows, step, stride, lo, keys, unit))
 		for r := range want {
 			c.equal("visible", got[r], want[r])
 		}
@@ -224,8 +231,9 @@ var kernelTests = []kernelTest{
 		if m == negInf {
 			m = c.Float32()
 		}
-		weights(got, s, m, r, visible)
-		weightsGeneric(want, s, m, r, visible)
+		unit := c.unit()
+		weights(got, s, m, r, unit, visible)
+		weightsGeneric(want, s, m, r, unit, visible)
 	}},
 	{"allFinite", vectorDims, func(c *trial, n []int) {
 		if c.IntN(2) == 0 {
@@ -459,8 +467,8 @@ func TestSoftmaxSpread(t *testing.T) {
 		}
 		copy(want, s)
 		m, l, alpha, mWant, lWant, alphaWant := state(), state(), state(), state(), state(), state()
-		softmax(s, m, l, alpha, leastTileRows)
-		softmaxGeneric(want, mWant, lWant, alphaWant, leastTileRows)
+		softmax(s, m, l, alpha, leastTileRows, f32.Log2E)
+		softmaxGeneric(want, mWant, lWant, alphaWant, leastTileRows, f32.Log2E)
 		for _, pair := range [][2][]float32{{s, want}, {m, mWant}, {l, lWant}, {alpha, alphaWant}} {
 			if i := firstDifference(pair[0], pair[1]); i >= 0 {
 				t.Fatalf("scores from −%v: element %d is %x, want %x", largest, i, pair[0][i], pair[1][i])
@@ -480,8 +488,8 @@ func TestSoftmaxNaNMaximum(t *testing.T) {
 			m, l, alpha, lWant, alphaWant := state(), state(), state(), state(), state()
 			m[nan] = math.Float32frombits(0x7fc00000 | uint32(far%2)<<31)
 			want, mWant := slices.Clone(s), slices.Clone(m)
-			softmax(s, m, l, alpha, leastTileRows)
-			softmaxGeneric(want, mWant, lWant, alphaWant, leastTileRows)
+			softmax(s, m, l, alpha, leastTileRows, f32.Log2E)
+			softmaxGeneric(want, mWant, lWant, alphaWant, leastTileRows, f32.Log2E)
 			if i := firstDifference(s, want); i >= 0 {
 				t.Fatalf("m is NaN in row %d, scores are far apart in row %d: weight %d of row %d is %v, want %v",
 					nan, far, i%Block, i/Block, s[i], want[i])

@@ -22,11 +22,12 @@ func TestFullTilesEqualGeneric(t *testing.T) {
 			m, mWant, l, lWant := c.runningState(rows)
 			alpha, alphaWant := c.output(rows)
 			maxima, _ := place(c.Rand, &c.arena.floats, &c.arena.used[0], (1+mostTileRows)*maximaLanes)
-			tile := fullTile{s: &s[0], alpha: &alpha[0], maxima: &maxima[0], k: &k[0], v: &a.v[0],
+			unit := c.unit()
+			tile := fullTile{c: unit, s: &s[0], alpha: &alpha[0], maxima: &maxima[0], k: &k[0], v: &a.v[0],
 				d: d, oStride: a.oStride, layout: &a.layout, queue: c.anywhere()}
 			masked := tile.add(&q[0], &m[0], &l[0], &a.got[0], rows)
 			scoreGeneric(sWant, q, k, rows, d, Block/panel)
-			c.equal("masked", masked, softmaxValuesGeneric(sWant, mWant, lWant, alphaWant, a.want, a.v, rows, a.oStride, &a.layout))
+			c.equal("masked", masked, softmaxValuesGeneric(sWant, mWant, lWant, alphaWant, a.want, a.v, rows, a.oStride, &a.layout, unit))
 			if c.compare(); c.text != "" {
 				t.Fatalf("%d rows, %d dimensions, %d columns, distribution %d, %+v: %s", rows, d, cols, c.kind, chooseKernels(rows, d, cols), c.text)
 			}

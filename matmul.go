@@ -315,7 +315,7 @@ func (p *projection) unit(i int) {
 	for r := range rows {
 		for c := 0; c < cols; c += Block {
 			n := min(Block, cols-c)
-			addBias(p.dst.row(b, h, row+r)[first+c:][:n], p.bias[first+c:][:n], visible[:], 1, 1, 0, 0, n)
+			addBias(p.dst.row(b, h, row+r)[first+c:][:n], p.bias[first+c:][:n], visible[:], 1, 1, 0, 0, n, 1)
 		}
 	}
 }

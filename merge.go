@@ -1,26 +1,86 @@
 package attn
 
-// merge puts part, whose keys follow total's, into total.
-func (w *scratch) merge(total, part *state, rows, oStride int) {
-	mergeSums(total.m[:rows], total.l, part.m, part.l, w.alpha, w.beta)
+import "github.com/seed-1415985d/attn/internal/f32"
+
+// Segments merge as a binary tree by their index: node (k, i) covers segments [i·2ᵏ, (i+1)·2ᵏ) and is its left half merged with
+// its right one. A half that nothing is seen of changes nothing, so what comes before the first segment or after the last does not
+// matter: any cut of the keys into nodes gives the same bits.
+
+// tree is the nodes that wait for the other half of a larger one, at most one for each level.
+type tree struct {
+	nodes  uint // bit k: levels[k] waits
+	levels []state
+}
+
+func (t *tree) begin() { t.nodes = 0 }
+
+// push adds w.part to the tree, the state of segment i. Segments come in ascending order; those left out are empty.
+func (w *scratch) push(i, rows, oStride int, c float32) { w.pushNode(0, i, rows, oStride, c) }
+
+// pushNode adds w.part to the tree, the state of node (k, i). It uses up part's memory, and gives it another one.
+func (w *scratch) pushNode(k, i, rows, oStride int, c float32) {
+	t := &w.tree
+	for ; i&1 != 0; i >>= 1 {
+		if t.nodes>>k&1 != 0 {
+			w.merge(&t.levels[k], &w.part, rows, oStride, c)
+			t.levels[k], w.part = w.part, t.levels[k]
+			t.nodes &^= 1 << k
+		}
+		k++
+	}
+	t.levels[k], w.part = w.part, t.levels[k]
+	t.nodes |= 1 << k
+}
+
+// fold merges the nodes that wait, of which there is at least one, into w.total: the smallest first, as if the segments that
+// are missing from the largest one were there and empty.
+func (w *scratch) fold(rows, oStride int, c float32) {
+	t, first := &w.tree, true
+	for k := range t.levels {
+		if t.nodes>>k&1 == 0 {
+			continue
+		}
+		if !first {
+			w.merge(&t.levels[k], &w.total, rows, oStride, c)
+		}
+		t.levels[k], w.total = w.total, t.levels[k]
+		first = false
+	}
+}
+
+// merge puts part, whose keys come after total's, into total.
+func (w *scratch) merge(total, part *state, rows, oStride int, c float32) {
+	mergeSums(total.m[:rows], total.l, part.m, part.l, w.alpha, w.beta, c)
 	for r := range rows {
 		merge(total.o[r*oStride:], part.o[r*oStride:][:oStride], w.alpha[r], w.beta[r])
 	}
 }
 
-// mergeSinks merges each row with a state of maximum sink, sum 1 and output 0. Fully masked rows
+// mergeSinks merges each row, brought to natural units, with a state of maximum sink, sum 1 and output 0. Fully masked rows
 // stay empty, whatever the sink.
 func (w *scratch) mergeSinks(p *plan, c *chunk) {
+	total, sink := &w.total, &w.part
+	total.toNatural(c.at, c.rows, p.unit)
 	for r := range c.rows {
 		h, _ := p.locate(c.kv, c.row+r)
-		w.part.m[r], w.part.l[r] = p.sinks[h], 1
-		if w.total.l[c.at+r] == 0 {
-			w.part.m[r] = negInf
+		sink.m[r], sink.l[r] = p.sinks[h], 1
+		if total.l[c.at+r] == 0 {
+			sink.m[r] = negInf
 		}
 	}
-	clear(w.part.o[:p.oStride])
-	mergeSums(w.total.m[c.at:][:c.rows], w.total.l[c.at:], w.part.m, w.part.l, w.alpha, w.beta)
+	clear(sink.o[:p.oStride])
+	mergeSums(total.m[c.at:][:c.rows], total.l[c.at:], sink.m, sink.l, w.alpha, w.beta, f32.Log2E)
 	for r := range c.rows {
-		merge(w.total.o[(c.at+r)*p.oStride:], w.part.o[:p.oStride], w.alpha[r], w.beta[r])
+		merge(total.o[(c.at+r)*p.oStride:], sink.o[:p.oStride], w.alpha[r], w.beta[r])
+	}
+}
+
+// toNatural brings the maxima of rows from a unit to natural units.
+func (s *state) toNatural(at, rows int, unit float32) {
+	if unit == 1 {
+		return
+	}
+	for r := range s.m[at:][:rows] {
+		s.m[at+r] = float32(s.m[at+r] * unit)
 	}
 }

@@ -1,6 +1,11 @@
 package attn
 
-import "fmt"
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/seed-1415985d/attn/internal/f32"
+)
 
 // plan is a validated call as a value: what is asked for, with all defaults filled in, and how it will be computed.
 type plan struct {
@@ -13,8 +18,12 @@ type plan struct {
 	group                 int // query heads that share a key/value head
 	oStride               int // distance of output rows in scratch: whole vectors
 
-	scale   float32 // multiplies queries: scale, or scale/softcap
+	scale   float32 // |Scale|, by which scores are multiplied
+	flip    bool    // Scale is negative: so are the queries, which is exact
 	softcap float32
+	natural bool    // scores are multiplied by the scale, because an option needs them so; else they stay products
+	unit    float32 // of scores and maxima: 1 if natural, else the scale
+	c       float32 // unit·log₂e, for powers of 2
 	causal  Causal
 	offset  int
 	left    int // window, −1 if unbounded
@@ -45,7 +54,8 @@ type schedule struct {
 	chunkRows     int // rows of a chunk, for each of its heads
 	tileRows      int // rows of a tile
 
-	keys, values placement
+	queriesInPlace bool // queries lie in memory as kernels read them
+	keys, values   placement
 
 	blocks         int  // most blocks of a span
 	step           int  // keys of a step: Block, or less where heads of a chunk take turns within a block
@@ -59,6 +69,14 @@ type placement struct {
 	inPlaceRows int  // chunks of up to so many rows read them in place; 0: all read them packed
 	pagedRows   int  // chunks of up to so many rows prefetch them page by page
 	shared      bool // and each head of a chunk prefetches its share of all heads' tokens
+}
+
+// levels is how many levels the tree of the call's segments has, 0 if there is a single segment.
+func (p *plan) levels() int {
+	if p.lk <= Segment {
+		return 0
+	}
+	return bits.Len(uint((p.lk-1)/Segment)) + 1
 }
 
 // scoredRows is the number of rows whose scores are kept at a time.
@@ -106,8 +124,14 @@ func (p *plan) position(b int) int {
 func (p *plan) pairwise() bool { return p.mask.Data != nil || p.bias.Data != nil }
 
 // plainScores reports whether scores are products and nothing more.
-func (p *plan) plainScores() bool {
-	return !p.pairwise() && p.softcap == 0 && p.slopes == nil
+func (p *plan) plainScores() bool { return !p.pairwise() && !p.natural }
+
+// setUnit chooses the unit of scores: that of products, or 1 if an option, or who calls, needs it so.
+func (p *plan) setUnit(natural bool) {
+	if p.natural, p.unit = natural, p.scale; natural {
+		p.unit = 1
+	}
+	p.c = float32(float64(p.unit) * f32.Log2E)
 }
 
 // locate returns the query head and query index of a row.

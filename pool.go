@@ -299,12 +299,15 @@ func (j *job) segment(w *scratch, item, segment int) {
 
 // finish merges the segments of a chunk and writes the results.
 func (j *job) finish(w *scratch, c *chunk, item int) {
-	p := &j.plan
-	w.total.reset(c.allRows(), p.oStride)
+	p, rows := &j.plan, c.allRows()
+	w.total.reset(rows, p.oStride)
+	w.tree.begin()
 	for first := c.lo; first < c.hi; first = (first/Segment + 1) * Segment {
 		st := j.state(item, first/Segment)
-		w.merge(&w.total, &st, c.allRows(), p.oStride)
+		w.part.copy(&st, rows, p.oStride)
+		w.push(first/Segment, rows, p.oStride, p.c)
 	}
+	w.fold(rows, p.oStride, p.c)
 	if p.weights.Data != nil {
 		w.loadQueries(p, c) // the weights need the scores again
 	}

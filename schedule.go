@@ -40,6 +40,7 @@ func (p *plan) decide(t *tuning, workers int) {
 	if workers > 1 {
 		p.partition(workers)
 	}
+	p.queriesInPlace = !p.flip && (p.group == 1 && p.q.SL == p.d || p.lq == 1 && p.q.SH == p.d)
 	p.decidePlacement(t)
 	p.decideSpans(t)
 }

@@ -9,11 +9,23 @@ type state struct {
 	overwrite bool      // no block has been added: what o holds means nothing
 }
 
+// grow makes the state large enough for so many rows. (It may change places with others, so all have the same size.)
+func (s *state) grow(rows, oStride int) {
+	s.m, s.l, s.o = grow(s.m, rows), grow(s.l, rows), grow(s.o, rows*oStride)
+}
+
 // reset makes the first rows rows of the state empty.
 func (s *state) reset(rows, oStride int) {
 	s.begin(rows)
 	s.overwrite = false
 	clear(s.o[:rows*oStride])
+}
+
+// copy makes the first rows those of another state.
+func (s *state) copy(t *state, rows, oStride int) {
+	copy(s.m[:rows], t.m)
+	copy(s.l[:rows], t.l)
+	copy(s.o[:rows*oStride], t.o)
 }
 
 // begin is reset but for the outputs, for a state that gets a block next: then
@@ -26,12 +38,13 @@ func (s *state) begin(rows int) {
 	s.overwrite = true
 }
 
-// scratch is the working memory of one worker. Its size does not depend on
-// the lengths of the call.
+// scratch is the working memory of one worker. Its size grows with the logarithm of the number of keys: beyond a segment
+// by one state for each level of the tree of segments.
 type scratch struct {
 	q       []float32     // scaled queries, rows × d
 	total   state         // merged segments
 	part    state         // the segment at hand
+	tree    tree          // of segments before it, if there are several
 	alpha   []float32     // what softmax tells accumulate; x of merge
 	beta    []float32     // y of merge
 	visible []uint64      // keys that the rows of s see
@@ -47,11 +60,12 @@ type scratch struct {
 // sizes are what the scratch of a plan depends on.
 type sizes struct {
 	rows, scores, d, oStride int
+	levels                   int  // of the tree of segments
 	packs                    bool // keys and values
 }
 
 func (s *sizes) cover(o *sizes) bool {
-	return s.rows >= o.rows && s.scores >= o.scores && s.d >= o.d && s.oStride >= o.oStride && (s.packs || !o.packs)
+	return s.rows >= o.rows && s.scores >= o.scores && s.d >= o.d && s.oStride >= o.oStride && s.levels >= o.levels && (s.packs || !o.packs)
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -68,16 +82,20 @@ func grow[T any](x []T, n int) []T {
 // fit makes the scratch large enough for calls of the plan.
 func (w *scratch) fit(p *plan) {
 	w.queue.set(&tuned, 0, false)
-	want := sizes{p.headsPerChunk * p.chunkRows, p.scoredRows(), p.d, p.oStride, p.store == nil}
+	want := sizes{p.headsPerChunk * p.chunkRows, p.scoredRows(), p.d, p.oStride, p.levels(), p.store == nil}
 	if w.fitted.cover(&want) {
 		return
 	}
 	w.fitted = want
 	rows := want.rows
 	w.q = grow(w.q, rows*p.d)
-	for _, s := range [...]*state{&w.total, &w.part} {
-		s.m, s.l = grow(s.m, rows), grow(s.l, rows)
-		s.o = grow(s.o, rows*p.oStride)
+	w.total.grow(rows, p.oStride)
+	w.part.grow(rows, p.oStride)
+	for range want.levels - len(w.tree.levels) {
+		w.tree.levels = append(w.tree.levels, state{})
+	}
+	for k := range w.tree.levels {
+		w.tree.levels[k].grow(rows, p.oStride)
 	}
 	w.alpha, w.beta = grow(w.alpha, max(rows, want.scores)), grow(w.beta, rows)
 	w.visible = grow(w.visible, want.scores)

@@ -3,6 +3,9 @@ package attn
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
+
+	"github.com/seed-1415985d/attn/internal/f32"
 )
 
 // State is attention over keys that arrive in chunks: the online softmax of
@@ -10,26 +13,36 @@ import (
 // sequence may be spread over goroutines or machines, each with a State for
 // its part; Merge puts the parts together and Finish writes the result.
 //
-// If every chunk but the last ends at a multiple of [Block] keys, and every
-// merged state but the last holds a multiple of [Segment] keys, the result has
-// the bits of one call of [Attend] over all keys. Otherwise it is the same sum
-// in another order, with rounding errors of the same size. (And where a sum overflows, or a
+// The result has the bits of one call of [Attend] over all keys if
+//
+//   - every chunk but the last ends at a multiple of [Block] keys;
+//   - every merged part but the last holds a multiple of [Segment] keys, and begins, counted in segments from the first key of the
+//     whole, at a multiple of a power of two that is at least its length: for example parts of 4 segments each, with a last one of up to 4;
+//   - all Updates have their scores in the same unit, see [State.Update].
+//
+// Otherwise it is the same sum in another order, with rounding errors of the same size. (And where a sum overflows, or a
 // score of −Inf meets a value that is NaN or infinite, it may be NaN in one order only.)
 //
-// To be exact a State keeps the segments apart until Finish: its memory is
-// 4·(d+2) bytes for each row of each batch and head, for every Segment keys.
+// Segments merge as a binary tree, so a State holds one state for each bit of the number of its segments: its memory is
+// 4·(d+2) bytes for each row of each batch and head, once for 2ᵏ segments, and at most as often as the number of segments has bits.
 //
 // A State is not safe for concurrent use.
 type State struct {
 	b, h, l, d int
 	keys       int
 
-	// segments[:n] are in use; the last may take more keys. Their rows are
-	// (b·H + h)·L + i, their outputs d apart.
-	segments []state
-	n        int
+	nodes []stateNode // in the order of their keys
+	spare []state     // memory of nodes that there were
+	unit  float32     // of the maxima: the scale of the first Update, or 1 for natural units; 0 if there was none
 
 	sinks []float32 // one per head, empty if there are none
+}
+
+// stateNode is the state of consecutive keys. Its rows are (b·H + h)·L + i, their outputs d apart.
+type stateNode struct {
+	state
+	first, keys int
+	open        bool // it is a segment that takes more keys
 }
 
 // NewState returns an empty state for queries [b, h, l, …] and values of
@@ -50,7 +63,12 @@ func NewState(b, h, l, d int) (*State, error) {
 func (s *State) Keys() int { return s.keys }
 
 // Reset empties the state and keeps its memory.
-func (s *State) Reset() { s.keys, s.n, s.sinks = 0, 0, s.sinks[:0] }
+func (s *State) Reset() {
+	for i := range s.nodes {
+		s.spare = append(s.spare, s.nodes[i].state)
+	}
+	s.keys, s.unit, s.nodes, s.sinks = 0, 0, s.nodes[:0], s.sinks[:0]
+}
 
 // Update adds a chunk of any number of keys, which follow those of the Updates
 // before:
@@ -70,7 +88,10 @@ func (s *State) Reset() { s.keys, s.n, s.sinks = 0, 0, s.sinks[:0] }
 // Update that has them. LSE belongs to Finish. Weights are not supported: they
 // need the final maximum.
 //
-// Update allocates for every [Segment] keys that the state has not held before.
+// Scores are in natural units where Softcap, Bias or Slopes are given, and otherwise in units of the Scale. The first Update
+// decides which the state has. An Update in another unit brings both to natural units, with one rounding of each maximum.
+//
+// Update allocates when the number of keys passes a power of two of segments that it has not reached before.
 // If it returns an error, the state has not changed.
 func (s *State) Update(q, k, v Tensor, opt *Options) error {
 	p := newPlan(Tensor{}, q, k, v, opt)
@@ -79,7 +100,7 @@ func (s *State) Update(q, k, v Tensor, opt *Options) error {
 	}
 	s.keepSinks(p.sinks)
 	if p.lk > 0 && !q.empty() {
-		s.addSegments(p.lk)
+		s.fixUnit(&p)
 		s.update(&p)
 	}
 	s.keys += p.lk
@@ -137,85 +158,144 @@ func (s *State) keepSinks(sinks []float32) {
 	}
 }
 
-// segmentOf returns the index of the segment that takes the key at a position
-// ≥ Keys(). A segment is full when the position is a multiple of Segment.
-func (s *State) segmentOf(position int) int {
-	i := s.n + position/Segment - s.keys/Segment
-	if s.keys%Segment != 0 {
-		i-- // the last one is not full
+// fixUnit makes the state's unit and the plan's the same.
+func (s *State) fixUnit(p *plan) {
+	if s.unit == 0 {
+		s.unit = p.unit
 	}
-	return i
-}
-
-// addSegments makes room for more keys. The new segments are empty, and in use
-// once update has run; s.n still counts those before.
-func (s *State) addSegments(keys int) {
-	for i := s.n; i <= s.segmentOf(s.keys+keys-1); i++ {
-		s.segment(i).reset(s.b*s.h*s.l, s.d)
+	if s.unit != p.unit {
+		s.toNatural()
+		p.setUnit(true)
 	}
 }
 
-// segment returns segment i ≤ len(segments), allocated.
-func (s *State) segment(i int) *state {
-	if i == len(s.segments) {
-		rows := s.b * s.h * s.l
-		x := make([]float32, rows*(s.d+2))
-		s.segments = append(s.segments, state{m: x[:rows], l: x[rows : 2*rows], o: x[2*rows:]})
+// toNatural brings the maxima to natural units.
+func (s *State) toNatural() {
+	for i := range s.nodes {
+		s.nodes[i].toNatural(0, s.rows(), s.unit)
 	}
-	return &s.segments[i]
+	s.unit = 1
 }
 
-// update adds the keys of a validated call to the segments.
+// rows is the number of rows of all batches and heads.
+func (s *State) rows() int { return s.b * s.h * s.l }
+
+// update adds the keys of a validated call, segment by segment.
 func (s *State) update(p *plan) {
 	p.decide(&tuned, 1)
 	w := scratches.Get().(*scratch)
 	w.fit(p)
-	var c chunk
-	for i := range p.chunks() {
-		if p.chunk(i, &c); c.rows > 0 {
-			s.updateChunk(w, p, &c)
+	for lo := 0; lo < p.lk; {
+		at := s.keys + lo
+		node, hi := s.openNode(at), min(p.lk, (at/Segment+1)*Segment-s.keys)
+		s.updateNode(w, p, node, lo, hi)
+		node.keys += hi - lo
+		if node.open = (s.keys+hi)%Segment != 0; !node.open {
+			s.settle(p.c)
 		}
+		lo = hi
 	}
 	scratches.Put(w)
-	s.n = s.segmentOf(s.keys+p.lk-1) + 1
 }
 
-// updateChunk adds the keys to the rows of one chunk, segment by segment.
-func (s *State) updateChunk(w *scratch, p *plan, c *chunk) {
-	w.loadQueries(p, c)
-	for lo := c.lo; lo < c.hi; {
-		at := s.keys + lo
-		end := min(c.hi, (at/Segment+1)*Segment-s.keys)
-		segment := &s.segments[s.segmentOf(at)]
-		s.load(&w.part, segment, p, c)
-		w.segment(p, c, &w.part, lo, end)
-		s.store(segment, &w.part, p, c)
-		lo = end
+// openNode returns the node that takes the key at a position, the next one.
+func (s *State) openNode(position int) *stateNode {
+	if last := len(s.nodes) - 1; last >= 0 && s.nodes[last].open {
+		return &s.nodes[last]
+	}
+	s.nodes = append(s.nodes, stateNode{state: s.newState(), first: position, open: true})
+	node := &s.nodes[len(s.nodes)-1]
+	node.reset(s.rows(), s.d)
+	return node
+}
+
+// newState is memory for the rows of a node.
+func (s *State) newState() (x state) {
+	if last := len(s.spare) - 1; last >= 0 {
+		x, s.spare = s.spare[last], s.spare[:last]
+		return x
+	}
+	rows := s.rows()
+	all := make([]float32, rows*(s.d+2))
+	return state{m: all[:rows], l: all[rows : 2*rows], o: all[2*rows:]}
+}
+
+// updateNode adds keys [lo, hi) of the call, which are of one segment, to a node.
+func (s *State) updateNode(w *scratch, p *plan, node *stateNode, lo, hi int) {
+	var c chunk
+	for i := range p.chunks() {
+		if p.chunk(i, &c); c.rows == 0 || max(lo, c.lo) >= min(hi, c.hi) {
+			continue
+		}
+		w.loadQueries(p, &c)
+		s.load(&w.part, &node.state, p, &c)
+		w.segment(p, &c, &w.part, max(lo, c.lo), min(hi, c.hi))
+		s.store(&node.state, &w.part, p, &c)
 	}
 }
 
-// load copies the rows of a chunk out of a segment.
-func (s *State) load(dst, segment *state, p *plan, c *chunk) {
-	dst.overwrite = false // its outputs go on from what the segment holds
+// regular reports whether a node is one of the tree of segments.
+func (n *stateNode) regular() bool {
+	return n.keys%Segment == 0 && bits.OnesCount(uint(n.keys)) == 1 && n.first%n.keys == 0
+}
+
+// settle merges the last nodes as long as they are the halves of a larger one, or none of the tree.
+func (s *State) settle(c float32) {
+	for last := len(s.nodes) - 1; last > 0; last-- {
+		a, b := &s.nodes[last-1], &s.nodes[last]
+		halves := a.regular() && b.regular() && a.keys == b.keys && a.first%(2*a.keys) == 0
+		if b.open || !halves && (a.regular() || b.regular()) {
+			return
+		}
+		s.mergeLast(c)
+	}
+}
+
+// mergeLast merges the last two nodes.
+func (s *State) mergeLast(c float32) {
+	last := len(s.nodes) - 1
+	a, b := &s.nodes[last-1], &s.nodes[last]
+	mergeStates(&a.state, &b.state, s.rows(), s.d, c)
+	a.keys += b.keys
+	s.spare = append(s.spare, b.state)
+	s.nodes[last] = stateNode{}
+	s.nodes = s.nodes[:last]
+}
+
+// mergeStates puts b, whose keys come after a's, into a. Rows go through in groups, so that the factors stay on the stack.
+func mergeStates(a, b *state, rows, stride int, c float32) {
+	var x, y [64]float32
+	for r := 0; r < rows; r += len(x) {
+		n := min(len(x), rows-r)
+		mergeSums(a.m[r:r+n], a.l[r:], b.m[r:], b.l[r:], x[:], y[:], c)
+		for i := range n {
+			merge(a.o[(r+i)*stride:], b.o[(r+i)*stride:][:stride], x[i], y[i])
+		}
+	}
+}
+
+// load copies the rows of a chunk out of a node.
+func (s *State) load(dst, node *state, p *plan, c *chunk) {
+	dst.overwrite = false // its outputs go on from what the node holds
 	for r := range c.allRows() {
 		row := p.rowIndex(c, r)
-		dst.m[r], dst.l[r] = segment.m[row], segment.l[row]
-		copy(dst.o[r*p.oStride:], segment.o[row*s.d:][:s.d])
+		dst.m[r], dst.l[r] = node.m[row], node.l[row]
+		copy(dst.o[r*p.oStride:], node.o[row*s.d:][:s.d])
 	}
 }
 
-// store copies the rows of a chunk into a segment.
-func (s *State) store(segment, src *state, p *plan, c *chunk) {
+// store copies the rows of a chunk into a node.
+func (s *State) store(node, src *state, p *plan, c *chunk) {
 	for r := range c.allRows() {
 		row := p.rowIndex(c, r)
-		segment.m[row], segment.l[row] = src.m[r], src.l[r]
-		copy(segment.o[row*s.d:][:s.d], src.o[r*p.oStride:])
+		node.m[row], node.l[row] = src.m[r], src.l[r]
+		copy(node.o[row*s.d:][:s.d], src.o[r*p.oStride:])
 	}
 }
 
-// Merge adds the keys of t, which follow those of s. It does not change t. If
-// Keys is a multiple of [Segment] the merged state is what s would be had it
-// seen the keys of t itself; otherwise it is the same sum in another order. The states must
+// Merge adds the keys of t, which follow those of s. It does not change t. The
+// merged state is what s would be had it seen the keys of t itself, if the parts are cut as [State] says;
+// otherwise it is the same sum in another order. States in different units are brought to natural units, as by [State.Update]. The states must
 // be of the same shape, or the error is [ErrShape], and have the same sinks, if they have any,
 // or it is [ErrOption].
 func (s *State) Merge(t *State) error {
@@ -229,23 +309,65 @@ func (s *State) Merge(t *State) error {
 		return err
 	}
 	s.keepSinks(t.sinks)
-	for i := range t.n { // t may be s
-		to := s.segment(s.n)
-		from := &t.segments[i]
-		copy(to.m, from.m)
-		copy(to.l, from.l)
-		copy(to.o, from.o)
-		s.n++
+	s.mergeNodes(t)
+	return nil
+}
+
+// mergeNodes appends t's nodes, which may be s's own, and merges those that are halves of larger ones.
+func (s *State) mergeNodes(t *State) {
+	if t == s {
+		t = s.clone()
+	}
+	switch {
+	case s.unit == 0:
+		s.unit = t.unit
+	case t.unit != 0 && t.unit != s.unit:
+		s.toNatural()
+	}
+	c := float32(float64(s.unit) * f32.Log2E)
+	if last := len(s.nodes) - 1; last >= 0 && len(t.nodes) > 0 {
+		s.nodes[last].open = false // the next keys are not its
+		s.settle(c)
+	}
+	for i := range t.nodes {
+		from := &t.nodes[i]
+		node := stateNode{state: s.newState(), first: s.keys + from.first, keys: from.keys, open: from.open && s.keys%Segment == 0}
+		node.copy(&from.state, s.rows(), s.d)
+		if t.unit != s.unit {
+			node.toNatural(0, s.rows(), t.unit)
+		}
+		s.nodes = append(s.nodes, node)
+		s.settle(c)
 	}
 	s.keys += t.keys
-	return nil
+	for len(s.nodes) > mostNodes {
+		s.mergeLast(c)
+	}
+}
+
+// mostNodes is more nodes than the tree has, for states that were merged in other cuts.
+const mostNodes = 64
+
+// clone returns a copy that shares nothing with s.
+func (s *State) clone() *State {
+	t := &State{b: s.b, h: s.h, l: s.l, d: s.d, keys: s.keys, unit: s.unit}
+	for _, node := range s.nodes {
+		x := t.newState()
+		x.copy(&node.state, s.rows(), s.d)
+		node.state = x
+		t.nodes = append(t.nodes, node)
+	}
+	return t
 }
 
 // Finish writes the attention over all keys so far to dst [B, H, L, d] and, if
 // lse is not nil, the B×H×L natural logarithms of the sums of exp(score), in the order of
 // Options.LSE. The state stays as it is and can take more keys.
 func (s *State) Finish(dst Tensor, lse []float32) error {
-	opt := Options{LSE: lse}
+	opt := Options{LSE: lse, Scale: s.unit}
+	if s.unit == 0 {
+		opt.Scale = 1
+	}
 	if len(s.sinks) > 0 {
 		opt.Sinks = s.sinks
 	}
@@ -264,7 +386,7 @@ func (s *State) Finish(dst Tensor, lse []float32) error {
 	return nil
 }
 
-// finish merges the segments from left to right and writes the results.
+// finish merges the nodes, the last ones first as the tree does, and writes the results.
 func (s *State) finish(p *plan) {
 	p.decide(&tuned, 1)
 	w := scratches.Get().(*scratch)
@@ -273,9 +395,10 @@ func (s *State) finish(p *plan) {
 	for i := range p.chunks() {
 		p.chunk(i, &c)
 		w.total.reset(c.allRows(), p.oStride)
-		for j := range s.n {
-			s.load(&w.part, &s.segments[j], p, &c)
-			w.merge(&w.total, &w.part, c.allRows(), p.oStride)
+		for j := len(s.nodes) - 1; j >= 0; j-- {
+			s.load(&w.part, &s.nodes[j].state, p, &c)
+			w.merge(&w.part, &w.total, c.allRows(), p.oStride, p.c)
+			w.part, w.total = w.total, w.part
 		}
 		w.finish(p, &c)
 	}
@@ -287,25 +410,31 @@ func (s *State) finish(p *plan) {
 //	8 bytes   stateMagic; its last byte is the version
 //	4 × u32   b, h, l, d
 //	u32       keys
-//	u32       segments
+//	f32       the unit of maxima, 0 if no key was seen
+//	u32       nodes
 //	u32       1 if sinks follow, else 0
 //	f32       sinks, h of them
-//	f32       for each segment: m and l of all rows, then o of all rows
+//	          for each node, in the order of their keys:
+//	u32       its keys
+//	u32       1 if it takes more keys, else 0; only the last one may
+//	f32       m and l of all rows, then o of all rows
 //
-// Version 1 belongs to version 1 of the numeric contract, which fixes Block and
-// Segment.
+// Version 2 belongs to version 2 of the numeric contract, which fixes Block, Segment and the tree of segments.
 const (
-	stateMagic  = "attnSta\x01"
-	stateHeader = len(stateMagic) + 7*4
+	stateMagic  = "attnSta\x02"
+	stateHeader = len(stateMagic) + 8*4
 )
 
 // MarshalBinary returns the state in a form that any machine can read with
 // UnmarshalBinary. A state that travels gives the same bits as one that stays.
 // The zero State has no shape, so it has no such form: that is an error that wraps [ErrShape].
 func (s *State) MarshalBinary() ([]byte, error) {
-	size := stateHeader + 4*len(s.sinks) + 4*s.n*s.b*s.h*s.l*(s.d+2)
+	size := stateHeader + 4*len(s.sinks) + len(s.nodes)*s.nodeBytes()
 	return s.AppendBinary(make([]byte, 0, size))
 }
+
+// nodeBytes is the size of a node in the binary form.
+func (s *State) nodeBytes() int { return 2*4 + 4*s.rows()*(s.d+2) }
 
 // AppendBinary appends what MarshalBinary returns to data.
 func (s *State) AppendBinary(data []byte) ([]byte, error) {
@@ -313,14 +442,21 @@ func (s *State) AppendBinary(data []byte) ([]byte, error) {
 		return nil, fail(ErrShape, "the State is the zero value, want one from NewState or UnmarshalBinary")
 	}
 	data = append(data, stateMagic...)
-	for _, n := range [...]int{s.b, s.h, s.l, s.d, s.keys, s.n, min(1, len(s.sinks))} {
-		data = binary.LittleEndian.AppendUint32(data, uint32(n))
+	for _, n := range [...]uint32{uint32(s.b), uint32(s.h), uint32(s.l), uint32(s.d), uint32(s.keys),
+		math.Float32bits(s.unit), uint32(len(s.nodes)), uint32(min(1, len(s.sinks)))} {
+		data = binary.LittleEndian.AppendUint32(data, n)
 	}
 	data = appendFloats(data, s.sinks)
-	for i := range s.n {
-		data = appendFloats(data, s.segments[i].m)
-		data = appendFloats(data, s.segments[i].l)
-		data = appendFloats(data, s.segments[i].o)
+	for i := range s.nodes {
+		node, open := &s.nodes[i], uint32(0)
+		if node.open {
+			open = 1
+		}
+		data = binary.LittleEndian.AppendUint32(data, uint32(node.keys))
+		data = binary.LittleEndian.AppendUint32(data, open)
+		data = appendFloats(data, node.m)
+		data = appendFloats(data, node.l)
+		data = appendFloats(data, node.o)
 	}
 	return data, nil
 }
@@ -338,24 +474,23 @@ func appendFloats(data []byte, x []float32) []byte {
 // it cannot have written is an error that wraps [ErrFormat], and leaves the
 // state as it is.
 func (s *State) UnmarshalBinary(data []byte) error {
-	if len(data) < stateHeader || string(data[:len(stateMagic)]) != stateMagic {
-		return fail(ErrFormat, "data is %d bytes and begins with %q, want a header of %d bytes that begins with %q",
-			len(data), data[:min(len(data), len(stateMagic))], stateHeader, stateMagic)
+	if err := checkStateMagic(data); err != nil {
+		return err
 	}
-	var head [7]int
+	var head [8]uint32
 	for i := range head {
-		n := binary.LittleEndian.Uint32(data[len(stateMagic)+4*i:])
-		if n > maxLength {
-			return fail(ErrFormat, "header field %d is %d, want at most %d", i, n, maxLength)
+		head[i] = binary.LittleEndian.Uint32(data[len(stateMagic)+4*i:])
+		if i != 5 && head[i] > maxLength {
+			return fail(ErrFormat, "header field %d is %d, want at most %d", i, head[i], maxLength)
 		}
-		head[i] = int(n)
 	}
-	t, err := NewState(head[0], head[1], head[2], head[3])
+	t, err := NewState(int(head[0]), int(head[1]), int(head[2]), int(head[3]))
 	if err != nil {
 		return fail(ErrFormat, "%v", err)
 	}
-	keys, segments, sinks := head[4], head[5], head[6]
-	if err := t.checkBody(keys, segments, sinks, len(data)-stateHeader); err != nil {
+	t.keys, t.unit = int(head[4]), math.Float32frombits(head[5])
+	nodes, sinks := int(head[6]), int(head[7])
+	if err := t.checkBody(nodes, sinks, len(data)-stateHeader); err != nil {
 		return err
 	}
 	// From here on the data is as long as what it asks to allocate.
@@ -364,34 +499,72 @@ func (s *State) UnmarshalBinary(data []byte) error {
 		t.sinks = make([]float32, t.h)
 		data = readFloats(t.sinks, data)
 	}
-	for i := range segments {
-		segment := t.segment(i)
-		data = readFloats(segment.m, data)
-		data = readFloats(segment.l, data)
-		data = readFloats(segment.o, data)
+	if err := t.readNodes(nodes, data); err != nil {
+		return err
 	}
-	t.keys, t.n = keys, segments
 	*s = *t
+	return nil
+}
+
+// checkStateMagic makes sure that data has a header of this version.
+func checkStateMagic(data []byte) error {
+	const version = len(stateMagic) - 1
+	switch {
+	case len(data) > version && string(data[:version]) == stateMagic[:version] && data[version] != stateMagic[version]:
+		return fail(ErrFormat, "data is version %d of the form, want version %d: sums of another version of the numeric contract cannot be continued",
+			data[version], stateMagic[version])
+	case len(data) < stateHeader || string(data[:len(stateMagic)]) != stateMagic:
+		return fail(ErrFormat, "data is %d bytes and begins with %q, want a header of %d bytes that begins with %q",
+			len(data), data[:min(len(data), len(stateMagic))], stateHeader, stateMagic)
+	}
 	return nil
 }
 
 // checkBody compares the numbers in a header with each other and with the
 // length of what follows.
-func (s *State) checkBody(keys, segments, sinks, length int) error {
-	least, most := (keys+Segment-1)/Segment, keys
+func (s *State) checkBody(nodes, sinks, length int) error {
+	least, most := min(1, s.keys), min(mostNodes, s.keys)
 	if s.b == 0 || s.h == 0 || s.l == 0 {
 		least, most = 0, 0
 	}
-	if segments < least || segments > most {
-		return fail(ErrFormat, "%d segments for %d keys, want %d to %d", segments, keys, least, most)
+	if nodes < least || nodes > most {
+		return fail(ErrFormat, "%d nodes for %d keys, want %d to %d", nodes, s.keys, least, most)
+	}
+	if c := float32(float64(s.unit) * f32.Log2E); !(s.unit >= 0) || c-c != 0 || (s.unit == 0) != (nodes == 0) {
+		return fail(ErrFormat, "the unit of %d nodes is %v, want a positive number, or 0 for none", nodes, s.unit)
 	}
 	if sinks > 1 || sinks == 1 && s.h == 0 {
 		return fail(ErrFormat, "the mark of sinks is %d, want 0, or 1 with at least one head", sinks)
 	}
-	elements, ok := product(segments, s.b, s.h, s.l, s.d+2)
-	if !ok || length%4 != 0 || length/4 != elements+sinks*s.h {
-		return fail(ErrFormat, "%d bytes follow the header, want 4 × (%d×%d×%d×%d×(%d+2) + %d)",
-			length, segments, s.b, s.h, s.l, s.d, sinks*s.h)
+	elements, ok := product(nodes, s.b, s.h, s.l, s.d+2)
+	if !ok || length%4 != 0 || length/4 != elements+2*nodes+sinks*s.h {
+		return fail(ErrFormat, "%d bytes follow the header, want 4 × (%d×(2 + %d×%d×%d×(%d+2)) + %d)",
+			length, nodes, s.b, s.h, s.l, s.d, sinks*s.h)
+	}
+	return nil
+}
+
+// readNodes reads the nodes of a state. Their keys follow each other, and only the last one may take more.
+func (s *State) readNodes(nodes int, data []byte) error {
+	first := 0
+	for i := range nodes {
+		keys, open := int(binary.LittleEndian.Uint32(data)), binary.LittleEndian.Uint32(data[4:])
+		if keys < 1 || keys > s.keys-first {
+			return fail(ErrFormat, "node %d has %d keys, want 1 to %d", i, keys, s.keys-first)
+		}
+		node := stateNode{first: first, keys: keys, open: open == 1}
+		first += keys
+		if takes := i == nodes-1 && first%Segment != 0 && (node.first/Segment == first/Segment); open > 1 || node.open && !takes {
+			return fail(ErrFormat, "the mark of node %d of %d is %d, want 0, or 1 for a last one inside a segment", i, nodes, open)
+		}
+		node.state = s.newState()
+		data = readFloats(node.m, data[8:])
+		data = readFloats(node.l, data)
+		data = readFloats(node.o, data)
+		s.nodes = append(s.nodes, node)
+	}
+	if nodes > 0 && first != s.keys {
+		return fail(ErrFormat, "the nodes have %d keys, want %d", first, s.keys)
 	}
 	return nil
 }

@@ -311,7 +311,7 @@ func TestStateErrors(t *testing.T) {
 	}
 }
 
-// stateBytes is the binary form of a state with two segments and sinks.
+// stateBytes is the binary form of a state with two nodes and sinks.
 func stateBytes(t testing.TB) []byte {
 	c := newStateCase(t, newRand(26), 1, 2, 1, 1, Segment+5, 3, 2, Options{Sinks: []float32{1, nan32()}})
 	s := c.newState(t)
@@ -328,9 +328,9 @@ func TestStateBinaryForm(t *testing.T) {
 	q := BHLD([]float32{0}, 1, 1, 1, 1)
 	v := BHLD([]float32{0, 2}, 1, 1, 1, 2)
 	must(t, s.Update(q, q, v, &Options{Sinks: []float32{0.5}}))
-	s.segments[0].o[0] = float32(math.Copysign(0, -1)) // is written as +0
-	want := append([]byte("attnSta"), 1)
-	for _, n := range []uint32{1, 1, 1, 2, 1, 1, 1, math.Float32bits(0.5), 0, math.Float32bits(1), 0, math.Float32bits(2)} {
+	s.nodes[0].o[0] = float32(math.Copysign(0, -1)) // is written as +0
+	want := append([]byte("attnSta"), 2)
+	for _, n := range []uint32{1, 1, 1, 2, 1, math.Float32bits(1), 1, 1, math.Float32bits(0.5), 1, 1, 0, math.Float32bits(1), 0, math.Float32bits(2)} {
 		want = binary.LittleEndian.AppendUint32(want, n)
 	}
 	got, err := s.MarshalBinary()
@@ -356,7 +356,7 @@ func TestStateHostileBytes(t *testing.T) {
 	for n := 1; n < 9; n++ {
 		mustFail(t, fmt.Sprintf("%d more bytes", n), s.UnmarshalBinary(append(good[:len(good):len(good)], make([]byte, n)...)), ErrFormat)
 	}
-	if s.b != 0 || s.n != 0 {
+	if s.b != 0 || s.nodes != nil {
 		t.Error("a failed call changed the state")
 	}
 	values := []uint32{0, 1, 2, 3, 255, 1 << 15, 1 << 16, maxLength, maxLength + 1, 1 << 30, 1 << 31, math.MaxUint32}
@@ -364,12 +364,12 @@ func TestStateHostileBytes(t *testing.T) {
 	for range 20000 {
 		data := append([]byte(nil), good...)
 		for range 1 + r.IntN(4) {
-			at := len(stateMagic) + 4*r.IntN(7)
+			at := len(stateMagic) + 4*r.IntN(8)
 			binary.LittleEndian.PutUint32(data[at:], values[r.IntN(len(values))])
 		}
 		hostile(t, data[:len(data)-r.IntN(2)*r.IntN(len(data))])
 	}
-	for _, keys := range []uint32{0, 1, 2*Segment + 1} { // for two segments
+	for _, keys := range []uint32{0, 1, Segment, Segment + 6, 2*Segment + 1} { // for Segment + 5 of two nodes
 		data := append([]byte(nil), good...)
 		binary.LittleEndian.PutUint32(data[len(stateMagic)+4*4:], keys)
 		mustFail(t, fmt.Sprintf("%d keys", keys), s.UnmarshalBinary(data), ErrFormat)

@@ -1,6 +1,10 @@
 package attn
 
-import "math"
+import (
+	"math"
+
+	"github.com/seed-1415985d/attn/internal/f32"
+)
 
 // Arguments become a plan here, or an error.
 
@@ -206,10 +210,14 @@ func (p *plan) initScalars(opt *Options) error {
 	if p.scale == 0 {
 		p.scale = float32(1 / math.Sqrt(float64(p.d)))
 	}
-	if p.softcap > 0 {
-		if p.scale /= p.softcap; p.scale-p.scale != 0 {
-			return fail(ErrOption, "Softcap is %v, want more: the scale divided by it overflows", p.softcap)
-		}
+	if p.flip = p.scale < 0; p.flip {
+		p.scale = -p.scale
+	}
+	if f := p.scale / p.softcap; p.softcap > 0 && f-f != 0 {
+		return fail(ErrOption, "Softcap is %v, want more: the scale divided by it overflows", p.softcap)
+	}
+	if p.setUnit(p.softcap > 0 || p.bias.Data != nil || p.slopes != nil); p.c-p.c != 0 {
+		return fail(ErrOption, "Scale is %v, want at most %v: times log₂e it overflows", opt.Scale, float32(math.MaxFloat32/f32.Log2E))
 	}
 	return nil
 }

@@ -1,5 +1,7 @@
 package attn
 
+import "github.com/seed-1415985d/attn/internal/f32"
+
 // writeWeights computes the scores again, now that the final maximum and sum are known.
 func (w *scratch) writeWeights(p *plan, c *chunk) {
 	for r := range c.rows {
@@ -29,11 +31,17 @@ func (w *scratch) weightsBlock(p *plan, c *chunk, s *span) {
 		if full := w.optionScores(p, c, s.first, &t, 0); full {
 			w.visibleByPosition(p, c, s.first, &t, 0) // writing weights asks for each key
 		}
-		w.writeTileWeights(p, c, s.first, &t)
+		c2 := p.c
+		if p.sinks != nil { // the final maxima are in natural units
+			c2 = f32.Log2E
+			w.scaleScores(p.unit, &t, 0)
+		}
+		w.writeTileWeights(p, c, s.first, &t, c2)
 	}
 }
 
-func (w *scratch) writeTileWeights(p *plan, c *chunk, first int, t *tile) {
+// writeTileWeights writes the weights of a tile's scores; c2 is their unit times log₂e.
+func (w *scratch) writeTileWeights(p *plan, c *chunk, first int, t *tile, c2 float32) {
 	for r := range t.rows {
 		m, l := w.total.m[c.at+t.row+r], w.total.l[c.at+t.row+r]
 		if l == 0 {
@@ -41,6 +49,6 @@ func (w *scratch) writeTileWeights(p *plan, c *chunk, first int, t *tile) {
 		}
 		h, i := p.locate(c.kv, c.row+t.row+r)
 		at := p.weights.offset(c.b, h, i) + first
-		weights(p.weights.Data[at+t.lo:at+t.hi], w.s[r*Block+t.lo:], m, 1/l, w.visible[r]>>t.lo)
+		weights(p.weights.Data[at+t.lo:at+t.hi], w.s[r*Block+t.lo:], m, 1/l, c2, w.visible[r]>>t.lo)
 	}
 }
