@@ -284,6 +284,15 @@ func TestPoolSmallCallStaysOnCaller(t *testing.T) {
 	}
 }
 
+// A pool of 0 workers has as many as the program may use at the same time.
+func TestPoolOfAllProcessors(t *testing.T) {
+	p := NewPool(0)
+	defer p.Close()
+	if want := runtime.GOMAXPROCS(0); p.size != want {
+		t.Errorf("NewPool(0) has %d workers, want GOMAXPROCS = %d", p.size, want)
+	}
+}
+
 func BenchmarkPool(b *testing.B) {
 	for _, s := range []struct {
 		name                string

@@ -117,29 +117,6 @@ func TestScheduleReadsStoresSequentially(t *testing.T) {
 	}
 }
 
-// So do few rows with those of a large matrix.
-func TestMatrixPanelsInOrder(t *testing.T) {
-	m, err := PackMatrix(BHLD(make([]float32, 32*panel), 1, 1, 32, panel))
-	must(t, err)
-	for _, c := range []struct {
-		sequential  bool
-		rows, bytes int
-		want        bool
-	}{
-		{true, 1, 0, true},
-		{true, inPlaceRows, 0, true},
-		{true, inPlaceRows + 1, 0, false},
-		{false, 1, 0, false},
-		{true, 1, 4 * len(m.data), false},
-	} {
-		setSequential(t, c.sequential, c.bytes)
-		p := projection{dst: BHLD(make([]float32, c.rows*panel), 1, 1, c.rows, panel), m: m}
-		if got := p.panelsSequential(); got != c.want {
-			t.Errorf("%+v: %t", c, got)
-		}
-	}
-}
-
 // setSequential says whether more than some bytes are read in order, until the test ends.
 func setSequential(t *testing.T, sequential bool, bytes int) {
 	readingAs(t, queuedReads)
@@ -147,4 +124,25 @@ func setSequential(t *testing.T, sequential bool, bytes int) {
 		readingAs(t, sequentialReads)
 	}
 	tuned.l2 = bytes
+}
+
+// A window bounds what a call costs, whatever the number of keys.
+func TestCostOfWindow(t *testing.T) {
+	p := newProblem(random("cost"), normal, shape{1, 1, 1, 8, 4096, 8, 8})
+	cost := func(w *Window) float64 {
+		opt := Options{Window: w}
+		dst, _, _ := p.results()
+		call := newPlan(dst, p.q, p.k, p.v, &opt)
+		if err := call.init(&opt); err != nil {
+			t.Fatal(err)
+		}
+		return call.cost(&tuned)
+	}
+	all, few := cost(nil), cost(&Window{Left: 31, Right: 0})
+	if want := all * 32 / 4096; few != want {
+		t.Errorf("32 of 4096 keys cost %v ns, want %v", few, want)
+	}
+	if half := cost(&Window{Left: 31, Right: -1}); half != all {
+		t.Errorf("a window without a right end costs %v ns, want %v", half, all)
+	}
 }

@@ -35,8 +35,6 @@ func scores(s ...[]float32) (q, k, v Tensor) {
 	return q, k, v
 }
 
-func zeros(b, h, l, d int) Tensor { return BHLD(make([]float32, b*h*l*d), b, h, l, d) }
-
 // attend returns the output and LSE of a call; Scale is 1 unless given.
 func attend(t *testing.T, q, k, v Tensor, opt Options) (o Tensor, lse []float32) {
 	t.Helper()
