@@ -390,3 +390,103 @@ func testPoisonedKeys(t *testing.T) {
 		}
 	}
 }
+
+// The row of a CPU decides how fast results come, and nothing else: whatever CPU the tests run on, each row gives the bits of
+// the generic code, by all ways and in both layouts of keys and values.
+func TestTuningRowsDoNotMatter(t *testing.T) {
+	cases := tuningCases(t, random("tuning rows"), budget(280))
+	forEachTuning(t, func(t *testing.T) {
+		row, taken, some := tuned, tuningPaths{}, cases
+		if row.isa == generic && chosen.isa != generic { // slow, and the results were computed nearly so
+			some = cases[:(len(cases)+3)/4]
+		}
+		for i, c := range some {
+			tuned.l2 = []int{1 << 20, 1 << 20, 0}[i/8%3] // nearly all calls fit the first, and none fits the last
+			tuned.tileRows = []int{row.tileRows, leastTileRows, mostTileRows}[i/24%3]
+			for _, way := range ways {
+				c.same(t, way.name, c.solve(t, way.attend), c.want)
+			}
+			taken.count(t, c.problem)
+		}
+		taken.check(t, row, len(some))
+		tuned = row
+		if row.reads == sequentialReads {
+			tuned.l2 = 0 // only keys and values that do not fit are read sequentially
+		}
+		if row.isa != generic || !testing.Short() {
+			compareGolden(t)
+		}
+	})
+}
+
+// tuningCase is a problem and its result by generic code.
+type tuningCase struct {
+	*problem
+	want *result
+}
+
+// tuningCases draws problems of all kinds, and solves them by generic code. In every second one the heads of a token lie side by side.
+func tuningCases(t *testing.T, r *rand.Rand, count int) (cases []tuningCase) {
+	use(t, generic)
+	defer func(row tuning) { tuned = row }(chosen)
+	for i := range count {
+		p := tuningProblem(r, i/2%4)
+		if r.IntN(4) == 0 {
+			p.v.Data[r.IntN(len(p.v.Data))] = nan32()
+		}
+		want := p.solve(t, Attend)
+		if i%2 == 0 {
+			p.k, p.v = tokenMajor(p.k), tokenMajor(p.v)
+		}
+		cases = append(cases, tuningCase{p, want})
+	}
+	return cases
+}
+
+// tuningProblem draws a problem of one of four kinds.
+func tuningProblem(r *rand.Rand, kind int) *problem {
+	var s shape
+	switch kind {
+	case 0: // any shape, larger heads too
+		return randomProblem(r, randomKind(r))
+	case 1: // few queries of several heads
+		s = shape{1 + r.IntN(2), 2 + r.IntN(4), 1 + r.IntN(3), 1 + r.IntN(4), Block + length(r, 3*Block), length(r, 40), length(r, 40)}
+	case 2: // few queries of one head, over several blocks or more than a segment
+		s = shape{1, 1, 1 + r.IntN(3), 1, 2*Block + r.IntN(Segment), 8 * (1 + r.IntN(5)), 8 * (1 + r.IntN(5))}
+	case 3: // tiles of many queries
+		s = shape{1, 1, 1 + r.IntN(2), maximaRows * (1 + r.IntN(12)), Block*(1+r.IntN(2)) + r.IntN(20), maximaDim - 4 + r.IntN(20), 8 * (1 + r.IntN(8))}
+	}
+	p := problemOf(r, randomKind(r), s)
+	if r.IntN(3) != 0 {
+		p.opt.Mask, p.opt.Bias, p.opt.Softcap, p.opt.Slopes = nil, nil, 0, nil
+	}
+	if r.IntN(2) != 0 { // all keys are visible
+		p.opt.Causal, p.opt.Offset, p.opt.Window, p.opt.KeyLens = Full, 0, nil, nil
+	}
+	return p
+}
+
+// tuningPaths counts the problems that went through spans of blocks, spans of steps and kernels of full blocks.
+type tuningPaths struct{ blocks, steps, full int }
+
+func (n *tuningPaths) count(t *testing.T, p *problem) {
+	plan, s := p.firstSpan(t)
+	if s.blocks > 1 {
+		n.blocks++
+	}
+	if s.blocks > 0 && s.step < Block {
+		n.steps++
+	}
+	if plan.full {
+		n.full++
+	}
+}
+
+// check fails the test if a path that the row asks for was hardly taken, because then nothing was compared.
+func (n *tuningPaths) check(t *testing.T, row tuning, of int) {
+	least := of / 40
+
+	if row.reads == sequentialReads && n.blocks < least || row.reads == pagedReads && n.steps < least || row.isa != generic && n.full < least {
+		t.Errorf("of %d problems %d went in spans of blocks, %d in steps, %d through kernels of full blocks", of, n.blocks, n.steps, n.full)
+	}
+}
