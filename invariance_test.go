@@ -485,7 +485,6 @@ func (n *tuningPaths) count(t *testing.T, p *problem) {
 // check fails the test if a path that the row asks for was hardly taken, because then nothing was compared.
 func (n *tuningPaths) check(t *testing.T, row tuning, of int) {
 	least := of / 40
-
 	if row.reads == sequentialReads && n.blocks < least || row.reads == pagedReads && n.steps < least || row.isa != generic && n.full < least {
 		t.Errorf("of %d problems %d went in spans of blocks, %d in steps, %d through kernels of full blocks", of, n.blocks, n.steps, n.full)
 	}

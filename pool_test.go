@@ -8,70 +8,44 @@ import (
 	"time"
 )
 
-// poolCase is a call whose result is known from one goroutine.
+// poolCase is a problem and its result on one goroutine.
 type poolCase struct {
-	name            string
-	b, h, kv        int
-	lq, lk, d, dv   int
-	opt             Options
-	q, k, v         Tensor
-	want            []float32
-	wantLSE, wantWs []float32
+	name string
+	*problem
+	want *result
 }
 
-// poolCases are calls of all the kinds that a pool cuts in different ways.
-func poolCases(t testing.TB) []*poolCase {
+// poolCases are problems of all kinds that a pool divides in different ways.
+func poolCases(t testing.TB) (cases []*poolCase) {
 	scaled := 1
 	if tuned.isa == generic || testing.Short() {
-		scaled = 4 // the same cuts in less time
+		scaled = 4 // divided in the same ways in less time
 	}
-	cases := []*poolCase{
-		{name: "prefill", b: 2, h: 4, kv: 2, lq: 200, lk: 200, d: 16, dv: 16},
-		{name: "causal", b: 1, h: 2, kv: 2, lq: 800 / scaled, lk: 800 / scaled, d: 16, dv: 24, opt: Options{Causal: TopLeft}},
-		{name: "few heads, long", b: 1, h: 1, kv: 1, lq: 150, lk: 5000 / scaled, d: 16, dv: 16, opt: Options{Causal: BottomRight}},
-		{name: "decode", b: 1, h: 4, kv: 1, lq: 1, lk: 5*Segment + 7, d: 16, dv: 24},
-		{name: "decode, lengths", b: 3, h: 2, kv: 1, lq: 3, lk: 4 * Segment, d: 16, dv: 8,
-			opt: Options{Causal: BottomRight, KeyLens: []int{4 * Segment, 5, 2*Segment + 1}, QueryLens: []int{3, 0, 2}}},
-		{name: "decode, window", b: 1, h: 1, kv: 1, lq: 2, lk: 4 * Segment, d: 16, dv: 16,
-			opt: Options{Causal: BottomRight, Window: &Window{Left: 2*Segment + 9, Right: -1}}},
-		{name: "decode, everything", b: 1, h: 2, kv: 1, lq: 5, lk: 3 * Segment, d: 16, dv: 16,
-			opt: Options{Softcap: 4, Slopes: []float32{-0.01, -0.002}, Sinks: []float32{1, -2}, Causal: BottomRight}},
-	}
-	r := newRand(11)
-	for _, c := range cases {
-		c.q = BHLD(normals(r, c.b*c.h*c.lq*c.d), c.b, c.h, c.lq, c.d)
-		c.k = BHLD(normals(r, c.b*c.kv*c.lk*c.d), c.b, c.kv, c.lk, c.d)
-		c.v = BHLD(normals(r, c.b*c.kv*c.lk*c.dv), c.b, c.kv, c.lk, c.dv)
-		c.want, c.wantLSE, c.wantWs = c.solve(t, Attend)
+	for _, c := range []struct {
+		name  string
+		shape shape
+		opt   Options
+	}{
+		{"prefill", shape{2, 2, 2, 200, 200, 16, 16}, Options{}},
+		{"causal", shape{1, 2, 1, 800 / scaled, 800 / scaled, 16, 24}, Options{Causal: TopLeft}},
+		{"few heads, long", shape{1, 1, 1, 150, 5000 / scaled, 16, 16}, Options{Causal: BottomRight}},
+		{"decode", shape{1, 1, 4, 1, 5*Segment + 7, 16, 24}, Options{}},
+		{"decode, lengths", shape{3, 1, 2, 3, 4 * Segment, 16, 8},
+			Options{Causal: BottomRight, KeyLens: []int{4 * Segment, 5, 2*Segment + 1}, QueryLens: []int{3, 0, 2}}},
+		{"decode, window", shape{1, 1, 1, 2, 4 * Segment, 16, 16}, Options{Causal: BottomRight, Window: &Window{Left: 2*Segment + 9, Right: -1}}},
+		{"decode, everything", shape{1, 1, 2, 5, 3 * Segment, 16, 16},
+			Options{Softcap: 4, Slopes: []float32{-0.01, -0.002}, Sinks: []float32{1, -2}, Causal: BottomRight}},
+	} {
+		p := newProblem(random(c.name), normal, c.shape)
+		p.opt = c.opt
+		cases = append(cases, &poolCase{c.name, p, p.solve(t, Attend)})
 	}
 	return cases
 }
 
-// solve runs the case and returns output, LSE and weights.
-func (c *poolCase) solve(t testing.TB, attend func(dst, q, k, v Tensor, opt *Options) error) (dst, lse, weights []float32) {
-	dst, lse = nans(c.b*c.h*c.lq*c.dv), nans(c.b*c.h*c.lq)
-	weights = nans(c.b * c.h * c.lq * c.lk)
-	w := BHLD(weights, c.b, c.h, c.lq, c.lk)
-	opt := c.opt
-	opt.LSE, opt.Weights = lse, &w
-	if err := attend(BHLD(dst, c.b, c.h, c.lq, c.dv), c.q, c.k, c.v, &opt); err != nil {
-		t.Error(err)
-	}
-	return dst, lse, weights
-}
-
-// check compares a result with the known one.
-func (c *poolCase) check(t testing.TB, what string, attend func(dst, q, k, v Tensor, opt *Options) error) {
-	t.Helper()
-	dst, lse, weights := c.solve(t, attend)
-	for _, x := range []struct {
-		name      string
-		got, want []float32
-	}{{"output", dst, c.want}, {"LSE", lse, c.wantLSE}, {"weights", weights, c.wantWs}} {
-		if i := firstDifference(x.got, x.want); i >= 0 {
-			t.Errorf("%s, %s: %s[%d] = %v, want %v", c.name, what, x.name, i, x.got[i], x.want[i])
-		}
-	}
+// check compares the result of another way with the known one.
+func (c *poolCase) check(t testing.TB, what string, attend attender) {
+	c.same(t, c.name+", "+what, c.solve(t, attend), c.want)
 }
 
 // shareSmallCalls makes a Pool share calls that it would leave to the caller.
@@ -81,14 +55,14 @@ func shareSmallCalls(t *testing.T) {
 	useTuning(t, row)
 }
 
-// The number of workers does not change a bit, however the call is cut.
+// The number of workers does not change a bit, however the call is divided.
 func TestPoolEqualsAttend(t *testing.T) {
 	shareSmallCalls(t)
 	forEach(t, func(t *testing.T) {
 		cases := poolCases(t)
 		counts := []int{1, 2, 3, 16, 64}
 		if tuned.isa == generic || testing.Short() {
-			counts = []int{5} // slow, and cut in the same ways
+			counts = []int{5} // slow, and divided in the same ways
 		}
 		for _, n := range counts {
 			p := NewPool(n)
@@ -204,8 +178,8 @@ func TestPoolClose(t *testing.T) {
 	for range 8 {
 		callers.Go(func() {
 			for i := 0; ; i++ {
-				dst := nans(len(c.want))
-				err := p.Attend(BHLD(dst, c.b, c.h, c.lq, c.dv), c.q, c.k, c.v, &c.opt)
+				dst, _, _ := c.results()
+				err := p.Attend(dst, c.q, c.k, c.v, &c.opt)
 				if i == 0 {
 					started <- struct{}{}
 				}
@@ -213,8 +187,8 @@ func TestPoolClose(t *testing.T) {
 					mustFail(t, "Attend", err, ErrClosed)
 					return
 				}
-				if firstDifference(dst, c.want) >= 0 {
-					t.Error("a call that Close overtook has a wrong result")
+				if firstDifference(dst.Data, c.want.o) >= 0 {
+					t.Error("a call that was running when Close was called has a wrong result")
 				}
 			}
 		})
