@@ -151,7 +151,7 @@ func TestAllTrueMask(t *testing.T) {
 // Rows without a live key are zero with LSE −Inf, whatever takes the keys away.
 func TestEmptyRows(t *testing.T) {
 	none := BHLD(make([]bool, 3*70), 1, 1, 3, 70)
-	masked := BHLD(make([]float32, 3*70), 1, 1, 3, 70)
+	masked := zeros(1, 1, 3, 70)
 	fillWith(masked.Data, negInf)
 	cases := map[string]Options{
 		"mask":    {Mask: &none},

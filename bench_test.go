@@ -45,7 +45,7 @@ func perSecond(b *testing.B, perCall float64, unit string) {
 }
 
 func (s *benchShape) run(b *testing.B, p *problem, call func(dst Tensor) error) {
-	dst := BHLD(make([]float32, p.q.B*p.q.H*p.q.L*p.v.D), p.q.B, p.q.H, p.q.L, p.v.D)
+	dst := zeros(p.q.B, p.q.H, p.q.L, p.v.D)
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := call(dst); err != nil {

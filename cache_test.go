@@ -28,8 +28,8 @@ func newTokens(config CacheConfig) *tokens {
 func (m *tokens) append(t *testing.T, r *rand.Rand, c *Cache, n int) {
 	t.Helper()
 	g := m.config
-	k := BLHD(normals(r, g.Batch*g.KVHeads*n*g.HeadDim), g.Batch, n, g.KVHeads, g.HeadDim)
-	v := BHLD(normals(r, g.Batch*g.KVHeads*n*g.ValueDim), g.Batch, g.KVHeads, n, g.ValueDim)
+	k := tokenMajor(tensor(r, normal, g.Batch, g.KVHeads, n, g.HeadDim))
+	v := tensor(r, normal, g.Batch, g.KVHeads, n, g.ValueDim)
 	must(t, c.Append(k, v))
 	m.add(k, v)
 }
@@ -55,7 +55,7 @@ func (m *tokens) check(t *testing.T, r *rand.Rand, c *Cache, heads, lq int, opt 
 		t.Fatalf("Len is %d, want %d", c.Len(), m.k.L)
 	}
 	g := m.config
-	q := BHLD(normals(r, g.Batch*heads*lq*g.HeadDim), g.Batch, heads, lq, g.HeadDim)
+	q := tensor(r, normal, g.Batch, heads, lq, g.HeadDim)
 	want := nans(g.Batch * heads * lq * g.ValueDim)
 	got := nans(len(want))
 	wantLSE, gotLSE := nans(g.Batch*heads*lq), nans(g.Batch*heads*lq)
@@ -85,7 +85,7 @@ func testCacheModel(t *testing.T) {
 		{Batch: 1, KVHeads: 1, HeadDim: 4, ValueDim: 4, Capacity: 2*Segment + 100},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			r := newRand(uint64(i))
+			r := random(t.Name())
 			c, err := NewCache(config)
 			must(t, err)
 			for j := range c.store.data {
@@ -121,10 +121,10 @@ func testCacheModel(t *testing.T) {
 // Decoding token by token gives the bits of one causal call over all tokens.
 func TestCacheDecodesLikePrefill(t *testing.T) {
 	const heads, kvHeads, n, d = 4, 2, 150, 24
-	r := newRand(7)
-	q := BLHD(normals(r, n*heads*d), 1, n, heads, d)
-	k := BLHD(normals(r, n*kvHeads*d), 1, n, kvHeads, d)
-	v := BLHD(normals(r, n*kvHeads*d), 1, n, kvHeads, d)
+	r := random(t.Name())
+	q := tokenMajor(tensor(r, normal, 1, heads, n, d))
+	k := tokenMajor(tensor(r, normal, 1, kvHeads, n, d))
+	v := tokenMajor(tensor(r, normal, 1, kvHeads, n, d))
 	want, got := nans(n*heads*d), nans(n*heads*d)
 	must(t, Attend(BLHD(want, 1, n, heads, d), q, k, v, &Options{Causal: TopLeft}))
 	c, err := NewCache(CacheConfig{Batch: 1, KVHeads: kvHeads, HeadDim: d, ValueDim: d, Capacity: n})
@@ -142,7 +142,7 @@ func TestCacheDecodesLikePrefill(t *testing.T) {
 // Weights are the same as well, and what lies behind Len has none.
 func TestCacheWeights(t *testing.T) {
 	config := CacheConfig{Batch: 1, KVHeads: 1, HeadDim: 8, ValueDim: 8, Capacity: 100}
-	r := newRand(8)
+	r := random(t.Name())
 	c, err := NewCache(config)
 	must(t, err)
 	m := newTokens(config)
@@ -153,7 +153,7 @@ func TestCacheWeights(t *testing.T) {
 	for i := range weights {
 		weights[i] = BHLD(nans(2*3*70), 1, 2, 3, 70)
 	}
-	q := BHLD(normals(r, 2*3*8), 1, 2, 3, 8)
+	q := tensor(r, normal, 1, 2, 3, 8)
 	dst := BHLD(nans(2*3*8), 1, 2, 3, 8)
 	must(t, c.Attend(dst, q, &Options{Causal: BottomRight, Weights: &weights[0]}))
 	must(t, Attend(dst, q, m.k, m.v, &Options{Causal: BottomRight, Weights: &weights[1]}))
@@ -188,7 +188,6 @@ func TestCacheErrors(t *testing.T) {
 
 	c, err := NewCache(good)
 	must(t, err)
-	zeros := func(b, h, l, d int) Tensor { return BHLD(make([]float32, b*h*l*d), b, h, l, d) }
 	must(t, c.Append(zeros(2, 1, 7, 4), zeros(2, 1, 7, 3)))
 	short := zeros(2, 1, 3, 4)
 	short.Data = short.Data[1:]

@@ -3,22 +3,9 @@ package attn
 import (
 	"errors"
 	"math"
-	"math/rand/v2"
 	"strings"
 	"testing"
 )
-
-// newRand returns a generator that is the same in every run.
-func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x61747465)) }
-
-// normals returns n normally distributed numbers.
-func normals(r *rand.Rand, n int) []float32 {
-	x := make([]float32, n)
-	for i := range x {
-		x[i] = float32(r.NormFloat64())
-	}
-	return x
-}
 
 func nan32() float32 { return float32(math.NaN()) }
 
@@ -42,6 +29,7 @@ func mustEqualBits(t testing.TB, what string, got, want []float32) {
 	}
 }
 
+// must ends the test if something failed that has to work.
 func must(t testing.TB, err error) {
 	if err != nil {
 		t.Helper()
@@ -49,8 +37,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// mustFail checks the kind of an error.
-// mustFail judges an error's kind, and where it is given what it says beside that.
+// mustFail checks the kind of an error and, where it is given, the text that follows the kind.
 func mustFail(t testing.TB, what string, err, kind error, text ...string) {
 	t.Helper()
 	if !errors.Is(err, kind) {
@@ -63,10 +50,12 @@ func mustFail(t testing.TB, what string, err, kind error, text ...string) {
 	}
 }
 
+// fillWith makes all elements the same.
 func fillWith[T any](x []T, e T) {
 	for n := copy(x, []T{e}); n > 0 && n < len(x); n *= 2 {
 		copy(x[n:], x[:n])
 	}
 }
 
+// zeros is a contiguous tensor of zeros.
 func zeros(b, h, l, d int) Tensor { return BHLD(make([]float32, b*h*l*d), b, h, l, d) }

@@ -43,7 +43,7 @@ func (p *problem) describe() string {
 
 // tensor returns a contiguous tensor of random values.
 func tensor(r *rand.Rand, kind distribution, b, h, l, d int) Tensor {
-	t := BHLD(make([]float32, b*h*l*d), b, h, l, d)
+	t := zeros(b, h, l, d)
 	kind.fill(r, t.Data)
 	return t
 }
@@ -268,8 +268,8 @@ func expand[T any](v View[T], b, h int) []T {
 // results allocates what a call writes, filled with NaN.
 func (p *problem) results() (dst, weights Tensor, lse []float32) {
 	b, h, lq := p.q.B, p.q.H, p.q.L
-	dst = BHLD(make([]float32, b*h*lq*p.v.D), b, h, lq, p.v.D)
-	weights = BHLD(make([]float32, b*h*lq*p.k.L), b, h, lq, p.k.L)
+	dst = zeros(b, h, lq, p.v.D)
+	weights = zeros(b, h, lq, p.k.L)
 	lse = make([]float32, b*h*lq)
 	for _, x := range [][]float32{dst.Data, weights.Data, lse} {
 		fillWith(x, nan32())
@@ -413,13 +413,13 @@ func randomOptions(r *rand.Rand, batch, heads, lq, lk int) *Options {
 		opt.Softcap = 3
 	}
 	if r.IntN(4) == 0 {
-		opt.Slopes = normals(r, heads)
+		opt.Slopes = tensor(r, normal, 1, 1, 1, heads).Data
 	}
 	if r.IntN(4) == 0 {
-		opt.Sinks = normals(r, heads)
+		opt.Sinks = tensor(r, normal, 1, 1, 1, heads).Data
 	}
 	if r.IntN(4) == 0 && lk > 0 {
-		bias := BHLD(normals(r, heads*lq*lk), 1, heads, lq, lk)
+		bias := tensor(r, normal, 1, heads, lq, lk)
 		opt.Bias = &bias
 	}
 	if r.IntN(4) == 0 && lk > 0 {
@@ -545,7 +545,7 @@ func tokenMajor(x Tensor) Tensor {
 
 // firstChunk is what a call begins with.
 func (p *problem) firstChunk(t *testing.T) (plan, chunk) {
-	dst := BHLD(make([]float32, p.q.B*p.q.H*p.q.L*p.v.D), p.q.B, p.q.H, p.q.L, p.v.D)
+	dst := zeros(p.q.B, p.q.H, p.q.L, p.v.D)
 	plan := newPlan(dst, p.q, p.k, p.v, &p.opt)
 	must(t, plan.init(&p.opt))
 	plan.decide(&tuned, 1)

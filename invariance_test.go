@@ -326,8 +326,8 @@ func TestPoisonedKeys(t *testing.T) { forEach(t, testPoisonedKeys) }
 
 func testPoisonedKeys(t *testing.T) {
 	const heads, lq, lk, d = 2, 9, Segment + 3*Block + 5, 8
-	r := newRand(9)
-	q := BHLD(normals(r, heads*lq*d), 1, heads, lq, d)
+	r := random(t.Name())
+	q := tensor(r, normal, 1, heads, lq, d)
 	bits := make([]bool, lq*lk)
 	for i := range bits {
 		bits[i] = i%lk%7 != 3 && r.IntN(5) > 0
@@ -338,7 +338,7 @@ func testPoisonedKeys(t *testing.T) {
 	for i := range lq {
 		mask.row(0, 0, i)[seen] = i == row
 	}
-	k, v := BHLD(normals(r, lk*d), 1, 1, lk, d), BHLD(normals(r, lk*d), 1, 1, lk, d)
+	k, v := tensor(r, normal, 1, 1, lk, d), tensor(r, normal, 1, 1, lk, d)
 	opt := &Options{Mask: &mask}
 	want := BHLD(nans(heads*lq*d), 1, heads, lq, d)
 	must(t, Attend(want, q, k, v, opt))

@@ -35,7 +35,7 @@ var productShapes = []productShape{
 // productOperands are strided views with NaN around the elements, and the
 // product by definition.
 func productOperands(s productShape) (dst, a, b Tensor, bias, want []float32) {
-	r := newRand(31)
+	r := random("products")
 	strided := func(b, h, l, d int) Tensor {
 		const gap = 3
 		v := View[float32]{B: b, H: h, L: l, D: d, SL: h*(d+gap) + 1, SH: d + gap, SB: l * (h*(d+gap) + 1)}
@@ -43,14 +43,14 @@ func productOperands(s productShape) (dst, a, b Tensor, bias, want []float32) {
 		for i := range b {
 			for j := range h {
 				for k := range l {
-					copy(v.row(i, j, k), normals(r, d))
+					normal.fill(r, v.row(i, j, k))
 				}
 			}
 		}
 		return v
 	}
 	dst, a, b = strided(s.b, s.h, s.l, s.n), strided(s.b, s.h, s.l, s.k), strided(s.bb, s.bh, s.k, s.n)
-	bias = normals(r, s.n)
+	bias = tensor(r, normal, 1, 1, 1, s.n).Data
 	for i := range s.b {
 		for h := range s.h {
 			for l := range s.l {
@@ -129,10 +129,10 @@ func TestMatMul(t *testing.T) {
 
 // Strides of 0 repeat a matrix, a row of it, or a row of a.
 func TestMatMulBroadcast(t *testing.T) {
-	r := newRand(32)
+	r := random(t.Name())
 	for _, l := range []int{2, 9} {
-		a := BHLD(normals(r, 2*3*l*20), 2, 3, l, 20)
-		b := BHLD(normals(r, 20*24), 1, 1, 20, 24)
+		a := tensor(r, normal, 2, 3, l, 20)
+		b := tensor(r, normal, 1, 1, 20, 24)
 		want, got := BHLD(nans(2*3*l*24), 2, 3, l, 24), BHLD(nans(2*3*l*24), 2, 3, l, 24)
 		must(t, MatMul(want, a, b))
 		b.B, b.H, b.SB, b.SH = 2, 3, 0, 0
@@ -144,7 +144,7 @@ func TestMatMulBroadcast(t *testing.T) {
 		mustEqualBits(t, "one packed matrix", got.Data, want.Data)
 
 		row := View[float32]{Data: b.Data, B: 1, H: 1, L: 20, D: 24}
-		rows := BHLD(make([]float32, 20*24), 1, 1, 20, 24)
+		rows := zeros(1, 1, 20, 24)
 		for i := range 20 {
 			copy(rows.row(0, 0, i), row.Data)
 		}
@@ -164,8 +164,8 @@ func TestMatMulBroadcast(t *testing.T) {
 // A NaN or infinity reaches its own row or column and no other.
 func TestMatMulKeepsNaN(t *testing.T) {
 	const l, k, n = 13, 9, 21
-	r := newRand(33)
-	a, b := BHLD(normals(r, l*k), 1, 1, l, k), BHLD(normals(r, k*n), 1, 1, k, n)
+	r := random(t.Name())
+	a, b := tensor(r, normal, 1, 1, l, k), tensor(r, normal, 1, 1, k, n)
 	want, got := BHLD(nans(l*n), 1, 1, l, n), BHLD(nans(l*n), 1, 1, l, n)
 	must(t, MatMul(want, a, b))
 	a.row(0, 0, 4)[3] = nan32()
@@ -183,7 +183,7 @@ func TestMatMulKeepsNaN(t *testing.T) {
 }
 
 func TestMatMulErrors(t *testing.T) {
-	x := func(b, h, l, d int) Tensor { return BHLD(make([]float32, b*h*l*d), b, h, l, d) }
+	x := zeros
 	a, b, dst := x(2, 3, 4, 5), x(1, 3, 5, 6), BHLD(nans(2*3*4*6), 2, 3, 4, 6)
 	short, flat := b, dst
 	short.Data = short.Data[1:]
@@ -236,7 +236,7 @@ func TestMatMulErrors(t *testing.T) {
 // all the same.
 func TestMatMulOfNothing(t *testing.T) {
 	none := BHLD([]float32{}, 1, 1, 0, 4)
-	b := BHLD(make([]float32, 4*4), 1, 1, 4, 4)
+	b := zeros(1, 1, 4, 4)
 	if err := MatMul(none, none, b); err != nil {
 		t.Errorf("no rows: %v", err)
 	}
@@ -252,7 +252,7 @@ func TestMatMulOfNothing(t *testing.T) {
 
 // So do few rows with those of a large matrix.
 func TestMatrixPanelsInOrder(t *testing.T) {
-	m, err := PackMatrix(BHLD(make([]float32, 32*panel), 1, 1, 32, panel))
+	m, err := PackMatrix(zeros(1, 1, 32, panel))
 	must(t, err)
 	for _, c := range []struct {
 		sequential  bool
@@ -266,7 +266,7 @@ func TestMatrixPanelsInOrder(t *testing.T) {
 		{true, 1, 4 * len(m.data), false},
 	} {
 		setSequential(t, c.sequential, c.bytes)
-		p := projection{dst: BHLD(make([]float32, c.rows*panel), 1, 1, c.rows, panel), m: m}
+		p := projection{dst: zeros(1, 1, c.rows, panel), m: m}
 		if got := p.panelsSequential(); got != c.want {
 			t.Errorf("%+v: %t", c, got)
 		}
@@ -324,7 +324,7 @@ func drawProduct(r *rand.Rand, kind distribution) *productCase {
 		cols = 1 + r.IntN(productCols+20)
 	}
 	return &productCase{
-		dst:  BHLD(make([]float32, batch*heads*rows*cols), batch, heads, rows, cols),
+		dst:  zeros(batch, heads, rows, cols),
 		a:    tensor(r, kind, batch, heads, rows, inner),
 		b:    tensor(r, kind, oneOr(r, batch), oneOr(r, heads), inner, cols),
 		bias: tensor(r, kind, 1, 1, 1, cols).Data,
@@ -356,11 +356,11 @@ func (p *productCase) addBias(x []float32) {
 func BenchmarkMatMul(b *testing.B) {
 	for _, s := range [][3]int{{512, 512, 512}, {1024, 1024, 1024}, {128, 768, 768}, {1, 4096, 4096}} {
 		l, k, n := s[0], s[1], s[2]
-		r := newRand(34)
-		dst, x, w := BHLD(make([]float32, l*n), 1, 1, l, n), BHLD(normals(r, l*k), 1, 1, l, k), BHLD(normals(r, k*n), 1, 1, k, n)
+		r := random(b.Name())
+		dst, x, w := zeros(1, 1, l, n), tensor(r, normal, 1, 1, l, k), tensor(r, normal, 1, 1, k, n)
 		m, err := PackMatrix(w)
 		must(b, err)
-		bias := normals(r, n)
+		bias := tensor(r, normal, 1, 1, 1, n).Data
 		pool := NewPool(2)
 		defer pool.Close()
 		for _, f := range []struct {

@@ -151,12 +151,12 @@ func TestPoolMixedCallers(t *testing.T) {
 func TestPoolAttendCache(t *testing.T) {
 	shareSmallCalls(t)
 	config := CacheConfig{Batch: 2, KVHeads: 1, HeadDim: 16, ValueDim: 16, Capacity: 3*Segment + 5}
-	r := newRand(12)
+	r := random(t.Name())
 	c, err := NewCache(config)
 	must(t, err)
 	m := newTokens(config)
 	m.append(t, r, c, config.Capacity)
-	q := BHLD(normals(r, 2*4*16), 2, 4, 1, 16)
+	q := tensor(r, normal, 2, 4, 1, 16)
 	want := nans(2 * 4 * 16)
 	must(t, Attend(BHLD(want, 2, 4, 1, 16), q, m.k, m.v, nil))
 	for _, n := range []int{1, 2, 7} {
@@ -246,8 +246,8 @@ func TestPoolCloseAfterPanic(t *testing.T) {
 func TestPoolSmallCallStaysOnCaller(t *testing.T) {
 	p := NewPool(2)
 	defer p.Close()
-	x := BHLD(make([]float32, 16*8), 1, 1, 16, 8)
-	dst := BHLD(make([]float32, 16*8), 1, 1, 16, 8)
+	x := zeros(1, 1, 16, 8)
+	dst := zeros(1, 1, 16, 8)
 	p.mu.Lock() // workers cannot move; begin and end are done by hand
 	j := &job{plan: newPlan(dst, x, x, x, nil)}
 	must(t, j.plan.init(nil))
@@ -269,29 +269,26 @@ func TestPoolOfAllProcessors(t *testing.T) {
 
 func BenchmarkPool(b *testing.B) {
 	for _, s := range []struct {
-		name                string
-		b, h, kv, lq, lk, d int
-		causal              Causal
+		name   string
+		shape  shape
+		causal Causal
 	}{
-		{"prefill_d64", 1, 8, 8, 1024, 1024, 64, Full},
-		{"prefill_d64_causal", 1, 8, 8, 1024, 1024, 64, TopLeft},
-		{"bert", 8, 12, 12, 128, 128, 64, Full},
-		{"one_head", 1, 1, 1, 512, 512, 64, TopLeft},
-		{"decode_gqa", 1, 32, 8, 1, 4096, 128, Full},
-		{"decode_one_head", 1, 4, 1, 1, 16384, 128, Full},
+		{"prefill_d64", shape{1, 8, 1, 1024, 1024, 64, 64}, Full},
+		{"prefill_d64_causal", shape{1, 8, 1, 1024, 1024, 64, 64}, TopLeft},
+		{"bert", shape{8, 12, 1, 128, 128, 64, 64}, Full},
+		{"one_head", shape{1, 1, 1, 512, 512, 64, 64}, TopLeft},
+		{"decode_gqa", shape{1, 8, 4, 1, 4096, 128, 128}, Full},
+		{"decode_one_head", shape{1, 1, 4, 1, 16384, 128, 128}, Full},
 	} {
-		r := newRand(1)
-		q := BHLD(normals(r, s.b*s.h*s.lq*s.d), s.b, s.h, s.lq, s.d)
-		k := BHLD(normals(r, s.b*s.kv*s.lk*s.d), s.b, s.kv, s.lk, s.d)
-		v := BHLD(normals(r, s.b*s.kv*s.lk*s.d), s.b, s.kv, s.lk, s.d)
-		dst := BHLD(make([]float32, len(q.Data)), s.b, s.h, s.lq, s.d)
+		call := newProblem(random(s.name), normal, s.shape)
+		dst := zeros(call.q.B, call.q.H, call.q.L, call.v.D)
 		for _, n := range []int{1, 2} {
 			b.Run(fmt.Sprintf("%s/workers=%d", s.name, n), func(b *testing.B) {
 				p := NewPool(n)
 				defer p.Close()
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := p.Attend(dst, q, k, v, &Options{Causal: s.causal}); err != nil {
+					if err := p.Attend(dst, call.q, call.k, call.v, &Options{Causal: s.causal}); err != nil {
 						b.Fatal(err)
 					}
 				}

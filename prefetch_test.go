@@ -45,7 +45,7 @@ func testPrefetchedOnce(t *testing.T) {
 		{1, 40, 200, Options{}, func(p *plan) { p.store = new(blockStore) }, false, true},
 		{1, 40, 200, Options{}, func(p *plan) { p.dst = Tensor{} }, true, false},
 	} {
-		view := func(h, l, d int) Tensor { return BHLD(make([]float32, batch*h*l*d), batch, h, l, d) }
+		view := func(h, l, d int) Tensor { return zeros(batch, h, l, d) }
 		q, k, v := view(kvHeads*c.group, c.lq, d), view(kvHeads, c.lk, d), view(kvHeads, c.lk, dv)
 		dst := view(kvHeads*c.group, c.lq, dv)
 		p := newPlan(dst, q, k, v, &c.opt)

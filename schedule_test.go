@@ -18,8 +18,7 @@ func TestSchedulePartition(t *testing.T) {
 		{"chunks, then segments", 8, 1, 1, 960, 3*Segment - 1, 4 * leastRows, 3},
 		{"one worker", 1, 1, 1, 1, 3 * Segment, 1, 1},
 	} {
-		x := func(b, h, l int) Tensor { return BHLD(make([]float32, b*h*l*8), b, h, l, 8) }
-		j := job{plan: newPlan(x(c.b, c.h, c.lq), x(c.b, c.h, c.lq), x(c.b, c.h, c.lk), x(c.b, c.h, c.lk), nil)}
+		j := job{plan: newPlan(zeros(c.b, c.h, c.lq, 8), zeros(c.b, c.h, c.lq, 8), zeros(c.b, c.h, c.lk, 8), zeros(c.b, c.h, c.lk, 8), nil)}
 		must(t, j.plan.init(nil))
 		j.begin(c.workers)
 		if j.plan.chunkRows != c.chunkRows || j.segments != c.segment {

@@ -13,7 +13,7 @@ func TestScratchFitsTheCache(t *testing.T) {
 		useTuning(t, row)
 		for _, d := range []int{32, 64, 80, 128, 256} {
 			for _, l := range []int{1 << 10, 1 << 16} {
-				dst, x := BHLD(make([]float32, l*d), 1, 1, l, d), BHLD(make([]float32, l*d), 1, 1, l, d)
+				dst, x := zeros(1, 1, l, d), zeros(1, 1, l, d)
 				p := newPlan(dst, x, x, x, nil)
 				must(t, p.init(nil))
 				p.decide(&tuned, 1)

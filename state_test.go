@@ -20,9 +20,9 @@ type stateCase struct {
 
 func newStateCase(t testing.TB, r *rand.Rand, b, h, kv, lq, lk, d, dv int, opt Options) *stateCase {
 	c := &stateCase{b: b, h: h, kv: kv, lq: lq, lk: lk, d: d, dv: dv, opt: opt}
-	c.q = BHLD(normals(r, b*h*lq*d), b, h, lq, d)
-	c.k = BLHD(normals(r, b*kv*lk*d), b, lk, kv, d)
-	c.v = BHLD(normals(r, b*kv*lk*dv), b, kv, lk, dv)
+	c.q = tensor(r, normal, b, h, lq, d)
+	c.k = tokenMajor(tensor(r, normal, b, kv, lk, d))
+	c.v = tensor(r, normal, b, kv, lk, dv)
 	c.want, c.wantLSE = nans(b*h*lq*dv), nans(b*h*lq)
 	opt.LSE = c.wantLSE
 	must(t, Attend(BHLD(c.want, b, h, lq, dv), c.q, c.k, c.v, &opt))
@@ -91,7 +91,7 @@ func (c *stateCase) finish(t testing.TB, what string, s *State) {
 
 // stateCases are calls with every option that an Update takes.
 func stateCases(t testing.TB) []*stateCase {
-	r := newRand(21)
+	r := random("states")
 	lk := 2*Segment + 3*Block + 9
 	cases := []*stateCase{
 		newStateCase(t, r, 1, 1, 1, 3, lk, 8, 8, Options{}),
@@ -132,7 +132,7 @@ func TestStateChunks(t *testing.T) {
 // States that hold whole segments merge to the bits of one call, also after a
 // journey.
 func TestStateMerge(t *testing.T) {
-	r := newRand(22)
+	r := random(t.Name())
 	const quarter = Segment
 	for _, opt := range []Options{{}, {Causal: TopLeft, Offset: 4*quarter - 7, Sinks: []float32{1, -1}, Slopes: []float32{-0.01, -0.001}}} {
 		c := newStateCase(t, r, 1, 2, 1, 3, 4*quarter-50, 8, 8, opt)
@@ -158,7 +158,7 @@ func TestStateMerge(t *testing.T) {
 
 // A merged state goes on where the last of its parts stopped.
 func TestStateMergeThenUpdate(t *testing.T) {
-	r := newRand(23)
+	r := random(t.Name())
 	c := newStateCase(t, r, 1, 2, 2, 2, 3*Segment, 4, 4, Options{Causal: TopLeft, Offset: 3*Segment - 2})
 	for _, cut := range []int{0, Block, Segment - Block, Segment} {
 		s, part := c.newState(t), c.newState(t)
@@ -173,7 +173,7 @@ func TestStateMergeThenUpdate(t *testing.T) {
 
 // Any other cut is right up to rounding.
 func TestStateRaggedChunks(t *testing.T) {
-	r := newRand(24)
+	r := random(t.Name())
 	c := newStateCase(t, r, 1, 2, 1, 3, 2*Segment+100, 8, 8, Options{
 		Causal: TopLeft, Offset: 2 * Segment, Slopes: []float32{-0.1, -0.01}, Window: &Window{Left: Segment, Right: -1}})
 	near := func(what string, s *State) {
@@ -234,7 +234,7 @@ func TestStateWithoutKeys(t *testing.T) {
 
 // A state may be merged with itself: its keys count twice.
 func TestStateMergeWithItself(t *testing.T) {
-	r := newRand(25)
+	r := random(t.Name())
 	c := newStateCase(t, r, 1, 1, 1, 2, 2*Segment, 4, 4, Options{})
 	copy(c.k.Data[Segment*4:], c.k.Data[:Segment*4])
 	copy(c.v.Data[Segment*4:], c.v.Data[:Segment*4])
@@ -253,7 +253,7 @@ func TestStateErrors(t *testing.T) {
 	}
 	s, err := NewState(1, 2, 3, 4)
 	must(t, err)
-	x := func(b, h, l, d int) Tensor { return BHLD(make([]float32, b*h*l*d), b, h, l, d) }
+	x := zeros
 	weights := x(1, 2, 3, 5)
 	good := x(1, 2, 3, 4)
 	must(t, s.Update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Sinks: []float32{1, nan32()}}))
@@ -313,7 +313,7 @@ func TestStateErrors(t *testing.T) {
 
 // stateBytes is the binary form of a state with two segments and sinks.
 func stateBytes(t testing.TB) []byte {
-	c := newStateCase(t, newRand(26), 1, 2, 1, 1, Segment+5, 3, 2, Options{Sinks: []float32{1, nan32()}})
+	c := newStateCase(t, random("binary form"), 1, 2, 1, 1, Segment+5, 3, 2, Options{Sinks: []float32{1, nan32()}})
 	s := c.newState(t)
 	c.update(t, s, 0, c.lk, Segment)
 	data, err := s.MarshalBinary()
@@ -360,7 +360,7 @@ func TestStateHostileBytes(t *testing.T) {
 		t.Error("a failed call changed the state")
 	}
 	values := []uint32{0, 1, 2, 3, 255, 1 << 15, 1 << 16, maxLength, maxLength + 1, 1 << 30, 1 << 31, math.MaxUint32}
-	r := newRand(27)
+	r := random(t.Name())
 	for range 20000 {
 		data := append([]byte(nil), good...)
 		for range 1 + r.IntN(4) {
@@ -560,7 +560,7 @@ func (p *statePlay) updateWrong() {
 		if k.L == 0 {
 			return // weights of no keys are no view
 		}
-		weights := BHLD(make([]float32, c.b*c.h*c.lq*k.L), c.b, c.h, c.lq, k.L)
+		weights := zeros(c.b, c.h, c.lq, k.L)
 		opt.Weights, wanted = &weights, ErrUnsupported
 	case 3:
 		q.L, opt = q.L-1, nil
