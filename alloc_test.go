@@ -1,6 +1,6 @@
 //go:build !race && !asan && !msan
 
-// With the race detector sync.Pool drops memory at random, on purpose; for the
+// With the race detector sync.Pool drops memory at random, on purpose. With the
 // other sanitizers the compiler moves local variables to the heap.
 
 package attn

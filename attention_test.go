@@ -29,8 +29,8 @@ func (d *deviation) add(got []float32, naive, exact []float64) {
 	}
 }
 
-// ratio is the error relative to the naive algorithm's. Where that one happens
-// to be exact, as with a single key, errors of half an ULP still count as equal.
+// ratio is the error relative to the naive algorithm's. The naive algorithm may happen
+// to be exact, as with a single key; so errors of half an ULP count as equal.
 func (d *deviation) ratio() float64 {
 	if d.got == 0 {
 		return 0
@@ -59,8 +59,8 @@ func (d *deviations) within(t *testing.T, times float64, what string) {
 }
 
 // The error is at most twice that of the naive float32 algorithm, on every
-// shape and with every option. Root mean squares of some hundred rows are compared, because the
-// luck of single roundings would decide about single rows.
+// shape and with every option. Root mean squares of some hundred rows are compared, because a
+// single row may be lucky with its roundings.
 func TestAccuracy(t *testing.T) {
 	shapes := []shape{
 		{1, 1, 1, 16, 16, 64, 64}, {1, 1, 1, 1, 1, 1, 1}, {1, 2, 1, 100, 100, 64, 64}, {2, 2, 1, 128, 128, 64, 64},
@@ -113,9 +113,8 @@ func testAccuracy(t *testing.T, s shape, option func(p *problem, r *rand.Rand)) 
 	d.within(t, 2, "")
 }
 
-// All options in random compositions, against their definitions. Here
-// accuracy is not the question: a single call decides, and random slopes and
-// scales make scores that magnify each rounding.
+// All options in random compositions, against their definitions. The bound is loose,
+// because it is for single calls, and random slopes and scales magnify each rounding.
 func TestComposition(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		r := random("composition")
@@ -148,7 +147,7 @@ func TestAllTrueMask(t *testing.T) {
 	})
 }
 
-// Rows without a live key are zero with LSE −Inf, whatever takes the keys away.
+// Rows without a visible key are zero with LSE −Inf, whatever hides the keys.
 func TestEmptyRows(t *testing.T) {
 	none := BHLD(make([]bool, 3*70), 1, 1, 3, 70)
 	masked := zeros(1, 1, 3, 70)
@@ -189,7 +188,7 @@ func mustBeEmpty(t *testing.T, what string, r *result) {
 	}
 }
 
-// Scores that overflow to −Inf weigh nothing; a row with only such scores
+// Scores that overflow to −Inf weigh nothing. A row with only such scores
 // counts as empty, even if its values are NaN.
 func TestOverflowToMinusInf(t *testing.T) {
 	forEach(t, func(t *testing.T) {
@@ -274,8 +273,8 @@ func TestEmptyDimensions(t *testing.T) {
 	})
 }
 
-// A window may lie behind the last key.
-func TestWindowBehindTheKeys(t *testing.T) {
+// A window may begin after the last key: its rows are empty.
+func TestWindowAfterTheKeys(t *testing.T) {
 	dst := nans(100 * 8)
 	x := make([]float32, 100*8)
 	must(t, Attend(BHLD(dst, 1, 1, 100, 8), BHLD(x, 1, 1, 100, 8), BHLD(x, 1, 1, 10, 8), BHLD(x, 1, 1, 10, 8),

@@ -104,7 +104,7 @@ func BenchmarkGrouped(b *testing.B) {
 	}
 }
 
-// BenchmarkOptions shows what each option costs on top of plain attention.
+// BenchmarkOptions shows what each option costs.
 func BenchmarkOptions(b *testing.B) {
 	s := benchShape{"options", shape{1, 8, 1, 512, 512, 64, 64}, Full, 1}
 	mask := BHLD(make([]bool, 512*512), 1, 1, 512, 512)
@@ -135,7 +135,7 @@ func BenchmarkOptions(b *testing.B) {
 	}
 }
 
-// BenchmarkPairs shows what masks and biases cost that have an element for each score.
+// BenchmarkPairs shows what masks and biases cost, which have an element for each pair of query and key.
 func BenchmarkPairs(b *testing.B) {
 	for _, s := range []benchShape{
 		{"prefill/d=64", shape{1, 2, 1, 1024, 1024, 64, 64}, Full, 1},
@@ -172,7 +172,7 @@ func BenchmarkPairs(b *testing.B) {
 	}
 }
 
-// The passes alone, on operands in the L1 cache.
+// BenchmarkKernel measures kernels by themselves, on operands in the L1 cache.
 func BenchmarkKernel(b *testing.B) {
 	for _, d := range []int{64, 128} {
 		benchmarkPasses(b, d)
@@ -203,9 +203,9 @@ func benchmarkPasses(b *testing.B, d int) {
 	packed, layout := make([]float32, Block*d), panelLayout{keys: Block, cols: d, stride: panel, panelStride: Block * panel}
 	s, o := make([]float32, rows*Block), make([]float32, rows*d)
 	m, l, alpha := make([]float32, rows), make([]float32, rows), make([]float32, rows)
-	live := make([]uint64, rows)
-	for i := range live {
-		live[i] = ^uint64(0) >> i
+	visible := make([]uint64, rows)
+	for i := range visible {
+		visible[i] = ^uint64(0) >> i
 	}
 	scores := tensor(r, normal, 1, 1, rows, Block).Data
 	const products = 2 * rows * Block
@@ -220,7 +220,7 @@ func benchmarkPasses(b *testing.B, d int) {
 		{"score", float64(products * d), "GFLOP/s", func() { score(s, q, k, rows, d, Block/panel) }},
 		{"score_rows", float64(products * d), "GFLOP/s", func() { scoreRows(s, q, k, rows, d, d, Block, nil) }},
 		{"softmax", rows * Block, "Gelem/s", func() { copy(s, scores); softmax(s, m, l, alpha, rows) }},
-		{"softmax_masked", rows * Block, "Gelem/s", func() { copy(s, scores); softmaxMasked(s, m, l, alpha, live, rows) }},
+		{"softmax_masked", rows * Block, "Gelem/s", func() { copy(s, scores); softmaxMasked(s, m, l, alpha, visible, rows) }},
 		{"accumulate", float64(products * d), "GFLOP/s", func() { accumulate(o, scores, v, alpha, rows, d, Block, &layout) }},
 		{"accumulate_masked", float64(products * d), "GFLOP/s", func() { accumulateMasked(o, scores, v, alpha, rows, d, Block, &layout) }},
 	} {
@@ -235,8 +235,8 @@ func benchmarkPasses(b *testing.B, d int) {
 	}
 }
 
-// BenchmarkRagged compares sizes that fill no vectors, panels, blocks or tiles with round ones near them: rate of
-// multiply-adds to that of the round size, calls alternating, median.
+// BenchmarkRagged compares sizes that fill no vectors, panels, blocks or tiles with a round size near them. It reports the rate of
+// multiply-adds as a share of the round size's: the median over pairs of calls.
 func BenchmarkRagged(b *testing.B) {
 	square := func(l, d int) shape { return shape{1, 2, 1, l, l, d, d} }
 	for _, c := range []struct {
@@ -265,7 +265,7 @@ func BenchmarkRagged(b *testing.B) {
 	}
 }
 
-// efficiency is the rate of one shape to that of another.
+// efficiency is the rate of one shape as a share of the rate of another.
 func efficiency(b *testing.B, odd, nearby shape, causal Causal) float64 {
 	perFlop := func(s shape) func() float64 {
 		c := benchShape{"ragged", s, causal, 1}

@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// tokens is the model of a cache: the same keys and values as plain tensors.
+// tokens is the model of a cache: the same keys and values as tensors.
 type tokens struct {
 	config CacheConfig
 	k, v   Tensor // [Batch, KVHeads, Capacity, …]; L is the number of tokens
@@ -72,8 +72,8 @@ func (m *tokens) check(t *testing.T, r *rand.Rand, c *Cache, heads, lq int, opt 
 	}
 }
 
-// A random sequence of appends and rollbacks leaves the cache with the same
-// tokens as plain tensors, whatever was in its memory before.
+// A random sequence of Append and Truncate leaves the cache with the same
+// tokens as the model, whatever was in its memory before.
 func TestCacheModel(t *testing.T) { forEach(t, testCacheModel) }
 
 func testCacheModel(t *testing.T) {
@@ -139,7 +139,7 @@ func TestCacheDecodesLikePrefill(t *testing.T) {
 	mustEqualBits(t, "output", got, want)
 }
 
-// Weights are the same as well, and what lies behind Len has none.
+// Weights are the same as well, and tokens after Len have none.
 func TestCacheWeights(t *testing.T) {
 	config := CacheConfig{Batch: 1, KVHeads: 1, HeadDim: 8, ValueDim: 8, Capacity: 100}
 	r := random(t.Name())
@@ -234,7 +234,7 @@ func TestCacheIsAligned(t *testing.T) {
 	}
 }
 
-// cachePlay is a sequence of operations on a cache and on its model.
+// cachePlay does the same to a cache and to its model, step by step.
 type cachePlay struct {
 	*testing.T
 	*trial
@@ -242,8 +242,8 @@ type cachePlay struct {
 	model *tokens
 }
 
-// FuzzCache: whatever is done to a cache, attending over it gives the bits of
-// plain tensors with the same tokens, and what fails changes nothing.
+// FuzzCache: after any operations, attending over a cache gives the bits of
+// tensors with the same tokens, and operations that fail change nothing.
 func FuzzCache(f *testing.F) {
 	fuzzTrials(f, func(t *testing.T, c *trial) {
 		c.kind = randomKind(c.Rand)

@@ -153,7 +153,7 @@ func goldens() []golden {
 	return append(list, golden{"Exp/every exponent", expGolden})
 }
 
-// notFiniteGolden has NaN and infinities among live and masked keys.
+// notFiniteGolden has NaN and infinities among visible and masked keys.
 func notFiniteGolden(t *testing.T, r *rand.Rand) [][]float32 {
 	const lq, lk, d = 30, 130, 16
 	q, k, v := goldenTensor(r, 4, 1, 1, lq, d), goldenTensor(r, 4, 1, 1, lk, d), goldenTensor(r, 4, 1, 1, lk, d)
@@ -166,7 +166,7 @@ func notFiniteGolden(t *testing.T, r *rand.Rand) [][]float32 {
 	return [][]float32{dst.Data, o.LSE}
 }
 
-// stateGolden streams keys in two parts that are merged.
+// stateGolden gives keys to two states and merges them.
 func stateGolden(t *testing.T, r *rand.Rand) [][]float32 {
 	const b, h, lq, d, dv = 1, 2, 5, 20, 12
 	q := goldenTensor(r, 4, b, h, lq, d)

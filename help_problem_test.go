@@ -15,8 +15,8 @@ type problem struct {
 	q, k, v Tensor
 	opt     Options
 
-	// repeat says over which of B, H and L each input repeats itself, so that
-	// a stride of 0 describes it as well.
+	// repeat says over which of B, H and L each input repeats itself, where
+	// a stride of 0 may describe it as well.
 	repeat [5][3]bool // q, k, v, Mask, Bias
 }
 
@@ -113,7 +113,7 @@ func randomShape(r *rand.Rand, most int) shape {
 	return s
 }
 
-// largeHeads draws dimensions of models, and larger ones than a chain may have, and more than one block of keys.
+// largeHeads draws dimensions of models, or larger ones than one call of a kernel may have, and more than one block of keys.
 func largeHeads(r *rand.Rand, s shape, most int) shape {
 	dims := [][2]int{{128, 128}, {256, 64}, {576, 512}, {callInner + 9, 40}}[r.IntN(4)]
 	s.b, s.kvh, s.lk, s.d, s.dv = 1, 1, Block+1+r.IntN(Block), dims[0], dims[1]
@@ -190,7 +190,7 @@ func zeroIf(is bool) int {
 	return 1
 }
 
-// randomPositions draws what decides by position which keys are live.
+// randomPositions draws what decides by position which keys are visible.
 func (p *problem) randomPositions(r *rand.Rand) {
 	o := &p.opt
 	o.Causal = Causal(r.IntN(3))
@@ -388,7 +388,7 @@ func gather(t testing.TB, dst, from Tensor, canary float32) {
 	}
 }
 
-// randomOptions picks options for keys [0, lk).
+// randomOptions draws options for a call that may have no keys.
 func randomOptions(r *rand.Rand, batch, heads, lq, lk int) *Options {
 	opt := &Options{Causal: Causal(r.IntN(3))}
 	if opt.Causal == TopLeft {
@@ -398,16 +398,10 @@ func randomOptions(r *rand.Rand, batch, heads, lq, lk int) *Options {
 		opt.Window = &Window{Left: r.IntN(lk+2) - 1, Right: r.IntN(lk+2) - 1}
 	}
 	if r.IntN(3) == 0 {
-		opt.KeyLens = make([]int, batch)
-		for b := range opt.KeyLens {
-			opt.KeyLens[b] = r.IntN(lk + 1)
-		}
+		opt.KeyLens = lengths(r, batch, lk)
 	}
 	if r.IntN(4) == 0 {
-		opt.QueryLens = make([]int, batch)
-		for b := range opt.QueryLens {
-			opt.QueryLens[b] = r.IntN(lq + 1)
-		}
+		opt.QueryLens = lengths(r, batch, lq)
 	}
 	if r.IntN(4) == 0 {
 		opt.Softcap = 3
@@ -439,7 +433,7 @@ func rowsOf[T any](v View[T], i, n int) View[T] {
 	return v
 }
 
-// kinds of inputs that results must not differ for.
+// randomKind draws a kind of inputs: often what models compute with, otherwise something extreme.
 func randomKind(r *rand.Rand) distribution {
 	return []distribution{normal, normal, normal, special, coarse, huge, tiny, zeroes}[r.IntN(8)]
 }

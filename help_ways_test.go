@@ -1,7 +1,6 @@
 package attn
 
 import (
-	"math"
 	"sync"
 )
 
@@ -13,13 +12,13 @@ var ways = []struct {
 	{"Attend", Attend},
 	{"Cache", attendCached},
 	{"Pool", attendPooled},
-	{"State", attendStreamed},
+	{"State", attendState},
 	{"Pool over a cache", attendPooledCached},
 }
 
 var threeWorkers = sync.OnceValue(func() *Pool { return NewPool(3) })
 
-// attendPooled is Pool.Attend, but cuts even the smallest call into as many
+// attendPooled is Pool.Attend, but divides even the smallest call into as many
 // pieces as it can.
 func attendPooled(dst, q, k, v Tensor, opt *Options) error {
 	return pooled(dst, func(j *job) error {
@@ -56,7 +55,7 @@ func attendCached(dst, q, k, v Tensor, opt *Options) error {
 	return c.Attend(dst, q, opt)
 }
 
-// attendPooledCached is attendCached with a pool that cuts even the smallest call.
+// attendPooledCached is attendCached with a pool that divides even the smallest call.
 func attendPooledCached(dst, q, k, v Tensor, opt *Options) error {
 	if k.empty() {
 		return attendPooled(dst, q, k, v, opt)
@@ -71,7 +70,7 @@ func attendPooledCached(dst, q, k, v Tensor, opt *Options) error {
 	})
 }
 
-// filled is a cache of some tokens.
+// filled is a cache with the given keys and values, appended some at a time.
 func filled(k, v Tensor) (*Cache, error) {
 	c, err := NewCache(CacheConfig{Batch: k.B, KVHeads: k.H, HeadDim: k.D, ValueDim: v.D, Capacity: k.L})
 	if err != nil {
@@ -88,27 +87,27 @@ func filled(k, v Tensor) (*Cache, error) {
 	return c, nil
 }
 
-// attendStreamed gives the keys to two states in chunks of whole blocks, and
-// merges them. What a state cannot know, the weights and where the last of
-// several sequences of different lengths end, it leaves to Attend.
-func attendStreamed(dst, q, k, v Tensor, opt *Options) error {
+// attendState gives the keys to two states in chunks of whole blocks, and
+// merges them. A state knows neither weights nor, under BottomRight, the ends of sequences of
+// different lengths: these are left to Attend.
+func attendState(dst, q, k, v Tensor, opt *Options) error {
 	err := Attend(dst, q, k, v, opt)
 	o := *opt
 	if err != nil || dst.empty() || o.Causal == BottomRight && (o.KeyLens != nil || o.QueryLens != nil) {
 		return err
 	}
 	for at := range dst.B * dst.H * dst.L {
-		fillWith(dst.row(at/dst.L/dst.H, at/dst.L%dst.H, at%dst.L), float32(math.NaN()))
+		fillWith(dst.row(at/dst.L/dst.H, at/dst.L%dst.H, at%dst.L), nan32())
 	}
 	if o.Causal == BottomRight {
 		o.Causal, o.Offset = TopLeft, k.L-q.L
 	}
-	cut := min(k.L, Segment)
-	first, err := streamed(q, k, v, o, 0, cut)
+	middle := min(k.L, Segment)
+	first, err := stateOver(q, k, v, o, 0, middle)
 	if err != nil {
 		return err
 	}
-	second, err := streamed(q, k, v, o, cut, k.L)
+	second, err := stateOver(q, k, v, o, middle, k.L)
 	if err != nil {
 		return err
 	}
@@ -118,8 +117,8 @@ func attendStreamed(dst, q, k, v Tensor, opt *Options) error {
 	return first.Finish(dst, opt.LSE)
 }
 
-// streamed is a state that has seen keys [lo, hi).
-func streamed(q, k, v Tensor, o Options, lo, hi int) (*State, error) {
+// stateOver is a state that has seen keys [lo, hi).
+func stateOver(q, k, v Tensor, o Options, lo, hi int) (*State, error) {
 	s, err := NewState(q.B, q.H, q.L, v.D)
 	if err != nil {
 		return nil, err

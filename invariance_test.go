@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Bits of a row depend on the row's query, its live keys and values and their
+// Bits of a row depend on the row's query, its visible keys and values and their
 // positions, and on nothing else.
 
 // Strides, gaps, order of dimensions, broadcasting and alignment do not
@@ -104,7 +104,7 @@ func TestBatchComposition(t *testing.T) {
 	})
 }
 
-// A sequence prefilled at once and the same sequence token by token, when the
+// A sequence prefilled at once gives the bits of the same sequence decoded token by token, while the
 // later keys do not exist yet.
 func TestPrefillEqualsDecode(t *testing.T) {
 	for _, way := range ways {
@@ -160,8 +160,8 @@ func (p *problem) decodes(t *testing.T, r *rand.Rand, attend attender) {
 	}
 }
 
-// What masked keys, values and biases hold has no influence; a NaN that a row
-// does see makes the row NaN, and no other.
+// What masked keys, values and biases hold has no influence. A NaN makes the rows NaN
+// that see it, and no others.
 func TestPoison(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
@@ -244,7 +244,7 @@ func mustBeNaN(t *testing.T, p *problem, x []float32) {
 	t.Helper()
 	for i, e := range x {
 		if e == e {
-			t.Fatalf("element %d of a row with a live NaN is %v, want NaN\n%s", i, e, p.describe())
+			t.Fatalf("element %d of a row that sees a NaN is %v, want NaN\n%s", i, e, p.describe())
 		}
 	}
 }
@@ -260,15 +260,15 @@ func (p *problem) poisonBias(r *rand.Rand, clean *problem) {
 	p.opt.Bias = &bias
 	ref := clean.reference()
 	ref.Bias = nil
-	live := make([]bool, len(bias.Data))
+	visible := make([]bool, len(bias.Data))
 	for row := range p.q.B * p.q.H * p.q.L {
 		b, h, i := row/p.q.L/p.q.H, row/p.q.L%p.q.H, row%p.q.L
 		for j := range p.k.L {
 			at := bias.offset(b%bias.B, h%bias.H, i) + j
-			live[at] = live[at] || ref.Live(b, h, i, j)
+			visible[at] = visible[at] || ref.Live(b, h, i, j)
 		}
 	}
-	for at, is := range live {
+	for at, is := range visible {
 		if !is && r.IntN(3) == 0 {
 			bias.Data[at] = specials[4+r.IntN(5)]
 		}

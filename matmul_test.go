@@ -13,7 +13,7 @@ import (
 // productShape is a product of [b, h, l, k] by [bb, bh, k, n].
 type productShape struct{ b, h, l, k, n, bb, bh int }
 
-// productShapes cover every cut: whole and partial tiles, panels, halves of
+// productShapes cover all that products are divided into: whole and partial tiles, panels, halves of
 // panels, single columns, chunks of the inner index, few rows, shared matrices.
 var productShapes = []productShape{
 	{1, 1, 1, 1, 1, 1, 1},
@@ -232,8 +232,8 @@ func TestMatMulErrors(t *testing.T) {
 	}
 }
 
-// Products without elements have nothing to write, but wrong strides are found
-// all the same.
+// Products without elements have nothing to write, but wrong strides are still
+// errors.
 func TestMatMulOfNothing(t *testing.T) {
 	none := BHLD([]float32{}, 1, 1, 0, 4)
 	b := zeros(1, 1, 4, 4)
@@ -250,8 +250,8 @@ func TestMatMulOfNothing(t *testing.T) {
 	}
 }
 
-// So do few rows with those of a large matrix.
-func TestMatrixPanelsInOrder(t *testing.T) {
+// Few rows read the panels of a matrix sequentially if it comes from memory.
+func TestMatrixReadsSequentially(t *testing.T) {
 	m, err := PackMatrix(zeros(1, 1, 32, panel))
 	must(t, err)
 	for _, c := range []struct {

@@ -48,7 +48,7 @@ func (c *poolCase) check(t testing.TB, what string, attend attender) {
 	c.same(t, c.name+", "+what, c.solve(t, attend), c.want)
 }
 
-// shareSmallCalls makes a Pool share calls that it would leave to the caller.
+// shareSmallCalls makes a Pool share calls that it would leave to the calling goroutine.
 func shareSmallCalls(t *testing.T) {
 	row := tuned
 	row.smallCall = 0

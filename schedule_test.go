@@ -2,7 +2,7 @@ package attn
 
 import "testing"
 
-// Every way to divide the work is taken: without this, TestPoolEqualsAttend might compare the
+// Every way to divide the work is taken. Without this, TestPoolEqualsAttend might compare the
 // same path twice.
 func TestSchedulePartition(t *testing.T) {
 	for _, c := range []struct {
@@ -27,7 +27,7 @@ func TestSchedulePartition(t *testing.T) {
 	}
 }
 
-// Heads that would go together are parted if that leaves too little for the workers to share.
+// Heads that would go together are separated if the workers have too little to share otherwise.
 func TestSchedulePartitionOfHeads(t *testing.T) {
 	for _, c := range []struct {
 		name                   string
@@ -49,13 +49,13 @@ func TestSchedulePartitionOfHeads(t *testing.T) {
 	}
 }
 
-// Full blocks go from kernel to kernel if scores are products and nothing more, and no call has to be split.
+// Full blocks have kernels of their own if scores are products and nothing more, and no call has to be split.
 func TestScheduleOfFullBlocks(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(p *plan)
 		want   bool
 	}{
-		"plain":           {func(p *plan) {}, true},
+		"no options":      {func(p *plan) {}, true},
 		"causal":          {func(p *plan) { p.causal = TopLeft }, true},
 		"few columns":     {func(p *plan) { p.dv = fusedCols - 8 }, true},
 		"few rows":        {func(p *plan) { p.lq = fusedRows - 1 }, true},
@@ -64,7 +64,7 @@ func TestScheduleOfFullBlocks(t *testing.T) {
 		"mask":            {func(p *plan) { p.mask.Data = []bool{true} }, false},
 		"bias":            {func(p *plan) { p.bias.Data = []float32{1} }, false},
 		"long dimensions": {func(p *plan) { p.d = callProducts/Block/leastTileRows + 1 }, false},
-		"wide values":     {func(p *plan) { p.dv = callProducts/Block/leastTileRows + 1 }, false},
+		"many columns":    {func(p *plan) { p.dv = callProducts/Block/leastTileRows + 1 }, false},
 	} {
 		forEach(t, func(t *testing.T) {
 			p := plan{batch: 1, heads: 1, kvHeads: 1, group: 1, lq: 500, lk: 500, d: 64, dv: 64, left: -1, right: -1}
@@ -78,7 +78,7 @@ func TestScheduleOfFullBlocks(t *testing.T) {
 	}
 }
 
-// Few queries read panels in order where these come from memory: those of a cache, if all of it is not near.
+// Few queries read the panels of a cache sequentially if it is larger than the L2 cache.
 func TestScheduleReadsStoresSequentially(t *testing.T) {
 	const tokens, group, d = 2 * Block, 2, 8
 	for _, c := range []struct {
@@ -94,7 +94,7 @@ func TestScheduleReadsStoresSequentially(t *testing.T) {
 	} {
 		setSequential(t, c.sequential, c.bytes)
 		for _, softcap := range []float32{0, 1} { // full blocks and others
-			x := newProblem(random("panels in order"), normal, shape{1, 1, group, c.lq, tokens, d, d})
+			x := newProblem(random("sequential reads"), normal, shape{1, 1, group, c.lq, tokens, d, d})
 			cache, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: d, ValueDim: d, Capacity: tokens})
 			must(t, err)
 			must(t, cache.Append(x.k, x.v))
@@ -116,7 +116,7 @@ func TestScheduleReadsStoresSequentially(t *testing.T) {
 	}
 }
 
-// setSequential says whether more than some bytes are read in order, until the test ends.
+// setSequential says whether few rows read more than some bytes sequentially, until the test ends.
 func setSequential(t *testing.T, sequential bool, bytes int) {
 	readingAs(t, queuedReads)
 	if sequential {
@@ -126,7 +126,7 @@ func setSequential(t *testing.T, sequential bool, bytes int) {
 }
 
 // A window bounds what a call costs, whatever the number of keys.
-func TestCostOfWindow(t *testing.T) {
+func TestScheduleCostOfWindow(t *testing.T) {
 	p := newProblem(random("cost"), normal, shape{1, 1, 1, 8, 4096, 8, 8})
 	cost := func(w *Window) float64 {
 		opt := Options{Window: w}

@@ -31,12 +31,12 @@ func TestScratchFitsTheCache(t *testing.T) {
 	}
 }
 
-// Scratch memory outlives the call: what the calls before have left in it, and for which sizes it
-// was made, does not matter.
-func TestCallsShareScratch(t *testing.T) {
+// Scratch memory outlives the call. Neither what earlier calls left in it matters, nor the sizes for which it
+// was made.
+func TestScratchOfOtherCallsDoesNotMatter(t *testing.T) {
 	defer func(f func() any) { scratches = sync.Pool{New: f} }(scratches.New)
 	forEach(t, func(t *testing.T) {
-		r := random("share")
+		r := random("scratch")
 		var calls []func(w func() any) []float32
 		count := 12
 		if testing.Short() {
@@ -51,10 +51,10 @@ func TestCallsShareScratch(t *testing.T) {
 		}
 		for first := range calls {
 			for second := range calls {
-				one := new(scratch) // for all, whatever a sync.Pool keeps
+				one := new(scratch) // for all calls, which a sync.Pool does not promise
 				for _, i := range []int{first, second, first} {
 					if at := firstDifference(calls[i](func() any { return one }), want[i]); at >= 0 {
-						t.Fatalf("call %d, of %d, %d and %[2]d: element %[4]d is another one", i, first, second, at)
+						t.Fatalf("call %d, of calls %d, %d and %[2]d with one scratch: element %[4]d differs", i, first, second, at)
 					}
 				}
 			}
@@ -81,16 +81,16 @@ func randomCall(t *testing.T, r *rand.Rand, function int, large bool) func(newSc
 		case 1:
 			return p.solve(t, attendCached).o
 		case 2:
-			return p.solve(t, attendStreamed).o
+			return p.solve(t, attendState).o
 		}
 		return p.solve(t, Attend).o
 	}
 }
 
-// A worker may finish a chunk of which it has computed nothing: with a scratch that has seen no key.
-func TestSegmentsWithFreshScratch(t *testing.T) {
+// A worker may finish a chunk of which others have computed all segments: then its scratch has seen no key.
+func TestScratchWithoutKeys(t *testing.T) {
 	forEach(t, func(t *testing.T) {
-		r := random("fresh")
+		r := random("new scratch")
 		for range 30 {
 			s := shape{1, 1, 1 + r.IntN(2), 5 + r.IntN(20), Segment + 1 + r.IntN(2*Segment), 8 + r.IntN(20), 8 + r.IntN(20)}
 			p := problemOf(r, normal, s)
@@ -98,12 +98,12 @@ func TestSegmentsWithFreshScratch(t *testing.T) {
 				p.opt.KeyLens, p.opt.QueryLens = []int{1 + r.IntN(2*Block)}, nil
 			}
 			want := p.solve(t, Attend)
-			p.same(t, "fresh scratches", p.solve(t, func(dst, q, k, v Tensor, opt *Options) error {
+			p.same(t, "new scratches", p.solve(t, func(dst, q, k, v Tensor, opt *Options) error {
 				j := job{plan: newPlan(dst, q, k, v, opt)}
 				must(t, j.plan.init(opt))
 				j.begin(8)
 				if j.segments == 1 {
-					t.Fatal("the call is not cut into segments")
+					t.Fatal("the call is not divided into segments")
 				}
 				for _, i := range r.Perm(j.units) {
 					w := new(scratch)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Spans of several blocks give the bits of one block after the other, with every option, and few rows go so.
+// Spans of several blocks give the bits of one block after the other, with every option. Few rows take such spans.
 func TestSpanOfBlocks(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		r, several, full := random("spans of blocks"), 0, 0
@@ -14,12 +14,12 @@ func TestSpanOfBlocks(t *testing.T) {
 			if r.IntN(8) == 0 {
 				s.lk += Segment
 			}
-			plain := r.IntN(2) == 0
-			if plain {
+			products := r.IntN(2) == 0 // scores are products and nothing more
+			if products {
 				s.dv = roundUp(s.dv, 8)
 			}
 			p := problemOf(r, randomKind(r), s)
-			if plain {
+			if products {
 				p.opt.Mask, p.opt.Bias, p.opt.Softcap, p.opt.Slopes = nil, nil, 0, nil
 			}
 			if r.IntN(6) == 0 { // only scores of −Inf: all rows count as fully masked

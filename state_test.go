@@ -57,8 +57,7 @@ func (c *stateCase) chunk(lo, hi, origin int) (k, v Tensor, opt *Options) {
 	return rows(c.k), rows(c.v), &o
 }
 
-// update gives keys [lo, hi) to a state, in chunks of the given sizes over and
-// over.
+// update gives keys [lo, hi) to a state, in chunks of the given sizes, which repeat.
 func (c *stateCase) update(t testing.TB, s *State, lo, hi int, sizes ...int) {
 	t.Helper()
 	origin := lo - s.Keys()
@@ -116,11 +115,11 @@ func TestStateChunks(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		for i, c := range stateCases(t) {
 			s := c.newState(t)
-			cuts := [][]int{{Block, 3 * Block, 5 * Block}, {Segment + Block, 2 * Block}, {Block}, {Segment}, {c.lk}}
+			splits := [][]int{{Block, 3 * Block, 5 * Block}, {Segment + Block, 2 * Block}, {Block}, {Segment}, {c.lk}}
 			if tuned.isa == generic {
-				cuts = cuts[:2] // slow, and cut in the same ways
+				splits = splits[:2] // slow, and split in the same ways
 			}
-			for _, sizes := range cuts {
+			for _, sizes := range splits {
 				s.Reset()
 				c.update(t, s, 0, c.lk, sizes...)
 				c.finish(t, fmt.Sprintf("case %d, chunks of %v", i, sizes), s)
@@ -129,49 +128,49 @@ func TestStateChunks(t *testing.T) {
 	})
 }
 
-// States that hold whole segments merge to the bits of one call, also after a
-// journey.
+// States that hold whole segments merge to the bits of one call, also if they were written
+// and read.
 func TestStateMerge(t *testing.T) {
 	r := random(t.Name())
 	const quarter = Segment
 	for _, opt := range []Options{{}, {Causal: TopLeft, Offset: 4*quarter - 7, Sinks: []float32{1, -1}, Slopes: []float32{-0.01, -0.001}}} {
 		c := newStateCase(t, r, 1, 2, 1, 3, 4*quarter-50, 8, 8, opt)
-		whole, travelled := c.newState(t), c.newState(t)
+		whole, copied := c.newState(t), c.newState(t)
 		for i := range 4 {
 			part := c.newState(t)
 			c.update(t, part, i*quarter, min((i+1)*quarter, c.lk), 5*Block)
 			data, err := part.MarshalBinary()
 			must(t, err)
-			var copied State
-			must(t, copied.UnmarshalBinary(data))
+			var read State
+			must(t, read.UnmarshalBinary(data))
 			must(t, whole.Merge(part))
-			must(t, travelled.Merge(&copied))
+			must(t, copied.Merge(&read))
 		}
-		if whole.Keys() != c.lk || travelled.Keys() != c.lk {
-			t.Errorf("Keys are %d and %d, want %d", whole.Keys(), travelled.Keys(), c.lk)
+		if whole.Keys() != c.lk || copied.Keys() != c.lk {
+			t.Errorf("Keys are %d and %d, want %d", whole.Keys(), copied.Keys(), c.lk)
 		}
 		c.finish(t, "merged", whole)
-		c.finish(t, "travelled", travelled)
+		c.finish(t, "copied", copied)
 		c.finish(t, "finished again", whole)
 	}
 }
 
-// A merged state goes on where the last of its parts stopped.
+// A merged state goes on where the last state that it took stopped.
 func TestStateMergeThenUpdate(t *testing.T) {
 	r := random(t.Name())
 	c := newStateCase(t, r, 1, 2, 2, 2, 3*Segment, 4, 4, Options{Causal: TopLeft, Offset: 3*Segment - 2})
-	for _, cut := range []int{0, Block, Segment - Block, Segment} {
+	for _, keys := range []int{0, Block, Segment - Block, Segment} {
 		s, part := c.newState(t), c.newState(t)
 		c.update(t, s, 0, Segment, Segment)
-		c.update(t, part, Segment, Segment+cut, Segment)
+		c.update(t, part, Segment, Segment+keys, Segment)
 		must(t, s.Merge(part))
-		k, v, opt := c.chunk(Segment+cut, c.lk, 0)
+		k, v, opt := c.chunk(Segment+keys, c.lk, 0)
 		must(t, s.Update(c.q, k, v, opt))
-		c.finish(t, fmt.Sprintf("part of %d keys", cut), s)
+		c.finish(t, fmt.Sprintf("part of %d keys", keys), s)
 	}
 }
 
-// Any other cut is right up to rounding.
+// States of other chunks are right, but rounded otherwise.
 func TestStateRaggedChunks(t *testing.T) {
 	r := random(t.Name())
 	c := newStateCase(t, r, 1, 2, 1, 3, 2*Segment+100, 8, 8, Options{
@@ -434,8 +433,8 @@ type statePlay struct {
 	state *State
 }
 
-// FuzzState: whatever brought keys to a state, its result has the bits of one
-// call over those keys, and what fails changes nothing.
+// FuzzState: after any operations, a state's result has the bits of one
+// call over its keys, and operations that fail change nothing.
 func FuzzState(f *testing.F) {
 	fuzzTrials(f, func(t *testing.T, c *trial) {
 		c.kind = randomKind(c.Rand)
@@ -448,7 +447,7 @@ func FuzzState(f *testing.F) {
 	})
 }
 
-// drawStateCase draws a call; of some, the keys fill more than a segment.
+// drawStateCase draws a call. Some have more keys than a segment.
 func drawStateCase(c *trial) *stateCase {
 	s := &stateCase{b: 1 + c.IntN(2), kv: 1 + c.IntN(2), lq: 1 + c.IntN(4), lk: 1 + c.IntN(10), d: 1 + c.IntN(6), dv: 1 + c.IntN(18)}
 	switch draw := c.IntN(32); {
@@ -481,7 +480,7 @@ func (p *statePlay) step() {
 	case 0:
 		p.want(p.state.Merge(p.newState()), nil) // which is empty
 	case 1:
-		p.travel()
+		p.copy()
 	case 2:
 		p.finish()
 	case 3:
@@ -516,8 +515,8 @@ func (p *statePlay) update(s *State, hi, origin int) {
 	p.want(s.Update(p.call.q, k, v, opt), nil)
 }
 
-// merge gives the next keys to a state of its own, which it merges. If whole
-// segments were seen, that gives the same bits.
+// merge gives the next keys to another state and merges that. It does so only after whole
+// segments, where the bits are the same.
 func (p *statePlay) merge() {
 	origin := p.state.Keys()
 	if origin%Segment != 0 {
@@ -530,8 +529,8 @@ func (p *statePlay) merge() {
 	p.want(p.state.Merge(part), nil)
 }
 
-// travel goes on with a copy that was written and read.
-func (p *statePlay) travel() {
+// copy goes on with a copy of the state that was written and read.
+func (p *statePlay) copy() {
 	data, err := p.state.MarshalBinary()
 	p.want(err, nil)
 	other := p.newState()
