@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What is accepted as ordinary must pass the thorough checks and give the same plan.
-func TestOrdinaryIsValid(t *testing.T) {
+// Calls that the quick validation accepts pass the thorough one, and give the same plan.
+func TestQuickValidIsValid(t *testing.T) {
 	r := random(t.Name())
 	buffer := make([]float32, 4096)
 	view := func(b, h, l, d int) Tensor {
@@ -24,7 +24,7 @@ func TestOrdinaryIsValid(t *testing.T) {
 		}
 		return v
 	}
-	var ordinary int
+	var accepted int
 	for range 200_000 {
 		b, kvh, h, lq, lk, d, dv := 1+r.IntN(3), 1+r.IntN(2), 1+r.IntN(4), 1+r.IntN(4), 1+r.IntN(4), 1+r.IntN(9), 1+r.IntN(9)
 		wrong := func(n int) int { // now and then
@@ -39,7 +39,7 @@ func TestOrdinaryIsValid(t *testing.T) {
 		if !p.quickValid(nil) {
 			continue
 		}
-		ordinary++
+		accepted++
 		thorough := newPlan(dst, q, k, v, nil)
 		err := thorough.initKeys()
 		if err == nil {
@@ -54,7 +54,7 @@ func TestOrdinaryIsValid(t *testing.T) {
 			t.Fatalf("error %v, plan %+v, want %+v", err, p, thorough)
 		}
 	}
-	if ordinary < 1000 && math.MaxInt > math.MaxInt32 { // with 32 bits none is
-		t.Errorf("only %d of the calls were ordinary", ordinary)
+	if accepted < 1000 && math.MaxInt > math.MaxInt32 { // with 32 bits none is accepted
+		t.Errorf("only %d calls were accepted quickly", accepted)
 	}
 }

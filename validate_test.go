@@ -226,7 +226,7 @@ func TestOverlapOnStack(t *testing.T) {
 	}
 }
 
-// overlapAt makes two calls whose outputs overlap, behind calls of itself.
+// overlapAt makes two calls whose outputs overlap, under so many calls of itself.
 //
 //go:noinline
 func overlapAt(depth int) [2]error {
@@ -241,7 +241,7 @@ func overlapAt(depth int) [2]error {
 	}
 }
 
-// Random garbage in every number of a call: an error or a result, never a panic.
+// Random numbers in every field of a call give an error or a result, never a panic.
 func TestGarbageDoesNotPanic(t *testing.T) {
 	r := random("garbage")
 	numbers := []int{0, 1, 2, 3, 5, 7, 8, -1, 64, 100, 1 << 20, 1 << 28, 1<<28 + 1, math.MaxInt>>32 + 1, math.MaxInt>>1 + 1, math.MaxInt, math.MinInt}
