@@ -1,11 +1,12 @@
 //go:build !race && !asan && !msan
 
-// With the race detector sync.Pool drops memory at random, on purpose; for the
+// With the race detector sync.Pool drops memory at random, on purpose. With the
 // other sanitizers the compiler moves local variables to the heap.
 
 package attn
 
 import (
+	"errors"
 	"math"
 	"runtime"
 	"runtime/debug"
@@ -74,23 +75,34 @@ var hotPaths = []struct {
 func TestNoAllocation(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		for _, path := range hotPaths {
-			t.Run(path.name, func(t *testing.T) { mustRunWithoutAllocation(t, path.call) })
+			t.Run(path.name, func(t *testing.T) { mustNotAllocate(t, path.call) })
 		}
 	})
 }
 
-func mustRunWithoutAllocation(t *testing.T, call func() error) {
+// mustNotAllocate makes a call once, which may make memory, and fails the test if more calls need more.
+func mustNotAllocate(t *testing.T, call func() error) {
 	t.Helper()
-	if err := call(); err != nil { // makes the scratch memory
-		t.Fatal(err)
-	}
-	if n := allocations(200, func() { call() }); n != 0 {
-		t.Errorf("%d allocations in 200 calls, want 0", n)
+	must(t, call())
+	if n := allocations(100, func() { must(t, call()) }); n != 0 {
+		t.Errorf("%d allocations in 100 calls, want 0", n)
 	}
 }
 
-// allocations of some calls of f, on all processors, without the garbage collector, which empties the
-// pool of scratch memory. The runtime allocates now and then, so the least of a few counts.
+// mustHardlyAllocate is mustNotAllocate for a pool. The runtime has memory for each goroutine that
+// waits, which it keeps for each processor, and gets more now and then.
+func mustHardlyAllocate(t *testing.T, call func() error) {
+	t.Helper()
+	for range 10 {
+		must(t, call()) // until every worker has had its share
+	}
+	if n := allocations(10, func() { must(t, call()) }); n > 3 {
+		t.Errorf("%d allocations in 10 calls, want none, or a few of the runtime", n)
+	}
+}
+
+// allocations counts those of some calls of f, on all processors, while the garbage collector rests: it would empty the
+// pool of scratch memory. The runtime itself allocates now and then, so the least of a few counts is taken.
 func allocations(calls int, f func()) uint64 {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	least := uint64(math.MaxUint64)
@@ -108,25 +120,116 @@ func allocations(calls int, f func()) uint64 {
 	return least
 }
 
-// Attending over a cache and appending to it need no memory either.
-func TestNoAllocationOverCache(t *testing.T) {
+// Few rows may read their keys and values sequentially, from views and from a cache.
+func TestNoAllocationInSequentialReads(t *testing.T) {
 	forEach(t, func(t *testing.T) {
-		c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 2, HeadDim: 8, ValueDim: 8, Capacity: 1000})
-		if err != nil {
-			t.Fatal(err)
-		}
-		mustRunWithoutAllocation(t, func() error {
-			var q, k, v, dst [2 * 3 * 8]float32
-			view := func(x []float32) Tensor { return BHLD(x, 1, 2, 3, 8) }
-			if err := c.Append(view(k[:]), view(v[:])); err != nil {
-				return err
-			}
-			if c.Len() > 500 {
-				if err := c.Truncate(10); err != nil {
-					return err
-				}
-			}
-			return c.Attend(view(dst[:]), view(q[:]), &Options{Causal: BottomRight})
+		readingAs(t, sequentialReads)
+		p := newProblem(random("no allocation"), normal, shape{1, 1, 1, 1, 300, 8, 8})
+		c, err := filled(p.k, p.v)
+		must(t, err)
+		mustNotAllocate(t, func() error {
+			var dst [8]float32
+			o := BHLD(dst[:], 1, 1, 1, 8)
+			return errors.Join(Attend(o, p.q, p.k, p.v, nil), c.Attend(o, p.q, nil))
 		})
 	})
+}
+
+// A call over a cache must not move buffers from the stack to the heap.
+func TestNoAllocationInCache(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 2, HeadDim: 8, ValueDim: 8, Capacity: 1000})
+		must(t, err)
+		mustNotAllocate(t, func() error {
+			var q, dst [4 * 3 * 8]float32
+			var k, v [2 * 3 * 8]float32
+			var lse [4 * 3]float32
+			queries := func(x []float32) Tensor { return BHLD(x, 1, 4, 3, 8) }
+			tokens := func(x []float32) Tensor { return BHLD(x, 1, 2, 3, 8) }
+			return errors.Join(
+				c.Truncate(c.Len()%500),
+				c.Append(tokens(k[:]), tokens(v[:])),
+				c.Attend(queries(dst[:]), queries(q[:]), &Options{Causal: BottomRight, LSE: lse[:]}))
+		})
+	})
+}
+
+func TestNoAllocationInPool(t *testing.T) {
+	shareSmallCalls(t)
+	for i, c := range poolCases(t) {
+		if testing.Short() && i%3 != 0 {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			p := NewPool(3)
+			defer p.Close()
+			dst, _, lse := c.results()
+			opt := c.opt
+			opt.LSE = lse
+			mustHardlyAllocate(t, func() error { return p.Attend(dst, c.q, c.k, c.v, &opt) })
+		})
+	}
+}
+
+func TestNoAllocationInPoolOverCache(t *testing.T) {
+	shareSmallCalls(t)
+	x := newProblem(random("no allocation"), normal, shape{1, 2, 2, 1, 3 * Segment, 8, 8})
+	c, err := filled(x.k, x.v)
+	must(t, err)
+	p := NewPool(3)
+	defer p.Close()
+	dst, _, _ := x.results()
+	mustHardlyAllocate(t, func() error { return p.AttendCache(dst, x.q, c, nil) })
+}
+
+// After Reset a state works in the memory that it has.
+func TestNoAllocationInState(t *testing.T) {
+	s, err := NewState(1, 2, 1, 8)
+	must(t, err)
+	part, err := NewState(1, 2, 1, 8)
+	must(t, err)
+	var longKeys [(Segment + Block) * 8]float32
+	mustNotAllocate(t, func() error {
+		var q, dst [2 * 8]float32
+		var keys [Block * 8]float32
+		var lse, sinks [2]float32
+		opt := Options{Causal: TopLeft, Offset: 3 * Segment, Sinks: sinks[:]}
+		s.Reset()
+		part.Reset()
+		queries := BHLD(q[:], 1, 2, 1, 8)
+		long, short := BHLD(longKeys[:], 1, 1, Segment+Block, 8), BHLD(keys[:], 1, 1, Block, 8)
+		return errors.Join(
+			s.Update(queries, long, long, &opt),
+			s.Update(queries, short, short, &opt),
+			part.Update(queries, short, short, &opt),
+			s.Merge(part),
+			s.Finish(BHLD(dst[:], 1, 2, 1, 8), lse[:]))
+	})
+}
+
+func TestNoAllocationInMatMul(t *testing.T) {
+	m, err := PackMatrix(zeros(1, 1, 9, 20))
+	must(t, err)
+	mustNotAllocate(t, func() error {
+		var a [7 * 9]float32
+		var b [9 * 20]float32
+		var dst [7 * 20]float32
+		var bias [20]float32
+		return errors.Join(
+			MatMul(BHLD(dst[:], 1, 1, 7, 20), BHLD(a[:], 1, 1, 7, 9), BHLD(b[:], 1, 1, 9, 20)),
+			m.MatMul(BHLD(dst[:], 1, 1, 7, 20), BHLD(a[:], 1, 1, 7, 9), bias[:]))
+	})
+}
+
+func TestNoAllocationInPoolMatMul(t *testing.T) {
+	pool := NewPool(2)
+	defer pool.Close()
+	size := 300
+	if testing.Short() {
+		size = 150
+	}
+	m, err := PackMatrix(zeros(1, 1, size, size))
+	must(t, err)
+	dst, a := zeros(1, 1, size, size), zeros(1, 1, size, size)
+	mustHardlyAllocate(t, func() error { return pool.MatMul(dst, a, m, nil) })
 }

@@ -29,8 +29,8 @@ func (d *deviation) add(got []float32, naive, exact []float64) {
 	}
 }
 
-// ratio is the error relative to the naive algorithm's. Where that one happens
-// to be exact, as with a single key, errors of half an ULP still count as equal.
+// ratio is the error relative to the naive algorithm's. The naive algorithm may happen
+// to be exact, as with a single key; so errors of half an ULP count as equal.
 func (d *deviation) ratio() float64 {
 	if d.got == 0 {
 		return 0
@@ -59,8 +59,8 @@ func (d *deviations) within(t *testing.T, times float64, what string) {
 }
 
 // The error is at most twice that of the naive float32 algorithm, on every
-// shape and with every option. Root mean squares of some hundred rows are compared, because the
-// luck of single roundings would decide about single rows.
+// shape and with every option. Root mean squares of some hundred rows are compared, because a
+// single row may be lucky with its roundings.
 func TestAccuracy(t *testing.T) {
 	shapes := []shape{
 		{1, 1, 1, 16, 16, 64, 64}, {1, 1, 1, 1, 1, 1, 1}, {1, 2, 1, 100, 100, 64, 64}, {2, 2, 1, 128, 128, 64, 64},
@@ -113,9 +113,8 @@ func testAccuracy(t *testing.T, s shape, option func(p *problem, r *rand.Rand)) 
 	d.within(t, 2, "")
 }
 
-// All options in random compositions, against their definitions. Here
-// accuracy is not the question: a single call decides, and random slopes and
-// scales make scores that magnify each rounding.
+// All options in random compositions, against their definitions. The bound is loose,
+// because it is for single calls, and random slopes and scales magnify each rounding.
 func TestComposition(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		r := random("composition")
@@ -128,4 +127,157 @@ func TestComposition(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A mask that is true everywhere gives the bits of no mask.
+func TestAllTrueMask(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		r := random("true")
+		for range budget(150) {
+			p := randomProblem(r, randomKind(r))
+			p.opt.Mask = nil
+			want := p.solve(t, Attend)
+			mask := BHLD(make([]bool, p.q.L*p.k.L), 1, 1, p.q.L, p.k.L)
+			for i := range mask.Data {
+				mask.Data[i] = true
+			}
+			p.opt.Mask = &mask
+			p.same(t, "all-true mask", p.solve(t, Attend), want)
+		}
+	})
+}
+
+// Rows without a visible key are zero with LSE −Inf, whatever hides the keys.
+func TestEmptyRows(t *testing.T) {
+	none := BHLD(make([]bool, 3*70), 1, 1, 3, 70)
+	masked := zeros(1, 1, 3, 70)
+	fillWith(masked.Data, negInf)
+	cases := map[string]Options{
+		"mask":    {Mask: &none},
+		"bias":    {Bias: &masked},
+		"keys":    {KeyLens: []int{0, 0}},
+		"queries": {QueryLens: []int{0, 0}},
+		"causal":  {Causal: TopLeft, Offset: -3},
+		"window":  {Offset: 100, Window: &Window{Left: 5, Right: -1}},
+	}
+	forEach(t, func(t *testing.T) {
+		for name, opt := range cases {
+			for _, sinks := range [][]float32{nil, {0.5, negInf}, {nan32(), float32(math.Inf(1))}} {
+				p := newProblem(random(name), normal, shape{2, 1, 2, 3, 70, 16, 24})
+				p.opt = opt
+				p.opt.Sinks = sinks
+				mustBeEmpty(t, name, p.solve(t, Attend))
+			}
+		}
+	})
+}
+
+func mustBeEmpty(t *testing.T, what string, r *result) {
+	t.Helper()
+	for _, x := range [][]float32{r.o, r.weights} {
+		for i, e := range x {
+			if math.Float32bits(e) != 0 {
+				t.Fatalf("%s: element %d of %d is %v (%#08x), want +0", what, i, len(x), e, math.Float32bits(e))
+			}
+		}
+	}
+	for i, e := range r.lse {
+		if e != negInf {
+			t.Fatalf("%s: LSE %d is %v, want -Inf", what, i, e)
+		}
+	}
+}
+
+// Scores that overflow to −Inf weigh nothing. A row with only such scores
+// counts as empty, even if its values are NaN.
+func TestOverflowToMinusInf(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		for _, lk := range []int{1, 5, 64, 65, 200} {
+			p := newProblem(random("overflow"), zeroes, shape{1, 1, 1, 7, lk, 8, 8})
+			fillWith(p.q.Data, 1e30)
+			fillWith(p.k.Data, -1e30)
+			fillWith(p.v.Data, float32(math.NaN()))
+			mustBeEmpty(t, fmt.Sprintf("%d keys", lk), p.solve(t, Attend))
+		}
+		p := newProblem(random("one left"), normal, shape{1, 1, 1, 7, 70, 8, 8})
+		fillWith(p.q.Data, 1e30)
+		fillWith(p.k.Data, -1e30)
+		clear(p.k.row(0, 0, 66))
+		got := p.solve(t, Attend)
+		for i := range p.q.L {
+			if at := firstDifference(got.o[i*8:], p.v.row(0, 0, 66)); at >= 0 {
+				t.Errorf("row %d is %v, want the only value that counts, %v", i, got.o[i*8:][:8], p.v.row(0, 0, 66))
+			}
+		}
+	})
+}
+
+// Scores of ±1e30 leave one key, or the mean of equal ones.
+func TestHugeScores(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		p := newProblem(random("huge"), normal, shape{1, 1, 1, 3, 100, 1, 4})
+		fillWith(p.q.Data, 1e15)
+		for j := range p.k.L {
+			p.k.Data[j] = float32(j%50) * 2e13
+		}
+		got := p.solve(t, Attend)
+		for i := range p.q.L {
+			for x, e := range got.o[i*4:][:4] {
+				want := (p.v.row(0, 0, 49)[x] + p.v.row(0, 0, 99)[x]) / 2
+				if math.Abs(float64(e-want)) > 1e-6 {
+					t.Errorf("row %d, column %d is %v, want %v", i, x, e, want)
+				}
+			}
+		}
+	})
+}
+
+// Subnormal values are neither flushed nor scaled wrongly.
+func TestSubnormalValues(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		p := newProblem(random("subnormal"), normal, shape{1, 1, 1, 3, 1, 16, 20})
+		tiny.fill(random("values"), p.v.Data)
+		got := p.solve(t, Attend)
+		for i := range p.q.L {
+			for x, e := range got.o[i*20:][:20] {
+				if want := p.v.Data[x] + 0; e != want {
+					t.Errorf("row %d, column %d is %g, want the value %g", i, x, e, want)
+				}
+			}
+		}
+	})
+}
+
+// No negative zero comes out.
+func TestNoNegativeZero(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		p := newProblem(random("zero"), normal, shape{1, 1, 2, 5, 70, 16, 20})
+		fillWith(p.v.Data, specials[1])
+		for i, e := range p.solve(t, Attend).o {
+			if math.Float32bits(e) != 0 {
+				t.Fatalf("element %d is %v (%#08x), want +0", i, e, math.Float32bits(e))
+			}
+		}
+	})
+}
+
+// Views without elements are valid.
+func TestEmptyDimensions(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		for _, s := range []shape{
+			{0, 2, 2, 3, 4, 5, 6}, {2, 0, 2, 3, 4, 5, 6}, {2, 2, 0, 3, 4, 5, 6}, {2, 2, 2, 0, 4, 5, 6}, {2, 2, 2, 3, 0, 5, 6},
+		} {
+			p := newProblem(random("empty"), normal, s)
+			mustBeEmpty(t, fmt.Sprintf("%+v", s), p.solve(t, Attend))
+		}
+	})
+}
+
+// A window may begin after the last key: its rows are empty.
+func TestWindowAfterTheKeys(t *testing.T) {
+	dst := nans(100 * 8)
+	x := make([]float32, 100*8)
+	must(t, Attend(BHLD(dst, 1, 1, 100, 8), BHLD(x, 1, 1, 100, 8), BHLD(x, 1, 1, 10, 8), BHLD(x, 1, 1, 10, 8),
+		&Options{Window: &Window{Left: 2, Right: -1}, Offset: 20}))
+	mustEqualBits(t, "output", dst, x)
 }

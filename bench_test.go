@@ -2,8 +2,11 @@ package attn
 
 import (
 	"fmt"
-	"github.com/seed-1415985d/attn/internal/f32"
+	"slices"
 	"testing"
+	"time"
+
+	"github.com/seed-1415985d/attn/internal/f32"
 )
 
 // benchShape is a case that the published comparisons measure.
@@ -44,7 +47,7 @@ func perSecond(b *testing.B, perCall float64, unit string) {
 }
 
 func (s *benchShape) run(b *testing.B, p *problem, call func(dst Tensor) error) {
-	dst := BHLD(make([]float32, p.q.B*p.q.H*p.q.L*p.v.D), p.q.B, p.q.H, p.q.L, p.v.D)
+	dst := zeros(p.q.B, p.q.H, p.q.L, p.v.D)
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := call(dst); err != nil {
@@ -103,7 +106,7 @@ func BenchmarkGrouped(b *testing.B) {
 	}
 }
 
-// BenchmarkOptions shows what each option costs on top of plain attention.
+// BenchmarkOptions shows what each option costs.
 func BenchmarkOptions(b *testing.B) {
 	s := benchShape{"options", shape{1, 8, 1, 512, 512, 64, 64}, Full, 1}
 	mask := BHLD(make([]bool, 512*512), 1, 1, 512, 512)
@@ -134,7 +137,7 @@ func BenchmarkOptions(b *testing.B) {
 	}
 }
 
-// BenchmarkPairs shows what masks and biases cost that have an element for each score.
+// BenchmarkPairs shows what masks and biases cost, which have an element for each pair of query and key.
 func BenchmarkPairs(b *testing.B) {
 	for _, s := range []benchShape{
 		{"prefill/d=64", shape{1, 2, 1, 1024, 1024, 64, 64}, Full, 1},
@@ -171,7 +174,7 @@ func BenchmarkPairs(b *testing.B) {
 	}
 }
 
-// The passes alone, on operands in the L1 cache.
+// BenchmarkKernel measures kernels by themselves, on operands in the L1 cache.
 func BenchmarkKernel(b *testing.B) {
 	for _, d := range []int{64, 128} {
 		benchmarkPasses(b, d)
@@ -202,9 +205,9 @@ func benchmarkPasses(b *testing.B, d int) {
 	packed, layout := make([]float32, Block*d), panelLayout{keys: Block, cols: d, stride: panel, panelStride: Block * panel}
 	s, o := make([]float32, rows*Block), make([]float32, rows*d)
 	m, l, alpha := make([]float32, rows), make([]float32, rows), make([]float32, rows)
-	live := make([]uint64, rows)
-	for i := range live {
-		live[i] = ^uint64(0) >> i
+	visible := make([]uint64, rows)
+	for i := range visible {
+		visible[i] = ^uint64(0) >> i
 	}
 	scores := tensor(r, normal, 1, 1, rows, Block).Data
 	const products = 2 * rows * Block
@@ -219,7 +222,7 @@ func benchmarkPasses(b *testing.B, d int) {
 		{"score", float64(products * d), "GFLOP/s", func() { score(s, q, k, rows, d, Block/panel) }},
 		{"score_rows", float64(products * d), "GFLOP/s", func() { scoreRows(s, q, k, rows, d, d, Block, nil) }},
 		{"softmax", rows * Block, "Gelem/s", func() { copy(s, scores); softmax(s, m, l, alpha, rows, f32.Log2E) }},
-		{"softmax_masked", rows * Block, "Gelem/s", func() { copy(s, scores); softmaxMasked(s, m, l, alpha, live, rows, f32.Log2E) }},
+		{"softmax_masked", rows * Block, "Gelem/s", func() { copy(s, scores); softmaxMasked(s, m, l, alpha, visible, rows, f32.Log2E) }},
 		{"accumulate", float64(products * d), "GFLOP/s", func() { accumulate(o, scores, v, alpha, rows, d, Block, &layout) }},
 		{"accumulate_masked", float64(products * d), "GFLOP/s", func() { accumulateMasked(o, scores, v, alpha, rows, d, Block, &layout) }},
 	} {
@@ -232,4 +235,60 @@ func benchmarkPasses(b *testing.B, d int) {
 			perSecond(b, pass.work, pass.unit)
 		})
 	}
+}
+
+// BenchmarkRagged compares sizes that fill no vectors, panels, blocks or tiles with a round size near them. It reports the rate of
+// multiply-adds as a share of the round size's: the median over pairs of calls.
+func BenchmarkRagged(b *testing.B) {
+	square := func(l, d int) shape { return shape{1, 2, 1, l, l, d, d} }
+	for _, c := range []struct {
+		name        string
+		odd, nearby shape
+	}{
+		{"L=1000/of=1024", square(1000, 64), square(1024, 64)},
+		{"L=1023/of=1024", square(1023, 64), square(1024, 64)},
+		{"L=1025/of=1024", square(1025, 64), square(1024, 64)},
+		{"L=77/of=64", shape{1, 6, 1, 77, 77, 64, 64}, shape{1, 8, 1, 64, 64, 64, 64}},
+		{"L=77/of=80", shape{1, 6, 1, 77, 77, 64, 64}, shape{1, 6, 1, 80, 80, 64, 64}},
+		{"D=40/of=32", square(512, 40), square(512, 32)},
+		{"D=40/of=48", square(512, 40), square(512, 48)},
+		{"D=80/of=64", square(512, 80), square(512, 64)},
+		{"D=96/of=64", square(512, 96), square(512, 64)},
+		{"D=96/of=128", square(512, 96), square(512, 128)},
+		{"D=112/of=128", square(512, 112), square(512, 128)},
+		{"D=256/of=128", square(512, 256), square(512, 128)},
+		{"D=64,Dv=128/of=64", shape{1, 2, 1, 512, 512, 64, 128}, square(512, 64)},
+		{"D=128,Dv=64/of=128", shape{1, 2, 1, 512, 512, 128, 64}, square(512, 128)},
+	} {
+		for _, causal := range []Causal{Full, TopLeft} {
+			name := c.name + map[Causal]string{Full: "/causal=false", TopLeft: "/causal=true"}[causal]
+			b.Run(name, func(b *testing.B) { b.ReportMetric(efficiency(b, c.odd, c.nearby, causal), "of-nearby") })
+		}
+	}
+}
+
+// efficiency is the rate of one shape as a share of the rate of another.
+func efficiency(b *testing.B, odd, nearby shape, causal Causal) float64 {
+	perFlop := func(s shape) func() float64 {
+		c := benchShape{"ragged", s, causal, 1}
+		p := c.problem()
+		dst := BHLD(make([]float32, len(p.q.Data)/s.d*s.dv), s.b, s.kvh, s.lq, s.dv)
+		return func() float64 {
+			start := time.Now()
+			if err := Attend(dst, p.q, p.k, p.v, &p.opt); err != nil {
+				b.Fatal(err)
+			}
+			return float64(time.Since(start)) / c.flops()
+		}
+	}
+	x, y := perFlop(odd), perFlop(nearby)
+	x()
+	y()
+	var ratios []float64
+	for b.Loop() {
+		a, b := x(), y()
+		ratios = append(ratios, b/a)
+	}
+	slices.Sort(ratios)
+	return ratios[len(ratios)/2]
 }

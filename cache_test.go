@@ -5,67 +5,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"unsafe"
 )
 
-// newRand returns a generator that is the same in every run.
-func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x61747465)) }
-
-// normals returns n normally distributed numbers.
-func normals(r *rand.Rand, n int) []float32 {
-	x := make([]float32, n)
-	for i := range x {
-		x[i] = float32(r.NormFloat64())
-	}
-	return x
-}
-
-func nan32() float32 { return float32(math.NaN()) }
-
-// nans returns n NaNs: memory that must be overwritten or never looked at.
-func nans(n int) []float32 {
-	x := make([]float32, n)
-	fillWith(x, nan32())
-	return x
-}
-
-// mustEqualBits compares bit for bit; all NaNs are the same.
-func mustEqualBits(t testing.TB, what string, got, want []float32) {
-	if len(got) != len(want) {
-		t.Helper()
-		t.Fatalf("%s: %d elements, want %d", what, len(got), len(want))
-	}
-	if i := firstDifference(got, want); i >= 0 {
-		t.Helper() // here, because it is slow
-		t.Fatalf("%s[%d] = %x (%v), want %x (%v)", what, i,
-			math.Float32bits(got[i]), got[i], math.Float32bits(want[i]), want[i])
-	}
-}
-
-func must(t testing.TB, err error) {
-	if err != nil {
-		t.Helper()
-		t.Fatal(err)
-	}
-}
-
-// mustFail checks the kind of an error.
-// mustFail judges an error's kind, and where it is given what it says beside that.
-func mustFail(t testing.TB, what string, err, kind error, text ...string) {
-	t.Helper()
-	if !errors.Is(err, kind) {
-		t.Errorf("%s: error is %v, want %v", what, err, kind)
-		return
-	}
-	got := strings.TrimPrefix(strings.TrimPrefix(err.Error(), kind.Error()), ": ")
-	if len(text) > 0 && got != text[0] {
-		t.Errorf("%s: error says %q, want %q", what, got, text[0])
-	}
-}
-
-// tokens is the model of a cache: the same keys and values as plain tensors.
+// tokens is the model of a cache: the same keys and values as tensors.
 type tokens struct {
 	config CacheConfig
 	k, v   Tensor // [Batch, KVHeads, Capacity, …]; L is the number of tokens
@@ -84,8 +28,8 @@ func newTokens(config CacheConfig) *tokens {
 func (m *tokens) append(t *testing.T, r *rand.Rand, c *Cache, n int) {
 	t.Helper()
 	g := m.config
-	k := BLHD(normals(r, g.Batch*g.KVHeads*n*g.HeadDim), g.Batch, n, g.KVHeads, g.HeadDim)
-	v := BHLD(normals(r, g.Batch*g.KVHeads*n*g.ValueDim), g.Batch, g.KVHeads, n, g.ValueDim)
+	k := tokenMajor(tensor(r, normal, g.Batch, g.KVHeads, n, g.HeadDim))
+	v := tensor(r, normal, g.Batch, g.KVHeads, n, g.ValueDim)
 	must(t, c.Append(k, v))
 	m.add(k, v)
 }
@@ -111,7 +55,7 @@ func (m *tokens) check(t *testing.T, r *rand.Rand, c *Cache, heads, lq int, opt 
 		t.Fatalf("Len is %d, want %d", c.Len(), m.k.L)
 	}
 	g := m.config
-	q := BHLD(normals(r, g.Batch*heads*lq*g.HeadDim), g.Batch, heads, lq, g.HeadDim)
+	q := tensor(r, normal, g.Batch, heads, lq, g.HeadDim)
 	want := nans(g.Batch * heads * lq * g.ValueDim)
 	got := nans(len(want))
 	wantLSE, gotLSE := nans(g.Batch*heads*lq), nans(g.Batch*heads*lq)
@@ -128,53 +72,8 @@ func (m *tokens) check(t *testing.T, r *rand.Rand, c *Cache, heads, lq int, opt 
 	}
 }
 
-// randomOptions picks options for keys [0, lk).
-func randomOptions(r *rand.Rand, batch, heads, lq, lk int) *Options {
-	opt := &Options{Causal: Causal(r.IntN(3))}
-	if opt.Causal == TopLeft {
-		opt.Offset = r.IntN(lk+1) - lq/2
-	}
-	if r.IntN(3) == 0 {
-		opt.Window = &Window{Left: r.IntN(lk+2) - 1, Right: r.IntN(lk+2) - 1}
-	}
-	if r.IntN(3) == 0 {
-		opt.KeyLens = make([]int, batch)
-		for b := range opt.KeyLens {
-			opt.KeyLens[b] = r.IntN(lk + 1)
-		}
-	}
-	if r.IntN(4) == 0 {
-		opt.QueryLens = make([]int, batch)
-		for b := range opt.QueryLens {
-			opt.QueryLens[b] = r.IntN(lq + 1)
-		}
-	}
-	if r.IntN(4) == 0 {
-		opt.Softcap = 3
-	}
-	if r.IntN(4) == 0 {
-		opt.Slopes = normals(r, heads)
-	}
-	if r.IntN(4) == 0 {
-		opt.Sinks = normals(r, heads)
-	}
-	if r.IntN(4) == 0 && lk > 0 {
-		bias := BHLD(normals(r, heads*lq*lk), 1, heads, lq, lk)
-		opt.Bias = &bias
-	}
-	if r.IntN(4) == 0 && lk > 0 {
-		bits := make([]bool, batch*lq*lk)
-		for i := range bits {
-			bits[i] = r.IntN(3) > 0
-		}
-		mask := BHLD(bits, batch, 1, lq, lk)
-		opt.Mask = &mask
-	}
-	return opt
-}
-
-// A random sequence of appends and rollbacks leaves the cache with the same
-// tokens as plain tensors, whatever was in its memory before.
+// A random sequence of Append and Truncate leaves the cache with the same
+// tokens as the model, whatever was in its memory before.
 func TestCacheModel(t *testing.T) { forEach(t, testCacheModel) }
 
 func testCacheModel(t *testing.T) {
@@ -186,7 +85,7 @@ func testCacheModel(t *testing.T) {
 		{Batch: 1, KVHeads: 1, HeadDim: 4, ValueDim: 4, Capacity: 2*Segment + 100},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			r := newRand(uint64(i))
+			r := random(t.Name())
 			c, err := NewCache(config)
 			must(t, err)
 			for j := range c.store.data {
@@ -222,10 +121,10 @@ func testCacheModel(t *testing.T) {
 // Decoding token by token gives the bits of one causal call over all tokens.
 func TestCacheDecodesLikePrefill(t *testing.T) {
 	const heads, kvHeads, n, d = 4, 2, 150, 24
-	r := newRand(7)
-	q := BLHD(normals(r, n*heads*d), 1, n, heads, d)
-	k := BLHD(normals(r, n*kvHeads*d), 1, n, kvHeads, d)
-	v := BLHD(normals(r, n*kvHeads*d), 1, n, kvHeads, d)
+	r := random(t.Name())
+	q := tokenMajor(tensor(r, normal, 1, heads, n, d))
+	k := tokenMajor(tensor(r, normal, 1, kvHeads, n, d))
+	v := tokenMajor(tensor(r, normal, 1, kvHeads, n, d))
 	want, got := nans(n*heads*d), nans(n*heads*d)
 	must(t, Attend(BLHD(want, 1, n, heads, d), q, k, v, &Options{Causal: TopLeft}))
 	c, err := NewCache(CacheConfig{Batch: 1, KVHeads: kvHeads, HeadDim: d, ValueDim: d, Capacity: n})
@@ -240,10 +139,10 @@ func TestCacheDecodesLikePrefill(t *testing.T) {
 	mustEqualBits(t, "output", got, want)
 }
 
-// Weights are the same as well, and what lies behind Len has none.
+// Weights are the same as well, and tokens after Len have none.
 func TestCacheWeights(t *testing.T) {
 	config := CacheConfig{Batch: 1, KVHeads: 1, HeadDim: 8, ValueDim: 8, Capacity: 100}
-	r := newRand(8)
+	r := random(t.Name())
 	c, err := NewCache(config)
 	must(t, err)
 	m := newTokens(config)
@@ -254,7 +153,7 @@ func TestCacheWeights(t *testing.T) {
 	for i := range weights {
 		weights[i] = BHLD(nans(2*3*70), 1, 2, 3, 70)
 	}
-	q := BHLD(normals(r, 2*3*8), 1, 2, 3, 8)
+	q := tensor(r, normal, 1, 2, 3, 8)
 	dst := BHLD(nans(2*3*8), 1, 2, 3, 8)
 	must(t, c.Attend(dst, q, &Options{Causal: BottomRight, Weights: &weights[0]}))
 	must(t, Attend(dst, q, m.k, m.v, &Options{Causal: BottomRight, Weights: &weights[1]}))
@@ -289,7 +188,6 @@ func TestCacheErrors(t *testing.T) {
 
 	c, err := NewCache(good)
 	must(t, err)
-	zeros := func(b, h, l, d int) Tensor { return BHLD(make([]float32, b*h*l*d), b, h, l, d) }
 	must(t, c.Append(zeros(2, 1, 7, 4), zeros(2, 1, 7, 3)))
 	short := zeros(2, 1, 3, 4)
 	short.Data = short.Data[1:]
@@ -336,13 +234,169 @@ func TestCacheIsAligned(t *testing.T) {
 	}
 }
 
-// A window may lie behind the last key.
-func TestWindowBehindTheKeys(t *testing.T) {
-	dst := nans(100 * 8)
-	x := make([]float32, 100*8)
-	must(t, Attend(BHLD(dst, 1, 1, 100, 8), BHLD(x, 1, 1, 100, 8), BHLD(x, 1, 1, 10, 8), BHLD(x, 1, 1, 10, 8),
-		&Options{Window: &Window{Left: 2, Right: -1}, Offset: 20}))
-	mustEqualBits(t, "output", dst, x)
+// cachePlay does the same to a cache and to its model, step by step.
+type cachePlay struct {
+	*testing.T
+	*trial
+	cache *Cache
+	model *tokens
+}
+
+// FuzzCache: after any operations, attending over a cache gives the bits of
+// tensors with the same tokens, and operations that fail change nothing.
+func FuzzCache(f *testing.F) {
+	fuzzTrials(f, func(t *testing.T, c *trial) {
+		c.kind = randomKind(c.Rand)
+		p := newCachePlay(t, c)
+		for range 1 + c.IntN(6) {
+			p.step()
+		}
+		p.attend()
+	})
+}
+
+func newCachePlay(t *testing.T, c *trial) *cachePlay {
+	capacity := 1 + c.IntN(24)
+	switch draw := c.IntN(64); {
+	case draw == 0:
+		capacity += Segment
+	case draw < 16:
+		capacity += Block - 5
+	}
+	config := CacheConfig{Batch: 1 + c.IntN(2), KVHeads: 1 + c.IntN(2), HeadDim: 1 + c.IntN(9), ValueDim: 1 + c.IntN(18), Capacity: capacity}
+	cache, err := NewCache(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fillWith(cache.store.data, nan32()) // as if it had been used
+	return &cachePlay{t, c, cache, newTokens(config)}
+}
+
+func (p *cachePlay) step() {
+	n := p.IntN(p.model.k.L + 1)
+	switch p.IntN(10) {
+	case 0:
+		p.want(p.cache.Truncate(n), nil)
+		p.model.k.L, p.model.v.L = n, n
+	case 1:
+		p.want(p.cache.Truncate([]int{-1 - n, p.model.k.L + 1 + n}[p.IntN(2)]), ErrLength)
+	case 2:
+		if p.IntN(3) == 0 {
+			p.cache.Reset()
+			p.model.k.L, p.model.v.L = 0, 0
+		}
+	case 3:
+		p.appendWrong()
+	case 4:
+		p.attendWrong()
+	case 5:
+		p.attend()
+	case 6:
+		p.append(p.free())
+	default:
+		p.append(min(p.free(), p.IntN(20)))
+	}
+	if p.cache.Len() != p.model.k.L {
+		p.Fatalf("Len is %d, want %d", p.cache.Len(), p.model.k.L)
+	}
+}
+
+// free is the number of tokens for which there is room.
+func (p *cachePlay) free() int { return p.model.config.Capacity - p.model.k.L }
+
+func (p *cachePlay) want(err, kind error) {
+	if !errors.Is(err, kind) {
+		p.Fatalf("error is %v, want %v", err, kind)
+	}
+}
+
+// draw returns a tensor with its heads side by side in a row, or apart.
+func (p *cachePlay) draw(b, h, l, d int) Tensor {
+	x := make([]float32, b*h*l*d)
+	p.fill(p.kind, x)
+	if p.IntN(2) == 0 {
+		return BLHD(x, b, l, h, d)
+	}
+	return BHLD(x, b, h, l, d)
+}
+
+func (p *cachePlay) tokens(n int) (k, v Tensor) {
+	g := &p.model.config
+	return p.draw(g.Batch, g.KVHeads, n, g.HeadDim), p.draw(g.Batch, g.KVHeads, n, g.ValueDim)
+}
+
+func (p *cachePlay) append(n int) {
+	k, v := p.tokens(n)
+	p.want(p.cache.Append(k, v), nil)
+	p.model.add(k, v)
+}
+
+// appendWrong appends more than there is room for, or what has a wrong form.
+func (p *cachePlay) appendWrong() {
+	kind := p.IntN(4)
+	n := 1 + p.IntN(5)
+	if kind == 0 {
+		n += p.free()
+	} else if n = min(n, p.free()); n == 0 {
+		return
+	}
+	k, v := p.tokens(n)
+	spoiled := []*Tensor{&k, &v}[p.IntN(2)]
+	wanted := ErrCapacity
+	switch kind {
+	case 1:
+		spoiled.Data, wanted = spoiled.Data[1:], ErrLength
+	case 2:
+		spoiled.SL, wanted = -1, ErrStride
+	case 3:
+		n := []*int{&spoiled.B, &spoiled.H, &spoiled.L, &spoiled.D}[p.IntN(4)]
+		*n, wanted = *n-1, ErrShape
+	}
+	p.want(p.cache.Append(k, v), wanted)
+}
+
+// call draws the arguments of a call over the cache.
+func (p *cachePlay) call() (dst, q Tensor, opt *Options) {
+	g := &p.model.config
+	heads, lq := g.KVHeads*(1+p.IntN(2)), 1+p.IntN(4)
+	q = p.draw(g.Batch, heads, lq, g.HeadDim)
+	dst = BHLD(nans(g.Batch*heads*lq*g.ValueDim), g.Batch, heads, lq, g.ValueDim)
+	return dst, q, randomOptions(p.Rand, g.Batch, heads, lq, p.model.k.L)
+}
+
+func (p *cachePlay) attend() {
+	dst, q, opt := p.call()
+	want := dst
+	want.Data = nans(len(dst.Data))
+	opt.LSE = nans(q.B * q.H * q.L)
+	p.want(Attend(want, q, p.model.k, p.model.v, opt), nil)
+	lse := opt.LSE
+	opt.LSE = nans(len(lse))
+	p.want(p.cache.Attend(dst, q, opt), nil)
+	mustEqualBits(p, "output", dst.Data, want.Data)
+	mustEqualBits(p, "LSE", opt.LSE, lse)
+}
+
+// attendWrong makes calls that must not write to dst.
+func (p *cachePlay) attendWrong() {
+	dst, q, opt := p.call()
+	wanted := ErrShape
+	switch p.IntN(4) {
+	case 0:
+		q.D--
+	case 1:
+		dst.D--
+	case 2:
+		opt.KeyLens, wanted = []int{p.model.k.L + 1, p.model.k.L}[:q.B], ErrLength
+	case 3:
+		q.Data, wanted = q.Data[1:], ErrLength
+	}
+	p.want(p.cache.Attend(dst, q, opt), wanted)
+	for i, e := range dst.Data {
+		if e == e {
+			p.Fatalf("dst[%d] was written by a call that failed", i)
+		}
+	}
 }
 
 func BenchmarkCacheAppend(b *testing.B) {
@@ -361,76 +415,5 @@ func BenchmarkCacheAppend(b *testing.B) {
 				}
 			}
 		})
-	}
-}
-
-// A key that one row sees is poison for that row alone, and a key that no row
-// sees is poison for none: over a cache, a pool and a state as in Attend.
-func TestPoisonedKeys(t *testing.T) { forEach(t, testPoisonedKeys) }
-
-func testPoisonedKeys(t *testing.T) {
-	const heads, lq, lk, d = 2, 9, Segment + 3*Block + 5, 8
-	r := newRand(9)
-	q := BHLD(normals(r, heads*lq*d), 1, heads, lq, d)
-	bits := make([]bool, lq*lk)
-	for i := range bits {
-		bits[i] = i%lk%7 != 3 && r.IntN(5) > 0
-	}
-	mask := BHLD(bits, 1, 1, lq, lk)
-	// Row 2 alone sees the key seen; nobody sees every seventh.
-	const seen, row = 300, 2
-	for i := range lq {
-		mask.row(0, 0, i)[seen] = i == row
-	}
-	k, v := BHLD(normals(r, lk*d), 1, 1, lk, d), BHLD(normals(r, lk*d), 1, 1, lk, d)
-	opt := &Options{Mask: &mask}
-	want := BHLD(nans(heads*lq*d), 1, heads, lq, d)
-	must(t, Attend(want, q, k, v, opt))
-
-	poison := []float32{nan32(), float32(math.Inf(1)), negInf}
-	for j := range lk {
-		if j%7 == 3 || j == seen {
-			for x := range d {
-				k.row(0, 0, j)[x], v.row(0, 0, j)[x] = poison[(j+x)%3], poison[(j+x+1)%3]
-			}
-		}
-	}
-	pool := NewPool(3)
-	defer pool.Close()
-	for _, way := range []struct {
-		name   string
-		attend func(dst Tensor) error
-	}{
-		{"Attend", func(dst Tensor) error { return Attend(dst, q, k, v, opt) }},
-		{"Pool", func(dst Tensor) error { return pool.Attend(dst, q, k, v, opt) }},
-		{"Cache", func(dst Tensor) error {
-			c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: d, ValueDim: d, Capacity: lk})
-			must(t, err)
-			must(t, c.Append(k, v))
-			return c.Attend(dst, q, opt)
-		}},
-		{"State", func(dst Tensor) error {
-			s, err := NewState(1, heads, lq, d)
-			must(t, err)
-			c := &stateCase{b: 1, h: heads, kv: 1, lq: lq, lk: lk, d: d, dv: d, q: q, k: k, v: v, opt: *opt}
-			c.update(t, s, 0, lk, 3*Block)
-			return s.Finish(dst, nil)
-		}},
-	} {
-		got := BHLD(nans(heads*lq*d), 1, heads, lq, d)
-		must(t, way.attend(got))
-		for h := range heads {
-			for i := range lq {
-				if i != row {
-					mustEqualBits(t, way.name, got.row(0, h, i), want.row(0, h, i))
-					continue
-				}
-				for _, e := range got.row(0, h, i) {
-					if e == e {
-						t.Errorf("%s: the row that sees the poison is %v, want NaN", way.name, e)
-					}
-				}
-			}
-		}
 	}
 }

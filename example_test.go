@@ -2,8 +2,13 @@ package attn_test
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/sanitize"
 )
 
 // matrix views data as one matrix of l rows: one batch entry, one head.
@@ -191,4 +196,132 @@ func ExampleAttend_cross() {
 	}
 	printRows(dst, "%.5f")
 	// Output: 0.89162 0.55419
+}
+
+// A language model decodes: the prompt fills the cache in one call, then each new token is
+// appended and attends to all before it. Workers share the calls that take long enough. The bits
+// are those of one call over the whole sequence.
+func ExampleCache() {
+	const heads, kvHeads, dim, prompt, length = 8, 2, 64, 20, 30
+	sequence := func(heads int) attn.Tensor {
+		data := make([]float32, length*heads*dim)
+		for i := range data {
+			data[i] = rand.Float32() - 0.5
+		}
+		return attn.BLHD(data, 1, length, heads, dim)
+	}
+	tokens := func(x attn.Tensor, from, to int) attn.Tensor {
+		x.Data, x.L = x.Data[from*x.SL:], to-from
+		return x
+	}
+	q, k, v, out := sequence(heads), sequence(kvHeads), sequence(kvHeads), sequence(heads)
+
+	pool := attn.NewPool(2)
+	defer pool.Close()
+	cache, err := attn.NewCache(attn.CacheConfig{Batch: 1, KVHeads: kvHeads, HeadDim: dim, ValueDim: dim, Capacity: length})
+	check(err)
+	causal := &attn.Options{Causal: attn.BottomRight} // the last query sees the last key
+	for from, to := 0, prompt; from < length; from, to = to, to+1 {
+		check(cache.Append(tokens(k, from, to), tokens(v, from, to)))
+		check(pool.AttendCache(tokens(out, from, to), tokens(q, from, to), cache, causal))
+	}
+
+	whole := attn.BLHD(make([]float32, length*heads*dim), 1, length, heads, dim)
+	check(attn.Attend(whole, q, k, v, causal))
+	fmt.Println(cache.Len(), "tokens, the same bits:", slices.Equal(out.Data, whole.Data))
+
+	// Speculative decoding takes back what was guessed wrong.
+	check(cache.Truncate(length - 4))
+	fmt.Println(cache.Len(), "tokens")
+	// Output:
+	// 30 tokens, the same bits: true
+	// 26 tokens
+}
+
+// Context parallelism: four workers each hold a quarter of the keys and values
+// of one sequence, as four machines would. Each runs the queries over its own
+// quarter and sends its state; the states merge to exactly what one machine
+// with all keys computes.
+func Example_contextParallel() {
+	const (
+		heads, queries, dim = 2, 5, 16
+		quarter             = 4 * attn.Segment // parts of 2ᵏ segments are exact, and travel as one state
+		keys                = 4 * quarter
+		position            = keys - queries // of query 0: these are the last tokens
+	)
+	random := func(b, h, l, d int) attn.Tensor {
+		data := make([]float32, b*h*l*d)
+		for i := range data {
+			data[i] = rand.Float32() - 0.5
+		}
+		return attn.BHLD(data, b, h, l, d)
+	}
+	q, k, v := random(1, heads, queries, dim), random(1, heads, keys, dim), random(1, heads, keys, dim)
+
+	// Each worker: a state over its keys, sent in binary form.
+	messages := make([][]byte, 4)
+	var workers sync.WaitGroup
+	for i := range messages {
+		workers.Go(func() {
+			mine := func(x attn.Tensor) attn.Tensor {
+				x.Data, x.L = x.Data[i*quarter*x.SL:], quarter
+				return x
+			}
+			state, err := attn.NewState(1, heads, queries, dim)
+			check(err)
+			// The worker's first key has position 0 in its state.
+			check(state.Update(q, mine(k), mine(v), &attn.Options{Causal: attn.TopLeft, Offset: position - i*quarter}))
+			messages[i], err = state.MarshalBinary()
+			check(err)
+		})
+	}
+	workers.Wait()
+
+	// The receiver: merge in the order of the keys.
+	whole, err := attn.NewState(1, heads, queries, dim)
+	check(err)
+	for _, message := range messages {
+		var state attn.State
+		check(state.UnmarshalBinary(message))
+		check(whole.Merge(&state))
+	}
+	merged := make([]float32, heads*queries*dim)
+	mergedLSE := make([]float32, heads*queries)
+	check(whole.Finish(attn.BHLD(merged, 1, heads, queries, dim), mergedLSE))
+
+	// One machine with all keys.
+	alone := make([]float32, heads*queries*dim)
+	aloneLSE := make([]float32, heads*queries)
+	check(attn.Attend(attn.BHLD(alone, 1, heads, queries, dim), q, k, v,
+		&attn.Options{Causal: attn.BottomRight, LSE: aloneLSE}))
+
+	fmt.Println("keys:", whole.Keys(), "bytes sent by each worker:", len(messages[0]))
+	fmt.Println("output identical:", slices.Equal(merged, alone))
+	fmt.Println("LSE identical:", slices.Equal(mergedLSE, aloneLSE))
+	// Output:
+	// keys: 16384 bytes sent by each worker: 768
+	// output identical: true
+	// LSE identical: true
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// Example_multiHead says that its Forward does not allocate.
+func TestNoAllocationInMultiHead(t *testing.T) {
+	if sanitize.Enabled {
+		t.Skip("a build with a sanitizer allocates")
+	}
+	m, err := newMultiHead(3)
+	check(err)
+	n := testing.AllocsPerRun(20, func() {
+		var x, dst [3 * 4]float32
+		check(m.Forward(dst[:], x[:], 3))
+	})
+	if n != 0 {
+		t.Errorf("%v allocations per call, want 0", n)
+	}
 }

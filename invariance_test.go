@@ -8,167 +8,8 @@ import (
 	"testing"
 )
 
-// Bits of a row depend on the row's query, its live keys and values and their
+// Bits of a row depend on the row's query, its visible keys and values and their
 // positions, and on nothing else.
-
-// ways lists what computes attention and must give the bits of Attend.
-var ways = []struct {
-	name   string
-	attend attender
-}{
-	{"Attend", Attend},
-	{"Cache", attendCached},
-	{"Pool", attendPooled},
-	{"State", attendStreamed},
-	{"Pool over a cache", attendPooledCached},
-}
-
-var threeWorkers = sync.OnceValue(func() *Pool { return NewPool(3) })
-
-// attendPooled is Pool.Attend, but cuts even the smallest call into as many
-// pieces as it can.
-func attendPooled(dst, q, k, v Tensor, opt *Options) error {
-	return pooled(dst, func(j *job) error {
-		j.plan = newPlan(dst, q, k, v, opt)
-		return j.plan.init(opt)
-	})
-}
-
-// pooled runs a call that prepare validates.
-func pooled(dst Tensor, prepare func(j *job) error) error {
-	p := threeWorkers()
-	j, err := p.begin()
-	if err != nil {
-		return err
-	}
-	defer p.end(j)
-	if err := prepare(j); err != nil || dst.empty() {
-		return err
-	}
-	j.begin(p.size)
-	p.run(j)
-	return nil
-}
-
-// attendCached puts keys and values into a cache, some at a time, and attends over that.
-func attendCached(dst, q, k, v Tensor, opt *Options) error {
-	if k.empty() {
-		return Attend(dst, q, k, v, opt)
-	}
-	c, err := filled(k, v)
-	if err != nil {
-		return err
-	}
-	return c.Attend(dst, q, opt)
-}
-
-// attendPooledCached is attendCached with a pool that cuts even the smallest call.
-func attendPooledCached(dst, q, k, v Tensor, opt *Options) error {
-	if k.empty() {
-		return attendPooled(dst, q, k, v, opt)
-	}
-	c, err := filled(k, v)
-	if err != nil {
-		return err
-	}
-	return pooled(dst, func(j *job) error {
-		j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
-		return j.plan.initCache(c, opt)
-	})
-}
-
-// filled is a cache of some tokens.
-func filled(k, v Tensor) (*Cache, error) {
-	c, err := NewCache(CacheConfig{Batch: k.B, KVHeads: k.H, HeadDim: k.D, ValueDim: v.D, Capacity: k.L})
-	if err != nil {
-		return nil, err
-	}
-	r := random("cache")
-	for i := 0; i < k.L; {
-		n := min(1+r.IntN(100), k.L-i)
-		if err := c.Append(rowsOf(k, i, n), rowsOf(v, i, n)); err != nil {
-			return nil, err
-		}
-		i += n
-	}
-	return c, nil
-}
-
-// attendStreamed gives the keys to two states in chunks of whole blocks, and
-// merges them. What a state cannot know, the weights and where the last of
-// several sequences of different lengths end, it leaves to Attend.
-func attendStreamed(dst, q, k, v Tensor, opt *Options) error {
-	err := Attend(dst, q, k, v, opt)
-	o := *opt
-	if err != nil || dst.empty() || o.Causal == BottomRight && (o.KeyLens != nil || o.QueryLens != nil) {
-		return err
-	}
-	for at := range dst.B * dst.H * dst.L {
-		fillWith(dst.row(at/dst.L/dst.H, at/dst.L%dst.H, at%dst.L), float32(math.NaN()))
-	}
-	if o.Causal == BottomRight {
-		o.Causal, o.Offset = TopLeft, k.L-q.L
-	}
-	cut := min(k.L, Segment)
-	first, err := streamed(q, k, v, o, 0, cut)
-	if err != nil {
-		return err
-	}
-	second, err := streamed(q, k, v, o, cut, k.L)
-	if err != nil {
-		return err
-	}
-	if err := first.Merge(second); err != nil {
-		return err
-	}
-	return first.Finish(dst, opt.LSE)
-}
-
-// streamed is a state that has seen keys [lo, hi).
-func streamed(q, k, v Tensor, o Options, lo, hi int) (*State, error) {
-	s, err := NewState(q.B, q.H, q.L, v.D)
-	if err != nil {
-		return nil, err
-	}
-	r := random("chunks")
-	origin, chunk := lo, o
-	chunk.Offset, chunk.LSE, chunk.Weights = o.Offset-origin, nil, nil
-	for lo < hi {
-		n := min(Block*(1+r.IntN(3)), hi-lo)
-		if o.Mask != nil {
-			mask := *o.Mask
-			mask.Data, mask.D = mask.Data[lo:], n
-			chunk.Mask = &mask
-		}
-		if o.Bias != nil {
-			bias := *o.Bias
-			bias.Data, bias.D = bias.Data[lo:], n
-			chunk.Bias = &bias
-		}
-		if o.KeyLens != nil {
-			chunk.KeyLens = make([]int, len(o.KeyLens))
-			for b, m := range o.KeyLens {
-				chunk.KeyLens[b] = min(max(0, m-lo), n)
-			}
-		}
-		if err := s.Update(q, rowsOf(k, lo, n), rowsOf(v, lo, n), &chunk); err != nil {
-			return nil, err
-		}
-		lo += n
-	}
-	return s, nil
-}
-
-// rowsOf is rows [i, i+n) of a view.
-func rowsOf[T any](v View[T], i, n int) View[T] {
-	v.Data, v.L = v.Data[i*v.SL:], n
-	return v
-}
-
-// kinds of inputs that results must not differ for.
-func randomKind(r *rand.Rand) distribution {
-	return []distribution{normal, normal, normal, special, coarse, huge, tiny, zeroes}[r.IntN(8)]
-}
 
 // Strides, gaps, order of dimensions, broadcasting and alignment do not
 // matter, and nothing outside the views is read or written.
@@ -207,92 +48,6 @@ func TestImplementationsAgree(t *testing.T) {
 			}
 		})
 	}
-}
-
-// selection is some rows of a problem: batch entries, query heads, queries from first on.
-type selection struct {
-	batches, heads []int
-	first, count   int
-}
-
-// pick gathers parts of a view into a contiguous one. A view of one batch
-// entry or head stands for all.
-func pick[T any](v View[T], batches, heads []int, first, count int) View[T] {
-	out := BHLD(make([]T, len(batches)*len(heads)*count*v.D), len(batches), len(heads), count, v.D)
-	for b, fromB := range batches {
-		for h, fromH := range heads {
-			for i := range count {
-				copy(out.row(b, h, i), v.row(fromB%v.B, fromH%v.H, first+i))
-			}
-		}
-	}
-	return out
-}
-
-// part is the problem of the selected rows alone. If the selection has not
-// all queries, it has one batch entry.
-func (p *problem) part(s selection) *problem {
-	group := p.q.H / p.k.H
-	var kv []int
-	for _, h := range s.heads {
-		if len(kv) == 0 || kv[len(kv)-1] != h/group {
-			kv = append(kv, h/group)
-		}
-	}
-	out := &problem{
-		q: pick(p.q, s.batches, s.heads, s.first, s.count),
-		k: pick(p.k, s.batches, kv, 0, p.k.L),
-		v: pick(p.v, s.batches, kv, 0, p.k.L),
-	}
-	o := &out.opt
-	*o = p.opt
-	if s.count != p.q.L { // say explicitly where the queries are
-		o.Offset = p.reference().Position(s.batches[0], s.first)
-		if o.Causal == BottomRight {
-			o.Causal = TopLeft
-		}
-	}
-	if o.Mask != nil {
-		mask := pick(*o.Mask, s.batches, s.heads, s.first, s.count)
-		o.Mask = &mask
-	}
-	if o.Bias != nil {
-		bias := pick(*o.Bias, s.batches, s.heads, s.first, s.count)
-		o.Bias = &bias
-	}
-	o.Slopes, o.Sinks = choice(o.Slopes, s.heads), choice(o.Sinks, s.heads)
-	o.KeyLens, o.QueryLens = choice(o.KeyLens, s.batches), choice(o.QueryLens, s.batches)
-	for b, n := range o.QueryLens {
-		o.QueryLens[b] = min(max(n-s.first, 0), s.count)
-	}
-	return out
-}
-
-func choice[T any](from []T, indices []int) (out []T) {
-	if from == nil {
-		return nil
-	}
-	for _, i := range indices {
-		out = append(out, from[i])
-	}
-	return out
-}
-
-// of returns the selected rows of a result.
-func (s selection) of(p *problem, r *result) *result {
-	part := func(data []float32, d int) []float32 {
-		return pick(BHLD(data, p.q.B, p.q.H, p.q.L, d), s.batches, s.heads, s.first, s.count).Data
-	}
-	return &result{part(r.o, p.v.D), part(r.lse, 1), part(r.weights, p.k.L)}
-}
-
-func upTo(n int) []int { return stretch(0, n) }
-
-func stretch(lo, hi int) (s []int) {
-	for i := lo; i < hi; i++ {
-		s = append(s, i)
-	}
-	return s
 }
 
 // testSelections compares random parts of random problems with the whole.
@@ -349,7 +104,7 @@ func TestBatchComposition(t *testing.T) {
 	})
 }
 
-// A sequence prefilled at once and the same sequence token by token, when the
+// A sequence prefilled at once gives the bits of the same sequence decoded token by token, while the
 // later keys do not exist yet.
 func TestPrefillEqualsDecode(t *testing.T) {
 	for _, way := range ways {
@@ -405,8 +160,8 @@ func (p *problem) decodes(t *testing.T, r *rand.Rand, attend attender) {
 	}
 }
 
-// What masked keys, values and biases hold has no influence; a NaN that a row
-// does see makes the row NaN, and no other.
+// What masked keys, values and biases hold has no influence. A NaN makes the rows NaN
+// that see it, and no others.
 func TestPoison(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
@@ -489,14 +244,8 @@ func mustBeNaN(t *testing.T, p *problem, x []float32) {
 	t.Helper()
 	for i, e := range x {
 		if e == e {
-			t.Fatalf("element %d of a row with a live NaN is %v, want NaN\n%s", i, e, p.describe())
+			t.Fatalf("element %d of a row that sees a NaN is %v, want NaN\n%s", i, e, p.describe())
 		}
-	}
-}
-
-func fillWith[T any](x []T, e T) {
-	for n := copy(x, []T{e}); n > 0 && n < len(x); n *= 2 {
-		copy(x[n:], x[:n])
 	}
 }
 
@@ -511,163 +260,19 @@ func (p *problem) poisonBias(r *rand.Rand, clean *problem) {
 	p.opt.Bias = &bias
 	ref := clean.reference()
 	ref.Bias = nil
-	live := make([]bool, len(bias.Data))
+	visible := make([]bool, len(bias.Data))
 	for row := range p.q.B * p.q.H * p.q.L {
 		b, h, i := row/p.q.L/p.q.H, row/p.q.L%p.q.H, row%p.q.L
 		for j := range p.k.L {
 			at := bias.offset(b%bias.B, h%bias.H, i) + j
-			live[at] = live[at] || ref.Live(b, h, i, j)
+			visible[at] = visible[at] || ref.Live(b, h, i, j)
 		}
 	}
-	for at, is := range live {
+	for at, is := range visible {
 		if !is && r.IntN(3) == 0 {
 			bias.Data[at] = specials[4+r.IntN(5)]
 		}
 	}
-}
-
-// A mask that is true everywhere gives the bits of no mask.
-func TestAllTrueMask(t *testing.T) {
-	forEach(t, func(t *testing.T) {
-		r := random("true")
-		for range budget(150) {
-			p := randomProblem(r, randomKind(r))
-			p.opt.Mask = nil
-			want := p.solve(t, Attend)
-			mask := BHLD(make([]bool, p.q.L*p.k.L), 1, 1, p.q.L, p.k.L)
-			for i := range mask.Data {
-				mask.Data[i] = true
-			}
-			p.opt.Mask = &mask
-			p.same(t, "all-true mask", p.solve(t, Attend), want)
-		}
-	})
-}
-
-// Rows without a live key are zero with LSE −Inf, whatever takes the keys away.
-func TestEmptyRows(t *testing.T) {
-	none := BHLD(make([]bool, 3*70), 1, 1, 3, 70)
-	masked := BHLD(make([]float32, 3*70), 1, 1, 3, 70)
-	fillWith(masked.Data, negInf)
-	cases := map[string]Options{
-		"mask":    {Mask: &none},
-		"bias":    {Bias: &masked},
-		"keys":    {KeyLens: []int{0, 0}},
-		"queries": {QueryLens: []int{0, 0}},
-		"causal":  {Causal: TopLeft, Offset: -3},
-		"window":  {Offset: 100, Window: &Window{Left: 5, Right: -1}},
-	}
-	forEach(t, func(t *testing.T) {
-		for name, opt := range cases {
-			for _, sinks := range [][]float32{nil, {0.5, negInf}, {nan32(), float32(math.Inf(1))}} {
-				p := newProblem(random(name), normal, shape{2, 1, 2, 3, 70, 16, 24})
-				p.opt = opt
-				p.opt.Sinks = sinks
-				mustBeEmpty(t, name, p.solve(t, Attend))
-			}
-		}
-	})
-}
-
-func mustBeEmpty(t *testing.T, what string, r *result) {
-	t.Helper()
-	for _, x := range [][]float32{r.o, r.weights} {
-		for i, e := range x {
-			if math.Float32bits(e) != 0 {
-				t.Fatalf("%s: element %d of %d is %v (%#08x), want +0", what, i, len(x), e, math.Float32bits(e))
-			}
-		}
-	}
-	for i, e := range r.lse {
-		if e != negInf {
-			t.Fatalf("%s: LSE %d is %v, want -Inf", what, i, e)
-		}
-	}
-}
-
-// Scores that overflow to −Inf weigh nothing; a row with only such scores
-// counts as empty, even if its values are NaN.
-func TestOverflowToMinusInf(t *testing.T) {
-	forEach(t, func(t *testing.T) {
-		for _, lk := range []int{1, 5, 64, 65, 200} {
-			p := newProblem(random("overflow"), zeroes, shape{1, 1, 1, 7, lk, 8, 8})
-			fillWith(p.q.Data, 1e30)
-			fillWith(p.k.Data, -1e30)
-			fillWith(p.v.Data, float32(math.NaN()))
-			mustBeEmpty(t, fmt.Sprintf("%d keys", lk), p.solve(t, Attend))
-		}
-		p := newProblem(random("one left"), normal, shape{1, 1, 1, 7, 70, 8, 8})
-		fillWith(p.q.Data, 1e30)
-		fillWith(p.k.Data, -1e30)
-		clear(p.k.row(0, 0, 66))
-		got := p.solve(t, Attend)
-		for i := range p.q.L {
-			if at := firstDifference(got.o[i*8:], p.v.row(0, 0, 66)); at >= 0 {
-				t.Errorf("row %d is %v, want the only value that counts, %v", i, got.o[i*8:][:8], p.v.row(0, 0, 66))
-			}
-		}
-	})
-}
-
-// Scores of ±1e30 leave one key, or the mean of equal ones.
-func TestHugeScores(t *testing.T) {
-	forEach(t, func(t *testing.T) {
-		p := newProblem(random("huge"), normal, shape{1, 1, 1, 3, 100, 1, 4})
-		fillWith(p.q.Data, 1e15)
-		for j := range p.k.L {
-			p.k.Data[j] = float32(j%50) * 2e13
-		}
-		got := p.solve(t, Attend)
-		for i := range p.q.L {
-			for x, e := range got.o[i*4:][:4] {
-				want := (p.v.row(0, 0, 49)[x] + p.v.row(0, 0, 99)[x]) / 2
-				if math.Abs(float64(e-want)) > 1e-6 {
-					t.Errorf("row %d, column %d is %v, want %v", i, x, e, want)
-				}
-			}
-		}
-	})
-}
-
-// Subnormal values are neither flushed nor scaled wrongly.
-func TestSubnormalValues(t *testing.T) {
-	forEach(t, func(t *testing.T) {
-		p := newProblem(random("subnormal"), normal, shape{1, 1, 1, 3, 1, 16, 20})
-		tiny.fill(random("values"), p.v.Data)
-		got := p.solve(t, Attend)
-		for i := range p.q.L {
-			for x, e := range got.o[i*20:][:20] {
-				if want := p.v.Data[x] + 0; e != want {
-					t.Errorf("row %d, column %d is %g, want the value %g", i, x, e, want)
-				}
-			}
-		}
-	})
-}
-
-// No negative zero comes out.
-func TestNoNegativeZero(t *testing.T) {
-	forEach(t, func(t *testing.T) {
-		p := newProblem(random("zero"), normal, shape{1, 1, 2, 5, 70, 16, 20})
-		fillWith(p.v.Data, specials[1])
-		for i, e := range p.solve(t, Attend).o {
-			if math.Float32bits(e) != 0 {
-				t.Fatalf("element %d is %v (%#08x), want +0", i, e, math.Float32bits(e))
-			}
-		}
-	})
-}
-
-// Views without elements are valid.
-func TestEmptyDimensions(t *testing.T) {
-	forEach(t, func(t *testing.T) {
-		for _, s := range []shape{
-			{0, 2, 2, 3, 4, 5, 6}, {2, 0, 2, 3, 4, 5, 6}, {2, 2, 0, 3, 4, 5, 6}, {2, 2, 2, 0, 4, 5, 6}, {2, 2, 2, 3, 0, 5, 6},
-		} {
-			p := newProblem(random("empty"), normal, s)
-			mustBeEmpty(t, fmt.Sprintf("%+v", s), p.solve(t, Attend))
-		}
-	})
 }
 
 // Callers at the same time get what they get alone.
@@ -712,5 +317,175 @@ func TestCacheSizeDoesNotMatter(t *testing.T) {
 	}
 	if len(rows) != 4 {
 		t.Errorf("%d sizes of chunks, want 4", len(rows))
+	}
+}
+
+// A key that one row sees is poison for that row alone, and a key that no row
+// sees is poison for none: over a cache, a pool and a state as in Attend.
+func TestPoisonedKeys(t *testing.T) { forEach(t, testPoisonedKeys) }
+
+func testPoisonedKeys(t *testing.T) {
+	const heads, lq, lk, d = 2, 9, Segment + 3*Block + 5, 8
+	r := random(t.Name())
+	q := tensor(r, normal, 1, heads, lq, d)
+	bits := make([]bool, lq*lk)
+	for i := range bits {
+		bits[i] = i%lk%7 != 3 && r.IntN(5) > 0
+	}
+	mask := BHLD(bits, 1, 1, lq, lk)
+	// Row 2 alone sees the key seen; nobody sees every seventh.
+	const seen, row = 300, 2
+	for i := range lq {
+		mask.row(0, 0, i)[seen] = i == row
+	}
+	k, v := tensor(r, normal, 1, 1, lk, d), tensor(r, normal, 1, 1, lk, d)
+	opt := &Options{Mask: &mask}
+	want := BHLD(nans(heads*lq*d), 1, heads, lq, d)
+	must(t, Attend(want, q, k, v, opt))
+
+	poison := []float32{nan32(), float32(math.Inf(1)), negInf}
+	for j := range lk {
+		if j%7 == 3 || j == seen {
+			for x := range d {
+				k.row(0, 0, j)[x], v.row(0, 0, j)[x] = poison[(j+x)%3], poison[(j+x+1)%3]
+			}
+		}
+	}
+	pool := NewPool(3)
+	defer pool.Close()
+	for _, way := range []struct {
+		name   string
+		attend func(dst Tensor) error
+	}{
+		{"Attend", func(dst Tensor) error { return Attend(dst, q, k, v, opt) }},
+		{"Pool", func(dst Tensor) error { return pool.Attend(dst, q, k, v, opt) }},
+		{"Cache", func(dst Tensor) error {
+			c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: d, ValueDim: d, Capacity: lk})
+			must(t, err)
+			must(t, c.Append(k, v))
+			return c.Attend(dst, q, opt)
+		}},
+		{"State", func(dst Tensor) error {
+			s, err := NewState(1, heads, lq, d)
+			must(t, err)
+			c := &stateCase{b: 1, h: heads, kv: 1, lq: lq, lk: lk, d: d, dv: d, q: q, k: k, v: v, opt: *opt}
+			c.update(t, s, 0, lk, 3*Block)
+			return s.Finish(dst, nil)
+		}},
+	} {
+		got := BHLD(nans(heads*lq*d), 1, heads, lq, d)
+		must(t, way.attend(got))
+		for h := range heads {
+			for i := range lq {
+				if i != row {
+					mustEqualBits(t, way.name, got.row(0, h, i), want.row(0, h, i))
+					continue
+				}
+				for _, e := range got.row(0, h, i) {
+					if e == e {
+						t.Errorf("%s: the row that sees the poison is %v, want NaN", way.name, e)
+					}
+				}
+			}
+		}
+	}
+}
+
+// The row of a CPU decides how fast results come, and nothing else: whatever CPU the tests run on, each row gives the bits of
+// the generic code, by all ways and in both layouts of keys and values.
+func TestTuningRowsDoNotMatter(t *testing.T) {
+	cases := tuningCases(t, random("tuning rows"), budget(280))
+	forEachTuning(t, func(t *testing.T) {
+		row, taken, some := tuned, tuningPaths{}, cases
+		if row.isa == generic && chosen.isa != generic { // slow, and the results were computed nearly so
+			some = cases[:(len(cases)+3)/4]
+		}
+		for i, c := range some {
+			tuned.l2 = []int{1 << 20, 1 << 20, 0}[i/8%3] // nearly all calls fit the first, and none fits the last
+			tuned.tileRows = []int{row.tileRows, leastTileRows, mostTileRows}[i/24%3]
+			for _, way := range ways {
+				c.same(t, way.name, c.solve(t, way.attend), c.want)
+			}
+			taken.count(t, c.problem)
+		}
+		taken.check(t, row, len(some))
+		tuned = row
+		if row.reads == sequentialReads {
+			tuned.l2 = 0 // only keys and values that do not fit are read sequentially
+		}
+		if row.isa != generic || !testing.Short() {
+			compareGolden(t)
+		}
+	})
+}
+
+// tuningCase is a problem and its result by generic code.
+type tuningCase struct {
+	*problem
+	want *result
+}
+
+// tuningCases draws problems of all kinds, and solves them by generic code. In every second one the heads of a token lie side by side.
+func tuningCases(t *testing.T, r *rand.Rand, count int) (cases []tuningCase) {
+	use(t, generic)
+	defer func(row tuning) { tuned = row }(chosen)
+	for i := range count {
+		p := tuningProblem(r, i/2%4)
+		if r.IntN(4) == 0 {
+			p.v.Data[r.IntN(len(p.v.Data))] = nan32()
+		}
+		want := p.solve(t, Attend)
+		if i%2 == 0 {
+			p.k, p.v = tokenMajor(p.k), tokenMajor(p.v)
+		}
+		cases = append(cases, tuningCase{p, want})
+	}
+	return cases
+}
+
+// tuningProblem draws a problem of one of four kinds.
+func tuningProblem(r *rand.Rand, kind int) *problem {
+	var s shape
+	switch kind {
+	case 0: // any shape, larger heads too
+		return randomProblem(r, randomKind(r))
+	case 1: // few queries of several heads
+		s = shape{1 + r.IntN(2), 2 + r.IntN(4), 1 + r.IntN(3), 1 + r.IntN(4), Block + length(r, 3*Block), length(r, 40), length(r, 40)}
+	case 2: // few queries of one head, over several blocks or more than a segment
+		s = shape{1, 1, 1 + r.IntN(3), 1, 2*Block + r.IntN(Segment), 8 * (1 + r.IntN(5)), 8 * (1 + r.IntN(5))}
+	case 3: // tiles of many queries
+		s = shape{1, 1, 1 + r.IntN(2), maximaRows * (1 + r.IntN(12)), Block*(1+r.IntN(2)) + r.IntN(20), maximaDim - 4 + r.IntN(20), 8 * (1 + r.IntN(8))}
+	}
+	p := problemOf(r, randomKind(r), s)
+	if r.IntN(3) != 0 {
+		p.opt.Mask, p.opt.Bias, p.opt.Softcap, p.opt.Slopes = nil, nil, 0, nil
+	}
+	if r.IntN(2) != 0 { // all keys are visible
+		p.opt.Causal, p.opt.Offset, p.opt.Window, p.opt.KeyLens = Full, 0, nil, nil
+	}
+	return p
+}
+
+// tuningPaths counts the problems that went through spans of blocks, spans of steps and kernels of full blocks.
+type tuningPaths struct{ blocks, steps, full int }
+
+func (n *tuningPaths) count(t *testing.T, p *problem) {
+	plan, s := p.firstSpan(t)
+	if s.blocks > 1 {
+		n.blocks++
+	}
+	if s.blocks > 0 && s.step < Block {
+		n.steps++
+	}
+	if plan.full {
+		n.full++
+	}
+}
+
+// check fails the test if a path that the row asks for was hardly taken, because then nothing was compared.
+func (n *tuningPaths) check(t *testing.T, row tuning, of int) {
+	least := of / 40
+	if row.reads == sequentialReads && n.blocks < least || row.reads == pagedReads && n.steps < least || row.isa != generic && n.full < least {
+		t.Errorf("of %d problems %d went in spans of blocks, %d in steps, %d through kernels of full blocks", of, n.blocks, n.steps, n.full)
 	}
 }

@@ -1,12 +1,13 @@
 package attn
 
 import (
-	"github.com/seed-1415985d/attn/internal/f32"
 	"math"
 	"runtime"
 	"runtime/metrics"
 	"sync"
 	"testing"
+
+	"github.com/seed-1415985d/attn/internal/f32"
 )
 
 // The slowest CPU that the assembly is for, see kernel_split.go.

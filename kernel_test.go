@@ -1,11 +1,12 @@
 package attn
 
 import (
-	"github.com/seed-1415985d/attn/internal/f32"
 	"math"
 	"runtime/debug"
 	"slices"
 	"testing"
+
+	"github.com/seed-1415985d/attn/internal/f32"
 )
 
 // A kernelTest compares a kernel with its generic twin.

@@ -15,9 +15,9 @@ import (
 // and to those below, so that each layer can be read, tested and replaced without those above.
 var layerTable = []layers.Layer{
 	{Name: "API", Files: "doc attention cache state pool matmul vector inspect"},
-	{Name: "call", Files: "validate validate_quick validate_views schedule"},
+	{Name: "call", Files: "validate validate_views schedule"},
 	{Name: "engine", Files: "chunk span block block_full block_options weights merge scratch prefetch"},
-	{Name: "plan", Files: "plan plan_chunk source"},
+	{Name: "plan", Files: "plan source"},
 	{Name: "kernels", Files: `kernel kernel_layout kernel_generic kernel_operands kernel_split kernel_variants kernel_prefetch
 		kernel_amd64 kernel_arm64 kernel_stubs kernel_noasm kernel_noavx`},
 	{Name: "tuning", Files: "tuning tuning_amd64 tuning_arm64 tuning_other"},

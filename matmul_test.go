@@ -1,8 +1,10 @@
 package attn
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/f32"
@@ -11,7 +13,7 @@ import (
 // productShape is a product of [b, h, l, k] by [bb, bh, k, n].
 type productShape struct{ b, h, l, k, n, bb, bh int }
 
-// productShapes cover every cut: whole and partial tiles, panels, halves of
+// productShapes cover all that products are divided into: whole and partial tiles, panels, halves of
 // panels, single columns, chunks of the inner index, few rows, shared matrices.
 var productShapes = []productShape{
 	{1, 1, 1, 1, 1, 1, 1},
@@ -33,7 +35,7 @@ var productShapes = []productShape{
 // productOperands are strided views with NaN around the elements, and the
 // product by definition.
 func productOperands(s productShape) (dst, a, b Tensor, bias, want []float32) {
-	r := newRand(31)
+	r := random("products")
 	strided := func(b, h, l, d int) Tensor {
 		const gap = 3
 		v := View[float32]{B: b, H: h, L: l, D: d, SL: h*(d+gap) + 1, SH: d + gap, SB: l * (h*(d+gap) + 1)}
@@ -41,14 +43,14 @@ func productOperands(s productShape) (dst, a, b Tensor, bias, want []float32) {
 		for i := range b {
 			for j := range h {
 				for k := range l {
-					copy(v.row(i, j, k), normals(r, d))
+					normal.fill(r, v.row(i, j, k))
 				}
 			}
 		}
 		return v
 	}
 	dst, a, b = strided(s.b, s.h, s.l, s.n), strided(s.b, s.h, s.l, s.k), strided(s.bb, s.bh, s.k, s.n)
-	bias = normals(r, s.n)
+	bias = tensor(r, normal, 1, 1, 1, s.n).Data
 	for i := range s.b {
 		for h := range s.h {
 			for l := range s.l {
@@ -127,10 +129,10 @@ func TestMatMul(t *testing.T) {
 
 // Strides of 0 repeat a matrix, a row of it, or a row of a.
 func TestMatMulBroadcast(t *testing.T) {
-	r := newRand(32)
+	r := random(t.Name())
 	for _, l := range []int{2, 9} {
-		a := BHLD(normals(r, 2*3*l*20), 2, 3, l, 20)
-		b := BHLD(normals(r, 20*24), 1, 1, 20, 24)
+		a := tensor(r, normal, 2, 3, l, 20)
+		b := tensor(r, normal, 1, 1, 20, 24)
 		want, got := BHLD(nans(2*3*l*24), 2, 3, l, 24), BHLD(nans(2*3*l*24), 2, 3, l, 24)
 		must(t, MatMul(want, a, b))
 		b.B, b.H, b.SB, b.SH = 2, 3, 0, 0
@@ -142,7 +144,7 @@ func TestMatMulBroadcast(t *testing.T) {
 		mustEqualBits(t, "one packed matrix", got.Data, want.Data)
 
 		row := View[float32]{Data: b.Data, B: 1, H: 1, L: 20, D: 24}
-		rows := BHLD(make([]float32, 20*24), 1, 1, 20, 24)
+		rows := zeros(1, 1, 20, 24)
 		for i := range 20 {
 			copy(rows.row(0, 0, i), row.Data)
 		}
@@ -162,8 +164,8 @@ func TestMatMulBroadcast(t *testing.T) {
 // A NaN or infinity reaches its own row or column and no other.
 func TestMatMulKeepsNaN(t *testing.T) {
 	const l, k, n = 13, 9, 21
-	r := newRand(33)
-	a, b := BHLD(normals(r, l*k), 1, 1, l, k), BHLD(normals(r, k*n), 1, 1, k, n)
+	r := random(t.Name())
+	a, b := tensor(r, normal, 1, 1, l, k), tensor(r, normal, 1, 1, k, n)
 	want, got := BHLD(nans(l*n), 1, 1, l, n), BHLD(nans(l*n), 1, 1, l, n)
 	must(t, MatMul(want, a, b))
 	a.row(0, 0, 4)[3] = nan32()
@@ -181,7 +183,7 @@ func TestMatMulKeepsNaN(t *testing.T) {
 }
 
 func TestMatMulErrors(t *testing.T) {
-	x := func(b, h, l, d int) Tensor { return BHLD(make([]float32, b*h*l*d), b, h, l, d) }
+	x := zeros
 	a, b, dst := x(2, 3, 4, 5), x(1, 3, 5, 6), BHLD(nans(2*3*4*6), 2, 3, 4, 6)
 	short, flat := b, dst
 	short.Data = short.Data[1:]
@@ -230,14 +232,135 @@ func TestMatMulErrors(t *testing.T) {
 	}
 }
 
+// Products without elements have nothing to write, but wrong strides are still
+// errors.
+func TestMatMulOfNothing(t *testing.T) {
+	none := BHLD([]float32{}, 1, 1, 0, 4)
+	b := zeros(1, 1, 4, 4)
+	if err := MatMul(none, none, b); err != nil {
+		t.Errorf("no rows: %v", err)
+	}
+	wrong := none
+	wrong.SL = -1
+	if err := MatMul(none, wrong, b); !errors.Is(err, ErrStride) {
+		t.Errorf("a negative stride of a: %v, want ErrStride", err)
+	}
+	if err := MatMul(wrong, none, b); !errors.Is(err, ErrStride) {
+		t.Errorf("a negative stride of dst: %v, want ErrStride", err)
+	}
+}
+
+// Few rows read the panels of a matrix sequentially if it comes from memory.
+func TestMatrixReadsSequentially(t *testing.T) {
+	m, err := PackMatrix(zeros(1, 1, 32, panel))
+	must(t, err)
+	for _, c := range []struct {
+		sequential  bool
+		rows, bytes int
+		want        bool
+	}{
+		{true, 1, 0, true},
+		{true, inPlaceRows, 0, true},
+		{true, inPlaceRows + 1, 0, false},
+		{false, 1, 0, false},
+		{true, 1, 4 * len(m.data), false},
+	} {
+		setSequential(t, c.sequential, c.bytes)
+		p := projection{dst: zeros(1, 1, c.rows, panel), m: m}
+		if got := p.panelsSequential(); got != c.want {
+			t.Errorf("%+v: %t", c, got)
+		}
+	}
+}
+
+// FuzzMatMul: every way to multiply gives one chain of FMAs for each element,
+// for any strides, and touches nothing around the operands.
+func FuzzMatMul(f *testing.F) {
+	seedInputs(f)
+	operands := new(arena)
+	f.Cleanup(operands.free)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := randomFrom(data)
+		anyTuning(t, r)
+		p := drawProduct(r, distribution(r.IntN(int(distributions))))
+		want := p.chains()
+		m, err := PackMatrix(p.b)
+		must(t, err)
+		operands.used = [3]int{}
+		_, a := scatter(r, &operands.floats, &operands.used[0], p.a, [3]bool{}, nan32())
+		_, b := scatter(r, &operands.floats, &operands.used[0], p.b, [3]bool{p.b.B == 1, p.b.H == 1}, nan32())
+		const canary = 12345
+		out, _ := scatter(r, &operands.floats, &operands.used[0], p.dst, [3]bool{}, canary)
+		check := func(what string, err error) {
+			must(t, err)
+			gather(t, p.dst, out, canary)
+			mustEqualBits(t, what, p.dst.Data, want)
+		}
+		check("MatMul", MatMul(out, a, b))
+		check("Matrix", m.MatMul(out, a, nil))
+		check("Pool", threeWorkers().MatMul(out, a, m, nil))
+		p.addBias(want)
+		check("Matrix with bias", m.MatMul(out, a, p.bias))
+	})
+}
+
+// productCase is the operands of a matrix product, contiguous.
+type productCase struct {
+	dst, a, b Tensor
+	bias      []float32
+}
+
+func drawProduct(r *rand.Rand, kind distribution) *productCase {
+	batch, heads := 1+r.IntN(2), 1+r.IntN(2)
+	rows, inner, cols := 1+r.IntN(6), 1+r.IntN(6), 1+r.IntN(20)
+	switch draw := r.IntN(1024); {
+	case draw == 0:
+		rows, inner, cols = length(r, productRows+20), length(r, productInner+20), length(r, productCols+20)
+	case draw < 25:
+		rows = 1 + r.IntN(productRows+20)
+	case draw < 50:
+		inner = 1 + r.IntN(productInner+20)
+	case draw < 75:
+		cols = 1 + r.IntN(productCols+20)
+	}
+	return &productCase{
+		dst:  zeros(batch, heads, rows, cols),
+		a:    tensor(r, kind, batch, heads, rows, inner),
+		b:    tensor(r, kind, oneOr(r, batch), oneOr(r, heads), inner, cols),
+		bias: tensor(r, kind, 1, 1, 1, cols).Data,
+	}
+}
+
+// chains is the product by definition.
+func (p *productCase) chains() []float32 {
+	want := make([]float32, 0, len(p.dst.Data))
+	for at := range p.a.B * p.a.H * p.a.L {
+		i, h, l := at/p.a.L/p.a.H, at/p.a.L%p.a.H, at%p.a.L
+		for c := range p.b.D {
+			var sum float32
+			for k, e := range p.a.row(i, h, l) {
+				sum = f32.FMA(e, p.b.row(min(i, p.b.B-1), min(h, p.b.H-1), k)[c], sum)
+			}
+			want = append(want, sum)
+		}
+	}
+	return want
+}
+
+func (p *productCase) addBias(x []float32) {
+	for i := range x {
+		x[i] += p.bias[i%p.b.D]
+	}
+}
+
 func BenchmarkMatMul(b *testing.B) {
 	for _, s := range [][3]int{{512, 512, 512}, {1024, 1024, 1024}, {128, 768, 768}, {1, 4096, 4096}} {
 		l, k, n := s[0], s[1], s[2]
-		r := newRand(34)
-		dst, x, w := BHLD(make([]float32, l*n), 1, 1, l, n), BHLD(normals(r, l*k), 1, 1, l, k), BHLD(normals(r, k*n), 1, 1, k, n)
+		r := random(b.Name())
+		dst, x, w := zeros(1, 1, l, n), tensor(r, normal, 1, 1, l, k), tensor(r, normal, 1, 1, k, n)
 		m, err := PackMatrix(w)
 		must(b, err)
-		bias := normals(r, n)
+		bias := tensor(r, normal, 1, 1, 1, n).Data
 		pool := NewPool(2)
 		defer pool.Close()
 		for _, f := range []struct {

@@ -8,87 +8,61 @@ import (
 	"time"
 )
 
-// poolCase is a call whose result is known from one goroutine.
+// poolCase is a problem and its result on one goroutine.
 type poolCase struct {
-	name            string
-	b, h, kv        int
-	lq, lk, d, dv   int
-	opt             Options
-	q, k, v         Tensor
-	want            []float32
-	wantLSE, wantWs []float32
+	name string
+	*problem
+	want *result
 }
 
-// poolCases are calls of all the kinds that a pool cuts in different ways.
-func poolCases(t testing.TB) []*poolCase {
+// poolCases are problems of all kinds that a pool divides in different ways.
+func poolCases(t testing.TB) (cases []*poolCase) {
 	scaled := 1
 	if tuned.isa == generic || testing.Short() {
-		scaled = 4 // the same cuts in less time
+		scaled = 4 // divided in the same ways in less time
 	}
-	cases := []*poolCase{
-		{name: "prefill", b: 2, h: 4, kv: 2, lq: 200, lk: 200, d: 16, dv: 16},
-		{name: "causal", b: 1, h: 2, kv: 2, lq: 800 / scaled, lk: 800 / scaled, d: 16, dv: 24, opt: Options{Causal: TopLeft}},
-		{name: "few heads, long", b: 1, h: 1, kv: 1, lq: 150, lk: 5000 / scaled, d: 16, dv: 16, opt: Options{Causal: BottomRight}},
-		{name: "decode", b: 1, h: 4, kv: 1, lq: 1, lk: 5*Segment + 7, d: 16, dv: 24},
-		{name: "decode, lengths", b: 3, h: 2, kv: 1, lq: 3, lk: 4 * Segment, d: 16, dv: 8,
-			opt: Options{Causal: BottomRight, KeyLens: []int{4 * Segment, 5, 2*Segment + 1}, QueryLens: []int{3, 0, 2}}},
-		{name: "decode, window", b: 1, h: 1, kv: 1, lq: 2, lk: 4 * Segment, d: 16, dv: 16,
-			opt: Options{Causal: BottomRight, Window: &Window{Left: 2*Segment + 9, Right: -1}}},
-		{name: "decode, everything", b: 1, h: 2, kv: 1, lq: 5, lk: 3 * Segment, d: 16, dv: 16,
-			opt: Options{Softcap: 4, Slopes: []float32{-0.01, -0.002}, Sinks: []float32{1, -2}, Causal: BottomRight}},
-	}
-	r := newRand(11)
-	for _, c := range cases {
-		c.q = BHLD(normals(r, c.b*c.h*c.lq*c.d), c.b, c.h, c.lq, c.d)
-		c.k = BHLD(normals(r, c.b*c.kv*c.lk*c.d), c.b, c.kv, c.lk, c.d)
-		c.v = BHLD(normals(r, c.b*c.kv*c.lk*c.dv), c.b, c.kv, c.lk, c.dv)
-		c.want, c.wantLSE, c.wantWs = c.solve(t, Attend)
+	for _, c := range []struct {
+		name  string
+		shape shape
+		opt   Options
+	}{
+		{"prefill", shape{2, 2, 2, 200, 200, 16, 16}, Options{}},
+		{"causal", shape{1, 2, 1, 800 / scaled, 800 / scaled, 16, 24}, Options{Causal: TopLeft}},
+		{"few heads, long", shape{1, 1, 1, 150, 5000 / scaled, 16, 16}, Options{Causal: BottomRight}},
+		{"decode", shape{1, 1, 4, 1, 5*Segment + 7, 16, 24}, Options{}},
+		{"decode, lengths", shape{3, 1, 2, 3, 4 * Segment, 16, 8},
+			Options{Causal: BottomRight, KeyLens: []int{4 * Segment, 5, 2*Segment + 1}, QueryLens: []int{3, 0, 2}}},
+		{"decode, window", shape{1, 1, 1, 2, 4 * Segment, 16, 16}, Options{Causal: BottomRight, Window: &Window{Left: 2*Segment + 9, Right: -1}}},
+		{"decode, everything", shape{1, 1, 2, 5, 3 * Segment, 16, 16},
+			Options{Softcap: 4, Slopes: []float32{-0.01, -0.002}, Sinks: []float32{1, -2}, Causal: BottomRight}},
+	} {
+		p := newProblem(random(c.name), normal, c.shape)
+		p.opt = c.opt
+		cases = append(cases, &poolCase{c.name, p, p.solve(t, Attend)})
 	}
 	return cases
 }
 
-// solve runs the case and returns output, LSE and weights.
-func (c *poolCase) solve(t testing.TB, attend func(dst, q, k, v Tensor, opt *Options) error) (dst, lse, weights []float32) {
-	dst, lse = nans(c.b*c.h*c.lq*c.dv), nans(c.b*c.h*c.lq)
-	weights = nans(c.b * c.h * c.lq * c.lk)
-	w := BHLD(weights, c.b, c.h, c.lq, c.lk)
-	opt := c.opt
-	opt.LSE, opt.Weights = lse, &w
-	if err := attend(BHLD(dst, c.b, c.h, c.lq, c.dv), c.q, c.k, c.v, &opt); err != nil {
-		t.Error(err)
-	}
-	return dst, lse, weights
+// check compares the result of another way with the known one.
+func (c *poolCase) check(t testing.TB, what string, attend attender) {
+	c.same(t, c.name+", "+what, c.solve(t, attend), c.want)
 }
 
-// check compares a result with the known one.
-func (c *poolCase) check(t testing.TB, what string, attend func(dst, q, k, v Tensor, opt *Options) error) {
-	t.Helper()
-	dst, lse, weights := c.solve(t, attend)
-	for _, x := range []struct {
-		name      string
-		got, want []float32
-	}{{"output", dst, c.want}, {"LSE", lse, c.wantLSE}, {"weights", weights, c.wantWs}} {
-		if i := firstDifference(x.got, x.want); i >= 0 {
-			t.Errorf("%s, %s: %s[%d] = %v, want %v", c.name, what, x.name, i, x.got[i], x.want[i])
-		}
-	}
-}
-
-// shareSmallCalls makes a Pool share calls that it would leave to the caller.
+// shareSmallCalls makes a Pool share calls that it would leave to the calling goroutine.
 func shareSmallCalls(t *testing.T) {
 	row := tuned
 	row.smallCall = 0
 	useTuning(t, row)
 }
 
-// The number of workers does not change a bit, however the call is cut.
+// The number of workers does not change a bit, however the call is divided.
 func TestPoolEqualsAttend(t *testing.T) {
 	shareSmallCalls(t)
 	forEach(t, func(t *testing.T) {
 		cases := poolCases(t)
 		counts := []int{1, 2, 3, 16, 64}
 		if tuned.isa == generic || testing.Short() {
-			counts = []int{5} // slow, and cut in the same ways
+			counts = []int{5} // slow, and divided in the same ways
 		}
 		for _, n := range counts {
 			p := NewPool(n)
@@ -177,12 +151,12 @@ func TestPoolMixedCallers(t *testing.T) {
 func TestPoolAttendCache(t *testing.T) {
 	shareSmallCalls(t)
 	config := CacheConfig{Batch: 2, KVHeads: 1, HeadDim: 16, ValueDim: 16, Capacity: 3*Segment + 5}
-	r := newRand(12)
+	r := random(t.Name())
 	c, err := NewCache(config)
 	must(t, err)
 	m := newTokens(config)
 	m.append(t, r, c, config.Capacity)
-	q := BHLD(normals(r, 2*4*16), 2, 4, 1, 16)
+	q := tensor(r, normal, 2, 4, 1, 16)
 	want := nans(2 * 4 * 16)
 	must(t, Attend(BHLD(want, 2, 4, 1, 16), q, m.k, m.v, nil))
 	for _, n := range []int{1, 2, 7} {
@@ -204,8 +178,8 @@ func TestPoolClose(t *testing.T) {
 	for range 8 {
 		callers.Go(func() {
 			for i := 0; ; i++ {
-				dst := nans(len(c.want))
-				err := p.Attend(BHLD(dst, c.b, c.h, c.lq, c.dv), c.q, c.k, c.v, &c.opt)
+				dst, _, _ := c.results()
+				err := p.Attend(dst, c.q, c.k, c.v, &c.opt)
 				if i == 0 {
 					started <- struct{}{}
 				}
@@ -213,8 +187,8 @@ func TestPoolClose(t *testing.T) {
 					mustFail(t, "Attend", err, ErrClosed)
 					return
 				}
-				if firstDifference(dst, c.want) >= 0 {
-					t.Error("a call that Close overtook has a wrong result")
+				if firstDifference(dst.Data, c.want.o) >= 0 {
+					t.Error("a call that was running when Close was called has a wrong result")
 				}
 			}
 		})
@@ -272,8 +246,8 @@ func TestPoolCloseAfterPanic(t *testing.T) {
 func TestPoolSmallCallStaysOnCaller(t *testing.T) {
 	p := NewPool(2)
 	defer p.Close()
-	x := BHLD(make([]float32, 16*8), 1, 1, 16, 8)
-	dst := BHLD(make([]float32, 16*8), 1, 1, 16, 8)
+	x := zeros(1, 1, 16, 8)
+	dst := zeros(1, 1, 16, 8)
 	p.mu.Lock() // workers cannot move; begin and end are done by hand
 	j := &job{plan: newPlan(dst, x, x, x, nil)}
 	must(t, j.plan.init(nil))
@@ -284,31 +258,37 @@ func TestPoolSmallCallStaysOnCaller(t *testing.T) {
 	}
 }
 
+// A pool of 0 workers has as many as the program may use at the same time.
+func TestPoolOfAllProcessors(t *testing.T) {
+	p := NewPool(0)
+	defer p.Close()
+	if want := runtime.GOMAXPROCS(0); p.size != want {
+		t.Errorf("NewPool(0) has %d workers, want GOMAXPROCS = %d", p.size, want)
+	}
+}
+
 func BenchmarkPool(b *testing.B) {
 	for _, s := range []struct {
-		name                string
-		b, h, kv, lq, lk, d int
-		causal              Causal
+		name   string
+		shape  shape
+		causal Causal
 	}{
-		{"prefill_d64", 1, 8, 8, 1024, 1024, 64, Full},
-		{"prefill_d64_causal", 1, 8, 8, 1024, 1024, 64, TopLeft},
-		{"bert", 8, 12, 12, 128, 128, 64, Full},
-		{"one_head", 1, 1, 1, 512, 512, 64, TopLeft},
-		{"decode_gqa", 1, 32, 8, 1, 4096, 128, Full},
-		{"decode_one_head", 1, 4, 1, 1, 16384, 128, Full},
+		{"prefill_d64", shape{1, 8, 1, 1024, 1024, 64, 64}, Full},
+		{"prefill_d64_causal", shape{1, 8, 1, 1024, 1024, 64, 64}, TopLeft},
+		{"bert", shape{8, 12, 1, 128, 128, 64, 64}, Full},
+		{"one_head", shape{1, 1, 1, 512, 512, 64, 64}, TopLeft},
+		{"decode_gqa", shape{1, 8, 4, 1, 4096, 128, 128}, Full},
+		{"decode_one_head", shape{1, 1, 4, 1, 16384, 128, 128}, Full},
 	} {
-		r := newRand(1)
-		q := BHLD(normals(r, s.b*s.h*s.lq*s.d), s.b, s.h, s.lq, s.d)
-		k := BHLD(normals(r, s.b*s.kv*s.lk*s.d), s.b, s.kv, s.lk, s.d)
-		v := BHLD(normals(r, s.b*s.kv*s.lk*s.d), s.b, s.kv, s.lk, s.d)
-		dst := BHLD(make([]float32, len(q.Data)), s.b, s.h, s.lq, s.d)
+		call := newProblem(random(s.name), normal, s.shape)
+		dst := zeros(call.q.B, call.q.H, call.q.L, call.v.D)
 		for _, n := range []int{1, 2} {
 			b.Run(fmt.Sprintf("%s/workers=%d", s.name, n), func(b *testing.B) {
 				p := NewPool(n)
 				defer p.Close()
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := p.Attend(dst, q, k, v, &Options{Causal: s.causal}); err != nil {
+					if err := p.Attend(dst, call.q, call.k, call.v, &Options{Causal: s.causal}); err != nil {
 						b.Fatal(err)
 					}
 				}

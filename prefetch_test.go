@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// Between them, the blocks of a call ask once for each row that is to come: keys, values
-// and queries but for those that the call begins with, and outputs.
+// The blocks of a call together prefetch each row once: outputs, and keys, values
+// and queries except those that the call begins with.
 func TestPrefetchedOnce(t *testing.T) {
 	for _, reads := range []memoryReads{queuedReads, pagedReads} {
 		for _, quarters := range []bool{false, true} {
@@ -45,7 +45,7 @@ func testPrefetchedOnce(t *testing.T) {
 		{1, 40, 200, Options{}, func(p *plan) { p.store = new(blockStore) }, false, true},
 		{1, 40, 200, Options{}, func(p *plan) { p.dst = Tensor{} }, true, false},
 	} {
-		view := func(h, l, d int) Tensor { return BHLD(make([]float32, batch*h*l*d), batch, h, l, d) }
+		view := func(h, l, d int) Tensor { return zeros(batch, h, l, d) }
 		q, k, v := view(kvHeads*c.group, c.lq, d), view(kvHeads, c.lk, d), view(kvHeads, c.lk, dv)
 		dst := view(kvHeads*c.group, c.lq, dv)
 		p := newPlan(dst, q, k, v, &c.opt)
@@ -54,13 +54,13 @@ func testPrefetchedOnce(t *testing.T) {
 		if c.change != nil {
 			c.change(&p)
 		}
-		asked := allAsked(&p)
+		counts := countQueued(&p)
 		rows := func(x Tensor) (once int) {
 			for at := 0; at < len(x.Data); at += x.D {
-				if asked[uintptr(unsafe.Pointer(&x.Data[at]))] == 1 {
+				if counts[uintptr(unsafe.Pointer(&x.Data[at]))] == 1 {
 					once++
 				}
-				delete(asked, uintptr(unsafe.Pointer(&x.Data[at])))
+				delete(counts, uintptr(unsafe.Pointer(&x.Data[at])))
 			}
 			return once
 		}
@@ -74,7 +74,7 @@ func testPrefetchedOnce(t *testing.T) {
 		want := batch*kvHeads*c.lk - min(Block, c.lk)
 		var first chunk
 		if p.chunk(0, &first); first.rows <= p.keys.pagedRows {
-			want = 0 // they come along a stream
+			want = 0 // kernels prefetch them page by page
 		}
 		if c.tokens && (keys != want || values != want) {
 			t.Errorf("%+v: %d keys and %d values, want %d", c, keys, values, want)
@@ -82,15 +82,15 @@ func testPrefetchedOnce(t *testing.T) {
 		if p.store != nil && keys+values > 0 {
 			t.Errorf("%+v: %d keys and %d values, want none", c, keys, values)
 		}
-		if len(asked) > 0 {
-			t.Errorf("%+v: %d requests for nothing", c, len(asked))
+		if len(counts) > 0 {
+			t.Errorf("%+v: %d addresses of no row are prefetched", c, len(counts))
 		}
 	}
 }
 
-// allAsked counts the requests for each row of memory in one call.
-func allAsked(p *plan) map[uintptr]int {
-	asked := map[uintptr]int{}
+// countQueued counts how often the queue prefetches each address in one call.
+func countQueued(p *plan) map[uintptr]int {
+	counts := map[uintptr]int{}
 	var w scratch
 	for i := range p.chunks() {
 		var c chunk
@@ -101,19 +101,19 @@ func allAsked(p *plan) map[uintptr]int {
 			w.prefetchTokens(p, &c, first)
 			for i := pairRuns; w.queue.place(i) < w.queue.end; i++ {
 				for r := w.queue.runs[i]; r.n > 0; r.next() {
-					asked[r.at]++
+					counts[r.at]++
 				}
 			}
 		}
 	}
-	return asked
+	return counts
 }
 
-// However long rows are, no run is more than score may ask for between two rows of queries.
+// However long rows are, no run is more than score may prefetch between two rows of queries.
 func TestPrefetchedBytes(t *testing.T) {
 	const keys = 2 * Block
 	for _, dv := range []int{8, 512, 4096, 1 << 16} {
-		view := func(l, d int) Tensor { // with gaps: else it may be a stream
+		view := func(l, d int) Tensor { // with gaps: otherwise kernels may prefetch page by page
 			return Tensor{Data: make([]float32, l*(d+8)), B: 1, H: 1, L: l, D: d, SL: d + 8}
 		}
 		p := newPlan(view(48, dv), view(48, 8), view(keys, 8), view(keys, dv), nil)
@@ -131,8 +131,8 @@ func TestPrefetchedBytes(t *testing.T) {
 	}
 }
 
-// Page by page, in a call with few rows, each key and value behind the first
-// block is asked for once. Heads beside each other share in that.
+// A call with few rows prefetches each key and value after the first
+// block once, page by page. The heads of a token share in that.
 func TestPrefetchPagesMeetAllTokens(t *testing.T) {
 	readingAs(t, pagedReads)
 	const heads, keys, d, dv = 4, 5*Block + 9, 16, 24
@@ -146,23 +146,23 @@ func TestPrefetchPagesMeetAllTokens(t *testing.T) {
 			t.Fatalf("%d heads go together, want %d", p.headsPerChunk, heads)
 		}
 		for _, x := range []*Tensor{&p.k, &p.v} {
-			asked := p.askedAlong(x)
-			for at, n := range asked {
+			counts := p.countPaged(x)
+			for at, n := range counts {
 				want := 1
 				if at/x.SL < Block {
 					want = 0
 				}
 				if n != want {
-					t.Fatalf("%d rows: element %d of token %d is asked for %d times, want %d", rows, at%x.SL, at/x.SL, n, want)
+					t.Fatalf("%d rows: element %d of token %d is prefetched %d times, want %d", rows, at%x.SL, at/x.SL, n, want)
 				}
 			}
 		}
 	}
 }
 
-// askedAlong counts for each element of x how often the call asks for it.
-func (p *plan) askedAlong(x *Tensor) []int {
-	asked := make([]int, len(x.Data))
+// countPaged counts how often the call prefetches each element of x page by page.
+func (p *plan) countPaged(x *Tensor) []int {
+	counts := make([]int, len(x.Data))
 	for i := range p.chunks() {
 		var c chunk
 		p.chunk(i, &c)
@@ -178,13 +178,13 @@ func (p *plan) askedAlong(x *Tensor) []int {
 					continue
 				}
 				from := int(pointer+prefetchWindow-address(x.Data, 0)) / 4
-				for j := from; j < min(from+Block*x.D, len(asked)); j++ {
-					asked[j]++
+				for j := from; j < min(from+Block*x.D, len(counts)); j++ {
+					counts[j]++
 				}
 			}
 		}
 	}
-	return asked
+	return counts
 }
 
 // Each key and value after the first step is prefetched once.
@@ -202,34 +202,34 @@ func TestPrefetchStepsMeetAllTokens(t *testing.T) {
 		if p.step == Block {
 			t.Fatalf("%d rows do not go in steps", rows)
 		}
-		asked := map[*Tensor][]int{&p.k: make([]int, len(k.Data)), &p.v: make([]int, len(v.Data))}
+		prefetched := map[*Tensor][]int{&p.k: make([]int, len(k.Data)), &p.v: make([]int, len(v.Data))}
 		for first := 0; first < keys; first += Block {
 			for end := p.step; end <= Block; end += p.step {
 				for g := range heads {
 					h := *c.head(g, new(chunk))
 					keys, values := p.stepPointers(&h, first, end)
-					p.countAsked(asked, &h, keys)
-					p.countAsked(asked, &h, values)
+					p.countStep(prefetched, keys)
+					p.countStep(prefetched, values)
 				}
 			}
 		}
-		for x, counts := range asked {
+		for x, counts := range prefetched {
 			for at, n := range counts {
 				want := 1
 				if x == &p.k && at/x.SL < p.step {
 					want = 0
 				}
 				if n != want {
-					t.Fatalf("%d rows: element %d of token %d is asked for %d times, want %d", rows, at%x.SL, at/x.SL, n, want)
+					t.Fatalf("%d rows: element %d of token %d is prefetched %d times, want %d", rows, at%x.SL, at/x.SL, n, want)
 				}
 			}
 		}
 	}
 }
 
-// countAsked counts what a head asks for while it reads a step.
-func (p *plan) countAsked(asked map[*Tensor][]int, c *chunk, pointer uintptr) {
-	for x, counts := range asked {
+// countStep counts what a head prefetches from its pointer on while it reads a step.
+func (p *plan) countStep(prefetched map[*Tensor][]int, pointer uintptr) {
+	for x, counts := range prefetched {
 		from := pointer + prefetchWindow
 		if lo, hi := address(x.Data, 0), address(x.Data, len(x.Data)); from >= lo && from < hi {
 			for j := range p.step * x.D {

@@ -2,7 +2,7 @@ package attn
 
 import "testing"
 
-// Every way to divide the work is taken: without this, TestPoolEqualsAttend might compare the
+// Every way to divide the work is taken. Without this, TestPoolEqualsAttend might compare the
 // same path twice.
 func TestSchedulePartition(t *testing.T) {
 	for _, c := range []struct {
@@ -18,8 +18,7 @@ func TestSchedulePartition(t *testing.T) {
 		{"chunks, then segments", 8, 1, 1, 960, 3*Segment - 1, 4 * leastRows, 3},
 		{"one worker", 1, 1, 1, 1, 3 * Segment, 1, 1},
 	} {
-		x := func(b, h, l int) Tensor { return BHLD(make([]float32, b*h*l*8), b, h, l, 8) }
-		j := job{plan: newPlan(x(c.b, c.h, c.lq), x(c.b, c.h, c.lq), x(c.b, c.h, c.lk), x(c.b, c.h, c.lk), nil)}
+		j := job{plan: newPlan(zeros(c.b, c.h, c.lq, 8), zeros(c.b, c.h, c.lq, 8), zeros(c.b, c.h, c.lk, 8), zeros(c.b, c.h, c.lk, 8), nil)}
 		must(t, j.plan.init(nil))
 		j.begin(c.workers)
 		if j.plan.chunkRows != c.chunkRows || j.segments != c.segment {
@@ -28,7 +27,7 @@ func TestSchedulePartition(t *testing.T) {
 	}
 }
 
-// Heads that would go together are parted if that leaves too little for the workers to share.
+// Heads that would go together are separated if the workers have too little to share otherwise.
 func TestSchedulePartitionOfHeads(t *testing.T) {
 	for _, c := range []struct {
 		name                   string
@@ -50,13 +49,13 @@ func TestSchedulePartitionOfHeads(t *testing.T) {
 	}
 }
 
-// Full blocks go from kernel to kernel if scores are products and nothing more, and no call has to be split.
+// Full blocks have kernels of their own if scores are products and nothing more, and no call has to be split.
 func TestScheduleOfFullBlocks(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(p *plan)
 		want   bool
 	}{
-		"plain":           {func(p *plan) {}, true},
+		"no options":      {func(p *plan) {}, true},
 		"causal":          {func(p *plan) { p.causal = TopLeft }, true},
 		"few columns":     {func(p *plan) { p.dv = fusedCols - 8 }, true},
 		"few rows":        {func(p *plan) { p.lq = fusedRows - 1 }, true},
@@ -65,7 +64,7 @@ func TestScheduleOfFullBlocks(t *testing.T) {
 		"mask":            {func(p *plan) { p.mask.Data = []bool{true} }, false},
 		"bias":            {func(p *plan) { p.bias.Data = []float32{1} }, false},
 		"long dimensions": {func(p *plan) { p.d = callProducts/Block/leastTileRows + 1 }, false},
-		"wide values":     {func(p *plan) { p.dv = callProducts/Block/leastTileRows + 1 }, false},
+		"many columns":    {func(p *plan) { p.dv = callProducts/Block/leastTileRows + 1 }, false},
 	} {
 		forEach(t, func(t *testing.T) {
 			p := plan{batch: 1, heads: 1, kvHeads: 1, group: 1, lq: 500, lk: 500, d: 64, dv: 64, left: -1, right: -1}
@@ -79,7 +78,7 @@ func TestScheduleOfFullBlocks(t *testing.T) {
 	}
 }
 
-// Few queries read panels in order where these come from memory: those of a cache, if all of it is not near.
+// Few queries read the panels of a cache sequentially if it is larger than the L2 cache.
 func TestScheduleReadsStoresSequentially(t *testing.T) {
 	const tokens, group, d = 2 * Block, 2, 8
 	for _, c := range []struct {
@@ -95,7 +94,7 @@ func TestScheduleReadsStoresSequentially(t *testing.T) {
 	} {
 		setSequential(t, c.sequential, c.bytes)
 		for _, softcap := range []float32{0, 1} { // full blocks and others
-			x := newProblem(random("panels in order"), normal, shape{1, 1, group, c.lq, tokens, d, d})
+			x := newProblem(random("sequential reads"), normal, shape{1, 1, group, c.lq, tokens, d, d})
 			cache, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: d, ValueDim: d, Capacity: tokens})
 			must(t, err)
 			must(t, cache.Append(x.k, x.v))
@@ -117,34 +116,32 @@ func TestScheduleReadsStoresSequentially(t *testing.T) {
 	}
 }
 
-// So do few rows with those of a large matrix.
-func TestMatrixPanelsInOrder(t *testing.T) {
-	m, err := PackMatrix(BHLD(make([]float32, 32*panel), 1, 1, 32, panel))
-	must(t, err)
-	for _, c := range []struct {
-		sequential  bool
-		rows, bytes int
-		want        bool
-	}{
-		{true, 1, 0, true},
-		{true, inPlaceRows, 0, true},
-		{true, inPlaceRows + 1, 0, false},
-		{false, 1, 0, false},
-		{true, 1, 4 * len(m.data), false},
-	} {
-		setSequential(t, c.sequential, c.bytes)
-		p := projection{dst: BHLD(make([]float32, c.rows*panel), 1, 1, c.rows, panel), m: m}
-		if got := p.panelsSequential(); got != c.want {
-			t.Errorf("%+v: %t", c, got)
-		}
-	}
-}
-
-// setSequential says whether more than some bytes are read in order, until the test ends.
+// setSequential says whether few rows read more than some bytes sequentially, until the test ends.
 func setSequential(t *testing.T, sequential bool, bytes int) {
 	readingAs(t, queuedReads)
 	if sequential {
 		readingAs(t, sequentialReads)
 	}
 	tuned.l2 = bytes
+}
+
+// A window bounds what a call costs, whatever the number of keys.
+func TestScheduleCostOfWindow(t *testing.T) {
+	p := newProblem(random("cost"), normal, shape{1, 1, 1, 8, 4096, 8, 8})
+	cost := func(w *Window) float64 {
+		opt := Options{Window: w}
+		dst, _, _ := p.results()
+		call := newPlan(dst, p.q, p.k, p.v, &opt)
+		if err := call.init(&opt); err != nil {
+			t.Fatal(err)
+		}
+		return call.cost(&tuned)
+	}
+	all, few := cost(nil), cost(&Window{Left: 31, Right: 0})
+	if want := all * 32 / 4096; few != want {
+		t.Errorf("32 of 4096 keys cost %v ns, want %v", few, want)
+	}
+	if half := cost(&Window{Left: 31, Right: -1}); half != all {
+		t.Errorf("a window without a right end costs %v ns, want %v", half, all)
+	}
 }

@@ -1,6 +1,10 @@
 package attn
 
-import "testing"
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+)
 
 // The scratch of a worker fits the L2 cache, whatever the lengths.
 func TestScratchFitsTheCache(t *testing.T) {
@@ -9,7 +13,7 @@ func TestScratchFitsTheCache(t *testing.T) {
 		useTuning(t, row)
 		for _, d := range []int{32, 64, 80, 128, 256} {
 			for _, l := range []int{1 << 10, 1 << 16} {
-				dst, x := BHLD(make([]float32, l*d), 1, 1, l, d), BHLD(make([]float32, l*d), 1, 1, l, d)
+				dst, x := zeros(1, 1, l, d), zeros(1, 1, l, d)
 				p := newPlan(dst, x, x, x, nil)
 				must(t, p.init(nil))
 				p.decide(&tuned, 1)
@@ -25,4 +29,89 @@ func TestScratchFitsTheCache(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Scratch memory outlives the call. Neither what earlier calls left in it matters, nor the sizes for which it
+// was made.
+func TestScratchOfOtherCallsDoesNotMatter(t *testing.T) {
+	defer func(f func() any) { scratches = sync.Pool{New: f} }(scratches.New)
+	forEach(t, func(t *testing.T) {
+		r := random("scratch")
+		var calls []func(w func() any) []float32
+		count := 12
+		if testing.Short() {
+			count = 8
+		}
+		for i := range count {
+			calls = append(calls, randomCall(t, r, i%4, i%3 == 0))
+		}
+		want := make([][]float32, len(calls))
+		for i, call := range calls {
+			want[i] = call(func() any { return new(scratch) })
+		}
+		for first := range calls {
+			for second := range calls {
+				one := new(scratch) // for all calls, which a sync.Pool does not promise
+				for _, i := range []int{first, second, first} {
+					if at := firstDifference(calls[i](func() any { return one }), want[i]); at >= 0 {
+						t.Fatalf("call %d, of calls %d, %d and %[2]d with one scratch: element %[4]d differs", i, first, second, at)
+					}
+				}
+			}
+		}
+	})
+}
+
+// randomCall returns a call of one of four functions, of random size, which takes its scratch from newScratch.
+func randomCall(t *testing.T, r *rand.Rand, function int, large bool) func(newScratch func() any) []float32 {
+	s := shape{1, 1 + r.IntN(2), 1 + r.IntN(3), 1 + r.IntN(40), 1 + r.IntN(150), 1 + r.IntN(100), 1 + r.IntN(100)}
+	if large {
+		s.lk, s.d, s.dv = Block+r.IntN(Block), 500+r.IntN(700), 1+r.IntN(700)
+	}
+	p := problemOf(r, normal, s)
+	a := tensor(r, normal, 1, 1, 1+r.IntN(9), 1+r.IntN(300))
+	b := tensor(r, normal, 1, 1, a.D, 1+r.IntN(200))
+	return func(newScratch func() any) []float32 {
+		scratches = sync.Pool{New: newScratch}
+		switch function {
+		case 0:
+			dst := tensor(r, zeroes, 1, 1, a.L, b.D)
+			must(t, MatMul(dst, a, b))
+			return dst.Data
+		case 1:
+			return p.solve(t, attendCached).o
+		case 2:
+			return p.solve(t, attendState).o
+		}
+		return p.solve(t, Attend).o
+	}
+}
+
+// A worker may finish a chunk of which others have computed all segments: then its scratch has seen no key.
+func TestScratchWithoutKeys(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		r := random("new scratch")
+		for range 30 {
+			s := shape{1, 1, 1 + r.IntN(2), 5 + r.IntN(20), Segment + 1 + r.IntN(2*Segment), 8 + r.IntN(20), 8 + r.IntN(20)}
+			p := problemOf(r, normal, s)
+			if r.IntN(2) == 0 {
+				p.opt.KeyLens, p.opt.QueryLens = []int{1 + r.IntN(2*Block)}, nil
+			}
+			want := p.solve(t, Attend)
+			p.same(t, "new scratches", p.solve(t, func(dst, q, k, v Tensor, opt *Options) error {
+				j := job{plan: newPlan(dst, q, k, v, opt)}
+				must(t, j.plan.init(opt))
+				j.begin(8)
+				if j.segments == 1 {
+					t.Fatal("the call is not divided into segments")
+				}
+				for _, i := range r.Perm(j.units) {
+					w := new(scratch)
+					w.fit(&j.plan)
+					j.segment(w, i/j.segments, i%j.segments)
+				}
+				return nil
+			}), want)
+		}
+	})
 }

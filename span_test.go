@@ -5,40 +5,7 @@ import (
 	"testing"
 )
 
-// tokenMajor copies x so that the heads of a token follow each other.
-func tokenMajor(x Tensor) Tensor {
-	y := BLHD(make([]float32, len(x.Data)), x.B, x.L, x.H, x.D)
-	for b := range x.B {
-		for h := range x.H {
-			for l := range x.L {
-				copy(y.row(b, h, l), x.row(b, h, l))
-			}
-		}
-	}
-	return y
-}
-
-// firstChunk is what a call begins with.
-func (p *problem) firstChunk(t *testing.T) (plan, chunk) {
-	dst := BHLD(make([]float32, p.q.B*p.q.H*p.q.L*p.v.D), p.q.B, p.q.H, p.q.L, p.v.D)
-	plan := newPlan(dst, p.q, p.k, p.v, &p.opt)
-	must(t, plan.init(&p.opt))
-	plan.decide(&tuned, 1)
-	var c chunk
-	plan.chunk(0, &c)
-	return plan, c
-}
-
-// firstSpan is the span that the call's first chunk begins with; it has no blocks if no key is seen.
-func (p *problem) firstSpan(t *testing.T) (plan plan, s span) {
-	plan, c := p.firstChunk(t)
-	if c.rows > 0 && c.lo < c.hi {
-		plan.span(&c, c.lo, min(c.hi, (c.lo/Segment+1)*Segment), &s)
-	}
-	return plan, s
-}
-
-// Spans of several blocks give the bits of one block after the other, with every option, and few rows go so.
+// Spans of several blocks give the bits of one block after the other, with every option. Few rows take such spans.
 func TestSpanOfBlocks(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		r, several, full := random("spans of blocks"), 0, 0
@@ -47,12 +14,12 @@ func TestSpanOfBlocks(t *testing.T) {
 			if r.IntN(8) == 0 {
 				s.lk += Segment
 			}
-			plain := r.IntN(2) == 0
-			if plain {
+			products := r.IntN(2) == 0 // scores are products and nothing more
+			if products {
 				s.dv = roundUp(s.dv, 8)
 			}
 			p := problemOf(r, randomKind(r), s)
-			if plain {
+			if products {
 				p.opt.Mask, p.opt.Bias, p.opt.Softcap, p.opt.Slopes = nil, nil, 0, nil
 			}
 			if r.IntN(6) == 0 { // only scores of −Inf: all rows count as fully masked

@@ -20,9 +20,9 @@ type stateCase struct {
 
 func newStateCase(t testing.TB, r *rand.Rand, b, h, kv, lq, lk, d, dv int, opt Options) *stateCase {
 	c := &stateCase{b: b, h: h, kv: kv, lq: lq, lk: lk, d: d, dv: dv, opt: opt}
-	c.q = BHLD(normals(r, b*h*lq*d), b, h, lq, d)
-	c.k = BLHD(normals(r, b*kv*lk*d), b, lk, kv, d)
-	c.v = BHLD(normals(r, b*kv*lk*dv), b, kv, lk, dv)
+	c.q = tensor(r, normal, b, h, lq, d)
+	c.k = tokenMajor(tensor(r, normal, b, kv, lk, d))
+	c.v = tensor(r, normal, b, kv, lk, dv)
 	c.want, c.wantLSE = nans(b*h*lq*dv), nans(b*h*lq)
 	opt.LSE = c.wantLSE
 	must(t, Attend(BHLD(c.want, b, h, lq, dv), c.q, c.k, c.v, &opt))
@@ -57,8 +57,7 @@ func (c *stateCase) chunk(lo, hi, origin int) (k, v Tensor, opt *Options) {
 	return rows(c.k), rows(c.v), &o
 }
 
-// update gives keys [lo, hi) to a state, in chunks of the given sizes over and
-// over.
+// update gives keys [lo, hi) to a state, in chunks of the given sizes, which repeat.
 func (c *stateCase) update(t testing.TB, s *State, lo, hi int, sizes ...int) {
 	t.Helper()
 	origin := lo - s.Keys()
@@ -91,7 +90,7 @@ func (c *stateCase) finish(t testing.TB, what string, s *State) {
 
 // stateCases are calls with every option that an Update takes.
 func stateCases(t testing.TB) []*stateCase {
-	r := newRand(21)
+	r := random("states")
 	lk := 2*Segment + 3*Block + 9
 	cases := []*stateCase{
 		newStateCase(t, r, 1, 1, 1, 3, lk, 8, 8, Options{}),
@@ -116,11 +115,11 @@ func TestStateChunks(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		for i, c := range stateCases(t) {
 			s := c.newState(t)
-			cuts := [][]int{{Block, 3 * Block, 5 * Block}, {Segment + Block, 2 * Block}, {Block}, {Segment}, {c.lk}}
+			splits := [][]int{{Block, 3 * Block, 5 * Block}, {Segment + Block, 2 * Block}, {Block}, {Segment}, {c.lk}}
 			if tuned.isa == generic {
-				cuts = cuts[:2] // slow, and cut in the same ways
+				splits = splits[:2] // slow, and split in the same ways
 			}
-			for _, sizes := range cuts {
+			for _, sizes := range splits {
 				s.Reset()
 				c.update(t, s, 0, c.lk, sizes...)
 				c.finish(t, fmt.Sprintf("case %d, chunks of %v", i, sizes), s)
@@ -129,51 +128,51 @@ func TestStateChunks(t *testing.T) {
 	})
 }
 
-// States that hold whole segments merge to the bits of one call, also after a
-// journey.
+// States that hold whole segments merge to the bits of one call, also if they were written
+// and read.
 func TestStateMerge(t *testing.T) {
-	r := newRand(22)
+	r := random(t.Name())
 	const quarter = Segment
 	for _, opt := range []Options{{}, {Causal: TopLeft, Offset: 4*quarter - 7, Sinks: []float32{1, -1}, Slopes: []float32{-0.01, -0.001}}} {
 		c := newStateCase(t, r, 1, 2, 1, 3, 4*quarter-50, 8, 8, opt)
-		whole, travelled := c.newState(t), c.newState(t)
+		whole, copied := c.newState(t), c.newState(t)
 		for i := range 4 {
 			part := c.newState(t)
 			c.update(t, part, i*quarter, min((i+1)*quarter, c.lk), 5*Block)
 			data, err := part.MarshalBinary()
 			must(t, err)
-			var copied State
-			must(t, copied.UnmarshalBinary(data))
+			var read State
+			must(t, read.UnmarshalBinary(data))
 			must(t, whole.Merge(part))
-			must(t, travelled.Merge(&copied))
+			must(t, copied.Merge(&read))
 		}
-		if whole.Keys() != c.lk || travelled.Keys() != c.lk {
-			t.Errorf("Keys are %d and %d, want %d", whole.Keys(), travelled.Keys(), c.lk)
+		if whole.Keys() != c.lk || copied.Keys() != c.lk {
+			t.Errorf("Keys are %d and %d, want %d", whole.Keys(), copied.Keys(), c.lk)
 		}
 		c.finish(t, "merged", whole)
-		c.finish(t, "travelled", travelled)
+		c.finish(t, "copied", copied)
 		c.finish(t, "finished again", whole)
 	}
 }
 
-// A merged state goes on where the last of its parts stopped.
+// A merged state goes on where the last state that it took stopped.
 func TestStateMergeThenUpdate(t *testing.T) {
-	r := newRand(23)
+	r := random(t.Name())
 	c := newStateCase(t, r, 1, 2, 2, 2, 3*Segment, 4, 4, Options{Causal: TopLeft, Offset: 3*Segment - 2})
-	for _, cut := range []int{0, Block, Segment - Block, Segment} {
+	for _, keys := range []int{0, Block, Segment - Block, Segment} {
 		s, part := c.newState(t), c.newState(t)
 		c.update(t, s, 0, Segment, Segment)
-		c.update(t, part, Segment, Segment+cut, Segment)
+		c.update(t, part, Segment, Segment+keys, Segment)
 		must(t, s.Merge(part))
-		k, v, opt := c.chunk(Segment+cut, c.lk, 0)
+		k, v, opt := c.chunk(Segment+keys, c.lk, 0)
 		must(t, s.Update(c.q, k, v, opt))
-		c.finish(t, fmt.Sprintf("part of %d keys", cut), s)
+		c.finish(t, fmt.Sprintf("part of %d keys", keys), s)
 	}
 }
 
-// Any other cut is right up to rounding.
+// States of other chunks are right, but rounded otherwise.
 func TestStateRaggedChunks(t *testing.T) {
-	r := newRand(24)
+	r := random(t.Name())
 	c := newStateCase(t, r, 1, 2, 1, 3, 2*Segment+100, 8, 8, Options{
 		Causal: TopLeft, Offset: 2 * Segment, Slopes: []float32{-0.1, -0.01}, Window: &Window{Left: Segment, Right: -1}})
 	near := func(what string, s *State) {
@@ -234,7 +233,7 @@ func TestStateWithoutKeys(t *testing.T) {
 
 // A state may be merged with itself: its keys count twice.
 func TestStateMergeWithItself(t *testing.T) {
-	r := newRand(25)
+	r := random(t.Name())
 	c := newStateCase(t, r, 1, 1, 1, 2, 2*Segment, 4, 4, Options{})
 	copy(c.k.Data[Segment*4:], c.k.Data[:Segment*4])
 	copy(c.v.Data[Segment*4:], c.v.Data[:Segment*4])
@@ -253,7 +252,7 @@ func TestStateErrors(t *testing.T) {
 	}
 	s, err := NewState(1, 2, 3, 4)
 	must(t, err)
-	x := func(b, h, l, d int) Tensor { return BHLD(make([]float32, b*h*l*d), b, h, l, d) }
+	x := zeros
 	weights := x(1, 2, 3, 5)
 	good := x(1, 2, 3, 4)
 	must(t, s.Update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Sinks: []float32{1, nan32()}}))
@@ -313,7 +312,7 @@ func TestStateErrors(t *testing.T) {
 
 // stateBytes is the binary form of a state with two nodes and sinks.
 func stateBytes(t testing.TB) []byte {
-	c := newStateCase(t, newRand(26), 1, 2, 1, 1, Segment+5, 3, 2, Options{Sinks: []float32{1, nan32()}})
+	c := newStateCase(t, random("binary form"), 1, 2, 1, 1, Segment+5, 3, 2, Options{Sinks: []float32{1, nan32()}})
 	s := c.newState(t)
 	c.update(t, s, 0, c.lk, Segment)
 	data, err := s.MarshalBinary()
@@ -360,7 +359,7 @@ func TestStateHostileBytes(t *testing.T) {
 		t.Error("a failed call changed the state")
 	}
 	values := []uint32{0, 1, 2, 3, 255, 1 << 15, 1 << 16, maxLength, maxLength + 1, 1 << 30, 1 << 31, math.MaxUint32}
-	r := newRand(27)
+	r := random(t.Name())
 	for range 20000 {
 		data := append([]byte(nil), good...)
 		for range 1 + r.IntN(4) {
@@ -423,4 +422,177 @@ func FuzzStateUnmarshal(f *testing.F) {
 	data, _ := empty.MarshalBinary()
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) { hostile(t, data) })
+}
+
+// statePlay is a sequence of operations on a state which has seen the first
+// keys of a call.
+type statePlay struct {
+	*testing.T
+	*trial
+	call  *stateCase
+	state *State
+}
+
+// FuzzState: after any operations, a state's result has the bits of one
+// call over its keys, and operations that fail change nothing.
+func FuzzState(f *testing.F) {
+	fuzzTrials(f, func(t *testing.T, c *trial) {
+		c.kind = randomKind(c.Rand)
+		p := &statePlay{T: t, trial: c, call: drawStateCase(c)}
+		p.state = p.newState()
+		for range 1 + c.IntN(6) {
+			p.step()
+		}
+		p.finish()
+	})
+}
+
+// drawStateCase draws a call. Some have more keys than a segment.
+func drawStateCase(c *trial) *stateCase {
+	s := &stateCase{b: 1 + c.IntN(2), kv: 1 + c.IntN(2), lq: 1 + c.IntN(4), lk: 1 + c.IntN(10), d: 1 + c.IntN(6), dv: 1 + c.IntN(18)}
+	switch draw := c.IntN(32); {
+	case draw == 0: // several segments
+		s.lk = Segment + c.IntN(2*Segment)
+		s.b, s.kv, s.lq = 1, 1, min(s.lq, 2)
+	case draw < 8: // several blocks
+		s.lk += c.IntN(3 * Block)
+	}
+	s.h = s.kv * (1 + c.IntN(2))
+	s.q, s.k, s.v = c.tensor(s.b, s.h, s.lq, s.d), c.tensor(s.b, s.kv, s.lk, s.d), c.tensor(s.b, s.kv, s.lk, s.dv)
+	s.opt = *randomOptions(c.Rand, s.b, s.h, s.lq, s.lk)
+	if s.opt.Causal == BottomRight { // which a state does not know
+		s.opt.Causal, s.opt.Offset = TopLeft, s.lk-s.lq
+	}
+	return s
+}
+
+// tensor returns a contiguous tensor.
+func (c *trial) tensor(b, h, l, d int) Tensor {
+	x := make([]float32, b*h*l*d)
+	c.fill(c.kind, x)
+	return BHLD(x, b, h, l, d)
+}
+
+func (p *statePlay) newState() *State { return p.call.newState(p) }
+
+func (p *statePlay) step() {
+	switch p.IntN(10) {
+	case 0:
+		p.want(p.state.Merge(p.newState()), nil) // which is empty
+	case 1:
+		p.copy()
+	case 2:
+		p.finish()
+	case 3:
+		p.updateWrong()
+	case 4:
+		p.mergeWrong()
+	case 5:
+		if p.IntN(3) == 0 {
+			p.state.Reset()
+		}
+	case 6, 7:
+		p.merge()
+	default:
+		p.update(p.state, p.chunk(p.state.Keys()), 0)
+	}
+}
+
+// chunk returns where a chunk that begins with key lo may end: at the end of a
+// block or of all keys.
+func (p *statePlay) chunk(lo int) (hi int) {
+	blocks := 1 + p.IntN(4)
+	if p.IntN(3) == 0 {
+		blocks += Segment / Block
+	}
+	return min(p.call.lk, lo+blocks*Block)
+}
+
+// update gives a state that begins with key origin the keys up to hi. Once all
+// keys were seen, which may be within a block, nothing is left to give.
+func (p *statePlay) update(s *State, hi, origin int) {
+	k, v, opt := p.call.chunk(origin+s.Keys(), hi, origin)
+	p.want(s.Update(p.call.q, k, v, opt), nil)
+}
+
+// merge gives the next keys to another state and merges that. It does so only after whole
+// segments, where the bits are the same.
+func (p *statePlay) merge() {
+	origin := p.state.Keys()
+	if origin%Segment != 0 {
+		return
+	}
+	part := p.newState()
+	for range 1 + p.IntN(3) {
+		p.update(part, p.chunk(origin+part.Keys()), origin)
+	}
+	p.want(p.state.Merge(part), nil)
+}
+
+// copy goes on with a copy of the state that was written and read.
+func (p *statePlay) copy() {
+	data, err := p.state.MarshalBinary()
+	p.want(err, nil)
+	other := p.newState()
+	if p.IntN(2) == 0 {
+		other = p.state
+	}
+	p.want(other.UnmarshalBinary(data), nil)
+	p.state = other
+	if p.IntN(2) == 0 {
+		data = data[:p.IntN(len(data))]
+		p.want(p.state.UnmarshalBinary(data), ErrFormat)
+	}
+}
+
+func (p *statePlay) updateWrong() {
+	c := p.call
+	lo := p.state.Keys()
+	k, v, opt := c.chunk(lo, p.chunk(lo), 0)
+	q, wanted := c.q, ErrShape
+	switch p.IntN(6) {
+	case 0:
+		opt.Causal, opt.Offset, wanted = BottomRight, 0, ErrOption
+	case 1:
+		opt.LSE, wanted = make([]float32, c.b*c.h*c.lq), ErrOption
+	case 2:
+		if k.L == 0 {
+			return // weights of no keys are no view
+		}
+		weights := zeros(c.b, c.h, c.lq, k.L)
+		opt.Weights, wanted = &weights, ErrUnsupported
+	case 3:
+		q.L, opt = q.L-1, nil
+	case 4:
+		v.D, opt = v.D-1, nil
+	case 5:
+		q.Data, wanted = q.Data[1:], ErrLength
+	}
+	p.want(p.state.Update(q, k, v, opt), wanted)
+}
+
+func (p *statePlay) mergeWrong() {
+	c := p.call
+	other, err := NewState(c.b, c.h, c.lq, c.dv+1)
+	p.want(err, nil)
+	p.want(p.state.Merge(other), ErrShape)
+}
+
+func (p *statePlay) want(err, kind error) {
+	if !errors.Is(err, kind) {
+		p.Fatalf("after %d keys: error is %v, want %v", p.state.Keys(), err, kind)
+	}
+}
+
+// finish compares the state with one call over the keys that it has seen.
+func (p *statePlay) finish() {
+	c := p.call
+	k, v, opt := c.chunk(0, p.state.Keys(), 0)
+	if k.L == 0 {
+		opt.Sinks = nil // which come with the first keys
+	}
+	c.want, c.wantLSE = nans(c.b*c.h*c.lq*c.dv), nans(c.b*c.h*c.lq)
+	opt.LSE = c.wantLSE
+	p.want(Attend(BHLD(c.want, c.b, c.h, c.lq, c.dv), c.q, k, v, opt), nil)
+	c.finish(p, "state", p.state)
 }

@@ -20,7 +20,7 @@ func matrix(data []float32, l int) Tensor { return BHLD(data, 1, 1, l, len(data)
 
 // projected is a·b, for projections.
 func projected(a, b Tensor) Tensor {
-	out := BHLD(make([]float32, a.L*b.D), 1, 1, a.L, b.D)
+	out := zeros(1, 1, a.L, b.D)
 	if err := MatMul(out, a, b); err != nil {
 		panic(err)
 	}
@@ -48,7 +48,7 @@ type worked struct {
 }
 
 func (w *worked) run(t *testing.T) {
-	dst := BHLD(make([]float32, w.q.B*w.q.H*w.q.L*w.v.D), w.q.B, w.q.H, w.q.L, w.v.D)
+	dst := zeros(w.q.B, w.q.H, w.q.L, w.v.D)
 	if err := Attend(dst, w.q, w.k, w.v, w.opt); err != nil {
 		t.Fatal(err)
 	}

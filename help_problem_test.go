@@ -15,8 +15,8 @@ type problem struct {
 	q, k, v Tensor
 	opt     Options
 
-	// repeat says over which of B, H and L each input repeats itself, so that
-	// a stride of 0 describes it as well.
+	// repeat says over which of B, H and L each input repeats itself, where
+	// a stride of 0 may describe it as well.
 	repeat [5][3]bool // q, k, v, Mask, Bias
 }
 
@@ -43,7 +43,7 @@ func (p *problem) describe() string {
 
 // tensor returns a contiguous tensor of random values.
 func tensor(r *rand.Rand, kind distribution, b, h, l, d int) Tensor {
-	t := BHLD(make([]float32, b*h*l*d), b, h, l, d)
+	t := zeros(b, h, l, d)
 	kind.fill(r, t.Data)
 	return t
 }
@@ -113,7 +113,7 @@ func randomShape(r *rand.Rand, most int) shape {
 	return s
 }
 
-// largeHeads draws dimensions of models, and larger ones than a chain may have, and more than one block of keys.
+// largeHeads draws dimensions of models, or larger ones than one call of a kernel may have, and more than one block of keys.
 func largeHeads(r *rand.Rand, s shape, most int) shape {
 	dims := [][2]int{{128, 128}, {256, 64}, {576, 512}, {callInner + 9, 40}}[r.IntN(4)]
 	s.b, s.kvh, s.lk, s.d, s.dv = 1, 1, Block+1+r.IntN(Block), dims[0], dims[1]
@@ -190,7 +190,7 @@ func zeroIf(is bool) int {
 	return 1
 }
 
-// randomPositions draws what decides by position which keys are live.
+// randomPositions draws what decides by position which keys are visible.
 func (p *problem) randomPositions(r *rand.Rand) {
 	o := &p.opt
 	o.Causal = Causal(r.IntN(3))
@@ -268,8 +268,8 @@ func expand[T any](v View[T], b, h int) []T {
 // results allocates what a call writes, filled with NaN.
 func (p *problem) results() (dst, weights Tensor, lse []float32) {
 	b, h, lq := p.q.B, p.q.H, p.q.L
-	dst = BHLD(make([]float32, b*h*lq*p.v.D), b, h, lq, p.v.D)
-	weights = BHLD(make([]float32, b*h*lq*p.k.L), b, h, lq, p.k.L)
+	dst = zeros(b, h, lq, p.v.D)
+	weights = zeros(b, h, lq, p.k.L)
 	lse = make([]float32, b*h*lq)
 	for _, x := range [][]float32{dst.Data, weights.Data, lse} {
 		fillWith(x, nan32())
@@ -386,4 +386,173 @@ func gather(t testing.TB, dst, from Tensor, canary float32) {
 			t.Fatalf("element %d, in a gap of an output, was overwritten with %v", i, e)
 		}
 	}
+}
+
+// randomOptions draws options for a call that may have no keys.
+func randomOptions(r *rand.Rand, batch, heads, lq, lk int) *Options {
+	opt := &Options{Causal: Causal(r.IntN(3))}
+	if opt.Causal == TopLeft {
+		opt.Offset = r.IntN(lk+1) - lq/2
+	}
+	if r.IntN(3) == 0 {
+		opt.Window = &Window{Left: r.IntN(lk+2) - 1, Right: r.IntN(lk+2) - 1}
+	}
+	if r.IntN(3) == 0 {
+		opt.KeyLens = lengths(r, batch, lk)
+	}
+	if r.IntN(4) == 0 {
+		opt.QueryLens = lengths(r, batch, lq)
+	}
+	if r.IntN(4) == 0 {
+		opt.Softcap = 3
+	}
+	if r.IntN(4) == 0 {
+		opt.Slopes = tensor(r, normal, 1, 1, 1, heads).Data
+	}
+	if r.IntN(4) == 0 {
+		opt.Sinks = tensor(r, normal, 1, 1, 1, heads).Data
+	}
+	if r.IntN(4) == 0 && lk > 0 {
+		bias := tensor(r, normal, 1, heads, lq, lk)
+		opt.Bias = &bias
+	}
+	if r.IntN(4) == 0 && lk > 0 {
+		bits := make([]bool, batch*lq*lk)
+		for i := range bits {
+			bits[i] = r.IntN(3) > 0
+		}
+		mask := BHLD(bits, batch, 1, lq, lk)
+		opt.Mask = &mask
+	}
+	return opt
+}
+
+// rowsOf is rows [i, i+n) of a view.
+func rowsOf[T any](v View[T], i, n int) View[T] {
+	v.Data, v.L = v.Data[i*v.SL:], n
+	return v
+}
+
+// randomKind draws a kind of inputs: often what models compute with, otherwise something extreme.
+func randomKind(r *rand.Rand) distribution {
+	return []distribution{normal, normal, normal, special, coarse, huge, tiny, zeroes}[r.IntN(8)]
+}
+
+// selection is some rows of a problem: batch entries, query heads, queries from first on.
+type selection struct {
+	batches, heads []int
+	first, count   int
+}
+
+// pick gathers parts of a view into a contiguous one. A view of one batch
+// entry or head stands for all.
+func pick[T any](v View[T], batches, heads []int, first, count int) View[T] {
+	out := BHLD(make([]T, len(batches)*len(heads)*count*v.D), len(batches), len(heads), count, v.D)
+	for b, fromB := range batches {
+		for h, fromH := range heads {
+			for i := range count {
+				copy(out.row(b, h, i), v.row(fromB%v.B, fromH%v.H, first+i))
+			}
+		}
+	}
+	return out
+}
+
+// part is the problem of the selected rows alone. If the selection has not
+// all queries, it has one batch entry.
+func (p *problem) part(s selection) *problem {
+	group := p.q.H / p.k.H
+	var kv []int
+	for _, h := range s.heads {
+		if len(kv) == 0 || kv[len(kv)-1] != h/group {
+			kv = append(kv, h/group)
+		}
+	}
+	out := &problem{
+		q: pick(p.q, s.batches, s.heads, s.first, s.count),
+		k: pick(p.k, s.batches, kv, 0, p.k.L),
+		v: pick(p.v, s.batches, kv, 0, p.k.L),
+	}
+	o := &out.opt
+	*o = p.opt
+	if s.count != p.q.L { // say explicitly where the queries are
+		o.Offset = p.reference().Position(s.batches[0], s.first)
+		if o.Causal == BottomRight {
+			o.Causal = TopLeft
+		}
+	}
+	if o.Mask != nil {
+		mask := pick(*o.Mask, s.batches, s.heads, s.first, s.count)
+		o.Mask = &mask
+	}
+	if o.Bias != nil {
+		bias := pick(*o.Bias, s.batches, s.heads, s.first, s.count)
+		o.Bias = &bias
+	}
+	o.Slopes, o.Sinks = choice(o.Slopes, s.heads), choice(o.Sinks, s.heads)
+	o.KeyLens, o.QueryLens = choice(o.KeyLens, s.batches), choice(o.QueryLens, s.batches)
+	for b, n := range o.QueryLens {
+		o.QueryLens[b] = min(max(n-s.first, 0), s.count)
+	}
+	return out
+}
+
+func choice[T any](from []T, indices []int) (out []T) {
+	if from == nil {
+		return nil
+	}
+	for _, i := range indices {
+		out = append(out, from[i])
+	}
+	return out
+}
+
+// of returns the selected rows of a result.
+func (s selection) of(p *problem, r *result) *result {
+	part := func(data []float32, d int) []float32 {
+		return pick(BHLD(data, p.q.B, p.q.H, p.q.L, d), s.batches, s.heads, s.first, s.count).Data
+	}
+	return &result{part(r.o, p.v.D), part(r.lse, 1), part(r.weights, p.k.L)}
+}
+
+func upTo(n int) []int { return stretch(0, n) }
+
+func stretch(lo, hi int) (s []int) {
+	for i := lo; i < hi; i++ {
+		s = append(s, i)
+	}
+	return s
+}
+
+// tokenMajor copies x so that the heads of a token follow each other.
+func tokenMajor(x Tensor) Tensor {
+	y := BLHD(make([]float32, len(x.Data)), x.B, x.L, x.H, x.D)
+	for b := range x.B {
+		for h := range x.H {
+			for l := range x.L {
+				copy(y.row(b, h, l), x.row(b, h, l))
+			}
+		}
+	}
+	return y
+}
+
+// firstChunk is what a call begins with.
+func (p *problem) firstChunk(t *testing.T) (plan, chunk) {
+	dst := zeros(p.q.B, p.q.H, p.q.L, p.v.D)
+	plan := newPlan(dst, p.q, p.k, p.v, &p.opt)
+	must(t, plan.init(&p.opt))
+	plan.decide(&tuned, 1)
+	var c chunk
+	plan.chunk(0, &c)
+	return plan, c
+}
+
+// firstSpan is the span that the call's first chunk begins with; it has no blocks if no key is seen.
+func (p *problem) firstSpan(t *testing.T) (plan plan, s span) {
+	plan, c := p.firstChunk(t)
+	if c.rows > 0 && c.lo < c.hi {
+		plan.span(&c, c.lo, min(c.hi, (c.lo/Segment+1)*Segment), &s)
+	}
+	return plan, s
 }

@@ -15,7 +15,7 @@ import (
 // Conventions in which attention libraries differ, in numbers small enough to
 // check by hand. docs/semantics.md names these tests.
 
-var nan = float32(math.NaN())
+var nan = nan32()
 
 // scores is a call of one head in which query i has score s[i][j] with key j
 // before any option: queries are unit vectors, keys hold the scores, scale 1.
@@ -34,8 +34,6 @@ func scores(s ...[]float32) (q, k, v Tensor) {
 	}
 	return q, k, v
 }
-
-func zeros(b, h, l, d int) Tensor { return BHLD(make([]float32, b*h*l*d), b, h, l, d) }
 
 // attend returns the output and LSE of a call; Scale is 1 unless given.
 func attend(t *testing.T, q, k, v Tensor, opt Options) (o Tensor, lse []float32) {
@@ -114,7 +112,7 @@ func TestConventionCausalAlignment(t *testing.T) {
 	})
 }
 
-// Left and Right count the keys beside the query's own; both ends are included.
+// Left and Right count the keys next to the query's own; both ends are included.
 func TestConventionWindowWidth(t *testing.T) {
 	window := func(left, right int) *Window { return &Window{Left: left, Right: right} }
 	forEach(t, func(t *testing.T) {
@@ -233,8 +231,8 @@ func TestConventionNaNStaysInItsRow(t *testing.T) {
 	})
 }
 
-// Queries at and behind QueryLens are zero rows with LSE −Inf. Keys at and
-// behind KeyLens do not exist. Each batch entry has its own.
+// Queries from QueryLens on are zero rows with LSE −Inf. Keys from KeyLens on
+// do not exist. Each batch entry has its own lengths.
 func TestConventionPaddingRows(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		q, k := zeros(2, 1, 2, 1), zeros(2, 1, 2, 1)
@@ -280,7 +278,7 @@ func TestConventionMaskBroadcast(t *testing.T) {
 }
 
 // ALiBi adds slope·(j − i − offset): 0 for the own position, negative before
-// it, and positive behind it where that is seen.
+// it, and positive after it where later keys are visible.
 func TestConventionAlibiSign(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		q, k, v := scores([]float32{0, 0, 0})

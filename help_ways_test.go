@@ -1,0 +1,153 @@
+package attn
+
+import (
+	"sync"
+)
+
+// ways lists what computes attention and must give the bits of Attend.
+var ways = []struct {
+	name   string
+	attend attender
+}{
+	{"Attend", Attend},
+	{"Cache", attendCached},
+	{"Pool", attendPooled},
+	{"State", attendState},
+	{"Pool over a cache", attendPooledCached},
+}
+
+var threeWorkers = sync.OnceValue(func() *Pool { return NewPool(3) })
+
+// attendPooled is Pool.Attend, but divides even the smallest call into as many
+// pieces as it can.
+func attendPooled(dst, q, k, v Tensor, opt *Options) error {
+	return pooled(dst, func(j *job) error {
+		j.plan = newPlan(dst, q, k, v, opt)
+		return j.plan.init(opt)
+	})
+}
+
+// pooled runs a call that prepare validates.
+func pooled(dst Tensor, prepare func(j *job) error) error {
+	p := threeWorkers()
+	j, err := p.begin()
+	if err != nil {
+		return err
+	}
+	defer p.end(j)
+	if err := prepare(j); err != nil || dst.empty() {
+		return err
+	}
+	j.begin(p.size)
+	p.run(j)
+	return nil
+}
+
+// attendCached puts keys and values into a cache, some at a time, and attends over that.
+func attendCached(dst, q, k, v Tensor, opt *Options) error {
+	if k.empty() {
+		return Attend(dst, q, k, v, opt)
+	}
+	c, err := filled(k, v)
+	if err != nil {
+		return err
+	}
+	return c.Attend(dst, q, opt)
+}
+
+// attendPooledCached is attendCached with a pool that divides even the smallest call.
+func attendPooledCached(dst, q, k, v Tensor, opt *Options) error {
+	if k.empty() {
+		return attendPooled(dst, q, k, v, opt)
+	}
+	c, err := filled(k, v)
+	if err != nil {
+		return err
+	}
+	return pooled(dst, func(j *job) error {
+		j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
+		return j.plan.initCache(c, opt)
+	})
+}
+
+// filled is a cache with the given keys and values, appended some at a time.
+func filled(k, v Tensor) (*Cache, error) {
+	c, err := NewCache(CacheConfig{Batch: k.B, KVHeads: k.H, HeadDim: k.D, ValueDim: v.D, Capacity: k.L})
+	if err != nil {
+		return nil, err
+	}
+	r := random("cache")
+	for i := 0; i < k.L; {
+		n := min(1+r.IntN(100), k.L-i)
+		if err := c.Append(rowsOf(k, i, n), rowsOf(v, i, n)); err != nil {
+			return nil, err
+		}
+		i += n
+	}
+	return c, nil
+}
+
+// attendState gives the keys to two states in chunks of whole blocks, and
+// merges them. A state knows neither weights nor, under BottomRight, the ends of sequences of
+// different lengths: these are left to Attend.
+func attendState(dst, q, k, v Tensor, opt *Options) error {
+	err := Attend(dst, q, k, v, opt)
+	o := *opt
+	if err != nil || dst.empty() || o.Causal == BottomRight && (o.KeyLens != nil || o.QueryLens != nil) {
+		return err
+	}
+	for at := range dst.B * dst.H * dst.L {
+		fillWith(dst.row(at/dst.L/dst.H, at/dst.L%dst.H, at%dst.L), nan32())
+	}
+	if o.Causal == BottomRight {
+		o.Causal, o.Offset = TopLeft, k.L-q.L
+	}
+	middle := min(k.L, Segment)
+	first, err := stateOver(q, k, v, o, 0, middle)
+	if err != nil {
+		return err
+	}
+	second, err := stateOver(q, k, v, o, middle, k.L)
+	if err != nil {
+		return err
+	}
+	if err := first.Merge(second); err != nil {
+		return err
+	}
+	return first.Finish(dst, opt.LSE)
+}
+
+// stateOver is a state that has seen keys [lo, hi).
+func stateOver(q, k, v Tensor, o Options, lo, hi int) (*State, error) {
+	s, err := NewState(q.B, q.H, q.L, v.D)
+	if err != nil {
+		return nil, err
+	}
+	r := random("chunks")
+	origin, chunk := lo, o
+	chunk.Offset, chunk.LSE, chunk.Weights = o.Offset-origin, nil, nil
+	for lo < hi {
+		n := min(Block*(1+r.IntN(3)), hi-lo)
+		if o.Mask != nil {
+			mask := *o.Mask
+			mask.Data, mask.D = mask.Data[lo:], n
+			chunk.Mask = &mask
+		}
+		if o.Bias != nil {
+			bias := *o.Bias
+			bias.Data, bias.D = bias.Data[lo:], n
+			chunk.Bias = &bias
+		}
+		if o.KeyLens != nil {
+			chunk.KeyLens = make([]int, len(o.KeyLens))
+			for b, m := range o.KeyLens {
+				chunk.KeyLens[b] = min(max(0, m-lo), n)
+			}
+		}
+		if err := s.Update(q, rowsOf(k, lo, n), rowsOf(v, lo, n), &chunk); err != nil {
+			return nil, err
+		}
+		lo += n
+	}
+	return s, nil
+}
