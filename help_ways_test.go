@@ -102,7 +102,11 @@ func attendState(dst, q, k, v Tensor, opt *Options) error {
 	if o.Causal == BottomRight {
 		o.Causal, o.Offset = TopLeft, k.L-q.L
 	}
-	middle := min(k.L, Segment)
+	middle := Segment // a power of two of segments, and at least as many as come after it
+	for 2*middle < k.L {
+		middle *= 2
+	}
+	middle = min(middle, k.L)
 	first, err := stateOver(q, k, v, o, 0, middle)
 	if err != nil {
 		return err
