@@ -1,31 +1,5 @@
 package attn
 
-import (
-	"fmt"
-)
-
-// CacheType is the number format in which a cache keeps keys and values.
-type CacheType int
-
-const (
-	// F32 keeps float32 values as they are.
-	F32 CacheType = iota
-	// F16 is IEEE 754 half precision. Not supported yet.
-	F16
-	// BF16 is the upper half of a float32. Not supported yet.
-	BF16
-	// I8 is 8-bit integers with scales. Not supported yet.
-	I8
-)
-
-// String returns the name of the type.
-func (t CacheType) String() string {
-	if t < F32 || t > I8 {
-		return fmt.Sprintf("CacheType(%d)", int(t))
-	}
-	return [...]string{"F32", "F16", "BF16", "I8"}[t]
-}
-
 // CacheConfig is the shape of a [Cache]. Every size must be at least 1.
 type CacheConfig struct {
 	Batch    int       // sequences side by side

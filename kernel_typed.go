@@ -1,0 +1,181 @@
+package attn
+
+import (
+	"github.com/seed-1415985d/attn/internal/sanitize"
+)
+
+// Kernels over keys and values of fewer bits. A key or value is widened in registers, which is exact, and goes into the same chains
+// of multiply-adds as a float32 would. For more rows than typedRows a block is widened once, and the ordinary kernels read it.
+//
+// Elements of 16 bits lie in panels as those of 32 do. Those of 8 bits lie in groups of four that belong to one product: step k of
+// column c is at c/panel·panelStride + k/4·stride + c%panel·4 + k%4, so that integer products of four could be taken at once.
+//
+// A score is the same chain with the dimension in the place of keys, see scoreLayout.
+
+// typedRows is up to how many rows widen what they read for themselves.
+const typedRows = 8
+
+// accumulateTyped is accumulate of values in a type of fewer bits: o_rc = o_rc·alpha_r, or 0 if b.overwrite, or what is there if alpha
+// is nil; then o_rc = FMA(p_rj, v_jc, o_rc) for ascending j. Columns are whole panels.
+func accumulateTyped(t CacheType, o, p []float32, v []byte, alpha []float32, rows, oStride, pStride int, b *panelLayout) {
+	updatesRows(o, rows, oStride, b.cols)
+	readsRows(p, rows, pStride, b.keys)
+	readsTyped(t, v, b)
+	if alpha != nil {
+		reads(alpha, rows)
+	}
+	if !hasTyped() {
+		accumulateTypedGeneric(t, o, p, v, alpha, rows, oStride, pStride, b)
+		return
+	}
+	if productsOf(rows, b.keys*b.cols) > callProducts {
+		splitTyped(t, o, p, v, alpha, rows, oStride, pStride, b)
+		return
+	}
+	var a *float32
+	if alpha != nil {
+		a = &alpha[0]
+	}
+	switch t {
+	case F16:
+		accumulateF16SIMD(&o[0], &p[0], &v[0], a, rows, oStride, pStride, b)
+	case BF16:
+		accumulateBF16SIMD(&o[0], &p[0], &v[0], a, rows, oStride, pStride, b)
+	case I8:
+		accumulateI8SIMD(&o[0], &p[0], &v[0], a, rows, oStride, pStride, b)
+	}
+}
+
+// splitTyped takes fewer columns at a time, and of these fewer rows.
+func splitTyped(t CacheType, o, p []float32, v []byte, alpha []float32, rows, oStride, pStride int, b *panelLayout) {
+	cols := max(panel, callProducts/productsOf(rows, b.keys)/panel*panel)
+	step := max(1, min(rows, callProducts/(b.keys*min(cols, b.cols))))
+	part := *b
+	for c := 0; c < b.cols; c += cols {
+		part.cols = min(cols, b.cols-c)
+		for r := 0; r < rows; r += step {
+			n, factors := min(step, rows-r), alpha
+			if alpha != nil {
+				factors = alpha[r:]
+			}
+			accumulateTyped(t, o[r*oStride+c:], p[r*pStride:], v[c/panel*b.panelStride*t.bytes():], factors, n, oStride, pStride, &part)
+		}
+	}
+}
+
+// scoreLayout is the layout of packed keys for accumulateTyped, which makes products of n keys in d dimensions of them.
+func scoreLayout(t CacheType, d, n int) panelLayout {
+	l := panelLayout{keys: d, cols: n, stride: panel, panelStride: d * panel, overwrite: true}
+	if t == I8 {
+		l.stride, l.panelStride = 4*panel, roundUp(d, 4)*panel
+	}
+	return l
+}
+
+// widen is dst = v in float32, for panels of so many steps: step k of column c goes to c/panel·dstStride + k·panel + c%panel.
+func widen(t CacheType, dst []float32, v []byte, dstStride int, b *panelLayout) {
+	readsTyped(t, v, b)
+	for c := 0; c < b.cols; c += panel {
+		to, from := dst[c/panel*dstStride:][:b.keys*panel], v[c/panel*b.panelStride*t.bytes():]
+		writes(to, len(to))
+		if !hasTyped() {
+			widenGeneric(t, to, from, b.keys, b.stride)
+			continue
+		}
+		switch t {
+		case F16:
+			widenF16SIMD(&to[0], &from[0], b.keys*panel)
+		case BF16:
+			widenBF16SIMD(&to[0], &from[0], b.keys*panel)
+		case I8:
+			widenI8SIMD(&to[0], &from[0], b.keys, b.stride)
+		}
+	}
+}
+
+// narrow is dst = x in F16 or BF16.
+func narrow(t CacheType, dst []uint16, x []float32) {
+	reads(x, len(x))
+	writes(dst, len(x))
+	if !hasTyped() || len(x) == 0 {
+		narrowGeneric(t, dst, x)
+		return
+	}
+	for from := 0; from < len(x); from += callElements {
+		n := min(len(x)-from, callElements)
+		if t == F16 {
+			narrowF16SIMD(&dst[from], &x[from], n)
+		} else {
+			narrowBF16SIMD(&dst[from], &x[from], n)
+		}
+	}
+}
+
+// largest is max |x_i|: NaN if one is NaN.
+func largest(x []float32) float32 {
+	reads(x, len(x))
+	if !hasTyped() || len(x) == 0 {
+		return largestGeneric(x)
+	}
+	most := float32(0)
+	for from := 0; from < len(x); from += callElements {
+		e := largestSIMD(&x[from], min(len(x)-from, callElements))
+		if e != e {
+			return e
+		}
+		most = max(most, e)
+	}
+	return most
+}
+
+// quantize is dst = rint(x/scale), ties to even, and 0 if the scale is 0. No |x| is above 127·scale.
+func quantize(dst []int8, x []float32, scale float32) {
+	reads(x, len(x))
+	writes(dst, len(x))
+	if !hasTyped() || len(x) == 0 || scale == 0 {
+		quantizeGeneric(dst, x, scale)
+		return
+	}
+	for from := 0; from < len(x); from += callElements {
+		quantizeSIMD(&dst[from], &x[from], min(len(x)-from, callElements), scale)
+	}
+}
+
+// scaleColumns is s_rj = s_rj·f_j for n columns of rows that are stride apart. Signs of zeros stay.
+func scaleColumns(s, f []float32, rows, stride, n int) {
+	updatesRows(s, rows, stride, n)
+	reads(f, n)
+	if !hasTyped() || rows == 0 || n == 0 {
+		scaleColumnsGeneric(s, f, rows, stride, n)
+		return
+	}
+	scaleColumnsSIMD(&s[0], &f[0], rows, stride, n)
+}
+
+// rotate multiplies rows of n elements by the orthonormal Walsh–Hadamard matrix of the size of a block, a power of two that divides
+// n: for h = 1, 2, 4, …, a and b that are h apart become a + b and a − b; then all are multiplied by 1/√block, rounded once.
+func rotate(x []float32, rows, stride, n, block int) {
+	updatesRows(x, rows, stride, n)
+	if !hasTyped() || rows == 0 || block == 1 {
+		rotateGeneric(x, rows, stride, n, block)
+		return
+	}
+	for r := range rows {
+		rotateSIMD(&x[r*stride], n, block, rotateFactor(block))
+	}
+}
+
+// readsTyped: the values of a block, panel by panel.
+func readsTyped(t CacheType, v []byte, b *panelLayout) {
+	steps := (b.keys-1)*b.stride + panel
+	if t == I8 {
+		steps = (b.keys-1)/4*b.stride + 4*panel
+	}
+	last := (b.cols - 1) / panel
+	need(v, (last*b.panelStride+steps)*t.bytes())
+	if sanitize.Enabled {
+		for c := range last + 1 {
+			reads(v[c*b.panelStride*t.bytes():], steps*t.bytes())
+		}
+	}
+}
