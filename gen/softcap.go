@@ -13,8 +13,8 @@ import (
 const softcapWidth = 4
 
 func softcapKernel() {
-	TEXT("softcapSIMD", 4, "func(s *float32, n int, c float32)")
-	s, n, c := param("s"), param("n"), broadcastParam("c")
+	TEXT("softcapSIMD", 4, "func(s *float32, n int, most, factor float32)")
+	s, n, most, factor := param("s"), param("n"), broadcastParam("most"), broadcastParam("factor")
 	group := make([]Op, softcapWidth)
 	for i := range group {
 		group[i] = Mem{Base: s, Disp: i * vector}
@@ -22,11 +22,11 @@ func softcapKernel() {
 	SUBQ(imm(softcapWidth*lanes), n)
 	JL(LabelRef("rest"))
 	Label("group")
-	z, large := squares(group), GP32()
+	z, large := scaledSquares(group, factor), GP32()
 	VMOVMSKPS(notBelowOne(z), large)
 	TESTL(large, large)
 	JNE(LabelRef("large"))
-	storeCapped(c, group, tanhSmall(group, z))
+	storeCapped(most, group, tanhSmall(group, z))
 	Label("next")
 	ADDQ(imm(softcapWidth*vector), s)
 	SUBQ(imm(softcapWidth*lanes), n)
@@ -35,7 +35,7 @@ func softcapKernel() {
 
 	Comment("Some |x| ≥ 1.")
 	Label("large")
-	storeCapped(c, group, tanh(group))
+	storeCapped(most, group, tanh(group))
 	JMP(LabelRef("next"))
 
 	Comment("Less than a group.")
@@ -44,27 +44,28 @@ func softcapKernel() {
 	eachVector(n, func(mask reg.VecVirtual) {
 		x := YMM()
 		load(Mem{Base: s}, mask, x)
+		VMULPS(factor, x, x)
 		y := tanh([]Op{x})[0]
-		capped(c, x, y)
+		capped(most, x, y)
 		store(y, mask, Mem{Base: s})
 	}, func() { ADDQ(imm(vector), s) })
 	finish()
 }
 
-// storeCapped stores c·y, y with the sign of x, in the place of x.
-func storeCapped(c reg.VecVirtual, x []Op, y []reg.VecVirtual) {
+// storeCapped stores most·y, y with the sign of x, in the place of x.
+func storeCapped(most reg.VecVirtual, x []Op, y []reg.VecVirtual) {
 	for i := range y {
-		capped(c, x[i], y[i])
+		capped(most, x[i], y[i])
 		VMOVUPS(y[i], x[i])
 	}
 }
 
-// capped is y = c·y, y with the sign of x.
-func capped(c reg.VecVirtual, x Op, y reg.VecVirtual) {
+// capped is y = most·y, y with the sign of x.
+func capped(most reg.VecVirtual, x Op, y reg.VecVirtual) {
 	sign := constant(u32(bitsSign))
 	VANDPS(x, sign, sign)
 	VORPS(sign, y, y)
-	VMULPS(c, y, y)
+	VMULPS(most, y, y)
 }
 
 // tanh returns tanh(x), but for the sign. x stays in memory if it is there:
@@ -129,6 +130,18 @@ func absolutes(x []Op) []reg.VecVirtual {
 	}
 	withConstant(u32(bitsAbs), len(x), func(abs Op, i int) { VANDPS(abs, a[i], a[i]) })
 	return a
+}
+
+// scaledSquares replaces each x by x·factor and returns the squares of these. They go through memory, because tanh needs the
+// registers.
+func scaledSquares(x []Op, factor reg.VecVirtual) []reg.VecVirtual {
+	z := vectors(len(x))
+	for i := range z {
+		VMULPS(x[i], factor, z[i])
+		VMOVUPS(z[i], x[i])
+		VMULPS(z[i], z[i], z[i])
+	}
+	return z
 }
 
 // squares is x².
