@@ -22,11 +22,12 @@ func softcapKernel() {
 	SUBQ(imm(softcapWidth*lanes), n)
 	JL(LabelRef("rest"))
 	Label("group")
-	z, large := scaledSquares(group, factor), GP32()
+	x := scaled(group, factor)
+	z, large := squares(x), GP32()
 	VMOVMSKPS(notBelowOne(z), large)
 	TESTL(large, large)
 	JNE(LabelRef("large"))
-	storeCapped(most, group, tanhSmall(group, z))
+	storeCapped(most, x, tanhSmall(x, z), group)
 	Label("next")
 	ADDQ(imm(softcapWidth*vector), s)
 	SUBQ(imm(softcapWidth*lanes), n)
@@ -35,7 +36,10 @@ func softcapKernel() {
 
 	Comment("Some |x| ≥ 1.")
 	Label("large")
-	storeCapped(most, group, tanh(group))
+	for i := range x {
+		VMOVUPS(x[i], group[i]) // the two halves need the registers
+	}
+	storeCapped(most, group, tanh(group), group)
 	JMP(LabelRef("next"))
 
 	Comment("Less than a group.")
@@ -52,11 +56,11 @@ func softcapKernel() {
 	finish()
 }
 
-// storeCapped stores most·y, y with the sign of x, in the place of x.
-func storeCapped(most reg.VecVirtual, x []Op, y []reg.VecVirtual) {
+// storeCapped stores most·y, y with the sign of x.
+func storeCapped(most reg.VecVirtual, x []Op, y []reg.VecVirtual, to []Op) {
 	for i := range y {
 		capped(most, x[i], y[i])
-		VMOVUPS(y[i], x[i])
+		VMOVUPS(y[i], to[i])
 	}
 }
 
@@ -68,8 +72,7 @@ func capped(most reg.VecVirtual, x Op, y reg.VecVirtual) {
 	VMULPS(most, y, y)
 }
 
-// tanh returns tanh(x), but for the sign. x stays in memory if it is there:
-// the two halves need the registers.
+// tanh returns tanh(x), but for the sign. x stays in memory if it is there.
 func tanh(x []Op) []reg.VecVirtual {
 	y := tanhLarge(x)
 	p := tanhSmall(x, squares(x))
@@ -132,22 +135,25 @@ func absolutes(x []Op) []reg.VecVirtual {
 	return a
 }
 
-// scaledSquares replaces each x by x·factor and returns the squares of these. They go through memory, because tanh needs the
-// registers.
-func scaledSquares(x []Op, factor reg.VecVirtual) []reg.VecVirtual {
-	z := vectors(len(x))
-	for i := range z {
-		VMULPS(x[i], factor, z[i])
-		VMOVUPS(z[i], x[i])
-		VMULPS(z[i], z[i], z[i])
+// scaled is x·factor.
+func scaled(x []Op, factor reg.VecVirtual) []Op {
+	y := make([]Op, len(x))
+	for i := range y {
+		v := YMM()
+		VMULPS(x[i], factor, v)
+		y[i] = v
 	}
-	return z
+	return y
 }
 
 // squares is x².
 func squares(x []Op) []reg.VecVirtual {
 	z := vectors(len(x))
 	for i := range z {
+		if x, ok := x[i].(reg.VecVirtual); ok {
+			VMULPS(x, x, z[i])
+			continue
+		}
 		VMOVUPS(x[i], z[i])
 		VMULPS(z[i], z[i], z[i])
 	}
