@@ -67,7 +67,7 @@ func (m *meanRatio) root() float64 { return math.Sqrt(m.sum / float64(max(1, m.n
 type accuracyGrid struct{ dims, keys []int }
 
 func newAccuracyGrid() accuracyGrid {
-	if testing.Short() || active == generic { // which has the bits of the others, and takes long
+	if testing.Short() || tuned.isa == generic { // which has the bits of the others, and takes long
 		return accuracyGrid{[]int{8, 64, 96}, []int{16, 500}}
 	}
 	return accuracyGrid{[]int{1, 8, 40, 64, 80, 96, 112, 128, 256}, []int{1, 16, 128, 512, 4096, 100_000}}
