@@ -8014,10 +8014,10 @@ TEXT ·softcapSIMD(SB), NOSPLIT, $0-24
 	VDUP V31.S[0], V31.S4
 	MOVD $constants<>(SB), R26
 	FMOVQ 272(R26), F24
-	FMOVQ 0(R26), F25
-	FMOVQ 112(R26), F26
-	FMOVQ 288(R26), F27
-	FMOVQ 304(R26), F28
+	FMOVQ 288(R26), F25
+	FMOVQ 304(R26), F26
+	FMOVQ 320(R26), F27
+	FMOVQ 336(R26), F28
 	FMOVQ 160(R26), F29
 
 	// 16 at a time.
@@ -8043,26 +8043,10 @@ loop311:
 	CBZ R2, large313
 
 	// |x| < 1: x + x³·P(x²)
-	FMOVQ 416(R26), F4
-	FMOVQ 416(R26), F5
-	FMOVQ 416(R26), F6
-	FMOVQ 416(R26), F7
-	FMOVQ 320(R26), F20
-	FMOVQ 320(R26), F21
-	FMOVQ 320(R26), F22
-	FMOVQ 320(R26), F23
-	VFMLA V8.S4, V4.S4, V20.S4
-	VFMLA V9.S4, V5.S4, V21.S4
-	VFMLA V10.S4, V6.S4, V22.S4
-	VFMLA V11.S4, V7.S4, V23.S4
-	FMOVQ 336(R26), F4
-	FMOVQ 336(R26), F5
-	FMOVQ 336(R26), F6
-	FMOVQ 336(R26), F7
-	VFMLA V8.S4, V20.S4, V4.S4
-	VFMLA V9.S4, V21.S4, V5.S4
-	VFMLA V10.S4, V22.S4, V6.S4
-	VFMLA V11.S4, V23.S4, V7.S4
+	FMOVQ 448(R26), F4
+	FMOVQ 448(R26), F5
+	FMOVQ 448(R26), F6
+	FMOVQ 448(R26), F7
 	FMOVQ 352(R26), F20
 	FMOVQ 352(R26), F21
 	FMOVQ 352(R26), F22
@@ -8091,6 +8075,22 @@ loop311:
 	FMOVQ 400(R26), F5
 	FMOVQ 400(R26), F6
 	FMOVQ 400(R26), F7
+	VFMLA V8.S4, V20.S4, V4.S4
+	VFMLA V9.S4, V21.S4, V5.S4
+	VFMLA V10.S4, V22.S4, V6.S4
+	VFMLA V11.S4, V23.S4, V7.S4
+	FMOVQ 416(R26), F20
+	FMOVQ 416(R26), F21
+	FMOVQ 416(R26), F22
+	FMOVQ 416(R26), F23
+	VFMLA V8.S4, V4.S4, V20.S4
+	VFMLA V9.S4, V5.S4, V21.S4
+	VFMLA V10.S4, V6.S4, V22.S4
+	VFMLA V11.S4, V7.S4, V23.S4
+	FMOVQ 432(R26), F4
+	FMOVQ 432(R26), F5
+	FMOVQ 432(R26), F6
+	FMOVQ 432(R26), F7
 	VFMLA V8.S4, V20.S4, V4.S4
 	VFMLA V9.S4, V21.S4, V5.S4
 	VFMLA V10.S4, V22.S4, V6.S4
@@ -8125,10 +8125,10 @@ large313:
 	WORD $0x4e27d4e7 // fadd v7.4s, v7.4s, v7.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 0(R26), F12
-	FMOVQ 0(R26), F13
-	FMOVQ 0(R26), F14
-	FMOVQ 0(R26), F15
+	FMOVQ 288(R26), F12
+	FMOVQ 288(R26), F13
+	FMOVQ 288(R26), F14
+	FMOVQ 288(R26), F15
 	WORD $0x4f98108c // fmla v12.4s, v4.4s, v24.s[0]
 	WORD $0x4f9810ad // fmla v13.4s, v5.4s, v24.s[0]
 	WORD $0x4f9810ce // fmla v14.4s, v6.4s, v24.s[0]
@@ -8147,26 +8147,10 @@ large313:
 	WORD $0x4f985a67 // fmls v7.4s, v19.4s, v24.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 496(R26), F16
-	FMOVQ 496(R26), F17
-	FMOVQ 496(R26), F18
-	FMOVQ 496(R26), F19
-	FMOVQ 432(R26), F20
-	FMOVQ 432(R26), F21
-	FMOVQ 432(R26), F22
-	FMOVQ 432(R26), F23
-	VFMLA V4.S4, V16.S4, V20.S4
-	VFMLA V5.S4, V17.S4, V21.S4
-	VFMLA V6.S4, V18.S4, V22.S4
-	VFMLA V7.S4, V19.S4, V23.S4
-	FMOVQ 448(R26), F16
-	FMOVQ 448(R26), F17
-	FMOVQ 448(R26), F18
-	FMOVQ 448(R26), F19
-	VFMLA V4.S4, V20.S4, V16.S4
-	VFMLA V5.S4, V21.S4, V17.S4
-	VFMLA V6.S4, V22.S4, V18.S4
-	VFMLA V7.S4, V23.S4, V19.S4
+	FMOVQ 528(R26), F16
+	FMOVQ 528(R26), F17
+	FMOVQ 528(R26), F18
+	FMOVQ 528(R26), F19
 	FMOVQ 464(R26), F20
 	FMOVQ 464(R26), F21
 	FMOVQ 464(R26), F22
@@ -8183,18 +8167,34 @@ large313:
 	VFMLA V5.S4, V21.S4, V17.S4
 	VFMLA V6.S4, V22.S4, V18.S4
 	VFMLA V7.S4, V23.S4, V19.S4
-	FMOVQ 112(R26), F20
-	FMOVQ 112(R26), F21
-	FMOVQ 112(R26), F22
-	FMOVQ 112(R26), F23
+	FMOVQ 496(R26), F20
+	FMOVQ 496(R26), F21
+	FMOVQ 496(R26), F22
+	FMOVQ 496(R26), F23
 	VFMLA V4.S4, V16.S4, V20.S4
 	VFMLA V5.S4, V17.S4, V21.S4
 	VFMLA V6.S4, V18.S4, V22.S4
 	VFMLA V7.S4, V19.S4, V23.S4
-	FMOVQ 112(R26), F16
-	FMOVQ 112(R26), F17
-	FMOVQ 112(R26), F18
-	FMOVQ 112(R26), F19
+	FMOVQ 512(R26), F16
+	FMOVQ 512(R26), F17
+	FMOVQ 512(R26), F18
+	FMOVQ 512(R26), F19
+	VFMLA V4.S4, V20.S4, V16.S4
+	VFMLA V5.S4, V21.S4, V17.S4
+	VFMLA V6.S4, V22.S4, V18.S4
+	VFMLA V7.S4, V23.S4, V19.S4
+	FMOVQ 304(R26), F20
+	FMOVQ 304(R26), F21
+	FMOVQ 304(R26), F22
+	FMOVQ 304(R26), F23
+	VFMLA V4.S4, V16.S4, V20.S4
+	VFMLA V5.S4, V17.S4, V21.S4
+	VFMLA V6.S4, V18.S4, V22.S4
+	VFMLA V7.S4, V19.S4, V23.S4
+	FMOVQ 304(R26), F16
+	FMOVQ 304(R26), F17
+	FMOVQ 304(R26), F18
+	FMOVQ 304(R26), F19
 	VFMLA V4.S4, V20.S4, V16.S4
 	VFMLA V5.S4, V21.S4, V17.S4
 	VFMLA V6.S4, V22.S4, V18.S4
@@ -8221,26 +8221,10 @@ large313:
 	WORD $0x4eb7d753 // fsub v19.4s, v26.4s, v23.4s
 
 	// |x| < 1: x + x³·P(x²)
-	FMOVQ 416(R26), F4
-	FMOVQ 416(R26), F5
-	FMOVQ 416(R26), F6
-	FMOVQ 416(R26), F7
-	FMOVQ 320(R26), F20
-	FMOVQ 320(R26), F21
-	FMOVQ 320(R26), F22
-	FMOVQ 320(R26), F23
-	VFMLA V8.S4, V4.S4, V20.S4
-	VFMLA V9.S4, V5.S4, V21.S4
-	VFMLA V10.S4, V6.S4, V22.S4
-	VFMLA V11.S4, V7.S4, V23.S4
-	FMOVQ 336(R26), F4
-	FMOVQ 336(R26), F5
-	FMOVQ 336(R26), F6
-	FMOVQ 336(R26), F7
-	VFMLA V8.S4, V20.S4, V4.S4
-	VFMLA V9.S4, V21.S4, V5.S4
-	VFMLA V10.S4, V22.S4, V6.S4
-	VFMLA V11.S4, V23.S4, V7.S4
+	FMOVQ 448(R26), F4
+	FMOVQ 448(R26), F5
+	FMOVQ 448(R26), F6
+	FMOVQ 448(R26), F7
 	FMOVQ 352(R26), F20
 	FMOVQ 352(R26), F21
 	FMOVQ 352(R26), F22
@@ -8269,6 +8253,22 @@ large313:
 	FMOVQ 400(R26), F5
 	FMOVQ 400(R26), F6
 	FMOVQ 400(R26), F7
+	VFMLA V8.S4, V20.S4, V4.S4
+	VFMLA V9.S4, V21.S4, V5.S4
+	VFMLA V10.S4, V22.S4, V6.S4
+	VFMLA V11.S4, V23.S4, V7.S4
+	FMOVQ 416(R26), F20
+	FMOVQ 416(R26), F21
+	FMOVQ 416(R26), F22
+	FMOVQ 416(R26), F23
+	VFMLA V8.S4, V4.S4, V20.S4
+	VFMLA V9.S4, V5.S4, V21.S4
+	VFMLA V10.S4, V6.S4, V22.S4
+	VFMLA V11.S4, V7.S4, V23.S4
+	FMOVQ 432(R26), F4
+	FMOVQ 432(R26), F5
+	FMOVQ 432(R26), F6
+	FMOVQ 432(R26), F7
 	VFMLA V8.S4, V20.S4, V4.S4
 	VFMLA V9.S4, V21.S4, V5.S4
 	VFMLA V10.S4, V22.S4, V6.S4
@@ -8324,25 +8324,25 @@ loop315:
 	WORD $0x4e24d484 // fadd v4.4s, v4.4s, v4.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 0(R26), F12
+	FMOVQ 288(R26), F12
 	WORD $0x4f98108c // fmla v12.4s, v4.4s, v24.s[0]
 	WORD $0x4eb9d590 // fsub v16.4s, v12.4s, v25.4s
 	WORD $0x4fb85204 // fmls v4.4s, v16.4s, v24.s[1]
 	WORD $0x4f985a04 // fmls v4.4s, v16.4s, v24.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 496(R26), F16
-	FMOVQ 432(R26), F20
-	VFMLA V4.S4, V16.S4, V20.S4
-	FMOVQ 448(R26), F16
-	VFMLA V4.S4, V20.S4, V16.S4
+	FMOVQ 528(R26), F16
 	FMOVQ 464(R26), F20
 	VFMLA V4.S4, V16.S4, V20.S4
 	FMOVQ 480(R26), F16
 	VFMLA V4.S4, V20.S4, V16.S4
-	FMOVQ 112(R26), F20
+	FMOVQ 496(R26), F20
 	VFMLA V4.S4, V16.S4, V20.S4
-	FMOVQ 112(R26), F16
+	FMOVQ 512(R26), F16
+	VFMLA V4.S4, V20.S4, V16.S4
+	FMOVQ 304(R26), F20
+	VFMLA V4.S4, V16.S4, V20.S4
+	FMOVQ 304(R26), F16
 	VFMLA V4.S4, V20.S4, V16.S4
 	VSHL $23, V12.S4, V12.S4
 	VMOV V26.B16, V20.B16
@@ -8351,11 +8351,7 @@ loop315:
 	WORD $0x4eb4d750 // fsub v16.4s, v26.4s, v20.4s
 
 	// |x| < 1: x + x³·P(x²)
-	FMOVQ 416(R26), F4
-	FMOVQ 320(R26), F20
-	VFMLA V8.S4, V4.S4, V20.S4
-	FMOVQ 336(R26), F4
-	VFMLA V8.S4, V20.S4, V4.S4
+	FMOVQ 448(R26), F4
 	FMOVQ 352(R26), F20
 	VFMLA V8.S4, V4.S4, V20.S4
 	FMOVQ 368(R26), F4
@@ -8363,6 +8359,10 @@ loop315:
 	FMOVQ 384(R26), F20
 	VFMLA V8.S4, V4.S4, V20.S4
 	FMOVQ 400(R26), F4
+	VFMLA V8.S4, V20.S4, V4.S4
+	FMOVQ 416(R26), F20
+	VFMLA V8.S4, V4.S4, V20.S4
+	FMOVQ 432(R26), F4
 	VFMLA V8.S4, V20.S4, V4.S4
 	WORD $0x6e20dd14 // fmul v20.4s, v8.4s, v0.4s
 	VMOV V0.B16, V12.B16
@@ -8394,25 +8394,25 @@ loop319:
 	WORD $0x4e24d484 // fadd v4.4s, v4.4s, v4.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 0(R26), F12
+	FMOVQ 288(R26), F12
 	WORD $0x4f98108c // fmla v12.4s, v4.4s, v24.s[0]
 	WORD $0x4eb9d590 // fsub v16.4s, v12.4s, v25.4s
 	WORD $0x4fb85204 // fmls v4.4s, v16.4s, v24.s[1]
 	WORD $0x4f985a04 // fmls v4.4s, v16.4s, v24.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 496(R26), F16
-	FMOVQ 432(R26), F20
-	VFMLA V4.S4, V16.S4, V20.S4
-	FMOVQ 448(R26), F16
-	VFMLA V4.S4, V20.S4, V16.S4
+	FMOVQ 528(R26), F16
 	FMOVQ 464(R26), F20
 	VFMLA V4.S4, V16.S4, V20.S4
 	FMOVQ 480(R26), F16
 	VFMLA V4.S4, V20.S4, V16.S4
-	FMOVQ 112(R26), F20
+	FMOVQ 496(R26), F20
 	VFMLA V4.S4, V16.S4, V20.S4
-	FMOVQ 112(R26), F16
+	FMOVQ 512(R26), F16
+	VFMLA V4.S4, V20.S4, V16.S4
+	FMOVQ 304(R26), F20
+	VFMLA V4.S4, V16.S4, V20.S4
+	FMOVQ 304(R26), F16
 	VFMLA V4.S4, V20.S4, V16.S4
 	VSHL $23, V12.S4, V12.S4
 	VMOV V26.B16, V20.B16
@@ -8421,11 +8421,7 @@ loop319:
 	WORD $0x4eb4d750 // fsub v16.4s, v26.4s, v20.4s
 
 	// |x| < 1: x + x³·P(x²)
-	FMOVQ 416(R26), F4
-	FMOVQ 320(R26), F20
-	VFMLA V8.S4, V4.S4, V20.S4
-	FMOVQ 336(R26), F4
-	VFMLA V8.S4, V20.S4, V4.S4
+	FMOVQ 448(R26), F4
 	FMOVQ 352(R26), F20
 	VFMLA V8.S4, V4.S4, V20.S4
 	FMOVQ 368(R26), F4
@@ -8433,6 +8429,10 @@ loop319:
 	FMOVQ 384(R26), F20
 	VFMLA V8.S4, V4.S4, V20.S4
 	FMOVQ 400(R26), F4
+	VFMLA V8.S4, V20.S4, V4.S4
+	FMOVQ 416(R26), F20
+	VFMLA V8.S4, V4.S4, V20.S4
+	FMOVQ 432(R26), F4
 	VFMLA V8.S4, V20.S4, V4.S4
 	WORD $0x6e20dd14 // fmul v20.4s, v8.4s, v0.4s
 	VMOV V0.B16, V12.B16
@@ -8462,7 +8462,7 @@ TEXT ·alibiSIMD(SB), NOSPLIT, $0-32
 
 	// distance = first + lane
 	VDUP R2, V17.S4
-	FMOVQ 512(R26), F18
+	FMOVQ 544(R26), F18
 	VADD V18.S4, V17.S4, V17.S4
 
 	// 16 at a time.
@@ -9154,11 +9154,11 @@ TEXT ·expSIMD(SB), NOSPLIT, $0-24
 	MOVD n+16(FP), R2
 	MOVD $constants<>(SB), R26
 	FMOVQ 272(R26), F20
-	FMOVQ 0(R26), F21
-	FMOVQ 528(R26), F22
-	FMOVQ 544(R26), F24
-	FMOVQ 560(R26), F25
-	FMOVQ 576(R26), F26
+	FMOVQ 288(R26), F21
+	FMOVQ 560(R26), F22
+	FMOVQ 576(R26), F24
+	FMOVQ 592(R26), F25
+	FMOVQ 608(R26), F26
 
 	// 16 at a time.
 	SUBS $16, R2, R2
@@ -9175,10 +9175,10 @@ loop366:
 	WORD $0x4e39f463 // fmax v3.4s, v3.4s, v25.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 0(R26), F8
-	FMOVQ 0(R26), F9
-	FMOVQ 0(R26), F10
-	FMOVQ 0(R26), F11
+	FMOVQ 288(R26), F8
+	FMOVQ 288(R26), F9
+	FMOVQ 288(R26), F10
+	FMOVQ 288(R26), F11
 	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
 	WORD $0x4f941029 // fmla v9.4s, v1.4s, v20.s[0]
 	WORD $0x4f94104a // fmla v10.4s, v2.4s, v20.s[0]
@@ -9197,26 +9197,10 @@ loop366:
 	WORD $0x4f9459e3 // fmls v3.4s, v15.4s, v20.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 496(R26), F12
-	FMOVQ 496(R26), F13
-	FMOVQ 496(R26), F14
-	FMOVQ 496(R26), F15
-	FMOVQ 432(R26), F16
-	FMOVQ 432(R26), F17
-	FMOVQ 432(R26), F18
-	FMOVQ 432(R26), F19
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	VFMLA V2.S4, V14.S4, V18.S4
-	VFMLA V3.S4, V15.S4, V19.S4
-	FMOVQ 448(R26), F12
-	FMOVQ 448(R26), F13
-	FMOVQ 448(R26), F14
-	FMOVQ 448(R26), F15
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
-	VFMLA V2.S4, V18.S4, V14.S4
-	VFMLA V3.S4, V19.S4, V15.S4
+	FMOVQ 528(R26), F12
+	FMOVQ 528(R26), F13
+	FMOVQ 528(R26), F14
+	FMOVQ 528(R26), F15
 	FMOVQ 464(R26), F16
 	FMOVQ 464(R26), F17
 	FMOVQ 464(R26), F18
@@ -9233,18 +9217,34 @@ loop366:
 	VFMLA V1.S4, V17.S4, V13.S4
 	VFMLA V2.S4, V18.S4, V14.S4
 	VFMLA V3.S4, V19.S4, V15.S4
-	FMOVQ 112(R26), F16
-	FMOVQ 112(R26), F17
-	FMOVQ 112(R26), F18
-	FMOVQ 112(R26), F19
+	FMOVQ 496(R26), F16
+	FMOVQ 496(R26), F17
+	FMOVQ 496(R26), F18
+	FMOVQ 496(R26), F19
 	VFMLA V0.S4, V12.S4, V16.S4
 	VFMLA V1.S4, V13.S4, V17.S4
 	VFMLA V2.S4, V14.S4, V18.S4
 	VFMLA V3.S4, V15.S4, V19.S4
-	FMOVQ 112(R26), F12
-	FMOVQ 112(R26), F13
-	FMOVQ 112(R26), F14
-	FMOVQ 112(R26), F15
+	FMOVQ 512(R26), F12
+	FMOVQ 512(R26), F13
+	FMOVQ 512(R26), F14
+	FMOVQ 512(R26), F15
+	VFMLA V0.S4, V16.S4, V12.S4
+	VFMLA V1.S4, V17.S4, V13.S4
+	VFMLA V2.S4, V18.S4, V14.S4
+	VFMLA V3.S4, V19.S4, V15.S4
+	FMOVQ 304(R26), F16
+	FMOVQ 304(R26), F17
+	FMOVQ 304(R26), F18
+	FMOVQ 304(R26), F19
+	VFMLA V0.S4, V12.S4, V16.S4
+	VFMLA V1.S4, V13.S4, V17.S4
+	VFMLA V2.S4, V14.S4, V18.S4
+	VFMLA V3.S4, V15.S4, V19.S4
+	FMOVQ 304(R26), F12
+	FMOVQ 304(R26), F13
+	FMOVQ 304(R26), F14
+	FMOVQ 304(R26), F15
 	VFMLA V0.S4, V16.S4, V12.S4
 	VFMLA V1.S4, V17.S4, V13.S4
 	VFMLA V2.S4, V18.S4, V14.S4
@@ -9302,25 +9302,25 @@ loop368:
 	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 0(R26), F8
+	FMOVQ 288(R26), F8
 	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
 	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
 	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
 	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 496(R26), F12
-	FMOVQ 432(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 448(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
+	FMOVQ 528(R26), F12
 	FMOVQ 464(R26), F16
 	VFMLA V0.S4, V12.S4, V16.S4
 	FMOVQ 480(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 112(R26), F16
+	FMOVQ 496(R26), F16
 	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 112(R26), F12
+	FMOVQ 512(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4
+	FMOVQ 304(R26), F16
+	VFMLA V0.S4, V12.S4, V16.S4
+	FMOVQ 304(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
@@ -9348,25 +9348,25 @@ loop370:
 	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 0(R26), F8
+	FMOVQ 288(R26), F8
 	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
 	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
 	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
 	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 496(R26), F12
-	FMOVQ 432(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 448(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
+	FMOVQ 528(R26), F12
 	FMOVQ 464(R26), F16
 	VFMLA V0.S4, V12.S4, V16.S4
 	FMOVQ 480(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 112(R26), F16
+	FMOVQ 496(R26), F16
 	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 112(R26), F12
+	FMOVQ 512(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4
+	FMOVQ 304(R26), F16
+	VFMLA V0.S4, V12.S4, V16.S4
+	FMOVQ 304(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
@@ -9395,9 +9395,9 @@ TEXT ·expSumSIMD(SB), NOSPLIT, $64-36
 	MOVD dst+0(FP), R0
 	MOVD $constants<>(SB), R26
 	FMOVQ 272(R26), F20
-	FMOVQ 0(R26), F21
-	FMOVQ 528(R26), F22
-	FMOVQ 544(R26), F29
+	FMOVQ 288(R26), F21
+	FMOVQ 560(R26), F22
+	FMOVQ 576(R26), F29
 	VEOR V24.B16, V24.B16, V24.B16
 	VEOR V25.B16, V25.B16, V25.B16
 	VEOR V26.B16, V26.B16, V26.B16
@@ -9422,10 +9422,10 @@ loop372:
 	WORD $0x6ea3e6c7 // fcmgt v7.4s, v22.4s, v3.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 0(R26), F8
-	FMOVQ 0(R26), F9
-	FMOVQ 0(R26), F10
-	FMOVQ 0(R26), F11
+	FMOVQ 288(R26), F8
+	FMOVQ 288(R26), F9
+	FMOVQ 288(R26), F10
+	FMOVQ 288(R26), F11
 	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
 	WORD $0x4f941029 // fmla v9.4s, v1.4s, v20.s[0]
 	WORD $0x4f94104a // fmla v10.4s, v2.4s, v20.s[0]
@@ -9444,26 +9444,10 @@ loop372:
 	WORD $0x4f9459e3 // fmls v3.4s, v15.4s, v20.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 496(R26), F12
-	FMOVQ 496(R26), F13
-	FMOVQ 496(R26), F14
-	FMOVQ 496(R26), F15
-	FMOVQ 432(R26), F16
-	FMOVQ 432(R26), F17
-	FMOVQ 432(R26), F18
-	FMOVQ 432(R26), F19
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	VFMLA V2.S4, V14.S4, V18.S4
-	VFMLA V3.S4, V15.S4, V19.S4
-	FMOVQ 448(R26), F12
-	FMOVQ 448(R26), F13
-	FMOVQ 448(R26), F14
-	FMOVQ 448(R26), F15
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
-	VFMLA V2.S4, V18.S4, V14.S4
-	VFMLA V3.S4, V19.S4, V15.S4
+	FMOVQ 528(R26), F12
+	FMOVQ 528(R26), F13
+	FMOVQ 528(R26), F14
+	FMOVQ 528(R26), F15
 	FMOVQ 464(R26), F16
 	FMOVQ 464(R26), F17
 	FMOVQ 464(R26), F18
@@ -9480,18 +9464,34 @@ loop372:
 	VFMLA V1.S4, V17.S4, V13.S4
 	VFMLA V2.S4, V18.S4, V14.S4
 	VFMLA V3.S4, V19.S4, V15.S4
-	FMOVQ 112(R26), F16
-	FMOVQ 112(R26), F17
-	FMOVQ 112(R26), F18
-	FMOVQ 112(R26), F19
+	FMOVQ 496(R26), F16
+	FMOVQ 496(R26), F17
+	FMOVQ 496(R26), F18
+	FMOVQ 496(R26), F19
 	VFMLA V0.S4, V12.S4, V16.S4
 	VFMLA V1.S4, V13.S4, V17.S4
 	VFMLA V2.S4, V14.S4, V18.S4
 	VFMLA V3.S4, V15.S4, V19.S4
-	FMOVQ 112(R26), F12
-	FMOVQ 112(R26), F13
-	FMOVQ 112(R26), F14
-	FMOVQ 112(R26), F15
+	FMOVQ 512(R26), F12
+	FMOVQ 512(R26), F13
+	FMOVQ 512(R26), F14
+	FMOVQ 512(R26), F15
+	VFMLA V0.S4, V16.S4, V12.S4
+	VFMLA V1.S4, V17.S4, V13.S4
+	VFMLA V2.S4, V18.S4, V14.S4
+	VFMLA V3.S4, V19.S4, V15.S4
+	FMOVQ 304(R26), F16
+	FMOVQ 304(R26), F17
+	FMOVQ 304(R26), F18
+	FMOVQ 304(R26), F19
+	VFMLA V0.S4, V12.S4, V16.S4
+	VFMLA V1.S4, V13.S4, V17.S4
+	VFMLA V2.S4, V14.S4, V18.S4
+	VFMLA V3.S4, V15.S4, V19.S4
+	FMOVQ 304(R26), F12
+	FMOVQ 304(R26), F13
+	FMOVQ 304(R26), F14
+	FMOVQ 304(R26), F15
 	VFMLA V0.S4, V16.S4, V12.S4
 	VFMLA V1.S4, V17.S4, V13.S4
 	VFMLA V2.S4, V18.S4, V14.S4
@@ -9534,25 +9534,25 @@ loop375:
 	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 0(R26), F8
+	FMOVQ 288(R26), F8
 	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
 	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
 	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
 	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 496(R26), F12
-	FMOVQ 432(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 448(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
+	FMOVQ 528(R26), F12
 	FMOVQ 464(R26), F16
 	VFMLA V0.S4, V12.S4, V16.S4
 	FMOVQ 480(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 112(R26), F16
+	FMOVQ 496(R26), F16
 	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 112(R26), F12
+	FMOVQ 512(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4
+	FMOVQ 304(R26), F16
+	VFMLA V0.S4, V12.S4, V16.S4
+	FMOVQ 304(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ·exp(r), 0 below the least exponent
@@ -9578,25 +9578,25 @@ loop377:
 	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 0(R26), F8
+	FMOVQ 288(R26), F8
 	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
 	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
 	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
 	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 496(R26), F12
-	FMOVQ 432(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 448(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
+	FMOVQ 528(R26), F12
 	FMOVQ 464(R26), F16
 	VFMLA V0.S4, V12.S4, V16.S4
 	FMOVQ 480(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 112(R26), F16
+	FMOVQ 496(R26), F16
 	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 112(R26), F12
+	FMOVQ 512(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4
+	FMOVQ 304(R26), F16
+	VFMLA V0.S4, V12.S4, V16.S4
+	FMOVQ 304(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ·exp(r), 0 below the least exponent
@@ -9631,9 +9631,9 @@ TEXT ·sumExpSIMD(SB), NOSPLIT, $64-28
 	VDUP V28.S[0], V28.S4
 	MOVD $constants<>(SB), R26
 	FMOVQ 272(R26), F20
-	FMOVQ 0(R26), F21
-	FMOVQ 528(R26), F22
-	FMOVQ 544(R26), F29
+	FMOVQ 288(R26), F21
+	FMOVQ 560(R26), F22
+	FMOVQ 576(R26), F29
 	VEOR V24.B16, V24.B16, V24.B16
 	VEOR V25.B16, V25.B16, V25.B16
 	VEOR V26.B16, V26.B16, V26.B16
@@ -9658,10 +9658,10 @@ loop379:
 	WORD $0x6ea3e6c7 // fcmgt v7.4s, v22.4s, v3.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 0(R26), F8
-	FMOVQ 0(R26), F9
-	FMOVQ 0(R26), F10
-	FMOVQ 0(R26), F11
+	FMOVQ 288(R26), F8
+	FMOVQ 288(R26), F9
+	FMOVQ 288(R26), F10
+	FMOVQ 288(R26), F11
 	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
 	WORD $0x4f941029 // fmla v9.4s, v1.4s, v20.s[0]
 	WORD $0x4f94104a // fmla v10.4s, v2.4s, v20.s[0]
@@ -9680,26 +9680,10 @@ loop379:
 	WORD $0x4f9459e3 // fmls v3.4s, v15.4s, v20.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 496(R26), F12
-	FMOVQ 496(R26), F13
-	FMOVQ 496(R26), F14
-	FMOVQ 496(R26), F15
-	FMOVQ 432(R26), F16
-	FMOVQ 432(R26), F17
-	FMOVQ 432(R26), F18
-	FMOVQ 432(R26), F19
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	VFMLA V2.S4, V14.S4, V18.S4
-	VFMLA V3.S4, V15.S4, V19.S4
-	FMOVQ 448(R26), F12
-	FMOVQ 448(R26), F13
-	FMOVQ 448(R26), F14
-	FMOVQ 448(R26), F15
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
-	VFMLA V2.S4, V18.S4, V14.S4
-	VFMLA V3.S4, V19.S4, V15.S4
+	FMOVQ 528(R26), F12
+	FMOVQ 528(R26), F13
+	FMOVQ 528(R26), F14
+	FMOVQ 528(R26), F15
 	FMOVQ 464(R26), F16
 	FMOVQ 464(R26), F17
 	FMOVQ 464(R26), F18
@@ -9716,18 +9700,34 @@ loop379:
 	VFMLA V1.S4, V17.S4, V13.S4
 	VFMLA V2.S4, V18.S4, V14.S4
 	VFMLA V3.S4, V19.S4, V15.S4
-	FMOVQ 112(R26), F16
-	FMOVQ 112(R26), F17
-	FMOVQ 112(R26), F18
-	FMOVQ 112(R26), F19
+	FMOVQ 496(R26), F16
+	FMOVQ 496(R26), F17
+	FMOVQ 496(R26), F18
+	FMOVQ 496(R26), F19
 	VFMLA V0.S4, V12.S4, V16.S4
 	VFMLA V1.S4, V13.S4, V17.S4
 	VFMLA V2.S4, V14.S4, V18.S4
 	VFMLA V3.S4, V15.S4, V19.S4
-	FMOVQ 112(R26), F12
-	FMOVQ 112(R26), F13
-	FMOVQ 112(R26), F14
-	FMOVQ 112(R26), F15
+	FMOVQ 512(R26), F12
+	FMOVQ 512(R26), F13
+	FMOVQ 512(R26), F14
+	FMOVQ 512(R26), F15
+	VFMLA V0.S4, V16.S4, V12.S4
+	VFMLA V1.S4, V17.S4, V13.S4
+	VFMLA V2.S4, V18.S4, V14.S4
+	VFMLA V3.S4, V19.S4, V15.S4
+	FMOVQ 304(R26), F16
+	FMOVQ 304(R26), F17
+	FMOVQ 304(R26), F18
+	FMOVQ 304(R26), F19
+	VFMLA V0.S4, V12.S4, V16.S4
+	VFMLA V1.S4, V13.S4, V17.S4
+	VFMLA V2.S4, V14.S4, V18.S4
+	VFMLA V3.S4, V15.S4, V19.S4
+	FMOVQ 304(R26), F12
+	FMOVQ 304(R26), F13
+	FMOVQ 304(R26), F14
+	FMOVQ 304(R26), F15
 	VFMLA V0.S4, V16.S4, V12.S4
 	VFMLA V1.S4, V17.S4, V13.S4
 	VFMLA V2.S4, V18.S4, V14.S4
@@ -9769,25 +9769,25 @@ loop382:
 	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 0(R26), F8
+	FMOVQ 288(R26), F8
 	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
 	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
 	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
 	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 496(R26), F12
-	FMOVQ 432(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 448(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
+	FMOVQ 528(R26), F12
 	FMOVQ 464(R26), F16
 	VFMLA V0.S4, V12.S4, V16.S4
 	FMOVQ 480(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 112(R26), F16
+	FMOVQ 496(R26), F16
 	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 112(R26), F12
+	FMOVQ 512(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4
+	FMOVQ 304(R26), F16
+	VFMLA V0.S4, V12.S4, V16.S4
+	FMOVQ 304(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ·exp(r), 0 below the least exponent
@@ -9812,25 +9812,25 @@ loop384:
 	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 0(R26), F8
+	FMOVQ 288(R26), F8
 	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
 	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
 	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
 	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 496(R26), F12
-	FMOVQ 432(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 448(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
+	FMOVQ 528(R26), F12
 	FMOVQ 464(R26), F16
 	VFMLA V0.S4, V12.S4, V16.S4
 	FMOVQ 480(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 112(R26), F16
+	FMOVQ 496(R26), F16
 	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 112(R26), F12
+	FMOVQ 512(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4
+	FMOVQ 304(R26), F16
+	VFMLA V0.S4, V12.S4, V16.S4
+	FMOVQ 304(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ·exp(r), 0 below the least exponent
@@ -9857,51 +9857,51 @@ end381:
 	RET
 
 // Constants, 16 bytes each.
-// expBias
-DATA constants<>+0(SB)/4, $0x4b40007f
-DATA constants<>+4(SB)/4, $0x4b40007f
-DATA constants<>+8(SB)/4, $0x4b40007f
-DATA constants<>+12(SB)/4, $0x4b40007f
+// exp2Bias
+DATA constants<>+0(SB)/4, $0x4b400080
+DATA constants<>+4(SB)/4, $0x4b400080
+DATA constants<>+8(SB)/4, $0x4b400080
+DATA constants<>+12(SB)/4, $0x4b400080
 // exp2Zero
-DATA constants<>+16(SB)/4, $0x4b400001
-DATA constants<>+20(SB)/4, $0x4b400001
-DATA constants<>+24(SB)/4, $0x4b400001
-DATA constants<>+28(SB)/4, $0x4b400001
+DATA constants<>+16(SB)/4, $0x4b400002
+DATA constants<>+20(SB)/4, $0x4b400002
+DATA constants<>+24(SB)/4, $0x4b400002
+DATA constants<>+28(SB)/4, $0x4b400002
 // −Inf
 DATA constants<>+32(SB)/4, $0xff800000
 DATA constants<>+36(SB)/4, $0xff800000
 DATA constants<>+40(SB)/4, $0xff800000
 DATA constants<>+44(SB)/4, $0xff800000
 // exp2C4
-DATA constants<>+48(SB)/4, $0x3c1e763d
-DATA constants<>+52(SB)/4, $0x3c1e763d
-DATA constants<>+56(SB)/4, $0x3c1e763d
-DATA constants<>+60(SB)/4, $0x3c1e763d
+DATA constants<>+48(SB)/4, $0x3b9e763d
+DATA constants<>+52(SB)/4, $0x3b9e763d
+DATA constants<>+56(SB)/4, $0x3b9e763d
+DATA constants<>+60(SB)/4, $0x3b9e763d
 // exp2C3
-DATA constants<>+64(SB)/4, $0x3d635b99
-DATA constants<>+68(SB)/4, $0x3d635b99
-DATA constants<>+72(SB)/4, $0x3d635b99
-DATA constants<>+76(SB)/4, $0x3d635b99
+DATA constants<>+64(SB)/4, $0x3ce35b99
+DATA constants<>+68(SB)/4, $0x3ce35b99
+DATA constants<>+72(SB)/4, $0x3ce35b99
+DATA constants<>+76(SB)/4, $0x3ce35b99
 // exp2C2
-DATA constants<>+80(SB)/4, $0x3e75fcda
-DATA constants<>+84(SB)/4, $0x3e75fcda
-DATA constants<>+88(SB)/4, $0x3e75fcda
-DATA constants<>+92(SB)/4, $0x3e75fcda
+DATA constants<>+80(SB)/4, $0x3df5fcda
+DATA constants<>+84(SB)/4, $0x3df5fcda
+DATA constants<>+88(SB)/4, $0x3df5fcda
+DATA constants<>+92(SB)/4, $0x3df5fcda
 // exp2C1
-DATA constants<>+96(SB)/4, $0x3f317215
-DATA constants<>+100(SB)/4, $0x3f317215
-DATA constants<>+104(SB)/4, $0x3f317215
-DATA constants<>+108(SB)/4, $0x3f317215
-// 0x1p+00
-DATA constants<>+112(SB)/4, $0x3f800000
-DATA constants<>+116(SB)/4, $0x3f800000
-DATA constants<>+120(SB)/4, $0x3f800000
-DATA constants<>+124(SB)/4, $0x3f800000
+DATA constants<>+96(SB)/4, $0x3eb17215
+DATA constants<>+100(SB)/4, $0x3eb17215
+DATA constants<>+104(SB)/4, $0x3eb17215
+DATA constants<>+108(SB)/4, $0x3eb17215
+// exp2C0
+DATA constants<>+112(SB)/4, $0x3f000000
+DATA constants<>+116(SB)/4, $0x3f000000
+DATA constants<>+120(SB)/4, $0x3f000000
+DATA constants<>+124(SB)/4, $0x3f000000
 // exp2C5
-DATA constants<>+128(SB)/4, $0x3aadd372
-DATA constants<>+132(SB)/4, $0x3aadd372
-DATA constants<>+136(SB)/4, $0x3aadd372
-DATA constants<>+140(SB)/4, $0x3aadd372
+DATA constants<>+128(SB)/4, $0x3a2dd372
+DATA constants<>+132(SB)/4, $0x3a2dd372
+DATA constants<>+136(SB)/4, $0x3a2dd372
+DATA constants<>+140(SB)/4, $0x3a2dd372
 // the first lane
 DATA constants<>+144(SB)/4, $0xffffffff
 DATA constants<>+148(SB)/4, $0x00000000
@@ -9947,99 +9947,109 @@ DATA constants<>+272(SB)/4, $0x3fb8aa3b
 DATA constants<>+276(SB)/4, $0x3f317200
 DATA constants<>+280(SB)/4, $0x35bfbe8e
 DATA constants<>+284(SB)/4, $0x00000000
+// expBias
+DATA constants<>+288(SB)/4, $0x4b40007f
+DATA constants<>+292(SB)/4, $0x4b40007f
+DATA constants<>+296(SB)/4, $0x4b40007f
+DATA constants<>+300(SB)/4, $0x4b40007f
+// 0x1p+00
+DATA constants<>+304(SB)/4, $0x3f800000
+DATA constants<>+308(SB)/4, $0x3f800000
+DATA constants<>+312(SB)/4, $0x3f800000
+DATA constants<>+316(SB)/4, $0x3f800000
 // 0x1p+01
-DATA constants<>+288(SB)/4, $0x40000000
-DATA constants<>+292(SB)/4, $0x40000000
-DATA constants<>+296(SB)/4, $0x40000000
-DATA constants<>+300(SB)/4, $0x40000000
+DATA constants<>+320(SB)/4, $0x40000000
+DATA constants<>+324(SB)/4, $0x40000000
+DATA constants<>+328(SB)/4, $0x40000000
+DATA constants<>+332(SB)/4, $0x40000000
 // tanhOne
-DATA constants<>+304(SB)/4, $0x41200000
-DATA constants<>+308(SB)/4, $0x41200000
-DATA constants<>+312(SB)/4, $0x41200000
-DATA constants<>+316(SB)/4, $0x41200000
+DATA constants<>+336(SB)/4, $0x41200000
+DATA constants<>+340(SB)/4, $0x41200000
+DATA constants<>+344(SB)/4, $0x41200000
+DATA constants<>+348(SB)/4, $0x41200000
 // tanhC5
-DATA constants<>+320(SB)/4, $0x3b16d38b
-DATA constants<>+324(SB)/4, $0x3b16d38b
-DATA constants<>+328(SB)/4, $0x3b16d38b
-DATA constants<>+332(SB)/4, $0x3b16d38b
+DATA constants<>+352(SB)/4, $0x3b16d38b
+DATA constants<>+356(SB)/4, $0x3b16d38b
+DATA constants<>+360(SB)/4, $0x3b16d38b
+DATA constants<>+364(SB)/4, $0x3b16d38b
 // tanhC4
-DATA constants<>+336(SB)/4, $0xbc02306c
-DATA constants<>+340(SB)/4, $0xbc02306c
-DATA constants<>+344(SB)/4, $0xbc02306c
-DATA constants<>+348(SB)/4, $0xbc02306c
+DATA constants<>+368(SB)/4, $0xbc02306c
+DATA constants<>+372(SB)/4, $0xbc02306c
+DATA constants<>+376(SB)/4, $0xbc02306c
+DATA constants<>+380(SB)/4, $0xbc02306c
 // tanhC3
-DATA constants<>+352(SB)/4, $0x3cb004db
-DATA constants<>+356(SB)/4, $0x3cb004db
-DATA constants<>+360(SB)/4, $0x3cb004db
-DATA constants<>+364(SB)/4, $0x3cb004db
+DATA constants<>+384(SB)/4, $0x3cb004db
+DATA constants<>+388(SB)/4, $0x3cb004db
+DATA constants<>+392(SB)/4, $0x3cb004db
+DATA constants<>+396(SB)/4, $0x3cb004db
 // tanhC2
-DATA constants<>+368(SB)/4, $0xbd5cb11d
-DATA constants<>+372(SB)/4, $0xbd5cb11d
-DATA constants<>+376(SB)/4, $0xbd5cb11d
-DATA constants<>+380(SB)/4, $0xbd5cb11d
+DATA constants<>+400(SB)/4, $0xbd5cb11d
+DATA constants<>+404(SB)/4, $0xbd5cb11d
+DATA constants<>+408(SB)/4, $0xbd5cb11d
+DATA constants<>+412(SB)/4, $0xbd5cb11d
 // tanhC1
-DATA constants<>+384(SB)/4, $0x3e0885f2
-DATA constants<>+388(SB)/4, $0x3e0885f2
-DATA constants<>+392(SB)/4, $0x3e0885f2
-DATA constants<>+396(SB)/4, $0x3e0885f2
+DATA constants<>+416(SB)/4, $0x3e0885f2
+DATA constants<>+420(SB)/4, $0x3e0885f2
+DATA constants<>+424(SB)/4, $0x3e0885f2
+DATA constants<>+428(SB)/4, $0x3e0885f2
 // tanhC0
-DATA constants<>+400(SB)/4, $0xbeaaaa9e
-DATA constants<>+404(SB)/4, $0xbeaaaa9e
-DATA constants<>+408(SB)/4, $0xbeaaaa9e
-DATA constants<>+412(SB)/4, $0xbeaaaa9e
+DATA constants<>+432(SB)/4, $0xbeaaaa9e
+DATA constants<>+436(SB)/4, $0xbeaaaa9e
+DATA constants<>+440(SB)/4, $0xbeaaaa9e
+DATA constants<>+444(SB)/4, $0xbeaaaa9e
 // tanhC6
-DATA constants<>+416(SB)/4, $0xb9bbf662
-DATA constants<>+420(SB)/4, $0xb9bbf662
-DATA constants<>+424(SB)/4, $0xb9bbf662
-DATA constants<>+428(SB)/4, $0xb9bbf662
+DATA constants<>+448(SB)/4, $0xb9bbf662
+DATA constants<>+452(SB)/4, $0xb9bbf662
+DATA constants<>+456(SB)/4, $0xb9bbf662
+DATA constants<>+460(SB)/4, $0xb9bbf662
 // expC5
-DATA constants<>+432(SB)/4, $0x3c091d10
-DATA constants<>+436(SB)/4, $0x3c091d10
-DATA constants<>+440(SB)/4, $0x3c091d10
-DATA constants<>+444(SB)/4, $0x3c091d10
+DATA constants<>+464(SB)/4, $0x3c091d10
+DATA constants<>+468(SB)/4, $0x3c091d10
+DATA constants<>+472(SB)/4, $0x3c091d10
+DATA constants<>+476(SB)/4, $0x3c091d10
 // expC4
-DATA constants<>+448(SB)/4, $0x3d2aac79
-DATA constants<>+452(SB)/4, $0x3d2aac79
-DATA constants<>+456(SB)/4, $0x3d2aac79
-DATA constants<>+460(SB)/4, $0x3d2aac79
+DATA constants<>+480(SB)/4, $0x3d2aac79
+DATA constants<>+484(SB)/4, $0x3d2aac79
+DATA constants<>+488(SB)/4, $0x3d2aac79
+DATA constants<>+492(SB)/4, $0x3d2aac79
 // expC3
-DATA constants<>+464(SB)/4, $0x3e2aaa49
-DATA constants<>+468(SB)/4, $0x3e2aaa49
-DATA constants<>+472(SB)/4, $0x3e2aaa49
-DATA constants<>+476(SB)/4, $0x3e2aaa49
+DATA constants<>+496(SB)/4, $0x3e2aaa49
+DATA constants<>+500(SB)/4, $0x3e2aaa49
+DATA constants<>+504(SB)/4, $0x3e2aaa49
+DATA constants<>+508(SB)/4, $0x3e2aaa49
 // expC2
-DATA constants<>+480(SB)/4, $0x3efffffe
-DATA constants<>+484(SB)/4, $0x3efffffe
-DATA constants<>+488(SB)/4, $0x3efffffe
-DATA constants<>+492(SB)/4, $0x3efffffe
+DATA constants<>+512(SB)/4, $0x3efffffe
+DATA constants<>+516(SB)/4, $0x3efffffe
+DATA constants<>+520(SB)/4, $0x3efffffe
+DATA constants<>+524(SB)/4, $0x3efffffe
 // expC6
-DATA constants<>+496(SB)/4, $0x3ab511e8
-DATA constants<>+500(SB)/4, $0x3ab511e8
-DATA constants<>+504(SB)/4, $0x3ab511e8
-DATA constants<>+508(SB)/4, $0x3ab511e8
+DATA constants<>+528(SB)/4, $0x3ab511e8
+DATA constants<>+532(SB)/4, $0x3ab511e8
+DATA constants<>+536(SB)/4, $0x3ab511e8
+DATA constants<>+540(SB)/4, $0x3ab511e8
 // lanes
-DATA constants<>+512(SB)/4, $0x00000000
-DATA constants<>+516(SB)/4, $0x00000001
-DATA constants<>+520(SB)/4, $0x00000002
-DATA constants<>+524(SB)/4, $0x00000003
+DATA constants<>+544(SB)/4, $0x00000000
+DATA constants<>+548(SB)/4, $0x00000001
+DATA constants<>+552(SB)/4, $0x00000002
+DATA constants<>+556(SB)/4, $0x00000003
 // expMin
-DATA constants<>+528(SB)/4, $0xc2aeac4f
-DATA constants<>+532(SB)/4, $0xc2aeac4f
-DATA constants<>+536(SB)/4, $0xc2aeac4f
-DATA constants<>+540(SB)/4, $0xc2aeac4f
+DATA constants<>+560(SB)/4, $0xc2aeac4f
+DATA constants<>+564(SB)/4, $0xc2aeac4f
+DATA constants<>+568(SB)/4, $0xc2aeac4f
+DATA constants<>+572(SB)/4, $0xc2aeac4f
 // 0x1.64p+06
-DATA constants<>+544(SB)/4, $0x42b20000
-DATA constants<>+548(SB)/4, $0x42b20000
-DATA constants<>+552(SB)/4, $0x42b20000
-DATA constants<>+556(SB)/4, $0x42b20000
+DATA constants<>+576(SB)/4, $0x42b20000
+DATA constants<>+580(SB)/4, $0x42b20000
+DATA constants<>+584(SB)/4, $0x42b20000
+DATA constants<>+588(SB)/4, $0x42b20000
 // -0x1.ap+06
-DATA constants<>+560(SB)/4, $0xc2d00000
-DATA constants<>+564(SB)/4, $0xc2d00000
-DATA constants<>+568(SB)/4, $0xc2d00000
-DATA constants<>+572(SB)/4, $0xc2d00000
+DATA constants<>+592(SB)/4, $0xc2d00000
+DATA constants<>+596(SB)/4, $0xc2d00000
+DATA constants<>+600(SB)/4, $0xc2d00000
+DATA constants<>+604(SB)/4, $0xc2d00000
 // 127
-DATA constants<>+576(SB)/4, $0x0000007f
-DATA constants<>+580(SB)/4, $0x0000007f
-DATA constants<>+584(SB)/4, $0x0000007f
-DATA constants<>+588(SB)/4, $0x0000007f
-GLOBL constants<>(SB), RODATA|NOPTR, $592
+DATA constants<>+608(SB)/4, $0x0000007f
+DATA constants<>+612(SB)/4, $0x0000007f
+DATA constants<>+616(SB)/4, $0x0000007f
+DATA constants<>+620(SB)/4, $0x0000007f
+GLOBL constants<>(SB), RODATA|NOPTR, $624

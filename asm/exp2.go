@@ -6,11 +6,11 @@ import "github.com/seed-1415985d/attn/asm/neon"
 // vectors at once, stage by stage as in expRegs.
 type exp2Regs struct {
 	x    []neon.Vec // the argument, used up
-	t    []neon.Vec // n + expBias, then 2ⁿ
+	t    []neon.Vec // n + exp2Bias, then 2ⁿ⁺¹
 	p    []neon.Vec // the polynomial; the result
 	f    []neon.Vec // x·c − n
 	c    neon.Vec   // c in all lanes
-	bias neon.Vec   // expBias
+	bias neon.Vec   // exp2Bias
 	zero neon.Vec   // exp2Zero
 }
 
@@ -30,7 +30,7 @@ func (e exp2Regs) of(s span) exp2Regs {
 // exp2Constants loads what stays in registers: constants, and the kernel's argument c.
 func (p *program) exp2Constants(e exp2Regs) {
 	p.floatArg("c", e.c)
-	p.constant(e.bias, p.value("expBias"))
+	p.constant(e.bias, p.value("exp2Bias"))
 	p.constant(e.zero, p.value("exp2Zero"))
 }
 
@@ -38,7 +38,7 @@ func (p *program) exp2Constants(e exp2Regs) {
 func (p *program) exp2(e exp2Regs) {
 	p.Comment("t = x·c + bias; n = t − bias; f = x·c − n")
 	for _, t := range e.t {
-		p.constant(t, p.value("expBias"))
+		p.constant(t, p.value("exp2Bias"))
 	}
 	for i, x := range e.x {
 		p.Fmla(e.t[i], x, e.c)
@@ -50,7 +50,7 @@ func (p *program) exp2(e exp2Regs) {
 		p.Fmla(e.f[i], x, e.c)
 	}
 	p.Comment("2^f by the polynomial")
-	coefficients := []int{p.value("exp2C4"), p.value("exp2C3"), p.value("exp2C2"), p.value("exp2C1"), p.float(1)}
+	coefficients := []int{p.value("exp2C4"), p.value("exp2C3"), p.value("exp2C2"), p.value("exp2C1"), p.value("exp2C0")}
 	p.polynomial(e.p, e.x, e.f, p.value("exp2C5"), coefficients)
 	p.Comment("2ⁿ·2^f, 0 where n is too small; a NaN is not")
 	flushed := e.x

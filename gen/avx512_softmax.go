@@ -11,13 +11,13 @@ import (
 
 // avx512Constants are c and the constants of exp2 in registers: there is room for all.
 type avx512Constants struct {
-	scale, bias, zero, one reg.VecPhysical
+	scale, bias, zero, half reg.VecPhysical
 	poly                   [5]reg.VecPhysical // C5 to C1
 	gone                   reg.VecPhysical    // −0, if masked
 }
 
 var zmmOf = avx512Constants{
-	scale: reg.Z0, bias: reg.Z1, zero: reg.Z2, one: reg.Z3,
+	scale: reg.Z0, bias: reg.Z1, zero: reg.Z2, half: reg.Z3,
 	poly: [5]reg.VecPhysical{reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8},
 	gone: reg.Z9,
 }
@@ -31,9 +31,9 @@ func (c *avx512Constants) load(masked bool) {
 		panic(err)
 	}
 	VBROADCASTSS(scale.Addr, c.scale)
-	VBROADCASTSS(value("expBias"), c.bias)
+	VBROADCASTSS(value("exp2Bias"), c.bias)
 	VBROADCASTSS(value("exp2Zero"), c.zero)
-	VBROADCASTSS(f32(1), c.one)
+	VBROADCASTSS(value("exp2C0"), c.half)
 	for i, name := range []string{"exp2C5", "exp2C4", "exp2C3", "exp2C2", "exp2C1"} {
 		VBROADCASTSS(value(name), c.poly[i])
 	}
@@ -103,7 +103,7 @@ func (k *softmaxProgram) avx512WeightRows(name string, vectors int) {
 	JNE(LabelRef(name))
 }
 
-// avx512Exp is one vector of a row on its way: y, then f; t = n + expBias, then
+// avx512Exp is one vector of a row on its way: y, then f; t = n + exp2Bias, then
 // 2ⁿ; p = n, then the polynomial.
 type avx512Exp struct {
 	y, t, p       reg.VecPhysical
@@ -130,7 +130,7 @@ func (k *softmaxProgram) avx512Row(vectors int) {
 	}
 	each(func(x *avx512Exp) { VSUBPS(x.score, avx512Base, x.y) })
 	each(func(x *avx512Exp) {
-		VBROADCASTSS(value("expBias"), x.t)
+		VBROADCASTSS(value("exp2Bias"), x.t)
 		VFNMADD231PS(c.scale, x.y, x.t) // t = −y·c + bias
 	})
 	each(func(x *avx512Exp) { VSUBPS(c.bias, x.t, x.p) })        // n
@@ -139,7 +139,7 @@ func (k *softmaxProgram) avx512Row(vectors int) {
 		VBROADCASTSS(value("exp2C5"), x.p)
 		VFMADD213PS(c.poly[1], x.y, x.p)
 	})
-	for _, next := range []reg.VecPhysical{c.poly[2], c.poly[3], c.poly[4], c.one} {
+	for _, next := range []reg.VecPhysical{c.poly[2], c.poly[3], c.poly[4], c.half} {
 		each(func(x *avx512Exp) { VFMADD213PS(next, x.y, x.p) })
 	}
 	each(func(x *avx512Exp) { VCMPPS(Imm(notAtMost), c.zero, x.t, x.keep) })

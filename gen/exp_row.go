@@ -47,7 +47,7 @@ func (e *expRow) weigh(score func(v int) Mem, base reg.VecVirtual) (sum [2]reg.V
 type expVector struct {
 	number int
 	y      reg.VecVirtual // y, then f
-	t      reg.VecVirtual // n + expBias, then 2ⁿ
+	t      reg.VecVirtual // n + exp2Bias, then 2ⁿ⁺¹
 	p      reg.VecVirtual // n, then the polynomial
 	keep   reg.VecVirtual // where the result is not flushed
 }
@@ -60,7 +60,7 @@ type expStep struct {
 
 func (e *expRow) constants() {
 	e.bias = YMM()
-	VMOVUPS(value("expBias"), e.bias)
+	VMOVUPS(value("exp2Bias"), e.bias)
 }
 
 // steps are those of f32.Exp2. Where t is too small, all that follows from it is garbage, and keep makes it +0.
@@ -85,7 +85,7 @@ func (e *expRow) steps() (steps []expStep) {
 		VMOVUPS(value("exp2C5"), x.p)
 		VFMADD213PS(value("exp2C4"), x.y, x.p)
 	})
-	for _, c := range []Mem{value("exp2C3"), value("exp2C2"), value("exp2C1"), f32(1)} {
+	for _, c := range []Mem{value("exp2C3"), value("exp2C2"), value("exp2C1"), value("exp2C0")} {
 		then(4, func(x *expVector) { VFMADD213PS(c, x.y, x.p) })
 	}
 	then(0, func(x *expVector) {

@@ -382,7 +382,7 @@ func (k *softmaxValuesProgram) reduce(r int) {
 	rest, poly := kept(r)
 	VBROADCASTSS(Mem{Base: nextBase, Disp: 4 * r}, y)
 	VSUBPS(x, y, y) // m' − s ≥ 0
-	VMOVUPS(value("expBias"), t)
+	VMOVUPS(value("exp2Bias"), t)
 	VFNMADD231PS(k.c, y, t) // t = −y·c + bias
 	flush := p
 	VCMPPS(Imm(atMost), value("exp2Zero"), t, flush)
@@ -390,7 +390,7 @@ func (k *softmaxValuesProgram) reduce(r int) {
 	VANDNPS(t, flush, t)
 	VPSLLD(Imm(23), t, p)
 	VMOVUPS(p, x) // 2ⁿ
-	VSUBPS(value("expBias"), t, p)
+	VSUBPS(value("exp2Bias"), t, p)
 	VFNMSUB132PS(k.c, p, y) // f = −y·c − n
 	VMOVUPS(y, rest)
 	VMOVUPS(value("exp2C5"), p)
@@ -405,7 +405,7 @@ func (k *softmaxValuesProgram) weigh(r int) {
 	rest, poly := kept(r)
 	VMOVUPS(rest, y)
 	VMOVUPS(poly, p)
-	for _, c := range []Mem{value("exp2C3"), value("exp2C2"), value("exp2C1"), f32(1)} {
+	for _, c := range []Mem{value("exp2C3"), value("exp2C2"), value("exp2C1"), value("exp2C0")} {
 		VFMADD213PS(c, y, p)
 	}
 	VMULPS(x, p, p)
