@@ -51,17 +51,16 @@
 //   - on every CPU and architecture, with assembly and without,
 //   - for any number of workers, in any batch, for any strides,
 //   - as part of a prefill, of a chunk of it, or decoded alone,
-//   - from Attend, from a Cache, and from a State whose chunks, but for the last, end at
-//     multiples of [Block] keys and whose merged parts hold multiples of [Segment].
+//   - from Attend, from a Cache, and from a State whose chunks and parts are cut as [State] says.
 //
 // Keys that a mask, a bias of −Inf, the position or the lengths hide do not
 // exist: whatever they hold, NaN and ±Inf included, changes no bit. A row
 // that sees no key is zero and its log-sum-exp −Inf. A NaN in what a row sees
 // makes that row NaN and touches no other row; which NaN is left open.
 //
-// This is version 1 of the contract; the generic code, kernel_generic.go, is its
-// text. The root-mean-square error is at most twice that of the textbook
-// float32 algorithm.
+// This is version 2 of the contract; the generic code, kernel_generic.go, is its
+// text. The root-mean-square error of outputs and log-sum-exps against float64 is at most 1.25 times that of the textbook
+// float32 algorithm, for float32, float16, bfloat16 and integer values alike; docs/semantics.md says what the claim leaves out.
 //
 // # Errors
 //

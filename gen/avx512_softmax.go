@@ -9,35 +9,33 @@ import (
 // What softmaxProgram does otherwise with vectors of 16 lanes: a row is four of
 // them, the 16 partial sums of a row are one, and mask registers say which keys are visible.
 
-// avx512Constants are the constants of exp in registers: there is room for all.
+// avx512Constants are c and the constants of exp2 in registers: there is room for all.
 type avx512Constants struct {
-	bias, log2E, ln2Hi, ln2Lo, one reg.VecPhysical
-	c                              [5]reg.VecPhysical // C6 to C2
-	gone                           reg.VecPhysical    // −0, if masked
-	least, negInf                  reg.VecPhysical    // −expMin and −∞, unless plain
+	scale, bias, zero, half reg.VecPhysical
+	poly                   [5]reg.VecPhysical // C5 to C1
+	gone                   reg.VecPhysical    // −0, if masked
 }
 
 var zmmOf = avx512Constants{
-	bias: reg.Z0, log2E: reg.Z1, ln2Hi: reg.Z2, ln2Lo: reg.Z3, one: reg.Z4,
-	c:    [5]reg.VecPhysical{reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9},
-	gone: reg.Z10, least: reg.Z11, negInf: reg.Z12,
+	scale: reg.Z0, bias: reg.Z1, zero: reg.Z2, half: reg.Z3,
+	poly: [5]reg.VecPhysical{reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8},
+	gone: reg.Z9,
 }
 
 var avx512Base, avx512Sum = reg.Z13, reg.Z14
 
-// load takes from memory what exp needs; plain is as in expRow.
-func (c *avx512Constants) load(plain, masked bool) {
-	VBROADCASTSS(value("expBias"), c.bias)
-	VBROADCASTSS(f32(-elementary.Get("log2E")), c.log2E)
-	VBROADCASTSS(value("ln2Hi"), c.ln2Hi)
-	VBROADCASTSS(value("ln2Lo"), c.ln2Lo)
-	VBROADCASTSS(f32(1), c.one)
-	for i, name := range []string{"expC6", "expC5", "expC4", "expC3", "expC2"} {
-		VBROADCASTSS(value(name), c.c[i])
+// load takes from memory what exp2 needs.
+func (c *avx512Constants) load(masked bool) {
+	scale, err := Param("c").Resolve()
+	if err != nil {
+		panic(err)
 	}
-	if !plain {
-		VBROADCASTSS(u32(bitsNegInf), c.negInf)
-		VBROADCASTSS(f32(-elementary.Get("expMin")), c.least)
+	VBROADCASTSS(scale.Addr, c.scale)
+	VBROADCASTSS(value("exp2Bias"), c.bias)
+	VBROADCASTSS(value("exp2Zero"), c.zero)
+	VBROADCASTSS(value("exp2C0"), c.half)
+	for i, name := range []string{"exp2C5", "exp2C4", "exp2C3", "exp2C2", "exp2C1"} {
+		VBROADCASTSS(value(name), c.poly[i])
 	}
 	if masked {
 		VBROADCASTSS(u32(bitsSign), c.gone)
@@ -57,7 +55,6 @@ func (k *softmaxProgram) avx512Maximum(row int, floor reg.VecVirtual) reg.VecVir
 		if !k.masked {
 			VMOVUPS(x, score)
 			VMAXPS(last, score, top) // the old maximum wins if the score is NaN
-			VPMAXUD(score, k.avx512Least, k.avx512Least)
 			continue
 		}
 		if v == 0 {
@@ -69,7 +66,6 @@ func (k *softmaxProgram) avx512Maximum(row int, floor reg.VecVirtual) reg.VecVir
 		visible := K()
 		KMOVW(Mem{Base: k.visible, Disp: row*8 + 2*v}, visible)
 		VMOVUPS_Z(x, visible, score)
-		VPMAXUD(score, k.avx512Least, k.avx512Least)
 		VMAXPS(top, score, visible, top)
 	}
 	Label(end)
@@ -85,33 +81,29 @@ func foldHalves(op func(ops ...Op), v reg.VecVirtual) reg.VecVirtual {
 }
 
 // avx512WeightRows is weightRows.
-func (k *softmaxProgram) avx512WeightRows(name string, slots Mem, plain bool, vectors int) {
-	k.load("s", "m", "rows")
-	slot := aligned(slots)
-	zmmOf.load(plain, k.masked)
+func (k *softmaxProgram) avx512WeightRows(name string, vectors int) {
+	k.load("s", "rows")
+	slot, bases := aligned(k.sumLanes), GP64()
+	LEAQ(k.bases, bases)
+	zmmOf.load(k.masked)
 	Label(name)
-	VBROADCASTSS(Mem{Base: k.m}, avx512Base)
-	if !plain {
-		some := reg.K1
-		VCMPPS(Imm(notEqual), zmmOf.negInf, avx512Base, some)
-		VMOVAPS_Z(avx512Base, some, avx512Base)
-	}
+	VBROADCASTSS(Mem{Base: bases}, avx512Base)
 	if k.masked {
 		VPXORD(avx512Sum, avx512Sum, avx512Sum)
 	}
-	k.avx512Row(plain, vectors)
+	k.avx512Row(vectors)
 	hi := YMM()
 	VEXTRACTF32X8(Imm(1), avx512Sum, hi)
 	VADDPS(hi, avx512Sum.AsY(), hi)
 	VMOVUPS(hi, Mem{Base: slot})
 	ADDQ(imm(vector), slot)
-	ADDQ(Imm(4), k.m)
+	ADDQ(Imm(4), bases)
 	k.nextRows(1)
 	DECQ(k.n)
 	JNE(LabelRef(name))
 }
 
-// avx512Exp is one vector of a row on its way: y, then r and r·2ⁿ; t = n + expBias, then
+// avx512Exp is one vector of a row on its way: y, then f; t = n + exp2Bias, then
 // 2ⁿ; p = n, then the polynomial.
 type avx512Exp struct {
 	y, t, p       reg.VecPhysical
@@ -128,7 +120,7 @@ var avx512Exps = [block / avx512Lanes]avx512Exp{
 
 // avx512Row computes the weights of a row, step by step for all its vectors: the steps are
 // those of expRow.
-func (k *softmaxProgram) avx512Row(plain bool, vectors int) {
+func (k *softmaxProgram) avx512Row(vectors int) {
 	c, x := &zmmOf, avx512Exps[:vectors]
 	each := func(step func(x *avx512Exp)) {
 		for v := range x {
@@ -137,31 +129,22 @@ func (k *softmaxProgram) avx512Row(plain bool, vectors int) {
 		}
 	}
 	each(func(x *avx512Exp) { VSUBPS(x.score, avx512Base, x.y) })
-	if !plain {
-		each(func(x *avx512Exp) { VCMPPS(Imm(notGreater), c.least, x.y, x.keep) })
-	}
 	each(func(x *avx512Exp) {
-		VBROADCASTSS(value("expBias"), x.t)
-		VFMADD231PS(c.log2E, x.y, x.t)
+		VBROADCASTSS(value("exp2Bias"), x.t)
+		VFNMADD231PS(c.scale, x.y, x.t) // t = −y·c + bias
 	})
-	each(func(x *avx512Exp) { VSUBPS(c.bias, x.t, x.p) })
-	each(func(x *avx512Exp) { VFNMSUB231PS(c.ln2Hi, x.p, x.y) })
-	each(func(x *avx512Exp) { VFNMADD231PS(c.ln2Lo, x.p, x.y) })
+	each(func(x *avx512Exp) { VSUBPS(c.bias, x.t, x.p) })        // n
+	each(func(x *avx512Exp) { VFNMSUB213PS(x.p, c.scale, x.y) }) // f = −y·c − n
 	each(func(x *avx512Exp) {
-		VBROADCASTSS(value("expC6"), x.p)
-		VFMADD213PS(c.c[1], x.y, x.p)
+		VBROADCASTSS(value("exp2C5"), x.p)
+		VFMADD213PS(c.poly[1], x.y, x.p)
 	})
-	for _, next := range append(c.c[2:len(c.c):len(c.c)], c.one) {
+	for _, next := range []reg.VecPhysical{c.poly[2], c.poly[3], c.poly[4], c.half} {
 		each(func(x *avx512Exp) { VFMADD213PS(next, x.y, x.p) })
 	}
-	each(func(x *avx512Exp) { VPSLLD(Imm(23), x.t, x.t) })
-	if plain {
-		each(func(x *avx512Exp) { VMULPS(x.t, x.y, x.y) })
-		each(func(x *avx512Exp) { VFMADD213PS(x.t, x.y, x.p) })
-	} else {
-		each(func(x *avx512Exp) { VFMADD213PS(c.one, x.y, x.p) })
-		each(func(x *avx512Exp) { VMULPS_Z(x.t, x.p, x.keep, x.p) })
-	}
+	each(func(x *avx512Exp) { VCMPPS(Imm(notAtMost), c.zero, x.t, x.keep) })
+	each(func(x *avx512Exp) { VPSLLD(Imm(23), x.t, x.t) }) // 2ⁿ
+	each(func(x *avx512Exp) { VMULPS_Z(x.t, x.p, x.keep, x.p) })
 	for v := range x {
 		k.avx512Store(&x[v], v)
 	}

@@ -33,6 +33,24 @@ func expFlush(x reg.VecVirtual) reg.VecVirtual {
 	return p
 }
 
+// exp2 returns 2^(x·c), +0 where x·c is −125.5 or less, for x ≤ 0 or NaN. x is used up.
+func exp2(x, c reg.VecVirtual) reg.VecVirtual {
+	t, p, keep := YMM(), YMM(), YMM()
+	VMOVAPS(x, t)
+	VFMADD213PS(value("exp2Bias"), c, t) // x·c + bias
+	VSUBPS(value("exp2Bias"), t, p)      // n
+	VFMSUB213PS(p, c, x)                // f = x·c − n
+	VMOVUPS(value("exp2C5"), p)
+	for _, c := range []Mem{value("exp2C4"), value("exp2C3"), value("exp2C2"), value("exp2C1"), value("exp2C0")} {
+		VFMADD213PS(c, x, p)
+	}
+	VCMPPS(Imm(notAtMost), value("exp2Zero"), t, keep)
+	VPSLLD(Imm(23), t, t) // 2ⁿ
+	VMULPS(t, p, p)
+	VANDPS(keep, p, p)
+	return p
+}
+
 // expFull returns exp(x) with gradual underflow: 2ⁿ in two factors. x is used up.
 func expFull(x reg.VecVirtual) reg.VecVirtual {
 	t, p, h := YMM(), YMM(), YMM()
@@ -55,10 +73,11 @@ func expFull(x reg.VecVirtual) reg.VecVirtual {
 
 // Predicates of VCMPPS, all of them quiet.
 const (
-	equal      = 0x00
-	unordered  = 0x03
-	notEqual   = 0x04
-	lessThan   = 0x11
-	notLess    = 0x15
-	notGreater = 0x1a
+	equal     = 0x00
+	unordered = 0x03
+	notEqual  = 0x04
+	lessThan  = 0x11
+	atMost    = 0x12
+	notLess   = 0x15
+	notAtMost = 0x16
 )

@@ -199,8 +199,9 @@ func newMaximum(a, b reg.VecVirtual) (top, base, masked reg.VecVirtual) {
 }
 
 func mergeSumsKernel() {
-	TEXT("mergeSumsSIMD", 4, "func(m, l, m2, l2, x, y *float32, n int)")
+	TEXT("mergeSumsSIMD", 4, "func(m, l, m2, l2, x, y *float32, n int, c float32)")
 	m, l, m2, l2, x, y, n := param("m"), param("l"), param("m2"), param("l2"), param("x"), param("y"), param("n")
+	c := broadcastParam("c")
 	eachVector(n, func(mask reg.VecVirtual) {
 		a, b := YMM(), YMM()
 		load(Mem{Base: m}, mask, a)
@@ -209,9 +210,9 @@ func mergeSumsKernel() {
 		store(top, mask, Mem{Base: m})
 		VSUBPS(base, a, a)
 		VSUBPS(base, b, b)
-		xv := expFlush(a)
+		xv := exp2(a, c)
 		store(xv, mask, Mem{Base: x})
-		yv := expFlush(b)
+		yv := exp2(b, c)
 		store(yv, mask, Mem{Base: y})
 		la, lb := YMM(), YMM()
 		load(Mem{Base: l}, mask, la)
@@ -249,17 +250,17 @@ func alibiKernel() {
 	finish()
 }
 
-// addBiasKernel adds first and notes only whether there is a −Inf in the row.
+// addBiasKernel computes s = FMA(s, u, bias) first and notes only whether there is a −Inf in the row.
 // Where there is one, a second pass finds out where.
 func addBiasKernel() {
-	TEXT("addBiasSIMD", 4, "func(s, bias *float32, visible *uint64, rows, step, stride, lo, n int) (every uint64)")
+	TEXT("addBiasSIMD", 4, "func(s, bias *float32, visible *uint64, rows, step, stride, lo, n int, u float32) (every uint64)")
 	s, bias, visible, rows := param("s"), param("bias"), param("visible"), param("rows")
-	n, least, every := GP64(), YMM(), allOnes()
+	n, least, every, unit := GP64(), YMM(), allOnes(), broadcastParam("u")
 	add := func(s, bias reg.GPVirtual, disp int, mask reg.VecVirtual) {
 		b, sum := YMM(), YMM()
 		load(Mem{Base: bias, Disp: disp}, mask, b)
 		load(Mem{Base: s, Disp: disp}, mask, sum)
-		VADDPS(b, sum, sum)
+		VFMADD213PS(b, unit, sum)
 		store(sum, mask, Mem{Base: s, Disp: disp})
 		VMINPS(least, b, least) // the old minimum wins if b is NaN; lanes that the mask leaves out are 0
 	}
@@ -386,9 +387,9 @@ func maskKeysKernel() {
 }
 
 func weightsKernel() {
-	TEXT("weightsSIMD", 4, "func(dst, s *float32, n int, m, r float32, visible uint64)")
+	TEXT("weightsSIMD", 4, "func(dst, s *float32, n int, m, r, c float32, visible uint64)")
 	dst, s, n := param("dst"), param("s"), param("n")
-	m, r, visible := broadcastParam("m"), broadcastParam("r"), param("visible")
+	m, r, c, visible := broadcastParam("m"), broadcastParam("r"), broadcastParam("c"), param("visible")
 	eachVector(n, func(mask reg.VecVirtual) {
 		v, keep, bits := YMM(), YMM(), XMM()
 		VMOVD(visible.As32(), bits)
@@ -397,7 +398,7 @@ func weightsKernel() {
 		VPCMPEQD(bitOfLane(), keep, keep)
 		load(Mem{Base: s}, mask, v)
 		VSUBPS(m, v, v)
-		p := expFlush(v)
+		p := exp2(v, c)
 		VMULPS(r, p, p)
 		VANDPS(keep, p, p)
 		store(p, mask, Mem{Base: dst})

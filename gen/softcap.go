@@ -13,8 +13,8 @@ import (
 const softcapWidth = 4
 
 func softcapKernel() {
-	TEXT("softcapSIMD", 4, "func(s *float32, n int, c float32)")
-	s, n, c := param("s"), param("n"), broadcastParam("c")
+	TEXT("softcapSIMD", 4, "func(s *float32, n int, most, factor float32)")
+	s, n, most, factor := param("s"), param("n"), broadcastParam("most"), broadcastParam("factor")
 	group := make([]Op, softcapWidth)
 	for i := range group {
 		group[i] = Mem{Base: s, Disp: i * vector}
@@ -22,11 +22,12 @@ func softcapKernel() {
 	SUBQ(imm(softcapWidth*lanes), n)
 	JL(LabelRef("rest"))
 	Label("group")
-	z, large := squares(group), GP32()
+	x := scaled(group, factor)
+	z, large := squares(x), GP32()
 	VMOVMSKPS(notBelowOne(z), large)
 	TESTL(large, large)
 	JNE(LabelRef("large"))
-	storeCapped(c, group, tanhSmall(group, z))
+	storeCapped(most, x, tanhSmall(x, z), group)
 	Label("next")
 	ADDQ(imm(softcapWidth*vector), s)
 	SUBQ(imm(softcapWidth*lanes), n)
@@ -35,7 +36,10 @@ func softcapKernel() {
 
 	Comment("Some |x| ≥ 1.")
 	Label("large")
-	storeCapped(c, group, tanh(group))
+	for i := range x {
+		VMOVUPS(x[i], group[i]) // the two halves need the registers
+	}
+	storeCapped(most, group, tanh(group), group)
 	JMP(LabelRef("next"))
 
 	Comment("Less than a group.")
@@ -44,31 +48,31 @@ func softcapKernel() {
 	eachVector(n, func(mask reg.VecVirtual) {
 		x := YMM()
 		load(Mem{Base: s}, mask, x)
+		VMULPS(factor, x, x)
 		y := tanh([]Op{x})[0]
-		capped(c, x, y)
+		capped(most, x, y)
 		store(y, mask, Mem{Base: s})
 	}, func() { ADDQ(imm(vector), s) })
 	finish()
 }
 
-// storeCapped stores c·y, y with the sign of x, in the place of x.
-func storeCapped(c reg.VecVirtual, x []Op, y []reg.VecVirtual) {
+// storeCapped stores most·y, y with the sign of x.
+func storeCapped(most reg.VecVirtual, x []Op, y []reg.VecVirtual, to []Op) {
 	for i := range y {
-		capped(c, x[i], y[i])
-		VMOVUPS(y[i], x[i])
+		capped(most, x[i], y[i])
+		VMOVUPS(y[i], to[i])
 	}
 }
 
-// capped is y = c·y, y with the sign of x.
-func capped(c reg.VecVirtual, x Op, y reg.VecVirtual) {
+// capped is y = most·y, y with the sign of x.
+func capped(most reg.VecVirtual, x Op, y reg.VecVirtual) {
 	sign := constant(u32(bitsSign))
 	VANDPS(x, sign, sign)
 	VORPS(sign, y, y)
-	VMULPS(c, y, y)
+	VMULPS(most, y, y)
 }
 
-// tanh returns tanh(x), but for the sign. x stays in memory if it is there:
-// the two halves need the registers.
+// tanh returns tanh(x), but for the sign. x stays in memory if it is there.
 func tanh(x []Op) []reg.VecVirtual {
 	y := tanhLarge(x)
 	p := tanhSmall(x, squares(x))
@@ -131,10 +135,25 @@ func absolutes(x []Op) []reg.VecVirtual {
 	return a
 }
 
+// scaled is x·factor.
+func scaled(x []Op, factor reg.VecVirtual) []Op {
+	y := make([]Op, len(x))
+	for i := range y {
+		v := YMM()
+		VMULPS(x[i], factor, v)
+		y[i] = v
+	}
+	return y
+}
+
 // squares is x².
 func squares(x []Op) []reg.VecVirtual {
 	z := vectors(len(x))
 	for i := range z {
+		if x, ok := x[i].(reg.VecVirtual); ok {
+			VMULPS(x, x, z[i])
+			continue
+		}
 		VMOVUPS(x[i], z[i])
 		VMULPS(z[i], z[i], z[i])
 	}

@@ -17,25 +17,20 @@ type softmaxProgram struct {
 	s, m, l, alpha, visible, n reg.GPVirtual
 	fullyMasked                reg.GPVirtual
 	pairs                      Mem // stack slot: keys 16·pairs and up are visible in no row
-
-	// For the choice of exp:
-	least [2]reg.VecVirtual // the least visible score of even and odd vectors if one is negative, as unsigned bits
-	most  reg.VecVirtual    // the largest maximum but for NaN
-	odd   reg.GPVirtual     // not 0 if a maximum is NaN, as in a state that was loaded
-
-	avx512Least reg.VecVirtual
+	bases                      Mem // stack slots: what is subtracted from the scores of each row
+	sumLanes                   Mem // stack slots: the lanes of each row's sum
 }
 
 func softmaxKernel(name string, masked, lanes16 bool) {
 	if masked {
-		softmaxProgram{masked: true, lanes16: lanes16}.emit(name, "func(s, m, l, alpha *float32, visible *uint64, rows int) (masked bool)")
+		softmaxProgram{masked: true, lanes16: lanes16}.emit(name, "func(s, m, l, alpha *float32, visible *uint64, rows int, c float32) (masked bool)")
 	} else {
-		softmaxProgram{lanes16: lanes16}.emit(name, "func(s, m, l, alpha *float32, rows int) (masked bool)")
+		softmaxProgram{lanes16: lanes16}.emit(name, "func(s, m, l, alpha *float32, rows int, c float32) (masked bool)")
 	}
 }
 
 func softmaxMaximaKernel() {
-	softmaxProgram{maximaKnown: true}.emit("softmaxMaximaSIMD", "func(s, m, l, alpha, maxima *float32, rows int) (masked bool)")
+	softmaxProgram{maximaKnown: true}.emit("softmaxMaximaSIMD", "func(s, m, l, alpha, maxima *float32, rows int, c float32) (masked bool)")
 }
 
 // emit writes the kernel.
@@ -43,9 +38,11 @@ func (k softmaxProgram) emit(name, signature string) {
 	const growsStack = 0 // the frame is too large to go without a check
 	TEXT(name, growsStack, signature)
 	k.fullyMasked = GP64()
-	slots := AllocLocal((softmaxRows+1)*vector + 8) // the lanes of each row's sum
+	k.sumLanes = AllocLocal((softmaxRows + 1) * vector)
+	k.bases = AllocLocal(4 * softmaxRows)
 	if k.masked {
-		k.findPairs(slots.Offset((softmaxRows + 1) * vector))
+		k.pairs = AllocLocal(8)
+		k.findPairs()
 	}
 	if !k.masked && !k.lanes16 && !k.maximaKnown {
 		k.unlessOne()
@@ -56,8 +53,8 @@ func (k softmaxProgram) emit(name, signature string) {
 		k.maxima()
 	}
 	k.factors()
-	k.weights(slots)
-	k.sums(slots)
+	k.weights()
+	k.sums()
 	Store(k.fullyMasked.As8(), ReturnIndex(0))
 	finish()
 }
@@ -105,8 +102,7 @@ func (k *softmaxProgram) keep(row, v int) reg.VecVirtual {
 
 // findPairs counts the pairs of vectors that some row needs: after the last key
 // of a sequence and above a causal diagonal nothing has to be computed.
-func (k *softmaxProgram) findPairs(slot Mem) {
-	k.pairs = slot
+func (k *softmaxProgram) findPairs() {
 	k.load("rows")
 	visible := GP64()
 	XORQ(visible, visible)
@@ -131,22 +127,11 @@ func (k *softmaxProgram) maxima() {
 	if k.lanes16 {
 		floor, maximum = ZMM(), k.avx512Maximum
 		VBROADCASTSS(u32(bitsNegInf), floor)
-		k.avx512Least = ZMM()
-		VPXORD(k.avx512Least, k.avx512Least, k.avx512Least)
 	} else {
 		floor = YMM()
 		VMOVUPS(u32(bitsNegInf), floor)
-		for i := range k.least {
-			k.least[i] = YMM()
-			VPXOR(k.least[i], k.least[i], k.least[i])
-		}
 	}
 	k.foldMaxima(func(r int) reg.VecVirtual { return maximum(r, floor) }, k.nextRows)
-	if k.lanes16 {
-		k.least[0] = foldHalves(VPMAXUD, k.avx512Least)
-	} else {
-		VPMAXUD(k.least[1], k.least[0], k.least[0])
-	}
 }
 
 // knownMaxima does the same from the maxima that score has found.
@@ -154,9 +139,7 @@ func (k *softmaxProgram) knownMaxima() {
 	Comment("alpha_r = the largest lane of the maxima of row r")
 	k.load("alpha", "rows")
 	maxima := param("maxima")
-	k.least[0] = YMM()
-	VMOVUPS(Mem{Base: maxima}, k.least[0])
-	ADDQ(imm(vector), maxima)
+	ADDQ(imm(vector), maxima) // those of all rows
 	k.foldMaxima(func(r int) reg.VecVirtual {
 		top := YMM()
 		VMOVUPS(Mem{Base: maxima, Disp: r * vector}, top)
@@ -186,10 +169,7 @@ func (k *softmaxProgram) foldMaxima(maximum func(r int) reg.VecVirtual, next fun
 	Label("maxEnd")
 }
 
-// maximum is the largest visible score of a row, in some lane. As unsigned integers,
-// negative numbers are above positive ones, and the larger the further below zero. A
-// chain of these maxima for each half of the vectors: one for all takes 2.5 cycles more a row (Zen 4, scores
-// in the L1 cache).
+// maximum is the largest visible score of a row, in some lane.
 func (k *softmaxProgram) maximum(row int, floor reg.VecVirtual) reg.VecVirtual {
 	top := [2]reg.VecVirtual{YMM(), YMM()}
 	end := unique("maxOfRow")
@@ -207,29 +187,24 @@ func (k *softmaxProgram) maximum(row int, floor reg.VecVirtual) reg.VecVirtual {
 			loaded := YMM()
 			VMOVUPS(x, loaded)
 			VMAXPS(last, loaded, top[v%2]) // the old maximum wins if the score is NaN
-			VPMAXUD(loaded, k.least[v%2], k.least[v%2])
 			continue
 		}
 		keep, visible := k.keep(row, v), YMM()
-		VPAND(x, keep, visible)
-		VPMAXUD(visible, k.least[v%2], k.least[v%2])
-		VBLENDVPS(keep, visible, floor, keep)
-		VMAXPS(last, keep, top[v%2])
+		VBLENDVPS(keep, x, floor, visible)
+		VMAXPS(last, visible, top[v%2])
 	}
 	Label(end)
 	VMAXPS(top[1], top[0], top[0])
 	return top[0]
 }
 
-// factors moves the maxima on, for 8 rows at a time.
+// factors moves the maxima on, for 8 rows at a time. Where one is −∞ the row's base is 0, because −∞ − −∞ is NaN.
 func (k *softmaxProgram) factors() {
-	Comment("m' = max(m, alpha), alpha = exp(m − m')")
+	Comment("m' = max(m, alpha), alpha = 2^((m − m')·c)")
 	k.load("m", "alpha", "rows")
-	k.odd = GP64()
+	c, bases := broadcastParam("c"), GP64()
+	LEAQ(k.bases, bases)
 	XORQ(k.fullyMasked, k.fullyMasked)
-	XORQ(k.odd, k.odd)
-	k.most = YMM()
-	VMOVUPS(u32(bitsNegInf), k.most)
 	eachVector(k.n, func(mask reg.VecVirtual) {
 		old, x := YMM(), YMM()
 		load(Mem{Base: k.m}, mask, old)
@@ -242,13 +217,11 @@ func (k *softmaxProgram) factors() {
 		VMOVMSKPS(masked, any)
 		ORL(any, k.fullyMasked.As32())
 		store(top, mask, Mem{Base: k.m})
+		VMOVUPS(base, Mem{Base: bases})
 		VSUBPS(base, old, old)
-		store(expFlush(old), mask, Mem{Base: k.alpha})
-		VMAXPS(k.most, top, k.most)
-		VCMPPS(Imm(unordered), top, top, top)
-		VMOVMSKPS(top, any)
-		ORL(any, k.odd.As32())
+		store(exp2(old, c), mask, Mem{Base: k.alpha})
 	}, func() {
+		ADDQ(imm(vector), bases)
 		ADDQ(imm(vector), k.m)
 		ADDQ(imm(vector), k.alpha)
 	})
@@ -256,86 +229,56 @@ func (k *softmaxProgram) factors() {
 	SETNE(k.fullyMasked.As8())
 }
 
-// weights replaces the scores by exp(s − m') and leaves the lanes of their sums in slots.
-func (k *softmaxProgram) weights(slots Mem) {
-	Comment("p_j = exp(s_j − m')")
-	TESTL(k.odd.As32(), k.odd.As32())
-	JNE(LabelRef("apart"))
-	spread, limit := k.spread(), XMM()
-	VMOVSS(f32(plainRange), limit)
-	VUCOMISS(spread, limit)
-	JA(LabelRef("plain")) // not if spread is NaN
-	Label("apart")
-	k.weightRows("carefulRow", slots, false, block/lanes)
-	JMP(LabelRef("weighed"))
-	Label("plain")
+// weights replaces the scores by 2^((s − base)·c) and leaves the lanes of their sums in sumLanes.
+func (k *softmaxProgram) weights() {
+	Comment("p_j = 2^((s_j − m')·c)")
 	if k.masked {
-		k.weightPairs(slots)
+		k.weightPairs()
 	} else {
-		k.weightRows("plainRow", slots, true, block/lanes)
+		k.weightRows("weights", block/lanes)
 	}
 	Label("weighed")
 }
 
-// spread is the largest maximum less the least score, an upper bound of all m' − s.
-func (k *softmaxProgram) spread() reg.Register {
-	least, part := k.least[0].AsX(), XMM()
-	VEXTRACTI128(Imm(1), k.least[0], part)
-	VPMAXUD(part, least, least)
-	VPSHUFD(Imm(0x4e), least, part)
-	VPMAXUD(part, least, least)
-	VPSHUFD(Imm(0xb1), least, part)
-	VPMAXUD(part, least, least)
-	VXORPS(part, part, part)
-	VMINSS(least, part, least) // 0 if no score is negative; NaN stays
-	most := foldMax(k.most).AsX()
-	VSUBSS(least, most, most)
-	return most
-}
-
 // weightPairs is weightRows for the vectors that some row needs.
-func (k *softmaxProgram) weightPairs(slots Mem) {
+func (k *softmaxProgram) weightPairs() {
 	const most = block / lanes / 2
 	for pairs := 1; pairs < most; pairs++ {
 		next := fmt.Sprintf("morePairs%d", pairs)
 		CMPQ(k.pairs, imm(pairs))
 		JNE(LabelRef(next))
-		k.weightRows(fmt.Sprintf("plainRow%d", pairs), slots, true, 2*pairs)
+		k.weightRows(fmt.Sprintf("weights%d", pairs), 2*pairs)
 		JMP(LabelRef("weighed"))
 		Label(next)
 	}
-	k.weightRows("plainRow", slots, true, 2*most)
+	k.weightRows("weights", 2*most)
 }
 
 // weightRows does so for the first vectors of each row; after them no key is visible.
-func (k *softmaxProgram) weightRows(name string, slots Mem, plain bool, vectors int) {
+func (k *softmaxProgram) weightRows(name string, vectors int) {
 	if k.lanes16 {
-		k.avx512WeightRows(name, slots, plain, vectors*lanes/avx512Lanes)
+		k.avx512WeightRows(name, vectors*lanes/avx512Lanes)
 		return
 	}
-	e := &expRow{plain: plain}
-	k.load("s", "m", "rows")
-	slot := aligned(slots)
+	e := &expRow{c: broadcastParam("c")}
 	e.constants()
+	k.load("s", "rows")
+	slot, bases := aligned(k.sumLanes), GP64()
+	LEAQ(k.bases, bases)
 	Label(name)
 	base := YMM()
-	VBROADCASTSS(Mem{Base: k.m}, base)
-	if !plain { // else no maximum is −∞ where a visible score is a number
-		masked := YMM()
-		VCMPPS(Imm(equal), u32(bitsNegInf), base, masked)
-		VANDNPS(base, masked, base)
-	}
+	VBROADCASTSS(Mem{Base: bases}, base)
 	score := func(v int) Mem { return Mem{Base: k.s, Disp: v * vector} }
 	sum := e.weigh(score, base)
 	if k.masked {
 		k.maskedRow(e, score, sum, vectors)
 	} else {
-		e.emit(0, block/lanes)
+		e.emit(block / lanes)
 	}
 	VADDPS(sum[1], sum[0], sum[0])
 	VMOVUPS(sum[0], Mem{Base: slot})
 	ADDQ(imm(vector), slot)
-	ADDQ(Imm(4), k.m)
+	ADDQ(Imm(4), bases)
 	k.nextRows(1)
 	DECQ(k.n)
 	JNE(LabelRef(name))
@@ -352,29 +295,13 @@ func (k *softmaxProgram) maskedRow(e *expRow, score func(v int) Mem, sum [2]reg.
 		VMOVUPS(p, score(v))
 		VADDPS(p, sum[v%2], sum[v%2])
 	}
-	if e.plain {
-		e.emit(0, vectors)
-		gone := YMM()
-		for v := vectors; v < block/lanes; v++ {
-			if v == vectors {
-				VMOVUPS(u32(bitsSign), gone)
-			}
-			VMOVUPS(gone, score(v))
+	e.emit(vectors)
+	gone := YMM()
+	for v := vectors; v < block/lanes; v++ {
+		if v == vectors {
+			VMOVUPS(u32(bitsSign), gone)
 		}
-		return
-	}
-	for v := 0; v < block/lanes; v += 2 {
-		some, done := fmt.Sprintf("someVisible%d", v), fmt.Sprintf("noneVisible%d", v)
-		CMPW(Mem{Base: k.visible, Disp: v}, Imm(0)) // the bits of two vectors
-		JNE(LabelRef(some))
-		gone := YMM()
-		VMOVUPS(u32(bitsSign), gone)
 		VMOVUPS(gone, score(v))
-		VMOVUPS(gone, score(v+1))
-		JMP(LabelRef(done))
-		Label(some)
-		e.emit(v, 2)
-		Label(done)
 	}
 }
 
@@ -387,10 +314,10 @@ func aligned(m Mem) reg.GPVirtual {
 }
 
 // sums is l = FMA(l, alpha, Σp), 8 rows at a time.
-func (k *softmaxProgram) sums(slots Mem) {
+func (k *softmaxProgram) sums() {
 	Comment("l = FMA(l, alpha, Σp)")
 	k.load("l", "alpha", "rows")
-	slot := aligned(slots)
+	slot := aligned(k.sumLanes)
 	eachVector(k.n, func(mask reg.VecVirtual) {
 		total := foldRows(VADDPS, func(r int) reg.VecVirtual {
 			v := YMM()

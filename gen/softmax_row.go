@@ -16,8 +16,7 @@ func (k *softmaxProgram) unlessOne() {
 }
 
 // oneRow keeps everything in registers: in loops over rows, the maximum, the factor and the sum go through memory, and one is
-// waited for after the other. Which exp it takes is no question of bits, and the one that is right for all scores needs no least
-// score.
+// waited for after the other.
 func (k *softmaxProgram) oneRow() {
 	k.load("s", "m", "l", "alpha")
 	old := YMM()
@@ -28,12 +27,12 @@ func (k *softmaxProgram) oneRow() {
 	TESTL(k.fullyMasked.As32(), k.fullyMasked.As32())
 	SETNE(k.fullyMasked.As8())
 	VSUBPS(base, old, old)
-	alpha := expFlush(old)
+	e := &expRow{c: broadcastParam("c")}
+	alpha := exp2(old, e.c)
 	VMOVSS(alpha.AsX(), Mem{Base: k.alpha})
-	e := &expRow{}
 	e.constants()
 	sum := e.weigh(func(v int) Mem { return Mem{Base: k.s, Disp: v * vector} }, base)
-	e.emit(0, block/lanes)
+	e.emit(block / lanes)
 	VADDPS(sum[1], sum[0], sum[0])
 	total, l := foldAdd(sum[0]).AsX(), XMM()
 	VMOVSS(Mem{Base: k.l}, l)

@@ -51,6 +51,7 @@ type softmaxValuesProgram struct {
 	overwrite                    Mem // stack slot: do outputs begin at 0?
 	slots                        Mem // see slot
 	base                         Mem // of the next tile's rows
+	c                            Mem // a vector of c
 }
 
 // The slots of the next tile are aligned so that one bit tells even from odd: sums,
@@ -64,13 +65,13 @@ const (
 
 func softmaxValuesKernel() {
 	const growsStack = 0 // the frame is too large to go without a check
-	TEXT("softmaxValuesSIMD", growsStack, "func(s, m, l, alpha, o, v *float32, rows, oStride int, b *uintptr) (masked bool)")
-	f := AllocLocal(10*8 + vector + slotBytes + 2*vector)
+	TEXT("softmaxValuesSIMD", growsStack, "func(s, m, l, alpha, o, v *float32, rows, oStride int, b *uintptr, c float32) (masked bool)")
+	f := AllocLocal(10*8 + 2*vector + slotBytes + 2*vector)
 	k := softmaxValuesProgram{}
 	for i, m := range []*Mem{&k.v, &k.panelStride, &k.rest, &k.panels, &k.alpha, &k.nextAlpha, &k.m, &k.l, &k.fullyMasked, &k.overwrite} {
 		*m = f.Offset(8 * i)
 	}
-	k.base, k.slots = f.Offset(10*8), f.Offset(10*8+vector)
+	k.base, k.c, k.slots = f.Offset(10*8), f.Offset(10*8+vector), f.Offset(10*8+2*vector)
 	k.arguments()
 	k.firstTile()
 	k.tiles()
@@ -91,6 +92,7 @@ func (k *softmaxValuesProgram) arguments() {
 		MOVQ(a0, slot.to)
 	}
 	MOVQ(I32(0), k.fullyMasked)
+	VMOVUPS(broadcastParam("c"), k.c)
 	Load(Param("o"), cPtr)
 	Load(Param("s"), aPtr)
 	Load(Param("oStride"), cStride)
@@ -175,7 +177,7 @@ func (k *softmaxValuesProgram) fold(op func(ops ...Op), first int, empty reg.Vec
 
 // factors moves on the maxima of the next tile's rows.
 func (k *softmaxValuesProgram) factors() {
-	Comment("m' = max(m, top), alpha = exp(m − m')")
+	Comment("m' = max(m, top), alpha = 2^((m − m')·c)")
 	floor := YMM()
 	VMOVUPS(u32(bitsNegInf), floor)
 	x := k.fold(VMAXPS, maximaSlots, floor)
@@ -190,24 +192,24 @@ func (k *softmaxValuesProgram) factors() {
 	ANDL(imm(1<<fusedRows-1), bits.As32())
 	ORQ(bits, k.fullyMasked)
 	VSUBPS(base, old, old)
-	storeTile(expFlush(old), alpha)
+	storeTile(exp2(old, constant(k.c)), alpha)
 }
 
 // weights computes those of the first tile.
 func (k *softmaxValuesProgram) weights() {
-	Comment("p = exp(s − m')")
+	Comment("p = 2^((s − m')·c)")
 	slot, row, base, n := a0, b0, nextBase, stepGroups
 	k.slot(slot)
 	MOVQ(aPtr, row)
 	LEAQ(k.base, base)
 	MOVQ(I32(fusedRows), n)
-	e := &expRow{}
+	e := &expRow{c: constant(k.c)}
 	e.constants()
 	Label("firstWeights")
 	most := YMM()
 	VBROADCASTSS(Mem{Base: base}, most)
 	sum := e.weigh(func(v int) Mem { return Mem{Base: row, Disp: v * vector} }, most)
-	e.emit(0, block/lanes)
+	e.emit(block / lanes)
 	for i, x := range sum {
 		VMOVUPS(x, Mem{Base: slot, Disp: i * vector})
 	}
@@ -364,35 +366,35 @@ func (k *softmaxValuesProgram) steps(n int, beside bool) {
 // An exp in one piece would be a chain of some 55 cycles, and nothing after it can leave
 // the processor's window before it ends: on CPUs with fewer registers to rename
 // accumulate would wait. So it is split in two, with what is known kept in memory:
-// 2ⁿ in the place of the score, r and the begun polynomial in slots.
+// 2ⁿ in the place of the score, f and the begun polynomial in slots.
 
-// kept is where row r of the next three keeps r and the polynomial.
+// kept is where row r of the next three keeps f and the polynomial.
 func kept(r int) (rest, poly Mem) {
 	at := func(i int) Mem { return Mem{Base: nextSlots, Disp: 2*maximaSlots + (2*r+i)*2*vector} }
 	return at(0), at(1)
 }
 
-// reduce begins a vector of weights of row r of the next three.
+// reduce begins a vector of weights of row r of the next three. Where they are flushed, 2ⁿ becomes 0,
+// and y and t do, too: what follows from them is finite then, and positive.
 func (k *softmaxValuesProgram) reduce(r int) {
 	y, t, p := ymm[12], ymm[13], ymm[14]
 	x := Mem{Base: nextRows, Disp: r * blockBytes}
 	rest, poly := kept(r)
 	VBROADCASTSS(Mem{Base: nextBase, Disp: 4 * r}, y)
 	VSUBPS(x, y, y) // m' − s ≥ 0
-	keep := p
-	VCMPPS(Imm(notGreater), f32(-elementary.Get("expMin")), y, keep)
-	VANDPS(keep, y, y) // what is flushed may be infinite
-	VMOVUPS(value("expBias"), t)
-	VFMADD231PS(f32(-elementary.Get("log2E")), y, t)
-	VANDPS(keep, t, p)
-	VPSLLD(Imm(23), p, p)
-	VMOVUPS(p, x) // 2ⁿ, or 0 to flush
-	VSUBPS(value("expBias"), t, p)
-	VFNMSUB231PS(value("ln2Hi"), p, y)
-	VFNMADD231PS(value("ln2Lo"), p, y)
+	VMOVUPS(value("exp2Bias"), t)
+	VFNMADD231PS(k.c, y, t) // t = −y·c + bias
+	flush := p
+	VCMPPS(Imm(atMost), value("exp2Zero"), t, flush)
+	VANDNPS(y, flush, y)
+	VANDNPS(t, flush, t)
+	VPSLLD(Imm(23), t, p)
+	VMOVUPS(p, x) // 2ⁿ
+	VSUBPS(value("exp2Bias"), t, p)
+	VFNMSUB132PS(k.c, p, y) // f = −y·c − n
 	VMOVUPS(y, rest)
-	VMOVUPS(value("expC6"), p)
-	VFMADD213PS(value("expC5"), y, p)
+	VMOVUPS(value("exp2C5"), p)
+	VFMADD213PS(value("exp2C4"), y, p)
 	VMOVUPS(p, poly)
 }
 
@@ -403,7 +405,7 @@ func (k *softmaxValuesProgram) weigh(r int) {
 	rest, poly := kept(r)
 	VMOVUPS(rest, y)
 	VMOVUPS(poly, p)
-	for _, c := range []Mem{value("expC4"), value("expC3"), value("expC2"), f32(1), f32(1)} {
+	for _, c := range []Mem{value("exp2C3"), value("exp2C2"), value("exp2C1"), value("exp2C0")} {
 		VFMADD213PS(c, y, p)
 	}
 	VMULPS(x, p, p)

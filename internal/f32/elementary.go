@@ -48,16 +48,20 @@ func expReduced(x float32) (p, t float32) {
 	return p, t
 }
 
-// The constants of Exp2: coefficients of the minimax polynomial of degree 5 for 2^f on |f| ≤ ½, with the constant term 1.
+// The constants of Exp2: half the coefficients of the minimax polynomial of degree 5 for 2^f on |f| ≤ ½ with the constant term 1.
 const (
-	exp2C1 = 0x1.62e42ap-1
-	exp2C2 = 0x1.ebf9b4p-3
-	exp2C3 = 0x1.c6b732p-5
-	exp2C4 = 0x1.3cec7ap-7
-	exp2C5 = 0x1.5ba6e4p-10
+	exp2C0 = 0x1p-1
+	exp2C1 = 0x1.62e42ap-2
+	exp2C2 = 0x1.ebf9b4p-4
+	exp2C3 = 0x1.c6b732p-6
+	exp2C4 = 0x1.3cec7ap-8
+	exp2C5 = 0x1.5ba6e4p-11
+
+	// exp2Bias rounds to an integer, ties to even because it is even, and leaves n + 128 in the low bits: the exponent of 2ⁿ⁺¹.
+	exp2Bias = 0x1.8p+23 + 128
 
 	// exp2Zero is t, see Exp2, up to which 2^(x·c) counts as 0: from 2⁻¹²⁵·⁵ down.
-	exp2Zero = expBias - 126
+	exp2Zero = exp2Bias - 126
 )
 
 // Log2E makes powers of 2 of powers of e.
@@ -65,19 +69,19 @@ const Log2E = 1.44269504088896340735992468100189214
 
 // Exp2 is 2^(x·c), the exponential of attention: x ≤ 0 or NaN, c ≥ 0. Where x·c rounds to an integer n ≤ −126, it is +0.
 //
-// 2^(x·c) = 2ⁿ·2^f, n = rint(x·c), f = x·c − n. Adding expBias to x·c rounds it, as in Exp.
+// 2^(x·c) = 2ⁿ·2^f, n = rint(x·c), f = x·c − n; computed as 2ⁿ⁺¹·(2^f/2), which is the same, because halving is exact.
 func Exp2(x, c float32) float32 {
-	t := FMA(x, c, expBias)
+	t := FMA(x, c, exp2Bias)
 	if t <= exp2Zero {
 		return 0
 	}
-	n := t - expBias
+	n := t - exp2Bias
 	f := FMA(x, c, -n)
 	p := FMA(exp2C5, f, exp2C4)
 	p = FMA(p, f, exp2C3)
 	p = FMA(p, f, exp2C2)
 	p = FMA(p, f, exp2C1)
-	p = FMA(p, f, 1)
+	p = FMA(p, f, exp2C0)
 	return float32(p * math.Float32frombits(math.Float32bits(t)<<23))
 }
 
