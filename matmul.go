@@ -78,7 +78,7 @@ func checkProduct(dst, a *Tensor, right *rightSide, b *Tensor, bias []float32) e
 	if err := checkDistinct("dst", dst); err != nil {
 		return err
 	}
-	all := [...]memory{memoryOf("dst", dst), memoryOf("a", a), memoryOf("b", b), memoryOfSlice("bias", bias)}
+	all := [...]extent{extentOf("dst", dst), extentOf("a", a), extentOf("b", b), extentOfSlice("bias", bias)}
 	for i, at := range [len(all)]uintptr{address(dst.Data, 0), address(a.Data, 0), address(b.Data, 0), address(bias, 0)} {
 		all[i].begin = at
 	}

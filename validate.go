@@ -167,10 +167,10 @@ func (p *plan) initPairs(opt *Options) error {
 
 // checkMemory makes sure that outputs are apart from each other and from inputs.
 func (p *plan) checkMemory() error {
-	all := [...]memory{
-		memoryOf("dst", &p.dst), memoryOf("Weights", &p.weights), memoryOfSlice("LSE", p.lse),
-		memoryOf("k", &p.k), memoryOf("v", &p.v), memoryOf("q", &p.q), memoryOf("Mask", &p.mask), memoryOf("Bias", &p.bias),
-		memoryOfSlice("Slopes", p.slopes), memoryOfSlice("Sinks", p.sinks),
+	all := [...]extent{
+		extentOf("dst", &p.dst), extentOf("Weights", &p.weights), extentOfSlice("LSE", p.lse),
+		extentOf("k", &p.k), extentOf("v", &p.v), extentOf("q", &p.q), extentOf("Mask", &p.mask), extentOf("Bias", &p.bias),
+		extentOfSlice("Slopes", p.slopes), extentOfSlice("Sinks", p.sinks),
 	}
 	for i, at := range [len(all)]uintptr{
 		address(p.dst.Data, 0), address(p.weights.Data, 0), address(p.lse, 0),
