@@ -118,9 +118,10 @@ func (p *plan) partition(workers int) {
 	}
 }
 
-// holdsSegments reports whether there is memory for so many states of each chunk.
+// holdsSegments reports whether there is memory for so many states of each chunk. It divides, because chunks times segments may
+// be more than an int holds.
 func (p *plan) holdsSegments(segments int) bool {
-	return p.chunks()*segments <= segmentBytes/4/p.stateSize()
+	return p.chunks() <= segmentBytes/4/p.stateSize()/max(1, segments)
 }
 
 // stateSize is the number of elements of the state of a chunk: m, l and o, in
