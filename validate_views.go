@@ -3,6 +3,7 @@ package attn
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"unsafe"
 )
 
@@ -48,8 +49,11 @@ const maxInt = int(^uint(0) >> 1)
 // address space is an error and not a panic.
 const maxElements = min(math.MaxInt/8, 1<<44)
 
-// product multiplies, and reports whether the result is at most maxElements.
+// product multiplies, and reports whether the result is at most maxElements. Where a factor is 0 it is 0, however large the others.
 func product(factors ...int) (n int, ok bool) {
+	if slices.Contains(factors, 0) {
+		return 0, true
+	}
 	n = 1
 	for _, f := range factors {
 		hi, lo := bits.Mul64(uint64(n), uint64(f))
