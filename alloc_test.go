@@ -135,22 +135,25 @@ func TestNoAllocationInSequentialReads(t *testing.T) {
 	})
 }
 
-// A call over a cache must not move buffers from the stack to the heap.
+// A call over a cache must not move buffers from the stack to the heap, be the cache itself on the heap or not.
 func TestNoAllocationInCache(t *testing.T) {
-	forEach(t, func(t *testing.T) {
-		c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 2, HeadDim: 8, ValueDim: 8, Capacity: 1000})
-		must(t, err)
-		mustNotAllocate(t, func() error {
-			var q, dst [4 * 3 * 8]float32
-			var k, v [2 * 3 * 8]float32
-			var lse [4 * 3]float32
-			queries := func(x []float32) Tensor { return BHLD(x, 1, 4, 3, 8) }
-			tokens := func(x []float32) Tensor { return BHLD(x, 1, 2, 3, 8) }
-			return errors.Join(
-				c.Truncate(c.Len()%500),
-				c.Append(tokens(k[:]), tokens(v[:])),
-				c.Attend(queries(dst[:]), queries(q[:]), &Options{Causal: BottomRight, LSE: lse[:]}))
-		})
+	forEach(t, func(t *testing.T) { testNoAllocationInCache(t, 1000) })
+	testNoAllocationInCache(t, 100000)
+}
+
+func testNoAllocationInCache(t *testing.T, capacity int) {
+	c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 2, HeadDim: 8, ValueDim: 8, Capacity: capacity})
+	must(t, err)
+	mustNotAllocate(t, func() error {
+		var q, dst [4 * 3 * 8]float32
+		var k, v [2 * 3 * 8]float32
+		var lse [4 * 3]float32
+		queries := func(x []float32) Tensor { return BHLD(x, 1, 4, 3, 8) }
+		tokens := func(x []float32) Tensor { return BHLD(x, 1, 2, 3, 8) }
+		return errors.Join(
+			c.Truncate(c.Len()%500),
+			c.Append(tokens(k[:]), tokens(v[:])),
+			c.Attend(queries(dst[:]), queries(q[:]), &Options{Causal: BottomRight, LSE: lse[:]}))
 	})
 }
 

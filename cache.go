@@ -1,5 +1,9 @@
 package attn
 
+import (
+	"runtime"
+)
+
 // CacheConfig is the shape of a [Cache]. Every size must be at least 1.
 type CacheConfig struct {
 	Batch    int       // sequences side by side
@@ -18,12 +22,14 @@ type CacheConfig struct {
 // All memory, 4·Batch·KVHeads·Capacity·(HeadDim+ValueDim) bytes with Capacity
 // rounded up to a multiple of Block and ValueDim to a multiple of 16, is
 // allocated by NewCache. Appending never allocates, attending only where [Attend] does.
-// On Linux, NewCache asks for huge pages for 4 MiB and more, with which decoding takes a tenth less time. Where the system gives them
-// on request, a head with tokens takes at least one, of 2 MiB mostly, if it has room for so much; and the memory may be in huge pages
-// still when the cache is gone and it serves something else.
+// From 256 KiB on, the memory is the operating system's and not the Go heap's, so the garbage collector does not count it. Close gives it
+// back; without Close, it goes back some time after the cache has become unreachable.
+//
+// On Linux, NewCache asks for huge pages for 4 MiB and more: decoding takes about a tenth less time with them. A huge page is mostly 2 MiB,
+// and a system that gives them on request gives whole ones: a head with room for that much takes that much from its first token on.
 //
 // Any number of goroutines may attend over a cache at the same time. Append,
-// Truncate and Reset need it for themselves.
+// Truncate, Reset and Close need it for themselves: closing a cache while another goroutine attends over it ends the program.
 type Cache struct {
 	config CacheConfig
 	length int
@@ -32,7 +38,10 @@ type Cache struct {
 }
 
 // NewCache allocates an empty cache. The error is [ErrShape] for a size outside 1 to 2²⁸
-// or a cache larger than memory can be, [ErrUnsupported] for a type other than F32.
+// or a cache larger than memory can be, [ErrMemory] for one that the system has no memory for, [ErrUnsupported] for a type other than F32.
+//
+// Most systems refuse what they cannot back, and back the rest when it is written to. One that is set to grant anything, or
+// on which all programs together use more than there is, may end the program in Append.
 func NewCache(config CacheConfig) (*Cache, error) {
 	if config.Type != F32 {
 		return nil, fail(ErrUnsupported, "CacheConfig.Type is %v, want F32", config.Type)
@@ -54,10 +63,32 @@ func NewCache(config CacheConfig) (*Cache, error) {
 		return nil, fail(ErrShape, "CacheConfig is %d×%d×%d×(%d+%d) elements, want at most %d",
 			config.Batch, config.KVHeads, config.Capacity, config.HeadDim, config.ValueDim, maxElements)
 	}
-	return &Cache{config: config, store: blockStore{
-		data: alignedFloats(size), heads: config.KVHeads,
-		keyBlock: Block * config.HeadDim, block: Block * perToken, headStride: size / config.Batch / config.KVHeads,
-	}}, nil
+	c := &Cache{config: config, store: blockStore{
+		heads: config.KVHeads, keyBlock: Block * config.HeadDim, block: Block * perToken, headStride: size / config.Batch / config.KVHeads,
+	}}
+	var err error
+	if c.store.memory, c.store.data, err = allocateFloats(size); err != nil {
+		return nil, fail(ErrMemory, "CacheConfig is %d×%d×%d×(%d+%d) elements: %v",
+			config.Batch, config.KVHeads, config.Capacity, config.HeadDim, config.ValueDim, err)
+	}
+	return c, nil
+}
+
+// Close gives the cache's memory back. Calls that begin later, Close among them, return [ErrClosed]; Len is 0.
+func (c *Cache) Close() error {
+	if err := c.checkOpen(); err != nil {
+		return err
+	}
+	c.length = 0
+	return c.store.close()
+}
+
+// checkOpen makes sure that the cache has memory.
+func (c *Cache) checkOpen() error {
+	if c.store.memory == nil {
+		return fail(ErrClosed, "the cache was closed, or is not from NewCache")
+	}
+	return nil
 }
 
 // Len returns the number of tokens in the cache.
@@ -69,6 +100,9 @@ func (c *Cache) Reset() { c.length = 0 }
 // Truncate drops all but the first n tokens, as speculative decoding does when
 // it rolls back. If there are fewer, the error is [ErrLength].
 func (c *Cache) Truncate(n int) error {
+	if err := c.checkOpen(); err != nil {
+		return err
+	}
 	if n < 0 || n > c.length {
 		return fail(ErrLength, "n is %d, want 0 to %d, the tokens in the cache", n, c.length)
 	}
@@ -102,10 +136,14 @@ func (c *Cache) Append(k, v Tensor) error {
 		}
 	}
 	c.length += k.L
+	runtime.KeepAlive(c) // and with it its memory
 	return nil
 }
 
 func (c *Cache) checkAppend(k, v *Tensor) error {
+	if err := c.checkOpen(); err != nil {
+		return err
+	}
 	if err := checkView("k", k); err != nil {
 		return err
 	}
@@ -176,11 +214,15 @@ func (c *Cache) Attend(dst, q Tensor, opt *Options) error {
 		p.decide(&tuned, 1)
 		p.attend()
 	}
+	runtime.KeepAlive(c) // and with it its memory
 	return nil
 }
 
 // initCache validates the arguments of a call over a cache.
 func (p *plan) initCache(c *Cache, opt *Options) error {
+	if err := c.checkOpen(); err != nil {
+		return err
+	}
 	p.store = &c.store
 	p.kvHeads, p.lk, p.d, p.dv = c.config.KVHeads, c.length, c.config.HeadDim, c.config.ValueDim
 	return p.initCall(c.config.Batch, opt)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Errors of this package wrap one of these; test with [errors.Is]. The text of each error but
-// ErrClosed names the argument, what was expected and what came.
+// Errors of this package wrap one of these; test with [errors.Is]. The text of each error
+// names the argument, what was expected and what came.
 var (
 	// ErrShape: a dimension is negative, too large, or does not match another argument.
 	ErrShape = errors.New("attn: shape mismatch")
@@ -24,8 +24,10 @@ var (
 	ErrUnsupported = errors.New("attn: unsupported")
 	// ErrCapacity: a cache has no room for more tokens.
 	ErrCapacity = errors.New("attn: capacity exceeded")
-	// ErrClosed: the pool was closed.
-	ErrClosed = errors.New("attn: pool is closed")
+	// ErrMemory: the system has no memory for a cache or a matrix.
+	ErrMemory = errors.New("attn: out of memory")
+	// ErrClosed: the pool, cache or matrix was closed.
+	ErrClosed = errors.New("attn: already closed")
 	// ErrFormat: binary data is not what MarshalBinary wrote.
 	ErrFormat = errors.New("attn: invalid format")
 )

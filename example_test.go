@@ -220,6 +220,7 @@ func ExampleCache() {
 	defer pool.Close()
 	cache, err := attn.NewCache(attn.CacheConfig{Batch: 1, KVHeads: kvHeads, HeadDim: dim, ValueDim: dim, Capacity: length})
 	check(err)
+	defer cache.Close()
 	causal := &attn.Options{Causal: attn.BottomRight} // the last query sees the last key
 	for from, to := 0, prompt; from < length; from, to = to, to+1 {
 		check(cache.Append(tokens(k, from, to), tokens(v, from, to)))

@@ -1,5 +1,11 @@
 package attn
 
+import (
+	"runtime"
+
+	"github.com/seed-1415985d/attn/internal/memory"
+)
+
 // How matrix products are divided. No result depends on these numbers.
 const (
 	// productInner steps of the chains are done at a time: a packed panel of
@@ -78,7 +84,7 @@ func checkProduct(dst, a *Tensor, right *rightSide, b *Tensor, bias []float32) e
 	if err := checkDistinct("dst", dst); err != nil {
 		return err
 	}
-	all := [...]memory{memoryOf("dst", dst), memoryOf("a", a), memoryOf("b", b), memoryOfSlice("bias", bias)}
+	all := [...]extent{extentOf("dst", dst), extentOf("a", a), extentOf("b", b), extentOfSlice("bias", bias)}
 	for i, at := range [len(all)]uintptr{address(dst.Data, 0), address(a.Data, 0), address(b.Data, 0), address(bias, 0)} {
 		all[i].begin = at
 	}
@@ -188,14 +194,15 @@ func addRows(dst, a, b []float32, rows, dstStride, aStride int, b0 *panelLayout)
 
 // Matrix is the right side of matrix products, packed once in the order that
 // the kernels read: the weights of a projection. It does not change, so any
-// number of goroutines may multiply by it.
+// number of goroutines may multiply by it. Its memory is like that of a [Cache].
 type Matrix struct {
 	b, h, inner, cols int
-	data              []float32 // [b][h][inner/productInner] × panels
+	memory            *memory.Mapping // what data is in; nil if the matrix is closed
+	data              []float32       // [b][h][inner/productInner] × panels
 }
 
 // PackMatrix packs the matrices b [B or 1, H or 1, K, N]. It copies them: b may
-// change afterwards. Like NewCache, it asks for huge pages.
+// change afterwards. Like NewCache, it asks for huge pages, and returns [ErrMemory] if the system has no memory.
 func PackMatrix(b Tensor) (*Matrix, error) {
 	if err := checkView("b", &b); err != nil {
 		return nil, err
@@ -204,7 +211,11 @@ func PackMatrix(b Tensor) (*Matrix, error) {
 	if !ok || b.L == 0 {
 		return nil, fail(ErrShape, "b is [%d %d %d %d], want at least one row and at most %d elements", b.B, b.H, b.L, b.D, maxElements)
 	}
-	m := &Matrix{b: b.B, h: b.H, inner: b.L, cols: b.D, data: alignedFloats(size)}
+	m := &Matrix{b: b.B, h: b.H, inner: b.L, cols: b.D}
+	var err error
+	if m.memory, m.data, err = allocateFloats(size); err != nil {
+		return nil, fail(ErrMemory, "b is [%d %d %d %d]: %v", b.B, b.H, b.L, b.D, err)
+	}
 	for i := range m.b {
 		for h := range m.h {
 			for k := 0; k < m.inner; k += productInner {
@@ -214,6 +225,25 @@ func PackMatrix(b Tensor) (*Matrix, error) {
 		}
 	}
 	return m, nil
+}
+
+// Close gives the matrix's memory back. Calls that begin later, Close among them, return [ErrClosed]. Closing a matrix by which another
+// goroutine multiplies ends the program.
+func (m *Matrix) Close() error {
+	if err := m.checkOpen(); err != nil {
+		return err
+	}
+	mapping := m.memory
+	m.memory, m.data = nil, nil
+	return mapping.Close()
+}
+
+// checkOpen makes sure that the matrix has memory.
+func (m *Matrix) checkOpen() error {
+	if m.memory == nil {
+		return fail(ErrClosed, "the matrix was closed, or is not from PackMatrix")
+	}
+	return nil
 }
 
 // part returns the panels of columns [first, first+cols) for the inner steps
@@ -241,6 +271,7 @@ func (m *Matrix) MatMul(dst, a Tensor, bias []float32) error {
 	for i := range p.units() {
 		p.unit(i)
 	}
+	runtime.KeepAlive(m) // and with it its memory
 	return nil
 }
 
@@ -272,6 +303,9 @@ type projection struct {
 }
 
 func (p *projection) check() error {
+	if err := p.m.checkOpen(); err != nil {
+		return err
+	}
 	if p.bias != nil && len(p.bias) != p.m.cols {
 		return fail(ErrLength, "len(bias) is %d, want %d", len(p.bias), p.m.cols)
 	}

@@ -221,7 +221,7 @@ func TestMatMulErrors(t *testing.T) {
 		{"dst is bias", m.MatMul(BHLD(both, 2, 3, 4, 6), a, both[7:13]), ErrOverlap, "dst overlaps bias, want separate memory"},
 		{"matrix rows", m.MatMul(dst, x(2, 3, 4, 6), nil), ErrShape, "a.D is 6, want 5 as the matrix has rows"},
 		{"pool", pool.MatMul(dst, x(2, 3, 4, 6), m, nil), ErrShape, "a.D is 6, want 5 as the matrix has rows"},
-		{"closed", func() error { must(t, pool.Close()); return pool.MatMul(dst, a, m, nil) }(), ErrClosed, ""},
+		{"closed", func() error { must(t, pool.Close()); return pool.MatMul(dst, a, m, nil) }(), ErrClosed, "the pool was closed"},
 	} {
 		mustFail(t, e.name, e.err, e.kind, e.text)
 	}

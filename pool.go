@@ -52,7 +52,7 @@ func (p *Pool) Close() error {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
-		return ErrClosed
+		return fail(ErrClosed, "the pool was closed")
 	}
 	p.closed = true
 	for p.calls > 0 {
@@ -115,7 +115,7 @@ func (p *Pool) begin() (*job, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, ErrClosed
+		return nil, fail(ErrClosed, "the pool was closed")
 	}
 	p.calls++
 	if last := len(p.free) - 1; last >= 0 {
@@ -126,7 +126,8 @@ func (p *Pool) begin() (*job, error) {
 	return &job{done: make(chan struct{}, 1)}, nil
 }
 
-// end takes back the job of a call that is over.
+// end takes back the job of a call that is over. Until then the job, which run does not leave before the last worker is done with
+// it, holds the cache or the matrix of the call, whose memory lives no longer than they do.
 func (p *Pool) end(j *job) {
 	j.plan, j.projection = plan{}, projection{} // let go of the caller's buffers
 	p.mu.Lock()

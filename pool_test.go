@@ -208,6 +208,25 @@ func TestPoolClose(t *testing.T) {
 	}
 }
 
+// Chunks times segments may be more than an int of 32 bits holds: then chunks stay whole.
+func TestPoolDoesNotDivideTooMuch(t *testing.T) {
+	const batch, lk = 8192, maxLength // 2¹³ chunks of 2¹⁸ segments, if there are enough workers to ask for segments
+	shareSmallCalls(t)
+	pool := NewPool(batch/unitsPerWorker + 1)
+	defer pool.Close()
+	one := Tensor{Data: []float32{3}, B: batch, H: 1, L: lk, D: 1} // strides of 0: each key and value is the same element
+	q, dst := one, BHLD(nans(batch), batch, 1, 1, 1)
+	q.L = 1
+	lens := make([]int, batch)
+	fillWith(lens, 1)
+	must(t, pool.Attend(dst, q, one, one, &Options{KeyLens: lens}))
+	for i, e := range dst.Data {
+		if e != 3 {
+			t.Fatalf("dst[%d] is %v, want the only value, 3", i, e)
+		}
+	}
+}
+
 func TestPoolErrors(t *testing.T) {
 	p := NewPool(2)
 	defer p.Close()

@@ -82,12 +82,12 @@ func (p *plan) tokensContiguous(t *tuning, x *Tensor) bool {
 	if p.hasSteps(x.H) {
 		keys = 2 * panel
 	}
-	return x.SH == x.D && x.SL == x.H*x.D && 2*4*keys*x.SL <= t.l2
+	return x.SH == x.D && x.SL == x.H*x.D && x.SL <= t.l2/(2*4*keys)
 }
 
 // hasSteps reports whether so many heads that go together have few enough rows for steps.
 func (p *plan) hasSteps(heads int) bool {
-	return heads > 1 && p.chunkRows <= stepHeadRows && heads*p.chunkRows <= stepRows
+	return heads > 1 && p.chunkRows <= stepHeadRows && heads <= stepRows && heads*p.chunkRows <= stepRows
 }
 
 // partition divides the call among workers. Prefill has many rows and gets
@@ -118,9 +118,10 @@ func (p *plan) partition(workers int) {
 	}
 }
 
-// holdsSegments reports whether there is memory for so many states of each chunk.
+// holdsSegments reports whether there is memory for so many states of each chunk. It divides, because chunks times segments may
+// be more than an int holds.
 func (p *plan) holdsSegments(segments int) bool {
-	return p.chunks()*segments <= segmentBytes/4/p.stateSize()
+	return p.chunks() <= segmentBytes/4/p.stateSize()/max(1, segments)
 }
 
 // stateSize is the number of elements of the state of a chunk: m, l and o, in
@@ -182,7 +183,7 @@ func (p *plan) decideSpans(t *tuning) {
 	p.full = p.plainScores() && canTakeFull(t, rows, p.d, roundUp(p.dv, 8))
 }
 
-// tokenBytes is how much memory the keys and values of the call are, in float64 because the product may overflow an int.
+// tokenBytes is how much memory the keys and values of the call are, in float64 because with strides of 0 the product may overflow an int.
 func (p *plan) tokenBytes() float64 {
 	return 4 * float64(p.batch) * float64(p.kvHeads) * float64(p.lk) * float64(p.d+p.dv)
 }

@@ -144,3 +144,24 @@ func TestScheduleCostOfWindow(t *testing.T) {
 		t.Errorf("a window without a right end costs %v ns, want %v", half, all)
 	}
 }
+
+// Strides of 0 make keys and values of more bytes than an int holds, and more heads, whose tokens are longer than a cache.
+func TestSizesDoNotOverflow(t *testing.T) {
+	p := plan{batch: 1 << 14, kvHeads: 1 << 13, lk: maxLength, d: 1 << 3, dv: 1 << 3, schedule: schedule{chunkRows: 32}}
+	if got := p.tokenBytes(); got != 1<<61 {
+		t.Errorf("tokens are %g bytes, want 2⁶¹", got)
+	}
+	p.batch *= 1 << 10
+	if got := p.tokenBytes(); got != 1<<71 {
+		t.Errorf("tokens are %g bytes, want 2⁷¹", got)
+	}
+	if p.hasSteps(1 << 27) {
+		t.Error("2²⁷ heads of 32 rows go in steps together")
+	}
+	p.chunkRows = 1
+	for _, x := range []Tensor{{H: 1 << 13, D: 1 << 10, SH: 1 << 10, SL: 1 << 23}, {H: 1 << 13, D: 1 << 11, SH: 1 << 11, SL: 1 << 24}} {
+		if p.tokensContiguous(&tuned, &x) {
+			t.Errorf("tokens of %d elements are read as if the cache had room for 32 of them", x.SL)
+		}
+	}
+}

@@ -1,10 +1,6 @@
 package attn
 
-import (
-	"unsafe"
-
-	"github.com/seed-1415985d/attn/internal/pages"
-)
+import "github.com/seed-1415985d/attn/internal/memory"
 
 // source is where the keys and values of a call come from: views of the caller, or blocks that were packed before.
 type source struct {
@@ -15,7 +11,11 @@ type source struct {
 // blockStore is packed blocks of keys and values, those of a head one after the other:
 //
 //	[batch][heads][block] × (keys [Block/panel][HeadDim][panel], values [ValueDim/panel][Block][panel])
+//
+// Whoever reads or writes data holds the store until the last access, by [runtime.KeepAlive] if nothing else does: data alone
+// does not keep the memory.
 type blockStore struct {
+	memory     *memory.Mapping // what data is in; nil if it was given back
 	data       []float32
 	heads      int
 	keyBlock   int // elements of the keys of a block
@@ -40,11 +40,18 @@ func (s *blockStore) values(b, kv, j int) []float32 {
 	return s.data[at+s.keyBlock : at+s.block]
 }
 
-// alignedFloats allocates n elements that start at a cache line, in huge pages if the system gives them.
-func alignedFloats(n int) []float32 {
-	const line = 64 / 4
-	data := make([]float32, n+line-1)
-	pages.Huge(data)
-	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(data)))/4) & (line - 1)
-	return data[skip:][:n:n]
+// close gives the memory back.
+func (s *blockStore) close() error {
+	m := s.memory
+	s.memory, s.data = nil, nil
+	return m.Close()
+}
+
+// allocateFloats allocates n elements, at most maxElements, that are zero and start at a cache line. They live as long as the mapping.
+func allocateFloats(n int) (*memory.Mapping, []float32, error) {
+	m, err := memory.Allocate(4 * n)
+	if err != nil {
+		return nil, nil, err
+	}
+	return m, m.Floats(), nil
 }

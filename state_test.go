@@ -416,6 +416,47 @@ func TestStateZeroHasNoBinaryForm(t *testing.T) {
 	}
 }
 
+// A call or state without elements is valid, however large its other dimensions.
+func TestNoElements(t *testing.T) {
+	const most = maxLength
+	pool := NewPool(2)
+	defer pool.Close()
+	for _, n := range [][4]int{{most, most, 0, 1}, {most, most, 0, most}, {most, 0, most, most}, {0, most, most, most}} {
+		what := fmt.Sprint(n)
+		view := func(l, d int) Tensor { return Tensor{Data: []float32{1}, B: n[0], H: n[1], L: l, D: d} } // with strides of 0
+		keys := 0
+		if n[3] == 1 {
+			keys = 5 // without a query
+		}
+		dst, q, k, v := view(n[2], n[3]), view(n[2], 1), view(keys, 1), view(keys, n[3])
+		pairs := view(n[2], max(1, keys))
+		opt := &Options{Bias: &pairs, Weights: &pairs, LSE: []float32{}}
+		if keys == 0 {
+			opt = nil
+		}
+		must(t, Attend(dst, q, k, v, opt))
+		must(t, pool.Attend(dst, q, k, v, opt))
+		must(t, MatMul(view(n[2], 1), q, Tensor{Data: []float32{1}, B: 1, H: 1, L: 1, D: 1}))
+
+		s, err := NewState(n[0], n[1], n[2], n[3])
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+			continue
+		}
+		must(t, s.Update(q, k, v, nil))
+		must(t, s.Merge(s))
+		must(t, s.Finish(dst, nil))
+		data, err := s.MarshalBinary()
+		must(t, err)
+		var again State
+		must(t, again.UnmarshalBinary(data))
+		must(t, again.Finish(dst, []float32{}))
+		if again.Keys() != 2*keys {
+			t.Errorf("%s: the state has %d keys, want %d", what, again.Keys(), 2*keys)
+		}
+	}
+}
+
 func FuzzStateUnmarshal(f *testing.F) {
 	f.Add(stateBytes(f))
 	empty, _ := NewState(0, 0, 0, 1)

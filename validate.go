@@ -117,7 +117,7 @@ func (p *plan) initOptions(opt *Options) error {
 		opt = &Options{}
 	}
 	// The scratch of a call. Where an int has 64 bits it cannot be too large, so quick validation need not look.
-	if _, ok := product(4*Block, p.d+p.dv); !ok {
+	if _, ok := product(4*Block, p.d+p.dv); !ok && !p.empty() {
 		return fail(ErrUnsupported, "k.D is %d and v.D %d, want at most %d in all on this architecture", p.d, p.dv, maxElements/4/Block)
 	}
 	if err := p.initScalars(opt); err != nil {
@@ -140,6 +140,9 @@ func (p *plan) initOptions(opt *Options) error {
 	}
 	return p.checkMemory()
 }
+
+// empty reports that the call has no row.
+func (p *plan) empty() bool { return p.batch == 0 || p.heads == 0 || p.lq == 0 }
 
 // initPairs validates the options that have an element for each pair of query and key.
 func (p *plan) initPairs(opt *Options) error {
@@ -167,10 +170,10 @@ func (p *plan) initPairs(opt *Options) error {
 
 // checkMemory makes sure that outputs are apart from each other and from inputs.
 func (p *plan) checkMemory() error {
-	all := [...]memory{
-		memoryOf("dst", &p.dst), memoryOf("Weights", &p.weights), memoryOfSlice("LSE", p.lse),
-		memoryOf("k", &p.k), memoryOf("v", &p.v), memoryOf("q", &p.q), memoryOf("Mask", &p.mask), memoryOf("Bias", &p.bias),
-		memoryOfSlice("Slopes", p.slopes), memoryOfSlice("Sinks", p.sinks),
+	all := [...]extent{
+		extentOf("dst", &p.dst), extentOf("Weights", &p.weights), extentOfSlice("LSE", p.lse),
+		extentOf("k", &p.k), extentOf("v", &p.v), extentOf("q", &p.q), extentOf("Mask", &p.mask), extentOf("Bias", &p.bias),
+		extentOfSlice("Slopes", p.slopes), extentOfSlice("Sinks", p.sinks),
 	}
 	for i, at := range [len(all)]uintptr{
 		address(p.dst.Data, 0), address(p.weights.Data, 0), address(p.lse, 0),

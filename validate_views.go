@@ -3,6 +3,7 @@ package attn
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"unsafe"
 )
 
@@ -48,8 +49,11 @@ const maxInt = int(^uint(0) >> 1)
 // address space is an error and not a panic.
 const maxElements = min(math.MaxInt/8, 1<<44)
 
-// product multiplies, and reports whether the result is at most maxElements.
+// product multiplies, and reports whether the result is at most maxElements. Where a factor is 0 it is 0, however large the others.
 func product(factors ...int) (n int, ok bool) {
+	if slices.Contains(factors, 0) {
+		return 0, true
+	}
 	n = 1
 	for _, f := range factors {
 		hi, lo := bits.Mul64(uint64(n), uint64(f))
@@ -89,9 +93,9 @@ func checkDistinct(name string, v *Tensor) error {
 	return nil
 }
 
-// memory is the part of a buffer that one argument touches. The zero value
+// extent is the part of a buffer that one argument touches. The zero value
 // touches nothing.
-type memory struct {
+type extent struct {
 	name  string
 	begin uintptr // address of the first byte
 	size  uintptr // bytes to the end of the last element
@@ -99,29 +103,29 @@ type memory struct {
 	width uintptr // bytes that the view occupies within each pitch
 }
 
-// memoryOf describes the extent of a valid view, but not where it begins: see checkApart. Views whose
+// extentOf describes the extent of a valid view, but not where it begins: see checkApart. Views whose
 // heads lie side by side in rows of one pitch (BLHD, and slices of it) may share a buffer without
 // sharing an element, as the Q, K and V columns of one projection do.
-func memoryOf[T any](name string, v *View[T]) memory {
+func extentOf[T any](name string, v *View[T]) extent {
 	if v.empty() || v.D == 0 {
-		return memory{}
+		return extent{}
 	}
 	var element T
 	size := unsafe.Sizeof(element)
-	m := memory{name: name, size: uintptr(v.end()) * size}
+	m := extent{name: name, size: uintptr(v.end()) * size}
 	if width := (v.H-1)*v.SH + v.D; v.SL >= width && (v.B == 1 || v.SB%v.SL == 0) {
 		m.row, m.width = uintptr(v.SL)*size, uintptr(width)*size
 	}
 	return m
 }
 
-// memoryOfSlice describes a plain slice.
-func memoryOfSlice(name string, s []float32) memory {
-	return memory{name: name, size: 4 * uintptr(len(s))}
+// extentOfSlice describes a plain slice.
+func extentOfSlice(name string, s []float32) extent {
+	return extent{name: name, size: 4 * uintptr(len(s))}
 }
 
 // overlaps reports whether two arguments may share a byte.
-func (m *memory) overlaps(o *memory) bool {
+func (m *extent) overlaps(o *extent) bool {
 	if m.size == 0 || o.size == 0 || m.begin >= o.begin+o.size || o.begin >= m.begin+m.size {
 		return false
 	}
@@ -135,10 +139,10 @@ func (m *memory) overlaps(o *memory) bool {
 
 // checkApart makes sure that outputs share no memory with each other, nor with inputs. The caller takes all
 // addresses together, without a call in between: any call may grow the stack, and buffers on it move then.
-func checkApart(outputs, inputs []memory) error {
+func checkApart(outputs, inputs []extent) error {
 	for i := range outputs {
 		out := &outputs[i]
-		for _, others := range [...][]memory{inputs, outputs[i+1:]} {
+		for _, others := range [...][]extent{inputs, outputs[i+1:]} {
 			for j := range others {
 				if out.overlaps(&others[j]) {
 					return fail(ErrOverlap, "%s overlaps %s, want separate memory", out.name, others[j].name)

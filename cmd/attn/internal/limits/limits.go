@@ -3,6 +3,7 @@
 package limits
 
 import (
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,7 +12,7 @@ import (
 	"github.com/klauspost/cpuid/v2"
 
 	"github.com/seed-1415985d/attn/cmd/attn/internal/clock"
-	"github.com/seed-1415985d/attn/internal/pages"
+	"github.com/seed-1415985d/attn/internal/memory"
 )
 
 // Vectors is the kind of instructions that a limit is measured with.
@@ -91,9 +92,10 @@ func rounds(threads int, stretch time.Duration, f func()) float64 {
 
 // Memory is buffers, one for each thread, of which the next read should come from one level.
 type Memory struct {
-	vectors Vectors
-	buffers [][]float32
-	rounds  int
+	vectors  Vectors
+	buffers  [][]float32
+	mappings []*memory.Mapping // what buffers are in, if not on the heap
+	rounds   int
 }
 
 // Sizes of what the reading loops take at once, in floats.
@@ -106,35 +108,41 @@ const (
 
 // NewMemory returns buffers of bytes bytes in total for reads by threads threads.
 func NewMemory(v Vectors, threads, bytes int) *Memory {
-	return newMemory(v, threads, bytes, func([]float32) {})
+	m := &Memory{vectors: v, rounds: max(1, (1<<21)/bytes)}
+	for range threads {
+		m.add(make([]float32, bufferOf(threads, bytes)))
+	}
+	return m
 }
 
 // NewMemoryInHugePages is NewMemory in pages like those of a cache, or nil if the system refuses to give any.
 func NewMemoryInHugePages(v Vectors, threads, bytes int) *Memory {
-	given := true
-	m := newMemory(v, threads, bytes, func(b []float32) { given = pages.Huge(b) && given })
-	if !given {
-		return nil
+	m := &Memory{vectors: v, rounds: max(1, (1<<21)/bytes)}
+	for range threads {
+		mapping, err := memory.Allocate(4 * bufferOf(threads, bytes))
+		if err != nil || !mapping.Huge() {
+			return nil
+		}
+		m.mappings = append(m.mappings, mapping)
+		m.add(mapping.Floats())
 	}
 	return m
 }
 
-func newMemory(v Vectors, threads, bytes int, advise func([]float32)) *Memory {
-	m := &Memory{vectors: v, rounds: max(1, (1<<21)/bytes)}
-	for range threads {
-		b := make([]float32, bytes/threads/4/granule*granule)
-		advise(b)
-		for i := range b {
-			b[i] = 1
-		}
-		m.buffers = append(m.buffers, b)
+// bufferOf is the number of floats of one buffer.
+func bufferOf(threads, bytes int) int { return bytes / threads / 4 / granule * granule }
+
+// add appends a buffer, written to so that it has memory.
+func (m *Memory) add(b []float32) {
+	for i := range b {
+		b[i] = 1
 	}
-	return m
+	m.buffers = append(m.buffers, b)
 }
 
 // Split returns the same memory for so many threads, a piece of the first buffer for each.
 func (m *Memory) Split(threads int) *Memory {
-	pieces := &Memory{vectors: m.vectors, rounds: m.rounds}
+	pieces := &Memory{vectors: m.vectors, mappings: m.mappings, rounds: m.rounds}
 	n := len(m.buffers[0]) / threads / granule * granule
 	for t := range threads {
 		pieces.buffers = append(pieces.buffers, m.buffers[0][t*n:(t+1)*n])
@@ -152,7 +160,7 @@ func (m *Memory) ReadStreams() float64 { return m.read(readStreams) }
 func (m *Memory) ReadPart(bytes int) float64 {
 	granules := max(1, bytes/4/len(m.buffers)/granule)
 	n := min(len(m.buffers[0]), granules*granule)
-	part := &Memory{vectors: m.vectors, rounds: 1}
+	part := &Memory{vectors: m.vectors, mappings: m.mappings, rounds: 1}
 	for _, b := range m.buffers {
 		part.buffers = append(part.buffers, b[:n])
 	}
@@ -161,11 +169,13 @@ func (m *Memory) ReadPart(bytes int) float64 {
 
 func (m *Memory) read(loop func(Vectors, []float32)) float64 {
 	bytes := 4 * len(m.buffers) * len(m.buffers[0]) * m.rounds
-	return float64(bytes) / parallel(len(m.buffers), func(t int) {
+	took := parallel(len(m.buffers), func(t int) {
 		for range m.rounds {
 			loop(m.vectors, m.buffers[t])
 		}
-	}).Seconds()
+	})
+	runtime.KeepAlive(m) // and with it mappings, until the last byte is read
+	return float64(bytes) / took.Seconds()
 }
 
 // parallel runs f on threads goroutines and returns the time from the first

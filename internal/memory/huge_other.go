@@ -1,0 +1,6 @@
+//go:build !linux
+
+package memory
+
+// adviseHuge does nothing and reports so: other systems choose the size of pages by themselves, or want privileges for large ones.
+func adviseHuge([]byte) bool { return false }

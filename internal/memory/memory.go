@@ -1,0 +1,107 @@
+// Package memory takes the memory of large objects from the operating system instead of the Go heap.
+//
+// The system may refuse, which is an error; the Go heap would end the program. And the garbage collector does not count such
+// memory: on the heap, gigabytes of it would let as many gigabytes of garbage pile up before a collection.
+//
+// A system that grants memory need not have it. Linux refuses only what is obviously too much, and finds pages when they are first
+// written to: a program may still be ended there, as it may be anywhere else.
+package memory
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"sync/atomic"
+	"unsafe"
+)
+
+const (
+	// leastMapped: less memory is taken from the Go heap, because asking the system would take longer than clearing and collecting.
+	leastMapped = 256 << 10
+
+	// fewestHuge: huge pages are asked for from so many bytes on, because less may have no room for one.
+	fewestHuge = 4 << 20
+
+	// hugePage is the size of a huge page on most processors. Memory that is to have some starts at a multiple of it.
+	hugePage = 2 << 20
+
+	// cacheLine is how memory is aligned at least.
+	cacheLine = 64
+)
+
+// mapped is how much memory the system has given and not got back.
+var mapped atomic.Int64
+
+// Mapped returns how many bytes all mappings together have from the system.
+func Mapped() int { return int(mapped.Load()) }
+
+// Mapping is memory for one object. It goes back by Close, or when nobody refers to the Mapping any more: its slices alone do not
+// keep it. Whoever reads or writes them holds the Mapping until the last access, by [runtime.KeepAlive] if nothing else does.
+type Mapping struct {
+	bytes   []byte
+	whole   []byte // what goes back to the system; nil if the bytes are the Go heap's
+	huge    bool
+	cleanup runtime.Cleanup
+}
+
+// Allocate returns zeroed memory that starts at a multiple of 64 bytes. On Linux, 4 MiB and more get huge pages where the system
+// gives these on request. The error says how many bytes the system refused.
+func Allocate(bytes int) (*Mapping, error) {
+	if bytes < 0 || bytes > math.MaxInt-hugePage { // so that rounding up does not overflow
+		return nil, fmt.Errorf("memory: %d bytes are asked for, want 0 to %d", bytes, math.MaxInt-hugePage)
+	}
+	if bytes < leastMapped {
+		return &Mapping{bytes: onHeap(bytes)}, nil
+	}
+	whole, err := take(bytes)
+	if err != nil {
+		return nil, fmt.Errorf("memory: the system refuses %d bytes: %w", bytes, err)
+	}
+	mapped.Add(int64(len(whole)))
+	m := &Mapping{bytes: whole[:bytes:bytes], whole: whole, huge: bytes >= fewestHuge && adviseHuge(whole)}
+	m.cleanup = runtime.AddCleanup(m, func(whole []byte) { release(whole) }, whole)
+	return m, nil
+}
+
+// Bytes returns the memory; nothing after Close.
+func (m *Mapping) Bytes() []byte { return m.bytes }
+
+// Floats returns the memory as numbers. What is left of bytes that are no multiple of 4 is not among them.
+func (m *Mapping) Floats() []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(m.bytes))), len(m.bytes)/4)
+}
+
+// Huge reports whether the system has agreed to give huge pages.
+func (m *Mapping) Huge() bool { return m.huge }
+
+// Close gives the memory back. An access to a slice of it is a fault afterwards, which ends the program. Closing again does nothing,
+// but not at the same time.
+func (m *Mapping) Close() error {
+	whole := m.whole
+	m.bytes, m.whole = nil, nil
+	if whole == nil {
+		return nil
+	}
+	m.cleanup.Stop()
+	runtime.KeepAlive(m) // or the cleanup might run while it is being stopped
+	return release(whole)
+}
+
+// release gives memory back to the system.
+func release(whole []byte) error {
+	mapped.Add(-int64(len(whole)))
+	if err := giveBack(whole); err != nil {
+		return fmt.Errorf("memory: the system does not take %d bytes back: %w", len(whole), err)
+	}
+	return nil
+}
+
+// onHeap takes aligned memory from the Go heap.
+func onHeap(bytes int) []byte {
+	b := make([]byte, bytes+cacheLine-1)
+	skip := -uintptr(unsafe.Pointer(unsafe.SliceData(b))) & (cacheLine - 1)
+	return b[skip:][:bytes:bytes]
+}
+
+// roundUp returns the least multiple of a power of two that is not less than n.
+func roundUp(n, multiple int) int { return (n + multiple - 1) &^ (multiple - 1) }

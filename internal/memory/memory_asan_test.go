@@ -1,0 +1,20 @@
+//go:build asan
+
+package memory
+
+import (
+	"runtime"
+	"testing"
+	"unsafe"
+)
+
+// The address sanitizer is told of memory that it does not know, as kernels do.
+func TestSanitizer(t *testing.T) {
+	for _, n := range sizes[1:] {
+		m := allocate(t, n)
+		p := unsafe.Pointer(unsafe.SliceData(m.Bytes()))
+		runtime.ASanWrite(p, n)
+		runtime.ASanRead(p, n)
+		must(t, m.Close())
+	}
+}

@@ -1,0 +1,41 @@
+//go:build unix
+
+package memory
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// take maps private memory. The system is asked to count it (there is no MAP_NORESERVE), so that it refuses what it cannot have.
+func take(bytes int) ([]byte, error) {
+	page := unix.Getpagesize()
+	align := page
+	if bytes >= fewestHuge {
+		align = max(page, hugePage)
+	}
+	size := roundUp(bytes, page)
+	span := size + align - page // one place in it is aligned
+	p, err := unix.MmapPtr(-1, 0, nil, uintptr(span), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return nil, err
+	}
+	skip := int(-uintptr(p) & uintptr(align-1))
+	start := unsafe.Add(p, skip)
+	trim(p, skip)
+	trim(unsafe.Add(start, size), span-skip-size)
+	return unsafe.Slice((*byte)(start), size), nil
+}
+
+// trim unmaps what stands out of the aligned part. Should the system refuse, it costs addresses but no memory: nobody writes to it.
+func trim(p unsafe.Pointer, bytes int) {
+	if bytes > 0 {
+		unix.MunmapPtr(p, uintptr(bytes))
+	}
+}
+
+// giveBack unmaps what take has returned.
+func giveBack(whole []byte) error {
+	return unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(whole)), uintptr(len(whole)))
+}
