@@ -13,48 +13,85 @@ type block struct {
 	v      []float32   // from key 0 of the block on
 	layout panelLayout // of v; keys and overwrite are set for each tile
 
+	typed                  bool      // keys and values are of fewer bits, and kernels of few rows widen them: these are
+	kTyped, vTyped         []byte    // in the place of k and v
+	keyScales, valueScales []float32 // of a block of I8, one for each key; else nil
+
 	scanned bool // finite is known
 	finite  bool // no value in [lo, hi) is NaN or infinite
 }
 
 // loadKeys makes b's keys [lo, hi) of the block at key first: those of a store, the caller's rows for few queries, or packed here. It
-// returns b.k, which it must not set: stored through a pointer, the caller's buffer would escape to the heap.
-func (w *scratch) loadKeys(p *plan, c *chunk, b *block, first, lo, hi int) (k []float32) {
+// returns b.k, or b.kTyped, and b.keyScales, which it must not set: stored through a pointer, the caller's buffer would escape to the heap.
+func (w *scratch) loadKeys(p *plan, c *chunk, b *block, first, lo, hi int) (k []float32, typed []byte, scales []float32) {
 	b.first, b.lo, b.hi, b.scanned, b.kStride = first, lo, hi, false, 0
 	if p.store != nil {
-		k = p.store.keys(c.b, c.kv, first)
-		b.pointer = storePointer(p.keys, c, k)
-		return k
+		return w.loadStoreKeys(p, c, b)
 	}
 	b.pointer = p.keysPointer(c, first, lo, hi)
 	if c.rows <= p.keys.inPlaceRows {
 		b.kStride = p.k.SL
-		return p.k.Data[p.k.offset(c.b, c.kv, first):]
+		return p.k.Data[p.k.offset(c.b, c.kv, first):], nil, nil
 	}
 	from := lo / panel * panel // panels begin at multiples of panel
 	packKeys(w.k[from*p.d:], p.k.Data[p.k.offset(c.b, c.kv, first+from):], p.k.SL, hi-from, p.d)
-	return w.k
+	return w.k, nil, nil
 }
 
-// loadValues does the same for values, and returns b.v. Whole vectors can be read where they are.
-func (w *scratch) loadValues(p *plan, c *chunk, b *block, first, lo, hi int) (v []float32) {
+// loadValues does the same for values, and returns b.v, or b.vTyped, and b.valueScales. Whole vectors can be read where they are.
+func (w *scratch) loadValues(p *plan, c *chunk, b *block, first, lo, hi int) (v []float32, typed []byte, scales []float32) {
 	b.first, b.lo, b.hi, b.scanned = first, lo, hi, false
 	layout := &b.layout
 	layout.cols, layout.stride, layout.panelStride = roundUp(p.dv, 8), panel, Block*panel
 	if p.store != nil {
-		v = p.store.values(c.b, c.kv, first)
-		layout.set(&tuned, storePointer(p.values, c, v), c.rows <= p.sequentialRows)
-		return v
+		return w.loadStoreValues(p, c, b)
 	}
 	pointer := p.valuesPointer(c, first, lo, hi)
 	if c.rows <= p.values.inPlaceRows {
 		layout.stride, layout.panelStride = p.v.SL, panel
 		layout.set(&tuned, pointer, p.sequential)
-		return p.v.Data[p.v.offset(c.b, c.kv, first):]
+		return p.v.Data[p.v.offset(c.b, c.kv, first):], nil, nil
 	}
 	layout.set(&tuned, pointer, false) // what has just been packed is in the cache
 	packValues(w.v[lo*panel:], p.v.Data[p.v.offset(c.b, c.kv, first+lo):], p.v.SL, hi-lo, p.dv)
-	return w.v
+	return w.v, nil, nil
+}
+
+// loadStoreKeys is loadKeys of a store. Fewer bits are widened here, unless there are so few rows that their kernels do.
+func (w *scratch) loadStoreKeys(p *plan, c *chunk, b *block) (k []float32, typed []byte, scales []float32) {
+	keys, scales := p.store.keys(c.b, c.kv, b.first)
+	switch {
+	case p.store.kind == F32:
+		k = elements[float32](keys)
+		b.pointer = storePointer(p.keys, c, k)
+		return k, nil, nil
+	case b.typed:
+		return nil, keys, scales
+	}
+	layout := scoreLayout(p.store.kind, p.d, roundUp(b.hi, panel))
+	widen(p.store.kind, w.k, keys, p.d*panel, &layout)
+	b.pointer = 0
+	return w.k, nil, scales
+}
+
+// loadStoreValues is loadValues of a store.
+func (w *scratch) loadStoreValues(p *plan, c *chunk, b *block) (v []float32, typed []byte, scales []float32) {
+	values, scales := p.store.values(c.b, c.kv, b.first)
+	sequential := c.rows <= p.sequentialRows
+	switch {
+	case p.store.kind == F32:
+		v = elements[float32](values)
+		b.layout.set(&tuned, storePointer(p.values, c, v), sequential)
+		return v, nil, nil
+	case b.typed:
+		b.layout = p.store.valueLayout(Block)
+		b.layout.set(&tuned, 0, sequential)
+		return nil, values, scales
+	}
+	layout := p.store.valueLayout(b.hi)
+	widen(p.store.kind, w.v, values, Block*panel, &layout)
+	b.layout.set(&tuned, 0, false) // what has just been widened is in the cache
+	return w.v, nil, scales
 }
 
 // allFinite reports whether weights of 0 make any value of the block vanish.
@@ -98,21 +135,33 @@ func (w *scratch) products(p *plan, c *chunk, b *block, t *tile, at, lo, hi int)
 	}
 	q := w.queries(p, c, t.row)
 	w.queue.pointer = b.pointer
-	if b.kStride > 0 {
+	switch from := lo / panel * panel; {
+	case b.typed:
+		layout := scoreLayout(p.store.kind, p.d, Block)
+		layout.set(&tuned, 0, c.rows <= p.sequentialRows)
+		accumulateTyped(p.store.kind, w.s[at*Block:], q, b.kTyped, nil, t.rows, Block, p.d, &layout)
+	case b.kStride > 0:
 		w.queue.sequential = p.sequential
 		scoreRows(w.s[at*Block+lo:], q, b.k[lo*b.kStride:], t.rows, p.d, b.kStride, hi-lo, &w.queue)
-		return
+	default:
+		w.queue.sequential = p.store != nil && c.rows <= p.sequentialRows
+		scorePrefetch(w.s[at*Block+from:], q, b.k[from*p.d:], t.rows, p.d, (hi-from+panel-1)/panel, &w.queue)
 	}
-	w.queue.sequential = p.store != nil && c.rows <= p.sequentialRows
-	from := lo / panel * panel
-	scorePrefetch(w.s[at*Block+from:], q, b.k[from*p.d:], t.rows, p.d, (hi-from+panel-1)/panel, &w.queue)
+	if b.keyScales != nil {
+		scaleColumns(w.s[at*Block+lo:], b.keyScales[lo:hi], t.rows, Block, hi-lo)
+	}
 }
 
 // blockValues makes weights of the scores of a tile and adds the values of a block that they weigh.
 func (w *scratch) blockValues(p *plan, c *chunk, st *state, b *block, t *tile, at int) {
 	row := c.at + t.row
 	m, l, o := st.m[row:], st.l[row:], st.o[row*p.oStride:]
-	if every := w.optionScores(p, c, b.first, t, at); every {
+	every := w.optionScores(p, c, b.first, t, at)
+	if b.typed || b.valueScales != nil {
+		w.scaledValues(p, c, st, b, t, at, every)
+		return
+	}
+	if every {
 		layout := b.layout
 		layout.keys, layout.overwrite = Block, st.overwrite
 		if softmaxValues(w.s[at*Block:], m, l, w.alpha[at:], o, b.v, t.rows, p.oStride, &layout, p.c) {
@@ -124,6 +173,29 @@ func (w *scratch) blockValues(p *plan, c *chunk, st *state, b *block, t *tile, a
 	w.accumulate(p, c, st, b, t, at, t.lo, t.hi)
 	if masked {
 		clearMasked(m, o, t.rows, p.oStride)
+	}
+}
+
+// scaledValues is blockValues where weights are multiplied by the values' scales, or values are of fewer bits.
+func (w *scratch) scaledValues(p *plan, c *chunk, st *state, b *block, t *tile, at int, every bool) {
+	row, masked := c.at+t.row, false
+	if m, l := st.m[row:], st.l[row:]; every {
+		masked = softmax(w.s[at*Block:], m, l, w.alpha[at:], t.rows, p.c)
+	} else {
+		masked = softmaxMasked(w.s[at*Block:], m, l, w.alpha[at:], w.visible[at:], t.rows, p.c)
+	}
+	if b.valueScales != nil {
+		scaleColumns(w.s[at*Block+t.lo:], b.valueScales[t.lo:t.hi], t.rows, Block, t.hi-t.lo)
+	}
+	if b.typed {
+		layout := b.layout
+		layout.overwrite = st.overwrite
+		accumulateTyped(p.store.kind, st.o[row*p.oStride:], w.s[at*Block:], b.vTyped, w.alpha[at:], t.rows, p.oStride, Block, &layout)
+	} else {
+		w.accumulate(p, c, st, b, t, at, t.lo, t.hi)
+	}
+	if masked {
+		clearMasked(st.m[row:], st.o[row*p.oStride:], t.rows, p.oStride)
 	}
 }
 

@@ -1,6 +1,7 @@
 package attn
 
 import (
+	"math"
 	"runtime"
 )
 
@@ -12,6 +13,7 @@ type CacheConfig struct {
 	ValueDim int       // dimension of values and outputs
 	Capacity int       // tokens that fit
 	Type     CacheType // F32 is the zero value
+	Rotate   bool      // spread outlier channels of keys, see docs/low-precision.md
 }
 
 // Cache holds the keys and values of a sequence that grows token by token (a
@@ -34,7 +36,8 @@ type Cache struct {
 	config CacheConfig
 	length int
 
-	store blockStore
+	store  blockStore
+	writer tokenWriter
 }
 
 // NewCache allocates an empty cache. The error is [ErrShape] for a size outside 1 to 2²⁸
@@ -43,8 +46,8 @@ type Cache struct {
 // Most systems refuse what they cannot back, and back the rest when it is written to. One that is set to grant anything, or
 // on which all programs together use more than there is, may end the program in Append.
 func NewCache(config CacheConfig) (*Cache, error) {
-	if config.Type != F32 {
-		return nil, fail(ErrUnsupported, "CacheConfig.Type is %v, want F32", config.Type)
+	if config.Type < F32 || config.Type > I8 {
+		return nil, fail(ErrOption, "CacheConfig.Type is %v, want F32, F16, BF16 or I8", config.Type)
 	}
 	for _, f := range [...]struct {
 		name string
@@ -57,22 +60,22 @@ func NewCache(config CacheConfig) (*Cache, error) {
 			return nil, fail(ErrShape, "CacheConfig.%s is %d, want 1 to %d", f.name, f.n, maxLength)
 		}
 	}
-	perToken := config.HeadDim + roundUp(config.ValueDim, panel)
-	size, ok := product(config.Batch, config.KVHeads, roundUp(config.Capacity, Block), perToken)
-	if !ok {
-		return nil, fail(ErrShape, "CacheConfig is %d×%d×%d×(%d+%d) elements, want at most %d",
-			config.Batch, config.KVHeads, config.Capacity, config.HeadDim, config.ValueDim, maxElements)
+	c := &Cache{config: config, store: newBlockStore(config.Type, config.KVHeads, config.HeadDim, config.ValueDim, config.Rotate)}
+	blocks := (config.Capacity + Block - 1) / Block
+	if _, ok := product(config.Batch, config.KVHeads, blocks, c.store.block/4); !ok {
+		return nil, fail(ErrShape, "CacheConfig is %d×%d×%d×(%d+%d) elements of %v, want at most %d × 4 bytes",
+			config.Batch, config.KVHeads, config.Capacity, config.HeadDim, config.ValueDim, config.Type, maxElements)
 	}
-	c := &Cache{config: config, store: blockStore{
-		heads: config.KVHeads, keyBlock: Block * config.HeadDim, block: Block * perToken, headStride: size / config.Batch / config.KVHeads,
-	}}
-	var err error
-	if c.store.memory, c.store.data, err = allocateFloats(size); err != nil {
-		return nil, fail(ErrMemory, "CacheConfig is %d×%d×%d×(%d+%d) elements: %v",
-			config.Batch, config.KVHeads, config.Capacity, config.HeadDim, config.ValueDim, err)
+	if err := c.store.allocate(config.Batch, blocks); err != nil {
+		return nil, fail(ErrMemory, "CacheConfig is %d×%d×%d×(%d+%d) elements of %v: %v",
+			config.Batch, config.KVHeads, config.Capacity, config.HeadDim, config.ValueDim, config.Type, err)
 	}
+	c.writer = newTokenWriter(&c.store)
 	return c, nil
 }
+
+// MemoryUse returns the bytes that the cache takes for keys and values, whatever part of them is in use; 0 after Close.
+func (c *Cache) MemoryUse() int { return len(c.store.data) }
 
 // Close gives the cache's memory back. Calls that begin later, Close among them, return [ErrClosed]; Len is 0.
 func (c *Cache) Close() error {
@@ -128,9 +131,8 @@ func (c *Cache) Append(k, v Tensor) error {
 			for i := 0; i < k.L; {
 				at := c.length + i
 				n := min(k.L-i, Block-at%Block)
-				c.writeKeys(b, h, at, k.Data[k.offset(b, h, i):], k.SL, n)
-				values := c.store.values(b, h, at)[at%Block*panel:]
-				packValues(values, v.Data[v.offset(b, h, i):], v.SL, n, v.D)
+				c.store.writeKeys(&c.writer, b, h, at, k.Data[k.offset(b, h, i):], k.SL, n)
+				c.store.writeValues(&c.writer, b, h, at, v.Data[v.offset(b, h, i):], v.SL, n, v.D)
 				i += n
 			}
 		}
@@ -141,6 +143,28 @@ func (c *Cache) Append(k, v Tensor) error {
 }
 
 func (c *Cache) checkAppend(k, v *Tensor) error {
+	if err := c.checkTokens(k, v); err != nil {
+		return err
+	}
+	if k.L > c.config.Capacity-c.length {
+		return fail(ErrCapacity, "k.L is %d, want at most %d: %d of %d tokens are in the cache",
+			k.L, c.config.Capacity-c.length, c.length, c.config.Capacity)
+	}
+	if c.config.Type != I8 {
+		return nil
+	}
+	most := float32(math.MaxFloat32)
+	if c.store.rotation > 1 {
+		most /= float32(c.store.rotation) // sums of so many are finite
+	}
+	if err := checkFinite("k", k, most); err != nil {
+		return err
+	}
+	return checkFinite("v", v, math.MaxFloat32)
+}
+
+// checkTokens makes sure that k and v are tokens of this cache.
+func (c *Cache) checkTokens(k, v *Tensor) error {
 	if err := c.checkOpen(); err != nil {
 		return err
 	}
@@ -156,43 +180,69 @@ func (c *Cache) checkAppend(k, v *Tensor) error {
 		return fail(ErrShape, "k is [%d %d … %d], want [%d %d … %d]", k.B, k.H, k.D, g.Batch, g.KVHeads, g.HeadDim)
 	case v.B != g.Batch || v.H != g.KVHeads || v.L != k.L || v.D != g.ValueDim:
 		return fail(ErrShape, "v is [%d %d %d %d], want [%d %d %d %d]", v.B, v.H, v.L, v.D, g.Batch, g.KVHeads, k.L, g.ValueDim)
-	case k.L > g.Capacity-c.length:
-		return fail(ErrCapacity, "k.L is %d, want at most %d: %d of %d tokens are in the cache",
-			k.L, g.Capacity-c.length, c.length, g.Capacity)
 	}
 	return nil
 }
 
-// writeKeys packs n keys of one block. packKeys writes whole panels, so it
-// takes only those that begin with these keys and are full enough to be worth
-// it.
-func (c *Cache) writeKeys(b, h, at int, k []float32, stride, n int) {
-	const few = 4 // keys that are faster to store one by one
-	d := c.config.HeadDim
-	block := c.store.keys(b, h, at)
-	for i := 0; i < n; {
-		j := (at + i) % Block
-		m := min(n-i, panel-j%panel)
-		if j%panel == 0 && m >= few {
-			m = (n - i) / panel * panel
-			if n-i-m >= few {
-				m = n - i
+// checkFinite makes sure that tokens have a scale. The error names the first one that has none.
+func checkFinite(name string, x *Tensor, limit float32) error {
+	for b := range x.B {
+		for i := range x.L {
+			for h := range x.H {
+				if most := largest(x.row(b, h, i)); !(most <= limit) {
+					return fail(ErrOption, "%s has an element of size %v in token %d of head %d, batch entry %d, want at most %v for a cache of I8", name, most, i, h, b, limit)
+				}
 			}
-			packKeys(block[j*d:], k[i*stride:], stride, m, d)
-		} else {
-			scatterKeys(block[j/panel*panel*d+j%panel:], k[i*stride:], stride, m, d)
 		}
-		i += m
 	}
+	return nil
 }
 
-// scatterKeys writes n keys to neighbouring lanes of one panel.
-func scatterKeys(dst, k []float32, stride, n, d int) {
-	for i := range n {
-		for x, e := range k[i*stride:][:d] {
-			dst[x*panel+i] = e
+// Read copies tokens back, decoded, from token from on: as many as k and v have positions.
+//
+//	k [Batch, KVHeads, n, HeadDim]
+//	v [Batch, KVHeads, n, ValueDim]
+//
+// For F32 these are the numbers that were appended, for F16 and BF16 what they were rounded to, for I8 integers times their
+// scales. Rotated keys are rotated back, with the rounding errors of that. If there are not so many tokens, the error is [ErrLength].
+func (c *Cache) Read(k, v Tensor, from int) error {
+	if err := c.checkRead(&k, &v, from); err != nil {
+		return err
+	}
+	for b := range k.B {
+		for h := range k.H {
+			for i := range k.L {
+				keys, scales := c.store.keys(b, h, from+i)
+				c.store.readKey(k.row(b, h, i), keys, scales, (from+i)%Block)
+				values, scales := c.store.values(b, h, from+i)
+				c.store.readValue(v.row(b, h, i), values, scales, (from+i)%Block)
+			}
 		}
 	}
+	runtime.KeepAlive(c) // and with it its memory
+	return nil
+}
+
+func (c *Cache) checkRead(k, v *Tensor, from int) error {
+	if err := c.checkTokens(k, v); err != nil {
+		return err
+	}
+	if from < 0 || from > c.length || k.L > c.length-from {
+		return fail(ErrLength, "from is %d and k.L %d, want at most %d in all, the tokens in the cache", from, k.L, c.length)
+	}
+	for _, x := range [...]struct {
+		name string
+		view *Tensor
+	}{{"k", k}, {"v", v}} {
+		if err := checkDistinct(x.name, x.view); err != nil {
+			return err
+		}
+	}
+	out := [...]extent{extentOf("k", k), extentOf("v", v)}
+	for i, at := range [len(out)]uintptr{address(k.Data, 0), address(v.Data, 0)} {
+		out[i].begin = at
+	}
+	return checkApart(out[:], nil)
 }
 
 // Attend computes attention of queries over the tokens of the cache on the

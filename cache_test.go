@@ -88,9 +88,7 @@ func testCacheModel(t *testing.T) {
 			r := random(t.Name())
 			c, err := NewCache(config)
 			must(t, err)
-			for j := range c.store.data {
-				c.store.data[j] = nan32()
-			}
+			fillWith(elements[float32](c.store.data), nan32())
 			m := newTokens(config)
 			for range 60 {
 				switch free := config.Capacity - m.k.L; r.IntN(6) {
@@ -179,11 +177,11 @@ func TestCacheErrors(t *testing.T) {
 	huge := CacheConfig{Batch: maxLength, KVHeads: maxLength, HeadDim: maxLength, ValueDim: maxLength, Capacity: maxLength}
 	_, err := NewCache(huge)
 	mustFail(t, "overflow", err, ErrShape)
-	for _, kind := range []CacheType{F16, BF16, I8, -1, 9} {
+	for _, kind := range []CacheType{-1, 9} {
 		bad := good
 		bad.Type = kind
 		_, err := NewCache(bad)
-		mustFail(t, kind.String(), err, ErrUnsupported, "CacheConfig.Type is "+kind.String()+", want F32")
+		mustFail(t, kind.String(), err, ErrOption, "CacheConfig.Type is "+kind.String()+", want F32, F16, BF16 or I8")
 	}
 
 	c, err := NewCache(good)
@@ -268,7 +266,7 @@ func newCachePlay(t *testing.T, c *trial) *cachePlay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fillWith(cache.store.data, nan32()) // as if it had been used
+	fillWith(elements[float32](cache.store.data), nan32()) // as if it had been used
 	return &cachePlay{t, c, cache, newTokens(config)}
 }
 

@@ -87,6 +87,9 @@ func (w *scratch) loadHead(p *plan, c *chunk) {
 		if copy(q, p.q.row(c.b, h, i)); p.flip {
 			scale(q, q, -1)
 		}
+		if p.store != nil && p.store.rotation > 1 {
+			rotate(q, 1, p.d, p.d, p.store.rotation)
+		}
 	}
 }
 

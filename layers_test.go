@@ -17,11 +17,11 @@ var layerTable = []layers.Layer{
 	{Name: "API", Files: "doc attention cache state pool matmul vector inspect"},
 	{Name: "call", Files: "validate validate_views schedule"},
 	{Name: "engine", Files: "chunk span block block_full block_options weights merge scratch prefetch"},
-	{Name: "plan", Files: "plan source"},
-	{Name: "kernels", Files: `kernel kernel_layout kernel_generic kernel_operands kernel_split kernel_variants kernel_prefetch
+	{Name: "plan", Files: "plan source store_write"},
+	{Name: "kernels", Files: `kernel kernel_layout kernel_generic kernel_typed kernel_typed_generic kernel_typed_noasm kernel_operands kernel_split kernel_variants kernel_prefetch
 		kernel_amd64 kernel_arm64 kernel_stubs kernel_noasm kernel_noavx`},
 	{Name: "tuning", Files: "tuning tuning_amd64 tuning_arm64 tuning_other"},
-	{Name: "types", Files: "view options errors"},
+	{Name: "types", Files: "view options cachetype errors"},
 }
 
 // layerBuilds differ in their files. Each is checked for itself, because a file meets only those of its build.

@@ -54,6 +54,7 @@ type schedule struct {
 	chunkRows     int // rows of a chunk, for each of its heads
 	tileRows      int // rows of a tile
 
+	typedRows      int  // chunks of up to so many rows widen keys and values of fewer bits in their kernels, for whole blocks
 	queriesInPlace bool // queries lie in memory as kernels read them
 	keys, values   placement
 

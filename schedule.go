@@ -41,6 +41,12 @@ func (p *plan) decide(t *tuning, workers int) {
 		p.partition(workers)
 	}
 	p.queriesInPlace = !p.flip && (p.group == 1 && p.q.SL == p.d || p.lq == 1 && p.q.SH == p.d)
+	if p.store != nil {
+		p.queriesInPlace = p.queriesInPlace && p.store.rotation <= 1
+		if p.store.kind != F32 && !p.pairwise() {
+			p.typedRows = typedRows
+		}
+	}
 	p.decidePlacement(t)
 	p.decideSpans(t)
 }
@@ -180,12 +186,17 @@ func (p *plan) decideSpans(t *tuning) {
 		p.blocks = Segment / Block
 	}
 	rows := min(p.tileRows, p.chunkRows)
-	p.full = p.plainScores() && canTakeFull(t, rows, p.d, roundUp(p.dv, 8))
+	scaled := p.store != nil && p.store.kind == I8
+	p.full = p.plainScores() && !scaled && canTakeFull(t, rows, p.d, roundUp(p.dv, 8))
 }
 
 // tokenBytes is how much memory the keys and values of the call are, in float64 because with strides of 0 the product may overflow an int.
 func (p *plan) tokenBytes() float64 {
-	return 4 * float64(p.batch) * float64(p.kvHeads) * float64(p.lk) * float64(p.d+p.dv)
+	size := 4.0
+	if p.store != nil {
+		size = float64(p.store.kind.bytes())
+	}
+	return size * float64(p.batch) * float64(p.kvHeads) * float64(p.lk) * float64(p.d+p.dv)
 }
 
 // cost estimates the nanoseconds of the call on one core.

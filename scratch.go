@@ -82,7 +82,7 @@ func grow[T any](x []T, n int) []T {
 // fit makes the scratch large enough for calls of the plan.
 func (w *scratch) fit(p *plan) {
 	w.queue.set(&tuned, 0, false)
-	want := sizes{p.headsPerChunk * p.chunkRows, p.scoredRows(), p.d, p.oStride, p.levels(), p.store == nil}
+	want := sizes{p.headsPerChunk * p.chunkRows, p.scoredRows(), p.d, p.oStride, p.levels(), p.store == nil || p.store.kind != F32}
 	if w.fitted.cover(&want) {
 		return
 	}
@@ -101,7 +101,7 @@ func (w *scratch) fit(p *plan) {
 	w.visible = grow(w.visible, want.scores)
 	w.s = grow(w.s, want.scores*Block)
 	w.maxima = grow(w.maxima, (1+mostTileRows)*maximaLanes)
-	if p.store == nil {
+	if want.packs {
 		w.k = grow(w.k, Block*p.d)
 		w.v = grow(w.v, Block*roundUp(p.dv, panel))
 	}

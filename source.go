@@ -1,6 +1,10 @@
 package attn
 
-import "github.com/seed-1415985d/attn/internal/memory"
+import (
+	"unsafe"
+
+	"github.com/seed-1415985d/attn/internal/memory"
+)
 
 // source is where the keys and values of a call come from: views of the caller, or blocks that were packed before.
 type source struct {
@@ -10,34 +14,88 @@ type source struct {
 
 // blockStore is packed blocks of keys and values, those of a head one after the other:
 //
-//	[batch][heads][block] × (keys [Block/panel][HeadDim][panel], values [ValueDim/panel][Block][panel])
+//	[batch][heads][block] × (keys, values)
+//	keys    F32, F16, BF16: [Block/panel][HeadDim][panel]       I8: [Block/panel][HeadDim/4][panel][4], then float32 scales [Block]
+//	values  F32, F16, BF16: [ValueDim/panel][Block][panel]      I8: [Block/4][ValueDim][4], then float32 scales [Block]
+//
+// ValueDim goes up to a multiple of panel, and HeadDim/4 to a whole number.
 //
 // Whoever reads or writes data holds the store until the last access, by [runtime.KeepAlive] if nothing else does: data alone
 // does not keep the memory.
 type blockStore struct {
-	memory     *memory.Mapping // what data is in; nil if it was given back
-	data       []float32
-	heads      int
-	keyBlock   int // elements of the keys of a block
-	block      int // elements of a block
-	headStride int // elements of all blocks of a head
+	memory *memory.Mapping // what data is in; nil if it was given back
+	data   []byte
+	kind   CacheType
+	heads  int
+	d, dv  int // HeadDim, and ValueDim in whole panels
+
+	rotation   int // keys are multiplied by the Walsh–Hadamard matrix of this size, block by block; 1: as they are
+	keyBytes   int // of the keys of a block, scales included
+	block      int // bytes of a block
+	headStride int // bytes of all blocks of a head
 }
 
-// at is where the block with key j starts.
-func (s *blockStore) at(b, kv, j int) int {
-	return (b*s.heads+kv)*s.headStride + j/Block*s.block
+// newBlockStore describes the blocks of a type; it has no memory yet.
+func newBlockStore(kind CacheType, heads, d, dv int, rotated bool) blockStore {
+	s := blockStore{kind: kind, heads: heads, d: d, dv: roundUp(dv, panel), rotation: 1}
+	if rotated {
+		s.rotation = d & -d
+	}
+	s.keyBytes = Block * d * kind.bytes()
+	values := Block * s.dv * kind.bytes()
+	if kind == I8 {
+		s.keyBytes = Block*roundUp(d, 4) + 4*Block
+		values += 4 * Block
+	}
+	s.block = s.keyBytes + values
+	return s
 }
 
-// keys returns the packed keys of the block with key j.
-func (s *blockStore) keys(b, kv, j int) []float32 {
-	at := s.at(b, kv, j)
-	return s.data[at : at+s.keyBlock]
+// allocate takes memory for so many blocks of each head of a batch.
+func (s *blockStore) allocate(batch, blocks int) (err error) {
+	s.headStride = blocks * s.block
+	if s.memory, err = memory.Allocate(batch * s.heads * s.headStride); err == nil {
+		s.data = s.memory.Bytes()
+	}
+	return err
 }
 
-// values returns the packed values of the block with key j.
-func (s *blockStore) values(b, kv, j int) []float32 {
-	at := s.at(b, kv, j)
-	return s.data[at+s.keyBlock : at+s.block]
+// at is the memory of the block with key j.
+func (s *blockStore) at(b, kv, j int) []byte {
+	at := (b*s.heads+kv)*s.headStride + j/Block*s.block
+	return s.data[at : at+s.block]
+}
+
+// keys returns the packed keys of the block with key j, and their scales if they have some.
+func (s *blockStore) keys(b, kv, j int) (keys []byte, scales []float32) {
+	x := s.at(b, kv, j)[:s.keyBytes]
+	if s.kind != I8 {
+		return x, nil
+	}
+	return x[:s.keyBytes-4*Block], elements[float32](x[s.keyBytes-4*Block:])
+}
+
+// values returns the packed values of the block with key j, and their scales if they have some.
+func (s *blockStore) values(b, kv, j int) (values []byte, scales []float32) {
+	x := s.at(b, kv, j)[s.keyBytes:]
+	if s.kind != I8 {
+		return x, nil
+	}
+	return x[:len(x)-4*Block], elements[float32](x[len(x)-4*Block:])
+}
+
+// valueLayout is the layout of the values of a block for accumulateTyped and widen, but for access.
+func (s *blockStore) valueLayout(keys int) panelLayout {
+	if s.kind == I8 {
+		return panelLayout{keys: keys, cols: s.dv, stride: 4 * s.dv, panelStride: 4 * panel}
+	}
+	return panelLayout{keys: keys, cols: s.dv, stride: panel, panelStride: Block * panel}
+}
+
+// elements is memory as elements of another type.
+func elements[T any](x []byte) []T {
+	var e T
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(x))), len(x)/int(unsafe.Sizeof(e)))
 }
 
 // close gives the memory back.

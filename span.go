@@ -58,12 +58,13 @@ func (w *scratch) span(p *plan, c *chunk, st *state, s *span) {
 	var t tile
 	full := false
 	if s.single() {
-		b.k = w.loadKeys(p, c, &b, s.first, s.lo, s.hi)
-		b.v = w.loadValues(p, c, &b, s.first, s.lo, s.hi)
+		b.typed = p.typedRows > 0 && s.whole && c.rows <= p.typedRows
+		b.k, b.kTyped, b.keyScales = w.loadKeys(p, c, &b, s.first, s.lo, s.hi)
+		b.v, b.vTyped, b.valueScales = w.loadValues(p, c, &b, s.first, s.lo, s.hi)
 		if c.rows > inPlaceRows {
 			w.prefetchTokens(p, c, s.first)
 		}
-		full = p.full && b.kStride == 0 && s.hi == Block && (s.whole || s.lastSeesStart(p, c))
+		full = p.full && !b.typed && b.kStride == 0 && s.hi == Block && (s.whole || s.lastSeesStart(p, c))
 	} else {
 		w.queue.clear()
 	}
@@ -132,7 +133,7 @@ func (w *scratch) scores(p *plan, c *chunk, s *span, b *block, t *tile) {
 		for key := 0; key < Block; key += s.step {
 			for g := range c.heads {
 				head := c.head(g, &h)
-				step.k = w.loadKeys(p, head, &step, s.first+i*Block, key, key+s.step)
+				step.k, step.kTyped, step.keyScales = w.loadKeys(p, head, &step, s.first+i*Block, key, key+s.step)
 				w.products(p, head, &step, t, (i*c.heads+g)*c.rows, key, key+s.step)
 			}
 		}
@@ -152,7 +153,7 @@ func (w *scratch) values(p *plan, c *chunk, st *state, s *span, b *block, t *til
 	}
 	var next block
 	for i := range s.blocks {
-		next.v = w.loadValues(p, c, &next, s.first+i*Block, 0, Block)
+		next.v, next.vTyped, next.valueScales = w.loadValues(p, c, &next, s.first+i*Block, 0, Block)
 		w.blockValues(p, c, st, &next, t, i*c.rows)
 		st.overwrite = false
 	}
@@ -169,7 +170,7 @@ func (w *scratch) stepValues(p *plan, c *chunk, st *state, s *span, t *tile) {
 	for key := 0; key < Block; key += s.step {
 		for g := range c.heads {
 			head := c.head(g, &h)
-			step.v = w.loadValues(p, head, &step, s.first, key, key+s.step)
+			step.v, step.vTyped, step.valueScales = w.loadValues(p, head, &step, s.first, key, key+s.step)
 			w.accumulate(p, head, st, &step, t, g*c.rows, key, key+s.step)
 		}
 	}

@@ -20,7 +20,7 @@ func (w *scratch) writeWeights(p *plan, c *chunk) {
 func (w *scratch) weightsBlock(p *plan, c *chunk, s *span) {
 	var b block
 	var t tile
-	b.k = w.loadKeys(p, c, &b, s.first, s.lo, s.hi)
+	b.k, b.kTyped, b.keyScales = w.loadKeys(p, c, &b, s.first, s.lo, s.hi)
 	w.queue.clear()
 	for row := 0; row < c.rows; row += t.rows {
 		s.tile(p, c, row, &t)

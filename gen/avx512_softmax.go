@@ -12,8 +12,8 @@ import (
 // avx512Constants are c and the constants of exp2 in registers: there is room for all.
 type avx512Constants struct {
 	scale, bias, zero, half reg.VecPhysical
-	poly                   [5]reg.VecPhysical // C5 to C1
-	gone                   reg.VecPhysical    // −0, if masked
+	poly                    [5]reg.VecPhysical // C5 to C1
+	gone                    reg.VecPhysical    // −0, if masked
 }
 
 var zmmOf = avx512Constants{

@@ -39,7 +39,7 @@ func exp2(x, c reg.VecVirtual) reg.VecVirtual {
 	VMOVAPS(x, t)
 	VFMADD213PS(value("exp2Bias"), c, t) // x·c + bias
 	VSUBPS(value("exp2Bias"), t, p)      // n
-	VFMSUB213PS(p, c, x)                // f = x·c − n
+	VFMSUB213PS(p, c, x)                 // f = x·c − n
 	VMOVUPS(value("exp2C5"), p)
 	for _, c := range []Mem{value("exp2C4"), value("exp2C3"), value("exp2C2"), value("exp2C1"), value("exp2C0")} {
 		VFMADD213PS(c, x, p)

@@ -1,0 +1,266 @@
+package attn
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/seed-1415985d/attn/internal/f32"
+)
+
+// typedCache is a cache of a type that holds a problem's keys and values, appended in pieces.
+func (p *problem) typedCache(t testing.TB, r *rand.Rand, kind CacheType, rotated bool) *Cache {
+	c, err := NewCache(CacheConfig{Batch: p.k.B, KVHeads: p.k.H, HeadDim: p.k.D, ValueDim: p.v.D, Capacity: p.k.L + r.IntN(70), Type: kind, Rotate: rotated})
+	must(t, err)
+	for at := 0; at < p.k.L; {
+		n := min(p.k.L-at, 1+r.IntN(1+r.IntN(100)))
+		must(t, c.Append(rowsOf(p.k, at, n), rowsOf(p.v, at, n)))
+		at += n
+		if r.IntN(8) == 0 {
+			drop := r.IntN(min(at, 20) + 1)
+			at -= drop
+			must(t, c.Truncate(at))
+		}
+	}
+	return c
+}
+
+// finiteProblem is a random problem without NaN and infinities, at least one key, and keys and values that no type of cache overflows for.
+func finiteProblem(r *rand.Rand, s shape) *problem {
+	p := problemOf(r, []distribution{normal, coarse, zeroes}[r.IntN(3)], s)
+	p.k, p.v = contiguous(p.k), contiguous(p.v)
+	return p
+}
+
+func contiguous(x Tensor) Tensor {
+	y := zeros(x.B, x.H, x.L, x.D)
+	for b := range x.B {
+		for h := range x.H {
+			for i := range x.L {
+				copy(y.row(b, h, i), x.row(b, h, i))
+			}
+		}
+	}
+	return y
+}
+
+func anyTypedShape(r *rand.Rand) shape {
+	s := shape{1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(5), 1 + r.IntN(4), 1 + r.IntN(5*Block), 1 + r.IntN(40), 1 + r.IntN(40)}
+	switch r.IntN(5) {
+	case 0:
+		s.lq = 1 + r.IntN(60)
+	case 1:
+		s.lq, s.group, s.lk = 1, 1, Segment+r.IntN(2*Segment)
+	}
+	return s
+}
+
+// Attending over a cache of F16 or BF16 is attending over the numbers that it decodes to, bit for bit, with every option.
+func TestCacheOfHalvesEqualsAttendOverWhatItReads(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		for _, kind := range []CacheType{F16, BF16} {
+			r := random("halves " + kind.String())
+			for range budget(250) {
+				anyTuning(t, r)
+				p := finiteProblem(r, anyTypedShape(r))
+				c := p.typedCache(t, r, kind, false)
+				decoded := *p
+				decoded.k, decoded.v = zeros(p.k.B, p.k.H, p.k.L, p.k.D), zeros(p.v.B, p.v.H, p.v.L, p.v.D)
+				must(t, c.Read(decoded.k, decoded.v, 0))
+				for i, e := range p.k.Data {
+					want := f32.FromBF16(f32.ToBF16(e))
+					if kind == F16 {
+						want = f32.FromF16(f32.ToF16(e))
+					}
+					if !sameBits(decoded.k.Data[i], want) {
+						t.Fatalf("%v: key element %v is read as %v, want %v", kind, e, decoded.k.Data[i], want)
+					}
+				}
+				want := decoded.solve(t, Attend)
+				p.same(t, kind.String(), p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return c.Attend(dst, q, opt) }), want)
+				p.same(t, kind.String()+" by a pool", p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return threeWorkers().AttendCache(dst, q, c, opt) }), want)
+				must(t, c.Close())
+			}
+		}
+	})
+}
+
+// integersOf is a row as a cache of I8 keeps it.
+func integersOf(row []float32) (q []float32, scale float32) {
+	scale, q = scaleOf(largestGeneric(row)), make([]float32, len(row))
+	for i, e := range row {
+		if scale != 0 {
+			q[i] = float32(math.RoundToEven(float64(e / scale)))
+		}
+	}
+	return q, scale
+}
+
+// defineI8 computes one row's attention over a cache of I8 as the design says: the chain over integers, the key's scale, the contract's
+// softmax, weights times the values' scales. Only for calls without options and up to one block.
+func defineI8(q []float32, k, v Tensor, b, h int, scale float32) []float32 {
+	c := float32(float64(scale) * f32.Log2E)
+	s, m, l, alpha := make([]float32, Block), []float32{negInf}, []float32{0}, []float32{0}
+	var visible uint64 = lowBits(k.L)
+	values := make([][]float32, k.L)
+	scales := make([]float32, k.L)
+	for j := range k.L {
+		integers, keyScale := integersOf(k.row(b, h, j))
+		var sum float32
+		for x, e := range integers {
+			sum = f32.FMA(q[x], e, sum)
+		}
+		s[j] = sum * keyScale
+		values[j], scales[j] = integersOf(v.row(b, h, j))
+	}
+	softmaxMaskedGeneric(s, m, l, alpha, []uint64{visible}, 1, c)
+	o := make([]float32, v.D)
+	for j := range k.L {
+		p := float32(s[j] * scales[j])
+		for x := range o {
+			o[x] = f32.FMA(p, values[j][x], o[x])
+		}
+	}
+	dst := make([]float32, v.D)
+	normalizeGeneric(dst, o, l, 1, v.D, v.D, v.D)
+	return dst
+}
+
+// A cache of I8 gives what its definition says.
+func TestCacheOfIntegersIsItsDefinition(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		r := random("integers")
+		for range budget(300) {
+			anyTuning(t, r)
+			s := shape{1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(3), 1 + r.IntN(20), 1 + r.IntN(Block), 1 + r.IntN(40), 1 + r.IntN(40)}
+			p := finiteProblem(r, s)
+			p.opt = Options{}
+			c := p.typedCache(t, r, I8, false)
+			got := p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return c.Attend(dst, q, opt) })
+			o := BHLD(got.o, p.q.B, p.q.H, p.q.L, p.v.D)
+			scale := float32(1 / math.Sqrt(float64(s.d)))
+			for b := range p.q.B {
+				for h := range p.q.H {
+					for i := range p.q.L {
+						want := defineI8(p.q.row(b, h, i), p.k, p.v, b, h/s.group, scale)
+						mustEqualBits(t, fmt.Sprintf("%+v: batch %d, head %d, query %d", s, b, h, i), o.row(b, h, i), want)
+					}
+				}
+			}
+		}
+	})
+}
+
+// Which implementation, how many workers, how many rows together: no bit of any type depends on it. Where all scales are 1, a cache of
+// I8 is attention over the integers.
+func TestCacheOfEveryTypeDoesNotMatter(t *testing.T) {
+	for _, kind := range []CacheType{F32, F16, BF16, I8} {
+		for _, rotated := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%v/rotated=%t", kind, rotated), func(t *testing.T) {
+				forEach(t, func(t *testing.T) {
+					r := random(fmt.Sprint("every type ", kind, rotated))
+					for range budget(120) {
+						anyTuning(t, r)
+						p := finiteProblem(r, anyTypedShape(r))
+						c := p.typedCache(t, r, kind, rotated)
+						over := func(dst, q, _, _ Tensor, opt *Options) error { return c.Attend(dst, q, opt) }
+						implementation := tuned.isa
+						tuned.isa = generic
+						again := p.typedCache(t, r, kind, rotated)
+						want := p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return again.Attend(dst, q, opt) })
+						tuned.isa = implementation
+						p.same(t, p.describe(), p.solve(t, over), want)
+						p.same(t, "by a pool", p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return threeWorkers().AttendCache(dst, q, c, opt) }), want)
+						i := r.IntN(p.q.L)
+						if p.opt.QueryLens == nil && p.opt.Weights == nil {
+							alone := p.part(selection{upTo(p.q.B), upTo(p.q.H), i, 1})
+							alone.same(t, "one query alone", alone.solve(t, over), selection{upTo(p.q.B), upTo(p.q.H), i, 1}.of(p, want))
+						}
+						must(t, c.Close())
+						must(t, again.Close())
+					}
+				})
+			})
+		}
+	}
+}
+
+// With scales of 1, tokens are integers, and the cache attends over these.
+func TestCacheOfIntegersWithScaleOne(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		r := random("scale one")
+		for range budget(100) {
+			p := finiteProblem(r, anyTypedShape(r))
+			for _, x := range []Tensor{p.k, p.v} {
+				for at := range x.Data {
+					x.Data[at] = float32(r.IntN(255) - 127)
+				}
+				for at := 0; at < len(x.Data); at += x.D {
+					x.Data[at] = 127 // the largest: so the scale is 1
+				}
+			}
+			c := p.typedCache(t, r, I8, false)
+			p.same(t, p.describe(), p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return c.Attend(dst, q, opt) }), p.solve(t, Attend))
+		}
+	})
+}
+
+// A rotation changes products by no more than rounding, and tokens come back as they were, but for rounding.
+func TestCacheRotation(t *testing.T) {
+	r := random("rotation")
+	for _, d := range []int{64, 96, 80, 7} {
+		p := newProblem(r, normal, shape{1, 2, 2, 3, 100, d, 16})
+		want := p.solve(t, Attend)
+		c := p.typedCache(t, r, F32, true)
+		got := p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return c.Attend(dst, q, opt) })
+		for i, e := range want.o {
+			if math.Abs(float64(e-got.o[i])) > 1e-5 {
+				t.Fatalf("D = %d: output %d is %v, want %v", d, i, got.o[i], e)
+			}
+		}
+		k, v := zeros(1, 2, 100, d), zeros(1, 2, 100, 16)
+		must(t, c.Read(k, v, 0))
+		closeTo(t, "keys", k.Data, p.k.Data)
+		mustEqualBits(t, "values", v.Data, p.v.Data)
+	}
+}
+
+// What a cache of I8 cannot keep is an error, and nothing is appended.
+func TestCacheOfIntegersRefusesWhatHasNoScale(t *testing.T) {
+	for _, bad := range []float32{nan32(), float32(math.Inf(1)), negInf} {
+		for _, into := range []string{"k", "v"} {
+			c, err := NewCache(CacheConfig{Batch: 2, KVHeads: 3, HeadDim: 8, ValueDim: 8, Capacity: 9, Type: I8})
+			must(t, err)
+			k, v := zeros(2, 3, 2, 8), zeros(2, 3, 2, 8)
+			x := map[string]*Tensor{"k": &k, "v": &v}[into]
+			x.row(1, 2, 1)[5] = bad
+			err = c.Append(k, v)
+			mustFail(t, into, err, ErrOption)
+			for _, part := range []string{into + " has", "token 1", "head 2", "batch entry 1"} {
+				if err != nil && !strings.Contains(err.Error(), part) {
+					t.Errorf("%v does not say %q", err, part)
+				}
+			}
+			if c.Len() != 0 {
+				t.Errorf("%d tokens after an error", c.Len())
+			}
+		}
+	}
+}
+
+// MemoryUse is what the type says: bytes of elements, and scales for I8.
+func TestCacheMemoryUse(t *testing.T) {
+	for kind, want := range map[CacheType]int{F32: 4 * 96, F16: 2 * 96, BF16: 2 * 96, I8: 96 + 8} {
+		c, err := NewCache(CacheConfig{Batch: 2, KVHeads: 3, HeadDim: 64, ValueDim: 32, Capacity: 3 * Block, Type: kind})
+		must(t, err)
+		if got := c.MemoryUse(); got != 2*3*3*Block*want {
+			t.Errorf("%v: %d bytes, want %d", kind, got, 2*3*3*Block*want)
+		}
+		must(t, c.Close())
+		if c.MemoryUse() != 0 {
+			t.Errorf("%d bytes after Close", c.MemoryUse())
+		}
+	}
+}
