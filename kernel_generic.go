@@ -67,19 +67,15 @@ func scoreMaximaGeneric(s, q, k, maxima []float32, rows, d, panels int) {
 	maximaOf(maxima, s, rows, panels*panel)
 }
 
-// maximaOf finds the maxima of rows of n scores.
+// maximaOf finds the maxima of rows of n scores, in lanes by index mod maximaLanes, NaN not counting.
 func maximaOf(maxima, s []float32, rows, n int) {
-	least, top := maxima[:maximaLanes], maxima[maximaLanes:]
-	clear(least)
 	for r := range rows {
-		for t := range maximaLanes {
-			top[r*maximaLanes+t] = negInf
+		top := maxima[r*maximaLanes:][:maximaLanes]
+		for t := range top {
+			top[t] = negInf
 		}
 		for j, e := range s[r*Block:][:n] {
-			if old := &top[r*maximaLanes+j%maximaLanes]; e > *old {
-				*old = e
-			}
-			if old := &least[j%maximaLanes]; math.Float32bits(e) > math.Float32bits(*old) {
+			if old := &top[j%maximaLanes]; e > *old {
 				*old = e
 			}
 		}

@@ -55,16 +55,9 @@ var kernelTests = []kernelTest{
 		rows, d, panels := n[0], n[1], n[2]
 		q, k := c.input(rows*d), c.input(panels*d*panel)
 		got, want := c.output((rows-1)*Block + panels*panel)
-		maxima, maximaWant := c.output((1 + rows) * maximaLanes)
+		maxima, maximaWant := c.output(rows * maximaLanes)
 		scoreMaxima(got, q, k, maxima, rows, d, panels, c.anywhere())
 		scoreMaximaGeneric(want, q, k, maximaWant, rows, d, panels)
-		for r := range rows { // the sign of a NaN may be any, and so may be whether its bits are the largest
-			for j, e := range want[r*Block:][:panels*panel] {
-				if e != e {
-					maxima[j%maximaLanes] = maximaWant[j%maximaLanes]
-				}
-			}
-		}
 	}},
 	{"scoreRows", []dim{size("rows", 1, 99, 99), size("d", 1, 99, 600), size("keys", 1, Block, Block), size("gap", 0, 20, 200)}, func(c *trial, n []int) {
 		rows, d, keys := n[0], n[1], n[2]
@@ -89,16 +82,8 @@ var kernelTests = []kernelTest{
 	}},
 	{"softmaxMaxima", []dim{size("rows", 1, mostTileRows, mostTileRows)}, func(c *trial, n []int) {
 		s, sWant := c.scores(n[0])
-		write, maxima := place(c.Rand, &c.arena.floats, &c.arena.used[0], (1+n[0])*maximaLanes)
+		write, maxima := place(c.Rand, &c.arena.floats, &c.arena.used[0], n[0]*maximaLanes)
 		maximaOf(write, s, n[0], Block)
-		if c.IntN(2) == 0 { // NaN may count or not
-			clear(write[:maximaLanes])
-			for j, e := range s {
-				if least := &write[j%maximaLanes]; e == e && math.Float32bits(e) > math.Float32bits(*least) {
-					*least = e
-				}
-			}
-		}
 		m, mWant, l, lWant := c.runningState(n[0])
 		alpha, alphaWant := c.output(n[0])
 		unit := c.unit()

@@ -126,10 +126,7 @@ func accumulatePanels(o, p, v, alpha *float32, rows, oStride, pStride int, b *pa
 
 // Softmax begins with the largest score of each row, of a block that score has just written. Where finding it beside
 // the chains of multiply-adds takes less time than a pass of its own, score does it (gen/score_maxima.go).
-//
-// The first maximaLanes of the maxima are for all rows together. In each lane they are the score, of those in the lane,
-// whose bits are the largest unsigned number, which is the least score if one is negative; a NaN may count or not.
-// Those of each row follow: in each lane the largest score, NaN not counting.
+// The maxima of a row are maximaLanes numbers: in each lane the largest score, NaN not counting.
 
 // scoreMaxima is score of whole rows of a tile, which leaves their maxima, too. This function and softmaxMaxima are for
 // tests of their kernels, which fullTile calls.
@@ -137,7 +134,7 @@ func scoreMaxima(s, q, k, maxima []float32, rows, d, panels int, next *prefetchQ
 	writesRows(s, rows, Block, panels*panel)
 	reads(q, rows*d)
 	reads(k, panels*d*panel)
-	writes(maxima, (1+rows)*maximaLanes)
+	writes(maxima, rows*maximaLanes)
 	if !hasMaxima() {
 		scoreMaximaGeneric(s, q, k, maxima, rows, d, panels)
 		return
@@ -151,7 +148,7 @@ func softmaxMaxima(s, m, l, alpha, maxima []float32, rows int, c float32) (maske
 	updates(m, rows)
 	updates(l, rows)
 	writes(alpha, rows)
-	reads(maxima, (1+rows)*maximaLanes)
+	reads(maxima, rows*maximaLanes)
 	if !hasMaxima() {
 		return softmaxMaximaGeneric(s, m, l, alpha, maxima, rows, c)
 	}

@@ -8,6 +8,10 @@ const (
 	denseRows   = 256
 	denseStride = 64
 
+	// copyKeys is up to how many keys queries are read where the caller has them, if they lie in memory as kernels read them. With
+	// more keys each query is read so often that a copy beside the rest of scratch is worth while.
+	copyKeys = 4 * Block
+
 	// stepRows is up to how many rows of all heads of a chunk take a block in steps: as many scores are kept.
 	stepRows = 256
 
@@ -40,7 +44,7 @@ func (p *plan) decide(t *tuning, workers int) {
 	if workers > 1 {
 		p.partition(workers)
 	}
-	p.queriesInPlace = !p.flip && (p.group == 1 && p.q.SL == p.d || p.lq == 1 && p.q.SH == p.d)
+	p.queriesInPlace = !p.flip && (p.lk <= copyKeys || p.chunkRows <= inPlaceRows) && (p.group == 1 && p.q.SL == p.d || p.lq == 1 && p.q.SH == p.d)
 	if p.store != nil {
 		p.queriesInPlace = p.queriesInPlace && p.store.rotation <= 1
 		if p.store.kind != F32 && !p.pairwise() {

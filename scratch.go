@@ -100,7 +100,7 @@ func (w *scratch) fit(p *plan) {
 	w.alpha, w.beta = grow(w.alpha, max(rows, want.scores)), grow(w.beta, rows)
 	w.visible = grow(w.visible, want.scores)
 	w.s = grow(w.s, want.scores*Block)
-	w.maxima = grow(w.maxima, (1+mostTileRows)*maximaLanes)
+	w.maxima = grow(w.maxima, mostTileRows*maximaLanes)
 	if want.packs {
 		w.k = grow(w.k, Block*p.d)
 		w.v = grow(w.v, Block*roundUp(p.dv, panel))

@@ -5,13 +5,12 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// Score with the maxima of its rows. A pass over a block of scores that looks for the largest takes 6 cycles a
-// row, during which the FMA units have nothing to do. Between two steps of the micro-kernel three
+// Score with the maxima of its rows. A pass over a block of scores that looks for the largest takes cycles
+// in which the FMA units have nothing to do. Between two steps of the micro-kernel three
 // registers are free, and neither loads nor comparisons are in the way of the FMA units of Zen 3 and Zen 4. So while
 // one tile of scores is computed, the tile before is looked at, a row every few steps.
 //
-// Maxima are a vector for all rows, the least score in each lane as softmaxProgram.least has it, and then one for
-// each row, the largest score in each lane.
+// Maxima are a vector for each row: the largest score in each lane.
 
 const (
 	maximaRows  = 6 // of a tile
@@ -24,18 +23,16 @@ type scoreMaximaProgram struct {
 	seen        Mem // stack slot: the scores of the tile before, 0 if there is none
 	seenEnd     Mem // stack slot: the end of its maxima
 	firstMaxima Mem // stack slot: of the first row
-	least       Mem // stack slot of a vector
 }
 
 func scoreMaximaKernel() {
 	TEXT("scoreMaximaSIMD", 4, "func(s, q, k, maxima *float32, rows, d, panels int, next *uintptr)")
 	k := scoreMaximaProgram{tileProgram: tileProgram{name: "scoreMaxima", start: fromZero, unroll: 4}}
 	slots := []*Mem{&k.c, &k.a, &k.rows, &k.panels, &k.panelStride, &k.end, &k.seen, &k.seenEnd, &k.firstMaxima}
-	f := AllocLocal(8*len(slots) + vector)
+	f := AllocLocal(8 * len(slots))
 	for i, s := range slots {
 		*s = f.Offset(8 * i)
 	}
-	k.least = f.Offset(8 * len(slots))
 	k.arguments()
 	k.emptyMaxima()
 	k.panelLoop()
@@ -46,9 +43,6 @@ func scoreMaximaKernel() {
 	for range maximaRows {
 		k.look()
 	}
-	Load(Param("maxima"), a0)
-	VMOVUPS(k.least, ymm[0])
-	VMOVUPS(ymm[0], Mem{Base: a0})
 	VZEROUPPER()
 	RET()
 }
@@ -81,11 +75,8 @@ func (k *scoreMaximaProgram) arguments() {
 
 // emptyMaxima sets the maxima of no score.
 func (k *scoreMaximaProgram) emptyMaxima() {
-	VXORPS(ymm[0], ymm[0], ymm[0])
-	VMOVUPS(ymm[0], k.least)
 	VMOVUPS(u32(bitsNegInf), ymm[0])
 	Load(Param("maxima"), a0)
-	ADDQ(imm(vector), a0)
 	MOVQ(a0, k.firstMaxima)
 	MOVQ(k.rows, count)
 	Label("empty")
@@ -180,12 +171,9 @@ func (k *scoreMaximaProgram) stepAt(u int) {
 
 // look takes the two vectors of a row, and moves on to the next row.
 func (k *scoreMaximaProgram) look() {
-	x, y, least := ymm[12], ymm[13], ymm[14]
+	x, y := ymm[12], ymm[13]
 	VMOVUPS(Mem{Base: seenRow}, x)
 	VMOVUPS(Mem{Base: seenRow, Disp: vector}, y)
-	VPMAXUD(x, y, least)
-	VPMAXUD(k.least, least, least)
-	VMOVUPS(least, k.least)
 	VMAXPS(Mem{Base: seenMaxima}, x, x) // the old maximum wins if the score is NaN
 	VMAXPS(x, y, y)
 	VMOVUPS(y, Mem{Base: seenMaxima})

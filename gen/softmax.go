@@ -139,7 +139,6 @@ func (k *softmaxProgram) knownMaxima() {
 	Comment("alpha_r = the largest lane of the maxima of row r")
 	k.load("alpha", "rows")
 	maxima := param("maxima")
-	ADDQ(imm(vector), maxima) // those of all rows
 	k.foldMaxima(func(r int) reg.VecVirtual {
 		top := YMM()
 		VMOVUPS(Mem{Base: maxima, Disp: r * vector}, top)
