@@ -6796,11 +6796,12 @@ next1:
 	B rows
 
 // softmaxSIMD works like softmaxGeneric.
-TEXT ·softmaxSIMD(SB), NOSPLIT, $0-41
+TEXT ·softmaxSIMD(SB), NOSPLIT, $0-49
 	MOVD $constants<>(SB), R26
-	FMOVQ 0(R26), F20
-	FMOVQ 16(R26), F21
-	FMOVQ 32(R26), F22
+	FMOVS c+40(FP), F20
+	VDUP V20.S[0], V20.S4
+	FMOVQ 0(R26), F21
+	FMOVQ 16(R26), F22
 
 	// alpha_r = max of the visible scores of row r, NaN not counting
 	MOVD s+0(FP), R0
@@ -6808,7 +6809,7 @@ TEXT ·softmaxSIMD(SB), NOSPLIT, $0-41
 	MOVD l+16(FP), R2
 	MOVD alpha+24(FP), R3
 	MOVD rows+32(FP), R5
-	FMOVQ 48(R26), F30
+	FMOVQ 32(R26), F30
 maxRow:
 	VMOV V30.B16, V24.B16
 	VMOV V30.B16, V25.B16
@@ -6835,7 +6836,7 @@ maxQuarter:
 	SUB $1, R5, R5
 	CBNZ R5, maxRow
 
-	// m' = max(m, alpha), alpha = exp(m − m')
+	// m' = max(m, alpha), alpha = 2^((m − m')·c)
 	MOVD s+0(FP), R0
 	MOVD m+8(FP), R1
 	MOVD l+16(FP), R2
@@ -6853,41 +6854,38 @@ loop274:
 	VBSL V24.B16, V25.B16, V26.B16
 	VEOR V31.B16, V31.B16, V31.B16
 	WORD $0x4e3fd75a // fadd v26.4s, v26.4s, v31.4s
-	FMOVQ 48(R26), F31
+	FMOVQ 32(R26), F31
 	WORD $0x4e3fe75b // fcmeq v27.4s, v26.4s, v31.4s
 	WORD $0x4e7b1f57 // bic v23.16b, v26.16b, v27.16b
 	VORR V27.B16, V29.B16, V29.B16
 	VST1.P [V26.S4], 16(R1)
 	WORD $0x4eb7d700 // fsub v0.4s, v24.4s, v23.4s
-	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
 
-	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 16(R26), F8
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
+	// t = x·c + bias; n = t − bias; f = x·c − n
+	FMOVQ 0(R26), F4
+	VFMLA V20.S4, V0.S4, V4.S4
+	WORD $0x4ea4d6ac // fsub v12.4s, v21.4s, v4.4s
+	VFMLA V20.S4, V0.S4, V12.S4
 
-	// exp(r) by the polynomial
-	FMOVQ 144(R26), F12
-	FMOVQ 64(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 80(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 96(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 112(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 128(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 128(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
+	// 2^f by the polynomial
+	FMOVQ 128(R26), F0
+	FMOVQ 48(R26), F8
+	VFMLA V12.S4, V0.S4, V8.S4
+	FMOVQ 64(R26), F0
+	VFMLA V12.S4, V8.S4, V0.S4
+	FMOVQ 80(R26), F8
+	VFMLA V12.S4, V0.S4, V8.S4
+	FMOVQ 96(R26), F0
+	VFMLA V12.S4, V8.S4, V0.S4
+	FMOVQ 112(R26), F8
+	VFMLA V12.S4, V0.S4, V8.S4
 
-	// 2ⁿ·exp(r), 0 below the least exponent
-	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
-	VST1.P [V12.S4], 16(R3)
+	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
+	WORD $0x6e24e6c0 // fcmge v0.4s, v22.4s, v4.4s
+	VSHL $23, V4.S4, V4.S4
+	WORD $0x6e24dd08 // fmul v8.4s, v8.4s, v4.4s
+	WORD $0x4e601d08 // bic v8.16b, v8.16b, v0.16b
+	VST1.P [V8.S4], 16(R3)
 	SUBS $4, R5, R5
 	BGE loop274
 end275:
@@ -6903,43 +6901,40 @@ loop276:
 	VBSL V24.B16, V25.B16, V26.B16
 	VEOR V31.B16, V31.B16, V31.B16
 	WORD $0x4e3fd75a // fadd v26.4s, v26.4s, v31.4s
-	FMOVQ 48(R26), F31
+	FMOVQ 32(R26), F31
 	WORD $0x4e3fe75b // fcmeq v27.4s, v26.4s, v31.4s
 	WORD $0x4e7b1f57 // bic v23.16b, v26.16b, v27.16b
-	FMOVQ 160(R26), F31
+	FMOVQ 144(R26), F31
 	VAND V31.B16, V27.B16, V27.B16
 	VORR V27.B16, V29.B16, V29.B16
 	FMOVS.P F26, 4(R1)
 	WORD $0x4eb7d700 // fsub v0.4s, v24.4s, v23.4s
-	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
 
-	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 16(R26), F8
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
+	// t = x·c + bias; n = t − bias; f = x·c − n
+	FMOVQ 0(R26), F4
+	VFMLA V20.S4, V0.S4, V4.S4
+	WORD $0x4ea4d6ac // fsub v12.4s, v21.4s, v4.4s
+	VFMLA V20.S4, V0.S4, V12.S4
 
-	// exp(r) by the polynomial
-	FMOVQ 144(R26), F12
-	FMOVQ 64(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 80(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 96(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 112(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 128(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 128(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
+	// 2^f by the polynomial
+	FMOVQ 128(R26), F0
+	FMOVQ 48(R26), F8
+	VFMLA V12.S4, V0.S4, V8.S4
+	FMOVQ 64(R26), F0
+	VFMLA V12.S4, V8.S4, V0.S4
+	FMOVQ 80(R26), F8
+	VFMLA V12.S4, V0.S4, V8.S4
+	FMOVQ 96(R26), F0
+	VFMLA V12.S4, V8.S4, V0.S4
+	FMOVQ 112(R26), F8
+	VFMLA V12.S4, V0.S4, V8.S4
 
-	// 2ⁿ·exp(r), 0 below the least exponent
-	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
-	FMOVS.P F12, 4(R3)
+	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
+	WORD $0x6e24e6c0 // fcmge v0.4s, v22.4s, v4.4s
+	VSHL $23, V4.S4, V4.S4
+	WORD $0x6e24dd08 // fmul v8.4s, v8.4s, v4.4s
+	WORD $0x4e601d08 // bic v8.16b, v8.16b, v0.16b
+	FMOVS.P F8, 4(R3)
 	SUBS $1, R5, R5
 	BGE loop276
 end277:
@@ -6949,16 +6944,16 @@ end277:
 	CMP $0, R6
 	CSET NE, R6
 
-	// p_j = exp(s_j − m'), l = FMA(l, alpha, Σp)
+	// p_j = 2^((s_j − m')·c), l = FMA(l, alpha, Σp)
 	MOVD s+0(FP), R0
 	MOVD m+8(FP), R1
 	MOVD l+16(FP), R2
 	MOVD alpha+24(FP), R3
 	MOVD rows+32(FP), R5
-	FMOVQ 176(R26), F30
+	FMOVQ 160(R26), F30
 expRow:
 	VLD1R.P 4(R1), [V23.S4]
-	FMOVQ 48(R26), F31
+	FMOVQ 32(R26), F31
 	WORD $0x4e3fe6fd // fcmeq v29.4s, v23.4s, v31.4s
 	WORD $0x4e7d1ef7 // bic v23.16b, v23.16b, v29.16b
 	VEOR V24.B16, V24.B16, V24.B16
@@ -6972,105 +6967,93 @@ quarter:
 	WORD $0x4eb7d421 // fsub v1.4s, v1.4s, v23.4s
 	WORD $0x4eb7d442 // fsub v2.4s, v2.4s, v23.4s
 	WORD $0x4eb7d463 // fsub v3.4s, v3.4s, v23.4s
-	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
-	WORD $0x6ea1e6c5 // fcmgt v5.4s, v22.4s, v1.4s
-	WORD $0x6ea2e6c6 // fcmgt v6.4s, v22.4s, v2.4s
-	WORD $0x6ea3e6c7 // fcmgt v7.4s, v22.4s, v3.4s
 
-	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 16(R26), F8
-	FMOVQ 16(R26), F9
-	FMOVQ 16(R26), F10
-	FMOVQ 16(R26), F11
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4f941029 // fmla v9.4s, v1.4s, v20.s[0]
-	WORD $0x4f94104a // fmla v10.4s, v2.4s, v20.s[0]
-	WORD $0x4f94106b // fmla v11.4s, v3.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4eb5d52d // fsub v13.4s, v9.4s, v21.4s
-	WORD $0x4eb5d54e // fsub v14.4s, v10.4s, v21.4s
-	WORD $0x4eb5d56f // fsub v15.4s, v11.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4fb451a1 // fmls v1.4s, v13.4s, v20.s[1]
-	WORD $0x4fb451c2 // fmls v2.4s, v14.4s, v20.s[1]
-	WORD $0x4fb451e3 // fmls v3.4s, v15.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
-	WORD $0x4f9459a1 // fmls v1.4s, v13.4s, v20.s[2]
-	WORD $0x4f9459c2 // fmls v2.4s, v14.4s, v20.s[2]
-	WORD $0x4f9459e3 // fmls v3.4s, v15.4s, v20.s[2]
+	// t = x·c + bias; n = t − bias; f = x·c − n
+	FMOVQ 0(R26), F4
+	FMOVQ 0(R26), F5
+	FMOVQ 0(R26), F6
+	FMOVQ 0(R26), F7
+	VFMLA V20.S4, V0.S4, V4.S4
+	VFMLA V20.S4, V1.S4, V5.S4
+	VFMLA V20.S4, V2.S4, V6.S4
+	VFMLA V20.S4, V3.S4, V7.S4
+	WORD $0x4ea4d6ac // fsub v12.4s, v21.4s, v4.4s
+	WORD $0x4ea5d6ad // fsub v13.4s, v21.4s, v5.4s
+	WORD $0x4ea6d6ae // fsub v14.4s, v21.4s, v6.4s
+	WORD $0x4ea7d6af // fsub v15.4s, v21.4s, v7.4s
+	VFMLA V20.S4, V0.S4, V12.S4
+	VFMLA V20.S4, V1.S4, V13.S4
+	VFMLA V20.S4, V2.S4, V14.S4
+	VFMLA V20.S4, V3.S4, V15.S4
 
-	// exp(r) by the polynomial
-	FMOVQ 144(R26), F12
-	FMOVQ 144(R26), F13
-	FMOVQ 144(R26), F14
-	FMOVQ 144(R26), F15
-	FMOVQ 64(R26), F16
-	FMOVQ 64(R26), F17
-	FMOVQ 64(R26), F18
-	FMOVQ 64(R26), F19
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	VFMLA V2.S4, V14.S4, V18.S4
-	VFMLA V3.S4, V15.S4, V19.S4
-	FMOVQ 80(R26), F12
-	FMOVQ 80(R26), F13
-	FMOVQ 80(R26), F14
-	FMOVQ 80(R26), F15
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
-	VFMLA V2.S4, V18.S4, V14.S4
-	VFMLA V3.S4, V19.S4, V15.S4
-	FMOVQ 96(R26), F16
-	FMOVQ 96(R26), F17
-	FMOVQ 96(R26), F18
-	FMOVQ 96(R26), F19
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	VFMLA V2.S4, V14.S4, V18.S4
-	VFMLA V3.S4, V15.S4, V19.S4
-	FMOVQ 112(R26), F12
-	FMOVQ 112(R26), F13
-	FMOVQ 112(R26), F14
-	FMOVQ 112(R26), F15
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
-	VFMLA V2.S4, V18.S4, V14.S4
-	VFMLA V3.S4, V19.S4, V15.S4
-	FMOVQ 128(R26), F16
-	FMOVQ 128(R26), F17
-	FMOVQ 128(R26), F18
-	FMOVQ 128(R26), F19
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	VFMLA V2.S4, V14.S4, V18.S4
-	VFMLA V3.S4, V15.S4, V19.S4
-	FMOVQ 128(R26), F12
-	FMOVQ 128(R26), F13
-	FMOVQ 128(R26), F14
-	FMOVQ 128(R26), F15
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
-	VFMLA V2.S4, V18.S4, V14.S4
-	VFMLA V3.S4, V19.S4, V15.S4
+	// 2^f by the polynomial
+	FMOVQ 128(R26), F0
+	FMOVQ 128(R26), F1
+	FMOVQ 128(R26), F2
+	FMOVQ 128(R26), F3
+	FMOVQ 48(R26), F8
+	FMOVQ 48(R26), F9
+	FMOVQ 48(R26), F10
+	FMOVQ 48(R26), F11
+	VFMLA V12.S4, V0.S4, V8.S4
+	VFMLA V13.S4, V1.S4, V9.S4
+	VFMLA V14.S4, V2.S4, V10.S4
+	VFMLA V15.S4, V3.S4, V11.S4
+	FMOVQ 64(R26), F0
+	FMOVQ 64(R26), F1
+	FMOVQ 64(R26), F2
+	FMOVQ 64(R26), F3
+	VFMLA V12.S4, V8.S4, V0.S4
+	VFMLA V13.S4, V9.S4, V1.S4
+	VFMLA V14.S4, V10.S4, V2.S4
+	VFMLA V15.S4, V11.S4, V3.S4
+	FMOVQ 80(R26), F8
+	FMOVQ 80(R26), F9
+	FMOVQ 80(R26), F10
+	FMOVQ 80(R26), F11
+	VFMLA V12.S4, V0.S4, V8.S4
+	VFMLA V13.S4, V1.S4, V9.S4
+	VFMLA V14.S4, V2.S4, V10.S4
+	VFMLA V15.S4, V3.S4, V11.S4
+	FMOVQ 96(R26), F0
+	FMOVQ 96(R26), F1
+	FMOVQ 96(R26), F2
+	FMOVQ 96(R26), F3
+	VFMLA V12.S4, V8.S4, V0.S4
+	VFMLA V13.S4, V9.S4, V1.S4
+	VFMLA V14.S4, V10.S4, V2.S4
+	VFMLA V15.S4, V11.S4, V3.S4
+	FMOVQ 112(R26), F8
+	FMOVQ 112(R26), F9
+	FMOVQ 112(R26), F10
+	FMOVQ 112(R26), F11
+	VFMLA V12.S4, V0.S4, V8.S4
+	VFMLA V13.S4, V1.S4, V9.S4
+	VFMLA V14.S4, V2.S4, V10.S4
+	VFMLA V15.S4, V3.S4, V11.S4
 
-	// 2ⁿ·exp(r), 0 below the least exponent
-	VSHL $23, V8.S4, V8.S4
-	VSHL $23, V9.S4, V9.S4
-	VSHL $23, V10.S4, V10.S4
-	VSHL $23, V11.S4, V11.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x6e29ddad // fmul v13.4s, v13.4s, v9.4s
-	WORD $0x6e2addce // fmul v14.4s, v14.4s, v10.4s
-	WORD $0x6e2bddef // fmul v15.4s, v15.4s, v11.4s
-	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
-	WORD $0x4e651dad // bic v13.16b, v13.16b, v5.16b
-	WORD $0x4e661dce // bic v14.16b, v14.16b, v6.16b
-	WORD $0x4e671def // bic v15.16b, v15.16b, v7.16b
-	WORD $0x4e2cd718 // fadd v24.4s, v24.4s, v12.4s
-	WORD $0x4e2dd739 // fadd v25.4s, v25.4s, v13.4s
-	WORD $0x4e2ed75a // fadd v26.4s, v26.4s, v14.4s
-	WORD $0x4e2fd77b // fadd v27.4s, v27.4s, v15.4s
-	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
+	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
+	WORD $0x6e24e6c0 // fcmge v0.4s, v22.4s, v4.4s
+	VSHL $23, V4.S4, V4.S4
+	WORD $0x6e25e6c1 // fcmge v1.4s, v22.4s, v5.4s
+	VSHL $23, V5.S4, V5.S4
+	WORD $0x6e26e6c2 // fcmge v2.4s, v22.4s, v6.4s
+	VSHL $23, V6.S4, V6.S4
+	WORD $0x6e27e6c3 // fcmge v3.4s, v22.4s, v7.4s
+	VSHL $23, V7.S4, V7.S4
+	WORD $0x6e24dd08 // fmul v8.4s, v8.4s, v4.4s
+	WORD $0x6e25dd29 // fmul v9.4s, v9.4s, v5.4s
+	WORD $0x6e26dd4a // fmul v10.4s, v10.4s, v6.4s
+	WORD $0x6e27dd6b // fmul v11.4s, v11.4s, v7.4s
+	WORD $0x4e601d08 // bic v8.16b, v8.16b, v0.16b
+	WORD $0x4e611d29 // bic v9.16b, v9.16b, v1.16b
+	WORD $0x4e621d4a // bic v10.16b, v10.16b, v2.16b
+	WORD $0x4e631d6b // bic v11.16b, v11.16b, v3.16b
+	WORD $0x4e28d718 // fadd v24.4s, v24.4s, v8.4s
+	WORD $0x4e29d739 // fadd v25.4s, v25.4s, v9.4s
+	WORD $0x4e2ad75a // fadd v26.4s, v26.4s, v10.4s
+	WORD $0x4e2bd77b // fadd v27.4s, v27.4s, v11.4s
+	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
 	SUB $1, R8, R8
 	CBNZ R8, quarter
 	WORD $0x4e3ad718 // fadd v24.4s, v24.4s, v26.4s
@@ -7085,15 +7068,16 @@ quarter:
 	FMOVS.P F24, 4(R2)
 	SUB $1, R5, R5
 	CBNZ R5, expRow
-	MOVB R6, masked+40(FP)
+	MOVB R6, masked+48(FP)
 	RET
 
 // softmaxMaskedSIMD works like softmaxMaskedGeneric.
-TEXT ·softmaxMaskedSIMD(SB), NOSPLIT, $0-49
+TEXT ·softmaxMaskedSIMD(SB), NOSPLIT, $0-57
 	MOVD $constants<>(SB), R26
-	FMOVQ 0(R26), F20
-	FMOVQ 16(R26), F21
-	FMOVQ 32(R26), F22
+	FMOVS c+48(FP), F20
+	VDUP V20.S[0], V20.S4
+	FMOVQ 0(R26), F21
+	FMOVQ 16(R26), F22
 	MOVD s+0(FP), R0
 	MOVD m+8(FP), R1
 	MOVD l+16(FP), R2
@@ -7119,7 +7103,7 @@ needed:
 	MOVD alpha+24(FP), R3
 	MOVD rows+40(FP), R5
 	MOVD visible+32(FP), R4
-	FMOVQ 48(R26), F30
+	FMOVQ 32(R26), F30
 maxRow:
 	VMOV V30.B16, V24.B16
 	VMOV V30.B16, V25.B16
@@ -7132,22 +7116,22 @@ maxQuarter:
 	LSR $16, R7, R7
 	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x6eb8e404 // fcmgt v4.4s, v0.4s, v24.4s
-	FMOVQ 192(R26), F29
+	FMOVQ 176(R26), F29
 	VCMTST V28.S4, V29.S4, V29.S4
 	VAND V29.B16, V4.B16, V4.B16
 	VBIT V4.B16, V0.B16, V24.B16
 	WORD $0x6eb9e425 // fcmgt v5.4s, v1.4s, v25.4s
-	FMOVQ 208(R26), F29
+	FMOVQ 192(R26), F29
 	VCMTST V28.S4, V29.S4, V29.S4
 	VAND V29.B16, V5.B16, V5.B16
 	VBIT V5.B16, V1.B16, V25.B16
 	WORD $0x6ebae446 // fcmgt v6.4s, v2.4s, v26.4s
-	FMOVQ 224(R26), F29
+	FMOVQ 208(R26), F29
 	VCMTST V28.S4, V29.S4, V29.S4
 	VAND V29.B16, V6.B16, V6.B16
 	VBIT V6.B16, V2.B16, V26.B16
 	WORD $0x6ebbe467 // fcmgt v7.4s, v3.4s, v27.4s
-	FMOVQ 240(R26), F29
+	FMOVQ 224(R26), F29
 	VCMTST V28.S4, V29.S4, V29.S4
 	VAND V29.B16, V7.B16, V7.B16
 	VBIT V7.B16, V3.B16, V27.B16
@@ -7169,7 +7153,7 @@ maxQuarterEnd:
 	SUB $1, R5, R5
 	CBNZ R5, maxRow
 
-	// m' = max(m, alpha), alpha = exp(m − m')
+	// m' = max(m, alpha), alpha = 2^((m − m')·c)
 	MOVD s+0(FP), R0
 	MOVD m+8(FP), R1
 	MOVD l+16(FP), R2
@@ -7188,41 +7172,38 @@ loop278:
 	VBSL V24.B16, V25.B16, V26.B16
 	VEOR V31.B16, V31.B16, V31.B16
 	WORD $0x4e3fd75a // fadd v26.4s, v26.4s, v31.4s
-	FMOVQ 48(R26), F31
+	FMOVQ 32(R26), F31
 	WORD $0x4e3fe75b // fcmeq v27.4s, v26.4s, v31.4s
 	WORD $0x4e7b1f57 // bic v23.16b, v26.16b, v27.16b
 	VORR V27.B16, V29.B16, V29.B16
 	VST1.P [V26.S4], 16(R1)
 	WORD $0x4eb7d700 // fsub v0.4s, v24.4s, v23.4s
-	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
 
-	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 16(R26), F8
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
+	// t = x·c + bias; n = t − bias; f = x·c − n
+	FMOVQ 0(R26), F4
+	VFMLA V20.S4, V0.S4, V4.S4
+	WORD $0x4ea4d6ac // fsub v12.4s, v21.4s, v4.4s
+	VFMLA V20.S4, V0.S4, V12.S4
 
-	// exp(r) by the polynomial
-	FMOVQ 144(R26), F12
-	FMOVQ 64(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 80(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 96(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 112(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 128(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 128(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
+	// 2^f by the polynomial
+	FMOVQ 128(R26), F0
+	FMOVQ 48(R26), F8
+	VFMLA V12.S4, V0.S4, V8.S4
+	FMOVQ 64(R26), F0
+	VFMLA V12.S4, V8.S4, V0.S4
+	FMOVQ 80(R26), F8
+	VFMLA V12.S4, V0.S4, V8.S4
+	FMOVQ 96(R26), F0
+	VFMLA V12.S4, V8.S4, V0.S4
+	FMOVQ 112(R26), F8
+	VFMLA V12.S4, V0.S4, V8.S4
 
-	// 2ⁿ·exp(r), 0 below the least exponent
-	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
-	VST1.P [V12.S4], 16(R3)
+	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
+	WORD $0x6e24e6c0 // fcmge v0.4s, v22.4s, v4.4s
+	VSHL $23, V4.S4, V4.S4
+	WORD $0x6e24dd08 // fmul v8.4s, v8.4s, v4.4s
+	WORD $0x4e601d08 // bic v8.16b, v8.16b, v0.16b
+	VST1.P [V8.S4], 16(R3)
 	SUBS $4, R5, R5
 	BGE loop278
 end279:
@@ -7238,43 +7219,40 @@ loop280:
 	VBSL V24.B16, V25.B16, V26.B16
 	VEOR V31.B16, V31.B16, V31.B16
 	WORD $0x4e3fd75a // fadd v26.4s, v26.4s, v31.4s
-	FMOVQ 48(R26), F31
+	FMOVQ 32(R26), F31
 	WORD $0x4e3fe75b // fcmeq v27.4s, v26.4s, v31.4s
 	WORD $0x4e7b1f57 // bic v23.16b, v26.16b, v27.16b
-	FMOVQ 160(R26), F31
+	FMOVQ 144(R26), F31
 	VAND V31.B16, V27.B16, V27.B16
 	VORR V27.B16, V29.B16, V29.B16
 	FMOVS.P F26, 4(R1)
 	WORD $0x4eb7d700 // fsub v0.4s, v24.4s, v23.4s
-	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
 
-	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 16(R26), F8
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
+	// t = x·c + bias; n = t − bias; f = x·c − n
+	FMOVQ 0(R26), F4
+	VFMLA V20.S4, V0.S4, V4.S4
+	WORD $0x4ea4d6ac // fsub v12.4s, v21.4s, v4.4s
+	VFMLA V20.S4, V0.S4, V12.S4
 
-	// exp(r) by the polynomial
-	FMOVQ 144(R26), F12
-	FMOVQ 64(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 80(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 96(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 112(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 128(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 128(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
+	// 2^f by the polynomial
+	FMOVQ 128(R26), F0
+	FMOVQ 48(R26), F8
+	VFMLA V12.S4, V0.S4, V8.S4
+	FMOVQ 64(R26), F0
+	VFMLA V12.S4, V8.S4, V0.S4
+	FMOVQ 80(R26), F8
+	VFMLA V12.S4, V0.S4, V8.S4
+	FMOVQ 96(R26), F0
+	VFMLA V12.S4, V8.S4, V0.S4
+	FMOVQ 112(R26), F8
+	VFMLA V12.S4, V0.S4, V8.S4
 
-	// 2ⁿ·exp(r), 0 below the least exponent
-	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
-	FMOVS.P F12, 4(R3)
+	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
+	WORD $0x6e24e6c0 // fcmge v0.4s, v22.4s, v4.4s
+	VSHL $23, V4.S4, V4.S4
+	WORD $0x6e24dd08 // fmul v8.4s, v8.4s, v4.4s
+	WORD $0x4e601d08 // bic v8.16b, v8.16b, v0.16b
+	FMOVS.P F8, 4(R3)
 	SUBS $1, R5, R5
 	BGE loop280
 end281:
@@ -7284,18 +7262,18 @@ end281:
 	CMP $0, R6
 	CSET NE, R6
 
-	// p_j = exp(s_j − m'), l = FMA(l, alpha, Σp)
+	// p_j = 2^((s_j − m')·c), l = FMA(l, alpha, Σp)
 	MOVD s+0(FP), R0
 	MOVD m+8(FP), R1
 	MOVD l+16(FP), R2
 	MOVD alpha+24(FP), R3
 	MOVD rows+40(FP), R5
 	MOVD visible+32(FP), R4
-	FMOVQ 176(R26), F30
+	FMOVQ 160(R26), F30
 expRow:
 	MOVD.P 8(R4), R7
 	VLD1R.P 4(R1), [V23.S4]
-	FMOVQ 48(R26), F31
+	FMOVQ 32(R26), F31
 	WORD $0x4e3fe6fd // fcmeq v29.4s, v23.4s, v31.4s
 	WORD $0x4e7d1ef7 // bic v23.16b, v23.16b, v29.16b
 	VEOR V24.B16, V24.B16, V24.B16
@@ -7309,130 +7287,118 @@ quarter:
 	WORD $0x4eb7d421 // fsub v1.4s, v1.4s, v23.4s
 	WORD $0x4eb7d442 // fsub v2.4s, v2.4s, v23.4s
 	WORD $0x4eb7d463 // fsub v3.4s, v3.4s, v23.4s
-	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
-	WORD $0x6ea1e6c5 // fcmgt v5.4s, v22.4s, v1.4s
-	WORD $0x6ea2e6c6 // fcmgt v6.4s, v22.4s, v2.4s
-	WORD $0x6ea3e6c7 // fcmgt v7.4s, v22.4s, v3.4s
 
-	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 16(R26), F8
-	FMOVQ 16(R26), F9
-	FMOVQ 16(R26), F10
-	FMOVQ 16(R26), F11
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4f941029 // fmla v9.4s, v1.4s, v20.s[0]
-	WORD $0x4f94104a // fmla v10.4s, v2.4s, v20.s[0]
-	WORD $0x4f94106b // fmla v11.4s, v3.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4eb5d52d // fsub v13.4s, v9.4s, v21.4s
-	WORD $0x4eb5d54e // fsub v14.4s, v10.4s, v21.4s
-	WORD $0x4eb5d56f // fsub v15.4s, v11.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4fb451a1 // fmls v1.4s, v13.4s, v20.s[1]
-	WORD $0x4fb451c2 // fmls v2.4s, v14.4s, v20.s[1]
-	WORD $0x4fb451e3 // fmls v3.4s, v15.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
-	WORD $0x4f9459a1 // fmls v1.4s, v13.4s, v20.s[2]
-	WORD $0x4f9459c2 // fmls v2.4s, v14.4s, v20.s[2]
-	WORD $0x4f9459e3 // fmls v3.4s, v15.4s, v20.s[2]
+	// t = x·c + bias; n = t − bias; f = x·c − n
+	FMOVQ 0(R26), F4
+	FMOVQ 0(R26), F5
+	FMOVQ 0(R26), F6
+	FMOVQ 0(R26), F7
+	VFMLA V20.S4, V0.S4, V4.S4
+	VFMLA V20.S4, V1.S4, V5.S4
+	VFMLA V20.S4, V2.S4, V6.S4
+	VFMLA V20.S4, V3.S4, V7.S4
+	WORD $0x4ea4d6ac // fsub v12.4s, v21.4s, v4.4s
+	WORD $0x4ea5d6ad // fsub v13.4s, v21.4s, v5.4s
+	WORD $0x4ea6d6ae // fsub v14.4s, v21.4s, v6.4s
+	WORD $0x4ea7d6af // fsub v15.4s, v21.4s, v7.4s
+	VFMLA V20.S4, V0.S4, V12.S4
+	VFMLA V20.S4, V1.S4, V13.S4
+	VFMLA V20.S4, V2.S4, V14.S4
+	VFMLA V20.S4, V3.S4, V15.S4
 
-	// exp(r) by the polynomial
-	FMOVQ 144(R26), F12
-	FMOVQ 144(R26), F13
-	FMOVQ 144(R26), F14
-	FMOVQ 144(R26), F15
-	FMOVQ 64(R26), F16
-	FMOVQ 64(R26), F17
-	FMOVQ 64(R26), F18
-	FMOVQ 64(R26), F19
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	VFMLA V2.S4, V14.S4, V18.S4
-	VFMLA V3.S4, V15.S4, V19.S4
-	FMOVQ 80(R26), F12
-	FMOVQ 80(R26), F13
-	FMOVQ 80(R26), F14
-	FMOVQ 80(R26), F15
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
-	VFMLA V2.S4, V18.S4, V14.S4
-	VFMLA V3.S4, V19.S4, V15.S4
-	FMOVQ 96(R26), F16
-	FMOVQ 96(R26), F17
-	FMOVQ 96(R26), F18
-	FMOVQ 96(R26), F19
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	VFMLA V2.S4, V14.S4, V18.S4
-	VFMLA V3.S4, V15.S4, V19.S4
-	FMOVQ 112(R26), F12
-	FMOVQ 112(R26), F13
-	FMOVQ 112(R26), F14
-	FMOVQ 112(R26), F15
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
-	VFMLA V2.S4, V18.S4, V14.S4
-	VFMLA V3.S4, V19.S4, V15.S4
-	FMOVQ 128(R26), F16
-	FMOVQ 128(R26), F17
-	FMOVQ 128(R26), F18
-	FMOVQ 128(R26), F19
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	VFMLA V2.S4, V14.S4, V18.S4
-	VFMLA V3.S4, V15.S4, V19.S4
-	FMOVQ 128(R26), F12
-	FMOVQ 128(R26), F13
-	FMOVQ 128(R26), F14
-	FMOVQ 128(R26), F15
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
-	VFMLA V2.S4, V18.S4, V14.S4
-	VFMLA V3.S4, V19.S4, V15.S4
+	// 2^f by the polynomial
+	FMOVQ 128(R26), F0
+	FMOVQ 128(R26), F1
+	FMOVQ 128(R26), F2
+	FMOVQ 128(R26), F3
+	FMOVQ 48(R26), F8
+	FMOVQ 48(R26), F9
+	FMOVQ 48(R26), F10
+	FMOVQ 48(R26), F11
+	VFMLA V12.S4, V0.S4, V8.S4
+	VFMLA V13.S4, V1.S4, V9.S4
+	VFMLA V14.S4, V2.S4, V10.S4
+	VFMLA V15.S4, V3.S4, V11.S4
+	FMOVQ 64(R26), F0
+	FMOVQ 64(R26), F1
+	FMOVQ 64(R26), F2
+	FMOVQ 64(R26), F3
+	VFMLA V12.S4, V8.S4, V0.S4
+	VFMLA V13.S4, V9.S4, V1.S4
+	VFMLA V14.S4, V10.S4, V2.S4
+	VFMLA V15.S4, V11.S4, V3.S4
+	FMOVQ 80(R26), F8
+	FMOVQ 80(R26), F9
+	FMOVQ 80(R26), F10
+	FMOVQ 80(R26), F11
+	VFMLA V12.S4, V0.S4, V8.S4
+	VFMLA V13.S4, V1.S4, V9.S4
+	VFMLA V14.S4, V2.S4, V10.S4
+	VFMLA V15.S4, V3.S4, V11.S4
+	FMOVQ 96(R26), F0
+	FMOVQ 96(R26), F1
+	FMOVQ 96(R26), F2
+	FMOVQ 96(R26), F3
+	VFMLA V12.S4, V8.S4, V0.S4
+	VFMLA V13.S4, V9.S4, V1.S4
+	VFMLA V14.S4, V10.S4, V2.S4
+	VFMLA V15.S4, V11.S4, V3.S4
+	FMOVQ 112(R26), F8
+	FMOVQ 112(R26), F9
+	FMOVQ 112(R26), F10
+	FMOVQ 112(R26), F11
+	VFMLA V12.S4, V0.S4, V8.S4
+	VFMLA V13.S4, V1.S4, V9.S4
+	VFMLA V14.S4, V2.S4, V10.S4
+	VFMLA V15.S4, V3.S4, V11.S4
 
-	// 2ⁿ·exp(r), 0 below the least exponent
-	VSHL $23, V8.S4, V8.S4
-	VSHL $23, V9.S4, V9.S4
-	VSHL $23, V10.S4, V10.S4
-	VSHL $23, V11.S4, V11.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x6e29ddad // fmul v13.4s, v13.4s, v9.4s
-	WORD $0x6e2addce // fmul v14.4s, v14.4s, v10.4s
-	WORD $0x6e2bddef // fmul v15.4s, v15.4s, v11.4s
-	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
-	WORD $0x4e651dad // bic v13.16b, v13.16b, v5.16b
-	WORD $0x4e661dce // bic v14.16b, v14.16b, v6.16b
-	WORD $0x4e671def // bic v15.16b, v15.16b, v7.16b
+	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
+	WORD $0x6e24e6c0 // fcmge v0.4s, v22.4s, v4.4s
+	VSHL $23, V4.S4, V4.S4
+	WORD $0x6e25e6c1 // fcmge v1.4s, v22.4s, v5.4s
+	VSHL $23, V5.S4, V5.S4
+	WORD $0x6e26e6c2 // fcmge v2.4s, v22.4s, v6.4s
+	VSHL $23, V6.S4, V6.S4
+	WORD $0x6e27e6c3 // fcmge v3.4s, v22.4s, v7.4s
+	VSHL $23, V7.S4, V7.S4
+	WORD $0x6e24dd08 // fmul v8.4s, v8.4s, v4.4s
+	WORD $0x6e25dd29 // fmul v9.4s, v9.4s, v5.4s
+	WORD $0x6e26dd4a // fmul v10.4s, v10.4s, v6.4s
+	WORD $0x6e27dd6b // fmul v11.4s, v11.4s, v7.4s
+	WORD $0x4e601d08 // bic v8.16b, v8.16b, v0.16b
+	WORD $0x4e611d29 // bic v9.16b, v9.16b, v1.16b
+	WORD $0x4e621d4a // bic v10.16b, v10.16b, v2.16b
+	WORD $0x4e631d6b // bic v11.16b, v11.16b, v3.16b
 	VDUP R7, V28.S4
 	LSR $16, R7, R7
+	FMOVQ 176(R26), F29
+	VCMTST V28.S4, V29.S4, V29.S4
+	VBIF V29.B16, V30.B16, V8.B16
 	FMOVQ 192(R26), F29
 	VCMTST V28.S4, V29.S4, V29.S4
-	VBIF V29.B16, V30.B16, V12.B16
+	VBIF V29.B16, V30.B16, V9.B16
 	FMOVQ 208(R26), F29
 	VCMTST V28.S4, V29.S4, V29.S4
-	VBIF V29.B16, V30.B16, V13.B16
+	VBIF V29.B16, V30.B16, V10.B16
 	FMOVQ 224(R26), F29
 	VCMTST V28.S4, V29.S4, V29.S4
-	VBIF V29.B16, V30.B16, V14.B16
-	FMOVQ 240(R26), F29
-	VCMTST V28.S4, V29.S4, V29.S4
-	VBIF V29.B16, V30.B16, V15.B16
-	WORD $0x4e2cd718 // fadd v24.4s, v24.4s, v12.4s
-	WORD $0x4e2dd739 // fadd v25.4s, v25.4s, v13.4s
-	WORD $0x4e2ed75a // fadd v26.4s, v26.4s, v14.4s
-	WORD $0x4e2fd77b // fadd v27.4s, v27.4s, v15.4s
-	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
+	VBIF V29.B16, V30.B16, V11.B16
+	WORD $0x4e28d718 // fadd v24.4s, v24.4s, v8.4s
+	WORD $0x4e29d739 // fadd v25.4s, v25.4s, v9.4s
+	WORD $0x4e2ad75a // fadd v26.4s, v26.4s, v10.4s
+	WORD $0x4e2bd77b // fadd v27.4s, v27.4s, v11.4s
+	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
 	SUB $1, R8, R8
 	CBNZ R8, quarter
 	MOVD $4, R8
 	SUB R10, R8, R8
 	CBZ R8, quarterEnd
 quarterRest:
-	VMOV V30.B16, V12.B16
-	VMOV V30.B16, V13.B16
-	VMOV V30.B16, V14.B16
-	VMOV V30.B16, V15.B16
-	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
+	VMOV V30.B16, V8.B16
+	VMOV V30.B16, V9.B16
+	VMOV V30.B16, V10.B16
+	VMOV V30.B16, V11.B16
+	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
 	SUB $1, R8, R8
 	CBNZ R8, quarterRest
 quarterEnd:
@@ -7448,7 +7414,7 @@ quarterEnd:
 	FMOVS.P F24, 4(R2)
 	SUB $1, R5, R5
 	CBNZ R5, expRow
-	MOVB R6, masked+48(FP)
+	MOVB R6, masked+56(FP)
 	RET
 
 // packKeysSIMD works like packKeysGeneric.
@@ -7581,7 +7547,7 @@ group:
 	MOVD $4, R12
 	CMP $4, R8
 	CSEL LT, R8, R12, R8
-	ADD $256, R26, R12
+	ADD $240, R26, R12
 	ADD R8<<2, R12, R12
 	FMOVQ 0(R12), F16
 	MOVD R1, R19
@@ -7879,7 +7845,7 @@ end306:
 	RET
 
 // mergeSumsSIMD works like mergeSumsGeneric.
-TEXT ·mergeSumsSIMD(SB), NOSPLIT, $0-56
+TEXT ·mergeSumsSIMD(SB), NOSPLIT, $0-60
 	MOVD m+0(FP), R0
 	MOVD l+8(FP), R1
 	MOVD m2+16(FP), R2
@@ -7888,9 +7854,10 @@ TEXT ·mergeSumsSIMD(SB), NOSPLIT, $0-56
 	MOVD y+40(FP), R5
 	MOVD n+48(FP), R6
 	MOVD $constants<>(SB), R26
-	FMOVQ 0(R26), F20
-	FMOVQ 16(R26), F21
-	FMOVQ 32(R26), F22
+	FMOVS c+56(FP), F20
+	VDUP V20.S[0], V20.S4
+	FMOVQ 0(R26), F21
+	FMOVQ 16(R26), F22
 
 	// 4 at a time.
 	SUBS $4, R6, R6
@@ -7902,68 +7869,62 @@ loop307:
 	VBSL V24.B16, V25.B16, V26.B16
 	VEOR V31.B16, V31.B16, V31.B16
 	WORD $0x4e3fd75a // fadd v26.4s, v26.4s, v31.4s
-	FMOVQ 48(R26), F31
+	FMOVQ 32(R26), F31
 	WORD $0x4e3fe75c // fcmeq v28.4s, v26.4s, v31.4s
 	WORD $0x4e7c1f5b // bic v27.16b, v26.16b, v28.16b
 	VST1.P [V26.S4], 16(R0)
 	WORD $0x4ebbd700 // fsub v0.4s, v24.4s, v27.4s
 	WORD $0x4ebbd721 // fsub v1.4s, v25.4s, v27.4s
-	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
-	WORD $0x6ea1e6c5 // fcmgt v5.4s, v22.4s, v1.4s
 
-	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 16(R26), F6
-	FMOVQ 16(R26), F7
-	WORD $0x4f941006 // fmla v6.4s, v0.4s, v20.s[0]
-	WORD $0x4f941027 // fmla v7.4s, v1.4s, v20.s[0]
-	WORD $0x4eb5d4c8 // fsub v8.4s, v6.4s, v21.4s
-	WORD $0x4eb5d4e9 // fsub v9.4s, v7.4s, v21.4s
-	WORD $0x4fb45100 // fmls v0.4s, v8.4s, v20.s[1]
-	WORD $0x4fb45121 // fmls v1.4s, v9.4s, v20.s[1]
-	WORD $0x4f945900 // fmls v0.4s, v8.4s, v20.s[2]
-	WORD $0x4f945921 // fmls v1.4s, v9.4s, v20.s[2]
+	// t = x·c + bias; n = t − bias; f = x·c − n
+	FMOVQ 0(R26), F4
+	FMOVQ 0(R26), F5
+	VFMLA V20.S4, V0.S4, V4.S4
+	VFMLA V20.S4, V1.S4, V5.S4
+	WORD $0x4ea4d6a8 // fsub v8.4s, v21.4s, v4.4s
+	WORD $0x4ea5d6a9 // fsub v9.4s, v21.4s, v5.4s
+	VFMLA V20.S4, V0.S4, V8.S4
+	VFMLA V20.S4, V1.S4, V9.S4
 
-	// exp(r) by the polynomial
-	FMOVQ 144(R26), F8
-	FMOVQ 144(R26), F9
-	FMOVQ 64(R26), F10
-	FMOVQ 64(R26), F11
-	VFMLA V0.S4, V8.S4, V10.S4
-	VFMLA V1.S4, V9.S4, V11.S4
-	FMOVQ 80(R26), F8
-	FMOVQ 80(R26), F9
-	VFMLA V0.S4, V10.S4, V8.S4
-	VFMLA V1.S4, V11.S4, V9.S4
-	FMOVQ 96(R26), F10
-	FMOVQ 96(R26), F11
-	VFMLA V0.S4, V8.S4, V10.S4
-	VFMLA V1.S4, V9.S4, V11.S4
-	FMOVQ 112(R26), F8
-	FMOVQ 112(R26), F9
-	VFMLA V0.S4, V10.S4, V8.S4
-	VFMLA V1.S4, V11.S4, V9.S4
-	FMOVQ 128(R26), F10
-	FMOVQ 128(R26), F11
-	VFMLA V0.S4, V8.S4, V10.S4
-	VFMLA V1.S4, V9.S4, V11.S4
-	FMOVQ 128(R26), F8
-	FMOVQ 128(R26), F9
-	VFMLA V0.S4, V10.S4, V8.S4
-	VFMLA V1.S4, V11.S4, V9.S4
+	// 2^f by the polynomial
+	FMOVQ 128(R26), F0
+	FMOVQ 128(R26), F1
+	FMOVQ 48(R26), F6
+	FMOVQ 48(R26), F7
+	VFMLA V8.S4, V0.S4, V6.S4
+	VFMLA V9.S4, V1.S4, V7.S4
+	FMOVQ 64(R26), F0
+	FMOVQ 64(R26), F1
+	VFMLA V8.S4, V6.S4, V0.S4
+	VFMLA V9.S4, V7.S4, V1.S4
+	FMOVQ 80(R26), F6
+	FMOVQ 80(R26), F7
+	VFMLA V8.S4, V0.S4, V6.S4
+	VFMLA V9.S4, V1.S4, V7.S4
+	FMOVQ 96(R26), F0
+	FMOVQ 96(R26), F1
+	VFMLA V8.S4, V6.S4, V0.S4
+	VFMLA V9.S4, V7.S4, V1.S4
+	FMOVQ 112(R26), F6
+	FMOVQ 112(R26), F7
+	VFMLA V8.S4, V0.S4, V6.S4
+	VFMLA V9.S4, V1.S4, V7.S4
 
-	// 2ⁿ·exp(r), 0 below the least exponent
-	VSHL $23, V6.S4, V6.S4
-	VSHL $23, V7.S4, V7.S4
-	WORD $0x6e26dd08 // fmul v8.4s, v8.4s, v6.4s
-	WORD $0x6e27dd29 // fmul v9.4s, v9.4s, v7.4s
-	WORD $0x4e641d08 // bic v8.16b, v8.16b, v4.16b
-	WORD $0x4e651d29 // bic v9.16b, v9.16b, v5.16b
-	VST1.P [V8.S4], 16(R4)
-	VST1.P [V9.S4], 16(R5)
+	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
+	WORD $0x6e24e6c0 // fcmge v0.4s, v22.4s, v4.4s
+	VSHL $23, V4.S4, V4.S4
+	WORD $0x6e25e6c1 // fcmge v1.4s, v22.4s, v5.4s
+	VSHL $23, V5.S4, V5.S4
+	WORD $0x6e24dcc6 // fmul v6.4s, v6.4s, v4.4s
+	WORD $0x6e25dce7 // fmul v7.4s, v7.4s, v5.4s
+	WORD $0x4e601cc6 // bic v6.16b, v6.16b, v0.16b
+	WORD $0x4e611ce7 // bic v7.16b, v7.16b, v1.16b
+	VST1.P [V6.S4], 16(R4)
+	VST1.P [V7.S4], 16(R5)
 	VLD1 (R1), [V29.S4]
 	VLD1.P 16(R3), [V30.S4]
-	WORD $0x6e29dfde // fmul v30.4s, v30.4s, v9.4s
-	VFMLA V8.S4, V29.S4, V30.S4
+	WORD $0x6e27dfde // fmul v30.4s, v30.4s, v7.4s
+	VFMLA V6.S4, V29.S4, V30.S4
 	VST1.P [V30.S4], 16(R1)
 	SUBS $4, R6, R6
 	BGE loop307
@@ -7980,68 +7941,62 @@ loop309:
 	VBSL V24.B16, V25.B16, V26.B16
 	VEOR V31.B16, V31.B16, V31.B16
 	WORD $0x4e3fd75a // fadd v26.4s, v26.4s, v31.4s
-	FMOVQ 48(R26), F31
+	FMOVQ 32(R26), F31
 	WORD $0x4e3fe75c // fcmeq v28.4s, v26.4s, v31.4s
 	WORD $0x4e7c1f5b // bic v27.16b, v26.16b, v28.16b
 	FMOVS.P F26, 4(R0)
 	WORD $0x4ebbd700 // fsub v0.4s, v24.4s, v27.4s
 	WORD $0x4ebbd721 // fsub v1.4s, v25.4s, v27.4s
-	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
-	WORD $0x6ea1e6c5 // fcmgt v5.4s, v22.4s, v1.4s
 
-	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 16(R26), F6
-	FMOVQ 16(R26), F7
-	WORD $0x4f941006 // fmla v6.4s, v0.4s, v20.s[0]
-	WORD $0x4f941027 // fmla v7.4s, v1.4s, v20.s[0]
-	WORD $0x4eb5d4c8 // fsub v8.4s, v6.4s, v21.4s
-	WORD $0x4eb5d4e9 // fsub v9.4s, v7.4s, v21.4s
-	WORD $0x4fb45100 // fmls v0.4s, v8.4s, v20.s[1]
-	WORD $0x4fb45121 // fmls v1.4s, v9.4s, v20.s[1]
-	WORD $0x4f945900 // fmls v0.4s, v8.4s, v20.s[2]
-	WORD $0x4f945921 // fmls v1.4s, v9.4s, v20.s[2]
+	// t = x·c + bias; n = t − bias; f = x·c − n
+	FMOVQ 0(R26), F4
+	FMOVQ 0(R26), F5
+	VFMLA V20.S4, V0.S4, V4.S4
+	VFMLA V20.S4, V1.S4, V5.S4
+	WORD $0x4ea4d6a8 // fsub v8.4s, v21.4s, v4.4s
+	WORD $0x4ea5d6a9 // fsub v9.4s, v21.4s, v5.4s
+	VFMLA V20.S4, V0.S4, V8.S4
+	VFMLA V20.S4, V1.S4, V9.S4
 
-	// exp(r) by the polynomial
-	FMOVQ 144(R26), F8
-	FMOVQ 144(R26), F9
-	FMOVQ 64(R26), F10
-	FMOVQ 64(R26), F11
-	VFMLA V0.S4, V8.S4, V10.S4
-	VFMLA V1.S4, V9.S4, V11.S4
-	FMOVQ 80(R26), F8
-	FMOVQ 80(R26), F9
-	VFMLA V0.S4, V10.S4, V8.S4
-	VFMLA V1.S4, V11.S4, V9.S4
-	FMOVQ 96(R26), F10
-	FMOVQ 96(R26), F11
-	VFMLA V0.S4, V8.S4, V10.S4
-	VFMLA V1.S4, V9.S4, V11.S4
-	FMOVQ 112(R26), F8
-	FMOVQ 112(R26), F9
-	VFMLA V0.S4, V10.S4, V8.S4
-	VFMLA V1.S4, V11.S4, V9.S4
-	FMOVQ 128(R26), F10
-	FMOVQ 128(R26), F11
-	VFMLA V0.S4, V8.S4, V10.S4
-	VFMLA V1.S4, V9.S4, V11.S4
-	FMOVQ 128(R26), F8
-	FMOVQ 128(R26), F9
-	VFMLA V0.S4, V10.S4, V8.S4
-	VFMLA V1.S4, V11.S4, V9.S4
+	// 2^f by the polynomial
+	FMOVQ 128(R26), F0
+	FMOVQ 128(R26), F1
+	FMOVQ 48(R26), F6
+	FMOVQ 48(R26), F7
+	VFMLA V8.S4, V0.S4, V6.S4
+	VFMLA V9.S4, V1.S4, V7.S4
+	FMOVQ 64(R26), F0
+	FMOVQ 64(R26), F1
+	VFMLA V8.S4, V6.S4, V0.S4
+	VFMLA V9.S4, V7.S4, V1.S4
+	FMOVQ 80(R26), F6
+	FMOVQ 80(R26), F7
+	VFMLA V8.S4, V0.S4, V6.S4
+	VFMLA V9.S4, V1.S4, V7.S4
+	FMOVQ 96(R26), F0
+	FMOVQ 96(R26), F1
+	VFMLA V8.S4, V6.S4, V0.S4
+	VFMLA V9.S4, V7.S4, V1.S4
+	FMOVQ 112(R26), F6
+	FMOVQ 112(R26), F7
+	VFMLA V8.S4, V0.S4, V6.S4
+	VFMLA V9.S4, V1.S4, V7.S4
 
-	// 2ⁿ·exp(r), 0 below the least exponent
-	VSHL $23, V6.S4, V6.S4
-	VSHL $23, V7.S4, V7.S4
-	WORD $0x6e26dd08 // fmul v8.4s, v8.4s, v6.4s
-	WORD $0x6e27dd29 // fmul v9.4s, v9.4s, v7.4s
-	WORD $0x4e641d08 // bic v8.16b, v8.16b, v4.16b
-	WORD $0x4e651d29 // bic v9.16b, v9.16b, v5.16b
-	FMOVS.P F8, 4(R4)
-	FMOVS.P F9, 4(R5)
+	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
+	WORD $0x6e24e6c0 // fcmge v0.4s, v22.4s, v4.4s
+	VSHL $23, V4.S4, V4.S4
+	WORD $0x6e25e6c1 // fcmge v1.4s, v22.4s, v5.4s
+	VSHL $23, V5.S4, V5.S4
+	WORD $0x6e24dcc6 // fmul v6.4s, v6.4s, v4.4s
+	WORD $0x6e25dce7 // fmul v7.4s, v7.4s, v5.4s
+	WORD $0x4e601cc6 // bic v6.16b, v6.16b, v0.16b
+	WORD $0x4e611ce7 // bic v7.16b, v7.16b, v1.16b
+	FMOVS.P F6, 4(R4)
+	FMOVS.P F7, 4(R5)
 	FMOVS 0(R1), F29
 	FMOVS.P 4(R3), F30
-	WORD $0x6e29dfde // fmul v30.4s, v30.4s, v9.4s
-	VFMLA V8.S4, V29.S4, V30.S4
+	WORD $0x6e27dfde // fmul v30.4s, v30.4s, v7.4s
+	VFMLA V6.S4, V29.S4, V30.S4
 	FMOVS.P F30, 4(R1)
 	SUBS $1, R6, R6
 	BGE loop309
@@ -8050,24 +8005,30 @@ end310:
 	RET
 
 // softcapSIMD works like softcapGeneric.
-TEXT ·softcapSIMD(SB), NOSPLIT, $0-20
+TEXT ·softcapSIMD(SB), NOSPLIT, $0-24
 	MOVD s+0(FP), R0
 	MOVD n+8(FP), R1
-	FMOVS c+16(FP), F30
+	FMOVS most+16(FP), F30
 	VDUP V30.S[0], V30.S4
+	FMOVS factor+20(FP), F31
+	VDUP V31.S[0], V31.S4
 	MOVD $constants<>(SB), R26
-	FMOVQ 0(R26), F24
-	FMOVQ 16(R26), F25
-	FMOVQ 128(R26), F26
+	FMOVQ 272(R26), F24
+	FMOVQ 0(R26), F25
+	FMOVQ 112(R26), F26
 	FMOVQ 288(R26), F27
 	FMOVQ 304(R26), F28
-	FMOVQ 176(R26), F29
+	FMOVQ 160(R26), F29
 
 	// 16 at a time.
 	SUBS $16, R1, R1
 	BLT end312
 loop311:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x6e3fdc00 // fmul v0.4s, v0.4s, v31.4s
+	WORD $0x6e3fdc21 // fmul v1.4s, v1.4s, v31.4s
+	WORD $0x6e3fdc42 // fmul v2.4s, v2.4s, v31.4s
+	WORD $0x6e3fdc63 // fmul v3.4s, v3.4s, v31.4s
 	WORD $0x6e20dc08 // fmul v8.4s, v0.4s, v0.4s
 	WORD $0x6e21dc29 // fmul v9.4s, v1.4s, v1.4s
 	WORD $0x6e22dc4a // fmul v10.4s, v2.4s, v2.4s
@@ -8164,10 +8125,10 @@ large313:
 	WORD $0x4e27d4e7 // fadd v7.4s, v7.4s, v7.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 16(R26), F12
-	FMOVQ 16(R26), F13
-	FMOVQ 16(R26), F14
-	FMOVQ 16(R26), F15
+	FMOVQ 0(R26), F12
+	FMOVQ 0(R26), F13
+	FMOVQ 0(R26), F14
+	FMOVQ 0(R26), F15
 	WORD $0x4f98108c // fmla v12.4s, v4.4s, v24.s[0]
 	WORD $0x4f9810ad // fmla v13.4s, v5.4s, v24.s[0]
 	WORD $0x4f9810ce // fmla v14.4s, v6.4s, v24.s[0]
@@ -8186,30 +8147,46 @@ large313:
 	WORD $0x4f985a67 // fmls v7.4s, v19.4s, v24.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 144(R26), F16
-	FMOVQ 144(R26), F17
-	FMOVQ 144(R26), F18
-	FMOVQ 144(R26), F19
-	FMOVQ 64(R26), F20
-	FMOVQ 64(R26), F21
-	FMOVQ 64(R26), F22
-	FMOVQ 64(R26), F23
+	FMOVQ 496(R26), F16
+	FMOVQ 496(R26), F17
+	FMOVQ 496(R26), F18
+	FMOVQ 496(R26), F19
+	FMOVQ 432(R26), F20
+	FMOVQ 432(R26), F21
+	FMOVQ 432(R26), F22
+	FMOVQ 432(R26), F23
 	VFMLA V4.S4, V16.S4, V20.S4
 	VFMLA V5.S4, V17.S4, V21.S4
 	VFMLA V6.S4, V18.S4, V22.S4
 	VFMLA V7.S4, V19.S4, V23.S4
-	FMOVQ 80(R26), F16
-	FMOVQ 80(R26), F17
-	FMOVQ 80(R26), F18
-	FMOVQ 80(R26), F19
+	FMOVQ 448(R26), F16
+	FMOVQ 448(R26), F17
+	FMOVQ 448(R26), F18
+	FMOVQ 448(R26), F19
 	VFMLA V4.S4, V20.S4, V16.S4
 	VFMLA V5.S4, V21.S4, V17.S4
 	VFMLA V6.S4, V22.S4, V18.S4
 	VFMLA V7.S4, V23.S4, V19.S4
-	FMOVQ 96(R26), F20
-	FMOVQ 96(R26), F21
-	FMOVQ 96(R26), F22
-	FMOVQ 96(R26), F23
+	FMOVQ 464(R26), F20
+	FMOVQ 464(R26), F21
+	FMOVQ 464(R26), F22
+	FMOVQ 464(R26), F23
+	VFMLA V4.S4, V16.S4, V20.S4
+	VFMLA V5.S4, V17.S4, V21.S4
+	VFMLA V6.S4, V18.S4, V22.S4
+	VFMLA V7.S4, V19.S4, V23.S4
+	FMOVQ 480(R26), F16
+	FMOVQ 480(R26), F17
+	FMOVQ 480(R26), F18
+	FMOVQ 480(R26), F19
+	VFMLA V4.S4, V20.S4, V16.S4
+	VFMLA V5.S4, V21.S4, V17.S4
+	VFMLA V6.S4, V22.S4, V18.S4
+	VFMLA V7.S4, V23.S4, V19.S4
+	FMOVQ 112(R26), F20
+	FMOVQ 112(R26), F21
+	FMOVQ 112(R26), F22
+	FMOVQ 112(R26), F23
 	VFMLA V4.S4, V16.S4, V20.S4
 	VFMLA V5.S4, V17.S4, V21.S4
 	VFMLA V6.S4, V18.S4, V22.S4
@@ -8218,22 +8195,6 @@ large313:
 	FMOVQ 112(R26), F17
 	FMOVQ 112(R26), F18
 	FMOVQ 112(R26), F19
-	VFMLA V4.S4, V20.S4, V16.S4
-	VFMLA V5.S4, V21.S4, V17.S4
-	VFMLA V6.S4, V22.S4, V18.S4
-	VFMLA V7.S4, V23.S4, V19.S4
-	FMOVQ 128(R26), F20
-	FMOVQ 128(R26), F21
-	FMOVQ 128(R26), F22
-	FMOVQ 128(R26), F23
-	VFMLA V4.S4, V16.S4, V20.S4
-	VFMLA V5.S4, V17.S4, V21.S4
-	VFMLA V6.S4, V18.S4, V22.S4
-	VFMLA V7.S4, V19.S4, V23.S4
-	FMOVQ 128(R26), F16
-	FMOVQ 128(R26), F17
-	FMOVQ 128(R26), F18
-	FMOVQ 128(R26), F19
 	VFMLA V4.S4, V20.S4, V16.S4
 	VFMLA V5.S4, V21.S4, V17.S4
 	VFMLA V6.S4, V22.S4, V18.S4
@@ -8334,7 +8295,7 @@ large313:
 	VBIF V11.B16, V19.B16, V15.B16
 capped314:
 
-	// c·y, y with the sign of x
+	// most·y, y with the sign of x
 	VBIT V29.B16, V0.B16, V12.B16
 	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
 	VBIT V29.B16, V1.B16, V13.B16
@@ -8354,6 +8315,7 @@ end312:
 	BLT end316
 loop315:
 	VLD1 (R0), [V0.S4]
+	WORD $0x6e3fdc00 // fmul v0.4s, v0.4s, v31.4s
 	WORD $0x6e20dc08 // fmul v8.4s, v0.4s, v0.4s
 
 	// |x| ≥ 1: 1 − 2/(1+exp(2|x|))
@@ -8362,25 +8324,25 @@ loop315:
 	WORD $0x4e24d484 // fadd v4.4s, v4.4s, v4.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 16(R26), F12
+	FMOVQ 0(R26), F12
 	WORD $0x4f98108c // fmla v12.4s, v4.4s, v24.s[0]
 	WORD $0x4eb9d590 // fsub v16.4s, v12.4s, v25.4s
 	WORD $0x4fb85204 // fmls v4.4s, v16.4s, v24.s[1]
 	WORD $0x4f985a04 // fmls v4.4s, v16.4s, v24.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 144(R26), F16
-	FMOVQ 64(R26), F20
+	FMOVQ 496(R26), F16
+	FMOVQ 432(R26), F20
 	VFMLA V4.S4, V16.S4, V20.S4
-	FMOVQ 80(R26), F16
+	FMOVQ 448(R26), F16
 	VFMLA V4.S4, V20.S4, V16.S4
-	FMOVQ 96(R26), F20
+	FMOVQ 464(R26), F20
+	VFMLA V4.S4, V16.S4, V20.S4
+	FMOVQ 480(R26), F16
+	VFMLA V4.S4, V20.S4, V16.S4
+	FMOVQ 112(R26), F20
 	VFMLA V4.S4, V16.S4, V20.S4
 	FMOVQ 112(R26), F16
-	VFMLA V4.S4, V20.S4, V16.S4
-	FMOVQ 128(R26), F20
-	VFMLA V4.S4, V16.S4, V20.S4
-	FMOVQ 128(R26), F16
 	VFMLA V4.S4, V20.S4, V16.S4
 	VSHL $23, V12.S4, V12.S4
 	VMOV V26.B16, V20.B16
@@ -8409,7 +8371,7 @@ loop315:
 	VBIF V8.B16, V16.B16, V12.B16
 capped318:
 
-	// c·y, y with the sign of x
+	// most·y, y with the sign of x
 	VBIT V29.B16, V0.B16, V12.B16
 	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
 	VST1.P [V12.S4], 16(R0)
@@ -8423,6 +8385,7 @@ end316:
 	BLT end320
 loop319:
 	FMOVS 0(R0), F0
+	WORD $0x6e3fdc00 // fmul v0.4s, v0.4s, v31.4s
 	WORD $0x6e20dc08 // fmul v8.4s, v0.4s, v0.4s
 
 	// |x| ≥ 1: 1 − 2/(1+exp(2|x|))
@@ -8431,25 +8394,25 @@ loop319:
 	WORD $0x4e24d484 // fadd v4.4s, v4.4s, v4.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 16(R26), F12
+	FMOVQ 0(R26), F12
 	WORD $0x4f98108c // fmla v12.4s, v4.4s, v24.s[0]
 	WORD $0x4eb9d590 // fsub v16.4s, v12.4s, v25.4s
 	WORD $0x4fb85204 // fmls v4.4s, v16.4s, v24.s[1]
 	WORD $0x4f985a04 // fmls v4.4s, v16.4s, v24.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 144(R26), F16
-	FMOVQ 64(R26), F20
+	FMOVQ 496(R26), F16
+	FMOVQ 432(R26), F20
 	VFMLA V4.S4, V16.S4, V20.S4
-	FMOVQ 80(R26), F16
+	FMOVQ 448(R26), F16
 	VFMLA V4.S4, V20.S4, V16.S4
-	FMOVQ 96(R26), F20
+	FMOVQ 464(R26), F20
+	VFMLA V4.S4, V16.S4, V20.S4
+	FMOVQ 480(R26), F16
+	VFMLA V4.S4, V20.S4, V16.S4
+	FMOVQ 112(R26), F20
 	VFMLA V4.S4, V16.S4, V20.S4
 	FMOVQ 112(R26), F16
-	VFMLA V4.S4, V20.S4, V16.S4
-	FMOVQ 128(R26), F20
-	VFMLA V4.S4, V16.S4, V20.S4
-	FMOVQ 128(R26), F16
 	VFMLA V4.S4, V20.S4, V16.S4
 	VSHL $23, V12.S4, V12.S4
 	VMOV V26.B16, V20.B16
@@ -8478,7 +8441,7 @@ loop319:
 	VBIF V8.B16, V16.B16, V12.B16
 capped322:
 
-	// c·y, y with the sign of x
+	// most·y, y with the sign of x
 	VBIT V29.B16, V0.B16, V12.B16
 	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
 	FMOVS.P F12, 4(R0)
@@ -8499,7 +8462,7 @@ TEXT ·alibiSIMD(SB), NOSPLIT, $0-32
 
 	// distance = first + lane
 	VDUP R2, V17.S4
-	FMOVQ 432(R26), F18
+	FMOVQ 512(R26), F18
 	VADD V18.S4, V17.S4, V17.S4
 
 	// 16 at a time.
@@ -8561,18 +8524,20 @@ end328:
 	RET
 
 // addBiasRowSIMD works like addBiasRowGeneric.
-TEXT ·addBiasRowSIMD(SB), NOSPLIT, $0-32
+TEXT ·addBiasRowSIMD(SB), NOSPLIT, $0-40
 	MOVD s+0(FP), R0
 	MOVD bias+8(FP), R1
 	MOVD n+16(FP), R2
+	FMOVS u+24(FP), F17
+	VDUP V17.S[0], V17.S4
 	MOVD $constants<>(SB), R26
-	FMOVQ 48(R26), F16
+	FMOVQ 32(R26), F16
 	MOVD $0, R3
 	MOVD $0, R4
-	FMOVQ 192(R26), F20
-	FMOVQ 208(R26), F21
-	FMOVQ 224(R26), F22
-	FMOVQ 240(R26), F23
+	FMOVQ 176(R26), F20
+	FMOVQ 192(R26), F21
+	FMOVQ 208(R26), F22
+	FMOVQ 224(R26), F23
 
 	// 16 at a time.
 	SUBS $16, R2, R2
@@ -8580,24 +8545,24 @@ TEXT ·addBiasRowSIMD(SB), NOSPLIT, $0-32
 loop329:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R1), [V4.S4, V5.S4, V6.S4, V7.S4]
-	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
-	WORD $0x4e30e484 // fcmeq v4.4s, v4.4s, v16.4s
-	WORD $0x4e641e84 // bic v4.16b, v20.16b, v4.16b
-	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
-	WORD $0x4e30e4a5 // fcmeq v5.4s, v5.4s, v16.4s
-	WORD $0x4e651ea5 // bic v5.16b, v21.16b, v5.16b
-	VORR V5.B16, V4.B16, V4.B16
-	WORD $0x4e26d442 // fadd v2.4s, v2.4s, v6.4s
-	WORD $0x4e30e4c6 // fcmeq v6.4s, v6.4s, v16.4s
-	WORD $0x4e661ec6 // bic v6.16b, v22.16b, v6.16b
-	VORR V6.B16, V4.B16, V4.B16
-	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
-	WORD $0x4e30e4e7 // fcmeq v7.4s, v7.4s, v16.4s
-	WORD $0x4e671ee7 // bic v7.16b, v23.16b, v7.16b
-	VORR V7.B16, V4.B16, V4.B16
-	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
-	VADDV V4.S4, V4
-	VMOV V4.S[0], R5
+	WORD $0x4e30e498 // fcmeq v24.4s, v4.4s, v16.4s
+	VFMLA V17.S4, V0.S4, V4.S4
+	WORD $0x4e781e98 // bic v24.16b, v20.16b, v24.16b
+	WORD $0x4e30e4b9 // fcmeq v25.4s, v5.4s, v16.4s
+	VFMLA V17.S4, V1.S4, V5.S4
+	WORD $0x4e791eb9 // bic v25.16b, v21.16b, v25.16b
+	VORR V25.B16, V24.B16, V24.B16
+	WORD $0x4e30e4da // fcmeq v26.4s, v6.4s, v16.4s
+	VFMLA V17.S4, V2.S4, V6.S4
+	WORD $0x4e7a1eda // bic v26.16b, v22.16b, v26.16b
+	VORR V26.B16, V24.B16, V24.B16
+	WORD $0x4e30e4fb // fcmeq v27.4s, v7.4s, v16.4s
+	VFMLA V17.S4, V3.S4, V7.S4
+	WORD $0x4e7b1efb // bic v27.16b, v23.16b, v27.16b
+	VORR V27.B16, V24.B16, V24.B16
+	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R0)
+	VADDV V24.S4, V24
+	VMOV V24.S[0], R5
 	LSL R4, R5, R5
 	ORR R5, R3, R3
 	ADD $16, R4, R4
@@ -8612,12 +8577,12 @@ end330:
 loop331:
 	VLD1 (R0), [V0.S4]
 	VLD1.P 16(R1), [V4.S4]
-	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
-	WORD $0x4e30e484 // fcmeq v4.4s, v4.4s, v16.4s
-	WORD $0x4e641e84 // bic v4.16b, v20.16b, v4.16b
-	VST1.P [V0.S4], 16(R0)
-	VADDV V4.S4, V4
-	VMOV V4.S[0], R5
+	WORD $0x4e30e498 // fcmeq v24.4s, v4.4s, v16.4s
+	VFMLA V17.S4, V0.S4, V4.S4
+	WORD $0x4e781e98 // bic v24.16b, v20.16b, v24.16b
+	VST1.P [V4.S4], 16(R0)
+	VADDV V24.S4, V24
+	VMOV V24.S[0], R5
 	LSL R4, R5, R5
 	ORR R5, R3, R3
 	ADD $4, R4, R4
@@ -8632,14 +8597,14 @@ end332:
 loop333:
 	FMOVS 0(R0), F0
 	FMOVS.P 4(R1), F4
-	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
-	WORD $0x4e30e484 // fcmeq v4.4s, v4.4s, v16.4s
-	WORD $0x4e641e84 // bic v4.16b, v20.16b, v4.16b
-	FMOVQ 160(R26), F31
-	VAND V31.B16, V4.B16, V4.B16
-	FMOVS.P F0, 4(R0)
-	VADDV V4.S4, V4
-	VMOV V4.S[0], R5
+	WORD $0x4e30e498 // fcmeq v24.4s, v4.4s, v16.4s
+	VFMLA V17.S4, V0.S4, V4.S4
+	WORD $0x4e781e98 // bic v24.16b, v20.16b, v24.16b
+	FMOVQ 144(R26), F31
+	VAND V31.B16, V24.B16, V24.B16
+	FMOVS.P F4, 4(R0)
+	VADDV V24.S4, V24
+	VMOV V24.S[0], R5
 	LSL R4, R5, R5
 	ORR R5, R3, R3
 	ADD $1, R4, R4
@@ -8647,7 +8612,7 @@ loop333:
 	BGE loop333
 end334:
 	ADD $1, R2, R2
-	MOVD R3, visible+24(FP)
+	MOVD R3, visible+32(FP)
 	RET
 
 // maskRowSIMD works like maskRowGeneric.
@@ -8685,7 +8650,7 @@ end338:
 	RET
 
 // weightsSIMD works like weightsGeneric.
-TEXT ·weightsSIMD(SB), NOSPLIT, $0-40
+TEXT ·weightsSIMD(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD s+8(FP), R1
 	MOVD n+16(FP), R2
@@ -8693,11 +8658,12 @@ TEXT ·weightsSIMD(SB), NOSPLIT, $0-40
 	VDUP V24.S[0], V24.S4
 	FMOVS r+28(FP), F25
 	VDUP V25.S[0], V25.S4
-	MOVD visible+32(FP), R3
+	MOVD visible+40(FP), R3
 	MOVD $constants<>(SB), R26
-	FMOVQ 0(R26), F20
-	FMOVQ 16(R26), F21
-	FMOVQ 32(R26), F22
+	FMOVS c+32(FP), F20
+	VDUP V20.S[0], V20.S4
+	FMOVQ 0(R26), F21
+	FMOVQ 16(R26), F22
 
 	// 16 at a time.
 	SUBS $16, R2, R2
@@ -8708,119 +8674,107 @@ loop339:
 	WORD $0x4eb8d421 // fsub v1.4s, v1.4s, v24.4s
 	WORD $0x4eb8d442 // fsub v2.4s, v2.4s, v24.4s
 	WORD $0x4eb8d463 // fsub v3.4s, v3.4s, v24.4s
-	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
-	WORD $0x6ea1e6c5 // fcmgt v5.4s, v22.4s, v1.4s
-	WORD $0x6ea2e6c6 // fcmgt v6.4s, v22.4s, v2.4s
-	WORD $0x6ea3e6c7 // fcmgt v7.4s, v22.4s, v3.4s
 
-	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 16(R26), F8
-	FMOVQ 16(R26), F9
-	FMOVQ 16(R26), F10
-	FMOVQ 16(R26), F11
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4f941029 // fmla v9.4s, v1.4s, v20.s[0]
-	WORD $0x4f94104a // fmla v10.4s, v2.4s, v20.s[0]
-	WORD $0x4f94106b // fmla v11.4s, v3.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4eb5d52d // fsub v13.4s, v9.4s, v21.4s
-	WORD $0x4eb5d54e // fsub v14.4s, v10.4s, v21.4s
-	WORD $0x4eb5d56f // fsub v15.4s, v11.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4fb451a1 // fmls v1.4s, v13.4s, v20.s[1]
-	WORD $0x4fb451c2 // fmls v2.4s, v14.4s, v20.s[1]
-	WORD $0x4fb451e3 // fmls v3.4s, v15.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
-	WORD $0x4f9459a1 // fmls v1.4s, v13.4s, v20.s[2]
-	WORD $0x4f9459c2 // fmls v2.4s, v14.4s, v20.s[2]
-	WORD $0x4f9459e3 // fmls v3.4s, v15.4s, v20.s[2]
+	// t = x·c + bias; n = t − bias; f = x·c − n
+	FMOVQ 0(R26), F4
+	FMOVQ 0(R26), F5
+	FMOVQ 0(R26), F6
+	FMOVQ 0(R26), F7
+	VFMLA V20.S4, V0.S4, V4.S4
+	VFMLA V20.S4, V1.S4, V5.S4
+	VFMLA V20.S4, V2.S4, V6.S4
+	VFMLA V20.S4, V3.S4, V7.S4
+	WORD $0x4ea4d6ac // fsub v12.4s, v21.4s, v4.4s
+	WORD $0x4ea5d6ad // fsub v13.4s, v21.4s, v5.4s
+	WORD $0x4ea6d6ae // fsub v14.4s, v21.4s, v6.4s
+	WORD $0x4ea7d6af // fsub v15.4s, v21.4s, v7.4s
+	VFMLA V20.S4, V0.S4, V12.S4
+	VFMLA V20.S4, V1.S4, V13.S4
+	VFMLA V20.S4, V2.S4, V14.S4
+	VFMLA V20.S4, V3.S4, V15.S4
 
-	// exp(r) by the polynomial
-	FMOVQ 144(R26), F12
-	FMOVQ 144(R26), F13
-	FMOVQ 144(R26), F14
-	FMOVQ 144(R26), F15
-	FMOVQ 64(R26), F16
-	FMOVQ 64(R26), F17
-	FMOVQ 64(R26), F18
-	FMOVQ 64(R26), F19
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	VFMLA V2.S4, V14.S4, V18.S4
-	VFMLA V3.S4, V15.S4, V19.S4
-	FMOVQ 80(R26), F12
-	FMOVQ 80(R26), F13
-	FMOVQ 80(R26), F14
-	FMOVQ 80(R26), F15
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
-	VFMLA V2.S4, V18.S4, V14.S4
-	VFMLA V3.S4, V19.S4, V15.S4
-	FMOVQ 96(R26), F16
-	FMOVQ 96(R26), F17
-	FMOVQ 96(R26), F18
-	FMOVQ 96(R26), F19
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	VFMLA V2.S4, V14.S4, V18.S4
-	VFMLA V3.S4, V15.S4, V19.S4
-	FMOVQ 112(R26), F12
-	FMOVQ 112(R26), F13
-	FMOVQ 112(R26), F14
-	FMOVQ 112(R26), F15
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
-	VFMLA V2.S4, V18.S4, V14.S4
-	VFMLA V3.S4, V19.S4, V15.S4
-	FMOVQ 128(R26), F16
-	FMOVQ 128(R26), F17
-	FMOVQ 128(R26), F18
-	FMOVQ 128(R26), F19
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	VFMLA V2.S4, V14.S4, V18.S4
-	VFMLA V3.S4, V15.S4, V19.S4
-	FMOVQ 128(R26), F12
-	FMOVQ 128(R26), F13
-	FMOVQ 128(R26), F14
-	FMOVQ 128(R26), F15
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
-	VFMLA V2.S4, V18.S4, V14.S4
-	VFMLA V3.S4, V19.S4, V15.S4
+	// 2^f by the polynomial
+	FMOVQ 128(R26), F0
+	FMOVQ 128(R26), F1
+	FMOVQ 128(R26), F2
+	FMOVQ 128(R26), F3
+	FMOVQ 48(R26), F8
+	FMOVQ 48(R26), F9
+	FMOVQ 48(R26), F10
+	FMOVQ 48(R26), F11
+	VFMLA V12.S4, V0.S4, V8.S4
+	VFMLA V13.S4, V1.S4, V9.S4
+	VFMLA V14.S4, V2.S4, V10.S4
+	VFMLA V15.S4, V3.S4, V11.S4
+	FMOVQ 64(R26), F0
+	FMOVQ 64(R26), F1
+	FMOVQ 64(R26), F2
+	FMOVQ 64(R26), F3
+	VFMLA V12.S4, V8.S4, V0.S4
+	VFMLA V13.S4, V9.S4, V1.S4
+	VFMLA V14.S4, V10.S4, V2.S4
+	VFMLA V15.S4, V11.S4, V3.S4
+	FMOVQ 80(R26), F8
+	FMOVQ 80(R26), F9
+	FMOVQ 80(R26), F10
+	FMOVQ 80(R26), F11
+	VFMLA V12.S4, V0.S4, V8.S4
+	VFMLA V13.S4, V1.S4, V9.S4
+	VFMLA V14.S4, V2.S4, V10.S4
+	VFMLA V15.S4, V3.S4, V11.S4
+	FMOVQ 96(R26), F0
+	FMOVQ 96(R26), F1
+	FMOVQ 96(R26), F2
+	FMOVQ 96(R26), F3
+	VFMLA V12.S4, V8.S4, V0.S4
+	VFMLA V13.S4, V9.S4, V1.S4
+	VFMLA V14.S4, V10.S4, V2.S4
+	VFMLA V15.S4, V11.S4, V3.S4
+	FMOVQ 112(R26), F8
+	FMOVQ 112(R26), F9
+	FMOVQ 112(R26), F10
+	FMOVQ 112(R26), F11
+	VFMLA V12.S4, V0.S4, V8.S4
+	VFMLA V13.S4, V1.S4, V9.S4
+	VFMLA V14.S4, V2.S4, V10.S4
+	VFMLA V15.S4, V3.S4, V11.S4
 
-	// 2ⁿ·exp(r), 0 below the least exponent
-	VSHL $23, V8.S4, V8.S4
-	VSHL $23, V9.S4, V9.S4
-	VSHL $23, V10.S4, V10.S4
-	VSHL $23, V11.S4, V11.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x6e29ddad // fmul v13.4s, v13.4s, v9.4s
-	WORD $0x6e2addce // fmul v14.4s, v14.4s, v10.4s
-	WORD $0x6e2bddef // fmul v15.4s, v15.4s, v11.4s
-	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
-	WORD $0x4e651dad // bic v13.16b, v13.16b, v5.16b
-	WORD $0x4e661dce // bic v14.16b, v14.16b, v6.16b
-	WORD $0x4e671def // bic v15.16b, v15.16b, v7.16b
+	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
+	WORD $0x6e24e6c0 // fcmge v0.4s, v22.4s, v4.4s
+	VSHL $23, V4.S4, V4.S4
+	WORD $0x6e25e6c1 // fcmge v1.4s, v22.4s, v5.4s
+	VSHL $23, V5.S4, V5.S4
+	WORD $0x6e26e6c2 // fcmge v2.4s, v22.4s, v6.4s
+	VSHL $23, V6.S4, V6.S4
+	WORD $0x6e27e6c3 // fcmge v3.4s, v22.4s, v7.4s
+	VSHL $23, V7.S4, V7.S4
+	WORD $0x6e24dd08 // fmul v8.4s, v8.4s, v4.4s
+	WORD $0x6e25dd29 // fmul v9.4s, v9.4s, v5.4s
+	WORD $0x6e26dd4a // fmul v10.4s, v10.4s, v6.4s
+	WORD $0x6e27dd6b // fmul v11.4s, v11.4s, v7.4s
+	WORD $0x4e601d08 // bic v8.16b, v8.16b, v0.16b
+	WORD $0x4e611d29 // bic v9.16b, v9.16b, v1.16b
+	WORD $0x4e621d4a // bic v10.16b, v10.16b, v2.16b
+	WORD $0x4e631d6b // bic v11.16b, v11.16b, v3.16b
 	VDUP R3, V26.S4
 	LSR $16, R3, R3
-	WORD $0x6e39dd8c // fmul v12.4s, v12.4s, v25.4s
+	WORD $0x6e39dd08 // fmul v8.4s, v8.4s, v25.4s
+	FMOVQ 176(R26), F27
+	VCMTST V26.S4, V27.S4, V27.S4
+	VAND V27.B16, V8.B16, V8.B16
+	WORD $0x6e39dd29 // fmul v9.4s, v9.4s, v25.4s
 	FMOVQ 192(R26), F27
 	VCMTST V26.S4, V27.S4, V27.S4
-	VAND V27.B16, V12.B16, V12.B16
-	WORD $0x6e39ddad // fmul v13.4s, v13.4s, v25.4s
+	VAND V27.B16, V9.B16, V9.B16
+	WORD $0x6e39dd4a // fmul v10.4s, v10.4s, v25.4s
 	FMOVQ 208(R26), F27
 	VCMTST V26.S4, V27.S4, V27.S4
-	VAND V27.B16, V13.B16, V13.B16
-	WORD $0x6e39ddce // fmul v14.4s, v14.4s, v25.4s
+	VAND V27.B16, V10.B16, V10.B16
+	WORD $0x6e39dd6b // fmul v11.4s, v11.4s, v25.4s
 	FMOVQ 224(R26), F27
 	VCMTST V26.S4, V27.S4, V27.S4
-	VAND V27.B16, V14.B16, V14.B16
-	WORD $0x6e39ddef // fmul v15.4s, v15.4s, v25.4s
-	FMOVQ 240(R26), F27
-	VCMTST V26.S4, V27.S4, V27.S4
-	VAND V27.B16, V15.B16, V15.B16
-	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
+	VAND V27.B16, V11.B16, V11.B16
+	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
 	SUBS $16, R2, R2
 	BGE loop339
 end340:
@@ -8832,41 +8786,38 @@ end340:
 loop341:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4eb8d400 // fsub v0.4s, v0.4s, v24.4s
-	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
 
-	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 16(R26), F8
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
+	// t = x·c + bias; n = t − bias; f = x·c − n
+	FMOVQ 0(R26), F4
+	VFMLA V20.S4, V0.S4, V4.S4
+	WORD $0x4ea4d6ac // fsub v12.4s, v21.4s, v4.4s
+	VFMLA V20.S4, V0.S4, V12.S4
 
-	// exp(r) by the polynomial
-	FMOVQ 144(R26), F12
-	FMOVQ 64(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 80(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 96(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 112(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 128(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 128(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
+	// 2^f by the polynomial
+	FMOVQ 128(R26), F0
+	FMOVQ 48(R26), F8
+	VFMLA V12.S4, V0.S4, V8.S4
+	FMOVQ 64(R26), F0
+	VFMLA V12.S4, V8.S4, V0.S4
+	FMOVQ 80(R26), F8
+	VFMLA V12.S4, V0.S4, V8.S4
+	FMOVQ 96(R26), F0
+	VFMLA V12.S4, V8.S4, V0.S4
+	FMOVQ 112(R26), F8
+	VFMLA V12.S4, V0.S4, V8.S4
 
-	// 2ⁿ·exp(r), 0 below the least exponent
-	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
+	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
+	WORD $0x6e24e6c0 // fcmge v0.4s, v22.4s, v4.4s
+	VSHL $23, V4.S4, V4.S4
+	WORD $0x6e24dd08 // fmul v8.4s, v8.4s, v4.4s
+	WORD $0x4e601d08 // bic v8.16b, v8.16b, v0.16b
 	VDUP R3, V26.S4
 	LSR $4, R3, R3
-	WORD $0x6e39dd8c // fmul v12.4s, v12.4s, v25.4s
-	FMOVQ 192(R26), F27
+	WORD $0x6e39dd08 // fmul v8.4s, v8.4s, v25.4s
+	FMOVQ 176(R26), F27
 	VCMTST V26.S4, V27.S4, V27.S4
-	VAND V27.B16, V12.B16, V12.B16
-	VST1.P [V12.S4], 16(R0)
+	VAND V27.B16, V8.B16, V8.B16
+	VST1.P [V8.S4], 16(R0)
 	SUBS $4, R2, R2
 	BGE loop341
 end342:
@@ -8878,41 +8829,38 @@ end342:
 loop343:
 	FMOVS.P 4(R1), F0
 	WORD $0x4eb8d400 // fsub v0.4s, v0.4s, v24.4s
-	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
 
-	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 16(R26), F8
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
+	// t = x·c + bias; n = t − bias; f = x·c − n
+	FMOVQ 0(R26), F4
+	VFMLA V20.S4, V0.S4, V4.S4
+	WORD $0x4ea4d6ac // fsub v12.4s, v21.4s, v4.4s
+	VFMLA V20.S4, V0.S4, V12.S4
 
-	// exp(r) by the polynomial
-	FMOVQ 144(R26), F12
-	FMOVQ 64(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 80(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 96(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 112(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 128(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 128(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
+	// 2^f by the polynomial
+	FMOVQ 128(R26), F0
+	FMOVQ 48(R26), F8
+	VFMLA V12.S4, V0.S4, V8.S4
+	FMOVQ 64(R26), F0
+	VFMLA V12.S4, V8.S4, V0.S4
+	FMOVQ 80(R26), F8
+	VFMLA V12.S4, V0.S4, V8.S4
+	FMOVQ 96(R26), F0
+	VFMLA V12.S4, V8.S4, V0.S4
+	FMOVQ 112(R26), F8
+	VFMLA V12.S4, V0.S4, V8.S4
 
-	// 2ⁿ·exp(r), 0 below the least exponent
-	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
+	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
+	WORD $0x6e24e6c0 // fcmge v0.4s, v22.4s, v4.4s
+	VSHL $23, V4.S4, V4.S4
+	WORD $0x6e24dd08 // fmul v8.4s, v8.4s, v4.4s
+	WORD $0x4e601d08 // bic v8.16b, v8.16b, v0.16b
 	VDUP R3, V26.S4
 	LSR $1, R3, R3
-	WORD $0x6e39dd8c // fmul v12.4s, v12.4s, v25.4s
-	FMOVQ 192(R26), F27
+	WORD $0x6e39dd08 // fmul v8.4s, v8.4s, v25.4s
+	FMOVQ 176(R26), F27
 	VCMTST V26.S4, V27.S4, V27.S4
-	VAND V27.B16, V12.B16, V12.B16
-	FMOVS.P F12, 4(R0)
+	VAND V27.B16, V8.B16, V8.B16
+	FMOVS.P F8, 4(R0)
 	SUBS $1, R2, R2
 	BGE loop343
 end344:
@@ -9149,10 +9097,10 @@ TEXT ·maxOfSIMD(SB), NOSPLIT, $0-20
 	MOVD x+0(FP), R0
 	MOVD n+8(FP), R1
 	MOVD $constants<>(SB), R26
-	FMOVQ 48(R26), F4
-	FMOVQ 48(R26), F5
-	FMOVQ 48(R26), F6
-	FMOVQ 48(R26), F7
+	FMOVQ 32(R26), F4
+	FMOVQ 32(R26), F5
+	FMOVQ 32(R26), F6
+	FMOVQ 32(R26), F7
 
 	// 16 at a time.
 	SUBS $16, R1, R1
@@ -9205,12 +9153,12 @@ TEXT ·expSIMD(SB), NOSPLIT, $0-24
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
 	MOVD $constants<>(SB), R26
-	FMOVQ 0(R26), F20
-	FMOVQ 16(R26), F21
-	FMOVQ 32(R26), F22
-	FMOVQ 448(R26), F24
-	FMOVQ 464(R26), F25
-	FMOVQ 480(R26), F26
+	FMOVQ 272(R26), F20
+	FMOVQ 0(R26), F21
+	FMOVQ 528(R26), F22
+	FMOVQ 544(R26), F24
+	FMOVQ 560(R26), F25
+	FMOVQ 576(R26), F26
 
 	// 16 at a time.
 	SUBS $16, R2, R2
@@ -9227,10 +9175,10 @@ loop366:
 	WORD $0x4e39f463 // fmax v3.4s, v3.4s, v25.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 16(R26), F8
-	FMOVQ 16(R26), F9
-	FMOVQ 16(R26), F10
-	FMOVQ 16(R26), F11
+	FMOVQ 0(R26), F8
+	FMOVQ 0(R26), F9
+	FMOVQ 0(R26), F10
+	FMOVQ 0(R26), F11
 	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
 	WORD $0x4f941029 // fmla v9.4s, v1.4s, v20.s[0]
 	WORD $0x4f94104a // fmla v10.4s, v2.4s, v20.s[0]
@@ -9249,30 +9197,46 @@ loop366:
 	WORD $0x4f9459e3 // fmls v3.4s, v15.4s, v20.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 144(R26), F12
-	FMOVQ 144(R26), F13
-	FMOVQ 144(R26), F14
-	FMOVQ 144(R26), F15
-	FMOVQ 64(R26), F16
-	FMOVQ 64(R26), F17
-	FMOVQ 64(R26), F18
-	FMOVQ 64(R26), F19
+	FMOVQ 496(R26), F12
+	FMOVQ 496(R26), F13
+	FMOVQ 496(R26), F14
+	FMOVQ 496(R26), F15
+	FMOVQ 432(R26), F16
+	FMOVQ 432(R26), F17
+	FMOVQ 432(R26), F18
+	FMOVQ 432(R26), F19
 	VFMLA V0.S4, V12.S4, V16.S4
 	VFMLA V1.S4, V13.S4, V17.S4
 	VFMLA V2.S4, V14.S4, V18.S4
 	VFMLA V3.S4, V15.S4, V19.S4
-	FMOVQ 80(R26), F12
-	FMOVQ 80(R26), F13
-	FMOVQ 80(R26), F14
-	FMOVQ 80(R26), F15
+	FMOVQ 448(R26), F12
+	FMOVQ 448(R26), F13
+	FMOVQ 448(R26), F14
+	FMOVQ 448(R26), F15
 	VFMLA V0.S4, V16.S4, V12.S4
 	VFMLA V1.S4, V17.S4, V13.S4
 	VFMLA V2.S4, V18.S4, V14.S4
 	VFMLA V3.S4, V19.S4, V15.S4
-	FMOVQ 96(R26), F16
-	FMOVQ 96(R26), F17
-	FMOVQ 96(R26), F18
-	FMOVQ 96(R26), F19
+	FMOVQ 464(R26), F16
+	FMOVQ 464(R26), F17
+	FMOVQ 464(R26), F18
+	FMOVQ 464(R26), F19
+	VFMLA V0.S4, V12.S4, V16.S4
+	VFMLA V1.S4, V13.S4, V17.S4
+	VFMLA V2.S4, V14.S4, V18.S4
+	VFMLA V3.S4, V15.S4, V19.S4
+	FMOVQ 480(R26), F12
+	FMOVQ 480(R26), F13
+	FMOVQ 480(R26), F14
+	FMOVQ 480(R26), F15
+	VFMLA V0.S4, V16.S4, V12.S4
+	VFMLA V1.S4, V17.S4, V13.S4
+	VFMLA V2.S4, V18.S4, V14.S4
+	VFMLA V3.S4, V19.S4, V15.S4
+	FMOVQ 112(R26), F16
+	FMOVQ 112(R26), F17
+	FMOVQ 112(R26), F18
+	FMOVQ 112(R26), F19
 	VFMLA V0.S4, V12.S4, V16.S4
 	VFMLA V1.S4, V13.S4, V17.S4
 	VFMLA V2.S4, V14.S4, V18.S4
@@ -9281,22 +9245,6 @@ loop366:
 	FMOVQ 112(R26), F13
 	FMOVQ 112(R26), F14
 	FMOVQ 112(R26), F15
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
-	VFMLA V2.S4, V18.S4, V14.S4
-	VFMLA V3.S4, V19.S4, V15.S4
-	FMOVQ 128(R26), F16
-	FMOVQ 128(R26), F17
-	FMOVQ 128(R26), F18
-	FMOVQ 128(R26), F19
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	VFMLA V2.S4, V14.S4, V18.S4
-	VFMLA V3.S4, V15.S4, V19.S4
-	FMOVQ 128(R26), F12
-	FMOVQ 128(R26), F13
-	FMOVQ 128(R26), F14
-	FMOVQ 128(R26), F15
 	VFMLA V0.S4, V16.S4, V12.S4
 	VFMLA V1.S4, V17.S4, V13.S4
 	VFMLA V2.S4, V18.S4, V14.S4
@@ -9354,25 +9302,25 @@ loop368:
 	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 16(R26), F8
+	FMOVQ 0(R26), F8
 	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
 	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
 	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
 	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 144(R26), F12
-	FMOVQ 64(R26), F16
+	FMOVQ 496(R26), F12
+	FMOVQ 432(R26), F16
 	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 80(R26), F12
+	FMOVQ 448(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 96(R26), F16
+	FMOVQ 464(R26), F16
+	VFMLA V0.S4, V12.S4, V16.S4
+	FMOVQ 480(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4
+	FMOVQ 112(R26), F16
 	VFMLA V0.S4, V12.S4, V16.S4
 	FMOVQ 112(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 128(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 128(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
@@ -9400,25 +9348,25 @@ loop370:
 	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 16(R26), F8
+	FMOVQ 0(R26), F8
 	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
 	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
 	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
 	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 144(R26), F12
-	FMOVQ 64(R26), F16
+	FMOVQ 496(R26), F12
+	FMOVQ 432(R26), F16
 	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 80(R26), F12
+	FMOVQ 448(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 96(R26), F16
+	FMOVQ 464(R26), F16
+	VFMLA V0.S4, V12.S4, V16.S4
+	FMOVQ 480(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4
+	FMOVQ 112(R26), F16
 	VFMLA V0.S4, V12.S4, V16.S4
 	FMOVQ 112(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 128(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 128(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
@@ -9446,10 +9394,10 @@ TEXT ·expSumSIMD(SB), NOSPLIT, $64-36
 	VDUP V28.S[0], V28.S4
 	MOVD dst+0(FP), R0
 	MOVD $constants<>(SB), R26
-	FMOVQ 0(R26), F20
-	FMOVQ 16(R26), F21
-	FMOVQ 32(R26), F22
-	FMOVQ 448(R26), F29
+	FMOVQ 272(R26), F20
+	FMOVQ 0(R26), F21
+	FMOVQ 528(R26), F22
+	FMOVQ 544(R26), F29
 	VEOR V24.B16, V24.B16, V24.B16
 	VEOR V25.B16, V25.B16, V25.B16
 	VEOR V26.B16, V26.B16, V26.B16
@@ -9474,10 +9422,10 @@ loop372:
 	WORD $0x6ea3e6c7 // fcmgt v7.4s, v22.4s, v3.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 16(R26), F8
-	FMOVQ 16(R26), F9
-	FMOVQ 16(R26), F10
-	FMOVQ 16(R26), F11
+	FMOVQ 0(R26), F8
+	FMOVQ 0(R26), F9
+	FMOVQ 0(R26), F10
+	FMOVQ 0(R26), F11
 	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
 	WORD $0x4f941029 // fmla v9.4s, v1.4s, v20.s[0]
 	WORD $0x4f94104a // fmla v10.4s, v2.4s, v20.s[0]
@@ -9496,30 +9444,46 @@ loop372:
 	WORD $0x4f9459e3 // fmls v3.4s, v15.4s, v20.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 144(R26), F12
-	FMOVQ 144(R26), F13
-	FMOVQ 144(R26), F14
-	FMOVQ 144(R26), F15
-	FMOVQ 64(R26), F16
-	FMOVQ 64(R26), F17
-	FMOVQ 64(R26), F18
-	FMOVQ 64(R26), F19
+	FMOVQ 496(R26), F12
+	FMOVQ 496(R26), F13
+	FMOVQ 496(R26), F14
+	FMOVQ 496(R26), F15
+	FMOVQ 432(R26), F16
+	FMOVQ 432(R26), F17
+	FMOVQ 432(R26), F18
+	FMOVQ 432(R26), F19
 	VFMLA V0.S4, V12.S4, V16.S4
 	VFMLA V1.S4, V13.S4, V17.S4
 	VFMLA V2.S4, V14.S4, V18.S4
 	VFMLA V3.S4, V15.S4, V19.S4
-	FMOVQ 80(R26), F12
-	FMOVQ 80(R26), F13
-	FMOVQ 80(R26), F14
-	FMOVQ 80(R26), F15
+	FMOVQ 448(R26), F12
+	FMOVQ 448(R26), F13
+	FMOVQ 448(R26), F14
+	FMOVQ 448(R26), F15
 	VFMLA V0.S4, V16.S4, V12.S4
 	VFMLA V1.S4, V17.S4, V13.S4
 	VFMLA V2.S4, V18.S4, V14.S4
 	VFMLA V3.S4, V19.S4, V15.S4
-	FMOVQ 96(R26), F16
-	FMOVQ 96(R26), F17
-	FMOVQ 96(R26), F18
-	FMOVQ 96(R26), F19
+	FMOVQ 464(R26), F16
+	FMOVQ 464(R26), F17
+	FMOVQ 464(R26), F18
+	FMOVQ 464(R26), F19
+	VFMLA V0.S4, V12.S4, V16.S4
+	VFMLA V1.S4, V13.S4, V17.S4
+	VFMLA V2.S4, V14.S4, V18.S4
+	VFMLA V3.S4, V15.S4, V19.S4
+	FMOVQ 480(R26), F12
+	FMOVQ 480(R26), F13
+	FMOVQ 480(R26), F14
+	FMOVQ 480(R26), F15
+	VFMLA V0.S4, V16.S4, V12.S4
+	VFMLA V1.S4, V17.S4, V13.S4
+	VFMLA V2.S4, V18.S4, V14.S4
+	VFMLA V3.S4, V19.S4, V15.S4
+	FMOVQ 112(R26), F16
+	FMOVQ 112(R26), F17
+	FMOVQ 112(R26), F18
+	FMOVQ 112(R26), F19
 	VFMLA V0.S4, V12.S4, V16.S4
 	VFMLA V1.S4, V13.S4, V17.S4
 	VFMLA V2.S4, V14.S4, V18.S4
@@ -9528,22 +9492,6 @@ loop372:
 	FMOVQ 112(R26), F13
 	FMOVQ 112(R26), F14
 	FMOVQ 112(R26), F15
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
-	VFMLA V2.S4, V18.S4, V14.S4
-	VFMLA V3.S4, V19.S4, V15.S4
-	FMOVQ 128(R26), F16
-	FMOVQ 128(R26), F17
-	FMOVQ 128(R26), F18
-	FMOVQ 128(R26), F19
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	VFMLA V2.S4, V14.S4, V18.S4
-	VFMLA V3.S4, V15.S4, V19.S4
-	FMOVQ 128(R26), F12
-	FMOVQ 128(R26), F13
-	FMOVQ 128(R26), F14
-	FMOVQ 128(R26), F15
 	VFMLA V0.S4, V16.S4, V12.S4
 	VFMLA V1.S4, V17.S4, V13.S4
 	VFMLA V2.S4, V18.S4, V14.S4
@@ -9586,25 +9534,25 @@ loop375:
 	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 16(R26), F8
+	FMOVQ 0(R26), F8
 	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
 	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
 	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
 	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 144(R26), F12
-	FMOVQ 64(R26), F16
+	FMOVQ 496(R26), F12
+	FMOVQ 432(R26), F16
 	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 80(R26), F12
+	FMOVQ 448(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 96(R26), F16
+	FMOVQ 464(R26), F16
+	VFMLA V0.S4, V12.S4, V16.S4
+	FMOVQ 480(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4
+	FMOVQ 112(R26), F16
 	VFMLA V0.S4, V12.S4, V16.S4
 	FMOVQ 112(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 128(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 128(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ·exp(r), 0 below the least exponent
@@ -9630,25 +9578,25 @@ loop377:
 	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 16(R26), F8
+	FMOVQ 0(R26), F8
 	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
 	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
 	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
 	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 144(R26), F12
-	FMOVQ 64(R26), F16
+	FMOVQ 496(R26), F12
+	FMOVQ 432(R26), F16
 	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 80(R26), F12
+	FMOVQ 448(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 96(R26), F16
+	FMOVQ 464(R26), F16
+	VFMLA V0.S4, V12.S4, V16.S4
+	FMOVQ 480(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4
+	FMOVQ 112(R26), F16
 	VFMLA V0.S4, V12.S4, V16.S4
 	FMOVQ 112(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 128(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 128(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ·exp(r), 0 below the least exponent
@@ -9682,10 +9630,10 @@ TEXT ·sumExpSIMD(SB), NOSPLIT, $64-28
 	FMOVS top+16(FP), F28
 	VDUP V28.S[0], V28.S4
 	MOVD $constants<>(SB), R26
-	FMOVQ 0(R26), F20
-	FMOVQ 16(R26), F21
-	FMOVQ 32(R26), F22
-	FMOVQ 448(R26), F29
+	FMOVQ 272(R26), F20
+	FMOVQ 0(R26), F21
+	FMOVQ 528(R26), F22
+	FMOVQ 544(R26), F29
 	VEOR V24.B16, V24.B16, V24.B16
 	VEOR V25.B16, V25.B16, V25.B16
 	VEOR V26.B16, V26.B16, V26.B16
@@ -9710,10 +9658,10 @@ loop379:
 	WORD $0x6ea3e6c7 // fcmgt v7.4s, v22.4s, v3.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 16(R26), F8
-	FMOVQ 16(R26), F9
-	FMOVQ 16(R26), F10
-	FMOVQ 16(R26), F11
+	FMOVQ 0(R26), F8
+	FMOVQ 0(R26), F9
+	FMOVQ 0(R26), F10
+	FMOVQ 0(R26), F11
 	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
 	WORD $0x4f941029 // fmla v9.4s, v1.4s, v20.s[0]
 	WORD $0x4f94104a // fmla v10.4s, v2.4s, v20.s[0]
@@ -9732,30 +9680,46 @@ loop379:
 	WORD $0x4f9459e3 // fmls v3.4s, v15.4s, v20.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 144(R26), F12
-	FMOVQ 144(R26), F13
-	FMOVQ 144(R26), F14
-	FMOVQ 144(R26), F15
-	FMOVQ 64(R26), F16
-	FMOVQ 64(R26), F17
-	FMOVQ 64(R26), F18
-	FMOVQ 64(R26), F19
+	FMOVQ 496(R26), F12
+	FMOVQ 496(R26), F13
+	FMOVQ 496(R26), F14
+	FMOVQ 496(R26), F15
+	FMOVQ 432(R26), F16
+	FMOVQ 432(R26), F17
+	FMOVQ 432(R26), F18
+	FMOVQ 432(R26), F19
 	VFMLA V0.S4, V12.S4, V16.S4
 	VFMLA V1.S4, V13.S4, V17.S4
 	VFMLA V2.S4, V14.S4, V18.S4
 	VFMLA V3.S4, V15.S4, V19.S4
-	FMOVQ 80(R26), F12
-	FMOVQ 80(R26), F13
-	FMOVQ 80(R26), F14
-	FMOVQ 80(R26), F15
+	FMOVQ 448(R26), F12
+	FMOVQ 448(R26), F13
+	FMOVQ 448(R26), F14
+	FMOVQ 448(R26), F15
 	VFMLA V0.S4, V16.S4, V12.S4
 	VFMLA V1.S4, V17.S4, V13.S4
 	VFMLA V2.S4, V18.S4, V14.S4
 	VFMLA V3.S4, V19.S4, V15.S4
-	FMOVQ 96(R26), F16
-	FMOVQ 96(R26), F17
-	FMOVQ 96(R26), F18
-	FMOVQ 96(R26), F19
+	FMOVQ 464(R26), F16
+	FMOVQ 464(R26), F17
+	FMOVQ 464(R26), F18
+	FMOVQ 464(R26), F19
+	VFMLA V0.S4, V12.S4, V16.S4
+	VFMLA V1.S4, V13.S4, V17.S4
+	VFMLA V2.S4, V14.S4, V18.S4
+	VFMLA V3.S4, V15.S4, V19.S4
+	FMOVQ 480(R26), F12
+	FMOVQ 480(R26), F13
+	FMOVQ 480(R26), F14
+	FMOVQ 480(R26), F15
+	VFMLA V0.S4, V16.S4, V12.S4
+	VFMLA V1.S4, V17.S4, V13.S4
+	VFMLA V2.S4, V18.S4, V14.S4
+	VFMLA V3.S4, V19.S4, V15.S4
+	FMOVQ 112(R26), F16
+	FMOVQ 112(R26), F17
+	FMOVQ 112(R26), F18
+	FMOVQ 112(R26), F19
 	VFMLA V0.S4, V12.S4, V16.S4
 	VFMLA V1.S4, V13.S4, V17.S4
 	VFMLA V2.S4, V14.S4, V18.S4
@@ -9764,22 +9728,6 @@ loop379:
 	FMOVQ 112(R26), F13
 	FMOVQ 112(R26), F14
 	FMOVQ 112(R26), F15
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
-	VFMLA V2.S4, V18.S4, V14.S4
-	VFMLA V3.S4, V19.S4, V15.S4
-	FMOVQ 128(R26), F16
-	FMOVQ 128(R26), F17
-	FMOVQ 128(R26), F18
-	FMOVQ 128(R26), F19
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	VFMLA V2.S4, V14.S4, V18.S4
-	VFMLA V3.S4, V15.S4, V19.S4
-	FMOVQ 128(R26), F12
-	FMOVQ 128(R26), F13
-	FMOVQ 128(R26), F14
-	FMOVQ 128(R26), F15
 	VFMLA V0.S4, V16.S4, V12.S4
 	VFMLA V1.S4, V17.S4, V13.S4
 	VFMLA V2.S4, V18.S4, V14.S4
@@ -9821,25 +9769,25 @@ loop382:
 	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 16(R26), F8
+	FMOVQ 0(R26), F8
 	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
 	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
 	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
 	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 144(R26), F12
-	FMOVQ 64(R26), F16
+	FMOVQ 496(R26), F12
+	FMOVQ 432(R26), F16
 	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 80(R26), F12
+	FMOVQ 448(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 96(R26), F16
+	FMOVQ 464(R26), F16
+	VFMLA V0.S4, V12.S4, V16.S4
+	FMOVQ 480(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4
+	FMOVQ 112(R26), F16
 	VFMLA V0.S4, V12.S4, V16.S4
 	FMOVQ 112(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 128(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 128(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ·exp(r), 0 below the least exponent
@@ -9864,25 +9812,25 @@ loop384:
 	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 16(R26), F8
+	FMOVQ 0(R26), F8
 	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
 	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
 	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
 	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
 
 	// exp(r) by the polynomial
-	FMOVQ 144(R26), F12
-	FMOVQ 64(R26), F16
+	FMOVQ 496(R26), F12
+	FMOVQ 432(R26), F16
 	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 80(R26), F12
+	FMOVQ 448(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 96(R26), F16
+	FMOVQ 464(R26), F16
+	VFMLA V0.S4, V12.S4, V16.S4
+	FMOVQ 480(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4
+	FMOVQ 112(R26), F16
 	VFMLA V0.S4, V12.S4, V16.S4
 	FMOVQ 112(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 128(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 128(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ·exp(r), 0 below the least exponent
@@ -9909,95 +9857,95 @@ end381:
 	RET
 
 // Constants, 16 bytes each.
-// log2E ln2Hi ln2Lo
-DATA constants<>+0(SB)/4, $0x3fb8aa3b
-DATA constants<>+4(SB)/4, $0x3f317200
-DATA constants<>+8(SB)/4, $0x35bfbe8e
-DATA constants<>+12(SB)/4, $0x00000000
 // expBias
-DATA constants<>+16(SB)/4, $0x4b40007f
-DATA constants<>+20(SB)/4, $0x4b40007f
-DATA constants<>+24(SB)/4, $0x4b40007f
-DATA constants<>+28(SB)/4, $0x4b40007f
-// expMin
-DATA constants<>+32(SB)/4, $0xc2aeac4f
-DATA constants<>+36(SB)/4, $0xc2aeac4f
-DATA constants<>+40(SB)/4, $0xc2aeac4f
-DATA constants<>+44(SB)/4, $0xc2aeac4f
+DATA constants<>+0(SB)/4, $0x4b40007f
+DATA constants<>+4(SB)/4, $0x4b40007f
+DATA constants<>+8(SB)/4, $0x4b40007f
+DATA constants<>+12(SB)/4, $0x4b40007f
+// exp2Zero
+DATA constants<>+16(SB)/4, $0x4b400001
+DATA constants<>+20(SB)/4, $0x4b400001
+DATA constants<>+24(SB)/4, $0x4b400001
+DATA constants<>+28(SB)/4, $0x4b400001
 // −Inf
-DATA constants<>+48(SB)/4, $0xff800000
-DATA constants<>+52(SB)/4, $0xff800000
-DATA constants<>+56(SB)/4, $0xff800000
-DATA constants<>+60(SB)/4, $0xff800000
-// expC5
-DATA constants<>+64(SB)/4, $0x3c091d10
-DATA constants<>+68(SB)/4, $0x3c091d10
-DATA constants<>+72(SB)/4, $0x3c091d10
-DATA constants<>+76(SB)/4, $0x3c091d10
-// expC4
-DATA constants<>+80(SB)/4, $0x3d2aac79
-DATA constants<>+84(SB)/4, $0x3d2aac79
-DATA constants<>+88(SB)/4, $0x3d2aac79
-DATA constants<>+92(SB)/4, $0x3d2aac79
-// expC3
-DATA constants<>+96(SB)/4, $0x3e2aaa49
-DATA constants<>+100(SB)/4, $0x3e2aaa49
-DATA constants<>+104(SB)/4, $0x3e2aaa49
-DATA constants<>+108(SB)/4, $0x3e2aaa49
-// expC2
-DATA constants<>+112(SB)/4, $0x3efffffe
-DATA constants<>+116(SB)/4, $0x3efffffe
-DATA constants<>+120(SB)/4, $0x3efffffe
-DATA constants<>+124(SB)/4, $0x3efffffe
+DATA constants<>+32(SB)/4, $0xff800000
+DATA constants<>+36(SB)/4, $0xff800000
+DATA constants<>+40(SB)/4, $0xff800000
+DATA constants<>+44(SB)/4, $0xff800000
+// exp2C4
+DATA constants<>+48(SB)/4, $0x3c1e763d
+DATA constants<>+52(SB)/4, $0x3c1e763d
+DATA constants<>+56(SB)/4, $0x3c1e763d
+DATA constants<>+60(SB)/4, $0x3c1e763d
+// exp2C3
+DATA constants<>+64(SB)/4, $0x3d635b99
+DATA constants<>+68(SB)/4, $0x3d635b99
+DATA constants<>+72(SB)/4, $0x3d635b99
+DATA constants<>+76(SB)/4, $0x3d635b99
+// exp2C2
+DATA constants<>+80(SB)/4, $0x3e75fcda
+DATA constants<>+84(SB)/4, $0x3e75fcda
+DATA constants<>+88(SB)/4, $0x3e75fcda
+DATA constants<>+92(SB)/4, $0x3e75fcda
+// exp2C1
+DATA constants<>+96(SB)/4, $0x3f317215
+DATA constants<>+100(SB)/4, $0x3f317215
+DATA constants<>+104(SB)/4, $0x3f317215
+DATA constants<>+108(SB)/4, $0x3f317215
 // 0x1p+00
-DATA constants<>+128(SB)/4, $0x3f800000
-DATA constants<>+132(SB)/4, $0x3f800000
-DATA constants<>+136(SB)/4, $0x3f800000
-DATA constants<>+140(SB)/4, $0x3f800000
-// expC6
-DATA constants<>+144(SB)/4, $0x3ab511e8
-DATA constants<>+148(SB)/4, $0x3ab511e8
-DATA constants<>+152(SB)/4, $0x3ab511e8
-DATA constants<>+156(SB)/4, $0x3ab511e8
+DATA constants<>+112(SB)/4, $0x3f800000
+DATA constants<>+116(SB)/4, $0x3f800000
+DATA constants<>+120(SB)/4, $0x3f800000
+DATA constants<>+124(SB)/4, $0x3f800000
+// exp2C5
+DATA constants<>+128(SB)/4, $0x3aadd372
+DATA constants<>+132(SB)/4, $0x3aadd372
+DATA constants<>+136(SB)/4, $0x3aadd372
+DATA constants<>+140(SB)/4, $0x3aadd372
 // the first lane
-DATA constants<>+160(SB)/4, $0xffffffff
-DATA constants<>+164(SB)/4, $0x00000000
-DATA constants<>+168(SB)/4, $0x00000000
-DATA constants<>+172(SB)/4, $0x00000000
+DATA constants<>+144(SB)/4, $0xffffffff
+DATA constants<>+148(SB)/4, $0x00000000
+DATA constants<>+152(SB)/4, $0x00000000
+DATA constants<>+156(SB)/4, $0x00000000
 // −0
-DATA constants<>+176(SB)/4, $0x80000000
-DATA constants<>+180(SB)/4, $0x80000000
-DATA constants<>+184(SB)/4, $0x80000000
-DATA constants<>+188(SB)/4, $0x80000000
+DATA constants<>+160(SB)/4, $0x80000000
+DATA constants<>+164(SB)/4, $0x80000000
+DATA constants<>+168(SB)/4, $0x80000000
+DATA constants<>+172(SB)/4, $0x80000000
 // bits 0 to 3
-DATA constants<>+192(SB)/4, $0x00000001
-DATA constants<>+196(SB)/4, $0x00000002
-DATA constants<>+200(SB)/4, $0x00000004
-DATA constants<>+204(SB)/4, $0x00000008
+DATA constants<>+176(SB)/4, $0x00000001
+DATA constants<>+180(SB)/4, $0x00000002
+DATA constants<>+184(SB)/4, $0x00000004
+DATA constants<>+188(SB)/4, $0x00000008
 // bits 4 to 7
-DATA constants<>+208(SB)/4, $0x00000010
-DATA constants<>+212(SB)/4, $0x00000020
-DATA constants<>+216(SB)/4, $0x00000040
-DATA constants<>+220(SB)/4, $0x00000080
+DATA constants<>+192(SB)/4, $0x00000010
+DATA constants<>+196(SB)/4, $0x00000020
+DATA constants<>+200(SB)/4, $0x00000040
+DATA constants<>+204(SB)/4, $0x00000080
 // bits 8 to 11
-DATA constants<>+224(SB)/4, $0x00000100
-DATA constants<>+228(SB)/4, $0x00000200
-DATA constants<>+232(SB)/4, $0x00000400
-DATA constants<>+236(SB)/4, $0x00000800
+DATA constants<>+208(SB)/4, $0x00000100
+DATA constants<>+212(SB)/4, $0x00000200
+DATA constants<>+216(SB)/4, $0x00000400
+DATA constants<>+220(SB)/4, $0x00000800
 // bits 12 to 15
-DATA constants<>+240(SB)/4, $0x00001000
-DATA constants<>+244(SB)/4, $0x00002000
-DATA constants<>+248(SB)/4, $0x00004000
-DATA constants<>+252(SB)/4, $0x00008000
+DATA constants<>+224(SB)/4, $0x00001000
+DATA constants<>+228(SB)/4, $0x00002000
+DATA constants<>+232(SB)/4, $0x00004000
+DATA constants<>+236(SB)/4, $0x00008000
 // ones, with zeros after them
-DATA constants<>+256(SB)/4, $0xffffffff
-DATA constants<>+260(SB)/4, $0xffffffff
-DATA constants<>+264(SB)/4, $0xffffffff
-DATA constants<>+268(SB)/4, $0xffffffff
+DATA constants<>+240(SB)/4, $0xffffffff
+DATA constants<>+244(SB)/4, $0xffffffff
+DATA constants<>+248(SB)/4, $0xffffffff
+DATA constants<>+252(SB)/4, $0xffffffff
 // zeros
-DATA constants<>+272(SB)/4, $0x00000000
-DATA constants<>+276(SB)/4, $0x00000000
-DATA constants<>+280(SB)/4, $0x00000000
+DATA constants<>+256(SB)/4, $0x00000000
+DATA constants<>+260(SB)/4, $0x00000000
+DATA constants<>+264(SB)/4, $0x00000000
+DATA constants<>+268(SB)/4, $0x00000000
+// log2E ln2Hi ln2Lo
+DATA constants<>+272(SB)/4, $0x3fb8aa3b
+DATA constants<>+276(SB)/4, $0x3f317200
+DATA constants<>+280(SB)/4, $0x35bfbe8e
 DATA constants<>+284(SB)/4, $0x00000000
 // 0x1p+01
 DATA constants<>+288(SB)/4, $0x40000000
@@ -10044,24 +9992,54 @@ DATA constants<>+416(SB)/4, $0xb9bbf662
 DATA constants<>+420(SB)/4, $0xb9bbf662
 DATA constants<>+424(SB)/4, $0xb9bbf662
 DATA constants<>+428(SB)/4, $0xb9bbf662
+// expC5
+DATA constants<>+432(SB)/4, $0x3c091d10
+DATA constants<>+436(SB)/4, $0x3c091d10
+DATA constants<>+440(SB)/4, $0x3c091d10
+DATA constants<>+444(SB)/4, $0x3c091d10
+// expC4
+DATA constants<>+448(SB)/4, $0x3d2aac79
+DATA constants<>+452(SB)/4, $0x3d2aac79
+DATA constants<>+456(SB)/4, $0x3d2aac79
+DATA constants<>+460(SB)/4, $0x3d2aac79
+// expC3
+DATA constants<>+464(SB)/4, $0x3e2aaa49
+DATA constants<>+468(SB)/4, $0x3e2aaa49
+DATA constants<>+472(SB)/4, $0x3e2aaa49
+DATA constants<>+476(SB)/4, $0x3e2aaa49
+// expC2
+DATA constants<>+480(SB)/4, $0x3efffffe
+DATA constants<>+484(SB)/4, $0x3efffffe
+DATA constants<>+488(SB)/4, $0x3efffffe
+DATA constants<>+492(SB)/4, $0x3efffffe
+// expC6
+DATA constants<>+496(SB)/4, $0x3ab511e8
+DATA constants<>+500(SB)/4, $0x3ab511e8
+DATA constants<>+504(SB)/4, $0x3ab511e8
+DATA constants<>+508(SB)/4, $0x3ab511e8
 // lanes
-DATA constants<>+432(SB)/4, $0x00000000
-DATA constants<>+436(SB)/4, $0x00000001
-DATA constants<>+440(SB)/4, $0x00000002
-DATA constants<>+444(SB)/4, $0x00000003
+DATA constants<>+512(SB)/4, $0x00000000
+DATA constants<>+516(SB)/4, $0x00000001
+DATA constants<>+520(SB)/4, $0x00000002
+DATA constants<>+524(SB)/4, $0x00000003
+// expMin
+DATA constants<>+528(SB)/4, $0xc2aeac4f
+DATA constants<>+532(SB)/4, $0xc2aeac4f
+DATA constants<>+536(SB)/4, $0xc2aeac4f
+DATA constants<>+540(SB)/4, $0xc2aeac4f
 // 0x1.64p+06
-DATA constants<>+448(SB)/4, $0x42b20000
-DATA constants<>+452(SB)/4, $0x42b20000
-DATA constants<>+456(SB)/4, $0x42b20000
-DATA constants<>+460(SB)/4, $0x42b20000
+DATA constants<>+544(SB)/4, $0x42b20000
+DATA constants<>+548(SB)/4, $0x42b20000
+DATA constants<>+552(SB)/4, $0x42b20000
+DATA constants<>+556(SB)/4, $0x42b20000
 // -0x1.ap+06
-DATA constants<>+464(SB)/4, $0xc2d00000
-DATA constants<>+468(SB)/4, $0xc2d00000
-DATA constants<>+472(SB)/4, $0xc2d00000
-DATA constants<>+476(SB)/4, $0xc2d00000
+DATA constants<>+560(SB)/4, $0xc2d00000
+DATA constants<>+564(SB)/4, $0xc2d00000
+DATA constants<>+568(SB)/4, $0xc2d00000
+DATA constants<>+572(SB)/4, $0xc2d00000
 // 127
-DATA constants<>+480(SB)/4, $0x0000007f
-DATA constants<>+484(SB)/4, $0x0000007f
-DATA constants<>+488(SB)/4, $0x0000007f
-DATA constants<>+492(SB)/4, $0x0000007f
-GLOBL constants<>(SB), RODATA|NOPTR, $496
+DATA constants<>+576(SB)/4, $0x0000007f
+DATA constants<>+580(SB)/4, $0x0000007f
+DATA constants<>+584(SB)/4, $0x0000007f
+DATA constants<>+588(SB)/4, $0x0000007f
+GLOBL constants<>(SB), RODATA|NOPTR, $592

@@ -58,11 +58,11 @@ func (p *program) expReduced(e expRegs) {
 }
 
 // polynomial leaves in a the polynomial in x with the leading coefficient and
-// an even number of others, by Horner's rule. a and b take turns, because FMLA
-// adds to the register of the coefficient.
+// the others, by Horner's rule. a and b take turns, because FMLA adds to the
+// register of the coefficient; the number of turns says which begins.
 func (p *program) polynomial(a, b, x []neon.Vec, leading int, others []int) {
 	if len(others)%2 != 0 {
-		panic("asm: the polynomial ends in the wrong registers")
+		a, b = b, a
 	}
 	for i := range x {
 		p.constant(a[i], leading)

@@ -8,22 +8,23 @@ const softcapWidth = 4
 
 // tanhRegs are the registers of hyperbolic tangents of several vectors.
 type tanhRegs struct {
-	x       []Vec   // the argument
-	y       []Vec   // the result
-	z       []Vec   // x²
-	e       expRegs // e.x is 2|x|
-	one     Vec
-	two     Vec
-	most    Vec // tanhOne
-	sign, c Vec
+	x        []Vec   // the argument
+	y        []Vec   // the result
+	z        []Vec   // x²
+	e        expRegs // e.x is 2|x|
+	one, two Vec
+	tanhOne  Vec
+	sign     Vec
+	most     Vec // the cap
+	factor   Vec
 }
 
-// tanhAt lays out the registers for n vectors: 6·n work registers, then 7 constants.
+// tanhAt lays out the registers for n vectors: 6·n work registers, then 8 constants.
 func tanhAt(n int) tanhRegs {
 	r := tanhRegs{x: from(0, n), e: expAt(from(Vec(n), n), Vec(2*n), Vec(6*n))}
 	r.y = r.e.t                    // done with when y begins
 	r.z, r.one = r.e.keep, r.e.min // for an exponential that flushes, as this one does not
-	r.two, r.most, r.sign, r.c = r.one+1, r.one+2, r.one+3, r.one+4
+	r.two, r.tanhOne, r.sign, r.most, r.factor = r.one+1, r.one+2, r.one+3, r.one+4, r.one+5
 	return r
 }
 
@@ -35,21 +36,25 @@ func (r tanhRegs) of(s span) tanhRegs {
 func (p *program) softcap() {
 	const at, n, below = R0, R1, R2
 	r := tanhAt(softcapWidth)
-	p.kernel("softcapSIMD", 0, "s n c:float32", "")
+	p.kernel("softcapSIMD", 0, "s n most:float32 factor:float32", "")
 	p.arg("s", at)
 	p.arg("n", n)
-	p.floatArg("c", r.c)
+	p.floatArg("most", r.most)
+	p.floatArg("factor", r.factor)
 	p.loadTable()
 	p.constant(r.e.k, p.reduction())
 	p.constant(r.e.bias, p.value("expBias"))
 	p.constant(r.one, p.float(1))
 	p.constant(r.two, p.float(2))
-	p.constant(r.most, p.value("tanhOne"))
+	p.constant(r.tanhOne, p.value("tanhOne"))
 	p.constant(r.sign, p.words("−0", bitsSign, bitsSign, bitsSign, bitsSign))
 	p.each(n, softcapWidth, func(s span) {
 		r := r.of(s)
 		large, capped := p.label("large"), p.label("capped")
 		p.load(s, r.x, at)
+		for _, x := range r.x {
+			p.Fmul(x, x, r.factor)
+		}
 		for i, x := range r.x {
 			p.Fmul(r.z[i], x, x)
 		}
@@ -62,10 +67,10 @@ func (p *program) softcap() {
 		}
 		p.tanh(r)
 		p.Label(capped)
-		p.Comment("c·y, y with the sign of x")
+		p.Comment("most·y, y with the sign of x")
 		for i, y := range r.y {
 			p.Bit(y, r.x[i], r.sign)
-			p.Fmul(y, y, r.c)
+			p.Fmul(y, y, r.most)
 		}
 		p.storeNext(s, r.y, at)
 	})
@@ -116,7 +121,7 @@ func (p *program) tanhLarge(r tanhRegs) {
 	p.Comment("|x| ≥ 1: 1 − 2/(1+exp(2|x|))")
 	for i, a := range r.e.x {
 		p.Fabs(a, r.x[i])
-		p.Fmin(a, a, r.most) // NaN stays NaN
+		p.Fmin(a, a, r.tanhOne) // NaN stays NaN
 		p.Fadd(a, a, a)
 	}
 	p.expReduced(r.e)

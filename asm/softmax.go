@@ -30,7 +30,7 @@ const quarters = block / panel
 // The vector registers of all three loops.
 var (
 	smX    = from(0, 4)
-	smExp  = expAt(smX, 4, 20)
+	smExp  = exp2At(smX, 4, 20)
 	smFold = from(24, 4)
 )
 
@@ -42,18 +42,18 @@ const (
 )
 
 func (p *program) softmax() {
-	p.kernel("softmaxSIMD", 0, "s m l alpha rows", "masked:bool")
+	p.kernel("softmaxSIMD", 0, "s m l alpha rows c:float32", "masked:bool")
 	softmaxKernel{p, false}.emit()
 }
 
 func (p *program) softmaxMasked() {
-	p.kernel("softmaxMaskedSIMD", 0, "s m l alpha visible rows", "masked:bool")
+	p.kernel("softmaxMaskedSIMD", 0, "s m l alpha visible rows c:float32", "masked:bool")
 	softmaxKernel{p, true}.emit()
 }
 
 func (k softmaxKernel) emit() {
 	k.loadTable()
-	k.expConstants(smExp)
+	k.exp2Constants(smExp)
 	if k.masked {
 		k.findQuarters()
 	}
@@ -173,7 +173,7 @@ func (k softmaxKernel) factors() {
 		old, largest, top, masked = Vec(24), Vec(25), Vec(26), Vec(27)
 		anyMasked                 = Vec(29)
 	)
-	k.Comment("m' = max(m, alpha), alpha = exp(m − m')")
+	k.Comment("m' = max(m, alpha), alpha = 2^((m − m')·c)")
 	k.load()
 	k.Zero(anyMasked)
 	k.each(smRows, 1, func(s span) {
@@ -188,7 +188,7 @@ func (k softmaxKernel) factors() {
 		k.storeNext(s, []Vec{top}, smMax)
 		k.Fsub(smX[0], old, smBase)
 		e := smExp.of(s)
-		k.expFlush(e)
+		k.exp2(e)
 		k.storeNext(s, e.p, smAlpha)
 	})
 	k.Addv(anyMasked, anyMasked)
@@ -222,9 +222,9 @@ func (p *program) base(base, masked, top Vec) {
 	p.Bic(base, top, masked)
 }
 
-// weights replaces the scores by exp(s − m') and moves the sums on.
+// weights replaces the scores by 2^((s − m')·c) and moves the sums on.
 func (k softmaxKernel) weights() {
-	k.Comment("p_j = exp(s_j − m'), l = FMA(l, alpha, Σp)")
+	k.Comment("p_j = 2^((s_j − m')·c), l = FMA(l, alpha, Σp)")
 	k.load()
 	k.constant(smFill, k.words("−0", bitsSign, bitsSign, bitsSign, bitsSign))
 	k.Label("expRow")
@@ -257,7 +257,7 @@ func (k softmaxKernel) quarter() {
 	for _, x := range smX {
 		k.Fsub(x, x, smBase)
 	}
-	k.expFlush(smExp)
+	k.exp2(smExp)
 	if k.masked {
 		k.nextVisible()
 		for v, weight := range smExp.p {

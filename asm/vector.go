@@ -50,13 +50,13 @@ func (p *program) merge() {
 func (p *program) mergeSums() {
 	const m, l, m2, l2, x, y, n = R0, R1, R2, R3, R4, R5, R6
 	const a, b, top, base, masked, sum, sum2 = Vec(24), Vec(25), Vec(26), Vec(27), Vec(28), Vec(29), Vec(30)
-	e := expAt(from(0, 2), 4, 20) // exp of both at once
-	p.kernel("mergeSumsSIMD", 0, "m l m2 l2 x y n", "")
+	e := exp2At(from(0, 2), 4, 20) // both at once
+	p.kernel("mergeSumsSIMD", 0, "m l m2 l2 x y n c:float32", "")
 	for i, name := range []string{"m", "l", "m2", "l2", "x", "y", "n"} {
 		p.arg(name, Reg(i))
 	}
 	p.loadTable()
-	p.expConstants(e)
+	p.exp2Constants(e)
 	p.each(n, 1, func(s span) {
 		p.load1(s, a, m)
 		p.loadNext(s, []Vec{b}, m2)
@@ -65,7 +65,7 @@ func (p *program) mergeSums() {
 		p.storeNext(s, []Vec{top}, m)
 		p.Fsub(e.x[0], a, base)
 		p.Fsub(e.x[1], b, base)
-		p.expFlush(e)
+		p.exp2(e)
 		p.storeNext(s, e.p[:1], x)
 		p.storeNext(s, e.p[1:], y)
 		p.load1(s, sum, l)
@@ -107,16 +107,17 @@ func (p *program) alibi() {
 
 func (p *program) addBias() {
 	const at, bias, n, visible, shift, bits = R0, R1, R2, R3, R4, R5
-	const negInf, low = Vec(16), Vec(20)
-	p.kernel("addBiasRowSIMD", 0, "s bias n", "visible")
+	const negInf, u = Vec(16), Vec(17)
+	p.kernel("addBiasRowSIMD", 0, "s bias n u:float32", "visible")
 	p.arg("s", at)
 	p.arg("bias", bias)
 	p.arg("n", n)
+	p.floatArg("u", u)
 	p.loadTable()
 	p.constant(negInf, p.words("−Inf", bitsNegInf, bitsNegInf, bitsNegInf, bitsNegInf))
 	p.MovImm(visible, 0)
 	p.MovImm(shift, 0)
-	v, b, bit := from(0, 4), from(4, 4), from(low, 4)
+	v, b, bit, seen := from(0, 4), from(4, 4), from(20, 4), from(24, 4)
 	for i, v := range bit {
 		p.constant(v, p.bitsOfLanes(i))
 	}
@@ -124,19 +125,19 @@ func (p *program) addBias() {
 		p.load(s, v, at)
 		p.loadNext(s, b, bias)
 		for i := range s.vectors {
-			p.Fadd(v[i], v[i], b[i])
-			p.Fcmeq(b[i], b[i], negInf)
-			p.Bic(b[i], bit[i], b[i]) // the bits of visible keys
+			p.Fcmeq(seen[i], b[i], negInf)
+			p.Fmla(b[i], v[i], u)
+			p.Bic(seen[i], bit[i], seen[i]) // the bits of visible keys
 			if i > 0 {
-				p.OrrV(b[0], b[0], b[i])
+				p.OrrV(seen[0], seen[0], seen[i])
 			}
 		}
 		if s.single {
-			p.lowLane(b[0])
+			p.lowLane(seen[0])
 		}
-		p.storeNext(s, v, at)
-		p.Addv(b[0], b[0])
-		p.Umov(bits, b[0], 0)
+		p.storeNext(s, b, at)
+		p.Addv(seen[0], seen[0])
+		p.Umov(bits, seen[0], 0)
 		p.Lsl(bits, bits, shift)
 		p.Orr(visible, visible, bits)
 		p.AddImm(shift, shift, s.elements())
@@ -184,8 +185,8 @@ func (p *program) maskBits() {
 func (p *program) weights() {
 	const dst, x, n, visible = R0, R1, R2, R3
 	const m, r, bits, keep = Vec(24), Vec(25), Vec(26), Vec(27)
-	e := expAt(from(0, 4), 4, 20)
-	p.kernel("weightsSIMD", 0, "dst s n m:float32 r:float32 visible", "")
+	e := exp2At(from(0, 4), 4, 20)
+	p.kernel("weightsSIMD", 0, "dst s n m:float32 r:float32 c:float32 visible", "")
 	p.arg("dst", dst)
 	p.arg("s", x)
 	p.arg("n", n)
@@ -193,14 +194,14 @@ func (p *program) weights() {
 	p.floatArg("r", r)
 	p.arg("visible", visible)
 	p.loadTable()
-	p.expConstants(e)
+	p.exp2Constants(e)
 	p.each(n, 4, func(s span) {
 		e := e.of(s)
 		p.loadNext(s, e.x, x)
 		for _, x := range e.x {
 			p.Fsub(x, x, m)
 		}
-		p.expFlush(e)
+		p.exp2(e)
 		p.DupReg(bits, visible)
 		p.LsrImm(visible, visible, s.elements())
 		for i, weight := range e.p {

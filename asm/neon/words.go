@@ -54,6 +54,9 @@ func (a *Asm) Fmaxnm(d, n, m Vec) { a.three(0x4e20c400, "fmaxnm", d, n, m) }
 // Fcmgt is d = ones where n > m.
 func (a *Asm) Fcmgt(d, n, m Vec) { a.three(0x6ea0e400, "fcmgt", d, n, m) }
 
+// Fcmge is d = ones where n ≥ m.
+func (a *Asm) Fcmge(d, n, m Vec) { a.three(0x6e20e400, "fcmge", d, n, m) }
+
 // Fcmeq is d = ones where n = m.
 func (a *Asm) Fcmeq(d, n, m Vec) { a.three(0x4e20e400, "fcmeq", d, n, m) }
 
