@@ -9856,6 +9856,4527 @@ end381:
 	FMOVS F24, ret+24(FP)
 	RET
 
+// accumulateF16SIMD works like accumulateTypedGeneric.
+TEXT ·accumulateF16SIMD(SB), NOSPLIT, $0-64
+	MOVD o+0(FP), R9
+	MOVD p+8(FP), R10
+	MOVD v+16(FP), R2
+	MOVD alpha+24(FP), R14
+	MOVD rows+32(FP), R11
+	MOVD oStride+40(FP), R3
+	LSL $2, R3, R3
+	MOVD pStride+48(FP), R4
+	LSL $2, R4, R4
+	MOVD b+56(FP), R16
+	MOVD 0(R16), R6
+	MOVD 8(R16), R7
+	MOVD 16(R16), R5
+	MOVD 24(R16), R8
+	LSL $1, R5, R5
+	LSL $1, R8, R8
+	LSR $3, R7, R26
+	LSR $4, R7, R7
+	LSL $1, R7, R16
+	SUB R16, R26, R26
+	MOVD b+56(FP), R16
+	ADD $64, R16, R16
+	MOVBU.P 1(R16), R15
+	MOVD $1, R16
+	CMP $0, R15
+	CSEL NE, R16, R14, R14
+
+	// Few rows: several panels at once, so that there are enough chains.
+	CMP $1, R11
+	BNE next386
+group387:
+	CMP $4, R7
+	BLT panel
+	MOVD R9, R0
+	MOVD R10, R1
+	MOVD R11, R12
+	MOVD R14, R13
+
+	// 1 rows × 64 columns.
+	CMP $1, R13
+	BEQ overwrite389
+	MOVD R0, R16
+	FLDPQ 0(R16), (F0, F1)
+	FLDPQ 32(R16), (F2, F3)
+	FLDPQ 64(R16), (F4, F5)
+	FLDPQ 96(R16), (F6, F7)
+	FLDPQ 128(R16), (F8, F9)
+	FLDPQ 160(R16), (F10, F11)
+	FLDPQ 192(R16), (F12, F13)
+	FLDPQ 224(R16), (F14, F15)
+	CBZ R13, keep388
+
+	// o·alpha
+	MOVD R13, R16
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
+	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
+	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
+	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
+	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
+	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
+	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
+	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
+	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
+	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
+	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
+	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+keep388:
+	B ready390
+overwrite389:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+ready390:
+	MOVD R2, R19
+	ADD R8, R19, R20
+	ADD R8, R20, R21
+	ADD R8, R21, R22
+	MOVD R1, R23
+	SUBS $4, R6, R15
+	BLT tail392
+loop391:
+	FMOVQ.P 16(R23), F24
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
+	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
+	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981204 // fmla v4.4s, v16.4s, v24.s[0]
+	WORD $0x4f981225 // fmla v5.4s, v17.4s, v24.s[0]
+	WORD $0x4f981246 // fmla v6.4s, v18.4s, v24.s[0]
+	WORD $0x4f981267 // fmla v7.4s, v19.4s, v24.s[0]
+	ADD R5, R20, R20
+	FLDPQ 0(R21), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981208 // fmla v8.4s, v16.4s, v24.s[0]
+	WORD $0x4f981229 // fmla v9.4s, v17.4s, v24.s[0]
+	WORD $0x4f98124a // fmla v10.4s, v18.4s, v24.s[0]
+	WORD $0x4f98126b // fmla v11.4s, v19.4s, v24.s[0]
+	ADD R5, R21, R21
+	FLDPQ 0(R22), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f98120c // fmla v12.4s, v16.4s, v24.s[0]
+	WORD $0x4f98122d // fmla v13.4s, v17.4s, v24.s[0]
+	WORD $0x4f98124e // fmla v14.4s, v18.4s, v24.s[0]
+	WORD $0x4f98126f // fmla v15.4s, v19.4s, v24.s[0]
+	ADD R5, R22, R22
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4fb81200 // fmla v0.4s, v16.4s, v24.s[1]
+	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
+	WORD $0x4fb81242 // fmla v2.4s, v18.4s, v24.s[1]
+	WORD $0x4fb81263 // fmla v3.4s, v19.4s, v24.s[1]
+	ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4fb81204 // fmla v4.4s, v16.4s, v24.s[1]
+	WORD $0x4fb81225 // fmla v5.4s, v17.4s, v24.s[1]
+	WORD $0x4fb81246 // fmla v6.4s, v18.4s, v24.s[1]
+	WORD $0x4fb81267 // fmla v7.4s, v19.4s, v24.s[1]
+	ADD R5, R20, R20
+	FLDPQ 0(R21), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4fb81208 // fmla v8.4s, v16.4s, v24.s[1]
+	WORD $0x4fb81229 // fmla v9.4s, v17.4s, v24.s[1]
+	WORD $0x4fb8124a // fmla v10.4s, v18.4s, v24.s[1]
+	WORD $0x4fb8126b // fmla v11.4s, v19.4s, v24.s[1]
+	ADD R5, R21, R21
+	FLDPQ 0(R22), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4fb8120c // fmla v12.4s, v16.4s, v24.s[1]
+	WORD $0x4fb8122d // fmla v13.4s, v17.4s, v24.s[1]
+	WORD $0x4fb8124e // fmla v14.4s, v18.4s, v24.s[1]
+	WORD $0x4fb8126f // fmla v15.4s, v19.4s, v24.s[1]
+	ADD R5, R22, R22
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981a00 // fmla v0.4s, v16.4s, v24.s[2]
+	WORD $0x4f981a21 // fmla v1.4s, v17.4s, v24.s[2]
+	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
+	WORD $0x4f981a63 // fmla v3.4s, v19.4s, v24.s[2]
+	ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981a04 // fmla v4.4s, v16.4s, v24.s[2]
+	WORD $0x4f981a25 // fmla v5.4s, v17.4s, v24.s[2]
+	WORD $0x4f981a46 // fmla v6.4s, v18.4s, v24.s[2]
+	WORD $0x4f981a67 // fmla v7.4s, v19.4s, v24.s[2]
+	ADD R5, R20, R20
+	FLDPQ 0(R21), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981a08 // fmla v8.4s, v16.4s, v24.s[2]
+	WORD $0x4f981a29 // fmla v9.4s, v17.4s, v24.s[2]
+	WORD $0x4f981a4a // fmla v10.4s, v18.4s, v24.s[2]
+	WORD $0x4f981a6b // fmla v11.4s, v19.4s, v24.s[2]
+	ADD R5, R21, R21
+	FLDPQ 0(R22), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981a0c // fmla v12.4s, v16.4s, v24.s[2]
+	WORD $0x4f981a2d // fmla v13.4s, v17.4s, v24.s[2]
+	WORD $0x4f981a4e // fmla v14.4s, v18.4s, v24.s[2]
+	WORD $0x4f981a6f // fmla v15.4s, v19.4s, v24.s[2]
+	ADD R5, R22, R22
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4fb81a00 // fmla v0.4s, v16.4s, v24.s[3]
+	WORD $0x4fb81a21 // fmla v1.4s, v17.4s, v24.s[3]
+	WORD $0x4fb81a42 // fmla v2.4s, v18.4s, v24.s[3]
+	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
+	ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4fb81a04 // fmla v4.4s, v16.4s, v24.s[3]
+	WORD $0x4fb81a25 // fmla v5.4s, v17.4s, v24.s[3]
+	WORD $0x4fb81a46 // fmla v6.4s, v18.4s, v24.s[3]
+	WORD $0x4fb81a67 // fmla v7.4s, v19.4s, v24.s[3]
+	ADD R5, R20, R20
+	FLDPQ 0(R21), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4fb81a08 // fmla v8.4s, v16.4s, v24.s[3]
+	WORD $0x4fb81a29 // fmla v9.4s, v17.4s, v24.s[3]
+	WORD $0x4fb81a4a // fmla v10.4s, v18.4s, v24.s[3]
+	WORD $0x4fb81a6b // fmla v11.4s, v19.4s, v24.s[3]
+	ADD R5, R21, R21
+	FLDPQ 0(R22), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4fb81a0c // fmla v12.4s, v16.4s, v24.s[3]
+	WORD $0x4fb81a2d // fmla v13.4s, v17.4s, v24.s[3]
+	WORD $0x4fb81a4e // fmla v14.4s, v18.4s, v24.s[3]
+	WORD $0x4fb81a6f // fmla v15.4s, v19.4s, v24.s[3]
+	ADD R5, R22, R22
+	SUBS $4, R15, R15
+	BGE loop391
+tail392:
+	ADD $4, R15, R15
+	CBZ R15, end394
+one393:
+	FMOVS.P 4(R23), F24
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
+	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
+	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981204 // fmla v4.4s, v16.4s, v24.s[0]
+	WORD $0x4f981225 // fmla v5.4s, v17.4s, v24.s[0]
+	WORD $0x4f981246 // fmla v6.4s, v18.4s, v24.s[0]
+	WORD $0x4f981267 // fmla v7.4s, v19.4s, v24.s[0]
+	ADD R5, R20, R20
+	FLDPQ 0(R21), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981208 // fmla v8.4s, v16.4s, v24.s[0]
+	WORD $0x4f981229 // fmla v9.4s, v17.4s, v24.s[0]
+	WORD $0x4f98124a // fmla v10.4s, v18.4s, v24.s[0]
+	WORD $0x4f98126b // fmla v11.4s, v19.4s, v24.s[0]
+	ADD R5, R21, R21
+	FLDPQ 0(R22), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f98120c // fmla v12.4s, v16.4s, v24.s[0]
+	WORD $0x4f98122d // fmla v13.4s, v17.4s, v24.s[0]
+	WORD $0x4f98124e // fmla v14.4s, v18.4s, v24.s[0]
+	WORD $0x4f98126f // fmla v15.4s, v19.4s, v24.s[0]
+	ADD R5, R22, R22
+	SUB $1, R15, R15
+	CBNZ R15, one393
+end394:
+	MOVD R0, R16
+	FSTPQ (F0, F1), 0(R16)
+	FSTPQ (F2, F3), 32(R16)
+	FSTPQ (F4, F5), 64(R16)
+	FSTPQ (F6, F7), 96(R16)
+	FSTPQ (F8, F9), 128(R16)
+	FSTPQ (F10, F11), 160(R16)
+	FSTPQ (F12, F13), 192(R16)
+	FSTPQ (F14, F15), 224(R16)
+	ADD $256, R9, R9
+	ADD R8, R2, R2
+	ADD R8, R2, R2
+	ADD R8, R2, R2
+	ADD R8, R2, R2
+	SUB $4, R7, R7
+	B group387
+next386:
+	CMP $2, R11
+	BNE next395
+group396:
+	CMP $2, R7
+	BLT panel
+	MOVD R9, R0
+	MOVD R10, R1
+	MOVD R11, R12
+	MOVD R14, R13
+
+	// 2 rows × 32 columns.
+	CMP $1, R13
+	BEQ overwrite398
+	MOVD R0, R16
+	FLDPQ 0(R16), (F0, F1)
+	FLDPQ 32(R16), (F2, F3)
+	FLDPQ 64(R16), (F4, F5)
+	FLDPQ 96(R16), (F6, F7)
+	ADD R3, R16, R16
+	FLDPQ 0(R16), (F8, F9)
+	FLDPQ 32(R16), (F10, F11)
+	FLDPQ 64(R16), (F12, F13)
+	FLDPQ 96(R16), (F14, F15)
+	CBZ R13, keep397
+
+	// o·alpha
+	MOVD R13, R16
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
+	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
+	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
+	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
+	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
+	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
+	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
+	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
+	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
+	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
+	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
+	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+keep397:
+	B ready399
+overwrite398:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+ready399:
+	MOVD R2, R19
+	ADD R8, R19, R20
+	MOVD R1, R21
+	ADD R4, R21, R22
+	SUBS $4, R6, R15
+	BLT tail401
+loop400:
+	FMOVQ.P 16(R21), F24
+	FMOVQ.P 16(R22), F25
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f991208 // fmla v8.4s, v16.4s, v25.s[0]
+	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
+	WORD $0x4f991229 // fmla v9.4s, v17.4s, v25.s[0]
+	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
+	WORD $0x4f99124a // fmla v10.4s, v18.4s, v25.s[0]
+	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	WORD $0x4f99126b // fmla v11.4s, v19.4s, v25.s[0]
+	ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981204 // fmla v4.4s, v16.4s, v24.s[0]
+	WORD $0x4f99120c // fmla v12.4s, v16.4s, v25.s[0]
+	WORD $0x4f981225 // fmla v5.4s, v17.4s, v24.s[0]
+	WORD $0x4f99122d // fmla v13.4s, v17.4s, v25.s[0]
+	WORD $0x4f981246 // fmla v6.4s, v18.4s, v24.s[0]
+	WORD $0x4f99124e // fmla v14.4s, v18.4s, v25.s[0]
+	WORD $0x4f981267 // fmla v7.4s, v19.4s, v24.s[0]
+	WORD $0x4f99126f // fmla v15.4s, v19.4s, v25.s[0]
+	ADD R5, R20, R20
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4fb81200 // fmla v0.4s, v16.4s, v24.s[1]
+	WORD $0x4fb91208 // fmla v8.4s, v16.4s, v25.s[1]
+	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
+	WORD $0x4fb91229 // fmla v9.4s, v17.4s, v25.s[1]
+	WORD $0x4fb81242 // fmla v2.4s, v18.4s, v24.s[1]
+	WORD $0x4fb9124a // fmla v10.4s, v18.4s, v25.s[1]
+	WORD $0x4fb81263 // fmla v3.4s, v19.4s, v24.s[1]
+	WORD $0x4fb9126b // fmla v11.4s, v19.4s, v25.s[1]
+	ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4fb81204 // fmla v4.4s, v16.4s, v24.s[1]
+	WORD $0x4fb9120c // fmla v12.4s, v16.4s, v25.s[1]
+	WORD $0x4fb81225 // fmla v5.4s, v17.4s, v24.s[1]
+	WORD $0x4fb9122d // fmla v13.4s, v17.4s, v25.s[1]
+	WORD $0x4fb81246 // fmla v6.4s, v18.4s, v24.s[1]
+	WORD $0x4fb9124e // fmla v14.4s, v18.4s, v25.s[1]
+	WORD $0x4fb81267 // fmla v7.4s, v19.4s, v24.s[1]
+	WORD $0x4fb9126f // fmla v15.4s, v19.4s, v25.s[1]
+	ADD R5, R20, R20
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981a00 // fmla v0.4s, v16.4s, v24.s[2]
+	WORD $0x4f991a08 // fmla v8.4s, v16.4s, v25.s[2]
+	WORD $0x4f981a21 // fmla v1.4s, v17.4s, v24.s[2]
+	WORD $0x4f991a29 // fmla v9.4s, v17.4s, v25.s[2]
+	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a4a // fmla v10.4s, v18.4s, v25.s[2]
+	WORD $0x4f981a63 // fmla v3.4s, v19.4s, v24.s[2]
+	WORD $0x4f991a6b // fmla v11.4s, v19.4s, v25.s[2]
+	ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981a04 // fmla v4.4s, v16.4s, v24.s[2]
+	WORD $0x4f991a0c // fmla v12.4s, v16.4s, v25.s[2]
+	WORD $0x4f981a25 // fmla v5.4s, v17.4s, v24.s[2]
+	WORD $0x4f991a2d // fmla v13.4s, v17.4s, v25.s[2]
+	WORD $0x4f981a46 // fmla v6.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a4e // fmla v14.4s, v18.4s, v25.s[2]
+	WORD $0x4f981a67 // fmla v7.4s, v19.4s, v24.s[2]
+	WORD $0x4f991a6f // fmla v15.4s, v19.4s, v25.s[2]
+	ADD R5, R20, R20
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4fb81a00 // fmla v0.4s, v16.4s, v24.s[3]
+	WORD $0x4fb91a08 // fmla v8.4s, v16.4s, v25.s[3]
+	WORD $0x4fb81a21 // fmla v1.4s, v17.4s, v24.s[3]
+	WORD $0x4fb91a29 // fmla v9.4s, v17.4s, v25.s[3]
+	WORD $0x4fb81a42 // fmla v2.4s, v18.4s, v24.s[3]
+	WORD $0x4fb91a4a // fmla v10.4s, v18.4s, v25.s[3]
+	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a6b // fmla v11.4s, v19.4s, v25.s[3]
+	ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4fb81a04 // fmla v4.4s, v16.4s, v24.s[3]
+	WORD $0x4fb91a0c // fmla v12.4s, v16.4s, v25.s[3]
+	WORD $0x4fb81a25 // fmla v5.4s, v17.4s, v24.s[3]
+	WORD $0x4fb91a2d // fmla v13.4s, v17.4s, v25.s[3]
+	WORD $0x4fb81a46 // fmla v6.4s, v18.4s, v24.s[3]
+	WORD $0x4fb91a4e // fmla v14.4s, v18.4s, v25.s[3]
+	WORD $0x4fb81a67 // fmla v7.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a6f // fmla v15.4s, v19.4s, v25.s[3]
+	ADD R5, R20, R20
+	SUBS $4, R15, R15
+	BGE loop400
+tail401:
+	ADD $4, R15, R15
+	CBZ R15, end403
+one402:
+	FMOVS.P 4(R21), F24
+	FMOVS.P 4(R22), F25
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f991208 // fmla v8.4s, v16.4s, v25.s[0]
+	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
+	WORD $0x4f991229 // fmla v9.4s, v17.4s, v25.s[0]
+	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
+	WORD $0x4f99124a // fmla v10.4s, v18.4s, v25.s[0]
+	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	WORD $0x4f99126b // fmla v11.4s, v19.4s, v25.s[0]
+	ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981204 // fmla v4.4s, v16.4s, v24.s[0]
+	WORD $0x4f99120c // fmla v12.4s, v16.4s, v25.s[0]
+	WORD $0x4f981225 // fmla v5.4s, v17.4s, v24.s[0]
+	WORD $0x4f99122d // fmla v13.4s, v17.4s, v25.s[0]
+	WORD $0x4f981246 // fmla v6.4s, v18.4s, v24.s[0]
+	WORD $0x4f99124e // fmla v14.4s, v18.4s, v25.s[0]
+	WORD $0x4f981267 // fmla v7.4s, v19.4s, v24.s[0]
+	WORD $0x4f99126f // fmla v15.4s, v19.4s, v25.s[0]
+	ADD R5, R20, R20
+	SUB $1, R15, R15
+	CBNZ R15, one402
+end403:
+	MOVD R0, R16
+	FSTPQ (F0, F1), 0(R16)
+	FSTPQ (F2, F3), 32(R16)
+	FSTPQ (F4, F5), 64(R16)
+	FSTPQ (F6, F7), 96(R16)
+	ADD R3, R16, R16
+	FSTPQ (F8, F9), 0(R16)
+	FSTPQ (F10, F11), 32(R16)
+	FSTPQ (F12, F13), 64(R16)
+	FSTPQ (F14, F15), 96(R16)
+	ADD $128, R9, R9
+	ADD R8, R2, R2
+	ADD R8, R2, R2
+	SUB $2, R7, R7
+	B group396
+next395:
+panel:
+	CBZ R7, panelEnd
+	MOVD R9, R0
+	MOVD R10, R1
+	MOVD R11, R12
+	MOVD R14, R13
+panelRows:
+	CMP $7, R12
+	BGE panel4
+	CMP $5, R12
+	BGE panel3
+	CMP $4, R12
+	BGE panel4
+	CMP $3, R12
+	BGE panel3
+	CMP $2, R12
+	BGE panel2
+	CMP $1, R12
+	BGE panel1
+	B panelNext
+panel4:
+
+	// 4 rows × 16 columns.
+	CMP $1, R13
+	BEQ overwrite405
+	MOVD R0, R16
+	FLDPQ 0(R16), (F0, F1)
+	FLDPQ 32(R16), (F2, F3)
+	ADD R3, R16, R16
+	FLDPQ 0(R16), (F4, F5)
+	FLDPQ 32(R16), (F6, F7)
+	ADD R3, R16, R16
+	FLDPQ 0(R16), (F8, F9)
+	FLDPQ 32(R16), (F10, F11)
+	ADD R3, R16, R16
+	FLDPQ 0(R16), (F12, F13)
+	FLDPQ 32(R16), (F14, F15)
+	CBZ R13, keep404
+
+	// o·alpha
+	MOVD R13, R16
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
+	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
+	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
+	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
+	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
+	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
+	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
+	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
+	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
+	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
+	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+keep404:
+	B ready406
+overwrite405:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+ready406:
+	MOVD R2, R19
+	MOVD R1, R20
+	ADD R4, R20, R21
+	ADD R4, R21, R22
+	ADD R4, R22, R23
+	SUBS $4, R6, R15
+	BLT tail408
+loop407:
+	FMOVQ.P 16(R20), F24
+	FMOVQ.P 16(R21), F25
+	FMOVQ.P 16(R22), F26
+	FMOVQ.P 16(R23), F27
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
+	WORD $0x4f9a1208 // fmla v8.4s, v16.4s, v26.s[0]
+	WORD $0x4f9b120c // fmla v12.4s, v16.4s, v27.s[0]
+	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
+	WORD $0x4f991225 // fmla v5.4s, v17.4s, v25.s[0]
+	WORD $0x4f9a1229 // fmla v9.4s, v17.4s, v26.s[0]
+	WORD $0x4f9b122d // fmla v13.4s, v17.4s, v27.s[0]
+	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
+	WORD $0x4f991246 // fmla v6.4s, v18.4s, v25.s[0]
+	WORD $0x4f9a124a // fmla v10.4s, v18.4s, v26.s[0]
+	WORD $0x4f9b124e // fmla v14.4s, v18.4s, v27.s[0]
+	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
+	WORD $0x4f9a126b // fmla v11.4s, v19.4s, v26.s[0]
+	WORD $0x4f9b126f // fmla v15.4s, v19.4s, v27.s[0]
+	ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4fb81200 // fmla v0.4s, v16.4s, v24.s[1]
+	WORD $0x4fb91204 // fmla v4.4s, v16.4s, v25.s[1]
+	WORD $0x4fba1208 // fmla v8.4s, v16.4s, v26.s[1]
+	WORD $0x4fbb120c // fmla v12.4s, v16.4s, v27.s[1]
+	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
+	WORD $0x4fb91225 // fmla v5.4s, v17.4s, v25.s[1]
+	WORD $0x4fba1229 // fmla v9.4s, v17.4s, v26.s[1]
+	WORD $0x4fbb122d // fmla v13.4s, v17.4s, v27.s[1]
+	WORD $0x4fb81242 // fmla v2.4s, v18.4s, v24.s[1]
+	WORD $0x4fb91246 // fmla v6.4s, v18.4s, v25.s[1]
+	WORD $0x4fba124a // fmla v10.4s, v18.4s, v26.s[1]
+	WORD $0x4fbb124e // fmla v14.4s, v18.4s, v27.s[1]
+	WORD $0x4fb81263 // fmla v3.4s, v19.4s, v24.s[1]
+	WORD $0x4fb91267 // fmla v7.4s, v19.4s, v25.s[1]
+	WORD $0x4fba126b // fmla v11.4s, v19.4s, v26.s[1]
+	WORD $0x4fbb126f // fmla v15.4s, v19.4s, v27.s[1]
+	ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981a00 // fmla v0.4s, v16.4s, v24.s[2]
+	WORD $0x4f991a04 // fmla v4.4s, v16.4s, v25.s[2]
+	WORD $0x4f9a1a08 // fmla v8.4s, v16.4s, v26.s[2]
+	WORD $0x4f9b1a0c // fmla v12.4s, v16.4s, v27.s[2]
+	WORD $0x4f981a21 // fmla v1.4s, v17.4s, v24.s[2]
+	WORD $0x4f991a25 // fmla v5.4s, v17.4s, v25.s[2]
+	WORD $0x4f9a1a29 // fmla v9.4s, v17.4s, v26.s[2]
+	WORD $0x4f9b1a2d // fmla v13.4s, v17.4s, v27.s[2]
+	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a46 // fmla v6.4s, v18.4s, v25.s[2]
+	WORD $0x4f9a1a4a // fmla v10.4s, v18.4s, v26.s[2]
+	WORD $0x4f9b1a4e // fmla v14.4s, v18.4s, v27.s[2]
+	WORD $0x4f981a63 // fmla v3.4s, v19.4s, v24.s[2]
+	WORD $0x4f991a67 // fmla v7.4s, v19.4s, v25.s[2]
+	WORD $0x4f9a1a6b // fmla v11.4s, v19.4s, v26.s[2]
+	WORD $0x4f9b1a6f // fmla v15.4s, v19.4s, v27.s[2]
+	ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4fb81a00 // fmla v0.4s, v16.4s, v24.s[3]
+	WORD $0x4fb91a04 // fmla v4.4s, v16.4s, v25.s[3]
+	WORD $0x4fba1a08 // fmla v8.4s, v16.4s, v26.s[3]
+	WORD $0x4fbb1a0c // fmla v12.4s, v16.4s, v27.s[3]
+	WORD $0x4fb81a21 // fmla v1.4s, v17.4s, v24.s[3]
+	WORD $0x4fb91a25 // fmla v5.4s, v17.4s, v25.s[3]
+	WORD $0x4fba1a29 // fmla v9.4s, v17.4s, v26.s[3]
+	WORD $0x4fbb1a2d // fmla v13.4s, v17.4s, v27.s[3]
+	WORD $0x4fb81a42 // fmla v2.4s, v18.4s, v24.s[3]
+	WORD $0x4fb91a46 // fmla v6.4s, v18.4s, v25.s[3]
+	WORD $0x4fba1a4a // fmla v10.4s, v18.4s, v26.s[3]
+	WORD $0x4fbb1a4e // fmla v14.4s, v18.4s, v27.s[3]
+	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a67 // fmla v7.4s, v19.4s, v25.s[3]
+	WORD $0x4fba1a6b // fmla v11.4s, v19.4s, v26.s[3]
+	WORD $0x4fbb1a6f // fmla v15.4s, v19.4s, v27.s[3]
+	ADD R5, R19, R19
+	SUBS $4, R15, R15
+	BGE loop407
+tail408:
+	ADD $4, R15, R15
+	CBZ R15, end410
+one409:
+	FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25
+	FMOVS.P 4(R22), F26
+	FMOVS.P 4(R23), F27
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
+	WORD $0x4f9a1208 // fmla v8.4s, v16.4s, v26.s[0]
+	WORD $0x4f9b120c // fmla v12.4s, v16.4s, v27.s[0]
+	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
+	WORD $0x4f991225 // fmla v5.4s, v17.4s, v25.s[0]
+	WORD $0x4f9a1229 // fmla v9.4s, v17.4s, v26.s[0]
+	WORD $0x4f9b122d // fmla v13.4s, v17.4s, v27.s[0]
+	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
+	WORD $0x4f991246 // fmla v6.4s, v18.4s, v25.s[0]
+	WORD $0x4f9a124a // fmla v10.4s, v18.4s, v26.s[0]
+	WORD $0x4f9b124e // fmla v14.4s, v18.4s, v27.s[0]
+	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
+	WORD $0x4f9a126b // fmla v11.4s, v19.4s, v26.s[0]
+	WORD $0x4f9b126f // fmla v15.4s, v19.4s, v27.s[0]
+	ADD R5, R19, R19
+	SUB $1, R15, R15
+	CBNZ R15, one409
+end410:
+	MOVD R0, R16
+	FSTPQ (F0, F1), 0(R16)
+	FSTPQ (F2, F3), 32(R16)
+	ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16)
+	FSTPQ (F6, F7), 32(R16)
+	ADD R3, R16, R16
+	FSTPQ (F8, F9), 0(R16)
+	FSTPQ (F10, F11), 32(R16)
+	ADD R3, R16, R16
+	FSTPQ (F12, F13), 0(R16)
+	FSTPQ (F14, F15), 32(R16)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD $16, R13, R16
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
+	SUB $4, R12, R12
+	B panelRows
+panel3:
+
+	// 3 rows × 16 columns.
+	CMP $1, R13
+	BEQ overwrite412
+	MOVD R0, R16
+	FLDPQ 0(R16), (F0, F1)
+	FLDPQ 32(R16), (F2, F3)
+	ADD R3, R16, R16
+	FLDPQ 0(R16), (F4, F5)
+	FLDPQ 32(R16), (F6, F7)
+	ADD R3, R16, R16
+	FLDPQ 0(R16), (F8, F9)
+	FLDPQ 32(R16), (F10, F11)
+	CBZ R13, keep411
+
+	// o·alpha
+	MOVD R13, R16
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
+	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
+	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
+	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
+	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
+	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
+	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
+	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
+keep411:
+	B ready413
+overwrite412:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+ready413:
+	MOVD R2, R19
+	MOVD R1, R20
+	ADD R4, R20, R21
+	ADD R4, R21, R22
+	SUBS $4, R6, R15
+	BLT tail415
+loop414:
+	FMOVQ.P 16(R20), F24
+	FMOVQ.P 16(R21), F25
+	FMOVQ.P 16(R22), F26
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
+	WORD $0x4f9a1208 // fmla v8.4s, v16.4s, v26.s[0]
+	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
+	WORD $0x4f991225 // fmla v5.4s, v17.4s, v25.s[0]
+	WORD $0x4f9a1229 // fmla v9.4s, v17.4s, v26.s[0]
+	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
+	WORD $0x4f991246 // fmla v6.4s, v18.4s, v25.s[0]
+	WORD $0x4f9a124a // fmla v10.4s, v18.4s, v26.s[0]
+	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
+	WORD $0x4f9a126b // fmla v11.4s, v19.4s, v26.s[0]
+	ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4fb81200 // fmla v0.4s, v16.4s, v24.s[1]
+	WORD $0x4fb91204 // fmla v4.4s, v16.4s, v25.s[1]
+	WORD $0x4fba1208 // fmla v8.4s, v16.4s, v26.s[1]
+	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
+	WORD $0x4fb91225 // fmla v5.4s, v17.4s, v25.s[1]
+	WORD $0x4fba1229 // fmla v9.4s, v17.4s, v26.s[1]
+	WORD $0x4fb81242 // fmla v2.4s, v18.4s, v24.s[1]
+	WORD $0x4fb91246 // fmla v6.4s, v18.4s, v25.s[1]
+	WORD $0x4fba124a // fmla v10.4s, v18.4s, v26.s[1]
+	WORD $0x4fb81263 // fmla v3.4s, v19.4s, v24.s[1]
+	WORD $0x4fb91267 // fmla v7.4s, v19.4s, v25.s[1]
+	WORD $0x4fba126b // fmla v11.4s, v19.4s, v26.s[1]
+	ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981a00 // fmla v0.4s, v16.4s, v24.s[2]
+	WORD $0x4f991a04 // fmla v4.4s, v16.4s, v25.s[2]
+	WORD $0x4f9a1a08 // fmla v8.4s, v16.4s, v26.s[2]
+	WORD $0x4f981a21 // fmla v1.4s, v17.4s, v24.s[2]
+	WORD $0x4f991a25 // fmla v5.4s, v17.4s, v25.s[2]
+	WORD $0x4f9a1a29 // fmla v9.4s, v17.4s, v26.s[2]
+	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a46 // fmla v6.4s, v18.4s, v25.s[2]
+	WORD $0x4f9a1a4a // fmla v10.4s, v18.4s, v26.s[2]
+	WORD $0x4f981a63 // fmla v3.4s, v19.4s, v24.s[2]
+	WORD $0x4f991a67 // fmla v7.4s, v19.4s, v25.s[2]
+	WORD $0x4f9a1a6b // fmla v11.4s, v19.4s, v26.s[2]
+	ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4fb81a00 // fmla v0.4s, v16.4s, v24.s[3]
+	WORD $0x4fb91a04 // fmla v4.4s, v16.4s, v25.s[3]
+	WORD $0x4fba1a08 // fmla v8.4s, v16.4s, v26.s[3]
+	WORD $0x4fb81a21 // fmla v1.4s, v17.4s, v24.s[3]
+	WORD $0x4fb91a25 // fmla v5.4s, v17.4s, v25.s[3]
+	WORD $0x4fba1a29 // fmla v9.4s, v17.4s, v26.s[3]
+	WORD $0x4fb81a42 // fmla v2.4s, v18.4s, v24.s[3]
+	WORD $0x4fb91a46 // fmla v6.4s, v18.4s, v25.s[3]
+	WORD $0x4fba1a4a // fmla v10.4s, v18.4s, v26.s[3]
+	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a67 // fmla v7.4s, v19.4s, v25.s[3]
+	WORD $0x4fba1a6b // fmla v11.4s, v19.4s, v26.s[3]
+	ADD R5, R19, R19
+	SUBS $4, R15, R15
+	BGE loop414
+tail415:
+	ADD $4, R15, R15
+	CBZ R15, end417
+one416:
+	FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25
+	FMOVS.P 4(R22), F26
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
+	WORD $0x4f9a1208 // fmla v8.4s, v16.4s, v26.s[0]
+	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
+	WORD $0x4f991225 // fmla v5.4s, v17.4s, v25.s[0]
+	WORD $0x4f9a1229 // fmla v9.4s, v17.4s, v26.s[0]
+	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
+	WORD $0x4f991246 // fmla v6.4s, v18.4s, v25.s[0]
+	WORD $0x4f9a124a // fmla v10.4s, v18.4s, v26.s[0]
+	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
+	WORD $0x4f9a126b // fmla v11.4s, v19.4s, v26.s[0]
+	ADD R5, R19, R19
+	SUB $1, R15, R15
+	CBNZ R15, one416
+end417:
+	MOVD R0, R16
+	FSTPQ (F0, F1), 0(R16)
+	FSTPQ (F2, F3), 32(R16)
+	ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16)
+	FSTPQ (F6, F7), 32(R16)
+	ADD R3, R16, R16
+	FSTPQ (F8, F9), 0(R16)
+	FSTPQ (F10, F11), 32(R16)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD $12, R13, R16
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
+	SUB $3, R12, R12
+	B panelRows
+panel2:
+
+	// 2 rows × 16 columns.
+	CMP $1, R13
+	BEQ overwrite419
+	MOVD R0, R16
+	FLDPQ 0(R16), (F0, F1)
+	FLDPQ 32(R16), (F2, F3)
+	ADD R3, R16, R16
+	FLDPQ 0(R16), (F4, F5)
+	FLDPQ 32(R16), (F6, F7)
+	CBZ R13, keep418
+
+	// o·alpha
+	MOVD R13, R16
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
+	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
+	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
+	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
+	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
+	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+keep418:
+	B ready420
+overwrite419:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+ready420:
+	MOVD R2, R19
+	MOVD R1, R20
+	ADD R4, R20, R21
+	SUBS $4, R6, R15
+	BLT tail422
+loop421:
+	FMOVQ.P 16(R20), F24
+	FMOVQ.P 16(R21), F25
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
+	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
+	WORD $0x4f991225 // fmla v5.4s, v17.4s, v25.s[0]
+	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
+	WORD $0x4f991246 // fmla v6.4s, v18.4s, v25.s[0]
+	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
+	ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4fb81200 // fmla v0.4s, v16.4s, v24.s[1]
+	WORD $0x4fb91204 // fmla v4.4s, v16.4s, v25.s[1]
+	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
+	WORD $0x4fb91225 // fmla v5.4s, v17.4s, v25.s[1]
+	WORD $0x4fb81242 // fmla v2.4s, v18.4s, v24.s[1]
+	WORD $0x4fb91246 // fmla v6.4s, v18.4s, v25.s[1]
+	WORD $0x4fb81263 // fmla v3.4s, v19.4s, v24.s[1]
+	WORD $0x4fb91267 // fmla v7.4s, v19.4s, v25.s[1]
+	ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981a00 // fmla v0.4s, v16.4s, v24.s[2]
+	WORD $0x4f991a04 // fmla v4.4s, v16.4s, v25.s[2]
+	WORD $0x4f981a21 // fmla v1.4s, v17.4s, v24.s[2]
+	WORD $0x4f991a25 // fmla v5.4s, v17.4s, v25.s[2]
+	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a46 // fmla v6.4s, v18.4s, v25.s[2]
+	WORD $0x4f981a63 // fmla v3.4s, v19.4s, v24.s[2]
+	WORD $0x4f991a67 // fmla v7.4s, v19.4s, v25.s[2]
+	ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4fb81a00 // fmla v0.4s, v16.4s, v24.s[3]
+	WORD $0x4fb91a04 // fmla v4.4s, v16.4s, v25.s[3]
+	WORD $0x4fb81a21 // fmla v1.4s, v17.4s, v24.s[3]
+	WORD $0x4fb91a25 // fmla v5.4s, v17.4s, v25.s[3]
+	WORD $0x4fb81a42 // fmla v2.4s, v18.4s, v24.s[3]
+	WORD $0x4fb91a46 // fmla v6.4s, v18.4s, v25.s[3]
+	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a67 // fmla v7.4s, v19.4s, v25.s[3]
+	ADD R5, R19, R19
+	SUBS $4, R15, R15
+	BGE loop421
+tail422:
+	ADD $4, R15, R15
+	CBZ R15, end424
+one423:
+	FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
+	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
+	WORD $0x4f991225 // fmla v5.4s, v17.4s, v25.s[0]
+	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
+	WORD $0x4f991246 // fmla v6.4s, v18.4s, v25.s[0]
+	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
+	ADD R5, R19, R19
+	SUB $1, R15, R15
+	CBNZ R15, one423
+end424:
+	MOVD R0, R16
+	FSTPQ (F0, F1), 0(R16)
+	FSTPQ (F2, F3), 32(R16)
+	ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16)
+	FSTPQ (F6, F7), 32(R16)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD $8, R13, R16
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
+	SUB $2, R12, R12
+	B panelRows
+panel1:
+
+	// 1 rows × 16 columns.
+	CMP $1, R13
+	BEQ overwrite426
+	MOVD R0, R16
+	FLDPQ 0(R16), (F0, F1)
+	FLDPQ 32(R16), (F2, F3)
+	CBZ R13, keep425
+
+	// o·alpha
+	MOVD R13, R16
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
+	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
+	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+keep425:
+	B ready427
+overwrite426:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+ready427:
+	MOVD R2, R19
+	MOVD R1, R20
+	SUBS $4, R6, R15
+	BLT tail429
+loop428:
+	FMOVQ.P 16(R20), F24
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
+	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
+	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4fb81200 // fmla v0.4s, v16.4s, v24.s[1]
+	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
+	WORD $0x4fb81242 // fmla v2.4s, v18.4s, v24.s[1]
+	WORD $0x4fb81263 // fmla v3.4s, v19.4s, v24.s[1]
+	ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981a00 // fmla v0.4s, v16.4s, v24.s[2]
+	WORD $0x4f981a21 // fmla v1.4s, v17.4s, v24.s[2]
+	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
+	WORD $0x4f981a63 // fmla v3.4s, v19.4s, v24.s[2]
+	ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4fb81a00 // fmla v0.4s, v16.4s, v24.s[3]
+	WORD $0x4fb81a21 // fmla v1.4s, v17.4s, v24.s[3]
+	WORD $0x4fb81a42 // fmla v2.4s, v18.4s, v24.s[3]
+	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
+	ADD R5, R19, R19
+	SUBS $4, R15, R15
+	BGE loop428
+tail429:
+	ADD $4, R15, R15
+	CBZ R15, end431
+one430:
+	FMOVS.P 4(R20), F24
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
+	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
+	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	ADD R5, R19, R19
+	SUB $1, R15, R15
+	CBNZ R15, one430
+end431:
+	MOVD R0, R16
+	FSTPQ (F0, F1), 0(R16)
+	FSTPQ (F2, F3), 32(R16)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD $4, R13, R16
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
+	SUB $1, R12, R12
+	B panelRows
+panelNext:
+	ADD $64, R9, R9
+	ADD R8, R2, R2
+	SUB $1, R7, R7
+	B panel
+panelEnd:
+	RET
+
+// accumulateBF16SIMD works like accumulateTypedGeneric.
+TEXT ·accumulateBF16SIMD(SB), NOSPLIT, $0-64
+	MOVD o+0(FP), R9
+	MOVD p+8(FP), R10
+	MOVD v+16(FP), R2
+	MOVD alpha+24(FP), R14
+	MOVD rows+32(FP), R11
+	MOVD oStride+40(FP), R3
+	LSL $2, R3, R3
+	MOVD pStride+48(FP), R4
+	LSL $2, R4, R4
+	MOVD b+56(FP), R16
+	MOVD 0(R16), R6
+	MOVD 8(R16), R7
+	MOVD 16(R16), R5
+	MOVD 24(R16), R8
+	LSL $1, R5, R5
+	LSL $1, R8, R8
+	LSR $3, R7, R26
+	LSR $4, R7, R7
+	LSL $1, R7, R16
+	SUB R16, R26, R26
+	MOVD b+56(FP), R16
+	ADD $64, R16, R16
+	MOVBU.P 1(R16), R15
+	MOVD $1, R16
+	CMP $0, R15
+	CSEL NE, R16, R14, R14
+
+	// Few rows: several panels at once, so that there are enough chains.
+	CMP $1, R11
+	BNE next432
+group433:
+	CMP $4, R7
+	BLT panel
+	MOVD R9, R0
+	MOVD R10, R1
+	MOVD R11, R12
+	MOVD R14, R13
+
+	// 1 rows × 64 columns.
+	CMP $1, R13
+	BEQ overwrite435
+	MOVD R0, R16
+	FLDPQ 0(R16), (F0, F1)
+	FLDPQ 32(R16), (F2, F3)
+	FLDPQ 64(R16), (F4, F5)
+	FLDPQ 96(R16), (F6, F7)
+	FLDPQ 128(R16), (F8, F9)
+	FLDPQ 160(R16), (F10, F11)
+	FLDPQ 192(R16), (F12, F13)
+	FLDPQ 224(R16), (F14, F15)
+	CBZ R13, keep434
+
+	// o·alpha
+	MOVD R13, R16
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
+	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
+	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
+	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
+	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
+	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
+	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
+	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
+	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
+	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
+	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
+	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+keep434:
+	B ready436
+overwrite435:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+ready436:
+	MOVD R2, R19
+	ADD R8, R19, R20
+	ADD R8, R20, R21
+	ADD R8, R21, R22
+	MOVD R1, R23
+	SUBS $4, R6, R15
+	BLT tail438
+loop437:
+	FMOVQ.P 16(R23), F24
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
+	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
+	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981204 // fmla v4.4s, v16.4s, v24.s[0]
+	WORD $0x4f981225 // fmla v5.4s, v17.4s, v24.s[0]
+	WORD $0x4f981246 // fmla v6.4s, v18.4s, v24.s[0]
+	WORD $0x4f981267 // fmla v7.4s, v19.4s, v24.s[0]
+	ADD R5, R20, R20
+	FLDPQ 0(R21), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981208 // fmla v8.4s, v16.4s, v24.s[0]
+	WORD $0x4f981229 // fmla v9.4s, v17.4s, v24.s[0]
+	WORD $0x4f98124a // fmla v10.4s, v18.4s, v24.s[0]
+	WORD $0x4f98126b // fmla v11.4s, v19.4s, v24.s[0]
+	ADD R5, R21, R21
+	FLDPQ 0(R22), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f98120c // fmla v12.4s, v16.4s, v24.s[0]
+	WORD $0x4f98122d // fmla v13.4s, v17.4s, v24.s[0]
+	WORD $0x4f98124e // fmla v14.4s, v18.4s, v24.s[0]
+	WORD $0x4f98126f // fmla v15.4s, v19.4s, v24.s[0]
+	ADD R5, R22, R22
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4fb81200 // fmla v0.4s, v16.4s, v24.s[1]
+	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
+	WORD $0x4fb81242 // fmla v2.4s, v18.4s, v24.s[1]
+	WORD $0x4fb81263 // fmla v3.4s, v19.4s, v24.s[1]
+	ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4fb81204 // fmla v4.4s, v16.4s, v24.s[1]
+	WORD $0x4fb81225 // fmla v5.4s, v17.4s, v24.s[1]
+	WORD $0x4fb81246 // fmla v6.4s, v18.4s, v24.s[1]
+	WORD $0x4fb81267 // fmla v7.4s, v19.4s, v24.s[1]
+	ADD R5, R20, R20
+	FLDPQ 0(R21), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4fb81208 // fmla v8.4s, v16.4s, v24.s[1]
+	WORD $0x4fb81229 // fmla v9.4s, v17.4s, v24.s[1]
+	WORD $0x4fb8124a // fmla v10.4s, v18.4s, v24.s[1]
+	WORD $0x4fb8126b // fmla v11.4s, v19.4s, v24.s[1]
+	ADD R5, R21, R21
+	FLDPQ 0(R22), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4fb8120c // fmla v12.4s, v16.4s, v24.s[1]
+	WORD $0x4fb8122d // fmla v13.4s, v17.4s, v24.s[1]
+	WORD $0x4fb8124e // fmla v14.4s, v18.4s, v24.s[1]
+	WORD $0x4fb8126f // fmla v15.4s, v19.4s, v24.s[1]
+	ADD R5, R22, R22
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981a00 // fmla v0.4s, v16.4s, v24.s[2]
+	WORD $0x4f981a21 // fmla v1.4s, v17.4s, v24.s[2]
+	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
+	WORD $0x4f981a63 // fmla v3.4s, v19.4s, v24.s[2]
+	ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981a04 // fmla v4.4s, v16.4s, v24.s[2]
+	WORD $0x4f981a25 // fmla v5.4s, v17.4s, v24.s[2]
+	WORD $0x4f981a46 // fmla v6.4s, v18.4s, v24.s[2]
+	WORD $0x4f981a67 // fmla v7.4s, v19.4s, v24.s[2]
+	ADD R5, R20, R20
+	FLDPQ 0(R21), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981a08 // fmla v8.4s, v16.4s, v24.s[2]
+	WORD $0x4f981a29 // fmla v9.4s, v17.4s, v24.s[2]
+	WORD $0x4f981a4a // fmla v10.4s, v18.4s, v24.s[2]
+	WORD $0x4f981a6b // fmla v11.4s, v19.4s, v24.s[2]
+	ADD R5, R21, R21
+	FLDPQ 0(R22), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981a0c // fmla v12.4s, v16.4s, v24.s[2]
+	WORD $0x4f981a2d // fmla v13.4s, v17.4s, v24.s[2]
+	WORD $0x4f981a4e // fmla v14.4s, v18.4s, v24.s[2]
+	WORD $0x4f981a6f // fmla v15.4s, v19.4s, v24.s[2]
+	ADD R5, R22, R22
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4fb81a00 // fmla v0.4s, v16.4s, v24.s[3]
+	WORD $0x4fb81a21 // fmla v1.4s, v17.4s, v24.s[3]
+	WORD $0x4fb81a42 // fmla v2.4s, v18.4s, v24.s[3]
+	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
+	ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4fb81a04 // fmla v4.4s, v16.4s, v24.s[3]
+	WORD $0x4fb81a25 // fmla v5.4s, v17.4s, v24.s[3]
+	WORD $0x4fb81a46 // fmla v6.4s, v18.4s, v24.s[3]
+	WORD $0x4fb81a67 // fmla v7.4s, v19.4s, v24.s[3]
+	ADD R5, R20, R20
+	FLDPQ 0(R21), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4fb81a08 // fmla v8.4s, v16.4s, v24.s[3]
+	WORD $0x4fb81a29 // fmla v9.4s, v17.4s, v24.s[3]
+	WORD $0x4fb81a4a // fmla v10.4s, v18.4s, v24.s[3]
+	WORD $0x4fb81a6b // fmla v11.4s, v19.4s, v24.s[3]
+	ADD R5, R21, R21
+	FLDPQ 0(R22), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4fb81a0c // fmla v12.4s, v16.4s, v24.s[3]
+	WORD $0x4fb81a2d // fmla v13.4s, v17.4s, v24.s[3]
+	WORD $0x4fb81a4e // fmla v14.4s, v18.4s, v24.s[3]
+	WORD $0x4fb81a6f // fmla v15.4s, v19.4s, v24.s[3]
+	ADD R5, R22, R22
+	SUBS $4, R15, R15
+	BGE loop437
+tail438:
+	ADD $4, R15, R15
+	CBZ R15, end440
+one439:
+	FMOVS.P 4(R23), F24
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
+	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
+	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981204 // fmla v4.4s, v16.4s, v24.s[0]
+	WORD $0x4f981225 // fmla v5.4s, v17.4s, v24.s[0]
+	WORD $0x4f981246 // fmla v6.4s, v18.4s, v24.s[0]
+	WORD $0x4f981267 // fmla v7.4s, v19.4s, v24.s[0]
+	ADD R5, R20, R20
+	FLDPQ 0(R21), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981208 // fmla v8.4s, v16.4s, v24.s[0]
+	WORD $0x4f981229 // fmla v9.4s, v17.4s, v24.s[0]
+	WORD $0x4f98124a // fmla v10.4s, v18.4s, v24.s[0]
+	WORD $0x4f98126b // fmla v11.4s, v19.4s, v24.s[0]
+	ADD R5, R21, R21
+	FLDPQ 0(R22), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f98120c // fmla v12.4s, v16.4s, v24.s[0]
+	WORD $0x4f98122d // fmla v13.4s, v17.4s, v24.s[0]
+	WORD $0x4f98124e // fmla v14.4s, v18.4s, v24.s[0]
+	WORD $0x4f98126f // fmla v15.4s, v19.4s, v24.s[0]
+	ADD R5, R22, R22
+	SUB $1, R15, R15
+	CBNZ R15, one439
+end440:
+	MOVD R0, R16
+	FSTPQ (F0, F1), 0(R16)
+	FSTPQ (F2, F3), 32(R16)
+	FSTPQ (F4, F5), 64(R16)
+	FSTPQ (F6, F7), 96(R16)
+	FSTPQ (F8, F9), 128(R16)
+	FSTPQ (F10, F11), 160(R16)
+	FSTPQ (F12, F13), 192(R16)
+	FSTPQ (F14, F15), 224(R16)
+	ADD $256, R9, R9
+	ADD R8, R2, R2
+	ADD R8, R2, R2
+	ADD R8, R2, R2
+	ADD R8, R2, R2
+	SUB $4, R7, R7
+	B group433
+next432:
+	CMP $2, R11
+	BNE next441
+group442:
+	CMP $2, R7
+	BLT panel
+	MOVD R9, R0
+	MOVD R10, R1
+	MOVD R11, R12
+	MOVD R14, R13
+
+	// 2 rows × 32 columns.
+	CMP $1, R13
+	BEQ overwrite444
+	MOVD R0, R16
+	FLDPQ 0(R16), (F0, F1)
+	FLDPQ 32(R16), (F2, F3)
+	FLDPQ 64(R16), (F4, F5)
+	FLDPQ 96(R16), (F6, F7)
+	ADD R3, R16, R16
+	FLDPQ 0(R16), (F8, F9)
+	FLDPQ 32(R16), (F10, F11)
+	FLDPQ 64(R16), (F12, F13)
+	FLDPQ 96(R16), (F14, F15)
+	CBZ R13, keep443
+
+	// o·alpha
+	MOVD R13, R16
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
+	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
+	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
+	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
+	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
+	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
+	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
+	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
+	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
+	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
+	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
+	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+keep443:
+	B ready445
+overwrite444:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+ready445:
+	MOVD R2, R19
+	ADD R8, R19, R20
+	MOVD R1, R21
+	ADD R4, R21, R22
+	SUBS $4, R6, R15
+	BLT tail447
+loop446:
+	FMOVQ.P 16(R21), F24
+	FMOVQ.P 16(R22), F25
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f991208 // fmla v8.4s, v16.4s, v25.s[0]
+	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
+	WORD $0x4f991229 // fmla v9.4s, v17.4s, v25.s[0]
+	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
+	WORD $0x4f99124a // fmla v10.4s, v18.4s, v25.s[0]
+	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	WORD $0x4f99126b // fmla v11.4s, v19.4s, v25.s[0]
+	ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981204 // fmla v4.4s, v16.4s, v24.s[0]
+	WORD $0x4f99120c // fmla v12.4s, v16.4s, v25.s[0]
+	WORD $0x4f981225 // fmla v5.4s, v17.4s, v24.s[0]
+	WORD $0x4f99122d // fmla v13.4s, v17.4s, v25.s[0]
+	WORD $0x4f981246 // fmla v6.4s, v18.4s, v24.s[0]
+	WORD $0x4f99124e // fmla v14.4s, v18.4s, v25.s[0]
+	WORD $0x4f981267 // fmla v7.4s, v19.4s, v24.s[0]
+	WORD $0x4f99126f // fmla v15.4s, v19.4s, v25.s[0]
+	ADD R5, R20, R20
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4fb81200 // fmla v0.4s, v16.4s, v24.s[1]
+	WORD $0x4fb91208 // fmla v8.4s, v16.4s, v25.s[1]
+	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
+	WORD $0x4fb91229 // fmla v9.4s, v17.4s, v25.s[1]
+	WORD $0x4fb81242 // fmla v2.4s, v18.4s, v24.s[1]
+	WORD $0x4fb9124a // fmla v10.4s, v18.4s, v25.s[1]
+	WORD $0x4fb81263 // fmla v3.4s, v19.4s, v24.s[1]
+	WORD $0x4fb9126b // fmla v11.4s, v19.4s, v25.s[1]
+	ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4fb81204 // fmla v4.4s, v16.4s, v24.s[1]
+	WORD $0x4fb9120c // fmla v12.4s, v16.4s, v25.s[1]
+	WORD $0x4fb81225 // fmla v5.4s, v17.4s, v24.s[1]
+	WORD $0x4fb9122d // fmla v13.4s, v17.4s, v25.s[1]
+	WORD $0x4fb81246 // fmla v6.4s, v18.4s, v24.s[1]
+	WORD $0x4fb9124e // fmla v14.4s, v18.4s, v25.s[1]
+	WORD $0x4fb81267 // fmla v7.4s, v19.4s, v24.s[1]
+	WORD $0x4fb9126f // fmla v15.4s, v19.4s, v25.s[1]
+	ADD R5, R20, R20
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981a00 // fmla v0.4s, v16.4s, v24.s[2]
+	WORD $0x4f991a08 // fmla v8.4s, v16.4s, v25.s[2]
+	WORD $0x4f981a21 // fmla v1.4s, v17.4s, v24.s[2]
+	WORD $0x4f991a29 // fmla v9.4s, v17.4s, v25.s[2]
+	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a4a // fmla v10.4s, v18.4s, v25.s[2]
+	WORD $0x4f981a63 // fmla v3.4s, v19.4s, v24.s[2]
+	WORD $0x4f991a6b // fmla v11.4s, v19.4s, v25.s[2]
+	ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981a04 // fmla v4.4s, v16.4s, v24.s[2]
+	WORD $0x4f991a0c // fmla v12.4s, v16.4s, v25.s[2]
+	WORD $0x4f981a25 // fmla v5.4s, v17.4s, v24.s[2]
+	WORD $0x4f991a2d // fmla v13.4s, v17.4s, v25.s[2]
+	WORD $0x4f981a46 // fmla v6.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a4e // fmla v14.4s, v18.4s, v25.s[2]
+	WORD $0x4f981a67 // fmla v7.4s, v19.4s, v24.s[2]
+	WORD $0x4f991a6f // fmla v15.4s, v19.4s, v25.s[2]
+	ADD R5, R20, R20
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4fb81a00 // fmla v0.4s, v16.4s, v24.s[3]
+	WORD $0x4fb91a08 // fmla v8.4s, v16.4s, v25.s[3]
+	WORD $0x4fb81a21 // fmla v1.4s, v17.4s, v24.s[3]
+	WORD $0x4fb91a29 // fmla v9.4s, v17.4s, v25.s[3]
+	WORD $0x4fb81a42 // fmla v2.4s, v18.4s, v24.s[3]
+	WORD $0x4fb91a4a // fmla v10.4s, v18.4s, v25.s[3]
+	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a6b // fmla v11.4s, v19.4s, v25.s[3]
+	ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4fb81a04 // fmla v4.4s, v16.4s, v24.s[3]
+	WORD $0x4fb91a0c // fmla v12.4s, v16.4s, v25.s[3]
+	WORD $0x4fb81a25 // fmla v5.4s, v17.4s, v24.s[3]
+	WORD $0x4fb91a2d // fmla v13.4s, v17.4s, v25.s[3]
+	WORD $0x4fb81a46 // fmla v6.4s, v18.4s, v24.s[3]
+	WORD $0x4fb91a4e // fmla v14.4s, v18.4s, v25.s[3]
+	WORD $0x4fb81a67 // fmla v7.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a6f // fmla v15.4s, v19.4s, v25.s[3]
+	ADD R5, R20, R20
+	SUBS $4, R15, R15
+	BGE loop446
+tail447:
+	ADD $4, R15, R15
+	CBZ R15, end449
+one448:
+	FMOVS.P 4(R21), F24
+	FMOVS.P 4(R22), F25
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f991208 // fmla v8.4s, v16.4s, v25.s[0]
+	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
+	WORD $0x4f991229 // fmla v9.4s, v17.4s, v25.s[0]
+	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
+	WORD $0x4f99124a // fmla v10.4s, v18.4s, v25.s[0]
+	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	WORD $0x4f99126b // fmla v11.4s, v19.4s, v25.s[0]
+	ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981204 // fmla v4.4s, v16.4s, v24.s[0]
+	WORD $0x4f99120c // fmla v12.4s, v16.4s, v25.s[0]
+	WORD $0x4f981225 // fmla v5.4s, v17.4s, v24.s[0]
+	WORD $0x4f99122d // fmla v13.4s, v17.4s, v25.s[0]
+	WORD $0x4f981246 // fmla v6.4s, v18.4s, v24.s[0]
+	WORD $0x4f99124e // fmla v14.4s, v18.4s, v25.s[0]
+	WORD $0x4f981267 // fmla v7.4s, v19.4s, v24.s[0]
+	WORD $0x4f99126f // fmla v15.4s, v19.4s, v25.s[0]
+	ADD R5, R20, R20
+	SUB $1, R15, R15
+	CBNZ R15, one448
+end449:
+	MOVD R0, R16
+	FSTPQ (F0, F1), 0(R16)
+	FSTPQ (F2, F3), 32(R16)
+	FSTPQ (F4, F5), 64(R16)
+	FSTPQ (F6, F7), 96(R16)
+	ADD R3, R16, R16
+	FSTPQ (F8, F9), 0(R16)
+	FSTPQ (F10, F11), 32(R16)
+	FSTPQ (F12, F13), 64(R16)
+	FSTPQ (F14, F15), 96(R16)
+	ADD $128, R9, R9
+	ADD R8, R2, R2
+	ADD R8, R2, R2
+	SUB $2, R7, R7
+	B group442
+next441:
+panel:
+	CBZ R7, panelEnd
+	MOVD R9, R0
+	MOVD R10, R1
+	MOVD R11, R12
+	MOVD R14, R13
+panelRows:
+	CMP $7, R12
+	BGE panel4
+	CMP $5, R12
+	BGE panel3
+	CMP $4, R12
+	BGE panel4
+	CMP $3, R12
+	BGE panel3
+	CMP $2, R12
+	BGE panel2
+	CMP $1, R12
+	BGE panel1
+	B panelNext
+panel4:
+
+	// 4 rows × 16 columns.
+	CMP $1, R13
+	BEQ overwrite451
+	MOVD R0, R16
+	FLDPQ 0(R16), (F0, F1)
+	FLDPQ 32(R16), (F2, F3)
+	ADD R3, R16, R16
+	FLDPQ 0(R16), (F4, F5)
+	FLDPQ 32(R16), (F6, F7)
+	ADD R3, R16, R16
+	FLDPQ 0(R16), (F8, F9)
+	FLDPQ 32(R16), (F10, F11)
+	ADD R3, R16, R16
+	FLDPQ 0(R16), (F12, F13)
+	FLDPQ 32(R16), (F14, F15)
+	CBZ R13, keep450
+
+	// o·alpha
+	MOVD R13, R16
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
+	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
+	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
+	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
+	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
+	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
+	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
+	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
+	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
+	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
+	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+keep450:
+	B ready452
+overwrite451:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+ready452:
+	MOVD R2, R19
+	MOVD R1, R20
+	ADD R4, R20, R21
+	ADD R4, R21, R22
+	ADD R4, R22, R23
+	SUBS $4, R6, R15
+	BLT tail454
+loop453:
+	FMOVQ.P 16(R20), F24
+	FMOVQ.P 16(R21), F25
+	FMOVQ.P 16(R22), F26
+	FMOVQ.P 16(R23), F27
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
+	WORD $0x4f9a1208 // fmla v8.4s, v16.4s, v26.s[0]
+	WORD $0x4f9b120c // fmla v12.4s, v16.4s, v27.s[0]
+	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
+	WORD $0x4f991225 // fmla v5.4s, v17.4s, v25.s[0]
+	WORD $0x4f9a1229 // fmla v9.4s, v17.4s, v26.s[0]
+	WORD $0x4f9b122d // fmla v13.4s, v17.4s, v27.s[0]
+	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
+	WORD $0x4f991246 // fmla v6.4s, v18.4s, v25.s[0]
+	WORD $0x4f9a124a // fmla v10.4s, v18.4s, v26.s[0]
+	WORD $0x4f9b124e // fmla v14.4s, v18.4s, v27.s[0]
+	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
+	WORD $0x4f9a126b // fmla v11.4s, v19.4s, v26.s[0]
+	WORD $0x4f9b126f // fmla v15.4s, v19.4s, v27.s[0]
+	ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4fb81200 // fmla v0.4s, v16.4s, v24.s[1]
+	WORD $0x4fb91204 // fmla v4.4s, v16.4s, v25.s[1]
+	WORD $0x4fba1208 // fmla v8.4s, v16.4s, v26.s[1]
+	WORD $0x4fbb120c // fmla v12.4s, v16.4s, v27.s[1]
+	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
+	WORD $0x4fb91225 // fmla v5.4s, v17.4s, v25.s[1]
+	WORD $0x4fba1229 // fmla v9.4s, v17.4s, v26.s[1]
+	WORD $0x4fbb122d // fmla v13.4s, v17.4s, v27.s[1]
+	WORD $0x4fb81242 // fmla v2.4s, v18.4s, v24.s[1]
+	WORD $0x4fb91246 // fmla v6.4s, v18.4s, v25.s[1]
+	WORD $0x4fba124a // fmla v10.4s, v18.4s, v26.s[1]
+	WORD $0x4fbb124e // fmla v14.4s, v18.4s, v27.s[1]
+	WORD $0x4fb81263 // fmla v3.4s, v19.4s, v24.s[1]
+	WORD $0x4fb91267 // fmla v7.4s, v19.4s, v25.s[1]
+	WORD $0x4fba126b // fmla v11.4s, v19.4s, v26.s[1]
+	WORD $0x4fbb126f // fmla v15.4s, v19.4s, v27.s[1]
+	ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981a00 // fmla v0.4s, v16.4s, v24.s[2]
+	WORD $0x4f991a04 // fmla v4.4s, v16.4s, v25.s[2]
+	WORD $0x4f9a1a08 // fmla v8.4s, v16.4s, v26.s[2]
+	WORD $0x4f9b1a0c // fmla v12.4s, v16.4s, v27.s[2]
+	WORD $0x4f981a21 // fmla v1.4s, v17.4s, v24.s[2]
+	WORD $0x4f991a25 // fmla v5.4s, v17.4s, v25.s[2]
+	WORD $0x4f9a1a29 // fmla v9.4s, v17.4s, v26.s[2]
+	WORD $0x4f9b1a2d // fmla v13.4s, v17.4s, v27.s[2]
+	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a46 // fmla v6.4s, v18.4s, v25.s[2]
+	WORD $0x4f9a1a4a // fmla v10.4s, v18.4s, v26.s[2]
+	WORD $0x4f9b1a4e // fmla v14.4s, v18.4s, v27.s[2]
+	WORD $0x4f981a63 // fmla v3.4s, v19.4s, v24.s[2]
+	WORD $0x4f991a67 // fmla v7.4s, v19.4s, v25.s[2]
+	WORD $0x4f9a1a6b // fmla v11.4s, v19.4s, v26.s[2]
+	WORD $0x4f9b1a6f // fmla v15.4s, v19.4s, v27.s[2]
+	ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4fb81a00 // fmla v0.4s, v16.4s, v24.s[3]
+	WORD $0x4fb91a04 // fmla v4.4s, v16.4s, v25.s[3]
+	WORD $0x4fba1a08 // fmla v8.4s, v16.4s, v26.s[3]
+	WORD $0x4fbb1a0c // fmla v12.4s, v16.4s, v27.s[3]
+	WORD $0x4fb81a21 // fmla v1.4s, v17.4s, v24.s[3]
+	WORD $0x4fb91a25 // fmla v5.4s, v17.4s, v25.s[3]
+	WORD $0x4fba1a29 // fmla v9.4s, v17.4s, v26.s[3]
+	WORD $0x4fbb1a2d // fmla v13.4s, v17.4s, v27.s[3]
+	WORD $0x4fb81a42 // fmla v2.4s, v18.4s, v24.s[3]
+	WORD $0x4fb91a46 // fmla v6.4s, v18.4s, v25.s[3]
+	WORD $0x4fba1a4a // fmla v10.4s, v18.4s, v26.s[3]
+	WORD $0x4fbb1a4e // fmla v14.4s, v18.4s, v27.s[3]
+	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a67 // fmla v7.4s, v19.4s, v25.s[3]
+	WORD $0x4fba1a6b // fmla v11.4s, v19.4s, v26.s[3]
+	WORD $0x4fbb1a6f // fmla v15.4s, v19.4s, v27.s[3]
+	ADD R5, R19, R19
+	SUBS $4, R15, R15
+	BGE loop453
+tail454:
+	ADD $4, R15, R15
+	CBZ R15, end456
+one455:
+	FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25
+	FMOVS.P 4(R22), F26
+	FMOVS.P 4(R23), F27
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
+	WORD $0x4f9a1208 // fmla v8.4s, v16.4s, v26.s[0]
+	WORD $0x4f9b120c // fmla v12.4s, v16.4s, v27.s[0]
+	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
+	WORD $0x4f991225 // fmla v5.4s, v17.4s, v25.s[0]
+	WORD $0x4f9a1229 // fmla v9.4s, v17.4s, v26.s[0]
+	WORD $0x4f9b122d // fmla v13.4s, v17.4s, v27.s[0]
+	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
+	WORD $0x4f991246 // fmla v6.4s, v18.4s, v25.s[0]
+	WORD $0x4f9a124a // fmla v10.4s, v18.4s, v26.s[0]
+	WORD $0x4f9b124e // fmla v14.4s, v18.4s, v27.s[0]
+	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
+	WORD $0x4f9a126b // fmla v11.4s, v19.4s, v26.s[0]
+	WORD $0x4f9b126f // fmla v15.4s, v19.4s, v27.s[0]
+	ADD R5, R19, R19
+	SUB $1, R15, R15
+	CBNZ R15, one455
+end456:
+	MOVD R0, R16
+	FSTPQ (F0, F1), 0(R16)
+	FSTPQ (F2, F3), 32(R16)
+	ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16)
+	FSTPQ (F6, F7), 32(R16)
+	ADD R3, R16, R16
+	FSTPQ (F8, F9), 0(R16)
+	FSTPQ (F10, F11), 32(R16)
+	ADD R3, R16, R16
+	FSTPQ (F12, F13), 0(R16)
+	FSTPQ (F14, F15), 32(R16)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD $16, R13, R16
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
+	SUB $4, R12, R12
+	B panelRows
+panel3:
+
+	// 3 rows × 16 columns.
+	CMP $1, R13
+	BEQ overwrite458
+	MOVD R0, R16
+	FLDPQ 0(R16), (F0, F1)
+	FLDPQ 32(R16), (F2, F3)
+	ADD R3, R16, R16
+	FLDPQ 0(R16), (F4, F5)
+	FLDPQ 32(R16), (F6, F7)
+	ADD R3, R16, R16
+	FLDPQ 0(R16), (F8, F9)
+	FLDPQ 32(R16), (F10, F11)
+	CBZ R13, keep457
+
+	// o·alpha
+	MOVD R13, R16
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
+	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
+	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
+	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
+	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
+	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
+	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
+	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
+keep457:
+	B ready459
+overwrite458:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+ready459:
+	MOVD R2, R19
+	MOVD R1, R20
+	ADD R4, R20, R21
+	ADD R4, R21, R22
+	SUBS $4, R6, R15
+	BLT tail461
+loop460:
+	FMOVQ.P 16(R20), F24
+	FMOVQ.P 16(R21), F25
+	FMOVQ.P 16(R22), F26
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
+	WORD $0x4f9a1208 // fmla v8.4s, v16.4s, v26.s[0]
+	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
+	WORD $0x4f991225 // fmla v5.4s, v17.4s, v25.s[0]
+	WORD $0x4f9a1229 // fmla v9.4s, v17.4s, v26.s[0]
+	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
+	WORD $0x4f991246 // fmla v6.4s, v18.4s, v25.s[0]
+	WORD $0x4f9a124a // fmla v10.4s, v18.4s, v26.s[0]
+	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
+	WORD $0x4f9a126b // fmla v11.4s, v19.4s, v26.s[0]
+	ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4fb81200 // fmla v0.4s, v16.4s, v24.s[1]
+	WORD $0x4fb91204 // fmla v4.4s, v16.4s, v25.s[1]
+	WORD $0x4fba1208 // fmla v8.4s, v16.4s, v26.s[1]
+	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
+	WORD $0x4fb91225 // fmla v5.4s, v17.4s, v25.s[1]
+	WORD $0x4fba1229 // fmla v9.4s, v17.4s, v26.s[1]
+	WORD $0x4fb81242 // fmla v2.4s, v18.4s, v24.s[1]
+	WORD $0x4fb91246 // fmla v6.4s, v18.4s, v25.s[1]
+	WORD $0x4fba124a // fmla v10.4s, v18.4s, v26.s[1]
+	WORD $0x4fb81263 // fmla v3.4s, v19.4s, v24.s[1]
+	WORD $0x4fb91267 // fmla v7.4s, v19.4s, v25.s[1]
+	WORD $0x4fba126b // fmla v11.4s, v19.4s, v26.s[1]
+	ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981a00 // fmla v0.4s, v16.4s, v24.s[2]
+	WORD $0x4f991a04 // fmla v4.4s, v16.4s, v25.s[2]
+	WORD $0x4f9a1a08 // fmla v8.4s, v16.4s, v26.s[2]
+	WORD $0x4f981a21 // fmla v1.4s, v17.4s, v24.s[2]
+	WORD $0x4f991a25 // fmla v5.4s, v17.4s, v25.s[2]
+	WORD $0x4f9a1a29 // fmla v9.4s, v17.4s, v26.s[2]
+	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a46 // fmla v6.4s, v18.4s, v25.s[2]
+	WORD $0x4f9a1a4a // fmla v10.4s, v18.4s, v26.s[2]
+	WORD $0x4f981a63 // fmla v3.4s, v19.4s, v24.s[2]
+	WORD $0x4f991a67 // fmla v7.4s, v19.4s, v25.s[2]
+	WORD $0x4f9a1a6b // fmla v11.4s, v19.4s, v26.s[2]
+	ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4fb81a00 // fmla v0.4s, v16.4s, v24.s[3]
+	WORD $0x4fb91a04 // fmla v4.4s, v16.4s, v25.s[3]
+	WORD $0x4fba1a08 // fmla v8.4s, v16.4s, v26.s[3]
+	WORD $0x4fb81a21 // fmla v1.4s, v17.4s, v24.s[3]
+	WORD $0x4fb91a25 // fmla v5.4s, v17.4s, v25.s[3]
+	WORD $0x4fba1a29 // fmla v9.4s, v17.4s, v26.s[3]
+	WORD $0x4fb81a42 // fmla v2.4s, v18.4s, v24.s[3]
+	WORD $0x4fb91a46 // fmla v6.4s, v18.4s, v25.s[3]
+	WORD $0x4fba1a4a // fmla v10.4s, v18.4s, v26.s[3]
+	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a67 // fmla v7.4s, v19.4s, v25.s[3]
+	WORD $0x4fba1a6b // fmla v11.4s, v19.4s, v26.s[3]
+	ADD R5, R19, R19
+	SUBS $4, R15, R15
+	BGE loop460
+tail461:
+	ADD $4, R15, R15
+	CBZ R15, end463
+one462:
+	FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25
+	FMOVS.P 4(R22), F26
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
+	WORD $0x4f9a1208 // fmla v8.4s, v16.4s, v26.s[0]
+	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
+	WORD $0x4f991225 // fmla v5.4s, v17.4s, v25.s[0]
+	WORD $0x4f9a1229 // fmla v9.4s, v17.4s, v26.s[0]
+	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
+	WORD $0x4f991246 // fmla v6.4s, v18.4s, v25.s[0]
+	WORD $0x4f9a124a // fmla v10.4s, v18.4s, v26.s[0]
+	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
+	WORD $0x4f9a126b // fmla v11.4s, v19.4s, v26.s[0]
+	ADD R5, R19, R19
+	SUB $1, R15, R15
+	CBNZ R15, one462
+end463:
+	MOVD R0, R16
+	FSTPQ (F0, F1), 0(R16)
+	FSTPQ (F2, F3), 32(R16)
+	ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16)
+	FSTPQ (F6, F7), 32(R16)
+	ADD R3, R16, R16
+	FSTPQ (F8, F9), 0(R16)
+	FSTPQ (F10, F11), 32(R16)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD $12, R13, R16
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
+	SUB $3, R12, R12
+	B panelRows
+panel2:
+
+	// 2 rows × 16 columns.
+	CMP $1, R13
+	BEQ overwrite465
+	MOVD R0, R16
+	FLDPQ 0(R16), (F0, F1)
+	FLDPQ 32(R16), (F2, F3)
+	ADD R3, R16, R16
+	FLDPQ 0(R16), (F4, F5)
+	FLDPQ 32(R16), (F6, F7)
+	CBZ R13, keep464
+
+	// o·alpha
+	MOVD R13, R16
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
+	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
+	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
+	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
+	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
+	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+keep464:
+	B ready466
+overwrite465:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+ready466:
+	MOVD R2, R19
+	MOVD R1, R20
+	ADD R4, R20, R21
+	SUBS $4, R6, R15
+	BLT tail468
+loop467:
+	FMOVQ.P 16(R20), F24
+	FMOVQ.P 16(R21), F25
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
+	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
+	WORD $0x4f991225 // fmla v5.4s, v17.4s, v25.s[0]
+	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
+	WORD $0x4f991246 // fmla v6.4s, v18.4s, v25.s[0]
+	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
+	ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4fb81200 // fmla v0.4s, v16.4s, v24.s[1]
+	WORD $0x4fb91204 // fmla v4.4s, v16.4s, v25.s[1]
+	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
+	WORD $0x4fb91225 // fmla v5.4s, v17.4s, v25.s[1]
+	WORD $0x4fb81242 // fmla v2.4s, v18.4s, v24.s[1]
+	WORD $0x4fb91246 // fmla v6.4s, v18.4s, v25.s[1]
+	WORD $0x4fb81263 // fmla v3.4s, v19.4s, v24.s[1]
+	WORD $0x4fb91267 // fmla v7.4s, v19.4s, v25.s[1]
+	ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981a00 // fmla v0.4s, v16.4s, v24.s[2]
+	WORD $0x4f991a04 // fmla v4.4s, v16.4s, v25.s[2]
+	WORD $0x4f981a21 // fmla v1.4s, v17.4s, v24.s[2]
+	WORD $0x4f991a25 // fmla v5.4s, v17.4s, v25.s[2]
+	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a46 // fmla v6.4s, v18.4s, v25.s[2]
+	WORD $0x4f981a63 // fmla v3.4s, v19.4s, v24.s[2]
+	WORD $0x4f991a67 // fmla v7.4s, v19.4s, v25.s[2]
+	ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4fb81a00 // fmla v0.4s, v16.4s, v24.s[3]
+	WORD $0x4fb91a04 // fmla v4.4s, v16.4s, v25.s[3]
+	WORD $0x4fb81a21 // fmla v1.4s, v17.4s, v24.s[3]
+	WORD $0x4fb91a25 // fmla v5.4s, v17.4s, v25.s[3]
+	WORD $0x4fb81a42 // fmla v2.4s, v18.4s, v24.s[3]
+	WORD $0x4fb91a46 // fmla v6.4s, v18.4s, v25.s[3]
+	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a67 // fmla v7.4s, v19.4s, v25.s[3]
+	ADD R5, R19, R19
+	SUBS $4, R15, R15
+	BGE loop467
+tail468:
+	ADD $4, R15, R15
+	CBZ R15, end470
+one469:
+	FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
+	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
+	WORD $0x4f991225 // fmla v5.4s, v17.4s, v25.s[0]
+	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
+	WORD $0x4f991246 // fmla v6.4s, v18.4s, v25.s[0]
+	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
+	ADD R5, R19, R19
+	SUB $1, R15, R15
+	CBNZ R15, one469
+end470:
+	MOVD R0, R16
+	FSTPQ (F0, F1), 0(R16)
+	FSTPQ (F2, F3), 32(R16)
+	ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16)
+	FSTPQ (F6, F7), 32(R16)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD $8, R13, R16
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
+	SUB $2, R12, R12
+	B panelRows
+panel1:
+
+	// 1 rows × 16 columns.
+	CMP $1, R13
+	BEQ overwrite472
+	MOVD R0, R16
+	FLDPQ 0(R16), (F0, F1)
+	FLDPQ 32(R16), (F2, F3)
+	CBZ R13, keep471
+
+	// o·alpha
+	MOVD R13, R16
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
+	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
+	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+keep471:
+	B ready473
+overwrite472:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+ready473:
+	MOVD R2, R19
+	MOVD R1, R20
+	SUBS $4, R6, R15
+	BLT tail475
+loop474:
+	FMOVQ.P 16(R20), F24
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
+	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
+	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4fb81200 // fmla v0.4s, v16.4s, v24.s[1]
+	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
+	WORD $0x4fb81242 // fmla v2.4s, v18.4s, v24.s[1]
+	WORD $0x4fb81263 // fmla v3.4s, v19.4s, v24.s[1]
+	ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981a00 // fmla v0.4s, v16.4s, v24.s[2]
+	WORD $0x4f981a21 // fmla v1.4s, v17.4s, v24.s[2]
+	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
+	WORD $0x4f981a63 // fmla v3.4s, v19.4s, v24.s[2]
+	ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4fb81a00 // fmla v0.4s, v16.4s, v24.s[3]
+	WORD $0x4fb81a21 // fmla v1.4s, v17.4s, v24.s[3]
+	WORD $0x4fb81a42 // fmla v2.4s, v18.4s, v24.s[3]
+	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
+	ADD R5, R19, R19
+	SUBS $4, R15, R15
+	BGE loop474
+tail475:
+	ADD $4, R15, R15
+	CBZ R15, end477
+one476:
+	FMOVS.P 4(R20), F24
+	FLDPQ 0(R19), (F30, F31)
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
+	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
+	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	ADD R5, R19, R19
+	SUB $1, R15, R15
+	CBNZ R15, one476
+end477:
+	MOVD R0, R16
+	FSTPQ (F0, F1), 0(R16)
+	FSTPQ (F2, F3), 32(R16)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD $4, R13, R16
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
+	SUB $1, R12, R12
+	B panelRows
+panelNext:
+	ADD $64, R9, R9
+	ADD R8, R2, R2
+	SUB $1, R7, R7
+	B panel
+panelEnd:
+	RET
+
+// accumulateI8SIMD works like accumulateTypedGeneric.
+TEXT ·accumulateI8SIMD(SB), NOSPLIT, $0-64
+	MOVD o+0(FP), R9
+	MOVD p+8(FP), R10
+	MOVD v+16(FP), R2
+	MOVD alpha+24(FP), R14
+	MOVD rows+32(FP), R11
+	MOVD oStride+40(FP), R3
+	LSL $2, R3, R3
+	MOVD pStride+48(FP), R4
+	LSL $2, R4, R4
+	MOVD b+56(FP), R16
+	MOVD 0(R16), R6
+	MOVD 8(R16), R7
+	MOVD 16(R16), R5
+	MOVD 24(R16), R8
+	LSL $0, R5, R5
+	LSL $0, R8, R8
+	LSR $3, R7, R26
+	LSR $4, R7, R7
+	LSL $1, R7, R16
+	SUB R16, R26, R26
+	MOVD b+56(FP), R16
+	ADD $64, R16, R16
+	MOVBU.P 1(R16), R15
+	MOVD $1, R16
+	CMP $0, R15
+	CSEL NE, R16, R14, R14
+	MOVD $constants<>(SB), R26
+	FMOVQ 624(R26), F28
+	FMOVQ 640(R26), F29
+	FMOVQ 656(R26), F31
+	FMOVQ 672(R26), F20
+	FMOVQ 688(R26), F21
+	FMOVQ 704(R26), F22
+	FMOVQ 720(R26), F23
+
+	// Few rows: several panels at once, so that there are enough chains.
+	CMP $1, R11
+	BNE next478
+group479:
+	CMP $4, R7
+	BLT panel
+	MOVD R9, R0
+	MOVD R10, R1
+	MOVD R11, R12
+	MOVD R14, R13
+
+	// 1 rows × 64 columns.
+	CMP $1, R13
+	BEQ overwrite481
+	MOVD R0, R16
+	FLDPQ 0(R16), (F0, F1)
+	FLDPQ 32(R16), (F2, F3)
+	FLDPQ 64(R16), (F4, F5)
+	FLDPQ 96(R16), (F6, F7)
+	FLDPQ 128(R16), (F8, F9)
+	FLDPQ 160(R16), (F10, F11)
+	FLDPQ 192(R16), (F12, F13)
+	FLDPQ 224(R16), (F14, F15)
+	CBZ R13, keep480
+
+	// o·alpha
+	MOVD R13, R16
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
+	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
+	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
+	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
+	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
+	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
+	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
+	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
+	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
+	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
+	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
+	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+keep480:
+	B ready482
+overwrite481:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+ready482:
+	MOVD R2, R19
+	ADD R8, R19, R20
+	ADD R8, R20, R21
+	ADD R8, R21, R22
+	MOVD R1, R23
+	SUBS $4, R6, R15
+	BLT tail484
+loop483:
+	FMOVQ.P 16(R23), F24
+	FMOVQ 0(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4fb81220 // fmla v0.4s, v17.4s, v24.s[1]
+	WORD $0x4f981a40 // fmla v0.4s, v18.4s, v24.s[2]
+	WORD $0x4fb81a60 // fmla v0.4s, v19.4s, v24.s[3]
+	FMOVQ 16(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981201 // fmla v1.4s, v16.4s, v24.s[0]
+	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
+	WORD $0x4f981a41 // fmla v1.4s, v18.4s, v24.s[2]
+	WORD $0x4fb81a61 // fmla v1.4s, v19.4s, v24.s[3]
+	FMOVQ 32(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981202 // fmla v2.4s, v16.4s, v24.s[0]
+	WORD $0x4fb81222 // fmla v2.4s, v17.4s, v24.s[1]
+	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
+	WORD $0x4fb81a62 // fmla v2.4s, v19.4s, v24.s[3]
+	FMOVQ 48(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981203 // fmla v3.4s, v16.4s, v24.s[0]
+	WORD $0x4fb81223 // fmla v3.4s, v17.4s, v24.s[1]
+	WORD $0x4f981a43 // fmla v3.4s, v18.4s, v24.s[2]
+	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
+	ADD R5, R19, R19
+	FMOVQ 0(R20), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981204 // fmla v4.4s, v16.4s, v24.s[0]
+	WORD $0x4fb81224 // fmla v4.4s, v17.4s, v24.s[1]
+	WORD $0x4f981a44 // fmla v4.4s, v18.4s, v24.s[2]
+	WORD $0x4fb81a64 // fmla v4.4s, v19.4s, v24.s[3]
+	FMOVQ 16(R20), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981205 // fmla v5.4s, v16.4s, v24.s[0]
+	WORD $0x4fb81225 // fmla v5.4s, v17.4s, v24.s[1]
+	WORD $0x4f981a45 // fmla v5.4s, v18.4s, v24.s[2]
+	WORD $0x4fb81a65 // fmla v5.4s, v19.4s, v24.s[3]
+	FMOVQ 32(R20), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981206 // fmla v6.4s, v16.4s, v24.s[0]
+	WORD $0x4fb81226 // fmla v6.4s, v17.4s, v24.s[1]
+	WORD $0x4f981a46 // fmla v6.4s, v18.4s, v24.s[2]
+	WORD $0x4fb81a66 // fmla v6.4s, v19.4s, v24.s[3]
+	FMOVQ 48(R20), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981207 // fmla v7.4s, v16.4s, v24.s[0]
+	WORD $0x4fb81227 // fmla v7.4s, v17.4s, v24.s[1]
+	WORD $0x4f981a47 // fmla v7.4s, v18.4s, v24.s[2]
+	WORD $0x4fb81a67 // fmla v7.4s, v19.4s, v24.s[3]
+	ADD R5, R20, R20
+	FMOVQ 0(R21), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981208 // fmla v8.4s, v16.4s, v24.s[0]
+	WORD $0x4fb81228 // fmla v8.4s, v17.4s, v24.s[1]
+	WORD $0x4f981a48 // fmla v8.4s, v18.4s, v24.s[2]
+	WORD $0x4fb81a68 // fmla v8.4s, v19.4s, v24.s[3]
+	FMOVQ 16(R21), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981209 // fmla v9.4s, v16.4s, v24.s[0]
+	WORD $0x4fb81229 // fmla v9.4s, v17.4s, v24.s[1]
+	WORD $0x4f981a49 // fmla v9.4s, v18.4s, v24.s[2]
+	WORD $0x4fb81a69 // fmla v9.4s, v19.4s, v24.s[3]
+	FMOVQ 32(R21), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f98120a // fmla v10.4s, v16.4s, v24.s[0]
+	WORD $0x4fb8122a // fmla v10.4s, v17.4s, v24.s[1]
+	WORD $0x4f981a4a // fmla v10.4s, v18.4s, v24.s[2]
+	WORD $0x4fb81a6a // fmla v10.4s, v19.4s, v24.s[3]
+	FMOVQ 48(R21), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f98120b // fmla v11.4s, v16.4s, v24.s[0]
+	WORD $0x4fb8122b // fmla v11.4s, v17.4s, v24.s[1]
+	WORD $0x4f981a4b // fmla v11.4s, v18.4s, v24.s[2]
+	WORD $0x4fb81a6b // fmla v11.4s, v19.4s, v24.s[3]
+	ADD R5, R21, R21
+	FMOVQ 0(R22), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f98120c // fmla v12.4s, v16.4s, v24.s[0]
+	WORD $0x4fb8122c // fmla v12.4s, v17.4s, v24.s[1]
+	WORD $0x4f981a4c // fmla v12.4s, v18.4s, v24.s[2]
+	WORD $0x4fb81a6c // fmla v12.4s, v19.4s, v24.s[3]
+	FMOVQ 16(R22), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f98120d // fmla v13.4s, v16.4s, v24.s[0]
+	WORD $0x4fb8122d // fmla v13.4s, v17.4s, v24.s[1]
+	WORD $0x4f981a4d // fmla v13.4s, v18.4s, v24.s[2]
+	WORD $0x4fb81a6d // fmla v13.4s, v19.4s, v24.s[3]
+	FMOVQ 32(R22), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f98120e // fmla v14.4s, v16.4s, v24.s[0]
+	WORD $0x4fb8122e // fmla v14.4s, v17.4s, v24.s[1]
+	WORD $0x4f981a4e // fmla v14.4s, v18.4s, v24.s[2]
+	WORD $0x4fb81a6e // fmla v14.4s, v19.4s, v24.s[3]
+	FMOVQ 48(R22), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f98120f // fmla v15.4s, v16.4s, v24.s[0]
+	WORD $0x4fb8122f // fmla v15.4s, v17.4s, v24.s[1]
+	WORD $0x4f981a4f // fmla v15.4s, v18.4s, v24.s[2]
+	WORD $0x4fb81a6f // fmla v15.4s, v19.4s, v24.s[3]
+	ADD R5, R22, R22
+	SUBS $4, R15, R15
+	BGE loop483
+tail484:
+	ADD $4, R15, R15
+	CBZ R15, end486
+	VMOV V20.B16, V18.B16
+	FMOVQ 736(R26), F19
+one485:
+	FMOVS.P 4(R23), F24
+	FMOVQ 0(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	FMOVQ 16(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981201 // fmla v1.4s, v16.4s, v24.s[0]
+	FMOVQ 32(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981202 // fmla v2.4s, v16.4s, v24.s[0]
+	FMOVQ 48(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981203 // fmla v3.4s, v16.4s, v24.s[0]
+	FMOVQ 0(R20), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981204 // fmla v4.4s, v16.4s, v24.s[0]
+	FMOVQ 16(R20), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981205 // fmla v5.4s, v16.4s, v24.s[0]
+	FMOVQ 32(R20), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981206 // fmla v6.4s, v16.4s, v24.s[0]
+	FMOVQ 48(R20), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981207 // fmla v7.4s, v16.4s, v24.s[0]
+	FMOVQ 0(R21), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981208 // fmla v8.4s, v16.4s, v24.s[0]
+	FMOVQ 16(R21), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981209 // fmla v9.4s, v16.4s, v24.s[0]
+	FMOVQ 32(R21), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f98120a // fmla v10.4s, v16.4s, v24.s[0]
+	FMOVQ 48(R21), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f98120b // fmla v11.4s, v16.4s, v24.s[0]
+	FMOVQ 0(R22), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f98120c // fmla v12.4s, v16.4s, v24.s[0]
+	FMOVQ 16(R22), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f98120d // fmla v13.4s, v16.4s, v24.s[0]
+	FMOVQ 32(R22), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f98120e // fmla v14.4s, v16.4s, v24.s[0]
+	FMOVQ 48(R22), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f98120f // fmla v15.4s, v16.4s, v24.s[0]
+	VADD V19.S4, V18.S4, V18.S4
+	SUB $1, R15, R15
+	CBNZ R15, one485
+end486:
+	MOVD R0, R16
+	FSTPQ (F0, F1), 0(R16)
+	FSTPQ (F2, F3), 32(R16)
+	FSTPQ (F4, F5), 64(R16)
+	FSTPQ (F6, F7), 96(R16)
+	FSTPQ (F8, F9), 128(R16)
+	FSTPQ (F10, F11), 160(R16)
+	FSTPQ (F12, F13), 192(R16)
+	FSTPQ (F14, F15), 224(R16)
+	ADD $256, R9, R9
+	ADD R8, R2, R2
+	ADD R8, R2, R2
+	ADD R8, R2, R2
+	ADD R8, R2, R2
+	SUB $4, R7, R7
+	B group479
+next478:
+	CMP $2, R11
+	BNE next487
+group488:
+	CMP $2, R7
+	BLT panel
+	MOVD R9, R0
+	MOVD R10, R1
+	MOVD R11, R12
+	MOVD R14, R13
+
+	// 2 rows × 32 columns.
+	CMP $1, R13
+	BEQ overwrite490
+	MOVD R0, R16
+	FLDPQ 0(R16), (F0, F1)
+	FLDPQ 32(R16), (F2, F3)
+	FLDPQ 64(R16), (F4, F5)
+	FLDPQ 96(R16), (F6, F7)
+	ADD R3, R16, R16
+	FLDPQ 0(R16), (F8, F9)
+	FLDPQ 32(R16), (F10, F11)
+	FLDPQ 64(R16), (F12, F13)
+	FLDPQ 96(R16), (F14, F15)
+	CBZ R13, keep489
+
+	// o·alpha
+	MOVD R13, R16
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
+	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
+	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
+	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
+	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
+	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
+	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
+	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
+	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
+	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
+	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
+	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+keep489:
+	B ready491
+overwrite490:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+ready491:
+	MOVD R2, R19
+	ADD R8, R19, R20
+	MOVD R1, R21
+	ADD R4, R21, R22
+	SUBS $4, R6, R15
+	BLT tail493
+loop492:
+	FMOVQ.P 16(R21), F24
+	FMOVQ.P 16(R22), F25
+	FMOVQ 0(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f991208 // fmla v8.4s, v16.4s, v25.s[0]
+	WORD $0x4fb81220 // fmla v0.4s, v17.4s, v24.s[1]
+	WORD $0x4fb91228 // fmla v8.4s, v17.4s, v25.s[1]
+	WORD $0x4f981a40 // fmla v0.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a48 // fmla v8.4s, v18.4s, v25.s[2]
+	WORD $0x4fb81a60 // fmla v0.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a68 // fmla v8.4s, v19.4s, v25.s[3]
+	FMOVQ 16(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981201 // fmla v1.4s, v16.4s, v24.s[0]
+	WORD $0x4f991209 // fmla v9.4s, v16.4s, v25.s[0]
+	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
+	WORD $0x4fb91229 // fmla v9.4s, v17.4s, v25.s[1]
+	WORD $0x4f981a41 // fmla v1.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a49 // fmla v9.4s, v18.4s, v25.s[2]
+	WORD $0x4fb81a61 // fmla v1.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a69 // fmla v9.4s, v19.4s, v25.s[3]
+	FMOVQ 32(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981202 // fmla v2.4s, v16.4s, v24.s[0]
+	WORD $0x4f99120a // fmla v10.4s, v16.4s, v25.s[0]
+	WORD $0x4fb81222 // fmla v2.4s, v17.4s, v24.s[1]
+	WORD $0x4fb9122a // fmla v10.4s, v17.4s, v25.s[1]
+	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a4a // fmla v10.4s, v18.4s, v25.s[2]
+	WORD $0x4fb81a62 // fmla v2.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a6a // fmla v10.4s, v19.4s, v25.s[3]
+	FMOVQ 48(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981203 // fmla v3.4s, v16.4s, v24.s[0]
+	WORD $0x4f99120b // fmla v11.4s, v16.4s, v25.s[0]
+	WORD $0x4fb81223 // fmla v3.4s, v17.4s, v24.s[1]
+	WORD $0x4fb9122b // fmla v11.4s, v17.4s, v25.s[1]
+	WORD $0x4f981a43 // fmla v3.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a4b // fmla v11.4s, v18.4s, v25.s[2]
+	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a6b // fmla v11.4s, v19.4s, v25.s[3]
+	ADD R5, R19, R19
+	FMOVQ 0(R20), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981204 // fmla v4.4s, v16.4s, v24.s[0]
+	WORD $0x4f99120c // fmla v12.4s, v16.4s, v25.s[0]
+	WORD $0x4fb81224 // fmla v4.4s, v17.4s, v24.s[1]
+	WORD $0x4fb9122c // fmla v12.4s, v17.4s, v25.s[1]
+	WORD $0x4f981a44 // fmla v4.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a4c // fmla v12.4s, v18.4s, v25.s[2]
+	WORD $0x4fb81a64 // fmla v4.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a6c // fmla v12.4s, v19.4s, v25.s[3]
+	FMOVQ 16(R20), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981205 // fmla v5.4s, v16.4s, v24.s[0]
+	WORD $0x4f99120d // fmla v13.4s, v16.4s, v25.s[0]
+	WORD $0x4fb81225 // fmla v5.4s, v17.4s, v24.s[1]
+	WORD $0x4fb9122d // fmla v13.4s, v17.4s, v25.s[1]
+	WORD $0x4f981a45 // fmla v5.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a4d // fmla v13.4s, v18.4s, v25.s[2]
+	WORD $0x4fb81a65 // fmla v5.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a6d // fmla v13.4s, v19.4s, v25.s[3]
+	FMOVQ 32(R20), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981206 // fmla v6.4s, v16.4s, v24.s[0]
+	WORD $0x4f99120e // fmla v14.4s, v16.4s, v25.s[0]
+	WORD $0x4fb81226 // fmla v6.4s, v17.4s, v24.s[1]
+	WORD $0x4fb9122e // fmla v14.4s, v17.4s, v25.s[1]
+	WORD $0x4f981a46 // fmla v6.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a4e // fmla v14.4s, v18.4s, v25.s[2]
+	WORD $0x4fb81a66 // fmla v6.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a6e // fmla v14.4s, v19.4s, v25.s[3]
+	FMOVQ 48(R20), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981207 // fmla v7.4s, v16.4s, v24.s[0]
+	WORD $0x4f99120f // fmla v15.4s, v16.4s, v25.s[0]
+	WORD $0x4fb81227 // fmla v7.4s, v17.4s, v24.s[1]
+	WORD $0x4fb9122f // fmla v15.4s, v17.4s, v25.s[1]
+	WORD $0x4f981a47 // fmla v7.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a4f // fmla v15.4s, v18.4s, v25.s[2]
+	WORD $0x4fb81a67 // fmla v7.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a6f // fmla v15.4s, v19.4s, v25.s[3]
+	ADD R5, R20, R20
+	SUBS $4, R15, R15
+	BGE loop492
+tail493:
+	ADD $4, R15, R15
+	CBZ R15, end495
+	VMOV V20.B16, V18.B16
+	FMOVQ 736(R26), F19
+one494:
+	FMOVS.P 4(R21), F24
+	FMOVS.P 4(R22), F25
+	FMOVQ 0(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f991208 // fmla v8.4s, v16.4s, v25.s[0]
+	FMOVQ 16(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981201 // fmla v1.4s, v16.4s, v24.s[0]
+	WORD $0x4f991209 // fmla v9.4s, v16.4s, v25.s[0]
+	FMOVQ 32(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981202 // fmla v2.4s, v16.4s, v24.s[0]
+	WORD $0x4f99120a // fmla v10.4s, v16.4s, v25.s[0]
+	FMOVQ 48(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981203 // fmla v3.4s, v16.4s, v24.s[0]
+	WORD $0x4f99120b // fmla v11.4s, v16.4s, v25.s[0]
+	FMOVQ 0(R20), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981204 // fmla v4.4s, v16.4s, v24.s[0]
+	WORD $0x4f99120c // fmla v12.4s, v16.4s, v25.s[0]
+	FMOVQ 16(R20), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981205 // fmla v5.4s, v16.4s, v24.s[0]
+	WORD $0x4f99120d // fmla v13.4s, v16.4s, v25.s[0]
+	FMOVQ 32(R20), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981206 // fmla v6.4s, v16.4s, v24.s[0]
+	WORD $0x4f99120e // fmla v14.4s, v16.4s, v25.s[0]
+	FMOVQ 48(R20), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981207 // fmla v7.4s, v16.4s, v24.s[0]
+	WORD $0x4f99120f // fmla v15.4s, v16.4s, v25.s[0]
+	VADD V19.S4, V18.S4, V18.S4
+	SUB $1, R15, R15
+	CBNZ R15, one494
+end495:
+	MOVD R0, R16
+	FSTPQ (F0, F1), 0(R16)
+	FSTPQ (F2, F3), 32(R16)
+	FSTPQ (F4, F5), 64(R16)
+	FSTPQ (F6, F7), 96(R16)
+	ADD R3, R16, R16
+	FSTPQ (F8, F9), 0(R16)
+	FSTPQ (F10, F11), 32(R16)
+	FSTPQ (F12, F13), 64(R16)
+	FSTPQ (F14, F15), 96(R16)
+	ADD $128, R9, R9
+	ADD R8, R2, R2
+	ADD R8, R2, R2
+	SUB $2, R7, R7
+	B group488
+next487:
+panel:
+	CBZ R7, panelEnd
+	MOVD R9, R0
+	MOVD R10, R1
+	MOVD R11, R12
+	MOVD R14, R13
+panelRows:
+	CMP $7, R12
+	BGE panel4
+	CMP $5, R12
+	BGE panel3
+	CMP $4, R12
+	BGE panel4
+	CMP $3, R12
+	BGE panel3
+	CMP $2, R12
+	BGE panel2
+	CMP $1, R12
+	BGE panel1
+	B panelNext
+panel4:
+
+	// 4 rows × 16 columns.
+	CMP $1, R13
+	BEQ overwrite497
+	MOVD R0, R16
+	FLDPQ 0(R16), (F0, F1)
+	FLDPQ 32(R16), (F2, F3)
+	ADD R3, R16, R16
+	FLDPQ 0(R16), (F4, F5)
+	FLDPQ 32(R16), (F6, F7)
+	ADD R3, R16, R16
+	FLDPQ 0(R16), (F8, F9)
+	FLDPQ 32(R16), (F10, F11)
+	ADD R3, R16, R16
+	FLDPQ 0(R16), (F12, F13)
+	FLDPQ 32(R16), (F14, F15)
+	CBZ R13, keep496
+
+	// o·alpha
+	MOVD R13, R16
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
+	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
+	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
+	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
+	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
+	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
+	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
+	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
+	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
+	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
+	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+keep496:
+	B ready498
+overwrite497:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+ready498:
+	MOVD R2, R19
+	MOVD R1, R20
+	ADD R4, R20, R21
+	ADD R4, R21, R22
+	ADD R4, R22, R23
+	SUBS $4, R6, R15
+	BLT tail500
+loop499:
+	FMOVQ.P 16(R20), F24
+	FMOVQ.P 16(R21), F25
+	FMOVQ.P 16(R22), F26
+	FMOVQ.P 16(R23), F27
+	FMOVQ 0(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
+	WORD $0x4f9a1208 // fmla v8.4s, v16.4s, v26.s[0]
+	WORD $0x4f9b120c // fmla v12.4s, v16.4s, v27.s[0]
+	WORD $0x4fb81220 // fmla v0.4s, v17.4s, v24.s[1]
+	WORD $0x4fb91224 // fmla v4.4s, v17.4s, v25.s[1]
+	WORD $0x4fba1228 // fmla v8.4s, v17.4s, v26.s[1]
+	WORD $0x4fbb122c // fmla v12.4s, v17.4s, v27.s[1]
+	WORD $0x4f981a40 // fmla v0.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a44 // fmla v4.4s, v18.4s, v25.s[2]
+	WORD $0x4f9a1a48 // fmla v8.4s, v18.4s, v26.s[2]
+	WORD $0x4f9b1a4c // fmla v12.4s, v18.4s, v27.s[2]
+	WORD $0x4fb81a60 // fmla v0.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a64 // fmla v4.4s, v19.4s, v25.s[3]
+	WORD $0x4fba1a68 // fmla v8.4s, v19.4s, v26.s[3]
+	WORD $0x4fbb1a6c // fmla v12.4s, v19.4s, v27.s[3]
+	FMOVQ 16(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981201 // fmla v1.4s, v16.4s, v24.s[0]
+	WORD $0x4f991205 // fmla v5.4s, v16.4s, v25.s[0]
+	WORD $0x4f9a1209 // fmla v9.4s, v16.4s, v26.s[0]
+	WORD $0x4f9b120d // fmla v13.4s, v16.4s, v27.s[0]
+	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
+	WORD $0x4fb91225 // fmla v5.4s, v17.4s, v25.s[1]
+	WORD $0x4fba1229 // fmla v9.4s, v17.4s, v26.s[1]
+	WORD $0x4fbb122d // fmla v13.4s, v17.4s, v27.s[1]
+	WORD $0x4f981a41 // fmla v1.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a45 // fmla v5.4s, v18.4s, v25.s[2]
+	WORD $0x4f9a1a49 // fmla v9.4s, v18.4s, v26.s[2]
+	WORD $0x4f9b1a4d // fmla v13.4s, v18.4s, v27.s[2]
+	WORD $0x4fb81a61 // fmla v1.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a65 // fmla v5.4s, v19.4s, v25.s[3]
+	WORD $0x4fba1a69 // fmla v9.4s, v19.4s, v26.s[3]
+	WORD $0x4fbb1a6d // fmla v13.4s, v19.4s, v27.s[3]
+	FMOVQ 32(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981202 // fmla v2.4s, v16.4s, v24.s[0]
+	WORD $0x4f991206 // fmla v6.4s, v16.4s, v25.s[0]
+	WORD $0x4f9a120a // fmla v10.4s, v16.4s, v26.s[0]
+	WORD $0x4f9b120e // fmla v14.4s, v16.4s, v27.s[0]
+	WORD $0x4fb81222 // fmla v2.4s, v17.4s, v24.s[1]
+	WORD $0x4fb91226 // fmla v6.4s, v17.4s, v25.s[1]
+	WORD $0x4fba122a // fmla v10.4s, v17.4s, v26.s[1]
+	WORD $0x4fbb122e // fmla v14.4s, v17.4s, v27.s[1]
+	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a46 // fmla v6.4s, v18.4s, v25.s[2]
+	WORD $0x4f9a1a4a // fmla v10.4s, v18.4s, v26.s[2]
+	WORD $0x4f9b1a4e // fmla v14.4s, v18.4s, v27.s[2]
+	WORD $0x4fb81a62 // fmla v2.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a66 // fmla v6.4s, v19.4s, v25.s[3]
+	WORD $0x4fba1a6a // fmla v10.4s, v19.4s, v26.s[3]
+	WORD $0x4fbb1a6e // fmla v14.4s, v19.4s, v27.s[3]
+	FMOVQ 48(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981203 // fmla v3.4s, v16.4s, v24.s[0]
+	WORD $0x4f991207 // fmla v7.4s, v16.4s, v25.s[0]
+	WORD $0x4f9a120b // fmla v11.4s, v16.4s, v26.s[0]
+	WORD $0x4f9b120f // fmla v15.4s, v16.4s, v27.s[0]
+	WORD $0x4fb81223 // fmla v3.4s, v17.4s, v24.s[1]
+	WORD $0x4fb91227 // fmla v7.4s, v17.4s, v25.s[1]
+	WORD $0x4fba122b // fmla v11.4s, v17.4s, v26.s[1]
+	WORD $0x4fbb122f // fmla v15.4s, v17.4s, v27.s[1]
+	WORD $0x4f981a43 // fmla v3.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a47 // fmla v7.4s, v18.4s, v25.s[2]
+	WORD $0x4f9a1a4b // fmla v11.4s, v18.4s, v26.s[2]
+	WORD $0x4f9b1a4f // fmla v15.4s, v18.4s, v27.s[2]
+	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a67 // fmla v7.4s, v19.4s, v25.s[3]
+	WORD $0x4fba1a6b // fmla v11.4s, v19.4s, v26.s[3]
+	WORD $0x4fbb1a6f // fmla v15.4s, v19.4s, v27.s[3]
+	ADD R5, R19, R19
+	SUBS $4, R15, R15
+	BGE loop499
+tail500:
+	ADD $4, R15, R15
+	CBZ R15, end502
+	VMOV V20.B16, V18.B16
+	FMOVQ 736(R26), F19
+one501:
+	FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25
+	FMOVS.P 4(R22), F26
+	FMOVS.P 4(R23), F27
+	FMOVQ 0(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
+	WORD $0x4f9a1208 // fmla v8.4s, v16.4s, v26.s[0]
+	WORD $0x4f9b120c // fmla v12.4s, v16.4s, v27.s[0]
+	FMOVQ 16(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981201 // fmla v1.4s, v16.4s, v24.s[0]
+	WORD $0x4f991205 // fmla v5.4s, v16.4s, v25.s[0]
+	WORD $0x4f9a1209 // fmla v9.4s, v16.4s, v26.s[0]
+	WORD $0x4f9b120d // fmla v13.4s, v16.4s, v27.s[0]
+	FMOVQ 32(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981202 // fmla v2.4s, v16.4s, v24.s[0]
+	WORD $0x4f991206 // fmla v6.4s, v16.4s, v25.s[0]
+	WORD $0x4f9a120a // fmla v10.4s, v16.4s, v26.s[0]
+	WORD $0x4f9b120e // fmla v14.4s, v16.4s, v27.s[0]
+	FMOVQ 48(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981203 // fmla v3.4s, v16.4s, v24.s[0]
+	WORD $0x4f991207 // fmla v7.4s, v16.4s, v25.s[0]
+	WORD $0x4f9a120b // fmla v11.4s, v16.4s, v26.s[0]
+	WORD $0x4f9b120f // fmla v15.4s, v16.4s, v27.s[0]
+	VADD V19.S4, V18.S4, V18.S4
+	SUB $1, R15, R15
+	CBNZ R15, one501
+end502:
+	MOVD R0, R16
+	FSTPQ (F0, F1), 0(R16)
+	FSTPQ (F2, F3), 32(R16)
+	ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16)
+	FSTPQ (F6, F7), 32(R16)
+	ADD R3, R16, R16
+	FSTPQ (F8, F9), 0(R16)
+	FSTPQ (F10, F11), 32(R16)
+	ADD R3, R16, R16
+	FSTPQ (F12, F13), 0(R16)
+	FSTPQ (F14, F15), 32(R16)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD $16, R13, R16
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
+	SUB $4, R12, R12
+	B panelRows
+panel3:
+
+	// 3 rows × 16 columns.
+	CMP $1, R13
+	BEQ overwrite504
+	MOVD R0, R16
+	FLDPQ 0(R16), (F0, F1)
+	FLDPQ 32(R16), (F2, F3)
+	ADD R3, R16, R16
+	FLDPQ 0(R16), (F4, F5)
+	FLDPQ 32(R16), (F6, F7)
+	ADD R3, R16, R16
+	FLDPQ 0(R16), (F8, F9)
+	FLDPQ 32(R16), (F10, F11)
+	CBZ R13, keep503
+
+	// o·alpha
+	MOVD R13, R16
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
+	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
+	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
+	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
+	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
+	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
+	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
+	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
+keep503:
+	B ready505
+overwrite504:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+ready505:
+	MOVD R2, R19
+	MOVD R1, R20
+	ADD R4, R20, R21
+	ADD R4, R21, R22
+	SUBS $4, R6, R15
+	BLT tail507
+loop506:
+	FMOVQ.P 16(R20), F24
+	FMOVQ.P 16(R21), F25
+	FMOVQ.P 16(R22), F26
+	FMOVQ 0(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
+	WORD $0x4f9a1208 // fmla v8.4s, v16.4s, v26.s[0]
+	WORD $0x4fb81220 // fmla v0.4s, v17.4s, v24.s[1]
+	WORD $0x4fb91224 // fmla v4.4s, v17.4s, v25.s[1]
+	WORD $0x4fba1228 // fmla v8.4s, v17.4s, v26.s[1]
+	WORD $0x4f981a40 // fmla v0.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a44 // fmla v4.4s, v18.4s, v25.s[2]
+	WORD $0x4f9a1a48 // fmla v8.4s, v18.4s, v26.s[2]
+	WORD $0x4fb81a60 // fmla v0.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a64 // fmla v4.4s, v19.4s, v25.s[3]
+	WORD $0x4fba1a68 // fmla v8.4s, v19.4s, v26.s[3]
+	FMOVQ 16(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981201 // fmla v1.4s, v16.4s, v24.s[0]
+	WORD $0x4f991205 // fmla v5.4s, v16.4s, v25.s[0]
+	WORD $0x4f9a1209 // fmla v9.4s, v16.4s, v26.s[0]
+	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
+	WORD $0x4fb91225 // fmla v5.4s, v17.4s, v25.s[1]
+	WORD $0x4fba1229 // fmla v9.4s, v17.4s, v26.s[1]
+	WORD $0x4f981a41 // fmla v1.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a45 // fmla v5.4s, v18.4s, v25.s[2]
+	WORD $0x4f9a1a49 // fmla v9.4s, v18.4s, v26.s[2]
+	WORD $0x4fb81a61 // fmla v1.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a65 // fmla v5.4s, v19.4s, v25.s[3]
+	WORD $0x4fba1a69 // fmla v9.4s, v19.4s, v26.s[3]
+	FMOVQ 32(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981202 // fmla v2.4s, v16.4s, v24.s[0]
+	WORD $0x4f991206 // fmla v6.4s, v16.4s, v25.s[0]
+	WORD $0x4f9a120a // fmla v10.4s, v16.4s, v26.s[0]
+	WORD $0x4fb81222 // fmla v2.4s, v17.4s, v24.s[1]
+	WORD $0x4fb91226 // fmla v6.4s, v17.4s, v25.s[1]
+	WORD $0x4fba122a // fmla v10.4s, v17.4s, v26.s[1]
+	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a46 // fmla v6.4s, v18.4s, v25.s[2]
+	WORD $0x4f9a1a4a // fmla v10.4s, v18.4s, v26.s[2]
+	WORD $0x4fb81a62 // fmla v2.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a66 // fmla v6.4s, v19.4s, v25.s[3]
+	WORD $0x4fba1a6a // fmla v10.4s, v19.4s, v26.s[3]
+	FMOVQ 48(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981203 // fmla v3.4s, v16.4s, v24.s[0]
+	WORD $0x4f991207 // fmla v7.4s, v16.4s, v25.s[0]
+	WORD $0x4f9a120b // fmla v11.4s, v16.4s, v26.s[0]
+	WORD $0x4fb81223 // fmla v3.4s, v17.4s, v24.s[1]
+	WORD $0x4fb91227 // fmla v7.4s, v17.4s, v25.s[1]
+	WORD $0x4fba122b // fmla v11.4s, v17.4s, v26.s[1]
+	WORD $0x4f981a43 // fmla v3.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a47 // fmla v7.4s, v18.4s, v25.s[2]
+	WORD $0x4f9a1a4b // fmla v11.4s, v18.4s, v26.s[2]
+	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a67 // fmla v7.4s, v19.4s, v25.s[3]
+	WORD $0x4fba1a6b // fmla v11.4s, v19.4s, v26.s[3]
+	ADD R5, R19, R19
+	SUBS $4, R15, R15
+	BGE loop506
+tail507:
+	ADD $4, R15, R15
+	CBZ R15, end509
+	VMOV V20.B16, V18.B16
+	FMOVQ 736(R26), F19
+one508:
+	FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25
+	FMOVS.P 4(R22), F26
+	FMOVQ 0(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
+	WORD $0x4f9a1208 // fmla v8.4s, v16.4s, v26.s[0]
+	FMOVQ 16(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981201 // fmla v1.4s, v16.4s, v24.s[0]
+	WORD $0x4f991205 // fmla v5.4s, v16.4s, v25.s[0]
+	WORD $0x4f9a1209 // fmla v9.4s, v16.4s, v26.s[0]
+	FMOVQ 32(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981202 // fmla v2.4s, v16.4s, v24.s[0]
+	WORD $0x4f991206 // fmla v6.4s, v16.4s, v25.s[0]
+	WORD $0x4f9a120a // fmla v10.4s, v16.4s, v26.s[0]
+	FMOVQ 48(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981203 // fmla v3.4s, v16.4s, v24.s[0]
+	WORD $0x4f991207 // fmla v7.4s, v16.4s, v25.s[0]
+	WORD $0x4f9a120b // fmla v11.4s, v16.4s, v26.s[0]
+	VADD V19.S4, V18.S4, V18.S4
+	SUB $1, R15, R15
+	CBNZ R15, one508
+end509:
+	MOVD R0, R16
+	FSTPQ (F0, F1), 0(R16)
+	FSTPQ (F2, F3), 32(R16)
+	ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16)
+	FSTPQ (F6, F7), 32(R16)
+	ADD R3, R16, R16
+	FSTPQ (F8, F9), 0(R16)
+	FSTPQ (F10, F11), 32(R16)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD $12, R13, R16
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
+	SUB $3, R12, R12
+	B panelRows
+panel2:
+
+	// 2 rows × 16 columns.
+	CMP $1, R13
+	BEQ overwrite511
+	MOVD R0, R16
+	FLDPQ 0(R16), (F0, F1)
+	FLDPQ 32(R16), (F2, F3)
+	ADD R3, R16, R16
+	FLDPQ 0(R16), (F4, F5)
+	FLDPQ 32(R16), (F6, F7)
+	CBZ R13, keep510
+
+	// o·alpha
+	MOVD R13, R16
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
+	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
+	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
+	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
+	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
+	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+keep510:
+	B ready512
+overwrite511:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+ready512:
+	MOVD R2, R19
+	MOVD R1, R20
+	ADD R4, R20, R21
+	SUBS $4, R6, R15
+	BLT tail514
+loop513:
+	FMOVQ.P 16(R20), F24
+	FMOVQ.P 16(R21), F25
+	FMOVQ 0(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
+	WORD $0x4fb81220 // fmla v0.4s, v17.4s, v24.s[1]
+	WORD $0x4fb91224 // fmla v4.4s, v17.4s, v25.s[1]
+	WORD $0x4f981a40 // fmla v0.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a44 // fmla v4.4s, v18.4s, v25.s[2]
+	WORD $0x4fb81a60 // fmla v0.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a64 // fmla v4.4s, v19.4s, v25.s[3]
+	FMOVQ 16(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981201 // fmla v1.4s, v16.4s, v24.s[0]
+	WORD $0x4f991205 // fmla v5.4s, v16.4s, v25.s[0]
+	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
+	WORD $0x4fb91225 // fmla v5.4s, v17.4s, v25.s[1]
+	WORD $0x4f981a41 // fmla v1.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a45 // fmla v5.4s, v18.4s, v25.s[2]
+	WORD $0x4fb81a61 // fmla v1.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a65 // fmla v5.4s, v19.4s, v25.s[3]
+	FMOVQ 32(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981202 // fmla v2.4s, v16.4s, v24.s[0]
+	WORD $0x4f991206 // fmla v6.4s, v16.4s, v25.s[0]
+	WORD $0x4fb81222 // fmla v2.4s, v17.4s, v24.s[1]
+	WORD $0x4fb91226 // fmla v6.4s, v17.4s, v25.s[1]
+	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a46 // fmla v6.4s, v18.4s, v25.s[2]
+	WORD $0x4fb81a62 // fmla v2.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a66 // fmla v6.4s, v19.4s, v25.s[3]
+	FMOVQ 48(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981203 // fmla v3.4s, v16.4s, v24.s[0]
+	WORD $0x4f991207 // fmla v7.4s, v16.4s, v25.s[0]
+	WORD $0x4fb81223 // fmla v3.4s, v17.4s, v24.s[1]
+	WORD $0x4fb91227 // fmla v7.4s, v17.4s, v25.s[1]
+	WORD $0x4f981a43 // fmla v3.4s, v18.4s, v24.s[2]
+	WORD $0x4f991a47 // fmla v7.4s, v18.4s, v25.s[2]
+	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
+	WORD $0x4fb91a67 // fmla v7.4s, v19.4s, v25.s[3]
+	ADD R5, R19, R19
+	SUBS $4, R15, R15
+	BGE loop513
+tail514:
+	ADD $4, R15, R15
+	CBZ R15, end516
+	VMOV V20.B16, V18.B16
+	FMOVQ 736(R26), F19
+one515:
+	FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25
+	FMOVQ 0(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
+	FMOVQ 16(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981201 // fmla v1.4s, v16.4s, v24.s[0]
+	WORD $0x4f991205 // fmla v5.4s, v16.4s, v25.s[0]
+	FMOVQ 32(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981202 // fmla v2.4s, v16.4s, v24.s[0]
+	WORD $0x4f991206 // fmla v6.4s, v16.4s, v25.s[0]
+	FMOVQ 48(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981203 // fmla v3.4s, v16.4s, v24.s[0]
+	WORD $0x4f991207 // fmla v7.4s, v16.4s, v25.s[0]
+	VADD V19.S4, V18.S4, V18.S4
+	SUB $1, R15, R15
+	CBNZ R15, one515
+end516:
+	MOVD R0, R16
+	FSTPQ (F0, F1), 0(R16)
+	FSTPQ (F2, F3), 32(R16)
+	ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16)
+	FSTPQ (F6, F7), 32(R16)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD $8, R13, R16
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
+	SUB $2, R12, R12
+	B panelRows
+panel1:
+
+	// 1 rows × 16 columns.
+	CMP $1, R13
+	BEQ overwrite518
+	MOVD R0, R16
+	FLDPQ 0(R16), (F0, F1)
+	FLDPQ 32(R16), (F2, F3)
+	CBZ R13, keep517
+
+	// o·alpha
+	MOVD R13, R16
+	VLD1R.P 4(R16), [V30.S4]
+	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
+	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
+	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+keep517:
+	B ready519
+overwrite518:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+ready519:
+	MOVD R2, R19
+	MOVD R1, R20
+	SUBS $4, R6, R15
+	BLT tail521
+loop520:
+	FMOVQ.P 16(R20), F24
+	FMOVQ 0(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	WORD $0x4fb81220 // fmla v0.4s, v17.4s, v24.s[1]
+	WORD $0x4f981a40 // fmla v0.4s, v18.4s, v24.s[2]
+	WORD $0x4fb81a60 // fmla v0.4s, v19.4s, v24.s[3]
+	FMOVQ 16(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981201 // fmla v1.4s, v16.4s, v24.s[0]
+	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
+	WORD $0x4f981a41 // fmla v1.4s, v18.4s, v24.s[2]
+	WORD $0x4fb81a61 // fmla v1.4s, v19.4s, v24.s[3]
+	FMOVQ 32(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981202 // fmla v2.4s, v16.4s, v24.s[0]
+	WORD $0x4fb81222 // fmla v2.4s, v17.4s, v24.s[1]
+	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
+	WORD $0x4fb81a62 // fmla v2.4s, v19.4s, v24.s[3]
+	FMOVQ 48(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
+	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
+	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
+	WORD $0x4f981203 // fmla v3.4s, v16.4s, v24.s[0]
+	WORD $0x4fb81223 // fmla v3.4s, v17.4s, v24.s[1]
+	WORD $0x4f981a43 // fmla v3.4s, v18.4s, v24.s[2]
+	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
+	ADD R5, R19, R19
+	SUBS $4, R15, R15
+	BGE loop520
+tail521:
+	ADD $4, R15, R15
+	CBZ R15, end523
+	VMOV V20.B16, V18.B16
+	FMOVQ 736(R26), F19
+one522:
+	FMOVS.P 4(R20), F24
+	FMOVQ 0(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	FMOVQ 16(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981201 // fmla v1.4s, v16.4s, v24.s[0]
+	FMOVQ 32(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981202 // fmla v2.4s, v16.4s, v24.s[0]
+	FMOVQ 48(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
+	WORD $0x4f981203 // fmla v3.4s, v16.4s, v24.s[0]
+	VADD V19.S4, V18.S4, V18.S4
+	SUB $1, R15, R15
+	CBNZ R15, one522
+end523:
+	MOVD R0, R16
+	FSTPQ (F0, F1), 0(R16)
+	FSTPQ (F2, F3), 32(R16)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD $4, R13, R16
+	CMP $1, R13
+	CSEL HI, R16, R13, R13
+	SUB $1, R12, R12
+	B panelRows
+panelNext:
+	ADD $64, R9, R9
+	ADD R8, R2, R2
+	SUB $1, R7, R7
+	B panel
+panelEnd:
+	RET
+
+// widenF16SIMD works like widenGeneric.
+TEXT ·widenF16SIMD(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD v+8(FP), R1
+	MOVD n+16(FP), R2
+loop524:
+	VLD1.P 32(R1), [V30.S4, V31.S4]
+	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
+	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
+	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
+	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R0)
+	SUBS $16, R2, R2
+	BGT loop524
+	RET
+
+// widenBF16SIMD works like widenGeneric.
+TEXT ·widenBF16SIMD(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD v+8(FP), R1
+	MOVD n+16(FP), R2
+loop525:
+	VLD1.P 32(R1), [V30.S4, V31.S4]
+	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
+	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
+	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
+	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R0)
+	SUBS $16, R2, R2
+	BGT loop525
+	RET
+
+// widenI8SIMD works like widenGeneric.
+TEXT ·widenI8SIMD(SB), NOSPLIT, $0-32
+	MOVD dst+0(FP), R0
+	MOVD v+8(FP), R1
+	MOVD steps+16(FP), R2
+	MOVD stride+24(FP), R3
+	MOVD $constants<>(SB), R26
+	FMOVQ 624(R26), F28
+	FMOVQ 640(R26), F29
+	FMOVQ 656(R26), F31
+	FMOVQ 672(R26), F20
+	FMOVQ 688(R26), F21
+	FMOVQ 704(R26), F22
+	FMOVQ 720(R26), F23
+loop526:
+	FMOVQ 0(R1), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V0.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V4.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V8.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V12.B16
+	WORD $0x4ebdd400 // fsub v0.4s, v0.4s, v29.4s
+	WORD $0x4ebdd484 // fsub v4.4s, v4.4s, v29.4s
+	WORD $0x4ebdd508 // fsub v8.4s, v8.4s, v29.4s
+	WORD $0x4ebdd58c // fsub v12.4s, v12.4s, v29.4s
+	FMOVQ 16(R1), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V1.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V5.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V9.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V13.B16
+	WORD $0x4ebdd421 // fsub v1.4s, v1.4s, v29.4s
+	WORD $0x4ebdd4a5 // fsub v5.4s, v5.4s, v29.4s
+	WORD $0x4ebdd529 // fsub v9.4s, v9.4s, v29.4s
+	WORD $0x4ebdd5ad // fsub v13.4s, v13.4s, v29.4s
+	FMOVQ 32(R1), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V2.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V6.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V10.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V14.B16
+	WORD $0x4ebdd442 // fsub v2.4s, v2.4s, v29.4s
+	WORD $0x4ebdd4c6 // fsub v6.4s, v6.4s, v29.4s
+	WORD $0x4ebdd54a // fsub v10.4s, v10.4s, v29.4s
+	WORD $0x4ebdd5ce // fsub v14.4s, v14.4s, v29.4s
+	FMOVQ 48(R1), F30
+	VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V3.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V7.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V11.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V15.B16
+	WORD $0x4ebdd463 // fsub v3.4s, v3.4s, v29.4s
+	WORD $0x4ebdd4e7 // fsub v7.4s, v7.4s, v29.4s
+	WORD $0x4ebdd56b // fsub v11.4s, v11.4s, v29.4s
+	WORD $0x4ebdd5ef // fsub v15.4s, v15.4s, v29.4s
+	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
+	SUB $1, R2, R2
+	CBZ R2, end527
+	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R0)
+	SUB $1, R2, R2
+	CBZ R2, end527
+	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
+	SUB $1, R2, R2
+	CBZ R2, end527
+	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
+	SUB $1, R2, R2
+	CBZ R2, end527
+	ADD R3, R1, R1
+	B loop526
+end527:
+	RET
+
+// narrowF16SIMD works like narrowGeneric.
+TEXT ·narrowF16SIMD(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD x+8(FP), R1
+	MOVD n+16(FP), R2
+
+	// 16 at a time.
+	SUBS $16, R2, R2
+	BLT end529
+loop528:
+	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x0e216804 // fcvtn v4.4h, v0.4s
+	WORD $0x4e216824 // fcvtn2 v4.8h, v1.4s
+	WORD $0x0e216845 // fcvtn v5.4h, v2.4s
+	WORD $0x4e216865 // fcvtn2 v5.8h, v3.4s
+	VST1.P [V4.S4, V5.S4], 32(R0)
+	SUBS $16, R2, R2
+	BGE loop528
+end529:
+	ADD $16, R2, R2
+
+	// 4 at a time.
+	SUBS $4, R2, R2
+	BLT end531
+loop530:
+	VLD1.P 16(R1), [V0.S4]
+	WORD $0x0e216804 // fcvtn v4.4h, v0.4s
+	FMOVD.P F4, 8(R0)
+	SUBS $4, R2, R2
+	BGE loop530
+end531:
+	ADD $4, R2, R2
+
+	// 1 at a time.
+	SUBS $1, R2, R2
+	BLT end533
+loop532:
+	FMOVS.P 4(R1), F0
+	WORD $0x0e216804 // fcvtn v4.4h, v0.4s
+	VST1.P V4.H[0], 2(R0)
+	SUBS $1, R2, R2
+	BGE loop532
+end533:
+	ADD $1, R2, R2
+	RET
+
+// narrowBF16SIMD works like narrowGeneric.
+TEXT ·narrowBF16SIMD(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD x+8(FP), R1
+	MOVD n+16(FP), R2
+	MOVD $constants<>(SB), R26
+	FMOVQ 736(R26), F24
+	FMOVQ 752(R26), F25
+	FMOVQ 768(R26), F26
+
+	// 16 at a time.
+	SUBS $16, R2, R2
+	BLT end535
+loop534:
+	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VUSHR $16, V0.S4, V4.S4
+	VAND V24.B16, V4.B16, V4.B16
+	VADD V25.S4, V4.S4, V4.S4
+	VADD V0.S4, V4.S4, V4.S4
+	VORR V26.B16, V0.B16, V8.B16
+	WORD $0x4e20e40c // fcmeq v12.4s, v0.4s, v0.4s
+	VBSL V8.B16, V4.B16, V12.B16
+	VUSHR $16, V1.S4, V5.S4
+	VAND V24.B16, V5.B16, V5.B16
+	VADD V25.S4, V5.S4, V5.S4
+	VADD V1.S4, V5.S4, V5.S4
+	VORR V26.B16, V1.B16, V9.B16
+	WORD $0x4e21e42d // fcmeq v13.4s, v1.4s, v1.4s
+	VBSL V9.B16, V5.B16, V13.B16
+	VUSHR $16, V2.S4, V6.S4
+	VAND V24.B16, V6.B16, V6.B16
+	VADD V25.S4, V6.S4, V6.S4
+	VADD V2.S4, V6.S4, V6.S4
+	VORR V26.B16, V2.B16, V10.B16
+	WORD $0x4e22e44e // fcmeq v14.4s, v2.4s, v2.4s
+	VBSL V10.B16, V6.B16, V14.B16
+	VUSHR $16, V3.S4, V7.S4
+	VAND V24.B16, V7.B16, V7.B16
+	VADD V25.S4, V7.S4, V7.S4
+	VADD V3.S4, V7.S4, V7.S4
+	VORR V26.B16, V3.B16, V11.B16
+	WORD $0x4e23e46f // fcmeq v15.4s, v3.4s, v3.4s
+	VBSL V11.B16, V7.B16, V15.B16
+	VUZP2 V13.H8, V12.H8, V0.H8
+	VUZP2 V15.H8, V14.H8, V1.H8
+	VST1.P [V0.S4, V1.S4], 32(R0)
+	SUBS $16, R2, R2
+	BGE loop534
+end535:
+	ADD $16, R2, R2
+
+	// 4 at a time.
+	SUBS $4, R2, R2
+	BLT end537
+loop536:
+	VLD1.P 16(R1), [V0.S4]
+	VUSHR $16, V0.S4, V4.S4
+	VAND V24.B16, V4.B16, V4.B16
+	VADD V25.S4, V4.S4, V4.S4
+	VADD V0.S4, V4.S4, V4.S4
+	VORR V26.B16, V0.B16, V8.B16
+	WORD $0x4e20e40c // fcmeq v12.4s, v0.4s, v0.4s
+	VBSL V8.B16, V4.B16, V12.B16
+	VUZP2 V12.H8, V12.H8, V0.H8
+	FMOVD.P F0, 8(R0)
+	SUBS $4, R2, R2
+	BGE loop536
+end537:
+	ADD $4, R2, R2
+
+	// 1 at a time.
+	SUBS $1, R2, R2
+	BLT end539
+loop538:
+	FMOVS.P 4(R1), F0
+	VUSHR $16, V0.S4, V4.S4
+	VAND V24.B16, V4.B16, V4.B16
+	VADD V25.S4, V4.S4, V4.S4
+	VADD V0.S4, V4.S4, V4.S4
+	VORR V26.B16, V0.B16, V8.B16
+	WORD $0x4e20e40c // fcmeq v12.4s, v0.4s, v0.4s
+	VBSL V8.B16, V4.B16, V12.B16
+	VUZP2 V12.H8, V12.H8, V0.H8
+	VST1.P V0.H[0], 2(R0)
+	SUBS $1, R2, R2
+	BGE loop538
+end539:
+	ADD $1, R2, R2
+	RET
+
+// largestSIMD works like largestGeneric.
+TEXT ·largestSIMD(SB), NOSPLIT, $0-20
+	MOVD x+0(FP), R0
+	MOVD n+8(FP), R1
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+
+	// 16 at a time.
+	SUBS $16, R1, R1
+	BLT end541
+loop540:
+	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
+	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
+	WORD $0x4ea0f821 // fabs v1.4s, v1.4s
+	WORD $0x4e21f4a5 // fmax v5.4s, v5.4s, v1.4s
+	WORD $0x4ea0f842 // fabs v2.4s, v2.4s
+	WORD $0x4e22f4c6 // fmax v6.4s, v6.4s, v2.4s
+	WORD $0x4ea0f863 // fabs v3.4s, v3.4s
+	WORD $0x4e23f4e7 // fmax v7.4s, v7.4s, v3.4s
+	SUBS $16, R1, R1
+	BGE loop540
+end541:
+	ADD $16, R1, R1
+
+	// 4 at a time.
+	SUBS $4, R1, R1
+	BLT end543
+loop542:
+	VLD1.P 16(R0), [V0.S4]
+	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
+	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
+	SUBS $4, R1, R1
+	BGE loop542
+end543:
+	ADD $4, R1, R1
+
+	// 1 at a time.
+	SUBS $1, R1, R1
+	BLT end545
+loop544:
+	FMOVS.P 4(R0), F0
+	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
+	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
+	SUBS $1, R1, R1
+	BGE loop544
+end545:
+	ADD $1, R1, R1
+	WORD $0x4e25f484 // fmax v4.4s, v4.4s, v5.4s
+	WORD $0x4e27f4c6 // fmax v6.4s, v6.4s, v7.4s
+	WORD $0x4e26f484 // fmax v4.4s, v4.4s, v6.4s
+	WORD $0x6e30f884 // fmaxv s4, v4.4s
+	FMOVS F4, ret+16(FP)
+	RET
+
+// quantizeSIMD works like quantizeGeneric.
+TEXT ·quantizeSIMD(SB), NOSPLIT, $0-28
+	MOVD dst+0(FP), R0
+	MOVD x+8(FP), R1
+	MOVD n+16(FP), R2
+	FMOVS scale+24(FP), F16
+	VDUP V16.S[0], V16.S4
+
+	// 16 at a time.
+	SUBS $16, R2, R2
+	BLT end547
+loop546:
+	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x6e30fc00 // fdiv v0.4s, v0.4s, v16.4s
+	WORD $0x6e30fc21 // fdiv v1.4s, v1.4s, v16.4s
+	WORD $0x6e30fc42 // fdiv v2.4s, v2.4s, v16.4s
+	WORD $0x6e30fc63 // fdiv v3.4s, v3.4s, v16.4s
+	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
+	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
+	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
+	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
+	WORD $0x0e614804 // sqxtn v4.4h, v0.4s
+	WORD $0x4e614824 // sqxtn2 v4.8h, v1.4s
+	WORD $0x0e614845 // sqxtn v5.4h, v2.4s
+	WORD $0x4e614865 // sqxtn2 v5.8h, v3.4s
+	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
+	WORD $0x4e2148a4 // sqxtn2 v4.16b, v5.8h
+	FMOVQ.P F4, 16(R0)
+	SUBS $16, R2, R2
+	BGE loop546
+end547:
+	ADD $16, R2, R2
+
+	// 4 at a time.
+	SUBS $4, R2, R2
+	BLT end549
+loop548:
+	VLD1.P 16(R1), [V0.S4]
+	WORD $0x6e30fc00 // fdiv v0.4s, v0.4s, v16.4s
+	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
+	WORD $0x0e614804 // sqxtn v4.4h, v0.4s
+	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
+	FMOVS.P F4, 4(R0)
+	SUBS $4, R2, R2
+	BGE loop548
+end549:
+	ADD $4, R2, R2
+
+	// 1 at a time.
+	SUBS $1, R2, R2
+	BLT end551
+loop550:
+	FMOVS.P 4(R1), F0
+	WORD $0x6e30fc00 // fdiv v0.4s, v0.4s, v16.4s
+	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
+	WORD $0x0e614804 // sqxtn v4.4h, v0.4s
+	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
+	VST1.P V4.B[0], 1(R0)
+	SUBS $1, R2, R2
+	BGE loop550
+end551:
+	ADD $1, R2, R2
+	RET
+
+// scaleColumnsSIMD works like scaleColumnsGeneric.
+TEXT ·scaleColumnsSIMD(SB), NOSPLIT, $0-40
+	MOVD s+0(FP), R0
+	MOVD f+8(FP), R1
+	MOVD rows+16(FP), R2
+	MOVD stride+24(FP), R3
+	MOVD n+32(FP), R4
+row:
+	MOVD R0, R5
+	MOVD R1, R6
+	MOVD R4, R7
+
+	// 16 at a time.
+	SUBS $16, R7, R7
+	BLT end553
+loop552:
+	VLD1 (R5), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VLD1.P 64(R6), [V4.S4, V5.S4, V6.S4, V7.S4]
+	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
+	WORD $0x6e25dc21 // fmul v1.4s, v1.4s, v5.4s
+	WORD $0x6e26dc42 // fmul v2.4s, v2.4s, v6.4s
+	WORD $0x6e27dc63 // fmul v3.4s, v3.4s, v7.4s
+	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R5)
+	SUBS $16, R7, R7
+	BGE loop552
+end553:
+	ADD $16, R7, R7
+
+	// 4 at a time.
+	SUBS $4, R7, R7
+	BLT end555
+loop554:
+	VLD1 (R5), [V0.S4]
+	VLD1.P 16(R6), [V4.S4]
+	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
+	VST1.P [V0.S4], 16(R5)
+	SUBS $4, R7, R7
+	BGE loop554
+end555:
+	ADD $4, R7, R7
+
+	// 1 at a time.
+	SUBS $1, R7, R7
+	BLT end557
+loop556:
+	FMOVS 0(R5), F0
+	FMOVS.P 4(R6), F4
+	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
+	FMOVS.P F0, 4(R5)
+	SUBS $1, R7, R7
+	BGE loop556
+end557:
+	ADD $1, R7, R7
+	ADD R3<<2, R0, R0
+	SUB $1, R2, R2
+	CBNZ R2, row
+	RET
+
+// rotateSIMD works like rotateGeneric.
+TEXT ·rotateSIMD(SB), NOSPLIT, $0-28
+	MOVD x+0(FP), R0
+	MOVD n+8(FP), R1
+	MOVD block+16(FP), R2
+	FMOVS factor+24(FP), F16
+	VDUP V16.S[0], V16.S4
+	MOVD $constants<>(SB), R26
+	FMOVQ 784(R26), F17
+	FMOVQ 800(R26), F18
+
+	// Blocks of 2: a single sum and difference each.
+	CMP $2, R2
+	BNE four
+two:
+	FMOVD 0(R0), F0
+	VREV64 V0.S4, V1.S4
+	VEOR V17.B16, V0.B16, V0.B16
+	WORD $0x4e20d420 // fadd v0.4s, v1.4s, v0.4s
+	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
+	FMOVD.P F0, 8(R0)
+	SUBS $2, R1, R1
+	BGT two
+	RET
+
+	// Others: first distances 1 and 2.
+four:
+	MOVD R0, R3
+	MOVD R1, R4
+loop558:
+	FMOVQ 0(R3), F0
+	VREV64 V0.S4, V1.S4
+	VEOR V17.B16, V0.B16, V0.B16
+	WORD $0x4e20d420 // fadd v0.4s, v1.4s, v0.4s
+	VEXT $8, V0.B16, V0.B16, V1.B16
+	VEOR V18.B16, V0.B16, V0.B16
+	WORD $0x4e20d420 // fadd v0.4s, v1.4s, v0.4s
+	FMOVQ.P F0, 16(R3)
+	SUBS $4, R4, R4
+	BGT loop558
+
+	// Distances from 4 on: sums go where the first of a pair was, differences where the second was.
+	MOVD $4, R5
+distance:
+	CMP R2, R5
+	BGE factor
+	MOVD R0, R6
+	MOVD R1, R4
+	LSL $2, R5, R9
+pairs:
+	ADD R9, R6, R7
+	MOVD R7, R8
+pair:
+	FMOVQ 0(R6), F0
+	FMOVQ 0(R7), F1
+	WORD $0x4e21d402 // fadd v2.4s, v0.4s, v1.4s
+	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
+	FMOVQ.P F2, 16(R6)
+	FMOVQ.P F0, 16(R7)
+	CMP R8, R6
+	BNE pair
+	MOVD R7, R6
+	SUB R5, R4, R4
+	SUB R5, R4, R4
+	CBNZ R4, pairs
+	LSL $1, R5, R5
+	B distance
+factor:
+
+	// 1/√block
+	MOVD R0, R3
+	MOVD R1, R4
+loop559:
+	FMOVQ 0(R3), F0
+	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
+	FMOVQ.P F0, 16(R3)
+	SUBS $4, R4, R4
+	BGT loop559
+	RET
+
 // Constants, 16 bytes each.
 // exp2Bias
 DATA constants<>+0(SB)/4, $0x4b400080
@@ -10052,4 +14573,64 @@ DATA constants<>+608(SB)/4, $0x0000007f
 DATA constants<>+612(SB)/4, $0x0000007f
 DATA constants<>+616(SB)/4, $0x0000007f
 DATA constants<>+620(SB)/4, $0x0000007f
-GLOBL constants<>(SB), RODATA|NOPTR, $624
+// sign bits of bytes
+DATA constants<>+624(SB)/4, $0x80808080
+DATA constants<>+628(SB)/4, $0x80808080
+DATA constants<>+632(SB)/4, $0x80808080
+DATA constants<>+636(SB)/4, $0x80808080
+// 0x1.0001p+23
+DATA constants<>+640(SB)/4, $0x4b000080
+DATA constants<>+644(SB)/4, $0x4b000080
+DATA constants<>+648(SB)/4, $0x4b000080
+DATA constants<>+652(SB)/4, $0x4b000080
+// 0x1p+23
+DATA constants<>+656(SB)/4, $0x4b000000
+DATA constants<>+660(SB)/4, $0x4b000000
+DATA constants<>+664(SB)/4, $0x4b000000
+DATA constants<>+668(SB)/4, $0x4b000000
+// step 0 of four columns
+DATA constants<>+672(SB)/4, $0x13121100
+DATA constants<>+676(SB)/4, $0x13121104
+DATA constants<>+680(SB)/4, $0x13121108
+DATA constants<>+684(SB)/4, $0x1312110c
+// step 1 of four columns
+DATA constants<>+688(SB)/4, $0x13121101
+DATA constants<>+692(SB)/4, $0x13121105
+DATA constants<>+696(SB)/4, $0x13121109
+DATA constants<>+700(SB)/4, $0x1312110d
+// step 2 of four columns
+DATA constants<>+704(SB)/4, $0x13121102
+DATA constants<>+708(SB)/4, $0x13121106
+DATA constants<>+712(SB)/4, $0x1312110a
+DATA constants<>+716(SB)/4, $0x1312110e
+// step 3 of four columns
+DATA constants<>+720(SB)/4, $0x13121103
+DATA constants<>+724(SB)/4, $0x13121107
+DATA constants<>+728(SB)/4, $0x1312110b
+DATA constants<>+732(SB)/4, $0x1312110f
+// 1
+DATA constants<>+736(SB)/4, $0x00000001
+DATA constants<>+740(SB)/4, $0x00000001
+DATA constants<>+744(SB)/4, $0x00000001
+DATA constants<>+748(SB)/4, $0x00000001
+// 0x7fff
+DATA constants<>+752(SB)/4, $0x00007fff
+DATA constants<>+756(SB)/4, $0x00007fff
+DATA constants<>+760(SB)/4, $0x00007fff
+DATA constants<>+764(SB)/4, $0x00007fff
+// the bit of quiet NaN
+DATA constants<>+768(SB)/4, $0x00400000
+DATA constants<>+772(SB)/4, $0x00400000
+DATA constants<>+776(SB)/4, $0x00400000
+DATA constants<>+780(SB)/4, $0x00400000
+// signs of odd lanes
+DATA constants<>+784(SB)/4, $0x00000000
+DATA constants<>+788(SB)/4, $0x80000000
+DATA constants<>+792(SB)/4, $0x00000000
+DATA constants<>+796(SB)/4, $0x80000000
+// signs of the high lanes
+DATA constants<>+800(SB)/4, $0x00000000
+DATA constants<>+804(SB)/4, $0x00000000
+DATA constants<>+808(SB)/4, $0x80000000
+DATA constants<>+812(SB)/4, $0x80000000
+GLOBL constants<>(SB), RODATA|NOPTR, $816

@@ -58,6 +58,15 @@ func generate(folder string) ([]byte, error) {
 	p.exp()
 	p.expSum()
 	p.sumExp()
+	p.accumulateTyped()
+	p.widen()
+	p.widenI8()
+	p.narrowF16()
+	p.narrowBF16()
+	p.largest()
+	p.quantize()
+	p.scaleColumns()
+	p.rotate()
 	p.constantTable()
 	return p.Bytes(), nil
 }

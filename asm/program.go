@@ -29,12 +29,17 @@ func newProgram(values constants.Values, offsets constants.Offsets) *program {
 // kernel begins a function. Arguments and results are in the order of its Go
 // declaration; those that are not pointers or ints say their type.
 func (p *program) kernel(name string, frame int, args, results string) {
+	p.kernelLike(strings.TrimSuffix(name, "SIMD")+"Generic", name, frame, args, results)
+}
+
+// kernelLike is kernel for a function whose specification has a name of its own.
+func (p *program) kernelLike(like, name string, frame int, args, results string) {
 	p.args = map[string]int{}
 	at := p.layout(args, 0)
 	if results != "" {
 		at = p.layout(results, (at+7)/8*8)
 	}
-	p.Line("\n// %s works like %sGeneric.", name, strings.TrimSuffix(name, "SIMD"))
+	p.Line("\n// %s works like %s.", name, like)
 	p.Line("TEXT ·%s(SB), NOSPLIT, $%d-%d", name, frame, at)
 }
 

@@ -72,8 +72,9 @@ const (
 // tileKernel emits one kernel on the micro-kernel.
 type tileKernel struct {
 	*program
-	accumulates bool // start from c·alpha, c if there is no alpha, or zero; else from zero
-	masked      bool // b counts as 0 where a has its sign bit set
+	accumulates bool    // start from c·alpha, c if there is no alpha, or zero; else from zero
+	masked      bool    // b counts as 0 where a has its sign bit set
+	element     element // of b
 	sizes       []int
 }
 
@@ -96,19 +97,19 @@ func (p *program) score() {
 
 func (p *program) accumulate() {
 	p.kernel("accumulateSIMD", 0, "o p v alpha rows oStride pStride b", "")
-	p.accumulateArgs()
+	p.accumulateArgs(elementF32)
 	t := tileKernel{program: p, accumulates: true, sizes: []int{6, 5, 4, 3, 2, 1}}
 	t.emit()
 }
 
 func (p *program) accumulateMasked() {
 	p.kernel("accumulateMaskedSIMD", 0, "o p v alpha rows oStride pStride b", "")
-	p.accumulateArgs()
+	p.accumulateArgs(elementF32)
 	t := tileKernel{program: p, accumulates: true, masked: true, sizes: []int{4, 2, 1}}
 	t.emit()
 }
 
-func (p *program) accumulateArgs() {
+func (p *program) accumulateArgs(e element) {
 	p.arg("o", cPanel)
 	p.arg("p", aFirst)
 	p.arg("v", bPanel)
@@ -124,8 +125,8 @@ func (p *program) accumulateArgs() {
 	p.Ldr(panels, moving, at("cols"))
 	p.Ldr(bStride, moving, at("stride"))
 	p.Ldr(panelStride, moving, at("panelStride"))
-	p.LslImm(bStride, bStride, 2)
-	p.LslImm(panelStride, panelStride, 2)
+	p.LslImm(bStride, bStride, e.shift())
+	p.LslImm(panelStride, panelStride, e.shift())
 	p.LsrImm(half, panels, 3)
 	p.LsrImm(panels, panels, 4)
 	p.LslImm(moving, panels, 1)
@@ -215,8 +216,11 @@ func (t *tileKernel) panelLoop(name string, vecs int) {
 // that is possible: 7 rows are 4 + 3, 13 are 6 + 4 + 3.
 func (t *tileKernel) choose(name string) {
 	pairs := [][2]int{} // at least so many left, tile
-	if t.sizes[0] == tileRows {
+	switch {
+	case t.sizes[0] == tileRows:
 		pairs = [][2]int{{11, 6}, {9, 5}, {7, 4}}
+	case t.element != elementF32:
+		pairs = [][2]int{{7, 4}, {5, 3}}
 	}
 	for _, r := range t.sizes {
 		pairs = append(pairs, [2]int{r, r})
@@ -260,9 +264,12 @@ func (t *tileKernel) tile(r, n, vecs int) {
 			t.Add(tileA(i, n), tileA(i-1, n), aStride)
 		}
 	}
-	if t.masked {
+	switch {
+	case t.masked:
 		t.maskedSteps(r, vecs)
-	} else {
+	case t.element == elementI8:
+		t.stepsI8(r, n)
+	default:
 		t.steps(r, n, vecs)
 	}
 	t.store(r, n*vecs)
@@ -355,6 +362,10 @@ func (t *tileKernel) steps(r, n, vecs int) {
 // the lane. Each pair of vectors of b is used for all rows at once.
 func (t *tileKernel) step(r, n, vecs, lane int) {
 	for i := range n {
+		if t.element != elementF32 {
+			t.stepHalf(r, n, i, lane)
+			continue
+		}
 		for v := 0; v < vecs; v += 2 {
 			t.LdpQ(bLow, bHigh, tileB(i), v*vector)
 			for row := range r {

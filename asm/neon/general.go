@@ -62,6 +62,9 @@ func (a *Asm) LsrImm(d, n Reg, shift int) {
 	a.op("LSR", "$%d, %v, %v", shift, n, d)
 }
 
+// Cmp compares n with m.
+func (a *Asm) Cmp(n, m Reg) { a.op("CMP", "%v, %v", m, n) }
+
 // CmpImm compares n with x.
 func (a *Asm) CmpImm(n Reg, x int) {
 	between("CmpImm's immediate", x, 0, 4095, 1)

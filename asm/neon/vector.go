@@ -41,11 +41,20 @@ func (a *Asm) Shl(d, n Vec, shift int) {
 	a.op("VSHL", "$%d, %v.S4, %v.S4", shift, n, d)
 }
 
+// Ushr is d = n >> shift, unsigned, in four lanes.
+func (a *Asm) Ushr(d, n Vec, shift int) {
+	between("Ushr's shift", shift, 1, 32, 1)
+	a.op("VUSHR", "$%d, %v.S4, %v.S4", shift, n, d)
+}
+
 // And is d = n & m.
 func (a *Asm) And(d, n, m Vec) { a.b16("VAND", d, n, m) }
 
 // OrrV is d = n | m.
 func (a *Asm) OrrV(d, n, m Vec) { a.b16("VORR", d, n, m) }
+
+// Eor is d = n xor m.
+func (a *Asm) Eor(d, n, m Vec) { a.b16("VEOR", d, n, m) }
 
 // Zero is d = 0.
 func (a *Asm) Zero(d Vec) { a.b16("VEOR", d, d, d) }
@@ -64,6 +73,18 @@ func (a *Asm) Bit(d, n, m Vec) { a.b16("VBIT", d, n, m) }
 
 // SwapHalves is d = n's high half, then its low half.
 func (a *Asm) SwapHalves(d, n Vec) { a.op("VEXT", "$8, %v.B16, %v.B16, %v.B16", n, n, d) }
+
+// SwapPairs is d = n1 n0 n3 n2.
+func (a *Asm) SwapPairs(d, n Vec) { a.op("VREV64", "%v.S4, %v.S4", n, d) }
+
+// Uzp2H is d = the upper halves of the words of n, then of m.
+func (a *Asm) Uzp2H(d, n, m Vec) { a.op("VUZP2", "%v.H8, %v.H8, %v.H8", m, n, d) }
+
+// Tbl2 is d = for each byte i of index, byte i of the 32 of first and the register after it.
+func (a *Asm) Tbl2(d, first, index Vec) {
+	between("Tbl2's first", int(first), 0, 30, 1)
+	a.op("VTBL", "%v.B16, [%v.B16, %v.B16], %v.B16", index, first, first+1, d)
+}
 
 // Dup is d = four times lane t of n.
 func (a *Asm) Dup(d, n Vec, t int) {
@@ -127,6 +148,18 @@ func (a *Asm) LdrD(d Vec, base Reg, offset int) {
 	between("LdrD's offset", offset, 0, 32760, 8)
 	a.op("FMOVD", "%d(%v), %s", offset, base, d.f())
 }
+
+// StrDPost stores lanes 0 and 1, then base += 8.
+func (a *Asm) StrDPost(d Vec, base Reg) { a.op("FMOVD.P", "%s, 8(%v)", d.f(), base) }
+
+// StrQPost stores a vector, then base += 16.
+func (a *Asm) StrQPost(d Vec, base Reg) { a.op("FMOVQ.P", "%s, 16(%v)", d.f(), base) }
+
+// StrHPost stores the lowest 16 bits, then base += 2.
+func (a *Asm) StrHPost(d Vec, base Reg) { a.op("VST1.P", "%v.H[0], 2(%v)", d, base) }
+
+// StrBPost stores the lowest byte, then base += 1.
+func (a *Asm) StrBPost(d Vec, base Reg) { a.op("VST1.P", "%v.B[0], 1(%v)", d, base) }
 
 // Ld1Lane loads lane t and leaves the others.
 func (a *Asm) Ld1Lane(d Vec, t int, base Reg) {

@@ -72,6 +72,48 @@ func (a *Asm) Fabs(d, n Vec) { a.two(0x4ea0f800, "fabs", d, n) }
 // Scvtf is d = n, signed integers converted to floats.
 func (a *Asm) Scvtf(d, n Vec) { a.two(0x4e21d800, "scvtf", d, n) }
 
+// Fcvtns is d = n rounded to signed integers, ties to even.
+func (a *Asm) Fcvtns(d, n Vec) { a.two(0x4e21a800, "fcvtns", d, n) }
+
+// form is how an instruction that changes the width of lanes looks at its registers, destination first.
+func (a *Asm) form(base uint32, name, to, from string, d, n Vec) {
+	a.word(base|bits(d, n, 0), "%s v%d.%s, v%d.%s", name, uint8(d), to, uint8(n), from)
+}
+
+// Fcvtl is d = the low four halves of n, widened to float32.
+func (a *Asm) Fcvtl(d, n Vec) { a.form(0x0e217800, "fcvtl", "4s", "4h", d, n) }
+
+// Fcvtl2 is d = the high four halves of n, widened to float32.
+func (a *Asm) Fcvtl2(d, n Vec) { a.form(0x4e217800, "fcvtl2", "4s", "8h", d, n) }
+
+// Fcvtn is d = n rounded to four halves of 16 bits; the high ones become 0.
+func (a *Asm) Fcvtn(d, n Vec) { a.form(0x0e216800, "fcvtn", "4h", "4s", d, n) }
+
+// Fcvtn2 is the high four halves of d = n rounded; the low ones stay.
+func (a *Asm) Fcvtn2(d, n Vec) { a.form(0x4e216800, "fcvtn2", "8h", "4s", d, n) }
+
+// Sqxtn is d = four integers of 16 bits, those of n or the nearest ones; the high lanes become 0.
+func (a *Asm) Sqxtn(d, n Vec) { a.form(0x0e614800, "sqxtn", "4h", "4s", d, n) }
+
+// Sqxtn2 is the high four integers of 16 bits of d = those of n, or the nearest ones; the low lanes stay.
+func (a *Asm) Sqxtn2(d, n Vec) { a.form(0x4e614800, "sqxtn2", "8h", "4s", d, n) }
+
+// SqxtnB is d = eight integers of 8 bits, those of n or the nearest ones; the high lanes become 0.
+func (a *Asm) SqxtnB(d, n Vec) { a.form(0x0e214800, "sqxtn", "8b", "8h", d, n) }
+
+// SqxtnB2 is the high eight integers of 8 bits of d = those of n, or the nearest ones; the low lanes stay.
+func (a *Asm) SqxtnB2(d, n Vec) { a.form(0x4e214800, "sqxtn2", "16b", "8h", d, n) }
+
+// Shll is d = the low four lanes of 16 bits of n, each in the upper half of a word.
+func (a *Asm) Shll(d, n Vec) {
+	a.word(0x2e613800|bits(d, n, 0), "shll %s, v%d.4h, #16", d.s4(), uint8(n))
+}
+
+// Shll2 is d = the high four lanes of 16 bits of n, each in the upper half of a word.
+func (a *Asm) Shll2(d, n Vec) {
+	a.word(0x6e613800|bits(d, n, 0), "shll2 %s, v%d.8h, #16", d.s4(), uint8(n))
+}
+
 // Bic is d = n &^ m.
 func (a *Asm) Bic(d, n, m Vec) {
 	a.word(0x4e601c00|bits(d, n, m), "bic v%d.16b, v%d.16b, v%d.16b", uint8(d), uint8(n), uint8(m))
