@@ -1,3 +1,5 @@
+//go:build !(amd64 || arm64) || purego
+
 package attn
 
 // Stubs of the kernels over fewer bits, where the assembly lacks them. They are never called.
