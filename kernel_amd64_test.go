@@ -12,12 +12,13 @@ import (
 var gatedInstructions = map[string]string{
 	"x86-64": `ADDQ ANDQ ANDL BSRQ CMOVQ[A-Z]+ CMPB CMPQ CMPL CMPW DECQ INCQ IMULQ IMUL3Q J[A-Z]+ LEAQ MOVB MOVBLZX MOVBQZX MOVL MOVQ CMPW
 		NEGQ NOTQ ORQ ORL PREFETCH(T0|T1|T2|NTA) RET SARQ SET[A-Z]+ SHLQ SHRQ SUBQ TESTB TESTL TESTQ XORQ XORL`,
-	"avx": `VADD[PS]S VAND(N)?PS VBLENDPS VBLENDVPS VBROADCAST(SS|F128) VCMP[PS]S VCVTDQ2PS VDIV[PS]S VEXTRACTF128 VINSERTF128
+	"avx": `VADD[PS]S VAND(N)?PS VBLENDPS VBLENDVPS VBROADCAST(SS|F128) VCMP[PS]S VCVTDQ2PS VCVTPS2DQ VDIV[PS]S VEXTRACTF128 VINSERTF128
 		VINSERTPS VMASKMOVPS VMAX[PS]S VMIN[PS]S VMOV(APS|UPS|SS|SD|D|Q|DQU|MSKPS|SHDUP|HLPS|LHPS) VMUL[PS]S VORPS VPERM2F128
-		VPERMILP[SD] VSHUFPS VSUB[PS]S VUCOMISS VUNPCK[HL]P[SD] VXORPS VZEROUPPER`,
-	"avx2": `VEXTRACTI128 VPADD[DQ] VPAND(N)? VPBROADCAST[BDQ] VPCMPEQ[BD] VPCMPGTD VPERM(D|PS|Q|PD) VPMAX(SD|UD) VPMOVMSKB VPMOVZXBD VPOR VPSHUFB
-		VPSHUFD VPSLL[DW] VPSLLVD VPSRAD VPSRLD VPSUBD VPXOR VPUNPCK[HL](DQ|QDQ)`,
+		VPACKUSDW VPERMILP[SD] VPEXTR[BW] VSHUFPS VSUB[PS]S VUCOMISS VUNPCK[HL]P[SD] VXORPS VZEROUPPER`,
+	"avx2": `VEXTRACTI128 VPADD[DQ] VPAND(N)? VPBROADCAST[BDQ] VPCMPEQ[BD] VPCMPGTD VPERM(D|PS|Q|PD) VPMAX(SD|UD) VPMOVMSKB VPMOVZX(BD|WD) VPOR VPSHUFB
+		VPSHUFD VPSLL[DW] VPSLLVD VPSRAD VPSRLD VPSRLDQ VPSUBD VPXOR VPUNPCK[HL](DQ|QDQ)`,
 	"fma3":   `VFN?M(ADD|SUB)(132|213|231)[PS]S`,
+	"f16c":   `VCVTPH2PS VCVTPS2PH`,
 	"avx512": `KMOVW VBLENDMPS VEXTRACTF32X8 VEXTRACTI32X8 VMOV[AU]PS\.Z VMULPS\.Z VPXORD`, // F and DQ
 }
 
@@ -43,8 +44,8 @@ var (
 
 // asmFunction is the instructions of one TEXT.
 type asmFunction struct {
-	name  string
-	lines []asmLine
+	file, name string
+	lines      []asmLine
 }
 
 type asmLine struct {
@@ -62,7 +63,7 @@ func readAssembly(t *testing.T, file string) (functions []asmFunction) {
 		op, operands, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch {
 		case op == "TEXT":
-			functions = append(functions, asmFunction{name: operands})
+			functions = append(functions, asmFunction{file: file, name: operands})
 		case op == "" || op == "DATA" || op == "GLOBL" || strings.HasPrefix(op, "#") || strings.HasSuffix(op, ":"):
 		default:
 			f := &functions[len(functions)-1]
@@ -78,6 +79,7 @@ func TestAssemblyIsGated(t *testing.T) {
 	if len(functions) < len(kernelTests) {
 		t.Fatalf("%d functions, want at least the %d kernels", len(functions), len(kernelTests))
 	}
+	functions = append(functions, readAssembly(t, "kernel_typed_amd64.s")...)
 	count := 0
 	for _, f := range functions {
 		allowed := allowedInstructions(f.isAVX512())
@@ -85,7 +87,7 @@ func TestAssemblyIsGated(t *testing.T) {
 			count++
 		}
 		for _, l := range f.lines {
-			fault := func(what string) { t.Errorf("line %d, %s: %s %s: %s", l.number, f.name, l.op, l.operands, what) }
+			fault := func(what string) { t.Errorf("%s:%d, %s: %s %s: %s", f.file, l.number, f.name, l.op, l.operands, what) }
 			if vectorRegister.MatchString(l.operands) && !strings.HasPrefix(l.op, "V") {
 				fault("legacy SSE, which stalls while the upper halves of YMM registers are in use")
 			} else if !allowed.MatchString(l.op) {
@@ -112,11 +114,11 @@ func (f *asmFunction) checkReturns(t *testing.T) {
 		usesYMM = usesYMM || strings.ContainsAny(l.operands, "YZ") && vectorRegister.MatchString(l.operands)
 	}
 	if last := f.lines[len(f.lines)-1]; last.op != "RET" && last.op != "JMP" {
-		t.Errorf("line %d, %s: falls off its end", last.number, f.name)
+		t.Errorf("%s:%d, %s: falls off its end", f.file, last.number, f.name)
 	}
 	for i, l := range f.lines {
 		if usesYMM && l.op == "RET" && (i == 0 || f.lines[i-1].op != "VZEROUPPER") {
-			t.Errorf("line %d, %s: RET without VZEROUPPER", l.number, f.name)
+			t.Errorf("%s:%d, %s: RET without VZEROUPPER", f.file, l.number, f.name)
 		}
 	}
 }
@@ -124,12 +126,12 @@ func (f *asmFunction) checkReturns(t *testing.T) {
 // The test above must see what it looks for.
 func TestAssemblyCheckSees(t *testing.T) {
 	allowed := allowedInstructions(false)
-	for _, op := range []string{"VFMADD231PS", "VMOVUPS", "JNE", "VPBROADCASTD"} {
+	for _, op := range []string{"VFMADD231PS", "VMOVUPS", "JNE", "VPBROADCASTD", "VCVTPH2PS"} {
 		if !allowed.MatchString(op) {
 			t.Errorf("%s is not allowed, but its gate is checked", op)
 		}
 	}
-	for _, op := range []string{"VPTERNLOGD", "VCVTPH2PS", "TZCNTQ", "SHLXQ", "VRNDSCALEPS", "POPCNTQ", "CALL", "MOVUPS", "KMOVW", "VPXORD"} {
+	for _, op := range []string{"VPTERNLOGD", "TZCNTQ", "SHLXQ", "VRNDSCALEPS", "POPCNTQ", "CALL", "MOVUPS", "KMOVW", "VPXORD"} {
 		if allowed.MatchString(op) {
 			t.Errorf("%s is allowed, but no gate covers it", op)
 		}

@@ -11,11 +11,11 @@ func detect() (cpu microarchitecture, l1, l2 int, possible []isa) {
 }
 
 // possibleISAs gates each implementation on every feature its kernels use. cpuid
-// reports AVX2 and FMA3 only if the operating system saves YMM registers, and AVX-512 only
+// reports AVX2, FMA3 and F16C only if the operating system saves YMM registers, and AVX-512 only
 // if it saves ZMM and mask registers.
 func possibleISAs(c *cpuid.CPUInfo) []isa {
 	switch {
-	case !c.Supports(cpuid.AVX2, cpuid.FMA3):
+	case !c.Supports(cpuid.AVX2, cpuid.FMA3, cpuid.F16C):
 		return []isa{generic}
 	case !c.Supports(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL):
 		return []isa{avx2, generic}

@@ -9,9 +9,9 @@ import (
 	"github.com/klauspost/cpuid/v2"
 )
 
-// Kernels with 8 lanes need AVX2 and FMA, those with 16 four parts of AVX-512 as well.
+// Kernels with 8 lanes need AVX2, FMA and conversions of half precision, those with 16 four parts of AVX-512 as well.
 func TestTuningGatesImplementations(t *testing.T) {
-	eight := []cpuid.FeatureID{cpuid.AVX2, cpuid.FMA3}
+	eight := []cpuid.FeatureID{cpuid.AVX2, cpuid.FMA3, cpuid.F16C}
 	sixteen := []cpuid.FeatureID{cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL}
 	possible := func(features ...cpuid.FeatureID) []isa {
 		var c cpuid.CPUInfo

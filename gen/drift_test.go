@@ -12,22 +12,25 @@ import (
 
 // The committed assembly is what the generator writes. The test cache does not
 // see changes of it and of the Go files that the generator reads, which are outside the module: run with -count=1.
-func TestGeneratedFileIsCurrent(t *testing.T) {
-	out := filepath.Join(t.TempDir(), "kernel_amd64.s")
-	if msg, err := exec.Command("go", "run", ".", "-out", out).CombinedOutput(); err != nil {
-		t.Fatalf("go run . -out: %v\n%s", err, msg)
-	}
-	written, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	committed, err := os.ReadFile("../kernel_amd64.s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	header := func(b []byte) []byte { return b[bytes.IndexByte(b, '\n')+1:] } // its command line names the output
-	if !bytes.Equal(header(written), header(committed)) {
-		t.Error("kernel_amd64.s is not what the generator writes: run `go generate` in gen/")
+func TestGeneratedFilesAreCurrent(t *testing.T) {
+	for file, flags := range map[string][]string{"kernel_amd64.s": nil, "kernel_typed_amd64.s": {"-typed"}} {
+		out := filepath.Join(t.TempDir(), file)
+		args := append(append([]string{"run", "."}, flags...), "-out", out)
+		if msg, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+			t.Fatalf("go %v: %v\n%s", args, err, msg)
+		}
+		written, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		committed, err := os.ReadFile("../" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		header := func(b []byte) []byte { return b[bytes.IndexByte(b, '\n')+1:] } // its command line names the output
+		if !bytes.Equal(header(written), header(committed)) {
+			t.Errorf("%s is not what the generator writes: run `go generate` in gen/", file)
+		}
 	}
 }
 

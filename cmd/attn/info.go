@@ -107,7 +107,7 @@ func features(arch string) []feature {
 		return []feature{
 			{"AVX2", has(cpuid.AVX2), "vectors of 8 floats, for avx2"},
 			{"FMA3", has(cpuid.FMA3), "fused multiply-add, for avx2"},
-			{"F16C", has(cpuid.F16C), "half-precision conversion"},
+			{"F16C", has(cpuid.F16C), "half-precision conversion, for avx2"},
 			{"AVX-512", has(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL), "F, BW, DQ and VL, vectors of 16 floats, for avx512"},
 		}
 	case "arm64":
@@ -129,7 +129,7 @@ func why(implementation, arch string) string {
 	case len(needed) == 0:
 		return "there is no assembly for " + arch + "; same results, less speed"
 	}
-	return lacking(needed[:min(2, len(needed))], arch)
+	return lacking(needed[:min(3, len(needed))], arch)
 }
 
 // lacking names the first feature that is missing of those that any assembly needs.
