@@ -128,6 +128,15 @@ type tile struct {
 	uniform   bool // all rows see all keys of [lo, hi), by position
 }
 
+// queries is the queries of a head's rows from one on.
+func (w *scratch) queries(p *plan, c *chunk, row int) []float32 {
+	if p.queriesInPlace {
+		h, i := p.locate(c.kv, c.row+row)
+		return p.q.Data[p.q.offset(c.b, h, i):]
+	}
+	return w.q[(c.at+row)*p.d:]
+}
+
 // products leaves q·k of a tile's rows with keys [lo, hi) in w.s, from row at on.
 func (w *scratch) products(p *plan, c *chunk, b *block, t *tile, at, lo, hi int) {
 	if b.kStride == 0 && p.pairwise() {

@@ -93,15 +93,6 @@ func (w *scratch) loadHead(p *plan, c *chunk) {
 	}
 }
 
-// queries is the queries of a head's rows from one on.
-func (w *scratch) queries(p *plan, c *chunk, row int) []float32 {
-	if p.queriesInPlace {
-		h, i := p.locate(c.kv, c.row+row)
-		return p.q.Data[p.q.offset(c.b, h, i):]
-	}
-	return w.q[(c.at+row)*p.d:]
-}
-
 // finish writes the results of the chunk.
 func (w *scratch) finish(p *plan, c *chunk) {
 	var h chunk
