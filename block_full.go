@@ -33,3 +33,69 @@ func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *block, row int) {
 		}
 	}
 }
+
+// Few rows wait for memory, and each pause between two kernels costs several times as long as it lasts. So spans of several full
+// blocks have as little as possible between kernels: these are leaves of their own, with the figures in docs/decisions.md.
+
+// fullSpan takes all rows through a span of several full blocks, if it can.
+func (w *scratch) fullSpan(p *plan, c *chunk, st *state, s *span) bool {
+	switch {
+	case p.store != nil: // such spans are full
+		w.fullStoreBlocks(p, c, st, s)
+	case p.plainScores() && c.rows <= p.values.inPlaceRows:
+		w.fullBlocksInPlace(p, c, st, s)
+	default:
+		return false
+	}
+	return true
+}
+
+// fullStoreBlocks takes one tile through blocks of a store, one after the other.
+func (w *scratch) fullStoreBlocks(p *plan, c *chunk, st *state, s *span) {
+	rows, stride := c.rows, p.oStride
+	q, m, l, o := w.queries(p, c, 0), st.m[c.at:], st.l[c.at:], st.o[c.at*stride:]
+	layout := p.store.valueLayout(Block)
+	layout.cols, layout.overwrite = roundUp(p.dv, 8), st.overwrite
+	layout.set(&tuned, 0, rows <= p.sequentialRows)
+	w.queue.pointer, w.queue.sequential = 0, layout.sequential
+	reads(q, rows*p.d)
+	updates(m, rows)
+	updates(l, rows)
+	updatesRows(o, rows, stride, layout.cols)
+	t := fullTile{s: &w.s[0], alpha: &w.alpha[0], maxima: &w.maxima[0], d: p.d, oStride: stride, c: p.c, layout: &layout, queue: &w.queue}
+	for i := range s.blocks {
+		x := elements[float32](p.store.at(c.b, c.kv, s.first+i*Block))
+		k, v := x[:Block*p.d], x[Block*p.d:]
+		reads(k, Block*p.d)
+		readsValues(v, &layout)
+		t.k, t.v = &k[0], &v[0]
+		if rows <= p.keys.pagedRows {
+			w.queue.pointer, layout.pointer = address(k, 0), address(v, 0)
+		}
+		if t.add(&q[0], &m[0], &l[0], &o[0], rows) {
+			clearMasked(m, o, rows, stride)
+		}
+		layout.overwrite = false
+	}
+}
+
+// fullBlocksInPlace takes few rows through blocks of the caller: first the keys of all, then the values.
+func (w *scratch) fullBlocksInPlace(p *plan, c *chunk, st *state, s *span) {
+	rows, stride := c.rows, p.oStride
+	q, m, l, o := w.queries(p, c, 0), st.m[c.at:], st.l[c.at:], st.o[c.at*stride:]
+	k, v := p.k.Data[p.k.offset(c.b, c.kv, s.first):], p.v.Data[p.v.offset(c.b, c.kv, s.first):]
+	w.queue.pointer, w.queue.sequential = 0, p.sequential
+	for i := range s.blocks {
+		w.queue.after = (s.blocks - 1 - i) * Block
+		scoreRows(w.s[i*rows*Block:], q, k[i*Block*p.k.SL:], rows, p.d, p.k.SL, Block, &w.queue)
+	}
+	w.queue.after = 0
+	layout := panelLayout{keys: Block, cols: p.dv, stride: p.v.SL, panelStride: panel, overwrite: st.overwrite}
+	layout.set(&tuned, 0, p.sequential)
+	for i := range s.blocks {
+		if softmaxValues(w.s[i*rows*Block:], m, l, w.alpha, o, v[i*Block*p.v.SL:], rows, stride, &layout, p.c) {
+			clearMasked(m, o, rows, stride)
+		}
+		layout.overwrite = false
+	}
+}

@@ -58,7 +58,8 @@ type schedule struct {
 	queriesInPlace bool // queries lie in memory as kernels read them
 	keys, values   placement
 
-	blocks         int  // most blocks of a span
+	blocks         int  // most blocks of a span,
+	spanRows       int  // for chunks of up to so many rows; more have one
 	step           int  // keys of a step: Block, or less where heads of a chunk take turns within a block
 	full           bool // scores are products and nothing more: full blocks go from kernel to kernel
 	sequential     bool // keys and values in place are read in order

@@ -19,6 +19,9 @@ const (
 	// memory, and steps cost more than they save.
 	stepHeadRows = 32
 
+	// fullStoreRows is up to how many rows full blocks of a store go from kernel to kernel in one span: more rows do not feel what is between.
+	fullStoreRows = 16
+
 	// unitsPerWorker is how many pieces of work a worker should find at least,
 	// so that the others do not wait long for the last one.
 	unitsPerWorker = 4
@@ -186,12 +189,15 @@ func (p *plan) decideSpans(t *tuning) {
 			p.step = panel // packing takes longer for fewer keys at a time, so this is for rows that do not
 		}
 	}
-	if p.sequential && p.store == nil && p.headsPerChunk == 1 {
-		p.blocks = Segment / Block
-	}
 	rows := min(p.tileRows, p.chunkRows)
 	scaled := p.store != nil && p.store.kind == I8
 	p.full = p.plainScores() && !scaled && canTakeFull(t, rows, p.d, roundUp(p.dv, 8))
+	switch {
+	case p.store != nil && p.store.kind == F32 && p.full:
+		p.blocks, p.spanRows = Segment/Block, fullStoreRows
+	case p.store == nil && p.sequential && p.headsPerChunk == 1:
+		p.blocks, p.spanRows = Segment/Block, inPlaceRows
+	}
 }
 
 // tokenBytes is how much memory the keys and values of the call are, in float64 because with strides of 0 the product may overflow an int.

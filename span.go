@@ -43,8 +43,10 @@ func (p *plan) span(c *chunk, lo, hi int, s *span) (end int) {
 	switch {
 	case c.heads > 1:
 		s.step = p.step
-	case p.blocks > 1 && c.rows <= inPlaceRows:
-		s.blocks = min((most-lo)/Block, p.blocks, mostTileRows/c.rows)
+	case p.blocks > 1 && c.rows <= p.spanRows:
+		if s.blocks = min((most-lo)/Block, p.blocks); p.store == nil {
+			s.blocks = min(s.blocks, mostTileRows/c.rows) // all of their scores are kept
+		}
 	}
 	return lo + s.blocks*Block
 }
@@ -67,6 +69,9 @@ func (w *scratch) span(p *plan, c *chunk, st *state, s *span) {
 		full = p.full && !b.typed && b.kStride == 0 && s.hi == Block && (s.whole || s.lastSeesStart(p, c))
 	} else {
 		w.queue.clear()
+		if s.blocks > 1 && w.fullSpan(p, c, st, s) {
+			return
+		}
 	}
 	for row := 0; row < c.rows; row += t.rows {
 		s.tile(p, c, row, &t)
