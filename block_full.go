@@ -40,7 +40,9 @@ func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *block, row int) {
 // fullSpan takes all rows through a span of several full blocks, if it can.
 func (w *scratch) fullSpan(p *plan, c *chunk, st *state, s *span) bool {
 	switch {
-	case p.store != nil: // such spans are full
+	case p.store != nil && p.store.kind != F32: // spans of a store are full
+		w.fullTypedBlocks(p, c, st, s)
+	case p.store != nil:
 		w.fullStoreBlocks(p, c, st, s)
 	case p.plainScores() && c.rows <= p.values.inPlaceRows:
 		w.fullBlocksInPlace(p, c, st, s)
@@ -76,6 +78,33 @@ func (w *scratch) fullStoreBlocks(p *plan, c *chunk, st *state, s *span) {
 			clearMasked(m, o, rows, stride)
 		}
 		layout.overwrite = false
+	}
+}
+
+// fullTypedBlocks is fullStoreBlocks for keys and values of fewer bits, which the kernels widen.
+func (w *scratch) fullTypedBlocks(p *plan, c *chunk, st *state, s *span) {
+	rows, stride, kind := c.rows, p.oStride, p.store.kind
+	q, m, l, o := w.queries(p, c, 0), st.m[c.at:], st.l[c.at:], st.o[c.at*stride:]
+	forKeys, forValues := scoreLayout(kind, p.d, Block), p.store.valueLayout(Block)
+	forKeys.set(&tuned, 0, rows <= p.sequentialRows)
+	forValues.set(&tuned, 0, rows <= p.sequentialRows)
+	forValues.overwrite = st.overwrite
+	for i := range s.blocks {
+		keys, keyScales := p.store.keys(c.b, c.kv, s.first+i*Block)
+		values, valueScales := p.store.values(c.b, c.kv, s.first+i*Block)
+		accumulateTyped(kind, w.s, q, keys, nil, rows, Block, p.d, &forKeys)
+		if keyScales != nil {
+			scaleColumns(w.s, keyScales, rows, Block, Block)
+		}
+		masked := softmax(w.s, m, l, w.alpha, rows, p.c)
+		if valueScales != nil {
+			scaleColumns(w.s, valueScales, rows, Block, Block)
+		}
+		accumulateTyped(kind, o, w.s, values, w.alpha, rows, stride, Block, &forValues)
+		if masked {
+			clearMasked(m, o, rows, stride)
+		}
+		forValues.overwrite = false
 	}
 }
 

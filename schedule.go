@@ -195,6 +195,8 @@ func (p *plan) decideSpans(t *tuning) {
 	switch {
 	case p.store != nil && p.store.kind == F32 && p.full:
 		p.blocks, p.spanRows = Segment/Block, fullStoreRows
+	case p.typedRows > 0 && p.plainScores():
+		p.blocks, p.spanRows = Segment/Block, p.typedRows
 	case p.store == nil && p.sequential && p.headsPerChunk == 1:
 		p.blocks, p.spanRows = Segment/Block, inPlaceRows
 	}
