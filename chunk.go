@@ -81,15 +81,20 @@ func (w *scratch) loadQueries(p *plan, c *chunk) {
 
 // loadHead copies the queries of one head's rows.
 func (w *scratch) loadHead(p *plan, c *chunk) {
-	for r := range c.rows {
-		h, i := p.locate(c.kv, c.row+r)
-		q := w.q[(c.at+r)*p.d:][:p.d]
-		if copy(q, p.q.row(c.b, h, i)); p.flip {
-			scale(q, q, -1)
+	q := w.q[c.at*p.d:][:c.rows*p.d]
+	if p.group == 1 && p.q.SL == p.d { // one run of memory
+		copy(q, p.q.Data[p.q.offset(c.b, c.kv, c.row):])
+	} else {
+		for r := range c.rows {
+			h, i := p.locate(c.kv, c.row+r)
+			copy(q[r*p.d:][:p.d], p.q.row(c.b, h, i))
 		}
-		if p.store != nil && p.store.rotation > 1 {
-			rotate(q, 1, p.d, p.d, p.store.rotation)
-		}
+	}
+	if p.flip {
+		scale(q, q, -1)
+	}
+	if p.store != nil && p.store.rotation > 1 {
+		rotate(q, c.rows, p.d, p.d, p.store.rotation)
 	}
 }
 
