@@ -32,6 +32,11 @@ func planOf(c inspect.Call) (plan, error) {
 	if c.H%c.KVH != 0 {
 		return plan{}, fail(ErrShape, "H is %d, want a multiple of KVH = %d", c.H, c.KVH)
 	}
+	for _, size := range [...][4]int{{c.B, c.H, c.Lq, max(c.D, c.Dv)}, {c.B, c.KVH, c.Lk, max(c.D, c.Dv)}, {1, 1, 4 * Block, c.D + c.Dv}} {
+		if _, ok := product(size[:]...); !ok {
+			return plan{}, fail(ErrShape, "a view or scratch memory is %d×%d×%d×%d elements, want at most %d", size[0], size[1], size[2], size[3], maxElements)
+		}
+	}
 	p := plan{batch: c.B, heads: c.H, kvHeads: c.KVH, group: c.H / c.KVH, lq: c.Lq, lk: c.Lk, d: c.D, dv: c.Dv, left: -1, right: -1}
 	if c.Causal {
 		p.causal = BottomRight
