@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/seed-1415985d/attn/internal/f32"
 )
@@ -428,19 +429,20 @@ const (
 // MarshalBinary returns the state in a form that any machine can read with
 // UnmarshalBinary. A state that travels gives the same bits as one that stays.
 // The zero State has no shape, so it has no such form: that is an error that wraps [ErrShape].
-func (s *State) MarshalBinary() ([]byte, error) {
-	size := stateHeader + 4*len(s.sinks) + len(s.nodes)*s.nodeBytes()
-	return s.AppendBinary(make([]byte, 0, size))
-}
-
-// nodeBytes is the size of a node in the binary form.
-func (s *State) nodeBytes() int { return 2*4 + 4*s.rows()*(s.d+2) }
+// One of more numbers than UnmarshalBinary takes on this architecture is an error that wraps [ErrUnsupported].
+func (s *State) MarshalBinary() ([]byte, error) { return s.AppendBinary(nil) }
 
 // AppendBinary appends what MarshalBinary returns to data.
 func (s *State) AppendBinary(data []byte) ([]byte, error) {
 	if s.d == 0 {
 		return nil, fail(ErrShape, "the State is the zero value, want one from NewState or UnmarshalBinary")
 	}
+	size, ok := s.binarySize()
+	if !ok || size > maxInt-len(data) {
+		return nil, fail(ErrUnsupported, "the State is %d×%d×%d×%d×(%d+2) numbers after %d bytes, want at most %d numbers and %d bytes in all",
+			len(s.nodes), s.b, s.h, s.l, s.d, len(data), maxElements, maxInt)
+	}
+	data = slices.Grow(data, size)
 	data = append(data, stateMagic...)
 	for _, n := range [...]uint32{uint32(s.b), uint32(s.h), uint32(s.l), uint32(s.d), uint32(s.keys),
 		math.Float32bits(s.unit), uint32(len(s.nodes)), uint32(min(1, len(s.sinks)))} {
@@ -459,6 +461,15 @@ func (s *State) AppendBinary(data []byte) ([]byte, error) {
 		data = appendFloats(data, node.o)
 	}
 	return data, nil
+}
+
+// binarySize is the length of the binary form, if an int holds it.
+func (s *State) binarySize() (bytes int, ok bool) {
+	elements, ok := product(len(s.nodes), s.b, s.h, s.l, s.d+2)
+	if elements += 2*len(s.nodes) + len(s.sinks); !ok || elements > maxElements {
+		return 0, false
+	}
+	return stateHeader + 4*elements, true
 }
 
 // appendFloats writes −0 as +0: the sign of a zero depends on how the rows were

@@ -457,6 +457,17 @@ func TestNoElements(t *testing.T) {
 	}
 }
 
+// A state whose binary form is longer than a slice can be says so. (It has no memory here, and that is not looked at.)
+func TestStateTooLargeForBinaryForm(t *testing.T) {
+	for _, s := range []*State{
+		{b: maxLength, h: maxLength, l: 1, d: 2, nodes: make([]stateNode, 1)},
+		{b: 1 << 12, h: 1 << 14, l: 1 << 16, d: 2, nodes: make([]stateNode, mostNodes)},
+	} {
+		_, err := s.MarshalBinary()
+		mustFail(t, fmt.Sprint(s.b, s.h, s.l, s.d), err, ErrUnsupported)
+	}
+}
+
 func FuzzStateUnmarshal(f *testing.F) {
 	f.Add(stateBytes(f))
 	empty, _ := NewState(0, 0, 0, 1)
