@@ -172,3 +172,34 @@ func (p *problem) stateOf(t *testing.T, lo, hi int, opt *Options) *State {
 	must(t, s.Update(p.q, rowsOf(p.k, lo, hi-lo), rowsOf(p.v, lo, hi-lo), opt))
 	return s
 }
+
+// Parts of 3 segments and of 1 in turn are nodes that never merge. There are as many as a binary form may have, and an Update after them makes no more.
+func TestTreeOfOddPartsIsBounded(t *testing.T) {
+	s, err := NewState(1, 1, 1, 1)
+	must(t, err)
+	update := func(s *State, keys int) {
+		x := Tensor{Data: []float32{1}, B: 1, H: 1, L: keys, D: 1}
+		must(t, s.Update(BHLD([]float32{1}, 1, 1, 1, 1), x, x, nil))
+	}
+	for i := 0; len(s.nodes) < mostNodes; i++ {
+		part, err := NewState(1, 1, 1, 1)
+		must(t, err)
+		update(part, [...]int{Segment - 24, 2*Segment + 24, Segment}[i%3])
+		must(t, s.Merge(part))
+	}
+	for _, keys := range []int{1, Segment, 3 * Segment} {
+		update(s, keys)
+		data, err := s.MarshalBinary()
+		must(t, err)
+		var again State
+		must(t, again.UnmarshalBinary(data))
+		if again.Keys() != s.Keys() {
+			t.Errorf("the state that travelled has %d keys, want %d", again.Keys(), s.Keys())
+		}
+	}
+	dst := []float32{0}
+	must(t, s.Finish(BHLD(dst, 1, 1, 1, 1), nil))
+	if dst[0] != 1 {
+		t.Errorf("the mean of ones is %v", dst[0])
+	}
+}

@@ -188,7 +188,7 @@ func (s *State) update(p *plan) {
 	w.fit(p)
 	for lo := 0; lo < p.lk; {
 		at := s.keys + lo
-		node, hi := s.openNode(at), min(p.lk, (at/Segment+1)*Segment-s.keys)
+		node, hi := s.openNode(at, p.c), min(p.lk, (at/Segment+1)*Segment-s.keys)
 		s.updateNode(w, p, node, lo, hi)
 		node.keys += hi - lo
 		if node.open = (s.keys+hi)%Segment != 0; !node.open {
@@ -200,9 +200,12 @@ func (s *State) update(p *plan) {
 }
 
 // openNode returns the node that takes the key at a position, the next one.
-func (s *State) openNode(position int) *stateNode {
+func (s *State) openNode(position int, c float32) *stateNode {
 	if last := len(s.nodes) - 1; last >= 0 && s.nodes[last].open {
 		return &s.nodes[last]
+	}
+	if len(s.nodes) == mostNodes {
+		s.mergeLast(c)
 	}
 	s.nodes = append(s.nodes, stateNode{state: s.newState(), first: position, open: true})
 	node := &s.nodes[len(s.nodes)-1]
