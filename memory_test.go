@@ -108,7 +108,7 @@ func TestMemoryIsCollected(t *testing.T) {
 		must(t, c.Append(zeros(1, 2, 1, 64), zeros(1, 2, 1, 64)))
 		_, err = PackMatrix(zeros(1, 1, 1<<10, 1<<10))
 		must(t, err)
-		if got := memory.Mapped() - before; got < 4*(2*64*2*large.Capacity+1<<20) {
+		if got := memory.Mapped() - before; got < int64(4*(2*64*2*large.Capacity+1<<20)) {
 			t.Errorf("%d bytes are mapped, want the cache and the matrix", got)
 		}
 	}()

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"sync/atomic"
 	"unsafe"
 )
 
@@ -28,12 +27,6 @@ const (
 	// cacheLine is how memory is aligned at least.
 	cacheLine = 64
 )
-
-// mapped is how much memory the system has given and not got back.
-var mapped atomic.Int64
-
-// Mapped returns how many bytes all mappings together have from the system.
-func Mapped() int { return int(mapped.Load()) }
 
 // Mapping is memory for one object. It goes back by Close, or when nobody refers to the Mapping any more: its slices alone do not
 // keep it. Whoever reads or writes them holds the Mapping until the last access, by [runtime.KeepAlive] if nothing else does.
@@ -57,9 +50,9 @@ func Allocate(bytes int) (*Mapping, error) {
 	if err != nil {
 		return nil, fmt.Errorf("memory: the system refuses %d bytes: %w", bytes, err)
 	}
-	mapped.Add(int64(len(whole)))
 	m := &Mapping{bytes: whole[:bytes:bytes], whole: whole, huge: bytes >= fewestHuge && adviseHuge(whole)}
 	m.cleanup = runtime.AddCleanup(m, func(whole []byte) { release(whole) }, whole)
+	pace(len(whole))
 	return m, nil
 }
 
@@ -89,7 +82,7 @@ func (m *Mapping) Close() error {
 
 // release gives memory back to the system.
 func release(whole []byte) error {
-	mapped.Add(-int64(len(whole)))
+	count(-int64(len(whole)))
 	if err := giveBack(whole); err != nil {
 		return fmt.Errorf("memory: the system does not take %d bytes back: %w", len(whole), err)
 	}

@@ -95,7 +95,7 @@ func TestClose(t *testing.T) {
 		before := Mapped()
 		m := allocate(t, n)
 		fill(m.Bytes(), 1)
-		if got := Mapped() - before; n < leastMapped && got != 0 || n >= leastMapped && got < n {
+		if got := Mapped() - before; n < leastMapped && got != 0 || n >= leastMapped && got < int64(n) {
 			t.Errorf("%d bytes: %d are mapped", n, got)
 		}
 		must(t, m.Close())
@@ -126,7 +126,7 @@ func TestCollection(t *testing.T) {
 	for _, n := range []int{leastMapped, fewestHuge} {
 		fill(allocate(t, n).Bytes(), 1)
 	}
-	waitFor(t, func() bool { return Mapped()-before <= len(kept.whole) })
+	waitFor(t, func() bool { return Mapped()-before <= int64(len(kept.whole)) })
 	collect()
 	if got := Mapped() - before; got < leastMapped {
 		t.Errorf("%d bytes are left, want those of the mapping in use", got)

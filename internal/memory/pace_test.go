@@ -1,0 +1,35 @@
+package memory
+
+import "testing"
+
+// Mappings that nobody closes do not pile up, though they leave the collector next to nothing to do.
+func TestDroppedMappingsDoNotPileUp(t *testing.T) {
+	const each = 64 << 20
+	before, most := Mapped(), int64(0)
+	for range 400 {
+		m := allocate(t, each)
+		m.Bytes()[0] = 1
+		most = max(most, Mapped()-before)
+	}
+	if most > 6*leastFresh {
+		t.Errorf("%d MiB are mapped at times, with %d MiB in use", most>>20, each>>20)
+	}
+	waitFor(t, func() bool { return Mapped() == before })
+}
+
+// Collections are rare: one each time that what is mapped has doubled, and none for what is closed again.
+func TestCollectionsAreRare(t *testing.T) {
+	defer func(mapped, fresh int64) { paces.mapped, paces.fresh = mapped, fresh }(paces.mapped, paces.fresh)
+	paces.mapped, paces.fresh = 0, 0
+	collections := 0
+	for range 64 {
+		for _, bytes := range []int64{leastFresh / 2, leastFresh / 4, -leastFresh / 4, leastFresh / 4, -leastFresh / 4} {
+			if count(bytes) {
+				collections++
+			}
+		}
+	}
+	if collections < 4 || collections > 6 { // from leastFresh to 32 times as much
+		t.Errorf("%d collections, want 5 or so", collections)
+	}
+}
