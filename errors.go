@@ -24,7 +24,7 @@ var (
 	ErrUnsupported = errors.New("attn: unsupported")
 	// ErrCapacity: a cache has no room for more tokens.
 	ErrCapacity = errors.New("attn: capacity exceeded")
-	// ErrMemory: the system has no memory for a cache or a matrix.
+	// ErrMemory: the system has no memory for a cache, a matrix or a state.
 	ErrMemory = errors.New("attn: out of memory")
 	// ErrClosed: the pool, cache or matrix was closed.
 	ErrClosed = errors.New("attn: already closed")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,6 +38,44 @@ func TestMemoryIsRefused(t *testing.T) {
 	mustSay(t, err, "[1 1 8388608 1048576]", "35184372088832 bytes")
 }
 
+// A State asks for memory in Update and Merge, and is as it was if there is none.
+func TestMemoryOfStateIsRefused(t *testing.T) {
+	newState := func() (*State, error) { return NewState(1<<20, 1<<10, 1<<8, 14) } // 16 TiB a node, if all rows are different: they need not be
+	_, err := newState()
+	if math.MaxInt == math.MaxInt32 {
+		mustFail(t, "a state of 16 TiB", err, ErrShape)
+		return
+	}
+	if m, err := memory.Allocate(math.MaxInt>>19 + 1); err == nil {
+		must(t, m.Close())
+		return // this system grants any address there is, so computing would begin
+	}
+	must(t, err)
+	refused := func(what string, err error) {
+		mustFail(t, what, err, ErrMemory)
+		mustSay(t, err, "1048576×1024×256×(14+2)", "17592186044416 bytes")
+	}
+	view := func(l, d int) Tensor { return Tensor{Data: make([]float32, d), B: 1 << 20, H: 1 << 10, L: l, D: d} }
+	full := func(keys int) stateNode { return stateNode{nodeKeys: nodeKeys{keys: keys, open: keys%Segment != 0}} } // its rows must not be touched
+	for _, nodes := range [][]stateNode{nil, {full(Segment)}, {full(5)}, {full(3 * Segment)}} {
+		s, err := newState()
+		must(t, err)
+		if s.nodes = slices.Clone(nodes); len(nodes) > 0 {
+			s.keys, s.unit = nodes[0].keys, 3
+		}
+		keys := s.keys
+		q, k, v := view(1<<8, 1), view(Segment, 1), view(Segment, 14)
+		refused("Update", s.Update(q, k, v, &Options{Sinks: make([]float32, 1<<10)}))
+		refused("Merge", s.Merge(&State{b: s.b, h: s.h, l: s.l, d: s.d, keys: 1, unit: 1, nodes: []stateNode{full(1)}, sinks: make([]float32, 1<<10)}))
+		if nodes != nil {
+			refused("Merge with itself", s.Merge(s))
+		}
+		if s.Keys() != keys || len(s.sinks) != 0 || len(s.nodes) != len(nodes) || len(nodes) > 0 && (s.unit != 3 || s.nodes[0].nodeKeys != nodes[0].nodeKeys) {
+			t.Errorf("the state of %d keys has %d, unit %v, %d nodes and %d sinks after a refusal", keys, s.Keys(), s.unit, len(s.nodes), len(s.sinks))
+		}
+	}
+}
+
 func mustSay(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	m := misuse{kind: ErrMemory, mentions: parts}
@@ -49,7 +88,7 @@ func TestClosed(t *testing.T) {
 	defer pool.Close()
 	x := func(l, d int) Tensor { return zeros(1, 2, l, d) }
 	for _, capacity := range []int{10, large.Capacity} {
-		before := memory.Mapped()
+		before := memoryInUse()
 		config := large
 		config.Capacity = capacity
 		c, err := NewCache(config)
@@ -73,7 +112,7 @@ func TestClosed(t *testing.T) {
 		mustBeUntouched(t, dst)
 	}
 	for _, n := range []int{10, 1 << 17} {
-		before := memory.Mapped()
+		before := memoryInUse()
 		m, err := PackMatrix(zeros(1, 2, 64, n))
 		must(t, err)
 		must(t, m.Close())
@@ -101,20 +140,34 @@ func mustBeUntouched(t *testing.T, x Tensor) {
 
 // Memory goes back when a cache or matrix is out of reach.
 func TestMemoryIsCollected(t *testing.T) {
-	before := memory.Mapped()
+	before := memoryInUse()
 	func() {
 		c, err := NewCache(large)
 		must(t, err)
 		must(t, c.Append(zeros(1, 2, 1, 64), zeros(1, 2, 1, 64)))
-		_, err = PackMatrix(zeros(1, 1, 1<<10, 1<<10))
+		m, err := PackMatrix(zeros(1, 1, 1<<10, 1<<10))
 		must(t, err)
 		if got := memory.Mapped() - before; got < int64(4*(2*64*2*large.Capacity+1<<20)) {
 			t.Errorf("%d bytes are mapped, want the cache and the matrix", got)
 		}
+		runtime.KeepAlive(c)
+		runtime.KeepAlive(m)
 	}()
 	for deadline := time.Now().Add(20 * time.Second); memory.Mapped() > before; time.Sleep(time.Millisecond) {
 		if runtime.GC(); time.Now().After(deadline) {
 			t.Fatalf("%d bytes are left", memory.Mapped()-before)
+		}
+	}
+}
+
+// memoryInUse is what is mapped when the mappings that other tests have dropped are gone.
+func memoryInUse() int64 {
+	for {
+		before := memory.Mapped()
+		runtime.GC()
+		time.Sleep(10 * time.Millisecond) // cleanups run in a goroutine
+		if runtime.GC(); memory.Mapped() == before {
+			return before
 		}
 	}
 }
@@ -163,6 +216,34 @@ func TestMemoryOutlivesCalls(t *testing.T) {
 			must(t, multiply(dst, m))
 			mustEqualBits(t, fmt.Sprint(name, i), dst.Data, wantP.Data)
 		}
+	}
+}
+
+// The memory of a State is there until the end of its last call, that of merged ones and of copies, too.
+func TestMemoryOutlivesStates(t *testing.T) {
+	stop := collectAlways()
+	defer stop()
+	const rows = 600 // so that nodes are the system's
+	x := newProblem(random("memory outlives states"), normal, shape{1, 2, 1, rows, Segment + Block, 8, 64})
+	want, _, _ := x.results()
+	must(t, Attend(want, x.q, x.k, x.v, nil))
+	times := 4
+	if testing.Short() {
+		times = 1
+	}
+	for i := range times {
+		s := x.stateOf(t, 0, Segment, &Options{})
+		if memory.Mapped() == 0 {
+			t.Fatal("no node is the system's")
+		}
+		must(t, s.Merge(x.stateOf(t, Segment, Segment+Block, &Options{})))
+		data, err := s.MarshalBinary()
+		must(t, err)
+		var again State
+		must(t, again.UnmarshalBinary(data))
+		got, _, _ := x.results()
+		must(t, again.Finish(got, nil))
+		mustEqualBits(t, fmt.Sprint("states", i), got.Data, want.Data)
 	}
 }
 

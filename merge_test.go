@@ -2,6 +2,7 @@ package attn
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"testing"
 
@@ -118,6 +119,9 @@ func TestTreeKeepsStatesSmall(t *testing.T) {
 		update(s, 5)
 		if len(s.nodes) != want+1 {
 			t.Errorf("%d segments and 5 keys: %d nodes, want %d", segments, len(s.nodes), want+1)
+		}
+		if got, most := len(s.nodes)+len(s.spare), bits.Len(uint(segments+1)); got > most {
+			t.Errorf("%d segments and 5 keys: memory for %d nodes, want at most %d", segments, got, most)
 		}
 	}
 	s, err := NewState(1, 1, 1, 1)

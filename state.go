@@ -3,7 +3,7 @@ package attn
 import (
 	"encoding/binary"
 	"math"
-	"math/bits"
+	"runtime"
 	"slices"
 
 	"github.com/seed-1415985d/attn/internal/f32"
@@ -26,6 +26,8 @@ import (
 //
 // Segments merge as a binary tree, so a State holds one state for each bit of the number of its segments: its memory is
 // 4·(d+2) bytes for each row of each batch and head, once for 2ᵏ segments, and at most as often as the number of segments has bits.
+// From 256 KiB on, each of these is memory of the operating system, like that of a [Cache]: it goes back some time after the State has become
+// unreachable.
 //
 // A State is not safe for concurrent use.
 type State struct {
@@ -33,17 +35,10 @@ type State struct {
 	keys       int
 
 	nodes []stateNode // in the order of their keys
-	spare []state     // memory of nodes that there were
+	spare []nodeRows  // memory of nodes that there were, or will be
 	unit  float32     // of the maxima: the scale of the first Update, or 1 for natural units; 0 if there was none
 
 	sinks []float32 // one per head, empty if there are none
-}
-
-// stateNode is the state of consecutive keys. Its rows are (b·H + h)·L + i, their outputs d apart.
-type stateNode struct {
-	state
-	first, keys int
-	open        bool // it is a segment that takes more keys
 }
 
 // NewState returns an empty state for queries [b, h, l, …] and values of
@@ -66,7 +61,7 @@ func (s *State) Keys() int { return s.keys }
 // Reset empties the state and keeps its memory.
 func (s *State) Reset() {
 	for i := range s.nodes {
-		s.spare = append(s.spare, s.nodes[i].state)
+		s.spare = append(s.spare, s.nodes[i].nodeRows)
 	}
 	s.keys, s.unit, s.nodes, s.sinks = 0, 0, s.nodes[:0], s.sinks[:0]
 }
@@ -92,19 +87,23 @@ func (s *State) Reset() {
 // Scores are in natural units where Softcap, Bias or Slopes are given, and otherwise in units of the Scale. The first Update
 // decides which the state has. An Update in another unit brings both to natural units, with one rounding of each maximum.
 //
-// Update allocates when the number of keys passes a power of two of segments that it has not reached before.
-// If it returns an error, the state has not changed.
+// Update allocates when the number of keys passes a power of two of segments that it has not reached before, and returns [ErrMemory] if the
+// system has no memory. If it returns an error, the state has not changed.
 func (s *State) Update(q, k, v Tensor, opt *Options) error {
 	p := newPlan(Tensor{}, q, k, v, opt)
 	if err := s.initUpdate(&p, opt); err != nil {
 		return err
 	}
-	s.keepSinks(p.sinks)
 	if p.lk > 0 && !q.empty() {
+		if err := s.reserve(s.nodesDuring(p.lk) - len(s.nodes)); err != nil {
+			return err
+		}
 		s.fixUnit(&p)
 		s.update(&p)
 	}
+	s.keepSinks(p.sinks)
 	s.keys += p.lk
+	runtime.KeepAlive(s) // and with it its memory
 	return nil
 }
 
@@ -190,10 +189,8 @@ func (s *State) update(p *plan) {
 		at := s.keys + lo
 		node, hi := s.openNode(at, p.c), min(p.lk, (at/Segment+1)*Segment-s.keys)
 		s.updateNode(w, p, node, lo, hi)
-		node.keys += hi - lo
-		if node.open = (s.keys+hi)%Segment != 0; !node.open {
-			s.settle(p.c)
-		}
+		node.extend(s.keys + hi)
+		s.settle(p.c)
 		lo = hi
 	}
 	scratches.Put(w)
@@ -207,21 +204,10 @@ func (s *State) openNode(position int, c float32) *stateNode {
 	if len(s.nodes) == mostNodes {
 		s.mergeLast(c)
 	}
-	s.nodes = append(s.nodes, stateNode{state: s.newState(), first: position, open: true})
+	s.nodes = append(s.nodes, stateNode{nodeKeys{first: position}, s.newRows()})
 	node := &s.nodes[len(s.nodes)-1]
 	node.reset(s.rows(), s.d)
 	return node
-}
-
-// newState is memory for the rows of a node.
-func (s *State) newState() (x state) {
-	if last := len(s.spare) - 1; last >= 0 {
-		x, s.spare = s.spare[last], s.spare[:last]
-		return x
-	}
-	rows := s.rows()
-	all := make([]float32, rows*(s.d+2))
-	return state{m: all[:rows], l: all[rows : 2*rows], o: all[2*rows:]}
 }
 
 // updateNode adds keys [lo, hi) of the call, which are of one segment, to a node.
@@ -238,19 +224,9 @@ func (s *State) updateNode(w *scratch, p *plan, node *stateNode, lo, hi int) {
 	}
 }
 
-// regular reports whether a node is one of the tree of segments.
-func (n *stateNode) regular() bool {
-	return n.keys%Segment == 0 && bits.OnesCount(uint(n.keys)) == 1 && n.first%n.keys == 0
-}
-
-// settle merges the last nodes as long as they are the halves of a larger one, or none of the tree.
+// settle merges the last nodes as long as they are mergeable.
 func (s *State) settle(c float32) {
-	for last := len(s.nodes) - 1; last > 0; last-- {
-		a, b := &s.nodes[last-1], &s.nodes[last]
-		halves := a.regular() && b.regular() && a.keys == b.keys && a.first%(2*a.keys) == 0
-		if b.open || !halves && (a.regular() || b.regular()) {
-			return
-		}
+	for last := len(s.nodes) - 1; last > 0 && mergeable(&s.nodes[last-1].nodeKeys, &s.nodes[last].nodeKeys); last-- {
 		s.mergeLast(c)
 	}
 }
@@ -261,7 +237,7 @@ func (s *State) mergeLast(c float32) {
 	a, b := &s.nodes[last-1], &s.nodes[last]
 	mergeStates(&a.state, &b.state, s.rows(), s.d, c)
 	a.keys += b.keys
-	s.spare = append(s.spare, b.state)
+	s.spare = append(s.spare, b.nodeRows)
 	s.nodes[last] = stateNode{}
 	s.nodes = s.nodes[:last]
 }
@@ -301,7 +277,7 @@ func (s *State) store(node, src *state, p *plan, c *chunk) {
 // merged state is what s would be had it seen the keys of t itself, if the parts are cut as [State] says;
 // otherwise it is the same sum in another order. States in different units are brought to natural units, as by [State.Update]. The states must
 // be of the same shape, or the error is [ErrShape], and have the same sinks, if they have any,
-// or it is [ErrOption].
+// or it is [ErrOption]. It is [ErrMemory] if the system has no memory. Then s has not changed.
 func (s *State) Merge(t *State) error {
 	switch {
 	case s.b != t.b || s.h != t.h || s.l != t.l || s.d != t.d:
@@ -312,15 +288,24 @@ func (s *State) Merge(t *State) error {
 	if err := s.checkSinks("t's sink", t.sinks); err != nil {
 		return err
 	}
+	if err := s.reserve(len(t.nodes)); err != nil {
+		return err
+	}
 	s.keepSinks(t.sinks)
 	s.mergeNodes(t)
+	runtime.KeepAlive(s) // and with them their memory
+	runtime.KeepAlive(t)
 	return nil
 }
 
-// mergeNodes appends t's nodes, which may be s's own, and merges those that are halves of larger ones.
+// mergeNodes appends copies of t's nodes, which may be s's own, and merges those that are halves of larger ones.
 func (s *State) mergeNodes(t *State) {
-	if t == s {
-		t = s.clone()
+	var copies [mostNodes]stateNode
+	nodes := copies[:len(t.nodes)]
+	for i := range nodes {
+		from := &t.nodes[i]
+		nodes[i] = stateNode{nodeKeys{s.keys + from.first, from.keys, from.open && s.keys%Segment == 0}, s.newRows()}
+		nodes[i].copy(&from.state, s.rows(), s.d)
 	}
 	switch {
 	case s.unit == 0:
@@ -329,39 +314,21 @@ func (s *State) mergeNodes(t *State) {
 		s.toNatural()
 	}
 	c := float32(float64(s.unit) * f32.Log2E)
-	if last := len(s.nodes) - 1; last >= 0 && len(t.nodes) > 0 {
+	if last := len(s.nodes) - 1; last >= 0 && len(nodes) > 0 {
 		s.nodes[last].open = false // the next keys are not its
 		s.settle(c)
 	}
-	for i := range t.nodes {
-		from := &t.nodes[i]
-		node := stateNode{state: s.newState(), first: s.keys + from.first, keys: from.keys, open: from.open && s.keys%Segment == 0}
-		node.copy(&from.state, s.rows(), s.d)
+	for i := range nodes {
 		if t.unit != s.unit {
-			node.toNatural(0, s.rows(), t.unit)
+			nodes[i].toNatural(0, s.rows(), t.unit)
 		}
-		s.nodes = append(s.nodes, node)
+		s.nodes = append(s.nodes, nodes[i])
 		s.settle(c)
 	}
 	s.keys += t.keys
 	for len(s.nodes) > mostNodes {
 		s.mergeLast(c)
 	}
-}
-
-// mostNodes is more nodes than the tree has, for states that were merged in other cuts.
-const mostNodes = 64
-
-// clone returns a copy that shares nothing with s.
-func (s *State) clone() *State {
-	t := &State{b: s.b, h: s.h, l: s.l, d: s.d, keys: s.keys, unit: s.unit}
-	for _, node := range s.nodes {
-		x := t.newState()
-		x.copy(&node.state, s.rows(), s.d)
-		node.state = x
-		t.nodes = append(t.nodes, node)
-	}
-	return t
 }
 
 // Finish writes the attention over all keys so far to dst [B, H, L, d] and, if
@@ -387,6 +354,7 @@ func (s *State) Finish(dst Tensor, lse []float32) error {
 	if !dst.empty() {
 		s.finish(&p)
 	}
+	runtime.KeepAlive(s) // and with it its memory
 	return nil
 }
 
@@ -463,6 +431,7 @@ func (s *State) AppendBinary(data []byte) ([]byte, error) {
 		data = appendFloats(data, node.l)
 		data = appendFloats(data, node.o)
 	}
+	runtime.KeepAlive(s) // and with it its memory
 	return data, nil
 }
 
@@ -486,7 +455,7 @@ func appendFloats(data []byte, x []float32) []byte {
 
 // UnmarshalBinary replaces the state by one that MarshalBinary wrote. Data that
 // it cannot have written is an error that wraps [ErrFormat], and leaves the
-// state as it is.
+// state as it is. So does [ErrMemory], if the system has no memory.
 func (s *State) UnmarshalBinary(data []byte) error {
 	if err := checkStateMagic(data); err != nil {
 		return err
@@ -512,6 +481,9 @@ func (s *State) UnmarshalBinary(data []byte) error {
 	if sinks == 1 {
 		t.sinks = make([]float32, t.h)
 		data = readFloats(t.sinks, data)
+	}
+	if err := t.reserve(nodes); err != nil {
+		return err
 	}
 	if err := t.readNodes(nodes, data); err != nil {
 		return err
@@ -566,12 +538,12 @@ func (s *State) readNodes(nodes int, data []byte) error {
 		if keys < 1 || keys > s.keys-first {
 			return fail(ErrFormat, "node %d has %d keys, want 1 to %d", i, keys, s.keys-first)
 		}
-		node := stateNode{first: first, keys: keys, open: open == 1}
+		node := stateNode{nodeKeys: nodeKeys{first, keys, open == 1}}
 		first += keys
 		if takes := i == nodes-1 && first%Segment != 0 && (node.first/Segment == first/Segment); open > 1 || node.open && !takes {
 			return fail(ErrFormat, "the mark of node %d of %d is %d, want 0, or 1 for a last one inside a segment", i, nodes, open)
 		}
-		node.state = s.newState()
+		node.nodeRows = s.newRows()
 		data = readFloats(node.m, data[8:])
 		data = readFloats(node.l, data)
 		data = readFloats(node.o, data)
