@@ -181,10 +181,12 @@ func TestMemoryOutlivesCalls(t *testing.T) {
 	pool := NewPool(3)
 	defer pool.Close()
 	r := random("memory outlives calls")
-	const n = 8 * Segment
-	rows, times := 256, 10 // calls last longer than collections
+	n, rows, times := 8*Segment, 512, 8 // calls last longer than collections
+	if testing.Short() {
+		n, rows, times = 2*Segment, 64, 2
+	}
 	if tuned.isa == generic {
-		rows, times = 8, 2
+		rows, times = 8, 1
 	}
 	config := large
 	config.Capacity = n
