@@ -28,6 +28,7 @@ func (w *scratch) pushNode(k, i, rows, oStride int, c float32) {
 		}
 		k++
 	}
+	t.levels[k].grow(w.fitted.rows, w.fitted.oStride) // not before: there may be many keys, and few that the rows see
 	t.levels[k], w.part = w.part, t.levels[k]
 	t.nodes |= 1 << k
 }

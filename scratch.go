@@ -92,10 +92,7 @@ func (w *scratch) fit(p *plan) {
 	w.total.grow(rows, p.oStride)
 	w.part.grow(rows, p.oStride)
 	for range want.levels - len(w.tree.levels) {
-		w.tree.levels = append(w.tree.levels, state{})
-	}
-	for k := range w.tree.levels {
-		w.tree.levels[k].grow(rows, p.oStride)
+		w.tree.levels = append(w.tree.levels, state{}) // without memory until a node waits there
 	}
 	w.alpha, w.beta = grow(w.alpha, max(rows, want.scores)), grow(w.beta, rows)
 	w.visible = grow(w.visible, want.scores)

@@ -1,6 +1,7 @@
 package attn
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -28,6 +29,49 @@ func TestScratchFitsTheCache(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The tree of segments takes memory for those that rows see, and not for all that a view with strides of 0 pretends to have.
+func TestScratchOfTheTreeIsForSegmentsSeen(t *testing.T) {
+	q, dst := zeros(1, 1, 5, 8), zeros(1, 1, 5, 8)
+	x := Tensor{Data: make([]float32, 8), B: 1, H: 1, L: maxLength, D: 8}
+	for segments, want := range map[int]int{1: 0, 2: 2, 3: 2, 4: 3, 5: 3} {
+		opt := &Options{KeyLens: []int{segments * Segment}}
+		p := newPlan(dst, q, x, x, opt)
+		must(t, p.init(opt))
+		p.decide(&tuned, 1)
+		var w scratch
+		w.fit(&p)
+		w.item(&p, 0, 1)
+		got := 0
+		for _, level := range w.tree.levels {
+			if level.o != nil {
+				got++
+			}
+		}
+		if got != want {
+			t.Errorf("%d segments: %d levels of the tree have memory, want %d", segments, got, want)
+		}
+	}
+}
+
+// States of the tree change places with each other, and with those of calls of other sizes.
+func TestScratchOfTheTreeServesAllCalls(t *testing.T) {
+	defer func(f func() any) { scratches = sync.Pool{New: f} }(scratches.New)
+	r := random("scratch of the tree")
+	var one *scratch
+	for i := range 60 {
+		if i%4 == 0 { // or soon all of it is large enough for any call
+			one = new(scratch)
+		}
+		// Often of the same size but for rows, and not all levels that there may be are used.
+		p := newProblem(r, normal, shape{1, 1, 1, 1 + r.IntN(40), (1 + 3*r.IntN(2)) * Segment, 8, 1 + 31*r.IntN(2)})
+		p.opt.KeyLens = []int{1 + r.IntN(p.k.L)}
+		scratches = sync.Pool{New: func() any { return new(scratch) }}
+		want := p.solve(t, Attend)
+		scratches = sync.Pool{New: func() any { return one }}
+		p.same(t, fmt.Sprint("call ", i), p.solve(t, Attend), want)
 	}
 }
 
