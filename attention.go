@@ -16,7 +16,8 @@ package attn
 // depend on the CPU, the batch, the strides, or the way queries are split over calls.
 //
 // D and Dv may be 1 to 2²⁸, the other sizes 0 to 2²⁸. Attend allocates only when scratch memory, which calls share, has to
-// grow: up to nearly an L2 cache for each goroutine that is in a call, or some 448·D + 640·Dv bytes if that is more.
+// grow: up to nearly an L2 cache for each goroutine that is in a call, or some 448·D + 640·Dv bytes if that is more, and beyond [Segment] keys
+// a share of that for each doubling of their number.
 func Attend(dst, q, k, v Tensor, opt *Options) error {
 	p := newPlan(dst, q, k, v, opt)
 	if err := p.init(opt); err != nil {

@@ -50,7 +50,7 @@ func TestInspectRefusesWrongCalls(t *testing.T) {
 		"no keys": {func(c *inspect.Call) { c.Lk = 0 }, ErrShape, "Lk"},
 		"layout":  {func(c *inspect.Call) { c.Layout = "bshd" }, ErrOption, "layout"},
 		"queries": {func(c *inspect.Call) { c.B, c.H, c.Lq = maxLength, maxLength, 1<<8 }, ErrShape, "268435456×268435456×256×40"},
-		"tokens":  {func(c *inspect.Call) { c.KVH, c.H, c.Lk = maxLength, maxLength, maxLength }, ErrShape, "268435456×268435456×40"},
+		"tokens":  {func(c *inspect.Call) { c.KVH, c.H, c.Lk = 1<<20, 1<<20, maxLength }, ErrShape, "1048576×268435456×40"},
 		"workers": {func(c *inspect.Call) { c.Workers = -1 }, ErrShape, "workers"},
 	} {
 		call := good
