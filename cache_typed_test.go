@@ -174,7 +174,7 @@ func TestCacheOfEveryTypeDoesNotMatter(t *testing.T) {
 						p.same(t, p.describe(), p.solve(t, over), want)
 						p.same(t, "by a pool", p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return threeWorkers().AttendCache(dst, q, c, opt) }), want)
 						i := r.IntN(p.q.L)
-						if p.opt.QueryLens == nil && p.opt.Weights == nil {
+						if p.opt.QueryLens == nil && p.opt.Causal != BottomRight {
 							alone := p.part(selection{upTo(p.q.B), upTo(p.q.H), i, 1})
 							alone.same(t, "one query alone", alone.solve(t, over), selection{upTo(p.q.B), upTo(p.q.H), i, 1}.of(p, want))
 						}
