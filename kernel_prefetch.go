@@ -26,6 +26,11 @@ func (a *access) set(t *tuning, pointer uintptr, sequential bool) {
 	a.prefetchOne, a.prefetchFew, a.fourPanels = t.prefetchOne, t.prefetchFew, t.fourPanels
 }
 
+// setTyped is what the CPU wants where kernels read elements of fewer bits.
+func (a *access) setTyped(t *tuning) {
+	a.prefetchOne, a.prefetchFew, a.fourPanels = t.prefetchTyped, t.prefetchTyped, t.fourPanels
+}
+
 // prefetchQueue is what score prefetches, in order. It goes from the cursor to the end without
 // looking for anything else, so the zero value is none: clear or fill it before the kernels of a block; cleared, it stays so.
 type prefetchQueue struct {

@@ -156,12 +156,15 @@ func scaleColumns(s, f []float32, rows, stride, n int) {
 // n: for h = 1, 2, 4, …, a and b that are h apart become a + b and a − b; then all are multiplied by 1/√block, rounded once.
 func rotate(x []float32, rows, stride, n, block int) {
 	updatesRows(x, rows, stride, n)
-	if !hasTyped() || rows == 0 || block == 1 {
+	if !hasTyped() || rows == 0 || block == 1 || block > callElements {
 		rotateGeneric(x, rows, stride, n, block)
 		return
 	}
+	step := callElements / block * block
 	for r := range rows {
-		rotateSIMD(&x[r*stride], n, block, rotateFactor(block))
+		for c := 0; c < n; c += step {
+			rotateSIMD(&x[r*stride+c], min(step, n-c), block, rotateFactor(block))
+		}
 	}
 }
 

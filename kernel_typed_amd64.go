@@ -5,8 +5,16 @@ package attn
 // hasTyped reports whether the implementation has kernels over fewer bits.
 func hasTyped() bool { return tuned.isa == avx2 || tuned.isa == avx512 }
 
+// typed16Lanes reports whether rows take 16 lanes. One row of I8 always does, because with these it is widened another way.
+func typed16Lanes(t CacheType, rows int) bool {
+	if rows == 1 {
+		return tuned.isa == avx512 && t == I8
+	}
+	return chooseKernels(rows, 0, 0).lanes16
+}
+
 func accumulateF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
-	if tuned.isa == avx512 {
+	if typed16Lanes(F16, rows) {
 		accumulateF16AVX512(o, p, v, alpha, rows, oStride, pStride, b)
 		return
 	}
@@ -14,7 +22,7 @@ func accumulateF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pS
 }
 
 func accumulateBF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
-	if tuned.isa == avx512 {
+	if typed16Lanes(BF16, rows) {
 		accumulateBF16AVX512(o, p, v, alpha, rows, oStride, pStride, b)
 		return
 	}
@@ -22,7 +30,7 @@ func accumulateBF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, p
 }
 
 func accumulateI8SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
-	if tuned.isa == avx512 {
+	if typed16Lanes(I8, rows) {
 		accumulateI8AVX512(o, p, v, alpha, rows, oStride, pStride, b)
 		return
 	}
@@ -34,7 +42,7 @@ func accumulateI8SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pSt
 //go:noescape
 func accumulateF16AVX2(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *panelLayout)
 
-// accumulateF16AVX512 is accumulateF16AVX2 with 16 lanes.
+// accumulateF16AVX512 is accumulateF16AVX2 with 16 lanes, for at least 2 rows.
 //
 //go:noescape
 func accumulateF16AVX512(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *panelLayout)
@@ -44,7 +52,7 @@ func accumulateF16AVX512(o, p *float32, v *byte, alpha *float32, rows, oStride, 
 //go:noescape
 func accumulateBF16AVX2(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *panelLayout)
 
-// accumulateBF16AVX512 is accumulateBF16AVX2 with 16 lanes.
+// accumulateBF16AVX512 is accumulateBF16AVX2 with 16 lanes, for at least 2 rows.
 //
 //go:noescape
 func accumulateBF16AVX512(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *panelLayout)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/guard"
+	"github.com/seed-1415985d/attn/internal/pages"
 )
 
 // typedBytes is n elements of a type, in memory that ends, or begins, where a page does that may not be touched.
@@ -60,6 +61,7 @@ func TestTypedKernelsEqualGeneric(t *testing.T) {
 			c := newTrial(t, random("typed "+typ.String()))
 			for range budget(1500) {
 				c.reset()
+				tuned.leastRows16 = []int{2, never}[c.IntN(2)]
 				rows, keys, cols := 1+c.IntN(12), 1+c.IntN(70), panel*(1+c.IntN(9))
 				if c.IntN(3) == 0 {
 					keys = []int{Block, 128, 96}[c.IntN(3)]
@@ -92,6 +94,19 @@ func TestTypedKernelsEqualGeneric(t *testing.T) {
 	})
 }
 
+// lookedAfter is how many elements after a result are looked at.
+const lookedAfter = 32
+
+// firstOther returns the first index at which two slices differ, −1 if none.
+func firstOther[T comparable](a, b []T) int {
+	for i := range a {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return -1
+}
+
 // So do the kernels that make fewer bits.
 func TestNarrowingKernelsEqualGeneric(t *testing.T) {
 	forEach(t, func(t *testing.T) {
@@ -101,13 +116,13 @@ func TestNarrowingKernelsEqualGeneric(t *testing.T) {
 			n := 1 + c.IntN(300)
 			x := c.input(n)
 			for _, typ := range []CacheType{F16, BF16} {
-				got, want := make([]uint16, n), make([]uint16, n)
-				narrow(typ, got, x)
-				narrowGeneric(typ, want, x)
-				for i := range got {
-					if got[i] != want[i] {
-						t.Fatalf("%v of %v (%#08x): %#04x, want %#04x", typ, x[i], math.Float32bits(x[i]), got[i], want[i])
-					}
+				got, want := make([]uint16, n+lookedAfter), make([]uint16, n+lookedAfter)
+				narrow(typ, got[:n], x)
+				narrowGeneric(typ, want[:n], x)
+				if i := firstOther(got, want); i >= n {
+					t.Fatalf("%v of %d elements: something after them is written", typ, n)
+				} else if i >= 0 {
+					t.Fatalf("%v of %v (%#08x): %#04x, want %#04x", typ, x[i], math.Float32bits(x[i]), got[i], want[i])
 				}
 			}
 			most := largest(x)
@@ -116,13 +131,13 @@ func TestNarrowingKernelsEqualGeneric(t *testing.T) {
 			}
 			if most-most == 0 {
 				scale := most / 127
-				got, want := make([]int8, n), make([]int8, n)
-				quantize(got, x, scale)
-				quantizeGeneric(want, x, scale)
-				for i := range got {
-					if got[i] != want[i] {
-						t.Fatalf("%v / %v: %d, want %d", x[i], scale, got[i], want[i])
-					}
+				got, want := make([]int8, n+lookedAfter), make([]int8, n+lookedAfter)
+				quantize(got[:n], x, scale)
+				quantizeGeneric(want[:n], x, scale)
+				if i := firstOther(got, want); i >= n {
+					t.Fatalf("%d elements: something after them is written", n)
+				} else if i >= 0 {
+					t.Fatalf("%v / %v: %d, want %d", x[i], scale, got[i], want[i])
 				}
 			}
 			rows, cols := 1+c.IntN(5), 1+c.IntN(Block)
@@ -132,6 +147,9 @@ func TestNarrowingKernelsEqualGeneric(t *testing.T) {
 			scaleColumns(s, f, rows, stride, cols)
 			scaleColumnsGeneric(sWant, f, rows, stride, cols)
 			block := 1 << c.IntN(9)
+			if c.IntN(300) == 0 {
+				block = callElements * (1 + c.IntN(2))
+			}
 			d := block * (1 + c.IntN(3))
 			y, yWant := c.output((rows-1)*(d+3) + d)
 			rotate(y, rows, d+3, d, block)
@@ -170,6 +188,67 @@ func TestHalfConversionsAreIEEE(t *testing.T) {
 					t.Fatalf("%v: %v becomes %#04x, want %#04x", f.typ, c.x, f.narrow(c.x), c.want)
 				}
 			}
+		}
+	}
+}
+
+// BenchmarkTyped reads keys and values as decoding does: for each block the products of some rows and its keys, then sums of
+// its values. Each round goes through a buffer once, in order, and the rate is that of its bytes.
+func BenchmarkTyped(b *testing.B) {
+	for _, level := range []struct {
+		name  string
+		bytes int
+	}{{"memory", 256 << 20}, {"L2", 256 << 10}} {
+		b.Run(level.name, func(b *testing.B) { benchmarkTyped(b, level.bytes) })
+	}
+}
+
+func benchmarkTyped(b *testing.B, size int) {
+	buffer := make([]float32, size/4)
+	pages.Huge(buffer)
+	fillWith(buffer, 1)
+	v := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(buffer))), size)
+	pass := func(b *testing.B, block int, use func(at int)) {
+		b.SetBytes(int64(size))
+		for b.Loop() {
+			for at := 0; at+2*block <= size; at += 2 * block {
+				use(at)
+			}
+		}
+	}
+	b.Run("read", func(b *testing.B) {
+		pass(b, 1<<14, func(at int) { allFinite(buffer[at/4:][:1<<13]) })
+	})
+	const d = 128
+	for _, rows := range []int{1, 2, 4, 8} {
+		q, o, p, scores := make([]float32, rows*d), make([]float32, rows*d), make([]float32, rows*Block), make([]float32, rows*Block)
+		var a access
+		a.set(&tuned, 0, true)
+		b.Run(fmt.Sprintf("rows=%d/F32", rows), func(b *testing.B) {
+			l := panelLayout{keys: Block, cols: d, stride: panel, panelStride: Block * panel, access: a}
+			var queue prefetchQueue
+			queue.clear()
+			queue.access = a
+			pass(b, 4*Block*d, func(at int) {
+				scorePrefetch(scores, q, buffer[at/4:], rows, d, Block/panel, &queue)
+				accumulate(o, p, buffer[at/4+Block*d:], nil, rows, d, Block, &l)
+			})
+		})
+		for _, typ := range []CacheType{F16, BF16, I8} {
+			b.Run(fmt.Sprintf("rows=%d/%v", rows, typ), func(b *testing.B) {
+				keys := scoreLayout(typ, d, Block)
+				values := panelLayout{keys: Block, cols: d, stride: panel, panelStride: Block * panel}
+				if typ == I8 {
+					values.stride, values.panelStride = 4*d, 4*panel
+				}
+				keys.access.setTyped(&tuned)
+				values.access = keys.access
+				block := Block * d * typ.bytes()
+				pass(b, block, func(at int) {
+					accumulateTyped(typ, scores, q, v[at:], nil, rows, Block, d, &keys)
+					accumulateTyped(typ, o, p, v[at+block:], nil, rows, d, Block, &values)
+				})
+			})
 		}
 	}
 }

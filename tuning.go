@@ -60,12 +60,13 @@ type tuning struct {
 	maximaInScore bool // score with 8 lanes finds the maxima of its rows
 
 	// How memory is read.
-	reads        memoryReads
-	fourPanels   bool // one row reads four packed panels side by side, else one panel after the other
-	prefetchOne  int  // how many bytes ahead one or two rows prefetch packed panels,
-	prefetchFew  int  // and three to five rows
-	fewRows      int  // up to so many rows are few: heads side by side go together, and prefetch page by page
-	quarterSteps bool // the queue's runs are prefetched from four places in turn, a quarter of the rows from each
+	reads         memoryReads
+	fourPanels    bool // one row reads four packed panels side by side, else one panel after the other
+	prefetchOne   int  // how many bytes ahead one or two rows prefetch packed panels,
+	prefetchFew   int  // and three to five rows
+	prefetchTyped int  // and rows over elements of fewer bits
+	fewRows       int  // up to so many rows are few: heads side by side go together, and prefetch page by page
+	quarterSteps  bool // the queue's runs are prefetched from four places in turn, a quarter of the rows from each
 
 	// Sizes of tiles and chunks.
 	tileRows int // rows that go through the kernels together, of at most tileDim dimensions
@@ -92,23 +93,23 @@ const (
 // entry was worth. Where a field was not measured, a row has what the most similar one has.
 var tunings = []tuning{
 	{cpu: zen3, isa: avx2, leastRows16: never, fewRows: 64, maximaInScore: true,
-		fourPanels: true, prefetchOne: 6144, prefetchFew: 8192, tileRows: 48},
+		fourPanels: true, prefetchOne: 6144, prefetchFew: 8192, prefetchTyped: 8192, tileRows: 48},
 	{cpu: zen4, isa: avx512, leastRows16: never, fewRows: 128, maximaInScore: true,
-		reads: sequentialReads, prefetchOne: 256, prefetchFew: 4096, tileRows: 96},
+		reads: sequentialReads, prefetchOne: 256, prefetchFew: 4096, prefetchTyped: 8192, tileRows: 96},
 	{cpu: zen4, isa: avx2, leastRows16: never, fewRows: 64, maximaInScore: true,
-		reads: sequentialReads, prefetchOne: 256, prefetchFew: 4096, tileRows: 96},
+		reads: sequentialReads, prefetchOne: 256, prefetchFew: 4096, prefetchTyped: 8192, tileRows: 96},
 	{cpu: zen5, isa: avx512, leastRows16: 13, fewRows: 128,
-		prefetchOne: 6144, prefetchFew: 8192, tileRows: 48},
+		prefetchOne: 6144, prefetchFew: 8192, prefetchTyped: 8192, tileRows: 48},
 	{cpu: zen5, isa: avx2, leastRows16: never, fewRows: 64, fusedSoftmax: true,
-		prefetchOne: 6144, prefetchFew: 8192, tileRows: 48},
+		prefetchOne: 6144, prefetchFew: 8192, prefetchTyped: 8192, tileRows: 48},
 	{cpu: intel, isa: avx512, leastRows16: 2, fewRows: 128,
-		reads: pagedReads, quarterSteps: true, prefetchOne: 6144, prefetchFew: 8192, tileRows: 96, leastL1: 48 << 10},
+		reads: pagedReads, quarterSteps: true, prefetchOne: 6144, prefetchFew: 8192, prefetchTyped: 8192, tileRows: 96, leastL1: 48 << 10},
 	{cpu: intel, isa: avx2, leastRows16: never, fewRows: 64,
-		reads: pagedReads, prefetchOne: 6144, prefetchFew: 8192, tileRows: 96, leastL1: 48 << 10},
+		reads: pagedReads, prefetchOne: 6144, prefetchFew: 8192, prefetchTyped: 8192, tileRows: 96, leastL1: 48 << 10},
 	{cpu: otherX86, isa: avx512, leastRows16: 13, fewRows: 128,
-		prefetchOne: 6144, prefetchFew: 8192, tileRows: 48},
+		prefetchOne: 6144, prefetchFew: 8192, prefetchTyped: 8192, tileRows: 48},
 	{cpu: otherX86, isa: avx2, leastRows16: never, fewRows: 64,
-		prefetchOne: 6144, prefetchFew: 8192, tileRows: 48},
+		prefetchOne: 6144, prefetchFew: 8192, prefetchTyped: 8192, tileRows: 48},
 	{cpu: arm64, isa: neon, leastRows16: never, fewRows: 64, tileRows: 48},
 	{cpu: anyCPU, isa: generic, leastRows16: never, fewRows: 64, tileRows: 48, flopsPerNs: 0.5},
 }

@@ -36,15 +36,50 @@ var (
 	typedB1          = reg.RDX // moving through the second of four panels
 )
 
-// typedGroup is how many panels go side by side, for calls of up to so many rows, and the most rows of a tile.
-type typedGroup struct{ panels, upTo, most int }
+// Rows 0, 3 and 6 of a tile, of a while it is computed, and of c before and after. Tiles of so many rows have no four panels.
+var (
+	typedA = []reg.Register{a0, a3, typedB1}
+	typedC = []reg.Register{cPtr, a0, a3}
+)
 
-// The groups with 8 and with 16 lanes. Whoever has too many rows for a group, or panels left, goes on to the next one.
+// everyThird points at rows 3 and 6 of r, if there are so many.
+func everyThird(at []reg.Register, stride reg.Register, r int) {
+	for i := 3; i < r; i += 3 {
+		LEAQ(Mem{Base: at[i/3-1], Index: stride, Scale: 2}, at[i/3])
+		ADDQ(stride, at[i/3])
+	}
+}
+
+// rowOf addresses row r.
+func rowOf(at []reg.Register, stride reg.Register, r, disp int) Mem {
+	m := Mem{Base: at[r/3], Disp: disp}
+	if r%3 > 0 {
+		m.Index, m.Scale = stride, uint8(r%3)
+	}
+	return m
+}
+
+// typedGroup is how many panels go side by side, for calls of up to so many rows, and the least and most rows of a tile.
+type typedGroup struct{ panels, upTo, least, most int }
+
 const manyRows = 1 << 30
 
-var typedGroups = map[bool][]typedGroup{
-	false: {{4, 1, 1}, {2, 3, 3}, {1, manyRows, 6}},
-	true:  {{4, manyRows, 6}, {2, manyRows, 6}, {1, manyRows, 6}},
+// The groups with 8 and with 16 lanes. Whoever has too many rows for a group, or panels left, goes on to the next one.
+var (
+	typedGroups8     = []typedGroup{{4, 1, 1, 1}, {2, 3, 1, 3}, {1, manyRows, 1, 6}}
+	typedGroups16    = []typedGroup{{4, 4, fewestRows, 4}, {2, manyRows, fewestRows, 8}, {1, manyRows, fewestRows, 4}}
+	typedGroupsOfI8s = []typedGroup{{4, 4, 1, 4}, {2, manyRows, 1, 8}, {1, manyRows, 1, 4}}
+)
+
+// groups are those of a kernel.
+func (t *typedProgram) groups() []typedGroup {
+	switch {
+	case !t.wide:
+		return typedGroups8
+	case t.format.grouped:
+		return typedGroupsOfI8s
+	}
+	return typedGroups16
 }
 
 // typedUnroll is the steps of a round: those that an I8 panel has side by side.
@@ -58,12 +93,16 @@ type typedProgram struct {
 	size   int  // bytes of a vector
 	regs   []reg.VecPhysical
 
+	constants int // registers that the format keeps, the last ones
+	tileRows  int // of the tile at hand
+
 	c, a, b           Mem // stack slots: first row of c in this group, of a; the group's first panel
 	alpha, firstAlpha Mem // stack slots: the pointer to the tile's first alpha, noAlpha or overwriteOutputs
 	panels            Mem // stack slot: panels left
 	rows, rest        Mem // stack slots: all rows, and those left in this group
 	steps             Mem // stack slot: the length of the chains
 	request           Mem // stack slot: the next address to prefetch
+	fourPanels        Mem // stack slot: does one row take four panels of 16-bit elements side by side?
 }
 
 func newTypedProgram(f typedFormat, wide bool) *typedProgram {
@@ -71,7 +110,7 @@ func newTypedProgram(f typedFormat, wide bool) *typedProgram {
 	if wide {
 		t.vecs, t.size, t.regs = 1, avx512Vector, zmm
 	}
-	slots := []*Mem{&t.c, &t.a, &t.b, &t.alpha, &t.firstAlpha, &t.panels, &t.rows, &t.rest, &t.steps, &t.request}
+	slots := []*Mem{&t.c, &t.a, &t.b, &t.alpha, &t.firstAlpha, &t.panels, &t.rows, &t.rest, &t.steps, &t.request, &t.fourPanels}
 	f0 := AllocLocal(8 * len(slots))
 	for i, s := range slots {
 		*s = f0.Offset(8 * i)
@@ -87,7 +126,10 @@ func typedAccumulateKernel(f typedFormat, wide bool) {
 	TEXT(name, 4, "func(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *uintptr)") // NOSPLIT
 	t := newTypedProgram(f, wide)
 	t.arguments()
-	for _, g := range typedGroups[wide] {
+	if f.keep != nil {
+		f.keep(t)
+	}
+	for _, g := range t.groups() {
 		t.group(g)
 	}
 	VZEROUPPER()
@@ -122,6 +164,8 @@ func (t *typedProgram) arguments() {
 		ADDQ(bStride, bStride)
 		ADDQ(typedPanelStride, typedPanelStride)
 	}
+	MOVBQZX(field(b0, "panelLayout.access", "access.fourPanels"), a0)
+	MOVQ(a0, t.fourPanels)
 	MOVQ(field(b0, "panelLayout.access", "access.prefetchFew"), a0)
 	CMPQ(t.rows, Imm(2))
 	JG(LabelRef(few))
@@ -139,6 +183,10 @@ func (t *typedProgram) group(g typedGroup) {
 		CMPQ(t.rows, imm(g.upTo))
 		JG(LabelRef(end))
 	}
+	if g.upTo == 1 && !t.format.grouped {
+		CMPQ(t.fourPanels, Imm(0))
+		JE(LabelRef(end))
+	}
 	Label(name)
 	CMPQ(t.panels, imm(g.panels))
 	JL(LabelRef(end))
@@ -147,8 +195,8 @@ func (t *typedProgram) group(g typedGroup) {
 	move(t.rows, t.rest)
 	move(t.firstAlpha, t.alpha)
 	Label(tiles)
-	t.choose(name, next, min(g.most, g.upTo))
-	for r := min(g.most, g.upTo); r > 0; r-- {
+	t.choose(name, next, g)
+	for r := g.most; r >= g.least; r-- {
 		Label(avx512Label(name+"Rows", r))
 		t.tile(r, g.panels)
 		SUBQ(imm(r), t.rest)
@@ -164,16 +212,16 @@ func (t *typedProgram) group(g typedGroup) {
 }
 
 // choose jumps to the tile for the rows that are left. What is less than two tiles is divided in two equal ones.
-func (t *typedProgram) choose(name, next string, most int) {
+func (t *typedProgram) choose(name, next string, g typedGroup) {
 	MOVQ(t.rest, count)
 	to := func(least, rows int) {
 		CMPQ(count, imm(least))
 		JGE(LabelRef(avx512Label(name+"Rows", rows)))
 	}
-	for rows := most; 2*rows-1 > most; rows-- {
+	for rows := g.most; 2*rows-1 > g.most; rows-- {
 		to(2*rows-1, rows)
 	}
-	for rows := most; rows > 0; rows-- {
+	for rows := g.most; rows >= g.least; rows-- {
 		to(rows, rows)
 	}
 	JMP(LabelRef(next))
@@ -182,13 +230,11 @@ func (t *typedProgram) choose(name, next string, most int) {
 // tile computes r rows × n panels and moves cPtr, aPtr and alpha on.
 func (t *typedProgram) tile(r, n int) {
 	Commentf("%d rows × %d columns.", r, n*panel)
+	t.tileRows = r
 	t.begin(r, n)
 	t.startPrefetching()
 	MOVQ(aPtr, a0)
-	if r > 3 {
-		LEAQ(Mem{Base: aPtr, Index: aStride, Scale: 2}, a3)
-		ADDQ(aStride, a3)
-	}
+	everyThird(typedA, aStride, r)
 	MOVQ(t.b, b0)
 	if n == 4 {
 		LEAQ(Mem{Base: b0, Index: typedPanelStride, Scale: 1}, typedB1)
@@ -263,11 +309,11 @@ func (t *typedProgram) prefetch(from, to int) {
 // step is acc(i, v) = FMA(a[i][k], b[k][v], acc(i, v)) for one k, number u of a round.
 func (t *typedProgram) step(r, n, u int) {
 	accs := r * n * t.vecs
-	wide, a := t.regs[accs:accs+t.vecs], t.regs[accs+t.vecs:]
+	wide, a := t.regs[accs:accs+t.vecs], t.regs[accs+t.vecs:len(t.regs)-t.constants]
 	once := r <= len(a) // there are registers for one of each row
 	for i := range r {
 		if once {
-			VBROADCASTSS(at3(a0, a3, aStride, i, 4*u), a[i])
+			VBROADCASTSS(rowOf(typedA, aStride, i, 4*u), a[i])
 		}
 	}
 	for p := range n {
@@ -277,7 +323,7 @@ func (t *typedProgram) step(r, n, u int) {
 			if once {
 				e = a[i]
 			} else {
-				VBROADCASTSS(at3(a0, a3, aStride, i, 4*u), e)
+				VBROADCASTSS(rowOf(typedA, aStride, i, 4*u), e)
 			}
 			for v := range t.vecs {
 				VFMADD231PS(wide[v], e, t.acc(i, p, v, n))
@@ -308,20 +354,16 @@ func (t *typedProgram) nextStep(n int) {
 }
 
 func (t *typedProgram) advance(r, steps int) {
-	ADDQ(imm(4*steps), a0)
-	if r > 3 {
-		ADDQ(imm(4*steps), a3)
+	for i := 0; i < r; i += 3 {
+		ADDQ(imm(4*steps), typedA[i/3])
 	}
 }
 
 // begin sets the accumulators: c·alpha, c or 0.
 func (t *typedProgram) begin(r, n int) {
-	if r > 3 {
-		LEAQ(Mem{Base: cPtr, Index: cStride, Scale: 2}, a0)
-		ADDQ(cStride, a0)
-	}
+	everyThird(typedC, cStride, r)
 	plain, overwrite, ready := unique("plain"), unique("overwrite"), unique("ready")
-	factor := t.regs[len(t.regs)-1]
+	factor := t.regs[len(t.regs)-t.constants-1]
 	each := func(row func(i int), set func(c Mem, to reg.VecPhysical)) {
 		for i := range r {
 			row(i)
@@ -372,15 +414,12 @@ func (t *typedProgram) reorder(r, n int, f func(x, y, s, u reg.VecPhysical)) {
 
 // output addresses vector v of panel p of row i of c.
 func (t *typedProgram) output(i, p, v int) Mem {
-	return at3(cPtr, a0, cStride, i, p*panelBytes+v*t.size)
+	return rowOf(typedC, cStride, i, p*panelBytes+v*t.size)
 }
 
 func (t *typedProgram) store(r, n int) {
 	t.reorder(r, n, t.format.join)
-	if r > 3 {
-		LEAQ(Mem{Base: cPtr, Index: cStride, Scale: 2}, a0)
-		ADDQ(cStride, a0)
-	}
+	everyThird(typedC, cStride, r)
 	for i := range r {
 		for p := range n {
 			for v := range t.vecs {

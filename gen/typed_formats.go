@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -11,6 +13,9 @@ type typedFormat struct {
 	name    string
 	bytes   int
 	grouped bool // the steps of a round are side by side
+
+	// keep loads the constants that widen needs, if there are some.
+	keep func(t *typedProgram)
 
 	// widen leaves a panel's step in vectors, u being its number in a round.
 	widen func(t *typedProgram, m Mem, u int, to []reg.VecPhysical)
@@ -23,7 +28,7 @@ type typedFormat struct {
 var (
 	typedF16     = typedFormat{name: "F16", bytes: 2, widen: widenF16}
 	typedBF16    = typedFormat{name: "BF16", bytes: 2, widen: widenBF16, split: splitColumns, join: joinColumns}
-	typedI8      = typedFormat{name: "I8", bytes: 1, grouped: true, widen: widenI8}
+	typedI8      = typedFormat{name: "I8", bytes: 1, grouped: true, keep: keepMantissas, widen: widenI8}
 	typedFormats = []typedFormat{typedF16, typedBF16, typedI8}
 )
 
@@ -66,22 +71,62 @@ func joinColumns(x, y, s, u reg.VecPhysical) {
 
 // widenI8 takes byte u of each 32 bits: shifting it up and down again extends its sign.
 func widenI8(t *typedProgram, m Mem, u int, to []reg.VecPhysical) {
+	if t.wide {
+		widenI8InMantissa(t, m, u, to[0])
+		return
+	}
 	for v := range to {
-		at, up := m.Offset(v*t.size), Imm(uint64(24-8*u))
+		at := m.Offset(v * t.size)
 		switch {
-		case u == 3 && t.wide:
-			VPSRAD(Imm(24), at, to[v])
-		case u == 3:
+		case u == 0 && t.tileRows == 1:
+			Comment("A row of multiply-adds leaves their units idle, while there are too many shifts.")
+			VMOVDQU(u32(1), to[v])
+			VPMADDUBSW(at, to[v], to[v])
+			VPMADDWD(u32(1), to[v], to[v])
+		case u == typedUnroll-1:
 			VMOVDQU(at, to[v])
-			VPSRAD(Imm(24), to[v], to[v])
-		case t.wide:
-			VPSLLD(up, at, to[v])
 			VPSRAD(Imm(24), to[v], to[v])
 		default:
 			VMOVDQU(at, to[v])
-			VPSLLD(up, to[v], to[v])
+			VPSLLD(Imm(uint64(24-8*u)), to[v], to[v])
 			VPSRAD(Imm(24), to[v], to[v])
 		}
 		VCVTDQ2PS(to[v], to[v])
 	}
+}
+
+// mantissas are what widenI8InMantissa works with, first for bytes 0 and 2, then for 1 and 3: where in 32 bits the byte is, the
+// exponent of a number whose mantissa has 1 there, with the byte's sign bit inverted, and what it is more than the byte.
+var mantissas = [2][3]uint32{
+	{0xff, 0x4b000080, math.Float32bits(1<<23 + 128)},
+	{0xff00, 0x47008000, math.Float32bits(1<<15 + 128)},
+}
+
+func keepMantissas(t *typedProgram) {
+	if !t.wide {
+		return
+	}
+	t.constants = len(mantissas) * len(mantissas[0])
+	for i, of := range mantissas {
+		for j, c := range of {
+			VPBROADCASTD(u32(c), t.mantissa(i, j))
+		}
+	}
+}
+
+func (t *typedProgram) mantissa(i, j int) reg.VecPhysical {
+	return t.regs[len(t.regs)-t.constants+i*len(mantissas[0])+j]
+}
+
+// widenI8InMantissa puts byte b in the mantissa of a large number, of which b + 128 becomes the last digits, and subtracts all
+// else. That is exact, and spreads over more of the processor's units than shifts and conversions do.
+func widenI8InMantissa(t *typedProgram, m Mem, u int, to reg.VecPhysical) {
+	if u < 2 {
+		VMOVDQU32(m, to)
+	} else {
+		VPSRLD(Imm(16), m, to)
+	}
+	const maskAndFlip = 0x6a // (to & mask) ^ exponent
+	VPTERNLOGD(Imm(maskAndFlip), t.mantissa(u%2, 1), t.mantissa(u%2, 0), to)
+	VSUBPS(t.mantissa(u%2, 2), to, to)
 }
