@@ -85,7 +85,7 @@ func (w *scratch) loadStoreValues(p *plan, c *chunk, b *block) (v []float32, typ
 		return v, nil, nil
 	case b.typed:
 		b.layout = p.store.valueLayout(Block)
-		b.layout.set(&tuned, 0, sequential)
+		b.layout.setTyped(&tuned)
 		return nil, values, scales
 	}
 	layout := p.store.valueLayout(b.hi)
@@ -147,7 +147,7 @@ func (w *scratch) products(p *plan, c *chunk, b *block, t *tile, at, lo, hi int)
 	switch from := lo / panel * panel; {
 	case b.typed:
 		layout := scoreLayout(p.store.kind, p.d, Block)
-		layout.set(&tuned, 0, c.rows <= p.sequentialRows)
+		layout.setTyped(&tuned)
 		accumulateTyped(p.store.kind, w.s[at*Block:], q, b.kTyped, nil, t.rows, Block, p.d, &layout)
 	case b.kStride > 0:
 		w.queue.sequential = p.sequential

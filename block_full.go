@@ -86,8 +86,8 @@ func (w *scratch) fullTypedBlocks(p *plan, c *chunk, st *state, s *span) {
 	rows, stride, kind := c.rows, p.oStride, p.store.kind
 	q, m, l, o := w.queries(p, c, 0), st.m[c.at:], st.l[c.at:], st.o[c.at*stride:]
 	forKeys, forValues := scoreLayout(kind, p.d, Block), p.store.valueLayout(Block)
-	forKeys.set(&tuned, 0, rows <= p.sequentialRows)
-	forValues.set(&tuned, 0, rows <= p.sequentialRows)
+	forKeys.setTyped(&tuned)
+	forValues.setTyped(&tuned)
 	forValues.overwrite = st.overwrite
 	for i := range s.blocks {
 		keys, keyScales := p.store.keys(c.b, c.kv, s.first+i*Block)

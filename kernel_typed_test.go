@@ -9,7 +9,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/guard"
-	"github.com/seed-1415985d/attn/internal/pages"
+	"github.com/seed-1415985d/attn/internal/memory"
 )
 
 // typedBytes is n elements of a type, in memory that ends, or begins, where a page does that may not be touched.
@@ -204,8 +204,10 @@ func BenchmarkTyped(b *testing.B) {
 }
 
 func benchmarkTyped(b *testing.B, size int) {
-	buffer := make([]float32, size/4)
-	pages.Huge(buffer)
+	memory, err := memory.Allocate(size)
+	must(b, err)
+	buffer := memory.Floats()
+	defer memory.Close()
 	fillWith(buffer, 1)
 	v := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(buffer))), size)
 	pass := func(b *testing.B, block int, use func(at int)) {
