@@ -263,7 +263,7 @@ func TestMatrixReadsSequentially(t *testing.T) {
 		{true, inPlaceRows, 0, true},
 		{true, inPlaceRows + 1, 0, false},
 		{false, 1, 0, false},
-		{true, 1, 4 * len(m.data), false},
+		{true, 1, len(m.data), false},
 	} {
 		setSequential(t, c.sequential, c.bytes)
 		p := projection{dst: zeros(1, 1, c.rows, panel), m: m}
