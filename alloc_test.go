@@ -7,6 +7,7 @@ package attn
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"runtime"
 	"runtime/debug"
@@ -224,6 +225,26 @@ func TestNoAllocationInMatMul(t *testing.T) {
 	})
 }
 
+// Matrices of fewer bits multiply few rows, and many by way of scratch memory.
+func TestNoAllocationInMatMulOfTypes(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		for _, typ := range matrixTypes {
+			m, err := PackTransposedAs(zeros(1, 1, 20, 9), typ)
+			must(t, err)
+			for _, rows := range []int{1, 2 * typedRows} {
+				t.Run(fmt.Sprint(typ, rows), func(t *testing.T) {
+					mustNotAllocate(t, func() error {
+						var a [2 * typedRows * 9]float32
+						var dst [2 * typedRows * 20]float32
+						var bias [20]float32
+						return m.MatMul(BHLD(dst[:], 1, 1, rows, 20), BHLD(a[:], 1, 1, rows, 9), bias[:])
+					})
+				})
+			}
+		}
+	})
+}
+
 func TestNoAllocationInPoolMatMul(t *testing.T) {
 	pool := NewPool(2)
 	defer pool.Close()
@@ -231,8 +252,10 @@ func TestNoAllocationInPoolMatMul(t *testing.T) {
 	if testing.Short() {
 		size = 150
 	}
-	m, err := PackMatrix(zeros(1, 1, size, size))
-	must(t, err)
 	dst, a := zeros(1, 1, size, size), zeros(1, 1, size, size)
-	mustHardlyAllocate(t, func() error { return pool.MatMul(dst, a, m, nil) })
+	for _, typ := range matrixTypes {
+		m, err := PackMatrixAs(zeros(1, 1, size, size), typ)
+		must(t, err)
+		mustHardlyAllocate(t, func() error { return pool.MatMul(dst, a, m, nil) })
+	}
 }

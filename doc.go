@@ -34,7 +34,10 @@
 //     memory at the same time or on the same machine. [State.Merge] puts parts
 //     together.
 //   - [MatMul], and [Matrix] for weights that are used again, are for the
-//     projections around attention.
+//     projections around attention. [PackMatrix] takes weights with one row for
+//     each input, [PackTransposed] those with one for each output, as Linear
+//     layers keep them; [PackMatrixAs] and [PackTransposedAs] store them in
+//     fewer bits.
 //   - [Dot], [Max], [Exp], [ExpSum], [Softmax] and [LogSumExp] work on plain
 //     slices.
 //

@@ -326,3 +326,36 @@ func TestNoAllocationInMultiHead(t *testing.T) {
 		t.Errorf("%v allocations per call, want 0", n)
 	}
 }
+
+// The weights of a Linear layer have a row for each output. They are packed as they are, or in fewer bits.
+func ExamplePackTransposed() {
+	weights := matrix(2, // 2 outputs of 3 inputs
+		1, 2, 3,
+		4, 5, 6)
+	bias := []float32{0.5, -0.5}
+	x := matrix(1, 1, 0, 2)
+	y := matrix(1, make([]float32, 2)...)
+
+	layer, err := attn.PackTransposed(weights)
+	if err != nil {
+		panic(err)
+	}
+	if err := layer.MatMul(y, x, bias); err != nil {
+		panic(err)
+	}
+	printRows(y, "%g")
+
+	small, err := attn.PackTransposedAs(weights, attn.BF16)
+	if err != nil {
+		panic(err)
+	}
+	if err := small.MatMul(y, x, bias); err != nil {
+		panic(err)
+	}
+	printRows(y, "%g")
+	fmt.Println(layer.MemoryUse() / small.MemoryUse())
+	// Output:
+	// 7.5 15.5
+	// 7.5 15.5
+	// 2
+}

@@ -195,36 +195,21 @@ func addRows(dst, a, b []float32, rows, dstStride, aStride int, b0 *panelLayout)
 // Matrix is the right side of matrix products, packed once in the order that
 // the kernels read: the weights of a projection. It does not change, so any
 // number of goroutines may multiply by it. Its memory is like that of a [Cache].
+// [PackMatrix], [PackTransposed] and their variants for types of fewer bits make one.
 type Matrix struct {
 	b, h, inner, cols int
-	memory            *memory.Mapping // what data is in; nil if the matrix is closed
-	data              []float32       // [b][h][inner/productInner] × panels
+	kind              CacheType
+	memory            *memory.Mapping // what data and scales are in; nil if the matrix is closed
+	data              []byte          // [b][h][inner/productInner] × panels, each of the layout that scoreLayout gives
+	scales            []float32       // of I8: [b][h][cols in whole panels]
 }
 
-// PackMatrix packs the matrices b [B or 1, H or 1, K, N]. It copies them: b may
-// change afterwards. Like NewCache, it asks for huge pages, and returns [ErrMemory] if the system has no memory.
-func PackMatrix(b Tensor) (*Matrix, error) {
-	if err := checkView("b", &b); err != nil {
-		return nil, err
+// MemoryUse returns the bytes that the matrix takes, scales included; 0 after Close.
+func (m *Matrix) MemoryUse() int {
+	if m.memory == nil {
+		return 0
 	}
-	size, ok := product(b.B, b.H, b.L, roundUp(b.D, panel))
-	if !ok || b.L == 0 {
-		return nil, fail(ErrShape, "b is [%d %d %d %d], want at least one row and at most %d elements", b.B, b.H, b.L, b.D, maxElements)
-	}
-	m := &Matrix{b: b.B, h: b.H, inner: b.L, cols: b.D}
-	var err error
-	if m.memory, m.data, err = allocateFloats(size); err != nil {
-		return nil, fail(ErrMemory, "b is [%d %d %d %d]: %v", b.B, b.H, b.L, b.D, err)
-	}
-	for i := range m.b {
-		for h := range m.h {
-			for k := 0; k < m.inner; k += productInner {
-				part, layout := m.part(i, h, k, 0, m.cols)
-				packPanels(part, b.Data[b.offset(i, h, k):], b.SL, &layout)
-			}
-		}
-	}
-	return m, nil
+	return len(m.memory.Bytes())
 }
 
 // Close gives the matrix's memory back. Calls that begin later, Close among them, return [ErrClosed]. Closing a matrix by which another
@@ -234,7 +219,7 @@ func (m *Matrix) Close() error {
 		return err
 	}
 	mapping := m.memory
-	m.memory, m.data = nil, nil
+	m.memory, m.data, m.scales = nil, nil, nil
 	return mapping.Close()
 }
 
@@ -247,18 +232,37 @@ func (m *Matrix) checkOpen() error {
 }
 
 // part returns the panels of columns [first, first+cols) for the inner steps
-// that begin with k. k is a multiple of productInner and first one of panel.
+// that begin with k, of a matrix of float32. k is a multiple of productInner and first one of panel.
 func (m *Matrix) part(b, h, k, first, cols int) ([]float32, panelLayout) {
 	layout := packedLayout(min(productInner, m.inner-k), cols)
-	at := ((min(b, m.b-1)*m.h+min(h, m.h-1))*m.inner+k)*roundUp(m.cols, panel) + first*layout.keys
+	data := elements[float32](m.bytes(b, h, k, first, cols))
 	if tuned.reads == pagedReads { // see prefetch.go
-		layout.pointer = address(m.data, at)
+		layout.pointer = address(data, 0)
 	}
-	return m.data[at : at+roundUp(cols, panel)*layout.keys], layout
+	return data, layout
+}
+
+// bytes is the memory of the panels of columns [first, first+cols) for the inner steps that begin with k.
+func (m *Matrix) bytes(b, h, k, first, cols int) []byte {
+	steps := roundUp(min(productInner, m.inner-k), m.group())
+	at := (m.place(b, h)*roundUp(m.inner, m.group())+k)*roundUp(m.cols, panel) + first*steps
+	n := roundUp(cols, panel) * steps
+	return m.data[at*m.kind.bytes():][:n*m.kind.bytes()]
+}
+
+// place is the number of a batch entry's and head's matrix among those that there are.
+func (m *Matrix) place(b, h int) int { return min(b, m.b-1)*m.h + min(h, m.h-1) }
+
+// group is how many inner steps lie side by side, so that a matrix has a multiple of them.
+func (m *Matrix) group() int {
+	if m.kind == I8 {
+		return 4
+	}
+	return 1
 }
 
 // MatMul computes dst = a·m + bias like the function [MatMul], on the calling
-// goroutine. bias, which is added last, has N elements or is nil.
+// goroutine. bias, which is added last, has N elements or is nil. [PackMatrixAs] says what the products by a matrix of fewer bits are.
 //
 //	a   [B, H, L, K]
 //	dst [B, H, L, N]
@@ -315,6 +319,12 @@ func (p *projection) check() error {
 // partition divides the product into units for workers.
 func (p *projection) partition(workers int) {
 	p.rows, p.cols = productRows, 2*productCols
+	if p.m.kind != F32 {
+		p.rows = widenedRows
+		if p.units() < workers*unitsPerWorker {
+			p.rows = productRows
+		}
+	}
 	for p.cols > panel && workers > 1 && p.units() < workers*unitsPerWorker {
 		p.cols /= 2
 	}
@@ -328,40 +338,55 @@ func (p *projection) units() int {
 func (p *projection) rowBlocks() int { return (p.dst.L + p.rows - 1) / p.rows }
 func (p *projection) colBlocks() int { return (p.dst.D + p.cols - 1) / p.cols }
 
+// productBlock is a block of dst: some rows and columns of the product of a batch entry and head.
+type productBlock struct{ b, h, row, first, rows, cols int }
+
 // unit computes one block of dst. Blocks of rows follow each other, so that the
 // columns of the matrix stay in the cache.
 func (p *projection) unit(i int) {
 	i, row := i/p.rowBlocks(), i%p.rowBlocks()*p.rows
 	i, first := i/p.colBlocks(), i%p.colBlocks()*p.cols
-	b, h := i/p.dst.H, i%p.dst.H
-	rows, cols := min(p.rows, p.dst.L-row), min(p.cols, p.dst.D-first)
+	u := productBlock{i / p.dst.H, i % p.dst.H, row, first, min(p.rows, p.dst.L-row), min(p.cols, p.dst.D-first)}
+	dst := p.dst.Data[p.dst.offset(u.b, u.h, row)+first:]
+	if p.m.kind == F32 {
+		p.multiply(dst, &u)
+	} else {
+		p.multiplyTyped(dst, &u)
+	}
+	if p.bias != nil {
+		p.addBias(&u)
+	}
+}
+
+// multiply computes a block of the product by a matrix of float32.
+func (p *projection) multiply(dst []float32, u *productBlock) {
 	for k := 0; k < p.m.inner; k += productInner {
-		part, layout := p.m.part(b, h, k, first, cols)
+		part, layout := p.m.part(u.b, u.h, k, u.first, u.cols)
 		layout.overwrite = k == 0
 		layout.sequential = p.panelsSequential()
-		addRows(p.dst.Data[p.dst.offset(b, h, row)+first:], p.a.Data[p.a.offset(b, h, row)+k:], part,
-			rows, p.dst.SL, p.a.SL, &layout)
+		addRows(dst, p.a.Data[p.a.offset(u.b, u.h, u.row)+k:], part, u.rows, p.dst.SL, p.a.SL, &layout)
 	}
-	if p.bias == nil {
-		return
-	}
+}
+
+// addBias adds the bias to a block of dst.
+func (p *projection) addBias(u *productBlock) {
 	var visible [1]uint64 // of no use here
-	for r := range rows {
-		for c := 0; c < cols; c += Block {
-			n := min(Block, cols-c)
-			addBias(p.dst.row(b, h, row+r)[first+c:][:n], p.bias[first+c:][:n], visible[:], 1, 1, 0, 0, n, 1)
+	for r := range u.rows {
+		for c := 0; c < u.cols; c += Block {
+			n := min(Block, u.cols-c)
+			addBias(p.dst.row(u.b, u.h, u.row+r)[u.first+c:][:n], p.bias[u.first+c:][:n], visible[:], 1, 1, 0, 0, n, 1)
 		}
 	}
 }
 
 // panelsSequential reports whether few rows take the panels of a large matrix in order, as they take those of a cache.
 func (p *projection) panelsSequential() bool {
-	return p.dst.L <= inPlaceRows && tuned.sequential(4*float64(len(p.m.data)))
+	return p.dst.L <= inPlaceRows && tuned.sequential(float64(len(p.m.data)))
 }
 
 // cost estimates the nanoseconds of the product on one core.
 func (p *projection) cost() float64 {
 	flops := 2 * float64(p.m.inner) * float64(p.dst.D) * float64(p.dst.B) * float64(p.dst.H) * float64(p.dst.L)
-	bytes := 4 * float64(len(p.m.data))
+	bytes := float64(len(p.m.data))
 	return tuned.cost(flops, bytes)
 }

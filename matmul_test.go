@@ -263,7 +263,7 @@ func TestMatrixReadsSequentially(t *testing.T) {
 		{true, inPlaceRows, 0, true},
 		{true, inPlaceRows + 1, 0, false},
 		{false, 1, 0, false},
-		{true, 1, 4 * len(m.data), false},
+		{true, 1, len(m.data), false},
 	} {
 		setSequential(t, c.sequential, c.bytes)
 		p := projection{dst: zeros(1, 1, c.rows, panel), m: m}
@@ -273,8 +273,8 @@ func TestMatrixReadsSequentially(t *testing.T) {
 	}
 }
 
-// FuzzMatMul: every way to multiply gives one chain of FMAs for each element,
-// for any strides, and touches nothing around the operands.
+// FuzzMatMul: every way to multiply gives one chain of FMAs for each element, of what the type of a matrix
+// keeps, for any strides, and touches nothing around the operands.
 func FuzzMatMul(f *testing.F) {
 	seedInputs(f)
 	operands := new(arena)
@@ -301,6 +301,20 @@ func FuzzMatMul(f *testing.F) {
 		check("Pool", threeWorkers().MatMul(out, a, m, nil))
 		p.addBias(want)
 		check("Matrix with bias", m.MatMul(out, a, p.bias))
+
+		typ := matrixTypes[r.IntN(len(matrixTypes))]
+		way := packers[r.IntN(len(packers))]
+		m, err = way.pack(b, typ)
+		if typ == I8 && !allFinite(p.b.Data) {
+			mustFail(t, way.name, err, ErrOption)
+			return
+		}
+		must(t, err)
+		want = definedProduct(typ, p.a, p.b)
+		check(way.name, m.MatMul(out, a, nil))
+		p.addBias(want)
+		check(way.name+" by a pool", threeWorkers().MatMul(out, a, m, p.bias))
+		must(t, m.Close())
 	})
 }
 

@@ -1,0 +1,287 @@
+package attn
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/seed-1415985d/attn/internal/f32"
+)
+
+var matrixTypes = []CacheType{F32, F16, BF16, I8}
+
+// typedShapes are products in which parts of the inner index, groups of four steps, panels, few rows and widened parts end anywhere.
+var typedShapes = append([]productShape{
+	{1, 1, 1, 2*productInner + 3, productCols + 9, 1, 1},
+	{1, 1, typedRows, productInner + 6, 2*productCols + 17, 1, 1},
+	{1, 1, typedRows + 1, productInner + 5, 2*productCols + 33, 1, 1},
+	{1, 1, 3, 2 * productInner, 2 * panel, 1, 1},
+	{1, 1, widenedRows + 1, 7, 2*productCols + 3, 1, 1},
+	{1, 2, widenedRows + productRows + typedRows + 2, 5, 19, 1, 2},
+}, productShapes...)
+
+// transposedView is the same numbers with rows and columns exchanged, in rows that are apart.
+func transposedView(b Tensor) Tensor {
+	const gap = 5
+	w := Tensor{B: b.B, H: b.H, L: b.D, D: b.L, SL: b.L + gap, SH: b.D * (b.L + gap), SB: b.H * b.D * (b.L + gap)}
+	w.Data = nans(w.B * w.SB)
+	for i := range b.B {
+		for h := range b.H {
+			for k := range b.L {
+				for c, e := range b.row(i, h, k) {
+					w.row(i, h, c)[k] = e
+				}
+			}
+		}
+	}
+	return w
+}
+
+// storedColumn is a column as a matrix of a type keeps it, and its scale.
+func storedColumn(typ CacheType, b *Tensor, i, h, c int) (column []float32, scale float32) {
+	for k := range b.L {
+		column = append(column, b.row(min(i, b.B-1), min(h, b.H-1), k)[c])
+	}
+	switch typ {
+	case F16:
+		for k, e := range column {
+			column[k] = f32.FromF16(f32.ToF16(e))
+		}
+	case BF16:
+		for k, e := range column {
+			column[k] = f32.FromBF16(f32.ToBF16(e))
+		}
+	case I8:
+		return integersOf(column)
+	}
+	return column, 1
+}
+
+// definedProduct is a·b by the definition of the type, bias left out.
+func definedProduct(typ CacheType, a, b Tensor) []float32 {
+	want := make([]float32, a.B*a.H*a.L*b.D)
+	for i := range a.B {
+		for h := range a.H {
+			for c := range b.D {
+				column, scale := storedColumn(typ, &b, i, h, c)
+				for l := range a.L {
+					var sum float32
+					for k, e := range a.row(i, h, l) {
+						sum = f32.FMA(e, column[k], sum)
+					}
+					want[((i*a.H+h)*a.L+l)*b.D+c] = sum * scale
+				}
+			}
+		}
+	}
+	return want
+}
+
+// packers make a matrix of a type in every way.
+var packers = []struct {
+	name string
+	pack func(b Tensor, typ CacheType) (*Matrix, error)
+}{
+	{"PackMatrixAs", PackMatrixAs},
+	{"PackTransposedAs", func(b Tensor, typ CacheType) (*Matrix, error) { return PackTransposedAs(transposedView(b), typ) }},
+}
+
+// Products by matrices of every type are what the type's definition says, however they are packed and divided.
+func TestMatrixTypesAreTheirDefinition(t *testing.T) {
+	shareSmallCalls(t)
+	hosts := random(t.Name())
+	forEach(t, func(t *testing.T) {
+		for _, typ := range matrixTypes {
+			for _, s := range typedShapes {
+				dst, a, b, bias, _ := productOperands(s)
+				want := definedProduct(typ, a, b)
+				for _, way := range packers {
+					what := fmt.Sprint(typ, s, way.name)
+					anyTuning(t, hosts)
+					m, err := way.pack(b, typ)
+					must(t, err)
+					must(t, m.MatMul(dst, a, nil))
+					checkProductResult(t, what, dst, nil, want)
+					must(t, m.MatMul(dst, a, bias))
+					checkProductResult(t, what+" with bias", dst, bias, want)
+					must(t, threeWorkers().MatMul(dst, a, m, bias))
+					checkProductResult(t, what+" by a pool", dst, bias, want)
+					p := projection{dst: dst, a: a, m: m}
+					p.partition(64) // small units, whatever the size
+					for i := range p.units() {
+						p.unit(i)
+					}
+					checkProductResult(t, what+" in many units", dst, nil, want)
+					must(t, m.Close())
+				}
+			}
+		}
+	})
+}
+
+// Columns of I8 that are zero, subnormal or as large as can be have products, too.
+func TestMatrixOfExtremeColumns(t *testing.T) {
+	const inner = 9
+	b, a := zeros(1, 1, inner, 5), zeros(1, 1, 2, inner)
+	for k := range inner {
+		sign := float32(1 - k%2*2)
+		copy(b.row(0, 0, k), []float32{0, sign * math.SmallestNonzeroFloat32, sign * 100 * math.SmallestNonzeroFloat32, sign * math.MaxFloat32 / float32(k+1), sign * float32(k)})
+		a.row(0, 0, 0)[k], a.row(0, 0, 1)[k] = sign*(1+float32(k)/8), float32(k)
+	}
+	for _, typ := range matrixTypes {
+		for _, way := range packers {
+			m, err := way.pack(b, typ)
+			must(t, err)
+			dst := zeros(1, 1, 2, 5)
+			must(t, m.MatMul(dst, a, nil))
+			mustEqualBits(t, fmt.Sprint(typ, way.name), dst.Data, definedProduct(typ, a, b))
+		}
+	}
+}
+
+// A stride of 0 repeats a row, or a matrix, of what is packed.
+func TestPackTransposedBroadcast(t *testing.T) {
+	r := random(t.Name())
+	a, row := tensor(r, normal, 2, 3, 5, 20), tensor(r, normal, 1, 1, 1, 20)
+	w := Tensor{Data: row.Data, B: 2, H: 3, L: 18, D: 20}
+	for _, typ := range matrixTypes {
+		m, err := PackTransposedAs(w, typ)
+		must(t, err)
+		dst := zeros(2, 3, 5, 18)
+		must(t, m.MatMul(dst, a, nil))
+		mustEqualBits(t, typ.String(), dst.Data, definedProduct(typ, a, transposedView(w)))
+	}
+}
+
+// A matrix takes the memory of its type: whole panels, groups of four integers, and scales.
+func TestMatrixMemoryUse(t *testing.T) {
+	for typ, want := range map[CacheType]int{F32: 4 * 6 * 9 * 32, F16: 2 * 6 * 9 * 32, BF16: 2 * 6 * 9 * 32, I8: 6*12*32 + 4*6*32} {
+		m, err := PackMatrixAs(zeros(2, 3, 9, 17), typ)
+		must(t, err)
+		if got := m.MemoryUse(); got != want {
+			t.Errorf("%v: MemoryUse is %d, want %d", typ, got, want)
+		}
+		must(t, m.Close())
+		if got := m.MemoryUse(); got != 0 {
+			t.Errorf("%v: MemoryUse is %d after Close, want 0", typ, got)
+		}
+	}
+	if got := new(Matrix).MemoryUse(); got != 0 {
+		t.Errorf("MemoryUse is %d without a matrix, want 0", got)
+	}
+}
+
+func TestPackErrors(t *testing.T) {
+	with := func(e float64) Tensor {
+		x := zeros(2, 3, 4, 5)
+		x.row(1, 2, 3)[2] = float32(e)
+		return x
+	}
+	short := zeros(1, 3, 5, 6)
+	short.Data = short.Data[1:]
+	rows := fmt.Sprintf("want at least one row and at most %d elements", maxElements)
+	huge := Tensor{Data: make([]float32, 1), B: maxLength, H: maxLength, L: 1, D: 1}
+	for _, e := range []struct {
+		name, arg string
+		pack      func(x Tensor, typ CacheType) (*Matrix, error)
+	}{{"PackMatrixAs", "b", PackMatrixAs}, {"PackTransposedAs", "w", PackTransposedAs}} {
+		fails := func(x Tensor, typ CacheType, kind error, text string) {
+			t.Helper()
+			m, err := e.pack(x, typ)
+			mustFail(t, e.name, err, kind, text)
+			if m != nil {
+				t.Errorf("%s: there is a matrix beside the error", e.name)
+			}
+		}
+		const end = " in row 3, column 2 of head 2, batch entry 1, want finite elements for a matrix of I8"
+		fails(with(math.NaN()), I8, ErrOption, e.arg+" is NaN"+end)
+		fails(with(math.Inf(1)), I8, ErrOption, e.arg+" is +Inf"+end)
+		fails(with(math.Inf(-1)), I8, ErrOption, e.arg+" is -Inf"+end)
+		fails(with(0), -1, ErrOption, "t is CacheType(-1), want F32, F16, BF16 or I8")
+		fails(with(0), I8+1, ErrOption, "t is CacheType(4), want F32, F16, BF16 or I8")
+		for _, typ := range matrixTypes {
+			fails(Tensor{B: 1, H: 1, D: 1}, typ, ErrShape, e.arg+" is [1 1 0 1], "+rows)
+			fails(Tensor{B: 1, H: 1, L: 1}, typ, ErrShape, fmt.Sprintf("%s.D is 0, want 1 to %d", e.arg, maxLength))
+			fails(huge, typ, ErrShape, e.arg+" is [268435456 268435456 1 1], "+rows)
+			fails(short, typ, ErrLength, "len("+e.arg+".Data) is 89, want at least 90 for [1 3 5 6] with strides [90 30 6]")
+			fails(Tensor{Data: short.Data, B: 1, H: 1, L: 1, D: 1, SL: -1}, typ, ErrStride, e.arg+".SL is -1, want at least 0")
+		}
+	}
+	// NaN and infinities are numbers for the other types, and stay in their column.
+	for _, typ := range matrixTypes[:3] {
+		x := zeros(1, 1, 4, 20)
+		x.row(0, 0, 3)[17] = nan32()
+		m, err := PackMatrixAs(x, typ)
+		must(t, err)
+		dst := zeros(1, 1, 1, 20)
+		must(t, m.MatMul(dst, zeros(1, 1, 1, 4), nil))
+		for c, e := range dst.Data {
+			if (e != e) != (c == 17) {
+				t.Errorf("%v: column %d is %v", typ, c, e)
+			}
+		}
+	}
+}
+
+// Calls by a matrix of any type check their arguments, and write nothing if they are wrong.
+func TestMatrixTypesCheckArguments(t *testing.T) {
+	for _, typ := range matrixTypes {
+		m, err := PackTransposedAs(zeros(1, 1, 6, 5), typ)
+		must(t, err)
+		dst := BHLD(nans(4*6), 1, 1, 4, 6)
+		mustFail(t, "a.D", m.MatMul(dst, zeros(1, 1, 4, 6), nil), ErrShape, "a.D is 6, want 5 as the matrix has rows")
+		mustFail(t, "dst", threeWorkers().MatMul(dst, zeros(1, 1, 3, 5), m, nil), ErrShape, "dst is [1 1 4 6], want [1 1 3 6]")
+		mustFail(t, "bias", m.MatMul(dst, zeros(1, 1, 4, 5), make([]float32, 5)), ErrLength, "len(bias) is 5, want 6")
+		must(t, m.Close())
+		mustFail(t, "closed", m.MatMul(dst, zeros(1, 1, 4, 5), nil), ErrClosed, "the matrix was closed, or is not from PackMatrix")
+		if err := m.Close(); !errors.Is(err, ErrClosed) {
+			t.Errorf("Close again: %v, want ErrClosed", err)
+		}
+		mustBeUntouched(t, dst)
+	}
+}
+
+// benchmarkedMatrices are projections of a small encoder and of a large language model.
+var benchmarkedMatrices = []struct{ inner, cols int }{{768, 3072}, {4096, 4096}}
+
+// BenchmarkMatrix says at which rate one row reads a matrix, beside the rate of reading as much memory and doing nothing with it, and how
+// fast many rows multiply.
+func BenchmarkMatrix(b *testing.B) {
+	for _, s := range benchmarkedMatrices {
+		r := random(b.Name())
+		w := tensor(r, normal, 1, 1, s.cols, s.inner)
+		for _, typ := range matrixTypes {
+			m, err := PackTransposedAs(w, typ)
+			must(b, err)
+			at := fmt.Sprintf("%dx%d/%v", s.inner, s.cols, typ)
+			for _, rows := range []int{1, 4, 128} {
+				dst, a := zeros(1, 1, rows, s.cols), tensor(r, normal, 1, 1, rows, s.inner)
+				b.Run(fmt.Sprintf("%s/rows=%d", at, rows), func(b *testing.B) {
+					for b.Loop() {
+						must(b, m.MatMul(dst, a, nil))
+					}
+					perSecond(b, float64(m.MemoryUse()), "GB/s")
+					perSecond(b, 2*float64(rows)*float64(s.inner)*float64(s.cols), "GFLOP/s")
+				})
+			}
+			b.Run(at+"/read", func(b *testing.B) {
+				data := make([]float32, len(m.data)/4) // none is NaN, which would end the loop
+				fillWith(data, 1)
+				for b.Loop() {
+					maxOf(data)
+				}
+				perSecond(b, float64(len(m.data)), "GB/s")
+			})
+			b.Run(at+"/pack", func(b *testing.B) {
+				for b.Loop() {
+					p, err := PackTransposedAs(w, typ)
+					must(b, err)
+					must(b, p.Close())
+				}
+				perSecond(b, 4*float64(len(w.Data)), "GB/s")
+			})
+			must(b, m.Close())
+		}
+	}
+}
