@@ -3,6 +3,7 @@ package attn
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,20 +70,45 @@ func BenchmarkAttend(b *testing.B) {
 	}
 }
 
+// typeName is the part of a benchmark's name that a cache's type adds: nothing for F32.
+func typeName(kind CacheType) string {
+	if kind == F32 {
+		return ""
+	}
+	return "/type=" + strings.ToLower(kind.String())
+}
+
+var allCacheTypes = []CacheType{F32, F16, BF16, I8}
+
 func BenchmarkCache(b *testing.B) {
 	for _, s := range benchShapes {
-		b.Run(s.name, func(b *testing.B) {
-			p := s.problem()
-			c, err := NewCache(CacheConfig{Batch: s.b, KVHeads: s.kvh, HeadDim: s.d, ValueDim: s.dv, Capacity: s.lk})
-			if err != nil {
-				b.Fatal(err)
+		for _, kind := range allCacheTypes {
+			if kind != F32 && s.lq > 1 {
+				continue
 			}
-			if err := c.Append(p.k, p.v); err != nil {
-				b.Fatal(err)
-			}
-			s.run(b, p, func(dst Tensor) error { return c.Attend(dst, p.q, &p.opt) })
-		})
+			b.Run(s.name+typeName(kind), func(b *testing.B) {
+				p := s.problem()
+				c := p.benchCache(b, kind)
+				if err := c.Append(p.k, p.v); err != nil {
+					b.Fatal(err)
+				}
+				s.run(b, p, func(dst Tensor) error { return c.Attend(dst, p.q, &p.opt) })
+				if s.lq == 1 {
+					perSecond(b, float64(c.MemoryUse()), "GB/s") // of the cache's own bytes
+				}
+			})
+		}
 	}
+}
+
+// benchCache is a cache with room for a problem's keys and values.
+func (p *problem) benchCache(b *testing.B, kind CacheType) *Cache {
+	c, err := NewCache(CacheConfig{Batch: p.k.B, KVHeads: p.k.H, HeadDim: p.k.D, ValueDim: p.v.D, Capacity: p.k.L, Type: kind})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { c.Close() })
+	return c
 }
 
 // BenchmarkGrouped decodes one token with different numbers of query heads for each key/value

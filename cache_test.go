@@ -397,21 +397,32 @@ func (p *cachePlay) attendWrong() {
 	}
 }
 
+// BenchmarkCacheAppend appends n tokens of eight heads: to F32, and one token also to the other types.
 func BenchmarkCacheAppend(b *testing.B) {
 	for _, n := range []int{1, 16, 64} {
-		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
-			c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 8, HeadDim: 128, ValueDim: 128, Capacity: 4096})
-			must(b, err)
-			x := BLHD(make([]float32, n*8*128), 1, n, 8, 128)
-			b.SetBytes(int64(2 * 4 * len(x.Data)))
-			for b.Loop() {
-				if c.Len()+n > 4096 {
-					c.Reset()
-				}
-				if err := c.Append(x, x); err != nil {
-					b.Fatal(err)
-				}
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) { benchmarkAppend(b, n, CacheConfig{}) })
+	}
+	for _, kind := range allCacheTypes {
+		for _, rotated := range []bool{false, true} {
+			if kind != F32 || rotated {
+				b.Run(fmt.Sprintf("n=1%s/rotate=%t", typeName(kind), rotated), func(b *testing.B) { benchmarkAppend(b, 1, CacheConfig{Type: kind, Rotate: rotated}) })
 			}
-		})
+		}
+	}
+}
+
+func benchmarkAppend(b *testing.B, n int, config CacheConfig) {
+	config.Batch, config.KVHeads, config.HeadDim, config.ValueDim, config.Capacity = 1, 8, 128, 128, 4096
+	c, err := NewCache(config)
+	must(b, err)
+	x := BLHD(tensor(random("append"), normal, 1, 8, n, 128).Data, 1, n, 8, 128)
+	b.SetBytes(int64(2 * 4 * len(x.Data)))
+	for b.Loop() {
+		if c.Len()+n > config.Capacity {
+			c.Reset()
+		}
+		if err := c.Append(x, x); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

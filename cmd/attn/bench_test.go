@@ -301,10 +301,38 @@ func TestWork(t *testing.T) {
 			"prefill_d64": 2147483648, "prefill_d64_causal": 1073741824, "prefill_d128": 17179869184,
 			"prefill_d128_causal": 8589934592, "bert": 402653184, "tiny": 65536,
 			"decode": 128 << 20, "decode, cache": 128 << 20, "decode_gqa": 32 << 20, "decode_gqa, cache": 32 << 20,
+			"decode, f16": 64 << 20, "decode, bf16": 64 << 20, "decode, i8": 33 << 20,
+			"decode_gqa, f16": 16 << 20, "decode_gqa, bf16": 16 << 20, "decode_gqa, i8": 33 << 18,
 		}[c.Name]
 		if c.work() != want {
 			t.Errorf("%s: %g, want %g", c.Name, c.work(), want)
 		}
+	}
+}
+
+// Decoding from a cache reads the memory that the cache has.
+func TestWorkIsTheCachesMemory(t *testing.T) {
+	with := newEquipment(1)
+	defer with.release()
+	names := map[string]bool{}
+	for _, c := range benchCases {
+		if !c.cached {
+			continue
+		}
+		if names[c.Bench] {
+			t.Errorf("%s is the name of two benchmarks", c.Bench)
+		}
+		names[c.Bench] = true
+		c.lk, c.b = 64, 2
+		if _, _, err := with.prepare(&c, 1); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := c.work(), float64(with.inputsOf(c.shape).caches[c.kind].MemoryUse()); got != want {
+			t.Errorf("%s: %g bytes of work, the cache has %g", c.Name, got, want)
+		}
+	}
+	if len(names) != 8 {
+		t.Errorf("%d cases read a cache, want 2 of each type", len(names))
 	}
 }
 

@@ -15,7 +15,7 @@ type equipment struct {
 // inputs of one shape.
 type inputs struct {
 	q, k, v attn.Tensor
-	cache   *attn.Cache // nil until a case asks for it
+	caches  map[attn.CacheType]*attn.Cache // those that cases asked for
 }
 
 func newEquipment(threads int) *equipment {
@@ -55,15 +55,15 @@ func (e *equipment) prepare(c *benchCase, threads int) (call func() error, dst a
 		opt.Causal = attn.TopLeft
 	}
 	if c.cached {
-		if err := in.fill(c.shape); err != nil {
+		if err := in.fill(c.shape, c.kind); err != nil {
 			return nil, dst, err
 		}
 	}
 	switch {
 	case c.cached && threads > 1:
-		call = func() error { return e.pool.AttendCache(dst, in.q, in.cache, opt) }
+		call = func() error { return e.pool.AttendCache(dst, in.q, in.caches[c.kind], opt) }
 	case c.cached:
-		call = func() error { return in.cache.Attend(dst, in.q, opt) }
+		call = func() error { return in.caches[c.kind].Attend(dst, in.q, opt) }
 	case threads > 1:
 		call = func() error { return e.pool.Attend(dst, in.q, in.k, in.v, opt) }
 	default:
@@ -82,20 +82,20 @@ func (e *equipment) inputsOf(s shape) *inputs {
 			}
 			return attn.BHLD(x, s.b, h, l, s.d)
 		}
-		e.inputs[s] = &inputs{q: input(s.h, s.lq), k: input(s.kvh, s.lk), v: input(s.kvh, s.lk)}
+		e.inputs[s] = &inputs{q: input(s.h, s.lq), k: input(s.kvh, s.lk), v: input(s.kvh, s.lk), caches: map[attn.CacheType]*attn.Cache{}}
 	}
 	return e.inputs[s]
 }
 
-// fill appends the keys and values to a cache.
-func (in *inputs) fill(s shape) error {
-	if in.cache != nil {
+// fill appends the keys and values to a cache of a type.
+func (in *inputs) fill(s shape, kind attn.CacheType) error {
+	if in.caches[kind] != nil {
 		return nil
 	}
-	cache, err := attn.NewCache(attn.CacheConfig{Batch: s.b, KVHeads: s.kvh, HeadDim: s.d, ValueDim: s.d, Capacity: s.lk})
+	cache, err := attn.NewCache(attn.CacheConfig{Batch: s.b, KVHeads: s.kvh, HeadDim: s.d, ValueDim: s.d, Capacity: s.lk, Type: kind})
 	if err == nil {
 		err = cache.Append(in.k, in.v)
 	}
-	in.cache = cache
+	in.caches[kind] = cache
 	return err
 }

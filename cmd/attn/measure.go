@@ -20,34 +20,52 @@ type benchCase struct {
 	cached bool // keys and values in a Cache
 	causal bool
 	shape
+	kind attn.CacheType // of the Cache
 }
 
 // shape is the sizes of a case.
 type shape struct{ b, h, kvh, lq, lk, d int }
 
 var benchCases = []benchCase{
-	{"prefill_d64", "prefill/d=64/causal=false", "B1 H8 L1024 D64", false, false, shape{1, 8, 8, 1024, 1024, 64}},
-	{"prefill_d64_causal", "prefill/d=64/causal=true", "B1 H8 L1024 D64", false, true, shape{1, 8, 8, 1024, 1024, 64}},
-	{"prefill_d128", "prefill/d=128/causal=false", "B1 H8 L2048 D128", false, false, shape{1, 8, 8, 2048, 2048, 128}},
-	{"prefill_d128_causal", "prefill/d=128/causal=true", "B1 H8 L2048 D128", false, true, shape{1, 8, 8, 2048, 2048, 128}},
-	{"bert", "bert/d=64", "B8 H12 L128 D64", false, false, shape{8, 12, 12, 128, 128, 64}},
-	{"decode", "decode/d=128", "H32 KV32 Lk4096 D128", false, false, shape{1, 32, 32, 1, 4096, 128}},
-	{"decode, cache", "decode/d=128", "H32 KV32 Lk4096 D128", true, false, shape{1, 32, 32, 1, 4096, 128}},
-	{"decode_gqa", "decode_gqa/d=128", "H32 KV8 Lk4096 D128", false, false, shape{1, 32, 8, 1, 4096, 128}},
-	{"decode_gqa, cache", "decode_gqa/d=128", "H32 KV8 Lk4096 D128", true, false, shape{1, 32, 8, 1, 4096, 128}},
-	{"tiny", "tiny/d=64", "B1 H1 L16 D64", false, false, shape{1, 1, 1, 16, 16, 64}},
+	{"prefill_d64", "prefill/d=64/causal=false", "B1 H8 L1024 D64", false, false, shape{1, 8, 8, 1024, 1024, 64}, attn.F32},
+	{"prefill_d64_causal", "prefill/d=64/causal=true", "B1 H8 L1024 D64", false, true, shape{1, 8, 8, 1024, 1024, 64}, attn.F32},
+	{"prefill_d128", "prefill/d=128/causal=false", "B1 H8 L2048 D128", false, false, shape{1, 8, 8, 2048, 2048, 128}, attn.F32},
+	{"prefill_d128_causal", "prefill/d=128/causal=true", "B1 H8 L2048 D128", false, true, shape{1, 8, 8, 2048, 2048, 128}, attn.F32},
+	{"bert", "bert/d=64", "B8 H12 L128 D64", false, false, shape{8, 12, 12, 128, 128, 64}, attn.F32},
+	{"decode", "decode/d=128", "H32 KV32 Lk4096 D128", false, false, shape{1, 32, 32, 1, 4096, 128}, attn.F32},
+	{"decode, cache", "decode/d=128", "H32 KV32 Lk4096 D128", true, false, shape{1, 32, 32, 1, 4096, 128}, attn.F32},
+	{"decode, f16", "decode/d=128/type=f16", "H32 KV32 Lk4096 D128", true, false, shape{1, 32, 32, 1, 4096, 128}, attn.F16},
+	{"decode, bf16", "decode/d=128/type=bf16", "H32 KV32 Lk4096 D128", true, false, shape{1, 32, 32, 1, 4096, 128}, attn.BF16},
+	{"decode, i8", "decode/d=128/type=i8", "H32 KV32 Lk4096 D128", true, false, shape{1, 32, 32, 1, 4096, 128}, attn.I8},
+	{"decode_gqa", "decode_gqa/d=128", "H32 KV8 Lk4096 D128", false, false, shape{1, 32, 8, 1, 4096, 128}, attn.F32},
+	{"decode_gqa, cache", "decode_gqa/d=128", "H32 KV8 Lk4096 D128", true, false, shape{1, 32, 8, 1, 4096, 128}, attn.F32},
+	{"decode_gqa, f16", "decode_gqa/d=128/type=f16", "H32 KV8 Lk4096 D128", true, false, shape{1, 32, 8, 1, 4096, 128}, attn.F16},
+	{"decode_gqa, bf16", "decode_gqa/d=128/type=bf16", "H32 KV8 Lk4096 D128", true, false, shape{1, 32, 8, 1, 4096, 128}, attn.BF16},
+	{"decode_gqa, i8", "decode_gqa/d=128/type=i8", "H32 KV8 Lk4096 D128", true, false, shape{1, 32, 8, 1, 4096, 128}, attn.I8},
+	{"tiny", "tiny/d=64", "B1 H1 L16 D64", false, false, shape{1, 1, 1, 16, 16, 64}, attn.F32},
 }
 
-// work is useful floating-point operations, or bytes of keys and values where memory is the limit.
+// work is useful floating-point operations, or bytes of keys and values, with their scales, where memory is the limit.
 func (c *benchCase) work() float64 {
 	if c.memory() {
-		return 2 * 4 * float64(c.b*c.kvh) * float64(c.lk*c.d)
+		return 2 * float64(c.b*c.kvh*c.lk) * c.tokenBytes()
 	}
 	flops := 4 * float64(c.b*c.h) * float64(c.lq) * float64(c.lk) * float64(c.d)
 	if c.causal {
 		flops /= 2
 	}
 	return flops
+}
+
+// tokenBytes is the size of a key or value of one head.
+func (c *benchCase) tokenBytes() float64 {
+	switch c.kind {
+	case attn.F16, attn.BF16:
+		return 2 * float64(c.d)
+	case attn.I8:
+		return float64(c.d) + 4 // and a scale
+	}
+	return 4 * float64(c.d)
 }
 
 func (c *benchCase) memory() bool { return c.lq == 1 }

@@ -30,6 +30,10 @@ than queries, and values another dimension than keys. Log-sum-exps are [batch, h
 and weights [batch, heads, queries, keys], without dimensions that the inputs lack. No output
 appears unless all do.
 
+With -cache, keys and values go through a cache of that type first, and attention is over what it
+holds: f32 as they are, f16 and bf16 rounded to nearest (f16 to ±Inf beyond 65504), i8 as integers with
+a scale for each token and head. i8 takes finite numbers only.
+
 `
 
 // runFlags is the command line of attn run.
@@ -40,7 +44,8 @@ type runFlags struct {
 	causal, window             string
 	scale, softcap             float64
 	offset, threads            int
-	alibi                      bool
+	alibi, rotate              bool
+	cache                      string
 	pngHeads, labels           string
 	pngBatch                   int
 	given                      map[string]bool // flags that the command line has
@@ -67,6 +72,8 @@ func (f *runFlags) set(fs *flag.FlagSet) {
 	fs.StringVar(&f.bias, "bias", "", "`file` of numbers added to the scores, -inf masks; broadcasts like -mask")
 	fs.BoolVar(&f.alibi, "alibi", false, "add ALiBi: slope·(key position − query position), the usual slopes")
 	fs.StringVar(&f.sinks, "sinks", "", "`file` of one attention sink logit per head")
+	fs.StringVar(&f.cache, "cache", "", "attend over a cache of this `type`: f32, f16, bf16 or i8 (default: over the files' float32)")
+	fs.BoolVar(&f.rotate, "rotate", false, "-cache rotates queries and keys, which spreads outlier channels of keys before they are rounded")
 	fs.IntVar(&f.threads, "threads", 0, "compute on `n` threads (default: all); the result does not depend on it")
 	fs.StringVar(&f.png, "png", "", "draw attention weights as a heat map to `file`, by its ending a .png, .svg or .pdf")
 	fs.StringVar(&f.pngHeads, "png-heads", "0", "comma-separated `list` of the heads to draw")
@@ -127,7 +134,7 @@ func (f *runFlags) prepare() (*run, error) {
 	if err := r.allocate(l); err != nil {
 		return nil, err
 	}
-	r.attend, r.threads, r.close = attendOn(f.threads)
+	r.attend, r.threads, r.close = f.attendOn()
 	if err := r.check(); err != nil {
 		r.close()
 		return nil, fmt.Errorf("%s; -q is %s, -k %s, -v %s", oneLine(err), dims(q.Shape), dims(k.Shape), dims(v.Shape))
@@ -171,6 +178,9 @@ func (f *runFlags) checkFlags() error {
 		if !isFloat32(x.value) {
 			return usagef("%s is %v, want a float32", x.name, x.value)
 		}
+	}
+	if err := f.checkCache(); err != nil {
+		return err
 	}
 	if _, err := f.causality(); err != nil {
 		return err
@@ -431,14 +441,23 @@ func (r *run) report(stdout io.Writer, elapsed time.Duration) {
 		strings.Join(names, ", "), elapsed.Round(10*time.Microsecond), attn.Implementation(), r.threads)
 }
 
-// attendOn returns the call that computes on n threads, how many those are, and what releases them.
-func attendOn(n int) (attend, int, func()) {
-	if n == 0 {
-		n = runtime.GOMAXPROCS(0)
+// attendOn returns the call that computes, on how many threads, and what releases them.
+func (f *runFlags) attendOn() (call attend, threads int, release func()) {
+	threads, release = f.threads, func() {}
+	if threads == 0 {
+		threads = runtime.GOMAXPROCS(0)
 	}
-	if n == 1 {
-		return attn.Attend, 1, func() {}
+	var pool *attn.Pool
+	call = attn.Attend
+	if threads > 1 {
+		pool = attn.NewPool(threads)
+		call, release = pool.Attend, func() { pool.Close() }
 	}
-	pool := attn.NewPool(n)
-	return pool.Attend, n, func() { pool.Close() }
+	if f.cache == "" {
+		return call, threads, release
+	}
+	kind, _ := f.cacheType() // checkFlags has seen that it is one
+	c := &cachedAttend{kind: kind, rotate: f.rotate, pool: pool}
+	stop := release
+	return c.attend, threads, func() { c.release(); stop() }
 }

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// cacheTypes are what -cache takes.
+var cacheTypes = []attn.CacheType{attn.F32, attn.F16, attn.BF16, attn.I8}
+
+// cacheName is the name of a type on the command line and in names of benchmarks.
+func cacheName(t attn.CacheType) string { return strings.ToLower(t.String()) }
+
+// cacheType is the type that -cache names.
+func (f *runFlags) cacheType() (attn.CacheType, error) {
+	i := slices.IndexFunc(cacheTypes, func(t attn.CacheType) bool { return cacheName(t) == f.cache })
+	if i < 0 {
+		return 0, usagef("-cache is %q, want f32, f16, bf16 or i8", f.cache)
+	}
+	return cacheTypes[i], nil
+}
+
+// checkCache finds mistakes in -cache and -rotate.
+func (f *runFlags) checkCache() error {
+	if !f.given["cache"] {
+		if f.rotate {
+			return usagef("-rotate needs -cache")
+		}
+		return nil
+	}
+	_, err := f.cacheType()
+	return err
+}
+
+// cachedAttend attends over a cache of the keys and values that it is given. It keeps the last cache, because slices of the
+// same heads follow one another.
+type cachedAttend struct {
+	kind   attn.CacheType
+	rotate bool
+	pool   *attn.Pool // nil for one thread
+
+	cache *attn.Cache
+	of    [2]tokens // keys and values in the cache
+}
+
+// tokens identifies a view that does not change.
+type tokens struct {
+	data *float32
+	size [7]int
+}
+
+func tokensOf(x *attn.Tensor) tokens {
+	return tokens{unsafe.SliceData(x.Data), [...]int{x.B, x.H, x.L, x.D, x.SB, x.SH, x.SL}}
+}
+
+// attend is the call of a job.
+func (c *cachedAttend) attend(dst, q, k, v attn.Tensor, opt *attn.Options) error {
+	if of := [...]tokens{tokensOf(&k), tokensOf(&v)}; c.cache == nil || c.of != of {
+		if err := c.fill(k, v); err != nil {
+			return err
+		}
+		c.of = of
+	}
+	if c.pool != nil {
+		return c.pool.AttendCache(dst, q, c.cache, opt)
+	}
+	return c.cache.Attend(dst, q, opt)
+}
+
+// fill makes a cache of keys and values.
+func (c *cachedAttend) fill(k, v attn.Tensor) error {
+	c.release()
+	cache, err := attn.NewCache(attn.CacheConfig{Batch: k.B, KVHeads: k.H, HeadDim: k.D, ValueDim: v.D,
+		Capacity: max(1, k.L), Type: c.kind, Rotate: c.rotate})
+	if err != nil {
+		return err
+	}
+	if err := cache.Append(k, v); err != nil {
+		cache.Close()
+		return err
+	}
+	c.cache = cache
+	return nil
+}
+
+// release gives the cache's memory back.
+func (c *cachedAttend) release() {
+	if c.cache != nil {
+		c.cache.Close()
+		c.cache = nil
+	}
+}

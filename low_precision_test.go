@@ -1,0 +1,185 @@
+package attn
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+)
+
+// What a cache of fewer bits does to outputs. The tables of docs/low-precision.md are what this test prints:
+//
+//	go test -run TestLowPrecisionErrors -v .
+
+// outliers says what is done to one in 32 channels of normal keys.
+type outliers struct {
+	name    string
+	factor  float32 // of keys in these channels
+	queries float32 // and of queries
+}
+
+const outlierEvery = 32
+
+var outlierKinds = []outliers{
+	{"normal", 1, 1},
+	{"keys ×10", 10, 1},
+	{"keys ×100", 100, 1},
+	{"keys ×10, queries ÷10", 10, 0.1},
+	{"keys ×100, queries ÷100", 100, 0.01},
+}
+
+// scaleChannels multiplies the channels with outliers.
+func scaleChannels(x *Tensor, factor float32) {
+	for i := range x.Data {
+		if i%x.D%outlierEvery == outlierEvery/2 {
+			x.Data[i] *= factor
+		}
+	}
+}
+
+// lowPrecision is a way to keep keys and values.
+type lowPrecision struct {
+	kind   CacheType
+	rotate bool
+}
+
+var lowPrecisions = []lowPrecision{{F16, false}, {BF16, false}, {I8, false}, {I8, true}}
+
+// outputs are those of causal attention over a cache of a kind.
+func (w lowPrecision) outputs(t *testing.T, p *problem) []float32 {
+	c, err := NewCache(CacheConfig{Batch: p.k.B, KVHeads: p.k.H, HeadDim: p.k.D, ValueDim: p.v.D, Capacity: p.k.L, Type: w.kind, Rotate: w.rotate})
+	must(t, err)
+	must(t, c.Append(p.k, p.v))
+	got := p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return c.Attend(dst, q, opt) })
+	must(t, c.Close())
+	return got.o
+}
+
+// relativeError is the root mean square of got − want over that of want.
+func relativeError(got, want []float32) float64 {
+	var errors, size float64
+	for i, e := range want {
+		errors += squared(float64(got[i]) - float64(e))
+		size += squared(float64(e))
+	}
+	return math.Sqrt(errors / size)
+}
+
+// lowPrecisionBounds are the most that errors of normal data may be, for each of lowPrecisions.
+var lowPrecisionBounds = [...]float64{5e-4, 4e-3, 2e-2, 2e-2}
+
+func TestLowPrecisionErrors(t *testing.T) {
+	var table strings.Builder
+	fmt.Fprintf(&table, "| data | D | keys | F16 | BF16 | I8 | I8, rotated |\n|---|---:|---:|---:|---:|---:|---:|\n")
+	for _, kind := range outlierKinds {
+		for _, d := range []int{64, 128} {
+			for _, keys := range []int{512, 8192} {
+				if testing.Short() && keys > 512 {
+					continue
+				}
+				p := newProblem(random(fmt.Sprint("low precision ", d, keys)), normal, shape{1, 4, 1, 16, keys, d, d})
+				scaleChannels(&p.k, kind.factor)
+				scaleChannels(&p.q, kind.queries)
+				p.opt.Causal = BottomRight
+				errors := lowPrecisionErrors(t, p)
+				fmt.Fprintf(&table, "| %s | %d | %d | %.2f %% | %.2f %% | %.2f %% | %.2f %% |\n", kind.name, d, keys, 100*errors[0], 100*errors[1], 100*errors[2], 100*errors[3])
+				checkLowPrecision(t, kind, fmt.Sprintf("%s, D = %d, %d keys", kind.name, d, keys), errors)
+			}
+		}
+	}
+	t.Logf("relative errors of outputs (root mean square):\n%s", table.String())
+}
+
+// lowPrecisionErrors compares with a cache of F32.
+func lowPrecisionErrors(t *testing.T, p *problem) (errors [len(lowPrecisionBounds)]float64) {
+	want := lowPrecision{F32, false}.outputs(t, p)
+	for i, w := range lowPrecisions {
+		errors[i] = relativeError(w.outputs(t, p), want)
+	}
+	return errors
+}
+
+func checkLowPrecision(t *testing.T, kind outliers, what string, errors [len(lowPrecisionBounds)]float64) {
+	f16, bf16, i8, rotated := errors[0], errors[1], errors[2], errors[3]
+	for i, e := range errors {
+		if kind.factor == 1 && !(e <= lowPrecisionBounds[i]) {
+			t.Errorf("%s, %v: the error is %.5f, want at most %v", what, lowPrecisions[i], e, lowPrecisionBounds[i])
+		}
+	}
+	moderate := kind.factor*kind.queries <= 1                    // larger scores decide between few keys, where an error is luck
+	if moderate && !(f16 > 0 && 5*f16 < bf16 && bf16 < 12*f16) { // eight times as coarse
+		t.Errorf("%s: the error of BF16 is %.5f, want about eight times the %.5f of F16", what, bf16, f16)
+	}
+	if kind.factor == 1 && !(i8 < 1.5*rotated && rotated < 1.5*i8) {
+		t.Errorf("%s: the error is %.5f rotated and %.5f not, want about the same", what, rotated, i8)
+	}
+	if kind.factor > 1 && !(rotated < 0.7*i8) {
+		t.Errorf("%s: the error is %.5f rotated, want less than 0.7 of %.5f", what, rotated, i8)
+	}
+}
+
+// The memory of a layer with 32 heads of 128 and room for 128·1024 tokens, in MiB, as docs/low-precision.md gives it.
+func TestLowPrecisionMemory(t *testing.T) {
+	const tokens, heads = 128 << 10, 32
+	for kind, want := range map[CacheType]int{F32: 4096, F16: 2048, BF16: 2048, I8: 1056} {
+		s := newBlockStore(kind, heads, 128, 128, false)
+		if got := heads * tokens / Block * s.block; got != want<<20 {
+			t.Errorf("%v: %d bytes, want %d MiB", kind, got, want)
+		}
+	}
+}
+
+// F16 overflows to infinity where IEEE 754 says, and BF16 where float32 nearly does.
+func TestLowPrecisionOverflow(t *testing.T) {
+	inf := float32(math.Inf(1))
+	forEach(t, func(t *testing.T) {
+		for kind, want := range map[CacheType][]float32{
+			F16:  {65504, 65504, inf, -inf, inf, nan32()},
+			BF16: {65536, 65536, 65536, -65536, inf, nan32()},
+		} {
+			c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: len(want), ValueDim: len(want), Capacity: 1, Type: kind})
+			must(t, err)
+			x := BHLD([]float32{65504, 65519, 65520, -65520, inf, nan32()}, 1, 1, 1, len(want))
+			must(t, c.Append(x, x))
+			k, v := zeros(1, 1, 1, len(want)), zeros(1, 1, 1, len(want))
+			must(t, c.Read(k, v, 0))
+			for i, e := range want {
+				for _, got := range []float32{k.Data[i], v.Data[i]} {
+					if got != e && (got == got || e == e) {
+						t.Errorf("%v: %v is read as %v, want %v", kind, x.Data[i], got, e)
+					}
+				}
+			}
+		}
+	})
+}
+
+// The scales of values in a cache of I8 are no part of weights and log-sum-exps: weights sum to 1, and both stay if values grow.
+func TestLowPrecisionWeights(t *testing.T) {
+	p := newProblem(random("weights of integers"), normal, shape{1, 2, 2, 3, 200, 32, 16})
+	var before []float32
+	for _, factor := range []float32{1, 1000} {
+		for i := range p.v.Data {
+			p.v.Data[i] *= factor
+		}
+		c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 2, HeadDim: 32, ValueDim: 16, Capacity: 200, Type: I8})
+		must(t, err)
+		must(t, c.Append(p.k, p.v))
+		weights, lse := zeros(1, 4, 3, 200), make([]float32, 12)
+		must(t, c.Attend(zeros(1, 4, 3, 16), p.q, &Options{Weights: &weights, LSE: lse}))
+		for row := range 12 {
+			sum := 0.0
+			for _, e := range weights.Data[row*200:][:200] {
+				sum += float64(e)
+			}
+			if math.Abs(sum-1) > 1e-5 {
+				t.Errorf("row %d: weights sum to %v", row, sum)
+			}
+		}
+		if got := append(weights.Data, lse...); before == nil {
+			before = got
+		} else {
+			mustEqualBits(t, "weights and log-sum-exps with larger values", got, before)
+		}
+	}
+}
