@@ -17,7 +17,7 @@ func integersOf(row []float32) (q []float32, scale float32) {
 	scale, q = scaleOf(largestGeneric(row)), make([]float32, len(row))
 	for i, e := range row {
 		if scale != 0 {
-			q[i] = float32(math.RoundToEven(float64(e / scale)))
+			q[i] = float32(math.RoundToEven(float64(e/scale))) + 0 // integers have one zero
 		}
 	}
 	return q, scale
