@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"unsafe"
+
+	"github.com/seed-1415985d/attn/internal/f32"
 )
 
 // tokens is the model of a cache: the same keys and values as tensors.
@@ -232,7 +234,8 @@ func TestCacheIsAligned(t *testing.T) {
 	}
 }
 
-// cachePlay does the same to a cache and to its model, step by step.
+// cachePlay does the same to a cache and to its model, step by step. The model holds tokens as the cache should: decoded, and keys
+// rotated; those of I8 as they came, for integers makes integers of them.
 type cachePlay struct {
 	*testing.T
 	*trial
@@ -240,8 +243,8 @@ type cachePlay struct {
 	model *tokens
 }
 
-// FuzzCache: after any operations, attending over a cache gives the bits of
-// tensors with the same tokens, and operations that fail change nothing.
+// FuzzCache: after any operations, attending over a cache of any type gives the bits of its definition: of tensors that hold the same
+// tokens decoded, or of integers and scales. Reading gives these tokens, and operations that fail change nothing.
 func FuzzCache(f *testing.F) {
 	fuzzTrials(f, func(t *testing.T, c *trial) {
 		c.kind = randomKind(c.Rand)
@@ -258,21 +261,53 @@ func newCachePlay(t *testing.T, c *trial) *cachePlay {
 	switch draw := c.IntN(64); {
 	case draw == 0:
 		capacity += Segment
+	case draw < 4:
+		capacity += 3*Block - 5 // spans of several blocks
 	case draw < 16:
 		capacity += Block - 5
 	}
 	config := CacheConfig{Batch: 1 + c.IntN(2), KVHeads: 1 + c.IntN(2), HeadDim: 1 + c.IntN(9), ValueDim: 1 + c.IntN(18), Capacity: capacity}
+	config.Type, config.Rotate = CacheType(c.IntN(int(I8)+1)), c.IntN(3) == 0
 	cache, err := NewCache(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fillWith(elements[float32](cache.store.data), nan32()) // as if it had been used
+	fillWith(elements[float32](cache.store.data), nan32()) // as if it had been used; in other types, too, these bytes are NaN or −1
 	return &cachePlay{t, c, cache, newTokens(config)}
+}
+
+// rotation is the size of the matrix that keys and queries are multiplied by.
+func (p *cachePlay) rotation() int {
+	if d := p.model.config.HeadDim; p.model.config.Rotate {
+		return d & -d
+	}
+	return 1
+}
+
+// rotated is x with its rows rotated as the cache's keys are.
+func (p *cachePlay) rotated(x Tensor) Tensor {
+	y := contiguous(x)
+	rotateGeneric(y.Data, x.B*x.H*x.L, x.D, x.D, p.rotation())
+	return y
+}
+
+// rounded is x in numbers of the cache's type.
+func (p *cachePlay) rounded(x Tensor) Tensor {
+	y := contiguous(x)
+	for i, e := range y.Data {
+		switch p.model.config.Type {
+		case F16:
+			y.Data[i] = f32.FromF16(f32.ToF16(e))
+		case BF16:
+			y.Data[i] = f32.FromBF16(f32.ToBF16(e))
+		}
+	}
+	return y
 }
 
 func (p *cachePlay) step() {
 	n := p.IntN(p.model.k.L + 1)
-	switch p.IntN(10) {
+	switch p.IntN(12) {
 	case 0:
 		p.want(p.cache.Truncate(n), nil)
 		p.model.k.L, p.model.v.L = n, n
@@ -291,6 +326,8 @@ func (p *cachePlay) step() {
 		p.attend()
 	case 6:
 		p.append(p.free())
+	case 7:
+		p.read()
 	default:
 		p.append(min(p.free(), p.IntN(20)))
 	}
@@ -325,8 +362,46 @@ func (p *cachePlay) tokens(n int) (k, v Tensor) {
 
 func (p *cachePlay) append(n int) {
 	k, v := p.tokens(n)
+	if p.model.config.Type == I8 && !(p.scales(k, p.rotation()) && p.scales(v, 1)) {
+		p.want(p.cache.Append(k, v), ErrOption)
+		return
+	}
 	p.want(p.cache.Append(k, v), nil)
-	p.model.add(k, v)
+	p.model.add(p.rounded(p.rotated(k)), p.rounded(v))
+}
+
+// scales reports whether sums of so many elements of x are finite, as a cache of I8 wants them.
+func (p *cachePlay) scales(x Tensor, terms int) bool {
+	for _, e := range contiguous(x).Data {
+		if !(math.Abs(float64(e)) <= math.MaxFloat32/float64(terms)) {
+			return false
+		}
+	}
+	return true
+}
+
+// read compares some tokens with the model's, and asks for some that there are not.
+func (p *cachePlay) read() {
+	from := p.IntN(p.model.k.L + 1)
+	n, g := p.IntN(p.model.k.L-from+1), &p.model.config
+	k, v := zeros(g.Batch, g.KVHeads, n, g.HeadDim), zeros(g.Batch, g.KVHeads, n, g.ValueDim)
+	p.want(p.cache.Read(k, v, p.model.k.L-n+1), ErrLength)
+	p.want(p.cache.Read(k, v, -1), ErrLength)
+	p.want(p.cache.Read(k, v, from), nil)
+	wantK, wantV := contiguous(rowsOf(p.model.k, from, n)), contiguous(rowsOf(p.model.v, from, n))
+	if g.Type == I8 {
+		wantK, wantV = decoded(integersOfAll(wantK)), decoded(integersOfAll(wantV))
+	}
+	mustEqualBits(p, "keys", k.Data, p.rotated(wantK).Data)
+	mustEqualBits(p, "values", v.Data, wantV.Data)
+}
+
+// decoded is integers times their scales.
+func decoded(x Tensor, scales []float32) Tensor {
+	for i := range x.Data {
+		x.Data[i] *= scales[i/x.D]
+	}
+	return x
 }
 
 // appendWrong appends more than there is room for, or what has a wrong form.
@@ -359,7 +434,11 @@ func (p *cachePlay) call() (dst, q Tensor, opt *Options) {
 	heads, lq := g.KVHeads*(1+p.IntN(2)), 1+p.IntN(4)
 	q = p.draw(g.Batch, heads, lq, g.HeadDim)
 	dst = BHLD(nans(g.Batch*heads*lq*g.ValueDim), g.Batch, heads, lq, g.ValueDim)
-	return dst, q, randomOptions(p.Rand, g.Batch, heads, lq, p.model.k.L)
+	opt = randomOptions(p.Rand, g.Batch, heads, lq, p.model.k.L)
+	if p.IntN(4) == 0 {
+		opt.Scale = []float32{-1, 0.3}[p.IntN(2)]
+	}
+	return dst, q, opt
 }
 
 func (p *cachePlay) attend() {
@@ -367,12 +446,21 @@ func (p *cachePlay) attend() {
 	want := dst
 	want.Data = nans(len(dst.Data))
 	opt.LSE = nans(q.B * q.H * q.L)
-	p.want(Attend(want, q, p.model.k, p.model.v, opt), nil)
+	p.define(want, q, opt)
 	lse := opt.LSE
 	opt.LSE = nans(len(lse))
 	p.want(p.cache.Attend(dst, q, opt), nil)
 	mustEqualBits(p, "output", dst.Data, want.Data)
 	mustEqualBits(p, "LSE", opt.LSE, lse)
+}
+
+// define is what attending over the cache should give.
+func (p *cachePlay) define(dst, q Tensor, opt *Options) {
+	if q = p.rotated(q); p.model.config.Type == I8 {
+		newIntegers(contiguous(p.model.k), contiguous(p.model.v)).attend(dst, q, opt)
+		return
+	}
+	p.want(Attend(dst, q, p.model.k, p.model.v, opt), nil)
 }
 
 // attendWrong makes calls that must not write to dst.

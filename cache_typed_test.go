@@ -87,68 +87,21 @@ func TestCacheOfHalvesEqualsAttendOverWhatItReads(t *testing.T) {
 	})
 }
 
-// integersOf is a row as a cache of I8 keeps it.
-func integersOf(row []float32) (q []float32, scale float32) {
-	scale, q = scaleOf(largestGeneric(row)), make([]float32, len(row))
-	for i, e := range row {
-		if scale != 0 {
-			q[i] = float32(math.RoundToEven(float64(e / scale)))
-		}
-	}
-	return q, scale
-}
-
-// defineI8 computes one row's attention over a cache of I8 as the design says: the chain over integers, the key's scale, the contract's
-// softmax, weights times the values' scales. Only for calls without options and up to one block.
-func defineI8(q []float32, k, v Tensor, b, h int, scale float32) []float32 {
-	c := float32(float64(scale) * f32.Log2E)
-	s, m, l, alpha := make([]float32, Block), []float32{negInf}, []float32{0}, []float32{0}
-	var visible uint64 = lowBits(k.L)
-	values := make([][]float32, k.L)
-	scales := make([]float32, k.L)
-	for j := range k.L {
-		integers, keyScale := integersOf(k.row(b, h, j))
-		var sum float32
-		for x, e := range integers {
-			sum = f32.FMA(q[x], e, sum)
-		}
-		s[j] = sum * keyScale
-		values[j], scales[j] = integersOf(v.row(b, h, j))
-	}
-	softmaxMaskedGeneric(s, m, l, alpha, []uint64{visible}, 1, c)
-	o := make([]float32, v.D)
-	for j := range k.L {
-		p := float32(s[j] * scales[j])
-		for x := range o {
-			o[x] = f32.FMA(p, values[j][x], o[x])
-		}
-	}
-	dst := make([]float32, v.D)
-	normalizeGeneric(dst, o, l, 1, v.D, v.D, v.D)
-	return dst
-}
-
-// A cache of I8 gives what its definition says.
+// A cache of I8 gives what its definition says, with every option.
 func TestCacheOfIntegersIsItsDefinition(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		r := random("integers")
 		for range budget(300) {
 			anyTuning(t, r)
-			s := shape{1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(3), 1 + r.IntN(20), 1 + r.IntN(Block), 1 + r.IntN(40), 1 + r.IntN(40)}
-			p := finiteProblem(r, s)
-			p.opt = Options{}
+			p := finiteProblem(r, anyTypedShape(r))
 			c := p.typedCache(t, r, I8, false)
 			got := p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return c.Attend(dst, q, opt) })
-			o := BHLD(got.o, p.q.B, p.q.H, p.q.L, p.v.D)
-			scale := float32(1 / math.Sqrt(float64(s.d)))
-			for b := range p.q.B {
-				for h := range p.q.H {
-					for i := range p.q.L {
-						want := defineI8(p.q.row(b, h, i), p.k, p.v, b, h/s.group, scale)
-						mustEqualBits(t, fmt.Sprintf("%+v: batch %d, head %d, query %d", s, b, h, i), o.row(b, h, i), want)
-					}
-				}
-			}
+			want := p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error {
+				newIntegers(p.k, p.v).attend(dst, q, opt)
+				return nil
+			})
+			want.weights = got.weights // TestCacheOfEveryTypeDoesNotMatter compares them
+			p.same(t, "definition", got, want)
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	exhaustive = flag.Bool("exhaustive", false, "try all 2³² arguments of the elementary functions, in minutes")
+	exhaustive = flag.Bool("exhaustive", false, "try all 2³² arguments of the elementary functions and of conversions, in minutes")
 	triples    = flag.Int("fma-triples", 2_000_000, "number of triples to compare FMA with the hardware's on")
 )
 

@@ -2,17 +2,14 @@ package attn
 
 import (
 	"math/bits"
+	"slices"
 	"testing"
 )
 
 // fuzzKernel compares one kernel of kernel_test.go with its generic twin.
 func fuzzKernel(f *testing.F, name string) {
-	var k *kernelTest
-	for i := range kernelTests {
-		if kernelTests[i].name == name {
-			k = &kernelTests[i]
-		}
-	}
+	all := slices.Concat(kernelTests, typedKernelTests)
+	k := &all[slices.IndexFunc(all, func(k kernelTest) bool { return k.name == name })]
 	n := make([]int, len(k.dims))
 	fuzzTrials(f, func(t *testing.T, c *trial) {
 		k.pickFew(c, n)
@@ -79,3 +76,16 @@ func FuzzMaxOf(f *testing.F)            { fuzzKernel(f, "maxOf") }
 func FuzzExp(f *testing.F)              { fuzzKernel(f, "exp") }
 func FuzzExpSum(f *testing.F)           { fuzzKernel(f, "expSum") }
 func FuzzSumExp(f *testing.F)           { fuzzKernel(f, "sumExp") }
+
+func FuzzAccumulateF16(f *testing.F)  { fuzzKernel(f, "accumulateF16") }
+func FuzzAccumulateBF16(f *testing.F) { fuzzKernel(f, "accumulateBF16") }
+func FuzzAccumulateI8(f *testing.F)   { fuzzKernel(f, "accumulateI8") }
+func FuzzWidenF16(f *testing.F)       { fuzzKernel(f, "widenF16") }
+func FuzzWidenBF16(f *testing.F)      { fuzzKernel(f, "widenBF16") }
+func FuzzWidenI8(f *testing.F)        { fuzzKernel(f, "widenI8") }
+func FuzzNarrowF16(f *testing.F)      { fuzzKernel(f, "narrowF16") }
+func FuzzNarrowBF16(f *testing.F)     { fuzzKernel(f, "narrowBF16") }
+func FuzzLargest(f *testing.F)        { fuzzKernel(f, "largest") }
+func FuzzQuantize(f *testing.F)       { fuzzKernel(f, "quantize") }
+func FuzzScaleColumns(f *testing.F)   { fuzzKernel(f, "scaleColumns") }
+func FuzzRotate(f *testing.F)         { fuzzKernel(f, "rotate") }

@@ -8,33 +8,32 @@ import (
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/f32"
-	"github.com/seed-1415985d/attn/internal/guard"
 	"github.com/seed-1415985d/attn/internal/memory"
 )
 
-// typedBytes is n elements of a type, in memory that ends, or begins, where a page does that may not be touched.
-func typedBytes(t *testing.T, c *trial, typ CacheType, n int) []byte {
-	words := (n*typ.bytes() + 3) / 4
-	buffer, err := guard.New[float32](words)
-	must(t, err)
-	t.Cleanup(buffer.Free)
-	x, read := buffer.Back(words)
-	for i := range x {
-		x[i] = math.Float32frombits(uint32(c.Uint64()))
-	}
-	b := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*words)
-	b = b[len(b)-n*typ.bytes():]
-	if typ != I8 && c.IntN(4) != 0 { // mostly ordinary numbers
+// typedInput is n elements of a type in guarded memory that may only be read. Words are guarded, so what is before or after the elements may be
+// a few bytes that belong to nobody.
+func (c *trial) typedInput(typ CacheType, n int) []byte {
+	size := n * typ.bytes()
+	words := (size + 3) / 4
+	write, read := place(c.Rand, &c.arena.floats, &c.arena.used[0], words)
+	c.fill(anyBits, write)
+	from := (4*words - size) * c.IntN(2)
+	if b := bytesIn(write)[from:][:size]; typ != I8 && c.IntN(4) != 0 { // mostly ordinary numbers
 		for i := range n {
-			h := f32.ToBF16(float32(c.NormFloat64()))
+			x := write[c.IntN(words)] // of any exponent
+			h := f32.ToBF16(x)
 			if typ == F16 {
-				h = f32.ToF16(float32(c.NormFloat64()))
+				h = f32.ToF16(float32(math.Remainder(float64(x), 8)))
 			}
 			binary.NativeEndian.PutUint16(b[2*i:], h)
 		}
 	}
-	all := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(read))), 4*words)
-	return all[4*words-n*typ.bytes():]
+	return bytesIn(read)[from:][:size]
+}
+
+func bytesIn(x []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
 }
 
 // anyTypedLayout draws the layout of packed keys, packed values of a cache, or a matrix, and how many elements it has.
@@ -54,142 +53,119 @@ func (c *trial) anyTypedLayout(typ CacheType, keys, cols int) (panelLayout, int)
 	return b, panels * groups * 4 * panel
 }
 
-// Kernels over fewer bits give the bits of the generic code, and touch nothing outside their operands.
+// typedKernelTests has every kernel of kernel_typed.go.
+var typedKernelTests = []kernelTest{
+	{"accumulateF16", typedDims, func(c *trial, n []int) { c.accumulateTyped(F16, n) }},
+	{"accumulateBF16", typedDims, func(c *trial, n []int) { c.accumulateTyped(BF16, n) }},
+	{"accumulateI8", typedDims, func(c *trial, n []int) { c.accumulateTyped(I8, n) }},
+	{"widenF16", typedDims[1:], func(c *trial, n []int) { c.widen(F16, n) }},
+	{"widenBF16", typedDims[1:], func(c *trial, n []int) { c.widen(BF16, n) }},
+	{"widenI8", typedDims[1:], func(c *trial, n []int) { c.widen(I8, n) }},
+	{"narrowF16", vectorDims, func(c *trial, n []int) { c.narrow(F16, n[0]) }},
+	{"narrowBF16", vectorDims, func(c *trial, n []int) { c.narrow(BF16, n[0]) }},
+	{"largest", vectorDims, func(c *trial, n []int) {
+		x := c.input(n[0])
+		c.equal("largest", largest(x), largestGeneric(x))
+	}},
+	{"quantize", vectorDims, func(c *trial, n []int) { c.quantize(n[0]) }},
+	{"scaleColumns", []dim{size("rows", 1, 20, 99), size("cols", 1, Block, Block), size("gap", 0, 20, 100)}, func(c *trial, n []int) {
+		stride := n[1] + n[2]
+		s, want := c.output((n[0]-1)*stride + n[1])
+		f := c.factors(n[1])
+		scaleColumns(s, f, n[0], stride, n[1])
+		scaleColumnsGeneric(want, f, n[0], stride, n[1])
+	}},
+	{"rotate", []dim{size("rows", 1, 5, 20), size("log2 block", 0, 9, 10), size("blocks", 1, 5, 9), size("gap", 0, 20, 100)}, func(c *trial, n []int) {
+		block := 1 << n[1]
+		d := block * n[2]
+		x, want := c.output((n[0]-1)*(d+n[3]) + d)
+		rotate(x, n[0], d+n[3], d, block)
+		rotateGeneric(want, n[0], d+n[3], d, block)
+	}},
+}
+
+var typedDims = []dim{size("rows", 1, 12, 99), size("keys", 1, 70, 300), {"cols", panel, 9 * panel, 20 * panel, panel}}
+
+func (c *trial) accumulateTyped(typ CacheType, n []int) {
+	tuned.leastRows16 = []int{2, never}[c.IntN(2)]
+	rows, keys, cols := n[0], n[1], n[2]
+	if c.IntN(4) == 0 {
+		keys = []int{Block, 128, 96}[c.IntN(3)]
+	}
+	b, elements := c.anyTypedLayout(typ, keys, cols)
+	v := c.typedInput(typ, elements)
+	oStride, pStride := cols+c.IntN(9), keys+c.IntN(9)
+	got, want := c.output((rows-1)*oStride + cols)
+	p := c.input((rows-1)*pStride + keys)
+	var alpha []float32
+	if c.IntN(3) > 0 {
+		alpha = c.factors(rows)
+	}
+	accumulateTyped(typ, got, p, v, alpha, rows, oStride, pStride, &b)
+	accumulateTypedGeneric(typ, want, p, v, alpha, rows, oStride, pStride, &b)
+}
+
+func (c *trial) widen(typ CacheType, n []int) {
+	keys, cols := n[0], n[1]
+	b, elements := c.anyTypedLayout(typ, keys, cols)
+	v := c.typedInput(typ, elements)
+	stride := (keys + c.IntN(3)) * panel
+	got, want := c.output((cols/panel-1)*stride + keys*panel)
+	widen(typ, got, v, stride, &b)
+	for x := 0; x < cols; x += panel {
+		widenGeneric(typ, want[x/panel*stride:], v[x/panel*b.panelStride*typ.bytes():], keys, b.stride)
+	}
+}
+
+// narrow compares the bits of what is written, and of what must not be.
+func (c *trial) narrow(typ CacheType, n int) {
+	x := c.input(n)
+	out, wantOut := c.outputOf((n+1)/2+c.IntN(9), normal)
+	got, want := elements[uint16](bytesIn(out)), elements[uint16](bytesIn(wantOut))
+	narrow(typ, got[:n], x)
+	narrowGeneric(typ, want[:n], x)
+	for i := range want {
+		if got[i] != want[i] {
+			c.fail("element %d of %d is %#04x, generic %#04x", i, n, got[i], want[i])
+		}
+	}
+	c.outputs = c.outputs[:0] // halves in pairs may look like a NaN
+}
+
+// quantize takes elements that a scale suits.
+func (c *trial) quantize(n int) {
+	write, x := place(c.Rand, &c.arena.floats, &c.arena.used[0], n)
+	c.fill([]distribution{normal, zeroes, huge, tiny, coarse}[c.IntN(5)], write)
+	for i, e := range write {
+		if e-e != 0 {
+			write[i] = 1
+		}
+	}
+	scale := scaleOf(largestGeneric(x))
+	out, wantOut := c.outputOf((n+3)/4+c.IntN(9), normal)
+	got, want := elements[int8](bytesIn(out)), elements[int8](bytesIn(wantOut))
+	quantize(got[:n], x, scale)
+	quantizeGeneric(want[:n], x, scale)
+	for i := range want {
+		if got[i] != want[i] {
+			c.fail("element %d of %d is %d, generic %d", i, n, got[i], want[i])
+		}
+	}
+	c.outputs = c.outputs[:0]
+}
+
+// Kernels over fewer bits, and those that make them, give the bits of the generic code, and touch nothing outside their operands.
 func TestTypedKernelsEqualGeneric(t *testing.T) {
 	forEach(t, func(t *testing.T) {
-		for _, typ := range []CacheType{F16, BF16, I8} {
-			c := newTrial(t, random("typed "+typ.String()))
-			for range budget(1500) {
-				c.reset()
-				tuned.leastRows16 = []int{2, never}[c.IntN(2)]
-				rows, keys, cols := 1+c.IntN(12), 1+c.IntN(70), panel*(1+c.IntN(9))
-				if c.IntN(3) == 0 {
-					keys = []int{Block, 128, 96}[c.IntN(3)]
-				}
-				b, n := c.anyTypedLayout(typ, keys, cols)
-				v := typedBytes(t, c, typ, n)
-				oStride, pStride := cols+c.IntN(9), keys+c.IntN(9)
-				got, want := c.output((rows-1)*oStride + cols)
-				p := c.input((rows-1)*pStride + keys)
-				var alpha []float32
-				if c.IntN(3) > 0 {
-					alpha = c.factors(rows)
-				}
-				accumulateTyped(typ, got, p, v, alpha, rows, oStride, pStride, &b)
-				accumulateTypedGeneric(typ, want, p, v, alpha, rows, oStride, pStride, &b)
-				what := fmt.Sprintf("%v, %d rows, %d keys, %d columns, %+v", typ, rows, keys, cols, b)
-				if c.compare(); c.text != "" {
-					t.Fatalf("%s: accumulate: %s", what, c.text)
-				}
-				wide, wideWant := c.output((cols/panel-1)*keys*panel + keys*panel)
-				widen(typ, wide, v, keys*panel, &b)
-				for x := 0; x < cols; x += panel {
-					widenGeneric(typ, wideWant[x/panel*keys*panel:], v[x/panel*b.panelStride*typ.bytes():], keys, b.stride)
-				}
-				if c.compare(); c.text != "" {
-					t.Fatalf("%s: widen: %s", what, c.text)
-				}
-			}
+		for i := range typedKernelTests {
+			k := &typedKernelTests[i]
+			t.Run(k.name, func(t *testing.T) {
+				c := newTrial(t, random(k.name))
+				k.sweep(t, c)
+				k.large(t, c)
+			})
 		}
 	})
-}
-
-// lookedAfter is how many elements after a result are looked at.
-const lookedAfter = 32
-
-// firstOther returns the first index at which two slices differ, −1 if none.
-func firstOther[T comparable](a, b []T) int {
-	for i := range a {
-		if a[i] != b[i] {
-			return i
-		}
-	}
-	return -1
-}
-
-// So do the kernels that make fewer bits.
-func TestNarrowingKernelsEqualGeneric(t *testing.T) {
-	forEach(t, func(t *testing.T) {
-		c := newTrial(t, random("narrow"))
-		for range budget(2000) {
-			c.reset()
-			n := 1 + c.IntN(300)
-			x := c.input(n)
-			for _, typ := range []CacheType{F16, BF16} {
-				got, want := make([]uint16, n+lookedAfter), make([]uint16, n+lookedAfter)
-				narrow(typ, got[:n], x)
-				narrowGeneric(typ, want[:n], x)
-				if i := firstOther(got, want); i >= n {
-					t.Fatalf("%v of %d elements: something after them is written", typ, n)
-				} else if i >= 0 {
-					t.Fatalf("%v of %v (%#08x): %#04x, want %#04x", typ, x[i], math.Float32bits(x[i]), got[i], want[i])
-				}
-			}
-			most := largest(x)
-			if want := largestGeneric(x); !sameBits(most, want) {
-				t.Fatalf("largest of %d is %v, want %v", n, most, want)
-			}
-			if most-most == 0 {
-				scale := most / 127
-				got, want := make([]int8, n+lookedAfter), make([]int8, n+lookedAfter)
-				quantize(got[:n], x, scale)
-				quantizeGeneric(want[:n], x, scale)
-				if i := firstOther(got, want); i >= n {
-					t.Fatalf("%d elements: something after them is written", n)
-				} else if i >= 0 {
-					t.Fatalf("%v / %v: %d, want %d", x[i], scale, got[i], want[i])
-				}
-			}
-			rows, cols := 1+c.IntN(5), 1+c.IntN(Block)
-			stride := cols + c.IntN(9)
-			s, sWant := c.output((rows-1)*stride + cols)
-			f := c.factors(cols)
-			scaleColumns(s, f, rows, stride, cols)
-			scaleColumnsGeneric(sWant, f, rows, stride, cols)
-			block := 1 << c.IntN(9)
-			if c.IntN(300) == 0 {
-				block = callElements * (1 + c.IntN(2))
-			}
-			d := block * (1 + c.IntN(3))
-			y, yWant := c.output((rows-1)*(d+3) + d)
-			rotate(y, rows, d+3, d, block)
-			rotateGeneric(yWant, rows, d+3, d, block)
-			if c.compare(); c.text != "" {
-				t.Fatalf("%d rows, %d columns; blocks of %d in %d: %s", rows, cols, block, d, c.text)
-			}
-		}
-	})
-}
-
-// Widening and narrowing are each other's inverses for all numbers of 16 bits, and narrowing picks the nearest one, ties to even.
-func TestHalfConversionsAreIEEE(t *testing.T) {
-	forms := []struct {
-		typ    CacheType
-		widen  func(uint16) float32
-		narrow func(float32) uint16
-	}{{F16, f32.FromF16, f32.ToF16}, {BF16, f32.FromBF16, f32.ToBF16}}
-	for _, f := range forms {
-		for h := range 1 << 16 {
-			x := f.widen(uint16(h))
-			if got := f.narrow(x); x == x && got != uint16(h) || x != x && f.widen(got) == f.widen(got) {
-				t.Fatalf("%v: %#04x becomes %v and then %#04x", f.typ, h, x, got)
-			}
-		}
-		// Between neighbours: below, at and above the midpoint.
-		for h := range 0x7c00 - 1 {
-			lo, hi := float64(f.widen(uint16(h))), float64(f.widen(uint16(h+1)))
-			middle := float32((lo + hi) / 2)
-			even := uint16(h + h&1)
-			for _, c := range []struct {
-				x    float32
-				want uint16
-			}{{middle, even}, {math.Nextafter32(middle, 0), uint16(h)}, {math.Nextafter32(middle, math.MaxFloat32), uint16(h + 1)}} {
-				if float64(middle) == (lo+hi)/2 && f.narrow(c.x) != c.want {
-					t.Fatalf("%v: %v becomes %#04x, want %#04x", f.typ, c.x, f.narrow(c.x), c.want)
-				}
-			}
-		}
-	}
 }
 
 // BenchmarkTyped reads keys and values as decoding does: for each block the products of some rows and its keys, then sums of
