@@ -6,6 +6,9 @@ package attn
 // widenedRows rows of a share what was widened once, which takes as long as a few rows of multiply-adds.
 const widenedRows = 4 * productRows
 
+// widenedCols columns are widened at a time: more would not stay in the nearest caches until the rows read them.
+const widenedCols = 4 * panel
+
 // multiplyTyped computes a block of the product by a matrix of fewer bits, scales included.
 func (p *projection) multiplyTyped(dst []float32, u *productBlock) {
 	a := p.a.Data[p.a.offset(u.b, u.h, u.row):]
@@ -29,16 +32,18 @@ func (p *projection) multiplyPacked(dst, a []float32, u *productBlock) {
 	}
 }
 
-// multiplyWidened is for any number of rows.
+// multiplyWidened is for any number of rows. A few panels at a time are widened, so that they are in the cache when all rows read them.
 func (p *projection) multiplyWidened(dst, a []float32, u *productBlock) {
 	w := scratches.Get().(*scratch)
-	w.k = grow(w.k, productInner*roundUp(p.cols, panel))
+	w.k = grow(w.k, productInner*widenedCols)
 	for k := 0; k < p.m.inner; k += productInner {
-		part, typed := p.m.typedPart(u.b, u.h, k, u.first, u.cols)
-		layout := packedLayout(typed.keys, u.cols)
-		layout.overwrite = k == 0
-		widen(p.m.kind, w.k, part, layout.panelStride, &typed)
-		addProduct(dst, a[k:], w.k, u.rows, p.dst.SL, p.a.SL, &layout)
+		for c := 0; c < u.cols; c += widenedCols {
+			part, typed := p.m.typedPart(u.b, u.h, k, u.first+c, min(widenedCols, u.cols-c))
+			layout := packedLayout(typed.keys, min(widenedCols, u.cols-c))
+			layout.overwrite = k == 0
+			widen(p.m.kind, w.k, part, layout.panelStride, &typed)
+			addProduct(dst[c:], a[k:], w.k, u.rows, p.dst.SL, p.a.SL, &layout)
+		}
 	}
 	scratches.Put(w)
 }
