@@ -3,6 +3,8 @@ package attn
 import (
 	"fmt"
 	"math"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -74,7 +76,7 @@ func TestLowPrecisionErrors(t *testing.T) {
 	for _, kind := range outlierKinds {
 		for _, d := range []int{64, 128} {
 			for _, keys := range []int{512, 8192} {
-				if testing.Short() && keys > 512 {
+				if keys > 512 && (testing.Short() || tuned.isa == generic) { // which would take minutes
 					continue
 				}
 				p := newProblem(random(fmt.Sprint("low precision ", d, keys)), normal, shape{1, 4, 1, 16, keys, d, d})
@@ -88,6 +90,38 @@ func TestLowPrecisionErrors(t *testing.T) {
 		}
 	}
 	t.Logf("relative errors of outputs (root mean square):\n%s", table.String())
+	text := lowPrecisionText(t)
+	for _, line := range strings.Split(strings.TrimSpace(table.String()), "\n") {
+		if !strings.Contains(text, line+"\n") { // bits are the same everywhere, and so is the table
+			t.Errorf("docs/low-precision.md has no line\n%s", line)
+		}
+	}
+}
+
+// lowPrecisionText is the document that these tests belong to.
+func lowPrecisionText(t *testing.T) string {
+	text, err := os.ReadFile("docs/low-precision.md")
+	must(t, err)
+	return string(text)
+}
+
+// docs/low-precision.md names tests that exist.
+func TestLowPrecisionNamesTests(t *testing.T) {
+	var code strings.Builder
+	for _, file := range []string{"low_precision_test.go", "cache_typed_test.go"} {
+		part, err := os.ReadFile(file)
+		must(t, err)
+		code.Write(part)
+	}
+	names := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(lowPrecisionText(t), -1)
+	if len(names) < 4 {
+		t.Fatalf("%d tests are named, want at least 4", len(names))
+	}
+	for _, name := range names {
+		if !strings.Contains(code.String(), "\nfunc "+name[1]+"(") {
+			t.Errorf("docs/low-precision.md names %s, which does not exist", name[1])
+		}
+	}
 }
 
 // lowPrecisionErrors compares with a cache of F32.
