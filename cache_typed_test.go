@@ -255,3 +255,18 @@ func TestCacheOfEveryTypeHasManyCallers(t *testing.T) {
 		}
 	})
 }
+
+// The largest numbers come back from a cache of I8 finite, though rounded.
+func TestCacheOfIntegersKeepsTheLargestFinite(t *testing.T) {
+	x := BHLD([]float32{math.MaxFloat32, 1, -math.MaxFloat32, 0}, 1, 1, 1, 4)
+	c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: 4, ValueDim: 4, Capacity: 1, Type: I8})
+	must(t, err)
+	must(t, c.Append(x, x))
+	k, v := zeros(1, 1, 1, 4), zeros(1, 1, 1, 4)
+	must(t, c.Read(k, v, 0))
+	for i, e := range x.Data {
+		if got := k.Data[i]; got != v.Data[i] || !(math.Abs(float64(got)-float64(e)) <= math.MaxFloat32/254) {
+			t.Errorf("%v is read as %v and %v", e, got, v.Data[i])
+		}
+	}
+}
