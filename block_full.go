@@ -61,6 +61,8 @@ func (w *scratch) fullStoreBlocks(p *plan, c *chunk, st *state, s *span) {
 	layout.set(&tuned, 0, rows <= p.sequentialRows)
 	w.queue.pointer, w.queue.sequential = 0, layout.sequential
 	reads(q, rows*p.d)
+	writes(w.s, rows*Block)
+	writes(w.alpha, rows)
 	updates(m, rows)
 	updates(l, rows)
 	updatesRows(o, rows, stride, layout.cols)

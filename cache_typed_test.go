@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/f32"
@@ -214,6 +215,58 @@ func TestCacheMemoryUse(t *testing.T) {
 		must(t, c.Close())
 		if c.MemoryUse() != 0 {
 			t.Errorf("%d bytes after Close", c.MemoryUse())
+		}
+	}
+}
+
+// Any number of goroutines attend over a cache and read it at the same time, and each gets what it gets alone.
+func TestCacheOfEveryTypeHasManyCallers(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		for kind := F32; kind <= I8; kind++ {
+			r := random("callers of " + kind.String())
+			p := newProblem(r, normal, shape{1, 2, 2, 3, Segment + 200, 24, 20})
+			c := p.typedCache(t, r, kind, true)
+			over := func(dst, q, _, _ Tensor, opt *Options) error { return c.Attend(dst, q, opt) }
+			want := p.solve(t, over)
+			k, v := zeros(1, 2, c.Len(), 24), zeros(1, 2, c.Len(), 20)
+			must(t, c.Read(k, v, 0))
+			var wait sync.WaitGroup
+			for range 8 {
+				wait.Go(func() {
+					for range 3 {
+						dst, weights, lse := p.results()
+						opt := p.opt
+						opt.LSE, opt.Weights = lse, &weights
+						if err := over(dst, p.q, p.k, p.v, &opt); err != nil {
+							t.Error(err)
+						}
+						if firstDifference(dst.Data, want.o) >= 0 || firstDifference(lse, want.lse) >= 0 || firstDifference(weights.Data, want.weights) >= 0 {
+							t.Errorf("%v: a concurrent call gives other bits", kind)
+						}
+						again, values := zeros(1, 2, c.Len(), 24), zeros(1, 2, c.Len(), 20)
+						if err := c.Read(again, values, 0); err != nil || firstDifference(again.Data, k.Data) >= 0 || firstDifference(values.Data, v.Data) >= 0 {
+							t.Errorf("%v: reading at the same time gives other tokens, error %v", kind, err)
+						}
+					}
+				})
+			}
+			wait.Wait()
+			must(t, c.Close())
+		}
+	})
+}
+
+// The largest numbers come back from a cache of I8 finite, though rounded.
+func TestCacheOfIntegersKeepsTheLargestFinite(t *testing.T) {
+	x := BHLD([]float32{math.MaxFloat32, 1, -math.MaxFloat32, 0}, 1, 1, 1, 4)
+	c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: 4, ValueDim: 4, Capacity: 1, Type: I8})
+	must(t, err)
+	must(t, c.Append(x, x))
+	k, v := zeros(1, 1, 1, 4), zeros(1, 1, 1, 4)
+	must(t, c.Read(k, v, 0))
+	for i, e := range x.Data {
+		if got := k.Data[i]; got != v.Data[i] || !(math.Abs(float64(got)-float64(e)) <= math.MaxFloat32/254) {
+			t.Errorf("%v is read as %v and %v", e, got, v.Data[i])
 		}
 	}
 }

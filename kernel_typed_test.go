@@ -3,7 +3,6 @@ package attn
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 	"testing"
 	"unsafe"
 
@@ -20,11 +19,12 @@ func (c *trial) typedInput(typ CacheType, n int) []byte {
 	c.fill(anyBits, write)
 	from := (4*words - size) * c.IntN(2)
 	if b := bytesIn(write)[from:][:size]; typ != I8 && c.IntN(4) != 0 { // mostly ordinary numbers
-		for i := range n {
-			x := write[c.IntN(words)] // of any exponent
-			h := f32.ToBF16(x)
+		x := make([]float32, n)
+		c.fill(normal, x)
+		for i, e := range x {
+			h := f32.ToBF16(e)
 			if typ == F16 {
-				h = f32.ToF16(float32(math.Remainder(float64(x), 8)))
+				h = f32.ToF16(e)
 			}
 			binary.NativeEndian.PutUint16(b[2*i:], h)
 		}
@@ -89,7 +89,7 @@ var typedDims = []dim{size("rows", 1, 12, 99), size("keys", 1, 70, 300), {"cols"
 func (c *trial) accumulateTyped(typ CacheType, n []int) {
 	tuned.leastRows16 = []int{2, never}[c.IntN(2)]
 	rows, keys, cols := n[0], n[1], n[2]
-	if c.IntN(4) == 0 {
+	if c.IntN(16) == 0 {
 		keys = []int{Block, 128, 96}[c.IntN(3)]
 	}
 	b, elements := c.anyTypedLayout(typ, keys, cols)

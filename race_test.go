@@ -66,6 +66,11 @@ func racedOperands() map[string]func() error {
 	vectorRaces(races)
 	productRaces(races)
 	cacheRaces(races)
+	for kind := F32; kind <= I8; kind++ {
+		for _, lq := range []int{1, 20} { // rows whose kernels read the cache, and for which it is widened
+			typedRaces(races, kind, lq)
+		}
+	}
 	return races
 }
 
@@ -157,6 +162,53 @@ func cacheRaces(races map[string]func() error) {
 			}
 			return race(func() error { return c.Append(k, v) }, func() { other(c) })
 		}
+	}
+}
+
+// typedRaces has races on what attending over a cache of several full blocks reads and writes, and on what Append of a panel does.
+func typedRaces(races map[string]func() error, kind CacheType, lq int) {
+	const d, dv, n = 24, 32, 3 * Block
+	r := random("race")
+	k, v := tensor(r, normal, 1, 1, n, d), tensor(r, normal, 1, 1, n, dv)
+	q, dst := tensor(r, normal, 1, 1, lq, d), tensor(r, normal, 1, 1, lq, dv)
+	store := func(c *Cache) (keys, values []byte, keyScales, valueScales []float32) {
+		keys, keyScales = c.store.keys(0, 0, Block)
+		values, valueScales = c.store.values(0, 0, Block)
+		return keys, values, keyScales, valueScales
+	}
+	operands := map[string]func(c *Cache){
+		"q":       func(*Cache) { overwrite(q.Data)() },
+		"dst":     func(*Cache) { look(dst.Data)() },
+		"keys":    func(c *Cache) { keys, _, _, _ := store(c); overwrite(keys)() },
+		"values":  func(c *Cache) { _, values, _, _ := store(c); overwrite(values)() },
+		"nothing": func(*Cache) {},
+	}
+	if kind == I8 {
+		operands["scales of keys"] = func(c *Cache) { _, _, scales, _ := store(c); overwrite(scales)() }
+		operands["scales of values"] = func(c *Cache) { _, _, _, scales := store(c); overwrite(scales)() }
+	}
+	newCache := func() (*Cache, error) {
+		return NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: d, ValueDim: dv, Capacity: n, Type: kind})
+	}
+	for name, other := range operands {
+		races[fmt.Sprintf("Cache of %v, Attend of %d queries, %s", kind, lq, name)] = func() error {
+			c, err := newCache()
+			if err != nil {
+				return err
+			}
+			if err := c.Append(k, v); err != nil {
+				return err
+			}
+			return race(func() error { return c.Attend(dst, q, nil) }, func() { other(c) })
+		}
+	}
+	races[fmt.Sprintf("Cache of %v, Append of %d tokens", kind, lq)] = func() error {
+		c, err := newCache()
+		if err != nil {
+			return err
+		}
+		keys, _ := c.store.keys(0, 0, 0)
+		return race(func() error { return c.Append(rowsOf(k, 0, lq), rowsOf(v, 0, lq)) }, func() { look(elements[float32](keys[:panel*d*kind.bytes()]))() })
 	}
 }
 

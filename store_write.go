@@ -77,7 +77,7 @@ func (s *blockStore) writeKey(w *tokenWriter, keys []byte, scales []float32, j i
 }
 
 // scaleOf is the scale of a token whose largest element is most: most/127, and so much more where that is subnormal and rounds down that no
-// element becomes more than 127.
+// element becomes more than 127. Where 127 scales would be infinite, it is the next smaller number.
 func scaleOf(most float32) float32 {
 	scale := most / 127
 	for scale > 0 && most/scale >= 127.5 {
@@ -85,6 +85,9 @@ func scaleOf(most float32) float32 {
 	}
 	if most > 0 && scale == 0 {
 		scale = math.SmallestNonzeroFloat32
+	}
+	if 127*scale > math.MaxFloat32 {
+		scale = math.Nextafter32(scale, 0)
 	}
 	return scale
 }
