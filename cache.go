@@ -19,11 +19,11 @@ type CacheConfig struct {
 // Cache holds the keys and values of a sequence that grows token by token (a
 // KV cache), in the order that the kernels read: nothing is packed or
 // transposed when attending. Attending over a cache gives the bits of [Attend] on
-// the same tokens.
+// what [Cache.Read] returns: for F32 the tokens themselves, for F16 and BF16 what they are rounded to. I8, and keys that are
+// rotated, have definitions of their own, see docs/low-precision.md. No type's bits depend on the CPU, the number of workers or the batch.
 //
-// All memory, 4·Batch·KVHeads·Capacity·(HeadDim+ValueDim) bytes with Capacity
-// rounded up to a multiple of Block and ValueDim to a multiple of 16, is
-// allocated by NewCache. Appending never allocates, attending only where [Attend] does.
+// All memory is allocated by NewCache: Batch·KVHeads·Capacity·(HeadDim+ValueDim) elements of 4, 2 or 1 bytes, with Capacity
+// rounded up to a multiple of Block and ValueDim to one of 16; for I8 also two float32 scales for each token and head. [Cache.MemoryUse] says how much. Appending never allocates, attending only where [Attend] does.
 // From 256 KiB on, the memory is the operating system's and not the Go heap's, so the garbage collector does not count it. Close gives it
 // back; without Close, it goes back some time after the cache has become unreachable.
 //
@@ -246,7 +246,7 @@ func (c *Cache) checkRead(k, v *Tensor, from int) error {
 }
 
 // Attend computes attention of queries over the tokens of the cache on the
-// calling goroutine. It returns the bits of [Attend] with the same keys and values.
+// calling goroutine.
 //
 //	q   [Batch, H, Lq, HeadDim]     KVHeads divides H
 //	dst [Batch, H, Lq, ValueDim]
