@@ -41,7 +41,7 @@ type Cache struct {
 }
 
 // NewCache allocates an empty cache. The error is [ErrShape] for a size outside 1 to 2²⁸
-// or a cache larger than memory can be, [ErrMemory] for one that the system has no memory for, [ErrUnsupported] for a type other than F32.
+// or a cache larger than memory can be, [ErrMemory] for one that the system has no memory for, [ErrOption] for a type that does not exist.
 //
 // Most systems refuse what they cannot back, and back the rest when it is written to. One that is set to grant anything, or
 // on which all programs together use more than there is, may end the program in Append.
