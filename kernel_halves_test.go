@@ -126,9 +126,7 @@ func (f *halfFormat) checkNeighbours(t *testing.T) {
 			}
 		}
 	}
-	for _, bits := range []uint32{0x7f7fffff, 0x7f800000, 0x7f800001, 0x7fbfffff, 0x7fc00000, 0x7fffffff} {
-		magnitudes = append(magnitudes, bits)
-	}
+	magnitudes = append(magnitudes, 0x7f7fffff, 0x7f800000, 0x7f800001, 0x7fbfffff, 0x7fc00000, 0x7fffffff)
 	slices.Sort(magnitudes)
 	f.check(t, magnitudes)
 }
