@@ -82,3 +82,8 @@
 // it is not available. The build tag purego leaves all assembly out. The
 // generic Go code runs everywhere.
 package attn
+
+// A call goes from the API files (attention.go, cache.go, state.go, pool.go) down through the layers: validate.go makes a plan of the
+// arguments and schedule.go the decisions, plan.go and source.go hold them; chunk.go takes rows of queries, span.go keys, block.go one
+// block of them: products (Q·Kᵀ), optionScores, softmax, accumulate (P·V). kernel.go dispatches these to assembly;
+// kernel_generic.go says what each computes, accumulateGeneric among them. TestLayers keeps that order.

@@ -8,7 +8,7 @@ package attn
 // callProducts, of each architecture, bounds the multiply-adds of one call: 87 µs on that CPU,
 // on arm64 66.
 //
-// Not so if products or sums are subnormal: an Intel CPU then takes some 180 cycles for an
+// Not so if products or sums are subnormal: an Intel CPU then takes far longer for an
 // operation, and a call up to 4 ms. To bound that, all calls would have to be so much shorter.
 const (
 	// callMasked bounds those with values that are masked one by one: NEON does that with two more

@@ -12,7 +12,7 @@ import (
 // expRow computes 2^(−y·c) for several vectors, y ≥ 0 or NaN. It has the bits of
 // exp2(−y, c): negation is exact, so it goes into the operations.
 //
-// The steps for one vector are a chain of about 45 cycles, and the processor's
+// The steps for one vector are a long chain, and the processor's
 // window holds few of them. So steps are emitted in an order close to that in
 // which they can run: pairs of vectors step by step, and the next pair begins
 // long before a pair is done.

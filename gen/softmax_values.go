@@ -9,7 +9,7 @@ import (
 // SoftmaxValues takes a block of scores into the state of some rows: softmax and
 // accumulate in one pass.
 //
-// The weight of a key is an exp, a chain of steps of some 50 cycles. A loop of nothing but
+// The weight of a key is an exp, a long chain of steps. A loop of nothing but
 // exps leaves the two FMA units idle for a fifth of the time, since the processor
 // does not look far enough ahead to have many chains under way. Accumulate
 // has work for these gaps: between two of its steps three registers are free
@@ -363,7 +363,7 @@ func (k *softmaxValuesProgram) steps(n int, beside bool) {
 	}
 }
 
-// An exp in one piece would be a chain of some 55 cycles, and nothing after it can leave
+// An exp in one piece would be a long chain, and nothing after it can leave
 // the processor's window before it ends: on CPUs with fewer registers to rename
 // accumulate would wait. So it is split in two, with what is known kept in memory:
 // 2ⁿ in the place of the score, f and the begun polynomial in slots.

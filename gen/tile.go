@@ -401,7 +401,7 @@ func (t *tileProgram) nextRows(r int) {
 // lastSteps steps at the end of a tile are done for two rows after the other
 // instead of all together, each pair followed by its stores. The loads just
 // balance the FMAs, and the stores are spread: a burst of more than about 8 of
-// them stalls the FMAs after it for some 30 cycles (Zen 3), 7 % at 64 steps.
+// them stalls the FMAs after it for a while.
 const lastSteps = 4
 
 // a addresses row i of a at step u of them. cPtr moves on by r rows.
