@@ -81,7 +81,7 @@ func scaleProducts(dst, scales []float32, rows, stride int) {
 // typedPart is part for a matrix of fewer bits; the layout has whole panels.
 func (m *Matrix) typedPart(b, h, k, first, cols int) ([]byte, panelLayout) {
 	layout := scoreLayout(m.kind, min(productInner, m.inner-k), roundUp(cols, panel))
-	layout.set(&tuned, 0, false)
+	layout.setTyped(&tuned)
 	return m.bytes(b, h, k, first, cols), layout
 }
 
