@@ -21,7 +21,7 @@ func FuzzAttend(f *testing.F) {
 		part.same(t, "one row", part.solve(t, Attend), one.of(p, got))
 		anyTuning(t, r)
 		for _, way := range ways {
-			p.same(t, way.name, p.solveScattered(t, r, operands, way.attend), got)
+			p.same(t, way.name, p.solveStrided(t, r, operands, way.attend), got)
 		}
 		for _, tuned.isa = range implementations()[1:] {
 			p.same(t, chosen.isa.String(), got, p.solve(t, Attend))

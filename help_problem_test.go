@@ -336,9 +336,9 @@ func scatter[T guard.Elem](r *rand.Rand, pool *[]*guard.Buffer[T], used *int, v 
 	return write, read
 }
 
-// solveScattered computes the problem from tensors with random strides between
+// solveStrided computes the problem from tensors with random strides between
 // guard pages to an output of the same kind. It fails if a gap was written to.
-func (p *problem) solveScattered(t testing.TB, r *rand.Rand, a *arena, attend attender) *result {
+func (p *problem) solveStrided(t testing.TB, r *rand.Rand, a *arena, attend attender) *result {
 	a.used = [3]int{}
 	nan := float32(math.NaN())
 	floats := func(v Tensor, n int) Tensor {

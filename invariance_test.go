@@ -23,7 +23,7 @@ func TestStridesDoNotMatter(t *testing.T) {
 					p := randomProblem(r, randomKind(r))
 					want := p.solve(t, Attend)
 					anyTuning(t, r)
-					p.same(t, "strides", p.solveScattered(t, r, a, way.attend), want)
+					p.same(t, "strides", p.solveStrided(t, r, a, way.attend), want)
 				}
 			})
 		})
@@ -210,14 +210,14 @@ func testPoison(t *testing.T, r *rand.Rand, a *arena, p *problem, attend attende
 	bad.poisonBias(r, p)
 	got := bad.solve(t, attend)
 	if r.IntN(2) == 0 {
-		got = bad.solveScattered(t, r, a, attend)
+		got = bad.solveStrided(t, r, a, attend)
 	}
 	for row := range p.q.B * p.q.H * p.q.L {
 		b, h, i := row/p.q.L/p.q.H, row/p.q.L%p.q.H, row%p.q.L
 		var sees, key, nanKey, nanValue bool
 		for j := range p.k.L {
 			at := (b*p.k.H+h*p.k.H/p.q.H)*p.k.L + j
-			if (what.key[at] || what.value[at]) && ref.Live(b, h, i, j) {
+			if (what.key[at] || what.value[at]) && ref.Visible(b, h, i, j) {
 				sees, key = true, key || what.key[at]
 				nanKey = nanKey || what.nan[at] && what.key[at]
 				nanValue = nanValue || what.nan[at] && what.value[at]
@@ -265,7 +265,7 @@ func (p *problem) poisonBias(r *rand.Rand, clean *problem) {
 		b, h, i := row/p.q.L/p.q.H, row/p.q.L%p.q.H, row%p.q.L
 		for j := range p.k.L {
 			at := bias.offset(b%bias.B, h%bias.H, i) + j
-			visible[at] = visible[at] || ref.Live(b, h, i, j)
+			visible[at] = visible[at] || ref.Visible(b, h, i, j)
 		}
 	}
 	for at, is := range visible {

@@ -127,7 +127,7 @@ func disassemble(binary, function string) ([]instruction, error) {
 		if m == nil {
 			continue
 		}
-		text, _, _ := strings.Cut(string(m[2]), " <") // the symbol behind a target
+		text, _, _ := strings.Cut(string(m[2]), " <") // the symbol after a target
 		i := instruction{text: text}
 		i.address, _ = strconv.ParseUint(string(m[1]), 16, 64)
 		if b := branch.FindStringSubmatch(text); b != nil {

@@ -185,13 +185,13 @@ func (a *Asm) Ld1rPost(d Vec, base Reg) { a.op("VLD1R.P", "4(%v), [%v.S4]", base
 // Ld1 loads one to four consecutive registers.
 func (a *Asm) Ld1(d []Vec, base Reg) { a.op("VLD1", "(%v), %s", base, list(d)) }
 
-// Ld1Post loads one to four consecutive registers, then moves base behind them.
+// Ld1Post loads one to four consecutive registers, then moves base after them.
 func (a *Asm) Ld1Post(d []Vec, base Reg) { a.op("VLD1.P", "%d(%v), %s", 16*len(d), base, list(d)) }
 
 // St1 stores one to four consecutive registers.
 func (a *Asm) St1(d []Vec, base Reg) { a.op("VST1", "%s, (%v)", list(d), base) }
 
-// St1Post stores one to four consecutive registers, then moves base behind them.
+// St1Post stores one to four consecutive registers, then moves base after them.
 func (a *Asm) St1Post(d []Vec, base Reg) { a.op("VST1.P", "%s, %d(%v)", list(d), 16*len(d), base) }
 
 func list(d []Vec) string {

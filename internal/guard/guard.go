@@ -1,5 +1,5 @@
 // Package guard allocates buffers for tests of code that the compiler cannot
-// check: an access directly before or behind such a buffer is a fault, and so
+// check: an access directly before or after such a buffer is a fault, and so
 // is a write to the view of it that is given to a function as its input.
 package guard
 
@@ -11,7 +11,7 @@ type Elem interface {
 }
 
 // Buffer is memory for at most Cap elements. Each of its two views of the same
-// elements has an inaccessible page directly before and directly behind it.
+// elements has an inaccessible page directly before and directly after it.
 type Buffer[T Elem] struct {
 	write, read []T
 	release     func()
@@ -41,7 +41,7 @@ func (b *Buffer[T]) Front(n int) (write, read []T) {
 	return b.write[:n:n], b.read[:n:n]
 }
 
-// Back is Front for the last n elements: nothing accessible lies behind them.
+// Back is Front for the last n elements: nothing accessible lies after them.
 func (b *Buffer[T]) Back(n int) (write, read []T) {
 	at := len(b.write) - n
 	return b.write[at:], b.read[at:]

@@ -56,8 +56,8 @@ func (c *Call) queryLen(b int) int {
 	return c.QueryLens[b]
 }
 
-// Live reports whether query (b, h, i) may attend to key j.
-func (c *Call) Live(b, h, i, j int) bool {
+// Visible reports whether query (b, h, i) may attend to key j.
+func (c *Call) Visible(b, h, i, j int) bool {
 	at := c.Position(b, i)
 	switch pair := ((b*c.H+h)*c.Lq+i)*c.Lk + j; {
 	case i >= c.queryLen(b) || j >= c.keyLen(b):
@@ -87,45 +87,45 @@ func attend[F float](c *Call) *Result {
 	p := make([]F, c.Lk)
 	for row := range c.B * c.H * c.Lq {
 		b, h, i := row/c.Lq/c.H, row/c.Lq%c.H, row%c.Lq
-		live := c.liveKeys(b, h, i)
-		r.LSE[row] = float64(weigh(c, p, live, b, h, i))
+		visible := c.visibleKeys(b, h, i)
+		r.LSE[row] = float64(weigh(c, p, visible, b, h, i))
 		o, w := r.O[row*c.Dv:], r.Weights[row*c.Lk:]
-		for _, j := range live {
+		for _, j := range visible {
 			w[j] = float64(p[j])
 		}
 		for x := range c.Dv {
-			o[x] = float64(combine(c, p, live, b, h, x))
+			o[x] = float64(combine(c, p, visible, b, h, x))
 		}
 	}
 	return r
 }
 
-func (c *Call) liveKeys(b, h, i int) (live []int) {
+func (c *Call) visibleKeys(b, h, i int) (visible []int) {
 	for j := range c.Lk {
-		if c.Live(b, h, i, j) {
-			live = append(live, j)
+		if c.Visible(b, h, i, j) {
+			visible = append(visible, j)
 		}
 	}
-	return live
+	return visible
 }
 
-// weigh sets p to the softmax of row (b, h, i) over its live keys and returns
+// weigh sets p to the softmax of row (b, h, i) over its visible keys and returns
 // the row's log-sum-exp.
-func weigh[F float](c *Call, p []F, live []int, b, h, i int) (lse F) {
+func weigh[F float](c *Call, p []F, visible []int, b, h, i int) (lse F) {
 	top := F(math.Inf(-1))
 	if c.Sinks != nil {
 		top = F(c.Sinks[h])
 	}
-	for _, j := range live {
+	for _, j := range visible {
 		p[j] = score[F](c, b, h, i, j)
 		top = max(top, p[j])
 	}
-	if len(live) == 0 || math.IsInf(float64(top), -1) {
+	if len(visible) == 0 || math.IsInf(float64(top), -1) {
 		clear(p)
 		return F(math.Inf(-1))
 	}
 	var sum F
-	for _, j := range live {
+	for _, j := range visible {
 		p[j] = F(math.Exp(float64(p[j] - top)))
 		sum += p[j]
 	}
@@ -133,7 +133,7 @@ func weigh[F float](c *Call, p []F, live []int, b, h, i int) (lse F) {
 	if c.Sinks != nil {
 		sum += F(math.Exp(float64(F(c.Sinks[h]) - top)))
 	}
-	for _, j := range live {
+	for _, j := range visible {
 		p[j] /= sum
 	}
 	return lse
@@ -163,11 +163,11 @@ func score[F float](c *Call, b, h, i, j int) F {
 	return s
 }
 
-// combine is column x of the weighted values. Only live keys are read.
-func combine[F float](c *Call, p []F, live []int, b, h, x int) F {
+// combine is column x of the weighted values. Only visible keys are read.
+func combine[F float](c *Call, p []F, visible []int, b, h, x int) F {
 	v := c.V[(b*c.KVH+h*c.KVH/c.H)*c.Lk*c.Dv:]
 	var o F
-	for _, j := range live {
+	for _, j := range visible {
 		o += p[j] * F(v[j*c.Dv+x])
 	}
 	return o

@@ -39,7 +39,7 @@ func TestLivePositions(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		call Call
-		want [3]string // per query, x where a key is live
+		want [3]string // per query, x where a key is visible
 	}{
 		{"full", Call{}, [3]string{"xxxxx", "xxxxx", "xxxxx"}},
 		{"top left", Call{Causal: true}, [3]string{"x....", "xx...", "xxx.."}},
@@ -59,8 +59,8 @@ func checkLive(t *testing.T, name string, c *Call, want [3]string) {
 	t.Helper()
 	for i, row := range want {
 		for j := range row {
-			if got := c.Live(0, 0, i, j); got != (row[j] == 'x') {
-				t.Errorf("%s: query %d, key %d: live is %v", name, i, j, got)
+			if got := c.Visible(0, 0, i, j); got != (row[j] == 'x') {
+				t.Errorf("%s: query %d, key %d: visible is %v", name, i, j, got)
 			}
 		}
 	}
