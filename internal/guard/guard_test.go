@@ -31,10 +31,10 @@ func TestEdgesFault(t *testing.T) {
 		for name, f := range map[string]func(){
 			"read before the front": func() { sink = *next(&front[0], -1) },
 			"read before the input": func() { sink = *next(&frontRead[0], -1) },
-			"read after the back":  func() { sink = *next(&back[n-1], 1) },
-			"read after the input": func() { sink = *next(&backRead[n-1], 1) },
+			"read after the back":   func() { sink = *next(&back[n-1], 1) },
+			"read after the input":  func() { sink = *next(&backRead[n-1], 1) },
 			"write to the input":    func() { frontRead[0] = 1 },
-			"write after":          func() { *next(&back[n-1], 1) = 1 },
+			"write after":           func() { *next(&back[n-1], 1) = 1 },
 		} {
 			if !faults(f) {
 				t.Errorf("n=%d: %s does not fault", n, name)
