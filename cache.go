@@ -60,12 +60,13 @@ func NewCache(config CacheConfig) (*Cache, error) {
 			return nil, fail(ErrShape, "CacheConfig.%s is %d, want 1 to %d", f.name, f.n, maxLength)
 		}
 	}
+	perToken := roundUp(config.HeadDim, 4) + roundUp(config.ValueDim, panel)
+	if _, ok := product(config.Batch, config.KVHeads, roundUp(config.Capacity, Block), perToken); !ok {
+		return nil, fail(ErrShape, "CacheConfig is %d×%d×%d×(%d+%d) elements, want at most %d",
+			config.Batch, config.KVHeads, config.Capacity, config.HeadDim, config.ValueDim, maxElements)
+	}
 	c := &Cache{config: config, store: newBlockStore(config.Type, config.KVHeads, config.HeadDim, config.ValueDim, config.Rotate)}
 	blocks := (config.Capacity + Block - 1) / Block
-	if _, ok := product(config.Batch, config.KVHeads, blocks, c.store.block/4); !ok {
-		return nil, fail(ErrShape, "CacheConfig is %d×%d×%d×(%d+%d) elements of %v, want at most %d × 4 bytes",
-			config.Batch, config.KVHeads, config.Capacity, config.HeadDim, config.ValueDim, config.Type, maxElements)
-	}
 	if err := c.store.allocate(config.Batch, blocks); err != nil {
 		return nil, fail(ErrMemory, "CacheConfig is %d×%d×%d×(%d+%d) elements of %v: %v",
 			config.Batch, config.KVHeads, config.Capacity, config.HeadDim, config.ValueDim, config.Type, err)
