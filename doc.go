@@ -84,6 +84,10 @@
 package attn
 
 // A call goes from the API files (attention.go, cache.go, state.go, pool.go) down through the layers: validate.go makes a plan of the
-// arguments and schedule.go the decisions, plan.go and source.go hold them; chunk.go takes rows of queries, span.go keys, block.go one
-// block of them: products (Q·Kᵀ), optionScores, softmax, accumulate (P·V). kernel.go dispatches these to assembly;
-// kernel_generic.go says what each computes, accumulateGeneric among them. TestLayers keeps that order.
+// arguments and schedule.go the decisions, plan.go and source.go hold them; chunk.go takes rows of queries, span.go keys, block.go (and
+// block_full.go, where whole blocks go straight through) one block of them: products (Q·Kᵀ), optionScores, softmax, P·V.
+//
+// kernel.go dispatches these to assembly, kernel_variants.go where there are several kernels to choose from, and kernel_typed.go where keys and
+// values have fewer bits. P·V is softmaxValues (kernel_variants.go) for a block that every row sees whole, the usual case; accumulate (kernel.go) for
+// others; accumulateTyped (kernel_typed.go) for few rows over fewer bits. What each computes is the function of the same name and
+// Generic, in kernel_generic.go and kernel_typed_generic.go; the line of P·V is the FMA in accumulateGeneric. TestLayers keeps that order.

@@ -1,7 +1,7 @@
 package attn
 
-// The kernels: their names, argument order and dispatch. What each computes is defined by
-// its generic twin in kernel_generic.go. The functions here first say of each operand what
+// The kernels: their names, argument order and dispatch; those of which there are several variants are in kernel_variants.go, those over
+// fewer bits in kernel_typed.go. What each computes is defined by its generic twin in kernel_generic.go. The functions here first say of each operand what
 // is read and written: that checks that the slice is long enough, which assembly does
 // not. Then they choose an implementation by a switch on one variable, because calls
 // through func-typed variables would make the arguments escape to the heap.

@@ -54,7 +54,8 @@ func (p *plan) span(c *chunk, lo, hi int, s *span) (end int) {
 // single reports whether a span is one block of one head.
 func (s *span) single() bool { return s.blocks == 1 && s.step == Block }
 
-// span adds the keys of a span to the state of its rows.
+// span adds the keys of a span to the state of its rows: here, or where whole blocks need nothing but kernels by fullTiles and fullSpan
+// (block_full.go).
 func (w *scratch) span(p *plan, c *chunk, st *state, s *span) {
 	var b block
 	var t tile
