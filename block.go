@@ -59,7 +59,7 @@ func (w *scratch) loadValues(p *plan, c *chunk, b *block, first, lo, hi int) (v 
 
 // loadStoreKeys is loadKeys of a store. Fewer bits are widened here, unless there are so few rows that their kernels do.
 func (w *scratch) loadStoreKeys(p *plan, c *chunk, b *block) (k []float32, typed []byte, scales []float32) {
-	keys, scales := p.store.keys(c.b, c.kv, b.first)
+	keys, scales := p.store.keys(p.block(c, b.first))
 	switch {
 	case p.store.kind == F32:
 		k = elements[float32](keys)
@@ -76,7 +76,7 @@ func (w *scratch) loadStoreKeys(p *plan, c *chunk, b *block) (k []float32, typed
 
 // loadStoreValues is loadValues of a store.
 func (w *scratch) loadStoreValues(p *plan, c *chunk, b *block) (v []float32, typed []byte, scales []float32) {
-	values, scales := p.store.values(c.b, c.kv, b.first)
+	values, scales := p.store.values(p.block(c, b.first))
 	sequential := c.rows <= p.sequentialRows
 	switch {
 	case p.store.kind == F32:

@@ -67,8 +67,10 @@ func (w *scratch) fullStoreBlocks(p *plan, c *chunk, st *state, s *span) {
 	updates(l, rows)
 	updatesRows(o, rows, stride, layout.cols)
 	t := fullTile{s: &w.s[0], alpha: &w.alpha[0], maxima: &w.maxima[0], d: p.d, oStride: stride, c: p.c, layout: &layout, queue: &w.queue}
-	for i := range s.blocks {
-		x := elements[float32](p.store.at(c.b, c.kv, s.first+i*Block))
+	var places [Segment / Block]int
+	p.findPlaces(c, s.first, places[:s.blocks])
+	for _, at := range places[:s.blocks] {
+		x := elements[float32](p.store.data[at:][:p.store.block])
 		k, v := x[:Block*p.d], x[Block*p.d:]
 		reads(k, Block*p.d)
 		readsValues(v, &layout)
@@ -91,9 +93,12 @@ func (w *scratch) fullTypedBlocks(p *plan, c *chunk, st *state, s *span) {
 	forKeys.setTyped(&tuned)
 	forValues.setTyped(&tuned)
 	forValues.overwrite = st.overwrite
-	for i := range s.blocks {
-		keys, keyScales := p.store.keys(c.b, c.kv, s.first+i*Block)
-		values, valueScales := p.store.values(c.b, c.kv, s.first+i*Block)
+	var places [Segment / Block]int
+	p.findPlaces(c, s.first, places[:s.blocks])
+	for _, at := range places[:s.blocks] {
+		x := p.store.data[at:][:p.store.block]
+		keys, keyScales := p.store.keys(x)
+		values, valueScales := p.store.values(x)
 		accumulateTyped(kind, w.s, q, keys, nil, rows, Block, p.d, &forKeys)
 		if keyScales != nil {
 			scaleColumns(w.s, keyScales, rows, Block, Block)

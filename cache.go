@@ -1,7 +1,6 @@
 package attn
 
 import (
-	"math"
 	"runtime"
 )
 
@@ -46,19 +45,11 @@ type Cache struct {
 // Most systems refuse what they cannot back, and back the rest when it is written to. One that is set to grant anything, or
 // on which all programs together use more than there is, may end the program in Append.
 func NewCache(config CacheConfig) (*Cache, error) {
-	if config.Type < F32 || config.Type > I8 {
-		return nil, fail(ErrOption, "CacheConfig.Type is %v, want F32, F16, BF16 or I8", config.Type)
+	sizes := [...]namedSize{
+		{"Batch", config.Batch}, {"KVHeads", config.KVHeads}, {"HeadDim", config.HeadDim}, {"ValueDim", config.ValueDim}, {"Capacity", config.Capacity},
 	}
-	for _, f := range [...]struct {
-		name string
-		n    int
-	}{
-		{"Batch", config.Batch}, {"KVHeads", config.KVHeads}, {"HeadDim", config.HeadDim},
-		{"ValueDim", config.ValueDim}, {"Capacity", config.Capacity},
-	} {
-		if f.n < 1 || f.n > maxLength {
-			return nil, fail(ErrShape, "CacheConfig.%s is %d, want 1 to %d", f.name, f.n, maxLength)
-		}
+	if err := checkConfig("CacheConfig", config.Type, sizes[:]); err != nil {
+		return nil, err
 	}
 	perToken := roundUp(config.HeadDim, 4) + roundUp(config.ValueDim, panel)
 	if _, ok := product(config.Batch, config.KVHeads, roundUp(config.Capacity, Block), perToken); !ok {
@@ -132,8 +123,8 @@ func (c *Cache) Append(k, v Tensor) error {
 			for i := 0; i < k.L; {
 				at := c.length + i
 				n := min(k.L-i, Block-at%Block)
-				c.store.writeKeys(&c.writer, b, h, at, k.Data[k.offset(b, h, i):], k.SL, n)
-				c.store.writeValues(&c.writer, b, h, at, v.Data[v.offset(b, h, i):], v.SL, n, v.D)
+				x := c.store.at(b*k.H+h, at/Block)
+				c.store.write(&c.writer, x, at%Block, k.Data[k.offset(b, h, i):], v.Data[v.offset(b, h, i):], k.SL, v.SL, n, v.D)
 				i += n
 			}
 		}
@@ -151,17 +142,7 @@ func (c *Cache) checkAppend(k, v *Tensor) error {
 		return fail(ErrCapacity, "k.L is %d, want at most %d: %d of %d tokens are in the cache",
 			k.L, c.config.Capacity-c.length, c.length, c.config.Capacity)
 	}
-	if c.config.Type != I8 {
-		return nil
-	}
-	most := float32(math.MaxFloat32)
-	if c.store.rotation > 1 {
-		most /= float32(c.store.rotation) // sums of so many are finite
-	}
-	if err := checkFinite("k", k, most); err != nil {
-		return err
-	}
-	return checkFinite("v", v, math.MaxFloat32)
+	return c.store.checkScales(k, v)
 }
 
 // checkTokens makes sure that k and v are tokens of this cache.
@@ -169,34 +150,7 @@ func (c *Cache) checkTokens(k, v *Tensor) error {
 	if err := c.checkOpen(); err != nil {
 		return err
 	}
-	if err := checkView("k", k); err != nil {
-		return err
-	}
-	if err := checkView("v", v); err != nil {
-		return err
-	}
-	g := &c.config
-	switch {
-	case k.B != g.Batch || k.H != g.KVHeads || k.D != g.HeadDim:
-		return fail(ErrShape, "k is [%d %d … %d], want [%d %d … %d]", k.B, k.H, k.D, g.Batch, g.KVHeads, g.HeadDim)
-	case v.B != g.Batch || v.H != g.KVHeads || v.L != k.L || v.D != g.ValueDim:
-		return fail(ErrShape, "v is [%d %d %d %d], want [%d %d %d %d]", v.B, v.H, v.L, v.D, g.Batch, g.KVHeads, k.L, g.ValueDim)
-	}
-	return nil
-}
-
-// checkFinite makes sure that tokens have a scale. The error names the first one that has none.
-func checkFinite(name string, x *Tensor, limit float32) error {
-	for b := range x.B {
-		for i := range x.L {
-			for h := range x.H {
-				if most := largest(x.row(b, h, i)); !(most <= limit) {
-					return fail(ErrOption, "%s has an element of size %v in token %d of head %d, batch entry %d, want at most %v for a cache of I8", name, most, i, h, b, limit)
-				}
-			}
-		}
-	}
-	return nil
+	return checkTokens(k, v, c.config.Batch, c.config.KVHeads, c.config.HeadDim, c.config.ValueDim)
 }
 
 // Read copies tokens back, decoded, from token from on: as many as k and v have positions.
@@ -213,10 +167,7 @@ func (c *Cache) Read(k, v Tensor, from int) error {
 	for b := range k.B {
 		for h := range k.H {
 			for i := range k.L {
-				keys, scales := c.store.keys(b, h, from+i)
-				c.store.readKey(k.row(b, h, i), keys, scales, (from+i)%Block)
-				values, scales := c.store.values(b, h, from+i)
-				c.store.readValue(v.row(b, h, i), values, scales, (from+i)%Block)
+				c.store.read(k.row(b, h, i), v.row(b, h, i), c.store.at(b*k.H+h, (from+i)/Block), (from+i)%Block)
 			}
 		}
 	}
@@ -231,19 +182,7 @@ func (c *Cache) checkRead(k, v *Tensor, from int) error {
 	if from < 0 || from > c.length || k.L > c.length-from {
 		return fail(ErrLength, "from is %d and k.L %d, want at most %d in all, the tokens in the cache", from, k.L, c.length)
 	}
-	for _, x := range [...]struct {
-		name string
-		view *Tensor
-	}{{"k", k}, {"v", v}} {
-		if err := checkDistinct(x.name, x.view); err != nil {
-			return err
-		}
-	}
-	out := [...]extent{extentOf("k", k), extentOf("v", v)}
-	for i, at := range [len(out)]uintptr{address(k.Data, 0), address(v.Data, 0)} {
-		out[i].begin = at
-	}
-	return checkApart(out[:], nil)
+	return checkOutputs(k, v)
 }
 
 // Attend computes attention of queries over the tokens of the cache on the

@@ -5,23 +5,37 @@ import "github.com/seed-1415985d/attn/internal/f32"
 // attend computes a validated and scheduled call on the calling goroutine.
 func (p *plan) attend() {
 	w := scratches.Get().(*scratch)
+	w.attendAll(p)
+	scratches.Put(w)
+}
+
+// attendAll computes all chunks of a call.
+func (w *scratch) attendAll(p *plan) {
 	w.fit(p)
 	for i := range p.chunks() {
 		w.item(p, i, i+1)
 	}
-	scratches.Put(w)
 }
 
 // item computes chunk i of the call. The caller's next one is next, or not less than
 // the number of chunks.
 func (w *scratch) item(p *plan, i, next int) {
 	var c chunk
-	if padding := p.chunk(i, &c); padding > 0 {
+	if padding := w.chunk(p, i, &c); padding > 0 {
 		p.clearRows(&c, padding)
 	}
 	if c.rows > 0 {
 		w.attend(p, &c, next)
 	}
+}
+
+// chunk makes c chunk i of the call, and returns how many rows of each head come after it that see nothing.
+func (w *scratch) chunk(p *plan, i int, c *chunk) (padding int) {
+	if p.ragged == nil {
+		return p.chunk(i, c)
+	}
+	w.members = p.sequenceChunk(i, c, w.members)
+	return 0
 }
 
 // clearRows writes the result of n rows of each head without keys, those after the chunk's.
@@ -41,14 +55,16 @@ func (p *plan) clearRows(c *chunk, n int) {
 // attend computes the rows of one chunk; next is the caller's next one.
 func (w *scratch) attend(p *plan, c *chunk, next int) {
 	w.loadQueries(p, c)
-	w.prefetchNext(p, next)
+	if p.ragged == nil {
+		w.prefetchNext(p, next)
+	}
 	if c.hi > (c.lo/Segment+1)*Segment {
 		w.attendSegments(p, c)
 	} else if c.lo == c.hi {
 		w.total.reset(c.allRows(), p.oStride)
 	} else {
 		w.total.begin(c.allRows())
-		w.segment(p, c, &w.total, c.lo, c.hi)
+		w.keys(p, c, &w.total, c.lo, c.hi)
 	}
 	w.finish(p, c)
 }
@@ -59,7 +75,7 @@ func (w *scratch) attendSegments(p *plan, c *chunk) {
 	for first := c.lo; first < c.hi; {
 		end := min(c.hi, (first/Segment+1)*Segment)
 		w.part.begin(c.allRows())
-		w.segment(p, c, &w.part, first, end)
+		w.keys(p, c, &w.part, first, end)
 		w.push(first/Segment, c.allRows(), p.oStride, p.c)
 		first = end
 	}
@@ -71,6 +87,12 @@ func (w *scratch) loadQueries(p *plan, c *chunk) {
 	w.next.rows = 0 // unless the caller has one
 	w.queue.clear() // unless there are enough rows for a queue
 	if p.queriesInPlace {
+		return
+	}
+	for i := range c.members {
+		w.loadHead(p, &c.members[i])
+	}
+	if len(c.members) > 0 {
 		return
 	}
 	var h chunk
@@ -100,6 +122,12 @@ func (w *scratch) loadHead(p *plan, c *chunk) {
 
 // finish writes the results of the chunk.
 func (w *scratch) finish(p *plan, c *chunk) {
+	for i := range c.members {
+		w.finishHead(p, &c.members[i])
+	}
+	if len(c.members) > 0 {
+		return
+	}
 	var h chunk
 	for g := range c.heads {
 		w.finishHead(p, c.head(g, &h))

@@ -67,8 +67,8 @@ func describe(t *tuning, p *plan) string {
 	line("chunks", p.chunks(), "pieces of work: %d rows of queries for each of %d key/value heads", p.chunkRows, p.headsPerChunk)
 	line("segments", p.segments, "pieces of keys that each chunk is divided into, for %d workers", p.workers)
 	line("tiles", p.tileRows, "rows at most go through the kernels together")
-	line("keys", p.place(p.keys), "%s", p.pages(p.keys))
-	line("values", p.place(p.values), "%s", p.pages(p.values))
+	line("keys", p.place(p.keys), "%s", p.prefetching(p.keys))
+	line("values", p.place(p.values), "%s", p.prefetching(p.values))
 	line("spans", p.blocks, "blocks at most are scored before their values are added")
 	line("steps", p.step, "keys at a time where heads of a chunk take turns; %d is a whole block", Block)
 	line("full blocks", p.full, "whole blocks go from kernel to kernel, operands checked once")
@@ -90,8 +90,8 @@ func (p *plan) place(at placement) string {
 	return "packed"
 }
 
-// pages says how they are prefetched.
-func (p *plan) pages(at placement) string {
+// prefetching says how they are prefetched.
+func (p *plan) prefetching(at placement) string {
 	switch {
 	case p.chunkRows > at.pagedRows:
 		return "not prefetched page by page"

@@ -10,7 +10,8 @@ import (
 // plan is a validated call as a value: what is asked for, with all defaults filled in, and how it will be computed.
 type plan struct {
 	dst, q Tensor
-	source // keys and values
+	source         // keys and values
+	ragged *ragged // the sequences of a call over several, else nil
 
 	batch, heads, kvHeads int
 	lq, lk                int
@@ -162,7 +163,14 @@ type chunk struct {
 	row, rows int
 	at        int // the first row's place in scratch
 	position  int // of query 0 of the batch entry among the keys
-	keys      int // length of the batch entry's keys
+	from      int // the batch entry's keys begin here,
+	keys      int // and end here
+
+	pages   *pages  // of the sequence that the keys are of, if the call is over several
+	members []chunk // rows of several sequences, that begin with the same pages; none if the chunk is of one
+	shared  int     // of a member: positions in the same pages as those of the member before it
+	begun   bool    // of a member: its state has a block of the segment at hand
+	several bool    // rows are of several sequences, for keys in pages that they share
 
 	lo, hi       int // keys [lo, hi) are seen by some row, by position
 	allLo, allHi int // keys [allLo, allHi) are seen by every row
@@ -182,7 +190,12 @@ func (c *chunk) head(i int, h *chunk) *chunk {
 func (c *chunk) allRows() int { return c.heads * c.rows }
 
 // chunks is the number of chunks of the call.
-func (p *plan) chunks() int { return p.batch * p.chunksOfHeads() * p.chunksPerHead() }
+func (p *plan) chunks() int {
+	if p.ragged != nil {
+		return p.ragged.chunks
+	}
+	return p.batch * p.chunksOfHeads() * p.chunksPerHead()
+}
 
 // chunksOfHeads is the number of chunks that the heads of a batch entry make for the same queries.
 func (p *plan) chunksOfHeads() int {
@@ -203,6 +216,9 @@ func (p *plan) chunk(i int, c *chunk) (padding int) {
 	c.b, c.kv, c.row = i/per/heads, i/per%heads*p.headsPerChunk, i%per*p.chunkRows
 	c.heads, c.at = min(p.headsPerChunk, p.kvHeads-c.kv), 0
 	c.position, c.keys = p.position(c.b), p.keyLen(c.b)
+	if p.pages != nil {
+		c.from = p.pages.first
+	}
 	rows := min(p.chunkRows, p.lq*p.group-c.row)
 	c.rows = min(rows, max(0, p.queryLen(c.b)*p.group-c.row))
 	if c.rows > 0 {
@@ -232,8 +248,9 @@ func (p *plan) keyRange(c *chunk, i int) (lo, hi int) {
 	if p.right >= 0 {
 		hi = min(hi, at+p.right+1)
 	}
+	lo = c.from
 	if p.left >= 0 {
-		lo = min(max(0, at-p.left), c.keys) // the window may begin after the last key
+		lo = min(max(lo, at-p.left), c.keys) // the window may begin after the last key
 	}
 	return lo, max(lo, hi)
 }

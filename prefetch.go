@@ -21,7 +21,10 @@ func (w *scratch) prefetchNext(p *plan, next int) {
 // prefetchTokens fills the queue for the block at key first. It is for chunks of so many rows that computing takes longer than memory.
 func (w *scratch) prefetchTokens(p *plan, c *chunk, first int) {
 	a := &w.queue
-	a.stop()
+	if a.stop(); c.several {
+		a.end = a.place(pairRuns)
+		return // its outputs are not side by side
+	}
 	runs := w.appendTokens(a.runs[:pairRuns], p, c, first)
 	a.end = a.place(len(runs))
 	if len(runs) > pairRuns {

@@ -37,17 +37,27 @@ const (
 
 // decide makes the schedule of a validated call for some workers. Everything that depends on the CPU comes from the tuning.
 func (p *plan) decide(t *tuning, workers int) {
+	p.decideTiles(t, workers)
+	p.decideChunks(t)
+	if workers > 1 {
+		p.partition(workers)
+	}
+	p.decideReads(t)
+}
+
+// decideTiles begins a schedule with what does not depend on how the call is divided.
+func (p *plan) decideTiles(t *tuning, workers int) {
 	p.oStride = roundUp(p.dv, panel)
 	p.schedule = schedule{}
 	p.workers, p.segments, p.tileRows, p.blocks, p.step = workers, 1, t.tileRows, 1, Block
 	if max(p.d, p.dv) > tileDim {
 		p.tileRows = leastTileRows
 	}
-	p.decideChunks(t)
-	if workers > 1 {
-		p.partition(workers)
-	}
-	p.queriesInPlace = !p.flip && (p.lk <= copyKeys || p.chunkRows <= inPlaceRows) && (p.group == 1 && p.q.SL == p.d || p.lq == 1 && p.q.SH == p.d)
+}
+
+// decideReads says how chunks read their queries, keys and values.
+func (p *plan) decideReads(t *tuning) {
+	p.queriesInPlace = !p.flip && (p.lk <= copyKeys || p.chunkRows <= inPlaceRows) && p.queriesPacked()
 	if p.store != nil {
 		p.queriesInPlace = p.queriesInPlace && p.store.rotation <= 1
 		if p.store.kind != F32 && !p.pairwise() {
@@ -58,13 +68,28 @@ func (p *plan) decide(t *tuning, workers int) {
 	p.decideSpans(t)
 }
 
-// decideChunks chooses the rows and heads of a chunk: as many rows as the cache holds
-// with a packed block and a tile of scores, or fewer if that makes no more chunks.
-func (p *plan) decideChunks(t *tuning) {
+// queriesPacked reports whether queries of a chunk lie in memory as kernels read them.
+func (p *plan) queriesPacked() bool {
+	queries := p.lq
+	if r := p.ragged; r != nil {
+		if queries = r.longest; r.several() {
+			return false
+		}
+	}
+	return p.group == 1 && p.q.SL == p.d || queries == 1 && p.q.SH == p.d
+}
+
+// mostRows is how many rows of a chunk the cache holds with a packed block and a tile of scores.
+func (p *plan) mostRows(t *tuning) int {
 	const factors = 6 // maxima and sums of both states, alpha and beta
 	block := Block*(p.d+p.oStride) + mostTileRows*Block
 	rows := (t.scratchBytes()/4 - block) / (p.d + 2*p.oStride + factors)
-	rows = max(leastTileRows, rows/splitRows*splitRows)
+	return max(leastTileRows, rows/splitRows*splitRows)
+}
+
+// decideChunks chooses the rows and heads of a chunk: as many rows as the cache holds, or fewer if that makes no more chunks.
+func (p *plan) decideChunks(t *tuning) {
+	rows := p.mostRows(t)
 	all := max(1, p.lq*p.group)
 	chunks := (all + rows - 1) / rows
 	p.chunkRows = min(all, roundUp((all+chunks-1)/chunks, splitRows))
@@ -205,6 +230,9 @@ func (p *plan) decideSpans(t *tuning) {
 // tokenBytes is how much memory the keys and values of the call are, in float64 because with strides of 0 the product may overflow an int.
 func (p *plan) tokenBytes() float64 {
 	size := 4.0
+	if p.ragged != nil {
+		return p.ragged.bytes
+	}
 	if p.store != nil {
 		size = float64(p.store.kind.bytes())
 	}
@@ -214,6 +242,9 @@ func (p *plan) tokenBytes() float64 {
 // cost estimates the nanoseconds of the call on one core.
 func (p *plan) cost(t *tuning) float64 {
 	keys := p.lk
+	if r := p.ragged; r != nil {
+		return t.cost(r.flops, r.bytes)
+	}
 	if p.left >= 0 && p.right >= 0 {
 		keys = min(keys, p.left+p.right+1)
 	}

@@ -10,11 +10,34 @@ import (
 type source struct {
 	k, v  Tensor
 	store *blockStore // if not nil, instead of views
+	pages *pages      // of the call's only sequence; nil if the blocks of each batch entry follow each other, or there are several sequences
 }
 
-// blockStore is packed blocks of keys and values, those of a head one after the other:
+// block is the memory of a store's block with key j of the chunk's batch entry and head.
+func (s *source) block(c *chunk, j int) []byte { return s.store.data[s.place(c, j):][:s.store.block] }
+
+// place is where that block is.
+func (s *source) place(c *chunk, j int) int {
+	switch {
+	case c.pages != nil:
+		return s.store.place(c.kv, c.pages.at(j))
+	case s.pages != nil: // stored in the chunk, it would make the caller's buffers escape
+		return s.store.place(c.kv, s.pages.at(j))
+	}
+	return s.store.place(c.b*s.store.heads+c.kv, j/Block)
+}
+
+// findPlaces finds the places of the blocks from key j on. (Between kernels, to look for each of them is felt.)
+func (s *source) findPlaces(c *chunk, j int, places []int) {
+	for i := range places {
+		places[i] = s.place(c, j+i*Block)
+	}
+}
+
+// blockStore is packed blocks of keys and values, those of a head one after the other, where a head is one of a batch entry if there are
+// several:
 //
-//	[batch][heads][block] × (keys, values)
+//	[head][block] × (keys, values)
 //	keys    F32, F16, BF16: [Block/panel][HeadDim][panel]       I8: [Block/panel][HeadDim/4][panel][4], then float32 scales [Block]
 //	values  F32, F16, BF16: [ValueDim/panel][Block][panel]      I8: [Block/4][ValueDim][4], then float32 scales [Block]
 //
@@ -60,24 +83,24 @@ func (s *blockStore) allocate(batch, blocks int) (err error) {
 	return err
 }
 
-// at is the memory of the block with key j.
-func (s *blockStore) at(b, kv, j int) []byte {
-	at := (b*s.heads+kv)*s.headStride + j/Block*s.block
-	return s.data[at : at+s.block]
-}
+// at is the memory of a block.
+func (s *blockStore) at(head, block int) []byte { return s.data[s.place(head, block):][:s.block] }
 
-// keys returns the packed keys of the block with key j, and their scales if they have some.
-func (s *blockStore) keys(b, kv, j int) (keys []byte, scales []float32) {
-	x := s.at(b, kv, j)[:s.keyBytes]
+// place is where a block begins.
+func (s *blockStore) place(head, block int) int { return head*s.headStride + block*s.block }
+
+// keys returns the packed keys of a block, and their scales if they have some.
+func (s *blockStore) keys(x []byte) (keys []byte, scales []float32) {
+	x = x[:s.keyBytes]
 	if s.kind != I8 {
 		return x, nil
 	}
 	return x[:s.keyBytes-4*Block], elements[float32](x[s.keyBytes-4*Block:])
 }
 
-// values returns the packed values of the block with key j, and their scales if they have some.
-func (s *blockStore) values(b, kv, j int) (values []byte, scales []float32) {
-	x := s.at(b, kv, j)[s.keyBytes:]
+// values returns the packed values of a block, and their scales if they have some.
+func (s *blockStore) values(x []byte) (values []byte, scales []float32) {
+	x = x[s.keyBytes:]
 	if s.kind != I8 {
 		return x, nil
 	}

@@ -25,12 +25,18 @@ func newTokenWriter(s *blockStore) tokenWriter {
 	return w
 }
 
-// writeKeys writes n keys of one block from key at on; rows are stride apart.
-func (s *blockStore) writeKeys(w *tokenWriter, b, h, at int, k []float32, stride, n int) {
-	keys, scales := s.keys(b, h, at)
+// write writes n tokens of a head, k[i] and v[i], from token at on to its block x.
+func (s *blockStore) write(w *tokenWriter, x []byte, at int, k, v []float32, kStride, vStride, n, dv int) {
+	s.writeKeys(w, x, at, k, kStride, n)
+	s.writeValues(w, x, at, v, vStride, n, dv)
+}
+
+// writeKeys writes n keys of block x from key at on; rows are stride apart.
+func (s *blockStore) writeKeys(w *tokenWriter, x []byte, at int, k []float32, stride, n int) {
+	keys, scales := s.keys(x)
 	const few = 4 // keys that are faster to store one by one
 	for i := 0; i < n; {
-		j := (at + i) % Block
+		j := at + i
 		m := min(n-i, panel-j%panel)
 		if s.kind != I8 && s.rotation == 1 && j%panel == 0 && m >= few {
 			s.writePanel(w, keys, j, k[i*stride:], stride, m)
@@ -99,10 +105,9 @@ func spread[T any](dst, row []T) {
 	}
 }
 
-// writeValues writes n values of one block from key at on; rows are stride apart.
-func (s *blockStore) writeValues(w *tokenWriter, b, h, at int, v []float32, stride, n, dv int) {
-	values, scales := s.values(b, h, at)
-	j := at % Block
+// writeValues writes n values of block x from key j on; rows are stride apart.
+func (s *blockStore) writeValues(w *tokenWriter, x []byte, j int, v []float32, stride, n, dv int) {
+	values, scales := s.values(x)
 	if s.kind == F32 {
 		packValues(elements[float32](values)[j*panel:], v, stride, n, dv)
 		return
@@ -130,6 +135,14 @@ func (s *blockStore) writeValue(w *tokenWriter, values []byte, scales []float32,
 	for c := 0; c < s.dv; c += panel {
 		copy(to[c*Block:][:panel], w.half[c:])
 	}
+}
+
+// read decodes token j of block x.
+func (s *blockStore) read(k, v []float32, x []byte, j int) {
+	keys, scales := s.keys(x)
+	s.readKey(k, keys, scales, j)
+	values, scales := s.values(x)
+	s.readValue(v, values, scales, j)
 }
 
 // readKey decodes key j of a block.
