@@ -158,6 +158,51 @@ func testNoAllocationInCache(t *testing.T, capacity int) {
 	})
 }
 
+// Sequences join, grow, share, shrink and leave in the memory that the store has.
+func TestNoAllocationInStore(t *testing.T) {
+	store, err := NewStore(StoreConfig{KVHeads: 2, HeadDim: 8, ValueDim: 8, Pages: 40})
+	must(t, err)
+	first, seqs := store.NewSequence(), make([]*Sequence, 3)
+	must(t, first.Append(zeros(1, 2, 200, 8), zeros(1, 2, 200, 8)))
+	mustNotAllocate(t, func() error {
+		var q, dst [4 * 4 * 8]float32
+		var k, v [2 * 3 * 8]float32
+		var lse [4 * 4]float32
+		queries := func(x []float32) Tensor { return BHLD(x, 1, 4, 4, 8) }
+		tokens := func(x []float32) Tensor { return BHLD(x, 1, 2, 3, 8) }
+		lens := [3]int{2, 1, 1}
+		seqs[0], seqs[1], seqs[2] = first, first.Fork(), store.NewSequence()
+		err := errors.Join(
+			seqs[1].Append(tokens(k[:]), tokens(v[:])),
+			seqs[1].DropFront(70),
+			seqs[2].Append(tokens(k[:]), tokens(v[:])),
+			seqs[2].Truncate(1),
+			AttendSequences(queries(dst[:]), queries(q[:]), seqs, &Options{Causal: BottomRight, LSE: lse[:], QueryLens: lens[:]}))
+		seqs[1].Release()
+		seqs[2].Release()
+		return err
+	})
+}
+
+func TestNoAllocationInPoolOverSequences(t *testing.T) {
+	shareSmallCalls(t)
+	store, err := NewStore(StoreConfig{KVHeads: 2, HeadDim: 8, ValueDim: 8, Pages: 3 * Segment / Block})
+	must(t, err)
+	first := store.NewSequence()
+	must(t, first.Append(zeros(1, 2, 2*Segment+9, 8), zeros(1, 2, 2*Segment+9, 8)))
+	seqs := []*Sequence{first, first.Fork(), store.NewSequence()}
+	p := NewPool(3)
+	defer p.Close()
+	dst, q := zeros(1, 4, 3, 8), zeros(1, 4, 3, 8)
+	mustHardlyAllocate(t, func() error { return p.AttendSequences(dst, q, seqs, nil) })
+	s, err := NewState(1, 4, 3, 8)
+	must(t, err)
+	mustHardlyAllocate(t, func() error {
+		s.Reset()
+		return p.UpdateSequence(s, q, first, nil)
+	})
+}
+
 func TestNoAllocationInPool(t *testing.T) {
 	shareSmallCalls(t)
 	for i, c := range poolCases(t) {

@@ -14,6 +14,8 @@ var ways = []struct {
 	{"Pool", attendPooled},
 	{"State", attendState},
 	{"Pool over a cache", attendPooledCached},
+	{"AttendSequences", attendSequences},
+	{"Pool over sequences", attendPooledSequences},
 }
 
 var threeWorkers = sync.OnceValue(func() *Pool { return NewPool(3) })

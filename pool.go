@@ -129,7 +129,8 @@ func (p *Pool) begin() (*job, error) {
 // end takes back the job of a call that is over. Until then the job, which run does not leave before the last worker is done with
 // it, holds the cache or the matrix of the call, whose memory lives no longer than they do.
 func (p *Pool) end(j *job) {
-	j.plan, j.projection = plan{}, projection{} // let go of the caller's buffers
+	j.plan, j.projection, j.other = plan{}, projection{}, nil // let go of the caller's buffers
+	j.ragged.drop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.free = append(p.free, j)
@@ -198,10 +199,16 @@ func (p *Pool) work() {
 	}
 }
 
+// unitWork is work over a plan in units that any worker may take, in any order.
+type unitWork interface {
+	shareUnit(w *scratch, p *plan, i int)
+}
+
 // job is one call whose work is shared: units that any worker may take.
 type job struct {
 	plan       plan       // a call of Attend,
-	projection projection // or, if it has a matrix, a product
+	projection projection // or, if it has a matrix, a product,
+	other      unitWork   // or, if not nil, something else over the plan
 	units      int
 	workers    int // for how many it was divided
 	segments   int // pieces that each chunk is divided into, 1 if it is whole
@@ -213,6 +220,7 @@ type job struct {
 	states []float32 // for each chunk and segment its state, if there are several segments
 
 	scratch scratch // the caller's
+	ragged  ragged  // of a call over sequences
 
 	helpers int  // workers that have the job now, apart from the caller; guarded by Pool.mu
 	waiting bool // the caller waits for the helpers; guarded by Pool.mu
@@ -222,6 +230,10 @@ type job struct {
 // begin schedules a call of Attend for some workers.
 func (j *job) begin(workers int) {
 	p := &j.plan
+	if j.next.Store(0); p.ragged != nil {
+		j.beginSequences(workers)
+		return
+	}
 	p.decide(&tuned, workers)
 	j.units, j.workers, j.segments = p.chunks()*p.segments, workers, p.segments
 	if p.segments > 1 {
@@ -231,7 +243,33 @@ func (j *job) begin(workers int) {
 			j.left[i] = int32(p.segments)
 		}
 	}
-	j.next.Store(0)
+}
+
+// beginSequences makes room for the states of a call over sequences, whose pieces are divided differently.
+func (j *job) beginSequences(workers int) {
+	j.plan.decideSequences(&tuned, workers)
+	r, size := j.plan.ragged, 0
+	j.units, j.workers = r.units, workers
+	j.left = grow(j.left, r.chunks)
+	for i := range r.pieces {
+		w := &r.pieces[i]
+		for chunk := range j.plan.kvHeads {
+			j.left[w.chunk+chunk] = int32(w.segments)
+		}
+		if w.segments > 1 {
+			size = max(size, w.state+j.plan.kvHeads*w.segments*w.stateSize)
+		}
+	}
+	j.states = grow(j.states, size)
+}
+
+// unit is the chunk of a unit, its segment, and how many segments the chunk is divided into.
+func (j *job) unit(i int) (item, segment, segments int) {
+	if r := j.plan.ragged; r != nil {
+		item, segment = r.unitOf(i)
+		return item, segment, r.pieceOf(item).segments
+	}
+	return j.order(i / j.segments), i % j.segments, j.segments
 }
 
 // work takes and computes units until none is left.
@@ -247,16 +285,22 @@ func (j *job) work(w *scratch) {
 		return
 	}
 	w.fit(&j.plan)
+	if j.other != nil {
+		for ; i < j.units; i = int(j.next.Add(1)) - 1 {
+			j.other.shareUnit(w, &j.plan, i)
+		}
+		return
+	}
 	for ; i < j.units; i = int(j.next.Add(1)) - 1 {
-		item := j.order(i / j.segments)
-		if j.segments == 1 {
+		item, segment, segments := j.unit(i)
+		if segments == 1 {
 			next := j.plan.chunks()
-			if i+j.workers < j.units { // a guess: others take one each
+			if i+j.workers < j.units && j.plan.ragged == nil { // a guess: others take one each
 				next = j.order(i + j.workers)
 			}
 			w.item(&j.plan, item, next)
 		} else {
-			j.segment(w, item, i%j.segments)
+			j.segment(w, item, segment)
 		}
 	}
 }
@@ -279,14 +323,14 @@ func (j *job) order(i int) (item int) {
 func (j *job) segment(w *scratch, item, segment int) {
 	p := &j.plan
 	var c chunk
-	padding := p.chunk(item, &c)
+	padding := w.chunk(p, item, &c)
 	if c.rows > 0 {
 		first, end := max(c.lo, segment*Segment), min(c.hi, (segment+1)*Segment)
 		if first < end {
 			w.loadQueries(p, &c)
 			st := j.state(item, segment)
 			st.reset(c.allRows(), p.oStride)
-			w.segment(p, &c, &st, first, end)
+			w.keys(p, &c, &st, first, end)
 		}
 	}
 	if atomic.AddInt32(&j.left[item], -1) > 0 {
@@ -318,6 +362,12 @@ func (j *job) finish(w *scratch, c *chunk, item int) {
 // state is the memory for the state of a chunk over a segment.
 func (j *job) state(item, segment int) state {
 	size, rows := j.plan.stateSize(), j.plan.headsPerChunk*j.plan.chunkRows
-	x := j.states[(item*j.segments+segment)*size:][:size]
+	at := (item*j.segments + segment) * size
+	if r := j.plan.ragged; r != nil {
+		w := r.pieceOf(item)
+		size, rows = w.stateSize, w.rows
+		at = w.state + ((item-w.chunk)*w.segments+segment-w.segment)*size
+	}
+	x := j.states[at:][:size]
 	return state{m: x[:rows], l: x[rows : 2*rows], o: x[2*rows:]}
 }

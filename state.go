@@ -39,6 +39,8 @@ type State struct {
 	unit  float32     // of the maxima: the scale of the first Update, or 1 for natural units; 0 if there was none
 
 	sinks []float32 // one per head, empty if there are none
+
+	shared stateUpdate // what the workers of a pool do
 }
 
 // NewState returns an empty state for queries [b, h, l, …] and values of
@@ -91,27 +93,60 @@ func (s *State) Reset() {
 // system has no memory. If it returns an error, the state has not changed.
 func (s *State) Update(q, k, v Tensor, opt *Options) error {
 	p := newPlan(Tensor{}, q, k, v, opt)
-	if err := s.initUpdate(&p, opt); err != nil {
+	err := p.initKeys()
+	if err == nil {
+		err = s.initUpdate(&p, opt)
+	}
+	if err == nil {
+		err = s.add(&p)
+	}
+	runtime.KeepAlive(s) // and with it its memory
+	return err
+}
+
+// add adds the keys of a validated call.
+func (s *State) add(p *plan) error {
+	if err := s.beginAdd(p); err != nil {
 		return err
 	}
-	if p.lk > 0 && !q.empty() {
-		if err := s.reserve(s.nodesDuring(p.lk) - len(s.nodes)); err != nil {
-			return err
+	if p.lk > 0 && !p.q.empty() {
+		p.decide(&tuned, 1)
+		w := scratches.Get().(*scratch)
+		w.fit(p)
+		for lo := 0; lo < p.lk; {
+			node, hi := s.openSegment(p, lo)
+			for i := range p.chunks() {
+				s.updateNode(w, p, node, i, lo, hi)
+			}
+			s.closeSegment(p, node, hi)
+			lo = hi
 		}
-		s.fixUnit(&p)
-		s.update(&p)
+		scratches.Put(w)
 	}
-	s.keepSinks(p.sinks)
-	s.keys += p.lk
-	runtime.KeepAlive(s) // and with it its memory
+	s.endAdd(p)
 	return nil
 }
 
-// initUpdate validates the arguments of an Update.
-func (s *State) initUpdate(p *plan, opt *Options) error {
-	if err := p.initKeys(); err != nil {
+// beginAdd makes sure that there is memory for the keys of a call, and that their unit is the state's.
+func (s *State) beginAdd(p *plan) error {
+	if p.lk == 0 || p.q.empty() {
+		return nil
+	}
+	if err := s.reserve(s.nodesDuring(p.lk) - len(s.nodes)); err != nil {
 		return err
 	}
+	s.fixUnit(p)
+	return nil
+}
+
+// endAdd counts the keys of a call.
+func (s *State) endAdd(p *plan) {
+	s.keepSinks(p.sinks)
+	s.keys += p.lk
+}
+
+// initUpdate validates the arguments of an Update but for its keys.
+func (s *State) initUpdate(p *plan, opt *Options) error {
 	if err := p.initQueries(p.k.B); err != nil {
 		return err
 	}
@@ -180,20 +215,16 @@ func (s *State) toNatural() {
 // rows is the number of rows of all batches and heads.
 func (s *State) rows() int { return s.b * s.h * s.l }
 
-// update adds the keys of a validated call, segment by segment.
-func (s *State) update(p *plan) {
-	p.decide(&tuned, 1)
-	w := scratches.Get().(*scratch)
-	w.fit(p)
-	for lo := 0; lo < p.lk; {
-		at := s.keys + lo
-		node, hi := s.openNode(at, p.c), min(p.lk, (at/Segment+1)*Segment-s.keys)
-		s.updateNode(w, p, node, lo, hi)
-		node.extend(s.keys + hi)
-		s.settle(p.c)
-		lo = hi
-	}
-	scratches.Put(w)
+// openSegment returns the node that takes the keys of a call from lo on, and where the segment of these ends.
+func (s *State) openSegment(p *plan, lo int) (node *stateNode, hi int) {
+	at := s.keys + lo
+	return s.openNode(at, p.c), min(p.lk, (at/Segment+1)*Segment-s.keys)
+}
+
+// closeSegment notes that a node has all keys of the call before hi.
+func (s *State) closeSegment(p *plan, node *stateNode, hi int) {
+	node.extend(s.keys + hi)
+	s.settle(p.c)
 }
 
 // openNode returns the node that takes the key at a position, the next one.
@@ -210,18 +241,16 @@ func (s *State) openNode(position int, c float32) *stateNode {
 	return node
 }
 
-// updateNode adds keys [lo, hi) of the call, which are of one segment, to a node.
-func (s *State) updateNode(w *scratch, p *plan, node *stateNode, lo, hi int) {
+// updateNode adds keys [lo, hi) of the call, which are of one segment, to a node's rows of chunk i.
+func (s *State) updateNode(w *scratch, p *plan, node *stateNode, i, lo, hi int) {
 	var c chunk
-	for i := range p.chunks() {
-		if p.chunk(i, &c); c.rows == 0 || max(lo, c.lo) >= min(hi, c.hi) {
-			continue
-		}
-		w.loadQueries(p, &c)
-		s.load(&w.part, &node.state, p, &c)
-		w.segment(p, &c, &w.part, max(lo, c.lo), min(hi, c.hi))
-		s.store(&node.state, &w.part, p, &c)
+	if p.chunk(i, &c); c.rows == 0 || max(lo, c.lo) >= min(hi, c.hi) {
+		return
 	}
+	w.loadQueries(p, &c)
+	s.load(&w.part, &node.state, p, &c)
+	w.segment(p, &c, &w.part, max(lo, c.lo), min(hi, c.hi))
+	s.store(&node.state, &w.part, p, &c)
 }
 
 // settle merges the last nodes as long as they are mergeable.

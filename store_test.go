@@ -1,0 +1,706 @@
+package attn
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// storePlay does the same to the sequences of a store and to models of them, step by step. A model holds plain tensors, with all tokens that
+// were ever appended.
+type storePlay struct {
+	*testing.T
+	*trial
+	config StoreConfig
+	store  *Store
+	live   []*modelSequence
+	gone   []*Sequence // released
+}
+
+// modelSequence is what a sequence should hold.
+type modelSequence struct {
+	*Sequence
+	cachePlay // its definition of attention over tokens of any type
+	first     int
+}
+
+// FuzzStore: after any operations, attending over any sequences of a store gives the bits of each one's definition over plain tensors; pages are
+// where they should be, and operations that fail change nothing.
+func FuzzStore(f *testing.F) {
+	fuzzTrials(f, func(t *testing.T, c *trial) {
+		c.kind = randomKind(c.Rand)
+		p := newStorePlay(t, c)
+		if p.config.Pages > Segment/Block {
+			p.append(p.live[0], Segment-Block+p.IntN(2*Block))
+		}
+		if c.IntN(3) == 0 {
+			p.family()
+		}
+		for range 1 + c.IntN(12) {
+			p.step()
+			p.checkPages()
+		}
+		p.attend()
+	})
+}
+
+func newStorePlay(t *testing.T, c *trial) *storePlay {
+	p := &storePlay{T: t, trial: c}
+	p.config = StoreConfig{KVHeads: 1 + c.IntN(2), HeadDim: 1 + c.IntN(9), ValueDim: 1 + c.IntN(18), Pages: 1 + c.IntN(16)}
+	if c.IntN(64) == 0 {
+		p.config.Pages = 2*Segment/Block + c.IntN(8) // more than a segment
+	}
+	p.config.Type, p.config.Rotate = CacheType(c.IntN(int(I8)+1)), c.IntN(3) == 0
+	var err error
+	if p.store, err = NewStore(p.config); err != nil {
+		t.Fatal(err)
+	}
+	fillWith(elements[float32](p.store.blocks.data), nan32()) // as if it had been used
+	p.join(p.store.NewSequence())
+	return p
+}
+
+// join makes a model of an empty sequence.
+func (p *storePlay) join(s *Sequence) *modelSequence {
+	g := &p.config
+	m := &modelSequence{Sequence: s}
+	m.cachePlay = cachePlay{T: p.T, trial: p.trial, model: newTokens(CacheConfig{Batch: 1, KVHeads: g.KVHeads, HeadDim: g.HeadDim, ValueDim: g.ValueDim,
+		Capacity: 1, Type: g.Type, Rotate: g.Rotate})}
+	p.live = append(p.live, m)
+	return m
+}
+
+// family makes sequences that share more or fewer pages.
+func (p *storePlay) family() {
+	p.append(p.live[0], Block*(2+p.IntN(3))+p.IntN(20))
+	for range 2 + p.IntN(4) {
+		s := p.live[p.any()]
+		m := p.join(s.Fork())
+		m.take(s)
+		if p.IntN(2) == 0 {
+			n := m.length() - p.IntN(m.length()/2+1)
+			p.want(m.Sequence.Truncate(n), nil)
+			m.cut(n)
+		}
+		p.append(m, p.IntN(2*Block))
+	}
+	p.attend()
+}
+
+// any is the number of some sequence.
+func (p *storePlay) any() int { return p.IntN(len(p.live)) }
+
+func (p *storePlay) step() {
+	s := p.live[p.any()]
+	switch p.IntN(16) {
+	case 0:
+		p.join(p.store.NewSequence())
+	case 1, 2:
+		p.join(s.Fork()).take(s)
+	case 3:
+		p.release(p.any())
+	case 4:
+		n := s.first + p.IntN(s.length()-s.first+1)
+		p.want(s.Sequence.Truncate(n), nil)
+		s.cut(n)
+	case 5:
+		n := p.IntN(s.length() + 1)
+		p.want(s.DropFront(n), nil)
+		s.first = max(s.first, n)
+	case 6:
+		p.wrong(s)
+	case 7:
+		p.read(s)
+	case 8, 9:
+		p.attend()
+	case 10:
+		p.update(s)
+	case 11:
+		p.append(s, p.IntN(3*Block))
+	default:
+		p.append(s, p.IntN(20))
+	}
+	for i, s := range p.live {
+		if s.Len() != s.length() || s.First() != s.first {
+			p.Fatalf("sequence %d has positions %d to %d, want %d to %d", i, s.First(), s.Len(), s.first, s.length())
+		}
+	}
+}
+
+// length is the model's.
+func (s *modelSequence) length() int { return s.model.k.L }
+
+// take gives a model the tokens of another one.
+func (s *modelSequence) take(t *modelSequence) {
+	s.first = t.first
+	s.model.k, s.model.v = contiguous(t.model.k), contiguous(t.model.v)
+}
+
+// cut leaves the first n tokens.
+func (s *modelSequence) cut(n int) {
+	s.model.k.L, s.model.v.L = n, n
+	s.model.k, s.model.v = contiguous(s.model.k), contiguous(s.model.v)
+}
+
+// add appends tokens to the model.
+func (s *modelSequence) add(k, v Tensor) {
+	s.model.k, s.model.v = afterEachOther(s.model.k, k), afterEachOther(s.model.v, v)
+}
+
+// afterEachOther is the rows of one tensor and then those of another.
+func afterEachOther(a, b Tensor) Tensor {
+	x := zeros(a.B, a.H, a.L+b.L, a.D)
+	for h := range x.H {
+		for i := range a.L {
+			copy(x.row(0, h, i), a.row(0, h, i))
+		}
+		for i := range b.L {
+			copy(x.row(0, h, a.L+i), b.row(0, h, i))
+		}
+	}
+	return x
+}
+
+func (p *storePlay) want(err, kind error) {
+	p.Helper()
+	if !errors.Is(err, kind) {
+		p.Fatalf("error is %v, want %v", err, kind)
+	}
+}
+
+// append adds tokens, or finds that there is no room.
+func (p *storePlay) append(s *modelSequence, n int) {
+	g := &p.config
+	k, v := s.draw(1, g.KVHeads, n, g.HeadDim), s.draw(1, g.KVHeads, n, g.ValueDim)
+	if g.Type == I8 && !(s.scales(k, s.rotation()) && s.scales(v, 1)) {
+		p.want(s.Append(k, v), ErrOption)
+		return
+	}
+	if need, free := p.pagesFor(s, n), p.store.Free(); need != s.PagesFor(n) {
+		p.Fatalf("PagesFor(%d) is %d, want %d", n, s.PagesFor(n), need)
+	} else if need > free {
+		err := s.Append(k, v)
+		p.want(err, ErrCapacity)
+		mustFail(p.T, "capacity", err, ErrCapacity, fmt.Sprintf("k.L is %d, which takes %d pages: %d are missing, as %d of %d are free", n, need, need-free, free, g.Pages))
+		return
+	}
+	p.want(s.Append(k, v), nil)
+	s.add(s.rounded(s.rotated(k)), s.rounded(v))
+}
+
+// pagesFor counts pages one token at a time.
+func (p *storePlay) pagesFor(s *modelSequence, n int) int {
+	pages := 0
+	for j := s.length(); j < s.length()+n; j++ {
+		alone := s.base+len(s.table) <= j/Block
+		if j%Block == 0 && alone || j == s.length() && !alone && p.users(s.at(j)) > 1 {
+			pages++
+		}
+	}
+	return pages
+}
+
+// users counts the live sequences that have a page.
+func (p *storePlay) users(page int) int {
+	n := 0
+	for _, s := range p.live {
+		if slices.Contains(s.table, int32(page)) {
+			n++
+		}
+	}
+	return n
+}
+
+func (p *storePlay) release(i int) {
+	if len(p.live) == 1 {
+		return
+	}
+	s := p.live[i].Sequence
+	s.Release()
+	p.gone = append(p.gone, s)
+	p.live = slices.Delete(p.live, i, i+1)
+}
+
+// checkPages makes sure that no page is lost, and none is free twice.
+func (p *storePlay) checkPages() {
+	free := map[int32]bool{}
+	for _, page := range p.store.free {
+		if free[page] {
+			p.Fatalf("page %d is free twice", page)
+		}
+		free[page] = true
+	}
+	for page := range p.config.Pages {
+		users := p.users(page)
+		if int(p.store.users[page]) != users || (users == 0) != free[int32(page)] {
+			p.Fatalf("page %d has %d users and is free %t, want %d users", page, p.store.users[page], free[int32(page)], users)
+		}
+	}
+}
+
+// read compares some tokens with the model's.
+func (p *storePlay) read(s *modelSequence) {
+	from := s.first + p.IntN(s.length()-s.first+1)
+	n, g := p.IntN(s.length()-from+1), &p.config
+	k, v := zeros(1, g.KVHeads, n, g.HeadDim), zeros(1, g.KVHeads, n, g.ValueDim)
+	p.want(s.Read(k, v, s.length()-n+1), ErrLength)
+	p.want(s.Read(k, v, s.first-1), ErrLength)
+	p.want(s.Read(k, v, from), nil)
+	wantK, wantV := contiguous(rowsOf(s.model.k, from, n)), contiguous(rowsOf(s.model.v, from, n))
+	if g.Type == I8 {
+		wantK, wantV = decoded(integersOfAll(wantK)), decoded(integersOfAll(wantV))
+	}
+	mustEqualBits(p.T, "keys", k.Data, s.rotated(wantK).Data)
+	mustEqualBits(p.T, "values", v.Data, wantV.Data)
+}
+
+// wrong makes calls that must change nothing.
+func (p *storePlay) wrong(s *modelSequence) {
+	g := &p.config
+	k, v := zeros(1, g.KVHeads, 1, g.HeadDim), zeros(1, g.KVHeads, 1, g.ValueDim)
+	switch p.IntN(7) {
+	case 0:
+		p.want(s.Sequence.Truncate(s.length()+1), ErrLength)
+		p.want(s.Sequence.Truncate(s.first-1), ErrLength)
+	case 1:
+		p.want(s.DropFront(s.length()+1), ErrLength)
+		p.want(s.DropFront(-1), ErrLength)
+	case 2:
+		k.D++
+		p.want(s.Append(k, v), ErrLength)
+		k.H--
+		p.want(s.Append(k, v), ErrShape)
+	case 3:
+		v.SL = -1
+		p.want(s.Append(k, v), ErrStride)
+	case 4:
+		if len(p.gone) > 0 && !slices.ContainsFunc(p.live, func(s *modelSequence) bool { return s.Sequence == p.gone[0] }) {
+			p.want(p.gone[0].Append(k, v), ErrClosed)
+			p.gone[0].Release()
+			p.want(p.gone[0].Fork().Truncate(0), ErrClosed)
+		}
+	case 5:
+		p.attendWrong(s)
+	case 6:
+		big := BHLD(make([]float32, g.HeadDim+g.ValueDim), 1, 1, 1, g.HeadDim+g.ValueDim)
+		big.H, big.L, big.SH, big.SL = g.KVHeads, g.Pages*Block+1, 0, 0
+		k, v = big, big
+		k.D, v.D = g.HeadDim, g.ValueDim
+		p.want(s.Append(k, v), ErrCapacity)
+	}
+}
+
+// attendWrong makes calls that must not write.
+func (p *storePlay) attendWrong(s *modelSequence) {
+	g := &p.config
+	q, dst := zeros(1, g.KVHeads, 2, g.HeadDim), BHLD(nans(g.KVHeads*2*g.ValueDim), 1, g.KVHeads, 2, g.ValueDim)
+	seqs, opt, wanted := []*Sequence{s.Sequence, s.Sequence}, &Options{}, ErrOption
+	switch p.IntN(8) {
+	case 0:
+		seqs[1] = nil
+	case 1:
+		seqs[1], wanted = new(Sequence), ErrClosed
+	case 2:
+		other, err := NewStore(g.small())
+		p.want(err, nil)
+		seqs[1] = other.NewSequence()
+	case 3:
+		opt.KeyLens = []int{0, 0}
+	case 4:
+		opt.Offset = 1
+	case 5:
+		opt.QueryLens, wanted = []int{1, 2}, ErrLength
+	case 6:
+		opt.QueryLens, wanted = []int{1, 0}, ErrShape
+	case 7:
+		seqs, wanted = seqs[:1], ErrShape
+	}
+	p.want(AttendSequences(dst, q, seqs, opt), wanted)
+	p.want(threeWorkers().AttendSequences(dst, q, seqs, opt), wanted)
+	for i, e := range dst.Data {
+		if e == e {
+			p.Fatalf("dst[%d] was written by a call that failed", i)
+		}
+	}
+}
+
+// small is the configuration of a store with one page.
+func (g StoreConfig) small() StoreConfig {
+	g.Pages = 1
+	return g
+}
+
+// storeCall is a call over some sequences.
+type storeCall struct {
+	of      []*modelSequence
+	seqs    []*Sequence
+	lens    []int
+	q       Tensor
+	opt     Options
+	longest int
+}
+
+// call draws a call: some sequences in any order, also more than once, with some queries each.
+func (p *storePlay) call() *storeCall {
+	c := &storeCall{}
+	queries := 0
+	ones := p.IntN(2) == 0
+	for range p.IntN(6) {
+		s := p.live[p.any()]
+		n := 1
+		if !ones && p.IntN(3) == 0 {
+			n = p.IntN(5)
+		}
+		c.of, c.seqs, c.lens = append(c.of, s), append(c.seqs, s.Sequence), append(c.lens, n)
+		queries += n
+		c.longest = max(c.longest, s.length())
+	}
+	heads := p.config.KVHeads * (1 + p.IntN(2))
+	c.q = p.live[0].draw(1, heads, queries, p.config.HeadDim)
+	c.opt = *randomOptions(p.Rand, 1, heads, queries, c.longest)
+	c.opt.KeyLens, c.opt.Offset, c.opt.QueryLens = nil, 0, c.lens
+	if ones && p.IntN(2) == 0 {
+		c.opt.QueryLens = nil
+	}
+	if s := p.live[p.any()]; p.IntN(4) == 0 && s.length() > Block { // a window that begins with a page, for some
+		c.opt.Window, c.opt.Causal = &Window{Left: s.length() - 1 - Block*(1+p.IntN(s.length()/Block)), Right: -1}, BottomRight
+	}
+	if p.IntN(4) == 0 {
+		c.opt.Scale = []float32{-1, 0.3}[p.IntN(2)]
+	}
+	return c
+}
+
+// attend compares a call over sequences with what each should give alone.
+func (p *storePlay) attend() {
+	c, dv := p.call(), p.config.ValueDim
+	want, wantLSE := zeros(1, c.q.H, c.q.L, dv), nans(c.q.H*c.q.L)
+	at := 0
+	for i, s := range c.of {
+		n := c.lens[i]
+		dst, lse := zeros(1, c.q.H, n, dv), nans(c.q.H*n)
+		opt := c.alone(i, at)
+		opt.LSE = lse
+		s.define(dst, contiguous(rowsOf(c.q, at, n)), opt)
+		for h := range c.q.H {
+			copy(wantLSE[h*c.q.L+at:][:n], lse[h*n:])
+			for j := range n {
+				copy(want.row(0, h, at+j), dst.row(0, h, j))
+			}
+		}
+		at += n
+	}
+	for name, attend := range map[string]func(dst Tensor, opt *Options) error{
+		"AttendSequences": func(dst Tensor, opt *Options) error { return AttendSequences(dst, c.q, c.seqs, opt) },
+		"Pool": func(dst Tensor, opt *Options) error {
+			return pooled(dst, func(j *job) error {
+				j.plan = newPlan(dst, c.q, Tensor{}, Tensor{}, opt)
+				return j.plan.initSequences(&j.ragged, c.seqs, opt)
+			})
+		},
+	} {
+		staleScratch(p.IntN(4) == 0)
+		got, opt := BHLD(nans(len(want.Data)), 1, c.q.H, c.q.L, dv), c.opt
+		opt.LSE = nans(len(wantLSE))
+		p.want(attend(got, &opt), nil)
+		mustEqualBits(p.T, name, got.Data, want.Data)
+		mustEqualBits(p.T, name+", LSE", opt.LSE, wantLSE)
+	}
+}
+
+// staleScratch leaves NaN where an earlier call may have.
+func staleScratch(stale bool) {
+	if !stale {
+		return
+	}
+	w := scratches.Get().(*scratch)
+	for _, x := range [][]float32{w.total.o, w.part.o, w.alpha, w.beta, w.s} {
+		fillWith(x, nan32())
+	}
+	scratches.Put(w)
+}
+
+// alone is the options of sequence i, whose queries begin at one, by itself.
+func (c *storeCall) alone(i, at int) *Options {
+	s, opt := c.of[i], c.opt
+	n, keys := c.lens[i], s.length()
+	opt.QueryLens = nil
+	if opt.Bias != nil {
+		bias := rowsOf(*opt.Bias, at, n)
+		bias.D = keys
+		opt.Bias = &bias
+	}
+	mask := BHLD(make([]bool, n*keys), 1, 1, n, keys)
+	for j := range n {
+		row := mask.row(0, 0, j)
+		for k := range row {
+			row[k] = k >= s.first && (opt.Mask == nil || opt.Mask.row(0, 0, at+j)[k])
+		}
+	}
+	opt.Mask = &mask
+	if keys == 0 {
+		opt.Mask, opt.Bias = nil, nil
+	}
+	return &opt
+}
+
+// update compares a State's sums over a sequence with a call over it.
+func (p *storePlay) update(s *modelSequence) {
+	g := &p.config
+	q := s.draw(1, g.KVHeads, 1+p.IntN(3), g.HeadDim)
+	want, wantLSE := zeros(1, q.H, q.L, g.ValueDim), nans(q.H*q.L)
+	opt := Options{QueryLens: []int{q.L}, LSE: wantLSE}
+	p.want(AttendSequences(want, q, []*Sequence{s.Sequence}, &opt), nil)
+	for _, pooled := range []bool{false, true} {
+		state, err := NewState(1, q.H, q.L, g.ValueDim)
+		p.want(err, nil)
+		if pooled {
+			p.want(threeWorkers().UpdateSequence(state, q, s.Sequence, nil), nil)
+		} else {
+			p.want(state.UpdateSequence(q, s.Sequence, nil), nil)
+		}
+		got, lse := BHLD(nans(len(want.Data)), 1, q.H, q.L, g.ValueDim), nans(len(wantLSE))
+		p.want(state.Finish(got, lse), nil)
+		if state.Keys() != s.length() {
+			p.Fatalf("the state has %d keys, want %d", state.Keys(), s.length())
+		}
+		mustEqualBits(p.T, "state", got.Data, want.Data)
+		mustEqualBits(p.T, "state, LSE", lse, wantLSE)
+	}
+}
+
+func TestStoreErrors(t *testing.T) {
+	good := StoreConfig{KVHeads: 1, HeadDim: 4, ValueDim: 3, Pages: 2}
+	for name, f := range map[string]func(*StoreConfig) *int{
+		"KVHeads":  func(c *StoreConfig) *int { return &c.KVHeads },
+		"HeadDim":  func(c *StoreConfig) *int { return &c.HeadDim },
+		"ValueDim": func(c *StoreConfig) *int { return &c.ValueDim },
+		"Pages":    func(c *StoreConfig) *int { return &c.Pages },
+	} {
+		for _, n := range []int{0, -1, math.MinInt, maxLength + 1, math.MaxInt} {
+			bad := good
+			*f(&bad) = n
+			_, err := NewStore(bad)
+			mustFail(t, name, err, ErrShape, fmt.Sprintf("StoreConfig.%s is %d, want 1 to 268435456", name, n))
+		}
+	}
+	_, err := NewStore(StoreConfig{KVHeads: maxLength, HeadDim: maxLength, ValueDim: maxLength, Pages: maxLength})
+	mustFail(t, "overflow", err, ErrShape)
+	bad := good
+	bad.Type = 9
+	_, err = NewStore(bad)
+	mustFail(t, "type", err, ErrOption, "StoreConfig.Type is CacheType(9), want F32, F16, BF16 or I8")
+
+	store, err := NewStore(good)
+	must(t, err)
+	s, other := store.NewSequence(), store.NewSequence()
+	must(t, s.Append(zeros(1, 1, 70, 4), zeros(1, 1, 70, 3)))
+	must(t, s.DropFront(65))
+	released := store.NewSequence()
+	released.Release()
+	q, dst := zeros(1, 1, 2, 4), zeros(1, 1, 2, 3)
+	for _, e := range []struct {
+		name string
+		err  error
+		kind error
+		text string
+	}{
+		{"capacity", other.Append(zeros(1, 1, 65, 4), zeros(1, 1, 65, 3)), ErrCapacity, "k.L is 65, which takes 2 pages: 1 are missing, as 1 of 2 are free"},
+		{"k.B", s.Append(zeros(2, 1, 1, 4), zeros(1, 1, 1, 3)), ErrShape, "k is [2 1 … 4], want [1 1 … 4]"},
+		{"v.D", s.Append(zeros(1, 1, 1, 4), zeros(1, 1, 1, 4)), ErrShape, "v is [1 1 1 4], want [1 1 1 3]"},
+		{"truncate", s.Truncate(64), ErrLength, "n is 64, want 65 to 70, the positions of the tokens"},
+		{"truncate", s.Truncate(71), ErrLength, "n is 71, want 65 to 70, the positions of the tokens"},
+		{"drop", s.DropFront(71), ErrLength, "n is 71, want 0 to 70, the positions of the sequence"},
+		{"read", s.Read(zeros(1, 1, 1, 4), zeros(1, 1, 1, 3), 64), ErrLength, "from is 64 and k.L 1, want positions 65 to 70, those of the tokens"},
+		{"nil", AttendSequences(dst, q, []*Sequence{s, nil}, nil), ErrOption, "seqs[1] is nil, want a sequence"},
+		{"released", AttendSequences(dst, q, []*Sequence{s, released}, nil), ErrClosed, ""},
+		{"queries", AttendSequences(dst, q, []*Sequence{s}, nil), ErrShape, "q.L is 2, want one query for each of 1 sequences, or QueryLens"},
+		{"QueryLens", AttendSequences(dst, q, []*Sequence{s}, &Options{QueryLens: []int{3}}), ErrLength, "QueryLens[0] is 3, want 0 to 2: q.L is 2, of which those before take 0"},
+		{"QueryLens", AttendSequences(dst, q, []*Sequence{s}, &Options{QueryLens: []int{1}}), ErrShape, "q.L is 2, want the sum of QueryLens, 1"},
+		{"QueryLens", AttendSequences(dst, q, []*Sequence{s}, &Options{QueryLens: []int{1, 1}}), ErrLength, "len(QueryLens) is 2, want one for each of 1 sequences"},
+		{"dst", AttendSequences(q, q, []*Sequence{s, s}, nil), ErrShape, "dst is [1 1 2 4], want [1 1 2 3]"},
+		{"heads", AttendSequences(dst, zeros(1, 0, 2, 4), []*Sequence{s, s}, nil), ErrShape, "dst is [1 1 2 3], want [1 0 2 3]"},
+		{"none", AttendSequences(zeros(1, 1, 0, 3), zeros(1, 1, 0, 4), nil, nil), nil, ""},
+	} {
+		if e.text == "" {
+			if !errors.Is(e.err, e.kind) {
+				t.Errorf("%s: error is %v, want %v", e.name, e.err, e.kind)
+			}
+			continue
+		}
+		mustFail(t, e.name, e.err, e.kind, e.text)
+	}
+	if s.Len() != 70 || s.First() != 65 || other.Len() != 0 || store.Free() != 1 {
+		t.Errorf("positions are %d to %d and %d, %d pages free after failed calls, want 65 to 70, 0, 1", s.First(), s.Len(), other.Len(), store.Free())
+	}
+	must(t, store.Close())
+	mustFail(t, "closed", store.Close(), ErrClosed)
+	mustFail(t, "closed", s.Append(zeros(1, 1, 1, 4), zeros(1, 1, 1, 3)), ErrClosed, "the sequence's store was closed")
+	mustFail(t, "closed", store.NewSequence().Truncate(0), ErrClosed)
+	mustFail(t, "closed", AttendSequences(dst, q, []*Sequence{s, s}, nil), ErrClosed)
+}
+
+// Sequences that share pages are one piece of work for each head; a call is divided by work, not by sequences.
+func TestSequencesSharePieces(t *testing.T) {
+	store, err := NewStore(StoreConfig{KVHeads: 2, HeadDim: 64, ValueDim: 64, Pages: 100})
+	must(t, err)
+	prompt, alone := store.NewSequence(), store.NewSequence()
+	must(t, prompt.Append(zeros(1, 2, 2*Segment, 64), zeros(1, 2, 2*Segment, 64)))
+	must(t, alone.Append(zeros(1, 2, 3*Segment, 64), zeros(1, 2, 3*Segment, 64)))
+	seqs := []*Sequence{alone}
+	for range 8 {
+		s := prompt.Fork()
+		must(t, s.Append(zeros(1, 2, 1, 64), zeros(1, 2, 1, 64)))
+		seqs = append(seqs, s)
+	}
+	slices.Reverse(seqs) // the one alone is the last
+	for _, c := range []struct {
+		workers, pieces, chunks int
+		slopes                  []float32
+	}{{1, 2, 4, nil}, {2, 2, 4, nil}, {1, 9, 18, make([]float32, 4)}} {
+		var r ragged
+		p := newPlan(zeros(1, 4, 9, 64), zeros(1, 4, 9, 64), Tensor{}, Tensor{}, &Options{Causal: BottomRight, Slopes: c.slopes})
+		must(t, p.initSequences(&r, seqs, &Options{Causal: BottomRight, Slopes: c.slopes}))
+		p.decideSequences(&tuned, c.workers)
+		if len(r.pieces) != c.pieces || r.chunks != c.chunks {
+			t.Errorf("%d workers: %d pieces, %d chunks, want %d, %d", c.workers, len(r.pieces), r.chunks, c.pieces, c.chunks)
+		}
+		if c.workers > 1 && r.units <= r.chunks {
+			t.Errorf("%d units of %d chunks, want keys divided", r.units, r.chunks)
+		}
+	}
+}
+
+// Any number of goroutines may work on sequences of their own, forks of one prompt, beside each other.
+func TestStoreHasManyCallers(t *testing.T) {
+	soak(t, 4, 30, 0)
+}
+
+// TestStoreSoak joins, forks and releases sequences on two goroutines for as long as ATTN_TEST_SOAK says, a second without it.
+func TestStoreSoak(t *testing.T) {
+	duration := time.Second
+	if text := os.Getenv("ATTN_TEST_SOAK"); text != "" {
+		var err error
+		if duration, err = time.ParseDuration(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	soak(t, 2, math.MaxInt, duration)
+}
+
+// soak lets some goroutines play with sequences of one store. In the end all pages are free.
+func soak(t *testing.T, callers, most int, duration time.Duration) {
+	config := StoreConfig{KVHeads: 2, HeadDim: 8, ValueDim: 8, Pages: 64}
+	store, err := NewStore(config)
+	must(t, err)
+	prompt := store.NewSequence()
+	must(t, prompt.Append(tensor(random("prompt"), normal, 1, 2, Block+30, 8), tensor(random("prompt"), normal, 1, 2, Block+30, 8)))
+	end := time.Now().Add(duration)
+	var all sync.WaitGroup
+	steps := make([]int, callers)
+	for i := range callers {
+		first := prompt.Fork()
+		all.Go(func() {
+			r := random(fmt.Sprint(t.Name(), i))
+			mine := []*Sequence{first}
+			for steps[i] < most && (duration == 0 || time.Now().Before(end)) {
+				steps[i]++
+				next, err := soakStep(r, store, mine)
+				if err != nil {
+					t.Error(err)
+					break
+				}
+				mine = next
+			}
+			for _, s := range mine {
+				s.Release()
+			}
+		})
+	}
+	all.Wait()
+	prompt.Release()
+	if store.Free() != config.Pages {
+		t.Errorf("%d pages are free in the end, want %d", store.Free(), config.Pages)
+	}
+	free := slices.Sorted(slices.Values(store.free))
+	for i, page := range free {
+		if page != int32(i) || store.users[i] != 0 {
+			t.Fatalf("page %d is the %d-th free one, and %d has %d users", page, i, i, store.users[i])
+		}
+	}
+	t.Logf("steps: %v", steps)
+}
+
+// soakStep does one thing with the sequences of one goroutine, of which there is at least one, and makes sure that tokens are still theirs.
+func soakStep(r *rand.Rand, store *Store, mine []*Sequence) ([]*Sequence, error) {
+	s := mine[r.IntN(len(mine))]
+	switch r.IntN(8) {
+	case 0:
+		return append(mine, store.NewSequence()), nil
+	case 1:
+		return append(mine, s.Fork()), nil
+	case 2, 3:
+		if i := r.IntN(len(mine)); len(mine) > 1 {
+			mine[i].Release()
+			return slices.Delete(mine, i, i+1), nil
+		}
+	case 4:
+		return mine, s.Truncate(s.First() + r.IntN(s.Len()-s.First()+1))
+	case 5:
+		return mine, s.DropFront(r.IntN(s.Len() + 1))
+	default:
+		n := 1 + r.IntN(70)
+		x := BHLD(make([]float32, 2*8*n), 1, 2, n, 8)
+		for h := range 2 {
+			for i := range n {
+				fillWith(x.row(0, h, i), float32(s.Len()+i)) // what a token holds is its position
+			}
+		}
+		if err := s.Append(x, x); errors.Is(err, ErrCapacity) {
+			return mine, s.Truncate(s.First())
+		} else if err != nil {
+			return mine, err
+		}
+		return mine, soakCheck(s, r)
+	}
+	return mine, nil
+}
+
+// soakCheck attends over the last tokens of a sequence, which hold their positions, and reads them.
+func soakCheck(s *Sequence, r *rand.Rand) error {
+	n := min(1+r.IntN(5), s.Len()-s.First())
+	k, v := zeros(1, 2, n, 8), zeros(1, 2, n, 8)
+	if err := s.Read(k, v, s.Len()-n); err != nil {
+		return err
+	}
+	if last := v.row(0, 1, n-1)[7]; last != float32(s.Len()-1) {
+		return fmt.Errorf("the token at %d holds %v", s.Len()-1, last)
+	}
+	q, dst := zeros(1, 2, 1, 8), zeros(1, 2, 1, 8)
+	if err := AttendSequences(dst, q, []*Sequence{s}, &Options{Causal: BottomRight, Window: &Window{0, 0}}); err != nil {
+		return err
+	}
+	if dst.Data[0] != float32(s.Len()-1) {
+		return fmt.Errorf("attention over the token at %d is %v", s.Len()-1, dst.Data[0])
+	}
+	return nil
+}
+
+// A store takes as much memory as a cache of as many tokens.
+func TestStoreMemoryUse(t *testing.T) {
+	for _, kind := range allCacheTypes {
+		store, err := NewStore(StoreConfig{KVHeads: 3, HeadDim: 24, ValueDim: 40, Pages: 5, Type: kind})
+		must(t, err)
+		cache, err := NewCache(CacheConfig{Batch: 1, KVHeads: 3, HeadDim: 24, ValueDim: 40, Capacity: 5 * Block, Type: kind})
+		must(t, err)
+		if store.MemoryUse() != cache.MemoryUse() {
+			t.Errorf("%v: a store takes %d bytes, a cache of as many tokens %d", kind, store.MemoryUse(), cache.MemoryUse())
+		}
+	}
+}
