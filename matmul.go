@@ -355,9 +355,9 @@ func (p *projection) mostPerWorker() int {
 }
 
 // gathers reports whether sums that are kept between parts of the inner steps are worth a place of their own. Rows of a large dst lie in as many pages,
-// and many of them in the same sets of a cache.
+// and many of them in the same sets of a cache. (With a matrix of fewer bits, what it is widened to needs the cache.)
 func (p *projection) gathers() bool {
-	return p.m.inner > productInner && p.dst.L > inPlaceRows && 4*p.dst.L*p.dst.SL > tuned.l2/2
+	return p.m.kind == F32 && p.m.inner > productInner && p.dst.L > inPlaceRows && 4*p.dst.L*p.dst.SL > tuned.l2/2
 }
 
 // units is the number of blocks of rows and columns in all products.
