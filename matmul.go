@@ -348,7 +348,7 @@ func (p *projection) partition(workers int) {
 // mostPerWorker is how many units there should be for each worker, as long as they are not narrow. Where rows of a stay in the L2 cache, it costs nothing to
 // go through them for more units, and the last ones end sooner.
 func (p *projection) mostPerWorker() int {
-	if p.m.kind == F32 && p.dst.L > inPlaceRows && 4*p.rows*p.m.inner <= tuned.l2/2 {
+	if p.m.kind == F32 && p.dst.L > inPlaceRows && tuned.stays(4*p.rows*p.m.inner) {
 		return 3 * unitsPerWorker
 	}
 	return unitsPerWorker
@@ -357,7 +357,7 @@ func (p *projection) mostPerWorker() int {
 // gathers reports whether sums that are kept between parts of the inner steps are worth a place of their own. Rows of a large dst lie in as many pages,
 // and many of them in the same sets of a cache. (With a matrix of fewer bits, what it is widened to needs the cache.)
 func (p *projection) gathers() bool {
-	return p.m.kind == F32 && p.m.inner > productInner && p.dst.L > inPlaceRows && 4*p.dst.L*p.dst.SL > tuned.l2/2
+	return p.m.kind == F32 && p.m.inner > productInner && p.dst.L > inPlaceRows && !tuned.stays(4*p.dst.L*p.dst.SL)
 }
 
 // units is the number of blocks of rows and columns in all products.
