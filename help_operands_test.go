@@ -111,6 +111,9 @@ func (c *trial) newAccumulation(n []int) *accumulation {
 	rows, keys, cols, gap := n[0], n[1], n[2], n[3]
 	a := &accumulation{rows: rows, oStride: cols + c.IntN(17), pStride: keys + c.IntN(17)}
 	a.layout = panelLayout{keys: keys, cols: cols, stride: panel, panelStride: Block * panel, overwrite: c.IntN(4) == 0, access: c.anyAccess()}
+	if c.IntN(2) == 0 {
+		a.layout.after = uintptr(c.Uint64()) // need not exist either
+	}
 	if keys > Block || c.IntN(2) == 0 {
 		a.layout.stride, a.layout.panelStride = c.stride(cols, gap), panel // rows of the caller
 	}

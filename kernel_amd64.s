@@ -6,7 +6,7 @@
 
 // func scoreSIMD(s *float32, q *float32, k *float32, rows int, d int, panels int, next *uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·scoreSIMD(SB), NOSPLIT, $192-56
+TEXT ·scoreSIMD(SB), NOSPLIT, $216-56
 	MOVQ    s+0(FP), AX
 	MOVQ    AX, 32(SP)
 	MOVQ    q+8(FP), AX
@@ -27,24 +27,24 @@ TEXT ·scoreSIMD(SB), NOSPLIT, $192-56
 	MOVQ    $+0, 16(SP)
 	MOVQ    $+0, 56(SP)
 	MOVQ    R11, 64(SP)
-	MOVQ    $+0, 96(SP)
+	MOVQ    $+0, 120(SP)
+	MOVQ    $+0, 128(SP)
 	MOVQ    $+0, 104(SP)
-	MOVQ    $+0, 80(SP)
-	MOVQ    $+0, 88(SP)
+	MOVQ    $+0, 112(SP)
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
 	JE      noQueue1
 	MOVBQZX 57(AX), R13
-	MOVQ    R13, 104(SP)
+	MOVQ    R13, 128(SP)
 	MOVBQZX 56(AX), R13
-	MOVQ    R13, 88(SP)
+	MOVQ    R13, 112(SP)
 	MOVQ    48(AX), R13
 	CMPQ    48(SP), $0x02
 	JG      score_prefetchFew2
 	MOVQ    40(AX), R13
 
 score_prefetchFew2:
-	MOVQ R13, 80(SP)
+	MOVQ R13, 104(SP)
 
 noQueue1:
 	MOVQ  next+48(FP), AX
@@ -627,14 +627,14 @@ score_paged3EndGroup:
 score_paged3Not:
 	CMPQ 48(SP), $0x01
 	JNE  score_sideBySide1Not
-	CMPQ 96(SP), $0x00
+	CMPQ 120(SP), $0x00
 	JE   score_sideBySidePacked
 	JMP  score_sideBySideWanted
 
 score_sideBySidePacked:
 	CMPQ R10, $0x40
 	JNE  score_sideBySide1Not
-	CMPQ 88(SP), $0x00
+	CMPQ 112(SP), $0x00
 	JE   score_sideBySide1Not
 
 score_sideBySideWanted:
@@ -1087,7 +1087,7 @@ score_rows1twoEndGroup:
 score_rows1Not:
 	CMPQ 48(SP), $0x02
 	JNE  score_group2Not
-	CMPQ 104(SP), $0x00
+	CMPQ 128(SP), $0x00
 	JNE  score_group2Not
 
 score_group2:
@@ -1210,7 +1210,7 @@ score_group2EndGroup:
 score_group2Not:
 	CMPQ 48(SP), $0x03
 	JNE  score_group3Not
-	CMPQ 104(SP), $0x00
+	CMPQ 128(SP), $0x00
 	JNE  score_group3Not
 
 score_group3:
@@ -2133,7 +2133,7 @@ score_panel5:
 	CMPQ   CX, $0x04
 	JL     score_short87
 	SUBQ   $0x04, CX
-	MOVQ   80(SP), R11
+	MOVQ   104(SP), R11
 	SUBQ   $0x04, CX
 	JL     score_tail85
 
@@ -2772,7 +2772,7 @@ score_panel4:
 	CMPQ   CX, $0x04
 	JL     score_short110
 	SUBQ   $0x04, CX
-	MOVQ   80(SP), R11
+	MOVQ   104(SP), R11
 	SUBQ   $0x04, CX
 	JL     score_tail108
 
@@ -3312,7 +3312,7 @@ score_panel3:
 	CMPQ   CX, $0x04
 	JL     score_short131
 	SUBQ   $0x04, CX
-	MOVQ   80(SP), R11
+	MOVQ   104(SP), R11
 	SUBQ   $0x04, CX
 	JL     score_tail129
 
@@ -3553,7 +3553,7 @@ score_panel2:
 	VXORPS Y3, Y3, Y3
 	MOVQ   SI, AX
 	MOVQ   R11, CX
-	MOVQ   80(SP), R11
+	MOVQ   104(SP), R11
 	SUBQ   $0x04, CX
 	JL     score_tail142
 
@@ -3687,7 +3687,7 @@ score_panel1:
 	VXORPS Y1, Y1, Y1
 	MOVQ   SI, AX
 	MOVQ   R11, CX
-	MOVQ   80(SP), R11
+	MOVQ   104(SP), R11
 	SUBQ   $0x04, CX
 	JL     score_tail153
 
@@ -5308,7 +5308,7 @@ GLOBL allff800000<>(SB), RODATA|NOPTR, $32
 
 // func accumulateSIMD(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·accumulateSIMD(SB), NOSPLIT, $192-64
+TEXT ·accumulateSIMD(SB), NOSPLIT, $216-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ p+8(FP), AX
@@ -5341,16 +5341,16 @@ accumulate_used209:
 	SHLQ    $0x02, AX
 	MOVQ    AX, 24(SP)
 	MOVBQZX 57(BX), R13
-	MOVQ    R13, 96(SP)
+	MOVQ    R13, 120(SP)
 	MOVBQZX 56(BX), R13
-	MOVQ    R13, 88(SP)
+	MOVQ    R13, 112(SP)
 	MOVQ    48(BX), R13
 	CMPQ    48(SP), $0x02
 	JG      accumulate_prefetchFew210
 	MOVQ    40(BX), R13
 
 accumulate_prefetchFew210:
-	MOVQ  R13, 80(SP)
+	MOVQ  R13, 104(SP)
 	MOVQ  32(BX), AX
 	MOVQ  AX, 72(SP)
 	TESTQ AX, AX
@@ -5365,132 +5365,134 @@ accumulate_prefetchFew210:
 	MOVQ  R13, 72(SP)
 
 noPointer211:
-	MOVQ $+0, 112(SP)
-	MOVQ $+0, 160(SP)
-	MOVQ $+0, 104(SP)
-	CMPQ 96(SP), $0x00
+	MOVQ 72(BX), AX
+	MOVQ AX, 80(SP)
+	MOVQ $+0, 136(SP)
+	MOVQ $+0, 184(SP)
+	MOVQ $+0, 128(SP)
+	CMPQ 120(SP), $0x00
 	JE   accumulate_allSteps212
-	MOVQ $+1, 104(SP)
+	MOVQ $+1, 128(SP)
 	CMPQ 24(SP), $0x40
 	JNE  accumulate_notSequential215
-	MOVQ $+0, 104(SP)
+	MOVQ $+0, 128(SP)
 	CMPQ 48(SP), $0x04
 	JLE  accumulate_sequential216
 
 accumulate_notSequential215:
-	MOVQ $+0, 96(SP)
+	MOVQ $+0, 120(SP)
 	JMP  accumulate_allSteps212
 
 accumulate_sequential216:
-	MOVQ $+0, 80(SP)
-	MOVQ DX, 136(SP)
+	MOVQ $+0, 104(SP)
+	MOVQ DX, 160(SP)
 	MOVQ 32(SP), AX
-	MOVQ AX, 128(SP)
-	MOVQ 8(SP), AX
-	MOVQ AX, 144(SP)
-	MOVQ 16(SP), AX
 	MOVQ AX, 152(SP)
-	MOVQ $+4, 120(SP)
+	MOVQ 8(SP), AX
+	MOVQ AX, 168(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 176(SP)
+	MOVQ $+4, 144(SP)
 	CMPQ 48(SP), $0x01
 	JE   accumulate_oneRow213
-	MOVQ $+8, 120(SP)
+	MOVQ $+8, 144(SP)
 	CMPQ R11, $0x08
 	JL   accumulate_allSteps212
 	MOVQ 8(SP), R13
 	SHLQ $0x06, R13
-	MOVQ R13, 184(SP)
+	MOVQ R13, 208(SP)
 	JZ   accumulate_allSteps212
 	MOVQ R10, AX
 	SUBQ R13, AX
-	MOVQ AX, 176(SP)
-	MOVQ DX, 160(SP)
+	MOVQ AX, 200(SP)
+	MOVQ DX, 184(SP)
 	ADDQ DX, R13
-	MOVQ R13, 168(SP)
+	MOVQ R13, 192(SP)
 	MOVQ 8(SP), CX
 
 accumulate_touchFirst217:
-	MOVQ  160(SP), AX
+	MOVQ  184(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame218
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame218:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame219
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame219:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame220
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame220:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame221
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame221:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame222
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame222:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame223
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame223:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame224
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame224:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame225
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame225:
-	MOVQ AX, 160(SP)
+	MOVQ AX, 184(SP)
 	DECQ CX
 	JNE  accumulate_touchFirst217
 	JMP  accumulate_someSteps214
@@ -5502,19 +5504,19 @@ accumulate_oneRow213:
 	JLE  accumulate_allSteps212
 
 accumulate_someSteps214:
-	CMPQ R11, 120(SP)
+	CMPQ R11, 144(SP)
 	JLE  accumulate_allSteps212
 	MOVQ R11, AX
-	MOVQ 120(SP), R11
+	MOVQ 144(SP), R11
 	SUBQ R11, AX
-	MOVQ AX, 112(SP)
+	MOVQ AX, 136(SP)
 
 accumulate_allSteps212:
-	CMPQ 160(SP), $0x00
+	CMPQ 184(SP), $0x00
 	JE   accumulate_touchNone226
-	CMPQ 112(SP), $0x08
+	CMPQ 136(SP), $0x08
 	JGE  accumulate_touchNone226
-	MOVQ $+0, 160(SP)
+	MOVQ $+0, 184(SP)
 
 accumulate_touchNone226:
 	MOVQ R11, 64(SP)
@@ -5826,172 +5828,172 @@ accumulate_paged1Not:
 accumulate_paged2:
 	CMPQ  8(SP), $0x02
 	JL    accumulate_paged2EndGroup
-	CMPQ  160(SP), $0x00
+	CMPQ  184(SP), $0x00
 	JE    accumulate_untouched245
-	MOVQ  160(SP), AX
+	MOVQ  184(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame246
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame246:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame247
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame247:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame248
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame248:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame249
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame249:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame250
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame250:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame251
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame251:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame252
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame252:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame253
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame253:
-	MOVQ  AX, 160(SP)
-	MOVQ  160(SP), AX
+	MOVQ  AX, 184(SP)
+	MOVQ  184(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame254
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame254:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame255
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame255:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame256
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame256:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame257
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame257:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame258
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame258:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame259
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame259:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame260
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame260:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame261
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame261:
-	MOVQ AX, 160(SP)
+	MOVQ AX, 184(SP)
 
 accumulate_untouched245:
 	MOVQ 32(SP), DI
@@ -6166,172 +6168,172 @@ accumulate_paged2Not:
 accumulate_paged3:
 	CMPQ  8(SP), $0x02
 	JL    accumulate_paged3EndGroup
-	CMPQ  160(SP), $0x00
+	CMPQ  184(SP), $0x00
 	JE    accumulate_untouched271
-	MOVQ  160(SP), AX
+	MOVQ  184(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame272
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame272:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame273
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame273:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame274
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame274:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame275
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame275:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame276
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame276:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame277
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame277:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame278
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame278:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame279
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame279:
-	MOVQ  AX, 160(SP)
-	MOVQ  160(SP), AX
+	MOVQ  AX, 184(SP)
+	MOVQ  184(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame280
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame280:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame281
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame281:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame282
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame282:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame283
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame283:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame284
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame284:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame285
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame285:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame286
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame286:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame287
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame287:
-	MOVQ AX, 160(SP)
+	MOVQ AX, 184(SP)
 
 accumulate_untouched271:
 	MOVQ 32(SP), DI
@@ -6542,7 +6544,7 @@ accumulate_paged3EndGroup:
 	JMP accumulate_panel
 
 accumulate_paged3Not:
-	CMPQ 96(SP), $0x00
+	CMPQ 120(SP), $0x00
 	JE   accumulate_wholeNext
 	CMPQ 48(SP), $0x01
 	JNE  accumulate_wholeNext
@@ -6668,14 +6670,14 @@ accumulate_wholeStep:
 accumulate_wholeNext:
 	CMPQ 48(SP), $0x01
 	JNE  accumulate_sideBySide1Not
-	CMPQ 96(SP), $0x00
+	CMPQ 120(SP), $0x00
 	JE   accumulate_sideBySidePacked
 	JMP  accumulate_sideBySideWanted
 
 accumulate_sideBySidePacked:
 	CMPQ R10, $0x40
 	JNE  accumulate_sideBySide1Not
-	CMPQ 88(SP), $0x00
+	CMPQ 112(SP), $0x00
 	JE   accumulate_sideBySide1Not
 
 accumulate_sideBySideWanted:
@@ -7236,178 +7238,178 @@ accumulate_rows1twoEndGroup:
 accumulate_rows1Not:
 	CMPQ 48(SP), $0x02
 	JNE  accumulate_group2Not
-	CMPQ 104(SP), $0x00
+	CMPQ 128(SP), $0x00
 	JNE  accumulate_group2Not
 
 accumulate_group2:
 	CMPQ  8(SP), $0x02
 	JL    accumulate_group2EndGroup
-	CMPQ  160(SP), $0x00
+	CMPQ  184(SP), $0x00
 	JE    accumulate_untouched329
-	MOVQ  160(SP), AX
+	MOVQ  184(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame330
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame330:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame331
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame331:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame332
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame332:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame333
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame333:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame334
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame334:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame335
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame335:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame336
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame336:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame337
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame337:
-	MOVQ  AX, 160(SP)
-	MOVQ  160(SP), AX
+	MOVQ  AX, 184(SP)
+	MOVQ  184(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame338
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame338:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame339
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame339:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame340
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame340:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame341
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame341:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame342
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame342:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame343
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame343:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame344
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame344:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame345
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame345:
-	MOVQ AX, 160(SP)
+	MOVQ AX, 184(SP)
 
 accumulate_untouched329:
 	MOVQ 32(SP), DI
@@ -7559,178 +7561,178 @@ accumulate_group2EndGroup:
 accumulate_group2Not:
 	CMPQ 48(SP), $0x03
 	JNE  accumulate_group3Not
-	CMPQ 104(SP), $0x00
+	CMPQ 128(SP), $0x00
 	JNE  accumulate_group3Not
 
 accumulate_group3:
 	CMPQ  8(SP), $0x02
 	JL    accumulate_group3EndGroup
-	CMPQ  160(SP), $0x00
+	CMPQ  184(SP), $0x00
 	JE    accumulate_untouched354
-	MOVQ  160(SP), AX
+	MOVQ  184(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame355
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame355:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame356
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame356:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame357
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame357:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame358
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame358:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame359
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame359:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame360
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame360:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame361
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame361:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame362
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame362:
-	MOVQ  AX, 160(SP)
-	MOVQ  160(SP), AX
+	MOVQ  AX, 184(SP)
+	MOVQ  184(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame363
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame363:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame364
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame364:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame365
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame365:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame366
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame366:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame367
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame367:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame368
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame368:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame369
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame369:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame370
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame370:
-	MOVQ AX, 160(SP)
+	MOVQ AX, 184(SP)
 
 accumulate_untouched354:
 	MOVQ 32(SP), DI
@@ -7927,92 +7929,107 @@ accumulate_group3Not:
 accumulate_panel:
 	CMPQ  8(SP), $0x00
 	JE    accumulate_panelEnd
-	CMPQ  160(SP), $0x00
+	CMPQ  184(SP), $0x00
 	JE    accumulate_untouched379
-	MOVQ  160(SP), AX
+	MOVQ  184(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame380
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame380:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame381
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame381:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame382
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame382:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame383
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame383:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame384
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame384:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame385
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame385:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame386
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame386:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
+	CMPQ  AX, 192(SP)
 	JB    accumulate_touchSame387
-	ADDQ  176(SP), AX
+	ADDQ  200(SP), AX
 	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
 accumulate_touchSame387:
-	MOVQ AX, 160(SP)
+	MOVQ AX, 184(SP)
 
 accumulate_untouched379:
+	MOVQ  80(SP), AX
+	TESTQ AX, AX
+	JE    accumulate_noneAfter389
+	CMPQ  8(SP), $0x01
+	JE    accumulate_lastPanel388
+	MOVQ  24(SP), AX
+	ADDQ  DX, AX
+
+accumulate_lastPanel388:
+	MOVQ AX, R13
+	ADDQ 24(SP), R13
+	MOVQ R13, 96(SP)
+
+accumulate_noneAfter389:
+	MOVQ AX, 88(SP)
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 48(SP), R12
@@ -8045,8 +8062,8 @@ accumulate_panelRows:
 	JMP  accumulate_panelNext
 
 accumulate_panel6:
-	CMPQ 72(SP), $0x00
-	JNE  accumulate_paged388
+	CMPQ 88(SP), $0x00
+	JE   accumulate_notAhead392
 
 	// 6 rows × 16 columns.
 	MOVQ DX, BX
@@ -8054,8 +8071,8 @@ accumulate_panel6:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite391
-	JB   accumulate_plain390
+	JE   accumulate_overwrite394
+	JB   accumulate_plain393
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8076,9 +8093,9 @@ accumulate_panel6:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready392
+	JMP          accumulate_ready395
 
-accumulate_plain390:
+accumulate_plain393:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -8091,9 +8108,9 @@ accumulate_plain390:
 	VMOVUPS 32(AX)(R8*1), Y9
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
-	JMP     accumulate_ready392
+	JMP     accumulate_ready395
 
-accumulate_overwrite391:
+accumulate_overwrite394:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -8107,387 +8124,19 @@ accumulate_overwrite391:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready392:
+accumulate_ready395:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short396
+	JL   accumulate_short399
 	SUBQ $0x04, CX
+	MOVQ 88(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail394
+	JL   accumulate_tail397
 
-accumulate_loop393:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 4(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 8(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 12(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop393
-
-accumulate_tail394:
-	ADDQ $0x04, CX
-	JE   accumulate_end395
-
-accumulate_one397:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one397
-
-accumulate_end395:
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y2, (DI)
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      Y4, (DI)
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 4(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 8(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 12(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y10, (DI)
-	VMOVUPS      Y11, 32(DI)
-	ADDQ         R8, DI
-	JMP          accumulate_done398
-
-accumulate_short396:
-accumulate_one399:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one399
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (AX)
-	VMOVUPS      Y7, 32(AX)
-	VMOVUPS      Y8, (AX)(R8*1)
-	VMOVUPS      Y9, 32(AX)(R8*1)
-	VMOVUPS      Y10, (AX)(R8*2)
-	VMOVUPS      Y11, 32(AX)(R8*2)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-
-accumulate_done398:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	JMP  accumulate_done389
-
-accumulate_paged388:
-	// 6 rows × 16 columns.
-	MOVQ DX, BX
-	LEAQ (DI)(R8*2), AX
-	ADDQ R8, AX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite401
-	JB   accumulate_plain400
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
-	VBROADCASTSS 12(CX), Y14
-	VMULPS       (AX), Y14, Y6
-	VMULPS       32(AX), Y14, Y7
-	VBROADCASTSS 16(CX), Y14
-	VMULPS       (AX)(R8*1), Y14, Y8
-	VMULPS       32(AX)(R8*1), Y14, Y9
-	VBROADCASTSS 20(CX), Y14
-	VMULPS       (AX)(R8*2), Y14, Y10
-	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready402
-
-accumulate_plain400:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-	VMOVUPS (AX), Y6
-	VMOVUPS 32(AX), Y7
-	VMOVUPS (AX)(R8*1), Y8
-	VMOVUPS 32(AX)(R8*1), Y9
-	VMOVUPS (AX)(R8*2), Y10
-	VMOVUPS 32(AX)(R8*2), Y11
-	JMP     accumulate_ready402
-
-accumulate_overwrite401:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
-
-accumulate_ready402:
-	MOVQ SI, AX
-	LEAQ (SI)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ R11, CX
-	CMPQ CX, $0x04
-	JL   accumulate_short406
-	SUBQ $0x04, CX
-	MOVQ 72(SP), R11
-	SUBQ $0x04, CX
-	JL   accumulate_tail404
-
-accumulate_loop403:
+accumulate_loop396:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -8510,7 +8159,6 @@ accumulate_loop403:
 	VBROADCASTSS (R13)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	PREFETCHT0   4096(R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8532,7 +8180,7 @@ accumulate_loop403:
 	VBROADCASTSS 4(R13)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	PREFETCHT0   8192(R11)
+	PREFETCHT0   64(R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8554,7 +8202,6 @@ accumulate_loop403:
 	VBROADCASTSS 8(R13)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	PREFETCHT0   12288(R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8576,23 +8223,17 @@ accumulate_loop403:
 	VBROADCASTSS 12(R13)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	XORQ         $0x00004000, R11
-	ADDQ         $0x20, R11
-	TESTQ        $0x00001000, R11
-	JE           sameWindow407
-	ADDQ         $0x00007000, R11
+	ADDQ         $0x00000080, R11
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JGE          accumulate_loop396
 
-sameWindow407:
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	SUBQ $0x04, CX
-	JGE  accumulate_loop403
-
-accumulate_tail404:
+accumulate_tail397:
 	ADDQ $0x04, CX
-	JE   accumulate_end405
+	JE   accumulate_end398
 
-accumulate_one408:
+accumulate_one400:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8617,9 +8258,15 @@ accumulate_one408:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one408
+	JNE          accumulate_one400
 
-accumulate_end405:
+accumulate_end398:
+	MOVQ R11, 88(SP)
+	CMPQ R11, 96(SP)
+	JB   accumulate_someAhead401
+	MOVQ $+0, 88(SP)
+
+accumulate_someAhead401:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -8738,10 +8385,10 @@ accumulate_end405:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done409
+	JMP          accumulate_done402
 
-accumulate_short406:
-accumulate_one410:
+accumulate_short399:
+accumulate_one403:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8766,7 +8413,7 @@ accumulate_one410:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one410
+	JNE          accumulate_one403
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -8788,28 +8435,388 @@ accumulate_one410:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done409:
+accumulate_done402:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
+	JMP  accumulate_done391
 
-accumulate_done389:
-	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha411
-	ADDQ $0x18, (SP)
-
-accumulate_noAlpha411:
-	SUBQ $0x06, R12
-	JMP  accumulate_panelRows
-
-accumulate_panel5:
+accumulate_notAhead392:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_paged412
+	JNE  accumulate_paged390
 
-	// 5 rows × 16 columns.
+	// 6 rows × 16 columns.
+	MOVQ DX, BX
+	LEAQ (DI)(R8*2), AX
+	ADDQ R8, AX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_overwrite405
+	JB   accumulate_plain404
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (DI)(R8*1), Y14, Y2
+	VMULPS       32(DI)(R8*1), Y14, Y3
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (DI)(R8*2), Y14, Y4
+	VMULPS       32(DI)(R8*2), Y14, Y5
+	VBROADCASTSS 12(CX), Y14
+	VMULPS       (AX), Y14, Y6
+	VMULPS       32(AX), Y14, Y7
+	VBROADCASTSS 16(CX), Y14
+	VMULPS       (AX)(R8*1), Y14, Y8
+	VMULPS       32(AX)(R8*1), Y14, Y9
+	VBROADCASTSS 20(CX), Y14
+	VMULPS       (AX)(R8*2), Y14, Y10
+	VMULPS       32(AX)(R8*2), Y14, Y11
+	JMP          accumulate_ready406
+
+accumulate_plain404:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS (DI)(R8*1), Y2
+	VMOVUPS 32(DI)(R8*1), Y3
+	VMOVUPS (DI)(R8*2), Y4
+	VMOVUPS 32(DI)(R8*2), Y5
+	VMOVUPS (AX), Y6
+	VMOVUPS 32(AX), Y7
+	VMOVUPS (AX)(R8*1), Y8
+	VMOVUPS 32(AX)(R8*1), Y9
+	VMOVUPS (AX)(R8*2), Y10
+	VMOVUPS 32(AX)(R8*2), Y11
+	JMP     accumulate_ready406
+
+accumulate_overwrite405:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+
+accumulate_ready406:
+	MOVQ SI, AX
+	LEAQ (SI)(R9*2), R13
+	ADDQ R9, R13
+	MOVQ R11, CX
+	CMPQ CX, $0x04
+	JL   accumulate_short410
+	SUBQ $0x04, CX
+	SUBQ $0x04, CX
+	JL   accumulate_tail408
+
+accumulate_loop407:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 4(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 8(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 12(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JGE          accumulate_loop407
+
+accumulate_tail408:
+	ADDQ $0x04, CX
+	JE   accumulate_end409
+
+accumulate_one411:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one411
+
+accumulate_end409:
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 4(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 8(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 12(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y10, (DI)
+	VMOVUPS      Y11, 32(DI)
+	ADDQ         R8, DI
+	JMP          accumulate_done412
+
+accumulate_short410:
+accumulate_one413:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one413
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, (DI)(R8*1)
+	VMOVUPS      Y3, 32(DI)(R8*1)
+	VMOVUPS      Y4, (DI)(R8*2)
+	VMOVUPS      Y5, 32(DI)(R8*2)
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	VMOVUPS      Y8, (AX)(R8*1)
+	VMOVUPS      Y9, 32(AX)(R8*1)
+	VMOVUPS      Y10, (AX)(R8*2)
+	VMOVUPS      Y11, 32(AX)(R8*2)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+accumulate_done412:
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	JMP  accumulate_done391
+
+accumulate_paged390:
+	// 6 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
@@ -8834,6 +8841,9 @@ accumulate_panel5:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
+	VBROADCASTSS 20(CX), Y14
+	VMULPS       (AX)(R8*2), Y14, Y10
+	VMULPS       32(AX)(R8*2), Y14, Y11
 	JMP          accumulate_ready416
 
 accumulate_plain414:
@@ -8847,6 +8857,8 @@ accumulate_plain414:
 	VMOVUPS 32(AX), Y7
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
+	VMOVUPS (AX)(R8*2), Y10
+	VMOVUPS 32(AX)(R8*2), Y11
 	JMP     accumulate_ready416
 
 accumulate_overwrite415:
@@ -8860,6 +8872,8 @@ accumulate_overwrite415:
 	VXORPS Y7, Y7, Y7
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
 
 accumulate_ready416:
 	MOVQ SI, AX
@@ -8869,14 +8883,14 @@ accumulate_ready416:
 	CMPQ CX, $0x04
 	JL   accumulate_short420
 	SUBQ $0x04, CX
-	MOVQ 80(SP), R11
+	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
 	JL   accumulate_tail418
 
 accumulate_loop417:
+	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -8893,9 +8907,12 @@ accumulate_loop417:
 	VBROADCASTSS (R13)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	PREFETCHT0   4096(R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -8912,9 +8929,12 @@ accumulate_loop417:
 	VBROADCASTSS 4(R13)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 4(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	PREFETCHT0   8192(R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -8931,9 +8951,12 @@ accumulate_loop417:
 	VBROADCASTSS 8(R13)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 8(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	PREFETCHT0   12288(R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -8950,19 +8973,28 @@ accumulate_loop417:
 	VBROADCASTSS 12(R13)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop417
+	VBROADCASTSS 12(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	XORQ         $0x00004000, R11
+	ADDQ         $0x20, R11
+	TESTQ        $0x00001000, R11
+	JE           sameWindow421
+	ADDQ         $0x00007000, R11
+
+sameWindow421:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	SUBQ $0x04, CX
+	JGE  accumulate_loop417
 
 accumulate_tail418:
 	ADDQ $0x04, CX
 	JE   accumulate_end419
 
-accumulate_one421:
+accumulate_one422:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -8979,10 +9011,13 @@ accumulate_one421:
 	VBROADCASTSS (R13)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one421
+	JNE          accumulate_one422
 
 accumulate_end419:
 	MOVQ 64(SP), R11
@@ -9070,28 +9105,261 @@ accumulate_end419:
 	VBROADCASTSS (R13)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
 	VMOVUPS      (CX), Y12
 	VMOVUPS      32(CX), Y13
 	VBROADCASTSS 4(R13)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 4(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
 	VMOVUPS      (BX)(R10*2), Y12
 	VMOVUPS      32(BX)(R10*2), Y13
 	VBROADCASTSS 8(R13)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 8(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
 	VMOVUPS      (CX)(R10*2), Y12
 	VMOVUPS      32(CX)(R10*2), Y13
 	VBROADCASTSS 12(R13)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 12(R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done422
+	VMOVUPS      Y10, (DI)
+	VMOVUPS      Y11, 32(DI)
+	ADDQ         R8, DI
+	JMP          accumulate_done423
 
 accumulate_short420:
-accumulate_one423:
+accumulate_one424:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one424
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, (DI)(R8*1)
+	VMOVUPS      Y3, 32(DI)(R8*1)
+	VMOVUPS      Y4, (DI)(R8*2)
+	VMOVUPS      Y5, 32(DI)(R8*2)
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	VMOVUPS      Y8, (AX)(R8*1)
+	VMOVUPS      Y9, 32(AX)(R8*1)
+	VMOVUPS      Y10, (AX)(R8*2)
+	VMOVUPS      Y11, 32(AX)(R8*2)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+accumulate_done423:
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+
+accumulate_done391:
+	CMPQ 56(SP), $0x01
+	JBE  accumulate_noAlpha425
+	ADDQ $0x18, (SP)
+
+accumulate_noAlpha425:
+	SUBQ $0x06, R12
+	JMP  accumulate_panelRows
+
+accumulate_panel5:
+	CMPQ 72(SP), $0x00
+	JNE  accumulate_paged426
+
+	// 5 rows × 16 columns.
+	MOVQ DX, BX
+	LEAQ (DI)(R8*2), AX
+	ADDQ R8, AX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_overwrite429
+	JB   accumulate_plain428
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (DI)(R8*1), Y14, Y2
+	VMULPS       32(DI)(R8*1), Y14, Y3
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (DI)(R8*2), Y14, Y4
+	VMULPS       32(DI)(R8*2), Y14, Y5
+	VBROADCASTSS 12(CX), Y14
+	VMULPS       (AX), Y14, Y6
+	VMULPS       32(AX), Y14, Y7
+	VBROADCASTSS 16(CX), Y14
+	VMULPS       (AX)(R8*1), Y14, Y8
+	VMULPS       32(AX)(R8*1), Y14, Y9
+	JMP          accumulate_ready430
+
+accumulate_plain428:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS (DI)(R8*1), Y2
+	VMOVUPS 32(DI)(R8*1), Y3
+	VMOVUPS (DI)(R8*2), Y4
+	VMOVUPS 32(DI)(R8*2), Y5
+	VMOVUPS (AX), Y6
+	VMOVUPS 32(AX), Y7
+	VMOVUPS (AX)(R8*1), Y8
+	VMOVUPS 32(AX)(R8*1), Y9
+	JMP     accumulate_ready430
+
+accumulate_overwrite429:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+
+accumulate_ready430:
+	MOVQ SI, AX
+	LEAQ (SI)(R9*2), R13
+	ADDQ R9, R13
+	MOVQ R11, CX
+	CMPQ CX, $0x04
+	JL   accumulate_short434
+	SUBQ $0x04, CX
+	MOVQ 104(SP), R11
+	SUBQ $0x04, CX
+	JL   accumulate_tail432
+
+accumulate_loop431:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   (BX)(R11*1)
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   (BX)(R11*1)
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   (BX)(R11*1)
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   (BX)(R11*1)
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JGE          accumulate_loop431
+
+accumulate_tail432:
+	ADDQ $0x04, CX
+	JE   accumulate_end433
+
+accumulate_one435:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9114,216 +9382,9 @@ accumulate_one423:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one423
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (AX)
-	VMOVUPS      Y7, 32(AX)
-	VMOVUPS      Y8, (AX)(R8*1)
-	VMOVUPS      Y9, 32(AX)(R8*1)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
+	JNE          accumulate_one435
 
-accumulate_done422:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	JMP  accumulate_done413
-
-accumulate_paged412:
-	// 5 rows × 16 columns.
-	MOVQ DX, BX
-	LEAQ (DI)(R8*2), AX
-	ADDQ R8, AX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite425
-	JB   accumulate_plain424
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
-	VBROADCASTSS 12(CX), Y14
-	VMULPS       (AX), Y14, Y6
-	VMULPS       32(AX), Y14, Y7
-	VBROADCASTSS 16(CX), Y14
-	VMULPS       (AX)(R8*1), Y14, Y8
-	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready426
-
-accumulate_plain424:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-	VMOVUPS (AX), Y6
-	VMOVUPS 32(AX), Y7
-	VMOVUPS (AX)(R8*1), Y8
-	VMOVUPS 32(AX)(R8*1), Y9
-	JMP     accumulate_ready426
-
-accumulate_overwrite425:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-
-accumulate_ready426:
-	MOVQ SI, AX
-	LEAQ (SI)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ R11, CX
-	CMPQ CX, $0x04
-	JL   accumulate_short430
-	SUBQ $0x04, CX
-	MOVQ 72(SP), R11
-	SUBQ $0x04, CX
-	JL   accumulate_tail428
-
-accumulate_loop427:
-	PREFETCHT0   (R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	PREFETCHT0   4096(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	PREFETCHT0   8192(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	PREFETCHT0   12288(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	XORQ         $0x00004000, R11
-	ADDQ         $0x20, R11
-	TESTQ        $0x00001000, R11
-	JE           sameWindow431
-	ADDQ         $0x00007000, R11
-
-sameWindow431:
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	SUBQ $0x04, CX
-	JGE  accumulate_loop427
-
-accumulate_tail428:
-	ADDQ $0x04, CX
-	JE   accumulate_end429
-
-accumulate_one432:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one432
-
-accumulate_end429:
+accumulate_end433:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -9427,12 +9488,13 @@ accumulate_end429:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done433
+	JMP          accumulate_done436
 
-accumulate_short430:
-accumulate_one434:
+accumulate_short434:
+accumulate_one437:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -9452,7 +9514,7 @@ accumulate_one434:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one434
+	JNE          accumulate_one437
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -9471,27 +9533,16 @@ accumulate_one434:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done433:
+accumulate_done436:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
+	JMP  accumulate_done427
 
-accumulate_done413:
-	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha435
-	ADDQ $0x14, (SP)
-
-accumulate_noAlpha435:
-	SUBQ $0x05, R12
-	JMP  accumulate_panelRows
-
-accumulate_panel4:
-	CMPQ 72(SP), $0x00
-	JNE  accumulate_paged436
-
-	// 4 rows × 16 columns.
+accumulate_paged426:
+	// 5 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
@@ -9513,6 +9564,9 @@ accumulate_panel4:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
+	VBROADCASTSS 16(CX), Y14
+	VMULPS       (AX)(R8*1), Y14, Y8
+	VMULPS       32(AX)(R8*1), Y14, Y9
 	JMP          accumulate_ready440
 
 accumulate_plain438:
@@ -9524,6 +9578,8 @@ accumulate_plain438:
 	VMOVUPS 32(DI)(R8*2), Y5
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
+	VMOVUPS (AX)(R8*1), Y8
+	VMOVUPS 32(AX)(R8*1), Y9
 	JMP     accumulate_ready440
 
 accumulate_overwrite439:
@@ -9535,6 +9591,8 @@ accumulate_overwrite439:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
 
 accumulate_ready440:
 	MOVQ SI, AX
@@ -9544,14 +9602,14 @@ accumulate_ready440:
 	CMPQ CX, $0x04
 	JL   accumulate_short444
 	SUBQ $0x04, CX
-	MOVQ 80(SP), R11
+	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
 	JL   accumulate_tail442
 
 accumulate_loop441:
+	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -9565,9 +9623,12 @@ accumulate_loop441:
 	VBROADCASTSS (R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	PREFETCHT0   4096(R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -9581,9 +9642,12 @@ accumulate_loop441:
 	VBROADCASTSS 4(R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	PREFETCHT0   8192(R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -9597,9 +9661,12 @@ accumulate_loop441:
 	VBROADCASTSS 8(R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	PREFETCHT0   12288(R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -9613,19 +9680,28 @@ accumulate_loop441:
 	VBROADCASTSS 12(R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop441
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	XORQ         $0x00004000, R11
+	ADDQ         $0x20, R11
+	TESTQ        $0x00001000, R11
+	JE           sameWindow445
+	ADDQ         $0x00007000, R11
+
+sameWindow445:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	SUBQ $0x04, CX
+	JGE  accumulate_loop441
 
 accumulate_tail442:
 	ADDQ $0x04, CX
 	JE   accumulate_end443
 
-accumulate_one445:
+accumulate_one446:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   (BX)(R11*1)
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -9639,10 +9715,13 @@ accumulate_one445:
 	VBROADCASTSS (R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one445
+	JNE          accumulate_one446
 
 accumulate_end443:
 	MOVQ 64(SP), R11
@@ -9725,10 +9804,225 @@ accumulate_end443:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done446
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	ADDQ         R8, DI
+	JMP          accumulate_done447
 
 accumulate_short444:
-accumulate_one447:
+accumulate_one448:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one448
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, (DI)(R8*1)
+	VMOVUPS      Y3, 32(DI)(R8*1)
+	VMOVUPS      Y4, (DI)(R8*2)
+	VMOVUPS      Y5, 32(DI)(R8*2)
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	VMOVUPS      Y8, (AX)(R8*1)
+	VMOVUPS      Y9, 32(AX)(R8*1)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+accumulate_done447:
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+
+accumulate_done427:
+	CMPQ 56(SP), $0x01
+	JBE  accumulate_noAlpha449
+	ADDQ $0x14, (SP)
+
+accumulate_noAlpha449:
+	SUBQ $0x05, R12
+	JMP  accumulate_panelRows
+
+accumulate_panel4:
+	CMPQ 72(SP), $0x00
+	JNE  accumulate_paged450
+
+	// 4 rows × 16 columns.
+	MOVQ DX, BX
+	LEAQ (DI)(R8*2), AX
+	ADDQ R8, AX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_overwrite453
+	JB   accumulate_plain452
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (DI)(R8*1), Y14, Y2
+	VMULPS       32(DI)(R8*1), Y14, Y3
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (DI)(R8*2), Y14, Y4
+	VMULPS       32(DI)(R8*2), Y14, Y5
+	VBROADCASTSS 12(CX), Y14
+	VMULPS       (AX), Y14, Y6
+	VMULPS       32(AX), Y14, Y7
+	JMP          accumulate_ready454
+
+accumulate_plain452:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS (DI)(R8*1), Y2
+	VMOVUPS 32(DI)(R8*1), Y3
+	VMOVUPS (DI)(R8*2), Y4
+	VMOVUPS 32(DI)(R8*2), Y5
+	VMOVUPS (AX), Y6
+	VMOVUPS 32(AX), Y7
+	JMP     accumulate_ready454
+
+accumulate_overwrite453:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+accumulate_ready454:
+	MOVQ SI, AX
+	LEAQ (SI)(R9*2), R13
+	ADDQ R9, R13
+	MOVQ R11, CX
+	CMPQ CX, $0x04
+	JL   accumulate_short458
+	SUBQ $0x04, CX
+	MOVQ 104(SP), R11
+	SUBQ $0x04, CX
+	JL   accumulate_tail456
+
+accumulate_loop455:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   (BX)(R11*1)
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   (BX)(R11*1)
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   (BX)(R11*1)
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   (BX)(R11*1)
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JGE          accumulate_loop455
+
+accumulate_tail456:
+	ADDQ $0x04, CX
+	JE   accumulate_end457
+
+accumulate_one459:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9748,190 +10042,9 @@ accumulate_one447:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one447
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (AX)
-	VMOVUPS      Y7, 32(AX)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
+	JNE          accumulate_one459
 
-accumulate_done446:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	JMP  accumulate_done437
-
-accumulate_paged436:
-	// 4 rows × 16 columns.
-	MOVQ DX, BX
-	LEAQ (DI)(R8*2), AX
-	ADDQ R8, AX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite449
-	JB   accumulate_plain448
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
-	VBROADCASTSS 12(CX), Y14
-	VMULPS       (AX), Y14, Y6
-	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready450
-
-accumulate_plain448:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-	VMOVUPS (AX), Y6
-	VMOVUPS 32(AX), Y7
-	JMP     accumulate_ready450
-
-accumulate_overwrite449:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-
-accumulate_ready450:
-	MOVQ SI, AX
-	LEAQ (SI)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ R11, CX
-	CMPQ CX, $0x04
-	JL   accumulate_short454
-	SUBQ $0x04, CX
-	MOVQ 72(SP), R11
-	SUBQ $0x04, CX
-	JL   accumulate_tail452
-
-accumulate_loop451:
-	PREFETCHT0   (R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	PREFETCHT0   4096(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	PREFETCHT0   8192(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	PREFETCHT0   12288(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	XORQ         $0x00004000, R11
-	ADDQ         $0x20, R11
-	TESTQ        $0x00001000, R11
-	JE           sameWindow455
-	ADDQ         $0x00007000, R11
-
-sameWindow455:
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	SUBQ $0x04, CX
-	JGE  accumulate_loop451
-
-accumulate_tail452:
-	ADDQ $0x04, CX
-	JE   accumulate_end453
-
-accumulate_one456:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one456
-
-accumulate_end453:
+accumulate_end457:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -10012,10 +10125,192 @@ accumulate_end453:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done457
+	JMP          accumulate_done460
 
-accumulate_short454:
-accumulate_one458:
+accumulate_short458:
+accumulate_one461:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   (BX)(R11*1)
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one461
+	LEAQ         (DI)(R8*2), AX
+	ADDQ         R8, AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, (DI)(R8*1)
+	VMOVUPS      Y3, 32(DI)(R8*1)
+	VMOVUPS      Y4, (DI)(R8*2)
+	VMOVUPS      Y5, 32(DI)(R8*2)
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+
+accumulate_done460:
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	ADDQ R9, SI
+	JMP  accumulate_done451
+
+accumulate_paged450:
+	// 4 rows × 16 columns.
+	MOVQ DX, BX
+	LEAQ (DI)(R8*2), AX
+	ADDQ R8, AX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_overwrite463
+	JB   accumulate_plain462
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (DI)(R8*1), Y14, Y2
+	VMULPS       32(DI)(R8*1), Y14, Y3
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (DI)(R8*2), Y14, Y4
+	VMULPS       32(DI)(R8*2), Y14, Y5
+	VBROADCASTSS 12(CX), Y14
+	VMULPS       (AX), Y14, Y6
+	VMULPS       32(AX), Y14, Y7
+	JMP          accumulate_ready464
+
+accumulate_plain462:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS (DI)(R8*1), Y2
+	VMOVUPS 32(DI)(R8*1), Y3
+	VMOVUPS (DI)(R8*2), Y4
+	VMOVUPS 32(DI)(R8*2), Y5
+	VMOVUPS (AX), Y6
+	VMOVUPS 32(AX), Y7
+	JMP     accumulate_ready464
+
+accumulate_overwrite463:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+accumulate_ready464:
+	MOVQ SI, AX
+	LEAQ (SI)(R9*2), R13
+	ADDQ R9, R13
+	MOVQ R11, CX
+	CMPQ CX, $0x04
+	JL   accumulate_short468
+	SUBQ $0x04, CX
+	MOVQ 72(SP), R11
+	SUBQ $0x04, CX
+	JL   accumulate_tail466
+
+accumulate_loop465:
+	PREFETCHT0   (R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	PREFETCHT0   4096(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	PREFETCHT0   8192(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	PREFETCHT0   12288(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	XORQ         $0x00004000, R11
+	ADDQ         $0x20, R11
+	TESTQ        $0x00001000, R11
+	JE           sameWindow469
+	ADDQ         $0x00007000, R11
+
+sameWindow469:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	SUBQ $0x04, CX
+	JGE  accumulate_loop465
+
+accumulate_tail466:
+	ADDQ $0x04, CX
+	JE   accumulate_end467
+
+accumulate_one470:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -10034,7 +10329,112 @@ accumulate_one458:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one458
+	JNE          accumulate_one470
+
+accumulate_end467:
+	MOVQ 64(SP), R11
+
+	// The last steps by pairs of rows, to spread the stores.
+	LEAQ         (BX)(R10*1), CX
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (BX)(R10*2), Y12
+	VMOVUPS      32(BX)(R10*2), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      (CX)(R10*2), Y12
+	VMOVUPS      32(CX)(R10*2), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	JMP          accumulate_done471
+
+accumulate_short468:
+accumulate_one472:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          accumulate_one472
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -10050,18 +10450,18 @@ accumulate_one458:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done457:
+accumulate_done471:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done437:
+accumulate_done451:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha459
+	JBE  accumulate_noAlpha473
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha459:
+accumulate_noAlpha473:
 	SUBQ $0x04, R12
 	JMP  accumulate_panelRows
 
@@ -10070,8 +10470,8 @@ accumulate_panel3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite461
-	JB   accumulate_plain460
+	JE   accumulate_overwrite475
+	JB   accumulate_plain474
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -10083,18 +10483,18 @@ accumulate_panel3:
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y4
 	VMULPS       32(DI)(R8*2), Y14, Y5
-	JMP          accumulate_ready462
+	JMP          accumulate_ready476
 
-accumulate_plain460:
+accumulate_plain474:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 	VMOVUPS (DI)(R8*2), Y4
 	VMOVUPS 32(DI)(R8*2), Y5
-	JMP     accumulate_ready462
+	JMP     accumulate_ready476
 
-accumulate_overwrite461:
+accumulate_overwrite475:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -10102,17 +10502,17 @@ accumulate_overwrite461:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-accumulate_ready462:
+accumulate_ready476:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short466
+	JL   accumulate_short480
 	SUBQ $0x04, CX
-	MOVQ 80(SP), R11
+	MOVQ 104(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail464
+	JL   accumulate_tail478
 
-accumulate_loop463:
+accumulate_loop477:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -10167,13 +10567,13 @@ accumulate_loop463:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop463
+	JGE          accumulate_loop477
 
-accumulate_tail464:
+accumulate_tail478:
 	ADDQ $0x04, CX
-	JE   accumulate_end465
+	JE   accumulate_end479
 
-accumulate_one467:
+accumulate_one481:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -10189,9 +10589,9 @@ accumulate_one467:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one467
+	JNE          accumulate_one481
 
-accumulate_end465:
+accumulate_end479:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -10257,10 +10657,10 @@ accumulate_end465:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done468
+	JMP          accumulate_done482
 
-accumulate_short466:
-accumulate_one469:
+accumulate_short480:
+accumulate_one483:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -10276,7 +10676,7 @@ accumulate_one469:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one469
+	JNE          accumulate_one483
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -10287,15 +10687,15 @@ accumulate_one469:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done468:
+accumulate_done482:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha470
+	JBE  accumulate_noAlpha484
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha470:
+accumulate_noAlpha484:
 	SUBQ $0x03, R12
 	JMP  accumulate_panelRows
 
@@ -10304,8 +10704,8 @@ accumulate_panel2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite472
-	JB   accumulate_plain471
+	JE   accumulate_overwrite486
+	JB   accumulate_plain485
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -10314,29 +10714,29 @@ accumulate_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulate_ready473
+	JMP          accumulate_ready487
 
-accumulate_plain471:
+accumulate_plain485:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
-	JMP     accumulate_ready473
+	JMP     accumulate_ready487
 
-accumulate_overwrite472:
+accumulate_overwrite486:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready473:
+accumulate_ready487:
 	MOVQ SI, AX
 	MOVQ R11, CX
-	MOVQ 80(SP), R11
+	MOVQ 104(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail475
+	JL   accumulate_tail489
 
-accumulate_loop474:
+accumulate_loop488:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -10379,13 +10779,13 @@ accumulate_loop474:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop474
+	JGE          accumulate_loop488
 
-accumulate_tail475:
+accumulate_tail489:
 	ADDQ $0x04, CX
-	JE   accumulate_end476
+	JE   accumulate_end490
 
-accumulate_one478:
+accumulate_one492:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -10398,9 +10798,9 @@ accumulate_one478:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one478
+	JNE          accumulate_one492
 
-accumulate_end476:
+accumulate_end490:
 	MOVQ    64(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -10411,10 +10811,10 @@ accumulate_end476:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha479
+	JBE     accumulate_noAlpha493
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha479:
+accumulate_noAlpha493:
 	SUBQ $0x02, R12
 	JMP  accumulate_panelRows
 
@@ -10423,32 +10823,32 @@ accumulate_panel1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite481
-	JB   accumulate_plain480
+	JE   accumulate_overwrite495
+	JB   accumulate_plain494
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulate_ready482
+	JMP          accumulate_ready496
 
-accumulate_plain480:
+accumulate_plain494:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
-	JMP     accumulate_ready482
+	JMP     accumulate_ready496
 
-accumulate_overwrite481:
+accumulate_overwrite495:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulate_ready482:
+accumulate_ready496:
 	MOVQ SI, AX
 	MOVQ R11, CX
-	MOVQ 80(SP), R11
+	MOVQ 104(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail484
+	JL   accumulate_tail498
 
-accumulate_loop483:
+accumulate_loop497:
 	PREFETCHT0   (BX)(R11*1)
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
@@ -10471,13 +10871,13 @@ accumulate_loop483:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop483
+	JGE          accumulate_loop497
 
-accumulate_tail484:
+accumulate_tail498:
 	ADDQ $0x04, CX
-	JE   accumulate_end485
+	JE   accumulate_end499
 
-accumulate_one487:
+accumulate_one501:
 	PREFETCHT0   (BX)(R11*1)
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
@@ -10485,25 +10885,25 @@ accumulate_one487:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one487
+	JNE          accumulate_one501
 
-accumulate_end485:
+accumulate_end499:
 	MOVQ    64(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha488
+	JBE     accumulate_noAlpha502
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha488:
+accumulate_noAlpha502:
 	SUBQ $0x01, R12
 	JMP  accumulate_panelRows
 
 accumulate_panelNext:
 	CMPQ 72(SP), $0x00
-	JE   accumulate_notPaged489
+	JE   accumulate_notPaged503
 
 	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
@@ -10513,7 +10913,7 @@ accumulate_panelNext:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 72(SP)
 
-accumulate_notPaged489:
+accumulate_notPaged503:
 	ADDQ $0x40, 32(SP)
 	ADDQ 24(SP), DX
 	DECQ 8(SP)
@@ -10567,8 +10967,8 @@ accumulate_half6:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite491
-	JB   accumulate_plain490
+	JE   accumulate_overwrite505
+	JB   accumulate_plain504
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -10583,18 +10983,18 @@ accumulate_half6:
 	VMULPS       (AX)(R8*1), Y14, Y4
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y5
-	JMP          accumulate_ready492
+	JMP          accumulate_ready506
 
-accumulate_plain490:
+accumulate_plain504:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
 	VMOVUPS (AX)(R8*2), Y5
-	JMP     accumulate_ready492
+	JMP     accumulate_ready506
 
-accumulate_overwrite491:
+accumulate_overwrite505:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -10602,18 +11002,18 @@ accumulate_overwrite491:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-accumulate_ready492:
+accumulate_ready506:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short496
+	JL   accumulate_short510
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail494
+	JL   accumulate_tail508
 
-accumulate_loop493:
+accumulate_loop507:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10673,13 +11073,13 @@ accumulate_loop493:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop493
+	JGE          accumulate_loop507
 
-accumulate_tail494:
+accumulate_tail508:
 	ADDQ $0x04, CX
-	JE   accumulate_end495
+	JE   accumulate_end509
 
-accumulate_one497:
+accumulate_one511:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10697,9 +11097,9 @@ accumulate_one497:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one497
+	JNE          accumulate_one511
 
-accumulate_end495:
+accumulate_end509:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -10774,10 +11174,10 @@ accumulate_end495:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done498
+	JMP          accumulate_done512
 
-accumulate_short496:
-accumulate_one499:
+accumulate_short510:
+accumulate_one513:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10795,7 +11195,7 @@ accumulate_one499:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one499
+	JNE          accumulate_one513
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -10811,7 +11211,7 @@ accumulate_one499:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done498:
+accumulate_done512:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -10819,10 +11219,10 @@ accumulate_done498:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha500
+	JBE  accumulate_noAlpha514
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha500:
+accumulate_noAlpha514:
 	SUBQ $0x06, R12
 	JMP  accumulate_halfRows
 
@@ -10833,8 +11233,8 @@ accumulate_half5:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite502
-	JB   accumulate_plain501
+	JE   accumulate_overwrite516
+	JB   accumulate_plain515
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -10847,35 +11247,35 @@ accumulate_half5:
 	VMULPS       (AX), Y14, Y3
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y4
-	JMP          accumulate_ready503
+	JMP          accumulate_ready517
 
-accumulate_plain501:
+accumulate_plain515:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
-	JMP     accumulate_ready503
+	JMP     accumulate_ready517
 
-accumulate_overwrite502:
+accumulate_overwrite516:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 
-accumulate_ready503:
+accumulate_ready517:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short507
+	JL   accumulate_short521
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail505
+	JL   accumulate_tail519
 
-accumulate_loop504:
+accumulate_loop518:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10927,13 +11327,13 @@ accumulate_loop504:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop504
+	JGE          accumulate_loop518
 
-accumulate_tail505:
+accumulate_tail519:
 	ADDQ $0x04, CX
-	JE   accumulate_end506
+	JE   accumulate_end520
 
-accumulate_one508:
+accumulate_one522:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10949,9 +11349,9 @@ accumulate_one508:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one508
+	JNE          accumulate_one522
 
-accumulate_end506:
+accumulate_end520:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -11016,10 +11416,10 @@ accumulate_end506:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done509
+	JMP          accumulate_done523
 
-accumulate_short507:
-accumulate_one510:
+accumulate_short521:
+accumulate_one524:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11035,7 +11435,7 @@ accumulate_one510:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one510
+	JNE          accumulate_one524
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -11049,17 +11449,17 @@ accumulate_one510:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done509:
+accumulate_done523:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha511
+	JBE  accumulate_noAlpha525
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha511:
+accumulate_noAlpha525:
 	SUBQ $0x05, R12
 	JMP  accumulate_halfRows
 
@@ -11070,8 +11470,8 @@ accumulate_half4:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite513
-	JB   accumulate_plain512
+	JE   accumulate_overwrite527
+	JB   accumulate_plain526
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -11082,33 +11482,33 @@ accumulate_half4:
 	VMULPS       (DI)(R8*2), Y14, Y2
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y3
-	JMP          accumulate_ready514
+	JMP          accumulate_ready528
 
-accumulate_plain512:
+accumulate_plain526:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
-	JMP     accumulate_ready514
+	JMP     accumulate_ready528
 
-accumulate_overwrite513:
+accumulate_overwrite527:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready514:
+accumulate_ready528:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short518
+	JL   accumulate_short532
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail516
+	JL   accumulate_tail530
 
-accumulate_loop515:
+accumulate_loop529:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11152,13 +11552,13 @@ accumulate_loop515:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop515
+	JGE          accumulate_loop529
 
-accumulate_tail516:
+accumulate_tail530:
 	ADDQ $0x04, CX
-	JE   accumulate_end517
+	JE   accumulate_end531
 
-accumulate_one519:
+accumulate_one533:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11172,9 +11572,9 @@ accumulate_one519:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one519
+	JNE          accumulate_one533
 
-accumulate_end517:
+accumulate_end531:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -11225,10 +11625,10 @@ accumulate_end517:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done520
+	JMP          accumulate_done534
 
-accumulate_short518:
-accumulate_one521:
+accumulate_short532:
+accumulate_one535:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11242,7 +11642,7 @@ accumulate_one521:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one521
+	JNE          accumulate_one535
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -11254,16 +11654,16 @@ accumulate_one521:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done520:
+accumulate_done534:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha522
+	JBE  accumulate_noAlpha536
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha522:
+accumulate_noAlpha536:
 	SUBQ $0x04, R12
 	JMP  accumulate_halfRows
 
@@ -11272,8 +11672,8 @@ accumulate_half3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite524
-	JB   accumulate_plain523
+	JE   accumulate_overwrite538
+	JB   accumulate_plain537
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -11282,29 +11682,29 @@ accumulate_half3:
 	VMULPS       (DI)(R8*1), Y14, Y1
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y2
-	JMP          accumulate_ready525
+	JMP          accumulate_ready539
 
-accumulate_plain523:
+accumulate_plain537:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
-	JMP     accumulate_ready525
+	JMP     accumulate_ready539
 
-accumulate_overwrite524:
+accumulate_overwrite538:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 
-accumulate_ready525:
+accumulate_ready539:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short529
+	JL   accumulate_short543
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail527
+	JL   accumulate_tail541
 
-accumulate_loop526:
+accumulate_loop540:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11339,13 +11739,13 @@ accumulate_loop526:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop526
+	JGE          accumulate_loop540
 
-accumulate_tail527:
+accumulate_tail541:
 	ADDQ $0x04, CX
-	JE   accumulate_end528
+	JE   accumulate_end542
 
-accumulate_one530:
+accumulate_one544:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11356,9 +11756,9 @@ accumulate_one530:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one530
+	JNE          accumulate_one544
 
-accumulate_end528:
+accumulate_end542:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -11399,10 +11799,10 @@ accumulate_end528:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done531
+	JMP          accumulate_done545
 
-accumulate_short529:
-accumulate_one532:
+accumulate_short543:
+accumulate_one546:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11413,7 +11813,7 @@ accumulate_one532:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one532
+	JNE          accumulate_one546
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -11421,15 +11821,15 @@ accumulate_one532:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done531:
+accumulate_done545:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha533
+	JBE  accumulate_noAlpha547
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha533:
+accumulate_noAlpha547:
 	SUBQ $0x03, R12
 	JMP  accumulate_halfRows
 
@@ -11438,32 +11838,32 @@ accumulate_half2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite535
-	JB   accumulate_plain534
+	JE   accumulate_overwrite549
+	JB   accumulate_plain548
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulate_ready536
+	JMP          accumulate_ready550
 
-accumulate_plain534:
+accumulate_plain548:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
-	JMP     accumulate_ready536
+	JMP     accumulate_ready550
 
-accumulate_overwrite535:
+accumulate_overwrite549:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulate_ready536:
+accumulate_ready550:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail538
+	JL   accumulate_tail552
 
-accumulate_loop537:
+accumulate_loop551:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11490,13 +11890,13 @@ accumulate_loop537:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop537
+	JGE          accumulate_loop551
 
-accumulate_tail538:
+accumulate_tail552:
 	ADDQ $0x04, CX
-	JE   accumulate_end539
+	JE   accumulate_end553
 
-accumulate_one541:
+accumulate_one555:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11505,9 +11905,9 @@ accumulate_one541:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one541
+	JNE          accumulate_one555
 
-accumulate_end539:
+accumulate_end553:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -11515,10 +11915,10 @@ accumulate_end539:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha542
+	JBE     accumulate_noAlpha556
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha542:
+accumulate_noAlpha556:
 	SUBQ $0x02, R12
 	JMP  accumulate_halfRows
 
@@ -11527,28 +11927,28 @@ accumulate_half1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite544
-	JB   accumulate_plain543
+	JE   accumulate_overwrite558
+	JB   accumulate_plain557
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulate_ready545
+	JMP          accumulate_ready559
 
-accumulate_plain543:
+accumulate_plain557:
 	VMOVUPS (DI), Y0
-	JMP     accumulate_ready545
+	JMP     accumulate_ready559
 
-accumulate_overwrite544:
+accumulate_overwrite558:
 	VXORPS Y0, Y0, Y0
 
-accumulate_ready545:
+accumulate_ready559:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail547
+	JL   accumulate_tail561
 
-accumulate_loop546:
+accumulate_loop560:
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
 	ADDQ         R10, BX
@@ -11563,29 +11963,29 @@ accumulate_loop546:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop546
+	JGE          accumulate_loop560
 
-accumulate_tail547:
+accumulate_tail561:
 	ADDQ $0x04, CX
-	JE   accumulate_end548
+	JE   accumulate_end562
 
-accumulate_one550:
+accumulate_one564:
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one550
+	JNE          accumulate_one564
 
-accumulate_end548:
+accumulate_end562:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha551
+	JBE     accumulate_noAlpha565
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha551:
+accumulate_noAlpha565:
 	SUBQ $0x01, R12
 	JMP  accumulate_halfRows
 
@@ -11597,46 +11997,46 @@ accumulate_halfNext:
 
 accumulate_halfEnd:
 accumulate_done:
-	CMPQ  112(SP), $0x00
-	JE    accumulate_noSteps552
-	MOVQ  120(SP), R11
+	CMPQ  136(SP), $0x00
+	JE    accumulate_noSteps566
+	MOVQ  144(SP), R11
 	LEAQ  (R11)(R11*1), AX
 	ADDQ  AX, AX
 	ADDQ  AX, 40(SP)
 	MOVQ  R10, DX
 	IMULQ R11, DX
-	ADDQ  136(SP), DX
-	MOVQ  DX, 136(SP)
-	MOVQ  128(SP), AX
-	MOVQ  AX, 32(SP)
-	MOVQ  144(SP), AX
-	MOVQ  AX, 8(SP)
+	ADDQ  160(SP), DX
+	MOVQ  DX, 160(SP)
 	MOVQ  152(SP), AX
+	MOVQ  AX, 32(SP)
+	MOVQ  168(SP), AX
+	MOVQ  AX, 8(SP)
+	MOVQ  176(SP), AX
 	MOVQ  AX, 16(SP)
 	MOVQ  $+0, 56(SP)
-	CMPQ  112(SP), R11
-	JGE   accumulate_wholeSteps553
-	MOVQ  112(SP), R11
+	CMPQ  136(SP), R11
+	JGE   accumulate_wholeSteps567
+	MOVQ  136(SP), R11
 
-accumulate_wholeSteps553:
-	SUBQ R11, 112(SP)
+accumulate_wholeSteps567:
+	SUBQ R11, 136(SP)
 	MOVQ R11, 64(SP)
-	CMPQ 160(SP), $0x00
-	JE   accumulate_touchNone554
-	CMPQ 112(SP), $0x08
-	JGE  accumulate_touchNone554
-	MOVQ $+0, 160(SP)
+	CMPQ 184(SP), $0x00
+	JE   accumulate_touchNone568
+	CMPQ 136(SP), $0x08
+	JGE  accumulate_touchNone568
+	MOVQ $+0, 184(SP)
 
-accumulate_touchNone554:
+accumulate_touchNone568:
 	JMP accumulate_begin
 
-accumulate_noSteps552:
+accumulate_noSteps566:
 	VZEROUPPER
 	RET
 
 // func accumulateMaskedSIMD(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, FMA3
-TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $192-64
+TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $216-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ p+8(FP), AX
@@ -11652,10 +12052,10 @@ TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $192-64
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
 	CMPB 64(BX), $0x00
-	JE   accumulateMasked_used555
+	JE   accumulateMasked_used569
 	MOVQ $+1, 56(SP)
 
-accumulateMasked_used555:
+accumulateMasked_used569:
 	MOVQ (BX), R11
 	MOVQ 8(BX), AX
 	MOVQ AX, CX
@@ -11691,8 +12091,8 @@ accumulateMasked_panel2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_overwrite557
-	JB   accumulateMasked_plain556
+	JE   accumulateMasked_overwrite571
+	JB   accumulateMasked_plain570
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -11701,28 +12101,28 @@ accumulateMasked_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulateMasked_ready558
+	JMP          accumulateMasked_ready572
 
-accumulateMasked_plain556:
+accumulateMasked_plain570:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
-	JMP     accumulateMasked_ready558
+	JMP     accumulateMasked_ready572
 
-accumulateMasked_overwrite557:
+accumulateMasked_overwrite571:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulateMasked_ready558:
+accumulateMasked_ready572:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail560
+	JL   accumulateMasked_tail574
 
-accumulateMasked_loop559:
+accumulateMasked_loop573:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -11739,13 +12139,13 @@ accumulateMasked_loop559:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop559
+	JGE          accumulateMasked_loop573
 
-accumulateMasked_tail560:
+accumulateMasked_tail574:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end561
+	JE   accumulateMasked_end575
 
-accumulateMasked_one563:
+accumulateMasked_one577:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -11762,9 +12162,9 @@ accumulateMasked_one563:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one563
+	JNE          accumulateMasked_one577
 
-accumulateMasked_end561:
+accumulateMasked_end575:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -11774,10 +12174,10 @@ accumulateMasked_end561:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha564
+	JBE     accumulateMasked_noAlpha578
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha564:
+accumulateMasked_noAlpha578:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_panelRows
 
@@ -11786,31 +12186,31 @@ accumulateMasked_panel1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_overwrite566
-	JB   accumulateMasked_plain565
+	JE   accumulateMasked_overwrite580
+	JB   accumulateMasked_plain579
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulateMasked_ready567
+	JMP          accumulateMasked_ready581
 
-accumulateMasked_plain565:
+accumulateMasked_plain579:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
-	JMP     accumulateMasked_ready567
+	JMP     accumulateMasked_ready581
 
-accumulateMasked_overwrite566:
+accumulateMasked_overwrite580:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulateMasked_ready567:
+accumulateMasked_ready581:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail569
+	JL   accumulateMasked_tail583
 
-accumulateMasked_loop568:
+accumulateMasked_loop582:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -11822,13 +12222,13 @@ accumulateMasked_loop568:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop568
+	JGE          accumulateMasked_loop582
 
-accumulateMasked_tail569:
+accumulateMasked_tail583:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end570
+	JE   accumulateMasked_end584
 
-accumulateMasked_one572:
+accumulateMasked_one586:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -11840,18 +12240,18 @@ accumulateMasked_one572:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one572
+	JNE          accumulateMasked_one586
 
-accumulateMasked_end570:
+accumulateMasked_end584:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha573
+	JBE     accumulateMasked_noAlpha587
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha573:
+accumulateMasked_noAlpha587:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_panelRows
 
@@ -11889,32 +12289,32 @@ accumulateMasked_half2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_overwrite575
-	JB   accumulateMasked_plain574
+	JE   accumulateMasked_overwrite589
+	JB   accumulateMasked_plain588
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulateMasked_ready576
+	JMP          accumulateMasked_ready590
 
-accumulateMasked_plain574:
+accumulateMasked_plain588:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
-	JMP     accumulateMasked_ready576
+	JMP     accumulateMasked_ready590
 
-accumulateMasked_overwrite575:
+accumulateMasked_overwrite589:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulateMasked_ready576:
+accumulateMasked_ready590:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail578
+	JL   accumulateMasked_tail592
 
-accumulateMasked_loop577:
+accumulateMasked_loop591:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -11926,13 +12326,13 @@ accumulateMasked_loop577:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop577
+	JGE          accumulateMasked_loop591
 
-accumulateMasked_tail578:
+accumulateMasked_tail592:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end579
+	JE   accumulateMasked_end593
 
-accumulateMasked_one581:
+accumulateMasked_one595:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -11944,9 +12344,9 @@ accumulateMasked_one581:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one581
+	JNE          accumulateMasked_one595
 
-accumulateMasked_end579:
+accumulateMasked_end593:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -11954,10 +12354,10 @@ accumulateMasked_end579:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha582
+	JBE     accumulateMasked_noAlpha596
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha582:
+accumulateMasked_noAlpha596:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_halfRows
 
@@ -11966,28 +12366,28 @@ accumulateMasked_half1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_overwrite584
-	JB   accumulateMasked_plain583
+	JE   accumulateMasked_overwrite598
+	JB   accumulateMasked_plain597
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulateMasked_ready585
+	JMP          accumulateMasked_ready599
 
-accumulateMasked_plain583:
+accumulateMasked_plain597:
 	VMOVUPS (DI), Y0
-	JMP     accumulateMasked_ready585
+	JMP     accumulateMasked_ready599
 
-accumulateMasked_overwrite584:
+accumulateMasked_overwrite598:
 	VXORPS Y0, Y0, Y0
 
-accumulateMasked_ready585:
+accumulateMasked_ready599:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail587
+	JL   accumulateMasked_tail601
 
-accumulateMasked_loop586:
+accumulateMasked_loop600:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -11996,13 +12396,13 @@ accumulateMasked_loop586:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop586
+	JGE          accumulateMasked_loop600
 
-accumulateMasked_tail587:
+accumulateMasked_tail601:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end588
+	JE   accumulateMasked_end602
 
-accumulateMasked_one590:
+accumulateMasked_one604:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -12011,17 +12411,17 @@ accumulateMasked_one590:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one590
+	JNE          accumulateMasked_one604
 
-accumulateMasked_end588:
+accumulateMasked_end602:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha591
+	JBE     accumulateMasked_noAlpha605
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha591:
+accumulateMasked_noAlpha605:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_halfRows
 
@@ -12059,13 +12459,13 @@ TEXT ·scoreAVX512(SB), NOSPLIT, $88-56
 	MOVQ  $+0, 8(SP)
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    noQueue592
+	JE    noQueue606
 	MOVQ  32(AX), AX
 
-noQueue592:
+noQueue606:
 	MOVQ  AX, 80(SP)
 	TESTQ AX, AX
-	JE    noPointer593
+	JE    noPointer607
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 80(SP)
@@ -12075,15 +12475,15 @@ noQueue592:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 80(SP)
 
-noPointer593:
+noPointer607:
 	CMPQ 56(SP), $0x06
-	JLE  quads594
+	JLE  quads608
 	CMPQ 72(SP), $0x00000080
 	JG   quadEnd
 	CMPQ 56(SP), $0x18
 	JLE  quadEnd
 
-quads594:
+quads608:
 quad:
 	CMPQ 16(SP), $0x04
 	JL   quadEnd
@@ -12147,15 +12547,15 @@ quad6:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail596
+	JL     tail610
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop595
+	JNE    loop609
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop595
+	JE     loop609
 
-prefetching599:
+prefetching613:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -12318,18 +12718,18 @@ prefetching599:
 	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow600
+	JE           sameWindow614
 	ADDQ         $0x00007000, DX
 
-sameWindow600:
+sameWindow614:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching599
+	JGE  prefetching613
 	MOVQ DX, 80(SP)
-	JMP  tail596
+	JMP  tail610
 
-loop595:
+loop609:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12477,13 +12877,13 @@ loop595:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop595
+	JGE          loop609
 
-tail596:
+tail610:
 	ADDQ $0x04, CX
-	JE   end598
+	JE   end612
 
-one597:
+one611:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12523,9 +12923,9 @@ one597:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one597
+	JNE          one611
 
-end598:
+end612:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -12560,50 +12960,50 @@ end598:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd604
+	JE      dueEnd618
 	SUBQ    $0x18, (AX)
-	JG      dueEnd604
+	JG      dueEnd618
 
-dueRow601:
+dueRow615:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun605:
+dueRun619:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound602
+	JNE  dueFound616
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun605
+	JNE  dueRun619
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd604
+	JMP  dueEnd618
 
-dueFound602:
+dueFound616:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters606
+	JNE   sameQuarters620
 	ADDQ  32(BX), CX
 
-sameQuarters606:
+sameQuarters620:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine603:
+dueLine617:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine603
+	JNE        dueLine617
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow601
+	JLE        dueRow615
 
-dueEnd604:
+dueEnd618:
 	SUBQ $0x06, 64(SP)
 	JMP  quadRows
 
@@ -12636,15 +13036,15 @@ quad5:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail608
+	JL     tail622
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop607
+	JNE    loop621
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop607
+	JE     loop621
 
-prefetching611:
+prefetching625:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -12787,18 +13187,18 @@ prefetching611:
 	VFMADD231PS  Z11, Z12, Z3
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow612
+	JE           sameWindow626
 	ADDQ         $0x00007000, DX
 
-sameWindow612:
+sameWindow626:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching611
+	JGE  prefetching625
 	MOVQ DX, 80(SP)
-	JMP  tail608
+	JMP  tail622
 
-loop607:
+loop621:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12926,13 +13326,13 @@ loop607:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop607
+	JGE          loop621
 
-tail608:
+tail622:
 	ADDQ $0x04, CX
-	JE   end610
+	JE   end624
 
-one609:
+one623:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12967,9 +13367,9 @@ one609:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one609
+	JNE          one623
 
-end610:
+end624:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -13000,50 +13400,50 @@ end610:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd616
+	JE      dueEnd630
 	SUBQ    $0x14, (AX)
-	JG      dueEnd616
+	JG      dueEnd630
 
-dueRow613:
+dueRow627:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun617:
+dueRun631:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound614
+	JNE  dueFound628
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun617
+	JNE  dueRun631
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd616
+	JMP  dueEnd630
 
-dueFound614:
+dueFound628:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters618
+	JNE   sameQuarters632
 	ADDQ  32(BX), CX
 
-sameQuarters618:
+sameQuarters632:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine615:
+dueLine629:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine615
+	JNE        dueLine629
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow613
+	JLE        dueRow627
 
-dueEnd616:
+dueEnd630:
 	SUBQ $0x05, 64(SP)
 	JMP  quadRows
 
@@ -13072,15 +13472,15 @@ quad4:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail620
+	JL     tail634
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop619
+	JNE    loop633
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop619
+	JE     loop633
 
-prefetching623:
+prefetching637:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -13203,18 +13603,18 @@ prefetching623:
 	VFMADD231PS  Z11, Z12, Z31
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow624
+	JE           sameWindow638
 	ADDQ         $0x00007000, DX
 
-sameWindow624:
+sameWindow638:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching623
+	JGE  prefetching637
 	MOVQ DX, 80(SP)
-	JMP  tail620
+	JMP  tail634
 
-loop619:
+loop633:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13322,13 +13722,13 @@ loop619:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop619
+	JGE          loop633
 
-tail620:
+tail634:
 	ADDQ $0x04, CX
-	JE   end622
+	JE   end636
 
-one621:
+one635:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13358,9 +13758,9 @@ one621:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one621
+	JNE          one635
 
-end622:
+end636:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -13387,50 +13787,50 @@ end622:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd628
+	JE      dueEnd642
 	SUBQ    $0x10, (AX)
-	JG      dueEnd628
+	JG      dueEnd642
 
-dueRow625:
+dueRow639:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun629:
+dueRun643:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound626
+	JNE  dueFound640
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun629
+	JNE  dueRun643
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd628
+	JMP  dueEnd642
 
-dueFound626:
+dueFound640:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters630
+	JNE   sameQuarters644
 	ADDQ  32(BX), CX
 
-sameQuarters630:
+sameQuarters644:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine627:
+dueLine641:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine627
+	JNE        dueLine641
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow625
+	JLE        dueRow639
 
-dueEnd628:
+dueEnd642:
 	SUBQ $0x04, 64(SP)
 	JMP  quadRows
 
@@ -13453,15 +13853,15 @@ quad3:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail632
+	JL     tail646
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop631
+	JNE    loop645
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop631
+	JE     loop645
 
-prefetching635:
+prefetching649:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -13564,17 +13964,17 @@ prefetching635:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow636
+	JE           sameWindow650
 	ADDQ         $0x00007000, DX
 
-sameWindow636:
+sameWindow650:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching635
+	JGE  prefetching649
 	MOVQ DX, 80(SP)
-	JMP  tail632
+	JMP  tail646
 
-loop631:
+loop645:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13661,13 +14061,13 @@ loop631:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop631
+	JGE          loop645
 
-tail632:
+tail646:
 	ADDQ $0x04, CX
-	JE   end634
+	JE   end648
 
-one633:
+one647:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13691,9 +14091,9 @@ one633:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one633
+	JNE          one647
 
-end634:
+end648:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -13714,50 +14114,50 @@ end634:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd640
+	JE      dueEnd654
 	SUBQ    $0x0c, (AX)
-	JG      dueEnd640
+	JG      dueEnd654
 
-dueRow637:
+dueRow651:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun641:
+dueRun655:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound638
+	JNE  dueFound652
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun641
+	JNE  dueRun655
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd640
+	JMP  dueEnd654
 
-dueFound638:
+dueFound652:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters642
+	JNE   sameQuarters656
 	ADDQ  32(BX), CX
 
-sameQuarters642:
+sameQuarters656:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine639:
+dueLine653:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine639
+	JNE        dueLine653
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow637
+	JLE        dueRow651
 
-dueEnd640:
+dueEnd654:
 	SUBQ $0x03, 64(SP)
 	JMP  quadRows
 
@@ -13776,15 +14176,15 @@ quad2:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail644
+	JL     tail658
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop643
+	JNE    loop657
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop643
+	JE     loop657
 
-prefetching647:
+prefetching661:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -13867,17 +14267,17 @@ prefetching647:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow648
+	JE           sameWindow662
 	ADDQ         $0x00007000, DX
 
-sameWindow648:
+sameWindow662:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching647
+	JGE  prefetching661
 	MOVQ DX, 80(SP)
-	JMP  tail644
+	JMP  tail658
 
-loop643:
+loop657:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13944,13 +14344,13 @@ loop643:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop643
+	JGE          loop657
 
-tail644:
+tail658:
 	ADDQ $0x04, CX
-	JE   end646
+	JE   end660
 
-one645:
+one659:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13969,9 +14369,9 @@ one645:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one645
+	JNE          one659
 
-end646:
+end660:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -13988,50 +14388,50 @@ end646:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd652
+	JE      dueEnd666
 	SUBQ    $0x08, (AX)
-	JG      dueEnd652
+	JG      dueEnd666
 
-dueRow649:
+dueRow663:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun653:
+dueRun667:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound650
+	JNE  dueFound664
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun653
+	JNE  dueRun667
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd652
+	JMP  dueEnd666
 
-dueFound650:
+dueFound664:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters654
+	JNE   sameQuarters668
 	ADDQ  32(BX), CX
 
-sameQuarters654:
+sameQuarters668:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine651:
+dueLine665:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine651
+	JNE        dueLine665
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow649
+	JLE        dueRow663
 
-dueEnd652:
+dueEnd666:
 	SUBQ $0x02, 64(SP)
 	JMP  quadRows
 
@@ -14127,15 +14527,15 @@ pair12:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail656
+	JL     tail670
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop655
+	JNE    loop669
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop655
+	JE     loop669
 
-prefetching659:
+prefetching673:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -14302,20 +14702,20 @@ prefetching659:
 	VFMADD231PS  Z9, Z12, Z7
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow660
+	JE           sameWindow674
 	ADDQ         $0x00007000, DX
 
-sameWindow660:
+sameWindow674:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  prefetching659
+	JGE  prefetching673
 	MOVQ DX, 80(SP)
-	JMP  tail656
+	JMP  tail670
 
-loop655:
+loop669:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14477,13 +14877,13 @@ loop655:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop655
+	JGE          loop669
 
-tail656:
+tail670:
 	ADDQ $0x04, CX
-	JE   end658
+	JE   end672
 
-one657:
+one671:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14528,9 +14928,9 @@ one657:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one657
+	JNE          one671
 
-end658:
+end672:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -14569,50 +14969,50 @@ end658:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd664
+	JE      dueEnd678
 	SUBQ    $0x18, (AX)
-	JG      dueEnd664
+	JG      dueEnd678
 
-dueRow661:
+dueRow675:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun665:
+dueRun679:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound662
+	JNE  dueFound676
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun665
+	JNE  dueRun679
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd664
+	JMP  dueEnd678
 
-dueFound662:
+dueFound676:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters666
+	JNE   sameQuarters680
 	ADDQ  32(BX), CX
 
-sameQuarters666:
+sameQuarters680:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine663:
+dueLine677:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine663
+	JNE        dueLine677
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow661
+	JLE        dueRow675
 
-dueEnd664:
+dueEnd678:
 	SUBQ $0x0c, 64(SP)
 	JMP  pairRows
 
@@ -14650,15 +15050,15 @@ pair11:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail668
+	JL     tail682
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop667
+	JNE    loop681
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop667
+	JE     loop681
 
-prefetching671:
+prefetching685:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -14813,20 +15213,20 @@ prefetching671:
 	VFMADD231PS  Z9, Z12, Z5
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow672
+	JE           sameWindow686
 	ADDQ         $0x00007000, DX
 
-sameWindow672:
+sameWindow686:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  prefetching671
+	JGE  prefetching685
 	MOVQ DX, 80(SP)
-	JMP  tail668
+	JMP  tail682
 
-loop667:
+loop681:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14976,13 +15376,13 @@ loop667:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop667
+	JGE          loop681
 
-tail668:
+tail682:
 	ADDQ $0x04, CX
-	JE   end670
+	JE   end684
 
-one669:
+one683:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15024,9 +15424,9 @@ one669:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one669
+	JNE          one683
 
-end670:
+end684:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15063,50 +15463,50 @@ end670:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd676
+	JE      dueEnd690
 	SUBQ    $0x16, (AX)
-	JG      dueEnd676
+	JG      dueEnd690
 
-dueRow673:
+dueRow687:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun677:
+dueRun691:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound674
+	JNE  dueFound688
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun677
+	JNE  dueRun691
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd676
+	JMP  dueEnd690
 
-dueFound674:
+dueFound688:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters678
+	JNE   sameQuarters692
 	ADDQ  32(BX), CX
 
-sameQuarters678:
+sameQuarters692:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine675:
+dueLine689:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine675
+	JNE        dueLine689
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow673
+	JLE        dueRow687
 
-dueEnd676:
+dueEnd690:
 	SUBQ $0x0b, 64(SP)
 	JMP  pairRows
 
@@ -15142,15 +15542,15 @@ pair10:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail680
+	JL     tail694
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop679
+	JNE    loop693
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop679
+	JE     loop693
 
-prefetching683:
+prefetching697:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -15293,20 +15693,20 @@ prefetching683:
 	VFMADD231PS  Z9, Z12, Z3
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow684
+	JE           sameWindow698
 	ADDQ         $0x00007000, DX
 
-sameWindow684:
+sameWindow698:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  prefetching683
+	JGE  prefetching697
 	MOVQ DX, 80(SP)
-	JMP  tail680
+	JMP  tail694
 
-loop679:
+loop693:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15444,13 +15844,13 @@ loop679:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop679
+	JGE          loop693
 
-tail680:
+tail694:
 	ADDQ $0x04, CX
-	JE   end682
+	JE   end696
 
-one681:
+one695:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15489,9 +15889,9 @@ one681:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one681
+	JNE          one695
 
-end682:
+end696:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15526,50 +15926,50 @@ end682:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd688
+	JE      dueEnd702
 	SUBQ    $0x14, (AX)
-	JG      dueEnd688
+	JG      dueEnd702
 
-dueRow685:
+dueRow699:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun689:
+dueRun703:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound686
+	JNE  dueFound700
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun689
+	JNE  dueRun703
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd688
+	JMP  dueEnd702
 
-dueFound686:
+dueFound700:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters690
+	JNE   sameQuarters704
 	ADDQ  32(BX), CX
 
-sameQuarters690:
+sameQuarters704:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine687:
+dueLine701:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine687
+	JNE        dueLine701
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow685
+	JLE        dueRow699
 
-dueEnd688:
+dueEnd702:
 	SUBQ $0x0a, 64(SP)
 	JMP  pairRows
 
@@ -15601,15 +16001,15 @@ pair9:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail692
+	JL     tail706
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop691
+	JNE    loop705
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop691
+	JE     loop705
 
-prefetching695:
+prefetching709:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -15740,19 +16140,19 @@ prefetching695:
 	VFMADD231PS  Z9, Z12, Z1
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow696
+	JE           sameWindow710
 	ADDQ         $0x00007000, DX
 
-sameWindow696:
+sameWindow710:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  prefetching695
+	JGE  prefetching709
 	MOVQ DX, 80(SP)
-	JMP  tail692
+	JMP  tail706
 
-loop691:
+loop705:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15877,13 +16277,13 @@ loop691:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop691
+	JGE          loop705
 
-tail692:
+tail706:
 	ADDQ $0x04, CX
-	JE   end694
+	JE   end708
 
-one693:
+one707:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15918,9 +16318,9 @@ one693:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one693
+	JNE          one707
 
-end694:
+end708:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15951,50 +16351,50 @@ end694:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd700
+	JE      dueEnd714
 	SUBQ    $0x12, (AX)
-	JG      dueEnd700
+	JG      dueEnd714
 
-dueRow697:
+dueRow711:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun701:
+dueRun715:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound698
+	JNE  dueFound712
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun701
+	JNE  dueRun715
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd700
+	JMP  dueEnd714
 
-dueFound698:
+dueFound712:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters702
+	JNE   sameQuarters716
 	ADDQ  32(BX), CX
 
-sameQuarters702:
+sameQuarters716:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine699:
+dueLine713:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine699
+	JNE        dueLine713
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow697
+	JLE        dueRow711
 
-dueEnd700:
+dueEnd714:
 	SUBQ $0x09, 64(SP)
 	JMP  pairRows
 
@@ -16024,15 +16424,15 @@ pair8:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail704
+	JL     tail718
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop703
+	JNE    loop717
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop703
+	JE     loop717
 
-prefetching707:
+prefetching721:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -16151,19 +16551,19 @@ prefetching707:
 	VFMADD231PS  Z9, Z12, Z31
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow708
+	JE           sameWindow722
 	ADDQ         $0x00007000, DX
 
-sameWindow708:
+sameWindow722:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  prefetching707
+	JGE  prefetching721
 	MOVQ DX, 80(SP)
-	JMP  tail704
+	JMP  tail718
 
-loop703:
+loop717:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16276,13 +16676,13 @@ loop703:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop703
+	JGE          loop717
 
-tail704:
+tail718:
 	ADDQ $0x04, CX
-	JE   end706
+	JE   end720
 
-one705:
+one719:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16314,9 +16714,9 @@ one705:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one705
+	JNE          one719
 
-end706:
+end720:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16345,50 +16745,50 @@ end706:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd712
+	JE      dueEnd726
 	SUBQ    $0x10, (AX)
-	JG      dueEnd712
+	JG      dueEnd726
 
-dueRow709:
+dueRow723:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun713:
+dueRun727:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound710
+	JNE  dueFound724
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun713
+	JNE  dueRun727
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd712
+	JMP  dueEnd726
 
-dueFound710:
+dueFound724:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters714
+	JNE   sameQuarters728
 	ADDQ  32(BX), CX
 
-sameQuarters714:
+sameQuarters728:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine711:
+dueLine725:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine711
+	JNE        dueLine725
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow709
+	JLE        dueRow723
 
-dueEnd712:
+dueEnd726:
 	SUBQ $0x08, 64(SP)
 	JMP  pairRows
 
@@ -16416,15 +16816,15 @@ pair7:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail716
+	JL     tail730
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop715
+	JNE    loop729
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop715
+	JE     loop729
 
-prefetching719:
+prefetching733:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -16531,19 +16931,19 @@ prefetching719:
 	VFMADD231PS  Z9, Z12, Z29
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow720
+	JE           sameWindow734
 	ADDQ         $0x00007000, DX
 
-sameWindow720:
+sameWindow734:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  prefetching719
+	JGE  prefetching733
 	MOVQ DX, 80(SP)
-	JMP  tail716
+	JMP  tail730
 
-loop715:
+loop729:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16644,13 +17044,13 @@ loop715:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop715
+	JGE          loop729
 
-tail716:
+tail730:
 	ADDQ $0x04, CX
-	JE   end718
+	JE   end732
 
-one717:
+one731:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16679,9 +17079,9 @@ one717:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one717
+	JNE          one731
 
-end718:
+end732:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16708,50 +17108,50 @@ end718:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd724
+	JE      dueEnd738
 	SUBQ    $0x0e, (AX)
-	JG      dueEnd724
+	JG      dueEnd738
 
-dueRow721:
+dueRow735:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun725:
+dueRun739:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound722
+	JNE  dueFound736
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun725
+	JNE  dueRun739
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd724
+	JMP  dueEnd738
 
-dueFound722:
+dueFound736:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters726
+	JNE   sameQuarters740
 	ADDQ  32(BX), CX
 
-sameQuarters726:
+sameQuarters740:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine723:
+dueLine737:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine723
+	JNE        dueLine737
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow721
+	JLE        dueRow735
 
-dueEnd724:
+dueEnd738:
 	SUBQ $0x07, 64(SP)
 	JMP  pairRows
 
@@ -16775,15 +17175,15 @@ pair6:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail728
+	JL     tail742
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop727
+	JNE    loop741
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop727
+	JE     loop741
 
-prefetching731:
+prefetching745:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -16878,18 +17278,18 @@ prefetching731:
 	VFMADD231PS  Z9, Z12, Z27
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow732
+	JE           sameWindow746
 	ADDQ         $0x00007000, DX
 
-sameWindow732:
+sameWindow746:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching731
+	JGE  prefetching745
 	MOVQ DX, 80(SP)
-	JMP  tail728
+	JMP  tail742
 
-loop727:
+loop741:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16977,13 +17377,13 @@ loop727:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop727
+	JGE          loop741
 
-tail728:
+tail742:
 	ADDQ $0x04, CX
-	JE   end730
+	JE   end744
 
-one729:
+one743:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17008,9 +17408,9 @@ one729:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one729
+	JNE          one743
 
-end730:
+end744:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17033,50 +17433,50 @@ end730:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd736
+	JE      dueEnd750
 	SUBQ    $0x0c, (AX)
-	JG      dueEnd736
+	JG      dueEnd750
 
-dueRow733:
+dueRow747:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun737:
+dueRun751:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound734
+	JNE  dueFound748
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun737
+	JNE  dueRun751
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd736
+	JMP  dueEnd750
 
-dueFound734:
+dueFound748:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters738
+	JNE   sameQuarters752
 	ADDQ  32(BX), CX
 
-sameQuarters738:
+sameQuarters752:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine735:
+dueLine749:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine735
+	JNE        dueLine749
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow733
+	JLE        dueRow747
 
-dueEnd736:
+dueEnd750:
 	SUBQ $0x06, 64(SP)
 	JMP  pairRows
 
@@ -17098,15 +17498,15 @@ pair5:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail740
+	JL     tail754
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop739
+	JNE    loop753
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop739
+	JE     loop753
 
-prefetching743:
+prefetching757:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -17189,18 +17589,18 @@ prefetching743:
 	VFMADD231PS  Z9, Z12, Z25
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow744
+	JE           sameWindow758
 	ADDQ         $0x00007000, DX
 
-sameWindow744:
+sameWindow758:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching743
+	JGE  prefetching757
 	MOVQ DX, 80(SP)
-	JMP  tail740
+	JMP  tail754
 
-loop739:
+loop753:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17276,13 +17676,13 @@ loop739:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop739
+	JGE          loop753
 
-tail740:
+tail754:
 	ADDQ $0x04, CX
-	JE   end742
+	JE   end756
 
-one741:
+one755:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17304,9 +17704,9 @@ one741:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one741
+	JNE          one755
 
-end742:
+end756:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17327,50 +17727,50 @@ end742:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd748
+	JE      dueEnd762
 	SUBQ    $0x0a, (AX)
-	JG      dueEnd748
+	JG      dueEnd762
 
-dueRow745:
+dueRow759:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun749:
+dueRun763:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound746
+	JNE  dueFound760
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun749
+	JNE  dueRun763
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd748
+	JMP  dueEnd762
 
-dueFound746:
+dueFound760:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters750
+	JNE   sameQuarters764
 	ADDQ  32(BX), CX
 
-sameQuarters750:
+sameQuarters764:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine747:
+dueLine761:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine747
+	JNE        dueLine761
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow745
+	JLE        dueRow759
 
-dueEnd748:
+dueEnd762:
 	SUBQ $0x05, 64(SP)
 	JMP  pairRows
 
@@ -17390,15 +17790,15 @@ pair4:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail752
+	JL     tail766
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop751
+	JNE    loop765
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop751
+	JE     loop765
 
-prefetching755:
+prefetching769:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -17469,18 +17869,18 @@ prefetching755:
 	VFMADD231PS  Z9, Z12, Z23
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow756
+	JE           sameWindow770
 	ADDQ         $0x00007000, DX
 
-sameWindow756:
+sameWindow770:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching755
+	JGE  prefetching769
 	MOVQ DX, 80(SP)
-	JMP  tail752
+	JMP  tail766
 
-loop751:
+loop765:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17544,13 +17944,13 @@ loop751:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop751
+	JGE          loop765
 
-tail752:
+tail766:
 	ADDQ $0x04, CX
-	JE   end754
+	JE   end768
 
-one753:
+one767:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17569,9 +17969,9 @@ one753:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one753
+	JNE          one767
 
-end754:
+end768:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17590,50 +17990,50 @@ end754:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd760
+	JE      dueEnd774
 	SUBQ    $0x08, (AX)
-	JG      dueEnd760
+	JG      dueEnd774
 
-dueRow757:
+dueRow771:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun761:
+dueRun775:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound758
+	JNE  dueFound772
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun761
+	JNE  dueRun775
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd760
+	JMP  dueEnd774
 
-dueFound758:
+dueFound772:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters762
+	JNE   sameQuarters776
 	ADDQ  32(BX), CX
 
-sameQuarters762:
+sameQuarters776:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine759:
+dueLine773:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine759
+	JNE        dueLine773
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow757
+	JLE        dueRow771
 
-dueEnd760:
+dueEnd774:
 	SUBQ $0x04, 64(SP)
 	JMP  pairRows
 
@@ -17649,15 +18049,15 @@ pair3:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail764
+	JL     tail778
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop763
+	JNE    loop777
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop763
+	JE     loop777
 
-prefetching767:
+prefetching781:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -17716,17 +18116,17 @@ prefetching767:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow768
+	JE           sameWindow782
 	ADDQ         $0x00007000, DX
 
-sameWindow768:
+sameWindow782:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching767
+	JGE  prefetching781
 	MOVQ DX, 80(SP)
-	JMP  tail764
+	JMP  tail778
 
-loop763:
+loop777:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17777,13 +18177,13 @@ loop763:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop763
+	JGE          loop777
 
-tail764:
+tail778:
 	ADDQ $0x04, CX
-	JE   end766
+	JE   end780
 
-one765:
+one779:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17798,9 +18198,9 @@ one765:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one765
+	JNE          one779
 
-end766:
+end780:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -17815,50 +18215,50 @@ end766:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd772
+	JE      dueEnd786
 	SUBQ    $0x06, (AX)
-	JG      dueEnd772
+	JG      dueEnd786
 
-dueRow769:
+dueRow783:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun773:
+dueRun787:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound770
+	JNE  dueFound784
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun773
+	JNE  dueRun787
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd772
+	JMP  dueEnd786
 
-dueFound770:
+dueFound784:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters774
+	JNE   sameQuarters788
 	ADDQ  32(BX), CX
 
-sameQuarters774:
+sameQuarters788:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine771:
+dueLine785:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine771
+	JNE        dueLine785
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow769
+	JLE        dueRow783
 
-dueEnd772:
+dueEnd786:
 	SUBQ $0x03, 64(SP)
 	JMP  pairRows
 
@@ -17872,15 +18272,15 @@ pair2:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail776
+	JL     tail790
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop775
+	JNE    loop789
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop775
+	JE     loop789
 
-prefetching779:
+prefetching793:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -17927,17 +18327,17 @@ prefetching779:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow780
+	JE           sameWindow794
 	ADDQ         $0x00007000, DX
 
-sameWindow780:
+sameWindow794:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching779
+	JGE  prefetching793
 	MOVQ DX, 80(SP)
-	JMP  tail776
+	JMP  tail790
 
-loop775:
+loop789:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17976,13 +18376,13 @@ loop775:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop775
+	JGE          loop789
 
-tail776:
+tail790:
 	ADDQ $0x04, CX
-	JE   end778
+	JE   end792
 
-one777:
+one791:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17994,9 +18394,9 @@ one777:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one777
+	JNE          one791
 
-end778:
+end792:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -18009,50 +18409,50 @@ end778:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd784
+	JE      dueEnd798
 	SUBQ    $0x04, (AX)
-	JG      dueEnd784
+	JG      dueEnd798
 
-dueRow781:
+dueRow795:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun785:
+dueRun799:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound782
+	JNE  dueFound796
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun785
+	JNE  dueRun799
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd784
+	JMP  dueEnd798
 
-dueFound782:
+dueFound796:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters786
+	JNE   sameQuarters800
 	ADDQ  32(BX), CX
 
-sameQuarters786:
+sameQuarters800:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine783:
+dueLine797:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine783
+	JNE        dueLine797
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow781
+	JLE        dueRow795
 
-dueEnd784:
+dueEnd798:
 	SUBQ $0x02, 64(SP)
 	JMP  pairRows
 
@@ -18136,9 +18536,9 @@ single12:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail788
+	JL     tail802
 
-loop787:
+loop801:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18248,13 +18648,13 @@ loop787:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop787
+	JGE          loop801
 
-tail788:
+tail802:
 	ADDQ $0x04, CX
-	JE   end790
+	JE   end804
 
-one789:
+one803:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18286,9 +18686,9 @@ one789:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one789
+	JNE          one803
 
-end790:
+end804:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18315,50 +18715,50 @@ end790:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd794
+	JE      dueEnd808
 	SUBQ    $0x0c, (AX)
-	JG      dueEnd794
+	JG      dueEnd808
 
-dueRow791:
+dueRow805:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun795:
+dueRun809:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound792
+	JNE  dueFound806
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun795
+	JNE  dueRun809
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd794
+	JMP  dueEnd808
 
-dueFound792:
+dueFound806:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters796
+	JNE   sameQuarters810
 	ADDQ  32(BX), CX
 
-sameQuarters796:
+sameQuarters810:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine793:
+dueLine807:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine793
+	JNE        dueLine807
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow791
+	JLE        dueRow805
 
-dueEnd794:
+dueEnd808:
 	SUBQ $0x0c, 64(SP)
 	JMP  singleRows
 
@@ -18385,9 +18785,9 @@ single11:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail798
+	JL     tail812
 
-loop797:
+loop811:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18489,13 +18889,13 @@ loop797:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop797
+	JGE          loop811
 
-tail798:
+tail812:
 	ADDQ $0x04, CX
-	JE   end800
+	JE   end814
 
-one799:
+one813:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18525,9 +18925,9 @@ one799:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one799
+	JNE          one813
 
-end800:
+end814:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18553,50 +18953,50 @@ end800:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd804
+	JE      dueEnd818
 	SUBQ    $0x0b, (AX)
-	JG      dueEnd804
+	JG      dueEnd818
 
-dueRow801:
+dueRow815:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun805:
+dueRun819:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound802
+	JNE  dueFound816
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun805
+	JNE  dueRun819
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd804
+	JMP  dueEnd818
 
-dueFound802:
+dueFound816:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters806
+	JNE   sameQuarters820
 	ADDQ  32(BX), CX
 
-sameQuarters806:
+sameQuarters820:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine803:
+dueLine817:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine803
+	JNE        dueLine817
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow801
+	JLE        dueRow815
 
-dueEnd804:
+dueEnd818:
 	SUBQ $0x0b, 64(SP)
 	JMP  singleRows
 
@@ -18622,9 +19022,9 @@ single10:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail808
+	JL     tail822
 
-loop807:
+loop821:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18718,13 +19118,13 @@ loop807:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop807
+	JGE          loop821
 
-tail808:
+tail822:
 	ADDQ $0x04, CX
-	JE   end810
+	JE   end824
 
-one809:
+one823:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18752,9 +19152,9 @@ one809:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one809
+	JNE          one823
 
-end810:
+end824:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18779,50 +19179,50 @@ end810:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd814
+	JE      dueEnd828
 	SUBQ    $0x0a, (AX)
-	JG      dueEnd814
+	JG      dueEnd828
 
-dueRow811:
+dueRow825:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun815:
+dueRun829:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound812
+	JNE  dueFound826
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun815
+	JNE  dueRun829
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd814
+	JMP  dueEnd828
 
-dueFound812:
+dueFound826:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters816
+	JNE   sameQuarters830
 	ADDQ  32(BX), CX
 
-sameQuarters816:
+sameQuarters830:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine813:
+dueLine827:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine813
+	JNE        dueLine827
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow811
+	JLE        dueRow825
 
-dueEnd814:
+dueEnd828:
 	SUBQ $0x0a, 64(SP)
 	JMP  singleRows
 
@@ -18845,9 +19245,9 @@ single9:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail818
+	JL     tail832
 
-loop817:
+loop831:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18932,13 +19332,13 @@ loop817:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop817
+	JGE          loop831
 
-tail818:
+tail832:
 	ADDQ $0x04, CX
-	JE   end820
+	JE   end834
 
-one819:
+one833:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18963,9 +19363,9 @@ one819:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one819
+	JNE          one833
 
-end820:
+end834:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18987,50 +19387,50 @@ end820:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd824
+	JE      dueEnd838
 	SUBQ    $0x09, (AX)
-	JG      dueEnd824
+	JG      dueEnd838
 
-dueRow821:
+dueRow835:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun825:
+dueRun839:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound822
+	JNE  dueFound836
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun825
+	JNE  dueRun839
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd824
+	JMP  dueEnd838
 
-dueFound822:
+dueFound836:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters826
+	JNE   sameQuarters840
 	ADDQ  32(BX), CX
 
-sameQuarters826:
+sameQuarters840:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine823:
+dueLine837:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine823
+	JNE        dueLine837
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow821
+	JLE        dueRow835
 
-dueEnd824:
+dueEnd838:
 	SUBQ $0x09, 64(SP)
 	JMP  singleRows
 
@@ -19052,9 +19452,9 @@ single8:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail828
+	JL     tail842
 
-loop827:
+loop841:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19131,13 +19531,13 @@ loop827:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop827
+	JGE          loop841
 
-tail828:
+tail842:
 	ADDQ $0x04, CX
-	JE   end830
+	JE   end844
 
-one829:
+one843:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19160,9 +19560,9 @@ one829:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one829
+	JNE          one843
 
-end830:
+end844:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19183,50 +19583,50 @@ end830:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd834
+	JE      dueEnd848
 	SUBQ    $0x08, (AX)
-	JG      dueEnd834
+	JG      dueEnd848
 
-dueRow831:
+dueRow845:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun835:
+dueRun849:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound832
+	JNE  dueFound846
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun835
+	JNE  dueRun849
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd834
+	JMP  dueEnd848
 
-dueFound832:
+dueFound846:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters836
+	JNE   sameQuarters850
 	ADDQ  32(BX), CX
 
-sameQuarters836:
+sameQuarters850:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine833:
+dueLine847:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine833
+	JNE        dueLine847
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow831
+	JLE        dueRow845
 
-dueEnd834:
+dueEnd848:
 	SUBQ $0x08, 64(SP)
 	JMP  singleRows
 
@@ -19247,9 +19647,9 @@ single7:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail838
+	JL     tail852
 
-loop837:
+loop851:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19318,13 +19718,13 @@ loop837:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop837
+	JGE          loop851
 
-tail838:
+tail852:
 	ADDQ $0x04, CX
-	JE   end840
+	JE   end854
 
-one839:
+one853:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19345,9 +19745,9 @@ one839:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one839
+	JNE          one853
 
-end840:
+end854:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19367,50 +19767,50 @@ end840:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd844
+	JE      dueEnd858
 	SUBQ    $0x07, (AX)
-	JG      dueEnd844
+	JG      dueEnd858
 
-dueRow841:
+dueRow855:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun845:
+dueRun859:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound842
+	JNE  dueFound856
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun845
+	JNE  dueRun859
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd844
+	JMP  dueEnd858
 
-dueFound842:
+dueFound856:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters846
+	JNE   sameQuarters860
 	ADDQ  32(BX), CX
 
-sameQuarters846:
+sameQuarters860:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine843:
+dueLine857:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine843
+	JNE        dueLine857
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow841
+	JLE        dueRow855
 
-dueEnd844:
+dueEnd858:
 	SUBQ $0x07, 64(SP)
 	JMP  singleRows
 
@@ -19428,9 +19828,9 @@ single6:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail848
+	JL     tail862
 
-loop847:
+loop861:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19490,13 +19890,13 @@ loop847:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop847
+	JGE          loop861
 
-tail848:
+tail862:
 	ADDQ $0x04, CX
-	JE   end850
+	JE   end864
 
-one849:
+one863:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19514,9 +19914,9 @@ one849:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one849
+	JNE          one863
 
-end850:
+end864:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19533,50 +19933,50 @@ end850:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd854
+	JE      dueEnd868
 	SUBQ    $0x06, (AX)
-	JG      dueEnd854
+	JG      dueEnd868
 
-dueRow851:
+dueRow865:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun855:
+dueRun869:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound852
+	JNE  dueFound866
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun855
+	JNE  dueRun869
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd854
+	JMP  dueEnd868
 
-dueFound852:
+dueFound866:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters856
+	JNE   sameQuarters870
 	ADDQ  32(BX), CX
 
-sameQuarters856:
+sameQuarters870:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine853:
+dueLine867:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine853
+	JNE        dueLine867
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow851
+	JLE        dueRow865
 
-dueEnd854:
+dueEnd868:
 	SUBQ $0x06, 64(SP)
 	JMP  singleRows
 
@@ -19593,9 +19993,9 @@ single5:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail858
+	JL     tail872
 
-loop857:
+loop871:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19647,13 +20047,13 @@ loop857:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop857
+	JGE          loop871
 
-tail858:
+tail872:
 	ADDQ $0x04, CX
-	JE   end860
+	JE   end874
 
-one859:
+one873:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19669,9 +20069,9 @@ one859:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one859
+	JNE          one873
 
-end860:
+end874:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19687,50 +20087,50 @@ end860:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd864
+	JE      dueEnd878
 	SUBQ    $0x05, (AX)
-	JG      dueEnd864
+	JG      dueEnd878
 
-dueRow861:
+dueRow875:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun865:
+dueRun879:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound862
+	JNE  dueFound876
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun865
+	JNE  dueRun879
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd864
+	JMP  dueEnd878
 
-dueFound862:
+dueFound876:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters866
+	JNE   sameQuarters880
 	ADDQ  32(BX), CX
 
-sameQuarters866:
+sameQuarters880:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine863:
+dueLine877:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine863
+	JNE        dueLine877
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow861
+	JLE        dueRow875
 
-dueEnd864:
+dueEnd878:
 	SUBQ $0x05, 64(SP)
 	JMP  singleRows
 
@@ -19746,9 +20146,9 @@ single4:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail868
+	JL     tail882
 
-loop867:
+loop881:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19792,13 +20192,13 @@ loop867:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop867
+	JGE          loop881
 
-tail868:
+tail882:
 	ADDQ $0x04, CX
-	JE   end870
+	JE   end884
 
-one869:
+one883:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19812,9 +20212,9 @@ one869:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one869
+	JNE          one883
 
-end870:
+end884:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19829,50 +20229,50 @@ end870:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd874
+	JE      dueEnd888
 	SUBQ    $0x04, (AX)
-	JG      dueEnd874
+	JG      dueEnd888
 
-dueRow871:
+dueRow885:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun875:
+dueRun889:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound872
+	JNE  dueFound886
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun875
+	JNE  dueRun889
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd874
+	JMP  dueEnd888
 
-dueFound872:
+dueFound886:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters876
+	JNE   sameQuarters890
 	ADDQ  32(BX), CX
 
-sameQuarters876:
+sameQuarters890:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine873:
+dueLine887:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine873
+	JNE        dueLine887
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow871
+	JLE        dueRow885
 
-dueEnd874:
+dueEnd888:
 	SUBQ $0x04, 64(SP)
 	JMP  singleRows
 
@@ -19885,9 +20285,9 @@ single3:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail878
+	JL     tail892
 
-loop877:
+loop891:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19922,13 +20322,13 @@ loop877:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop877
+	JGE          loop891
 
-tail878:
+tail892:
 	ADDQ $0x04, CX
-	JE   end880
+	JE   end894
 
-one879:
+one893:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19939,9 +20339,9 @@ one879:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one879
+	JNE          one893
 
-end880:
+end894:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -19953,50 +20353,50 @@ end880:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd884
+	JE      dueEnd898
 	SUBQ    $0x03, (AX)
-	JG      dueEnd884
+	JG      dueEnd898
 
-dueRow881:
+dueRow895:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun885:
+dueRun899:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound882
+	JNE  dueFound896
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun885
+	JNE  dueRun899
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd884
+	JMP  dueEnd898
 
-dueFound882:
+dueFound896:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters886
+	JNE   sameQuarters900
 	ADDQ  32(BX), CX
 
-sameQuarters886:
+sameQuarters900:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine883:
+dueLine897:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine883
+	JNE        dueLine897
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow881
+	JLE        dueRow895
 
-dueEnd884:
+dueEnd898:
 	SUBQ $0x03, 64(SP)
 	JMP  singleRows
 
@@ -20008,9 +20408,9 @@ single2:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail888
+	JL     tail902
 
-loop887:
+loop901:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -20037,13 +20437,13 @@ loop887:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop887
+	JGE          loop901
 
-tail888:
+tail902:
 	ADDQ $0x04, CX
-	JE   end890
+	JE   end904
 
-one889:
+one903:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -20052,9 +20452,9 @@ one889:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one889
+	JNE          one903
 
-end890:
+end904:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -20065,50 +20465,50 @@ end890:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd894
+	JE      dueEnd908
 	SUBQ    $0x02, (AX)
-	JG      dueEnd894
+	JG      dueEnd908
 
-dueRow891:
+dueRow905:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun895:
+dueRun909:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound892
+	JNE  dueFound906
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun895
+	JNE  dueRun909
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd894
+	JMP  dueEnd908
 
-dueFound892:
+dueFound906:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters896
+	JNE   sameQuarters910
 	ADDQ  32(BX), CX
 
-sameQuarters896:
+sameQuarters910:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine893:
+dueLine907:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine893
+	JNE        dueLine907
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow891
+	JLE        dueRow905
 
-dueEnd894:
+dueEnd908:
 	SUBQ $0x02, 64(SP)
 	JMP  singleRows
 
@@ -20142,10 +20542,10 @@ TEXT ·accumulateAVX512(SB), NOSPLIT, $88-64
 	MOVQ alpha+24(FP), AX
 	MOVQ b+56(FP), BX
 	CMPB 64(BX), $0x00
-	JE   used897
+	JE   used911
 	MOVQ $0x00000001, AX
 
-used897:
+used911:
 	MOVQ  AX, 8(SP)
 	MOVQ  (BX), AX
 	MOVQ  AX, 72(SP)
@@ -20159,7 +20559,7 @@ used897:
 	MOVQ  32(BX), AX
 	MOVQ  AX, 80(SP)
 	TESTQ AX, AX
-	JE    noPointer898
+	JE    noPointer912
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 80(SP)
@@ -20169,15 +20569,15 @@ used897:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 80(SP)
 
-noPointer898:
+noPointer912:
 	CMPQ 56(SP), $0x06
-	JLE  quads899
+	JLE  quads913
 	CMPQ 72(SP), $0x00000080
 	JG   quadEnd
 	CMPQ 56(SP), $0x18
 	JLE  quadEnd
 
-quads899:
+quads913:
 quad:
 	CMPQ 16(SP), $0x04
 	JL   quadEnd
@@ -20212,13 +20612,13 @@ quad6:
 	// 6 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite901
+	JE           overwrite915
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain900
+	JE           plain914
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -20249,9 +20649,9 @@ quad6:
 	VMULPS       64(R13)(DX*2), Z12, Z5
 	VMULPS       128(R13)(DX*2), Z12, Z6
 	VMULPS       192(R13)(DX*2), Z12, Z7
-	JMP          ready902
+	JMP          ready916
 
-plain900:
+plain914:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -20276,9 +20676,9 @@ plain900:
 	VMOVUPS 64(R13)(DX*2), Z5
 	VMOVUPS 128(R13)(DX*2), Z6
 	VMOVUPS 192(R13)(DX*2), Z7
-	JMP     ready902
+	JMP     ready916
 
-overwrite901:
+overwrite915:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -20304,7 +20704,7 @@ overwrite901:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-ready902:
+ready916:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -20312,15 +20712,15 @@ ready902:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail904
+	JL    tail918
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop903
+	JNE   loop917
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop903
+	JE    loop917
 
-prefetching907:
+prefetching921:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -20483,18 +20883,18 @@ prefetching907:
 	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow908
+	JE           sameWindow922
 	ADDQ         $0x00007000, DX
 
-sameWindow908:
+sameWindow922:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching907
+	JGE  prefetching921
 	MOVQ DX, 80(SP)
-	JMP  tail904
+	JMP  tail918
 
-loop903:
+loop917:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20642,13 +21042,13 @@ loop903:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop903
+	JGE          loop917
 
-tail904:
+tail918:
 	ADDQ $0x04, CX
-	JE   end906
+	JE   end920
 
-one905:
+one919:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20688,9 +21088,9 @@ one905:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one905
+	JNE          one919
 
-end906:
+end920:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -20724,10 +21124,10 @@ end906:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha909
+	JBE     noAlpha923
 	ADDQ    $0x18, (SP)
 
-noAlpha909:
+noAlpha923:
 	SUBQ $0x06, 64(SP)
 	JMP  quadRows
 
@@ -20735,13 +21135,13 @@ quad5:
 	// 5 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite911
+	JE           overwrite925
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain910
+	JE           plain924
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -20767,9 +21167,9 @@ quad5:
 	VMULPS       64(R13)(DX*1), Z12, Z1
 	VMULPS       128(R13)(DX*1), Z12, Z2
 	VMULPS       192(R13)(DX*1), Z12, Z3
-	JMP          ready912
+	JMP          ready926
 
-plain910:
+plain924:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -20790,9 +21190,9 @@ plain910:
 	VMOVUPS 64(R13)(DX*1), Z1
 	VMOVUPS 128(R13)(DX*1), Z2
 	VMOVUPS 192(R13)(DX*1), Z3
-	JMP     ready912
+	JMP     ready926
 
-overwrite911:
+overwrite925:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -20814,7 +21214,7 @@ overwrite911:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-ready912:
+ready926:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -20822,15 +21222,15 @@ ready912:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail914
+	JL    tail928
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop913
+	JNE   loop927
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop913
+	JE    loop927
 
-prefetching917:
+prefetching931:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -20973,18 +21373,18 @@ prefetching917:
 	VFMADD231PS  Z11, Z12, Z3
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow918
+	JE           sameWindow932
 	ADDQ         $0x00007000, DX
 
-sameWindow918:
+sameWindow932:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching917
+	JGE  prefetching931
 	MOVQ DX, 80(SP)
-	JMP  tail914
+	JMP  tail928
 
-loop913:
+loop927:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21112,13 +21512,13 @@ loop913:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop913
+	JGE          loop927
 
-tail914:
+tail928:
 	ADDQ $0x04, CX
-	JE   end916
+	JE   end930
 
-one915:
+one929:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21153,9 +21553,9 @@ one915:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one915
+	JNE          one929
 
-end916:
+end930:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -21185,10 +21585,10 @@ end916:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha919
+	JBE     noAlpha933
 	ADDQ    $0x14, (SP)
 
-noAlpha919:
+noAlpha933:
 	SUBQ $0x05, 64(SP)
 	JMP  quadRows
 
@@ -21196,13 +21596,13 @@ quad4:
 	// 4 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite921
+	JE           overwrite935
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain920
+	JE           plain934
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -21223,9 +21623,9 @@ quad4:
 	VMULPS       64(R13), Z12, Z29
 	VMULPS       128(R13), Z12, Z30
 	VMULPS       192(R13), Z12, Z31
-	JMP          ready922
+	JMP          ready936
 
-plain920:
+plain934:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -21242,9 +21642,9 @@ plain920:
 	VMOVUPS 64(R13), Z29
 	VMOVUPS 128(R13), Z30
 	VMOVUPS 192(R13), Z31
-	JMP     ready922
+	JMP     ready936
 
-overwrite921:
+overwrite935:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21262,7 +21662,7 @@ overwrite921:
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
 
-ready922:
+ready936:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -21270,15 +21670,15 @@ ready922:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail924
+	JL    tail938
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop923
+	JNE   loop937
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop923
+	JE    loop937
 
-prefetching927:
+prefetching941:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -21401,18 +21801,18 @@ prefetching927:
 	VFMADD231PS  Z11, Z12, Z31
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow928
+	JE           sameWindow942
 	ADDQ         $0x00007000, DX
 
-sameWindow928:
+sameWindow942:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching927
+	JGE  prefetching941
 	MOVQ DX, 80(SP)
-	JMP  tail924
+	JMP  tail938
 
-loop923:
+loop937:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21520,13 +21920,13 @@ loop923:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop923
+	JGE          loop937
 
-tail924:
+tail938:
 	ADDQ $0x04, CX
-	JE   end926
+	JE   end940
 
-one925:
+one939:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21556,9 +21956,9 @@ one925:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one925
+	JNE          one939
 
-end926:
+end940:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -21584,10 +21984,10 @@ end926:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha929
+	JBE     noAlpha943
 	ADDQ    $0x10, (SP)
 
-noAlpha929:
+noAlpha943:
 	SUBQ $0x04, 64(SP)
 	JMP  quadRows
 
@@ -21595,11 +21995,11 @@ quad3:
 	// 3 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite931
+	JE           overwrite945
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain930
+	JE           plain944
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -21615,9 +22015,9 @@ quad3:
 	VMULPS       64(AX)(DX*2), Z12, Z25
 	VMULPS       128(AX)(DX*2), Z12, Z26
 	VMULPS       192(AX)(DX*2), Z12, Z27
-	JMP          ready932
+	JMP          ready946
 
-plain930:
+plain944:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -21630,9 +22030,9 @@ plain930:
 	VMOVUPS 64(AX)(DX*2), Z25
 	VMOVUPS 128(AX)(DX*2), Z26
 	VMOVUPS 192(AX)(DX*2), Z27
-	JMP     ready932
+	JMP     ready946
 
-overwrite931:
+overwrite945:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21646,21 +22046,21 @@ overwrite931:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready932:
+ready946:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail934
+	JL    tail948
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop933
+	JNE   loop947
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop933
+	JE    loop947
 
-prefetching937:
+prefetching951:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -21763,17 +22163,17 @@ prefetching937:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow938
+	JE           sameWindow952
 	ADDQ         $0x00007000, DX
 
-sameWindow938:
+sameWindow952:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching937
+	JGE  prefetching951
 	MOVQ DX, 80(SP)
-	JMP  tail934
+	JMP  tail948
 
-loop933:
+loop947:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21860,13 +22260,13 @@ loop933:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop933
+	JGE          loop947
 
-tail934:
+tail948:
 	ADDQ $0x04, CX
-	JE   end936
+	JE   end950
 
-one935:
+one949:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21890,9 +22290,9 @@ one935:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one935
+	JNE          one949
 
-end936:
+end950:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -21912,10 +22312,10 @@ end936:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha939
+	JBE     noAlpha953
 	ADDQ    $0x0c, (SP)
 
-noAlpha939:
+noAlpha953:
 	SUBQ $0x03, 64(SP)
 	JMP  quadRows
 
@@ -21923,11 +22323,11 @@ quad2:
 	// 2 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite941
+	JE           overwrite955
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain940
+	JE           plain954
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -21938,9 +22338,9 @@ quad2:
 	VMULPS       64(AX)(DX*1), Z12, Z21
 	VMULPS       128(AX)(DX*1), Z12, Z22
 	VMULPS       192(AX)(DX*1), Z12, Z23
-	JMP          ready942
+	JMP          ready956
 
-plain940:
+plain954:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -21949,9 +22349,9 @@ plain940:
 	VMOVUPS 64(AX)(DX*1), Z21
 	VMOVUPS 128(AX)(DX*1), Z22
 	VMOVUPS 192(AX)(DX*1), Z23
-	JMP     ready942
+	JMP     ready956
 
-overwrite941:
+overwrite955:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21961,21 +22361,21 @@ overwrite941:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready942:
+ready956:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail944
+	JL    tail958
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop943
+	JNE   loop957
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop943
+	JE    loop957
 
-prefetching947:
+prefetching961:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -22058,17 +22458,17 @@ prefetching947:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow948
+	JE           sameWindow962
 	ADDQ         $0x00007000, DX
 
-sameWindow948:
+sameWindow962:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching947
+	JGE  prefetching961
 	MOVQ DX, 80(SP)
-	JMP  tail944
+	JMP  tail958
 
-loop943:
+loop957:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -22135,13 +22535,13 @@ loop943:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop943
+	JGE          loop957
 
-tail944:
+tail958:
 	ADDQ $0x04, CX
-	JE   end946
+	JE   end960
 
-one945:
+one959:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -22160,9 +22560,9 @@ one945:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one945
+	JNE          one959
 
-end946:
+end960:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -22178,10 +22578,10 @@ end946:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha949
+	JBE     noAlpha963
 	ADDQ    $0x08, (SP)
 
-noAlpha949:
+noAlpha963:
 	SUBQ $0x02, 64(SP)
 	JMP  quadRows
 
@@ -22245,7 +22645,7 @@ pair12:
 	// 12 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite951
+	JE           overwrite965
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -22255,7 +22655,7 @@ pair12:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain950
+	JE           plain964
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -22292,9 +22692,9 @@ pair12:
 	VBROADCASTSS 44(CX), Z12
 	VMULPS       (R11)(DX*2), Z12, Z6
 	VMULPS       64(R11)(DX*2), Z12, Z7
-	JMP          ready952
+	JMP          ready966
 
-plain950:
+plain964:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -22319,9 +22719,9 @@ plain950:
 	VMOVUPS 64(R11)(DX*1), Z5
 	VMOVUPS (R11)(DX*2), Z6
 	VMOVUPS 64(R11)(DX*2), Z7
-	JMP     ready952
+	JMP     ready966
 
-overwrite951:
+overwrite965:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -22347,7 +22747,7 @@ overwrite951:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-ready952:
+ready966:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -22358,15 +22758,15 @@ ready952:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail954
+	JL    tail968
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop953
+	JNE   loop967
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop953
+	JE    loop967
 
-prefetching957:
+prefetching971:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -22533,20 +22933,20 @@ prefetching957:
 	VFMADD231PS  Z9, Z12, Z7
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow958
+	JE           sameWindow972
 	ADDQ         $0x00007000, DX
 
-sameWindow958:
+sameWindow972:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  prefetching957
+	JGE  prefetching971
 	MOVQ DX, 80(SP)
-	JMP  tail954
+	JMP  tail968
 
-loop953:
+loop967:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22708,13 +23108,13 @@ loop953:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop953
+	JGE          loop967
 
-tail954:
+tail968:
 	ADDQ $0x04, CX
-	JE   end956
+	JE   end970
 
-one955:
+one969:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22759,9 +23159,9 @@ one955:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one955
+	JNE          one969
 
-end956:
+end970:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -22799,10 +23199,10 @@ end956:
 	IMUL3Q  $0x0000000c, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha959
+	JBE     noAlpha973
 	ADDQ    $0x30, (SP)
 
-noAlpha959:
+noAlpha973:
 	SUBQ $0x0c, 64(SP)
 	JMP  pairRows
 
@@ -22810,7 +23210,7 @@ pair11:
 	// 11 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite961
+	JE           overwrite975
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -22820,7 +23220,7 @@ pair11:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain960
+	JE           plain974
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -22854,9 +23254,9 @@ pair11:
 	VBROADCASTSS 40(CX), Z12
 	VMULPS       (R11)(DX*1), Z12, Z4
 	VMULPS       64(R11)(DX*1), Z12, Z5
-	JMP          ready962
+	JMP          ready976
 
-plain960:
+plain974:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -22879,9 +23279,9 @@ plain960:
 	VMOVUPS 64(R11), Z3
 	VMOVUPS (R11)(DX*1), Z4
 	VMOVUPS 64(R11)(DX*1), Z5
-	JMP     ready962
+	JMP     ready976
 
-overwrite961:
+overwrite975:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -22905,7 +23305,7 @@ overwrite961:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 
-ready962:
+ready976:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -22916,15 +23316,15 @@ ready962:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail964
+	JL    tail978
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop963
+	JNE   loop977
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop963
+	JE    loop977
 
-prefetching967:
+prefetching981:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -23079,20 +23479,20 @@ prefetching967:
 	VFMADD231PS  Z9, Z12, Z5
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow968
+	JE           sameWindow982
 	ADDQ         $0x00007000, DX
 
-sameWindow968:
+sameWindow982:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  prefetching967
+	JGE  prefetching981
 	MOVQ DX, 80(SP)
-	JMP  tail964
+	JMP  tail978
 
-loop963:
+loop977:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23242,13 +23642,13 @@ loop963:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop963
+	JGE          loop977
 
-tail964:
+tail978:
 	ADDQ $0x04, CX
-	JE   end966
+	JE   end980
 
-one965:
+one979:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23290,9 +23690,9 @@ one965:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one965
+	JNE          one979
 
-end966:
+end980:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -23328,10 +23728,10 @@ end966:
 	IMUL3Q  $0x0000000b, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha969
+	JBE     noAlpha983
 	ADDQ    $0x2c, (SP)
 
-noAlpha969:
+noAlpha983:
 	SUBQ $0x0b, 64(SP)
 	JMP  pairRows
 
@@ -23339,7 +23739,7 @@ pair10:
 	// 10 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite971
+	JE           overwrite985
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -23349,7 +23749,7 @@ pair10:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain970
+	JE           plain984
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -23380,9 +23780,9 @@ pair10:
 	VBROADCASTSS 36(CX), Z12
 	VMULPS       (R11), Z12, Z2
 	VMULPS       64(R11), Z12, Z3
-	JMP          ready972
+	JMP          ready986
 
-plain970:
+plain984:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -23403,9 +23803,9 @@ plain970:
 	VMOVUPS 64(R12)(DX*2), Z1
 	VMOVUPS (R11), Z2
 	VMOVUPS 64(R11), Z3
-	JMP     ready972
+	JMP     ready986
 
-overwrite971:
+overwrite985:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -23427,7 +23827,7 @@ overwrite971:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-ready972:
+ready986:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -23438,15 +23838,15 @@ ready972:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail974
+	JL    tail988
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop973
+	JNE   loop987
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop973
+	JE    loop987
 
-prefetching977:
+prefetching991:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -23589,20 +23989,20 @@ prefetching977:
 	VFMADD231PS  Z9, Z12, Z3
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow978
+	JE           sameWindow992
 	ADDQ         $0x00007000, DX
 
-sameWindow978:
+sameWindow992:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  prefetching977
+	JGE  prefetching991
 	MOVQ DX, 80(SP)
-	JMP  tail974
+	JMP  tail988
 
-loop973:
+loop987:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23740,13 +24140,13 @@ loop973:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop973
+	JGE          loop987
 
-tail974:
+tail988:
 	ADDQ $0x04, CX
-	JE   end976
+	JE   end990
 
-one975:
+one989:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23785,9 +24185,9 @@ one975:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one975
+	JNE          one989
 
-end976:
+end990:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -23821,10 +24221,10 @@ end976:
 	IMUL3Q  $0x0000000a, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha979
+	JBE     noAlpha993
 	ADDQ    $0x28, (SP)
 
-noAlpha979:
+noAlpha993:
 	SUBQ $0x0a, 64(SP)
 	JMP  pairRows
 
@@ -23832,7 +24232,7 @@ pair9:
 	// 9 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite981
+	JE           overwrite995
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -23840,7 +24240,7 @@ pair9:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain980
+	JE           plain994
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -23868,9 +24268,9 @@ pair9:
 	VBROADCASTSS 32(CX), Z12
 	VMULPS       (R12)(DX*2), Z12, Z0
 	VMULPS       64(R12)(DX*2), Z12, Z1
-	JMP          ready982
+	JMP          ready996
 
-plain980:
+plain994:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -23889,9 +24289,9 @@ plain980:
 	VMOVUPS 64(R12)(DX*1), Z31
 	VMOVUPS (R12)(DX*2), Z0
 	VMOVUPS 64(R12)(DX*2), Z1
-	JMP     ready982
+	JMP     ready996
 
-overwrite981:
+overwrite995:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -23911,7 +24311,7 @@ overwrite981:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 
-ready982:
+ready996:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -23920,15 +24320,15 @@ ready982:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail984
+	JL    tail998
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop983
+	JNE   loop997
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop983
+	JE    loop997
 
-prefetching987:
+prefetching1001:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24059,19 +24459,19 @@ prefetching987:
 	VFMADD231PS  Z9, Z12, Z1
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow988
+	JE           sameWindow1002
 	ADDQ         $0x00007000, DX
 
-sameWindow988:
+sameWindow1002:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  prefetching987
+	JGE  prefetching1001
 	MOVQ DX, 80(SP)
-	JMP  tail984
+	JMP  tail998
 
-loop983:
+loop997:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24196,13 +24596,13 @@ loop983:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop983
+	JGE          loop997
 
-tail984:
+tail998:
 	ADDQ $0x04, CX
-	JE   end986
+	JE   end1000
 
-one985:
+one999:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24237,9 +24637,9 @@ one985:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one985
+	JNE          one999
 
-end986:
+end1000:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -24269,10 +24669,10 @@ end986:
 	IMUL3Q  $0x00000009, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha989
+	JBE     noAlpha1003
 	ADDQ    $0x24, (SP)
 
-noAlpha989:
+noAlpha1003:
 	SUBQ $0x09, 64(SP)
 	JMP  pairRows
 
@@ -24280,7 +24680,7 @@ pair8:
 	// 8 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite991
+	JE           overwrite1005
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -24288,7 +24688,7 @@ pair8:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain990
+	JE           plain1004
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -24313,9 +24713,9 @@ pair8:
 	VBROADCASTSS 28(CX), Z12
 	VMULPS       (R12)(DX*1), Z12, Z30
 	VMULPS       64(R12)(DX*1), Z12, Z31
-	JMP          ready992
+	JMP          ready1006
 
-plain990:
+plain1004:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -24332,9 +24732,9 @@ plain990:
 	VMOVUPS 64(R12), Z29
 	VMOVUPS (R12)(DX*1), Z30
 	VMOVUPS 64(R12)(DX*1), Z31
-	JMP     ready992
+	JMP     ready1006
 
-overwrite991:
+overwrite1005:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24352,7 +24752,7 @@ overwrite991:
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
 
-ready992:
+ready1006:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -24361,15 +24761,15 @@ ready992:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail994
+	JL    tail1008
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop993
+	JNE   loop1007
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop993
+	JE    loop1007
 
-prefetching997:
+prefetching1011:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24488,19 +24888,19 @@ prefetching997:
 	VFMADD231PS  Z9, Z12, Z31
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow998
+	JE           sameWindow1012
 	ADDQ         $0x00007000, DX
 
-sameWindow998:
+sameWindow1012:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  prefetching997
+	JGE  prefetching1011
 	MOVQ DX, 80(SP)
-	JMP  tail994
+	JMP  tail1008
 
-loop993:
+loop1007:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24613,13 +25013,13 @@ loop993:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop993
+	JGE          loop1007
 
-tail994:
+tail1008:
 	ADDQ $0x04, CX
-	JE   end996
+	JE   end1010
 
-one995:
+one1009:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24651,9 +25051,9 @@ one995:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one995
+	JNE          one1009
 
-end996:
+end1010:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -24681,10 +25081,10 @@ end996:
 	IMUL3Q  $0x00000008, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha999
+	JBE     noAlpha1013
 	ADDQ    $0x20, (SP)
 
-noAlpha999:
+noAlpha1013:
 	SUBQ $0x08, 64(SP)
 	JMP  pairRows
 
@@ -24692,7 +25092,7 @@ pair7:
 	// 7 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1001
+	JE           overwrite1015
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -24700,7 +25100,7 @@ pair7:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1000
+	JE           plain1014
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -24722,9 +25122,9 @@ pair7:
 	VBROADCASTSS 24(CX), Z12
 	VMULPS       (R12), Z12, Z28
 	VMULPS       64(R12), Z12, Z29
-	JMP          ready1002
+	JMP          ready1016
 
-plain1000:
+plain1014:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -24739,9 +25139,9 @@ plain1000:
 	VMOVUPS 64(R13)(DX*2), Z27
 	VMOVUPS (R12), Z28
 	VMOVUPS 64(R12), Z29
-	JMP     ready1002
+	JMP     ready1016
 
-overwrite1001:
+overwrite1015:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24757,7 +25157,7 @@ overwrite1001:
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
 
-ready1002:
+ready1016:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -24766,15 +25166,15 @@ ready1002:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1004
+	JL    tail1018
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1003
+	JNE   loop1017
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1003
+	JE    loop1017
 
-prefetching1007:
+prefetching1021:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24881,19 +25281,19 @@ prefetching1007:
 	VFMADD231PS  Z9, Z12, Z29
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1008
+	JE           sameWindow1022
 	ADDQ         $0x00007000, DX
 
-sameWindow1008:
+sameWindow1022:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  prefetching1007
+	JGE  prefetching1021
 	MOVQ DX, 80(SP)
-	JMP  tail1004
+	JMP  tail1018
 
-loop1003:
+loop1017:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24994,13 +25394,13 @@ loop1003:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1003
+	JGE          loop1017
 
-tail1004:
+tail1018:
 	ADDQ $0x04, CX
-	JE   end1006
+	JE   end1020
 
-one1005:
+one1019:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25029,9 +25429,9 @@ one1005:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1005
+	JNE          one1019
 
-end1006:
+end1020:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25057,10 +25457,10 @@ end1006:
 	IMUL3Q  $0x00000007, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1009
+	JBE     noAlpha1023
 	ADDQ    $0x1c, (SP)
 
-noAlpha1009:
+noAlpha1023:
 	SUBQ $0x07, 64(SP)
 	JMP  pairRows
 
@@ -25068,13 +25468,13 @@ pair6:
 	// 6 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1011
+	JE           overwrite1025
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1010
+	JE           plain1024
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -25093,9 +25493,9 @@ pair6:
 	VBROADCASTSS 20(CX), Z12
 	VMULPS       (R13)(DX*2), Z12, Z26
 	VMULPS       64(R13)(DX*2), Z12, Z27
-	JMP          ready1012
+	JMP          ready1026
 
-plain1010:
+plain1024:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -25108,9 +25508,9 @@ plain1010:
 	VMOVUPS 64(R13)(DX*1), Z25
 	VMOVUPS (R13)(DX*2), Z26
 	VMOVUPS 64(R13)(DX*2), Z27
-	JMP     ready1012
+	JMP     ready1026
 
-overwrite1011:
+overwrite1025:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25124,22 +25524,22 @@ overwrite1011:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready1012:
+ready1026:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1014
+	JL    tail1028
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1013
+	JNE   loop1027
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1013
+	JE    loop1027
 
-prefetching1017:
+prefetching1031:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -25234,18 +25634,18 @@ prefetching1017:
 	VFMADD231PS  Z9, Z12, Z27
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1018
+	JE           sameWindow1032
 	ADDQ         $0x00007000, DX
 
-sameWindow1018:
+sameWindow1032:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching1017
+	JGE  prefetching1031
 	MOVQ DX, 80(SP)
-	JMP  tail1014
+	JMP  tail1028
 
-loop1013:
+loop1027:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25333,13 +25733,13 @@ loop1013:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1013
+	JGE          loop1027
 
-tail1014:
+tail1028:
 	ADDQ $0x04, CX
-	JE   end1016
+	JE   end1030
 
-one1015:
+one1029:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25364,9 +25764,9 @@ one1015:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1015
+	JNE          one1029
 
-end1016:
+end1030:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25388,10 +25788,10 @@ end1016:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1019
+	JBE     noAlpha1033
 	ADDQ    $0x18, (SP)
 
-noAlpha1019:
+noAlpha1033:
 	SUBQ $0x06, 64(SP)
 	JMP  pairRows
 
@@ -25399,13 +25799,13 @@ pair5:
 	// 5 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1021
+	JE           overwrite1035
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1020
+	JE           plain1034
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -25421,9 +25821,9 @@ pair5:
 	VBROADCASTSS 16(CX), Z12
 	VMULPS       (R13)(DX*1), Z12, Z24
 	VMULPS       64(R13)(DX*1), Z12, Z25
-	JMP          ready1022
+	JMP          ready1036
 
-plain1020:
+plain1034:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -25434,9 +25834,9 @@ plain1020:
 	VMOVUPS 64(R13), Z23
 	VMOVUPS (R13)(DX*1), Z24
 	VMOVUPS 64(R13)(DX*1), Z25
-	JMP     ready1022
+	JMP     ready1036
 
-overwrite1021:
+overwrite1035:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25448,22 +25848,22 @@ overwrite1021:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 
-ready1022:
+ready1036:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1024
+	JL    tail1038
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1023
+	JNE   loop1037
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1023
+	JE    loop1037
 
-prefetching1027:
+prefetching1041:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -25546,18 +25946,18 @@ prefetching1027:
 	VFMADD231PS  Z9, Z12, Z25
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1028
+	JE           sameWindow1042
 	ADDQ         $0x00007000, DX
 
-sameWindow1028:
+sameWindow1042:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching1027
+	JGE  prefetching1041
 	MOVQ DX, 80(SP)
-	JMP  tail1024
+	JMP  tail1038
 
-loop1023:
+loop1037:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25633,13 +26033,13 @@ loop1023:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1023
+	JGE          loop1037
 
-tail1024:
+tail1038:
 	ADDQ $0x04, CX
-	JE   end1026
+	JE   end1040
 
-one1025:
+one1039:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25661,9 +26061,9 @@ one1025:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1025
+	JNE          one1039
 
-end1026:
+end1040:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25683,10 +26083,10 @@ end1026:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1029
+	JBE     noAlpha1043
 	ADDQ    $0x14, (SP)
 
-noAlpha1029:
+noAlpha1043:
 	SUBQ $0x05, 64(SP)
 	JMP  pairRows
 
@@ -25694,13 +26094,13 @@ pair4:
 	// 4 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1031
+	JE           overwrite1045
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1030
+	JE           plain1044
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -25713,9 +26113,9 @@ pair4:
 	VBROADCASTSS 12(CX), Z12
 	VMULPS       (R13), Z12, Z22
 	VMULPS       64(R13), Z12, Z23
-	JMP          ready1032
+	JMP          ready1046
 
-plain1030:
+plain1044:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -25724,9 +26124,9 @@ plain1030:
 	VMOVUPS 64(AX)(DX*2), Z21
 	VMOVUPS (R13), Z22
 	VMOVUPS 64(R13), Z23
-	JMP     ready1032
+	JMP     ready1046
 
-overwrite1031:
+overwrite1045:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25736,22 +26136,22 @@ overwrite1031:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready1032:
+ready1046:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1034
+	JL    tail1048
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1033
+	JNE   loop1047
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1033
+	JE    loop1047
 
-prefetching1037:
+prefetching1051:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -25822,18 +26222,18 @@ prefetching1037:
 	VFMADD231PS  Z9, Z12, Z23
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1038
+	JE           sameWindow1052
 	ADDQ         $0x00007000, DX
 
-sameWindow1038:
+sameWindow1052:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching1037
+	JGE  prefetching1051
 	MOVQ DX, 80(SP)
-	JMP  tail1034
+	JMP  tail1048
 
-loop1033:
+loop1047:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25897,13 +26297,13 @@ loop1033:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1033
+	JGE          loop1047
 
-tail1034:
+tail1048:
 	ADDQ $0x04, CX
-	JE   end1036
+	JE   end1050
 
-one1035:
+one1049:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25922,9 +26322,9 @@ one1035:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1035
+	JNE          one1049
 
-end1036:
+end1050:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25942,10 +26342,10 @@ end1036:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1039
+	JBE     noAlpha1053
 	ADDQ    $0x10, (SP)
 
-noAlpha1039:
+noAlpha1053:
 	SUBQ $0x04, 64(SP)
 	JMP  pairRows
 
@@ -25953,11 +26353,11 @@ pair3:
 	// 3 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1041
+	JE           overwrite1055
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1040
+	JE           plain1054
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -25967,18 +26367,18 @@ pair3:
 	VBROADCASTSS 8(CX), Z12
 	VMULPS       (AX)(DX*2), Z12, Z20
 	VMULPS       64(AX)(DX*2), Z12, Z21
-	JMP          ready1042
+	JMP          ready1056
 
-plain1040:
+plain1054:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
 	VMOVUPS 64(AX)(DX*1), Z19
 	VMOVUPS (AX)(DX*2), Z20
 	VMOVUPS 64(AX)(DX*2), Z21
-	JMP     ready1042
+	JMP     ready1056
 
-overwrite1041:
+overwrite1055:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25986,20 +26386,20 @@ overwrite1041:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 
-ready1042:
+ready1056:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1044
+	JL    tail1058
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1043
+	JNE   loop1057
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1043
+	JE    loop1057
 
-prefetching1047:
+prefetching1061:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -26058,17 +26458,17 @@ prefetching1047:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1048
+	JE           sameWindow1062
 	ADDQ         $0x00007000, DX
 
-sameWindow1048:
+sameWindow1062:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching1047
+	JGE  prefetching1061
 	MOVQ DX, 80(SP)
-	JMP  tail1044
+	JMP  tail1058
 
-loop1043:
+loop1057:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -26119,13 +26519,13 @@ loop1043:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1043
+	JGE          loop1057
 
-tail1044:
+tail1058:
 	ADDQ $0x04, CX
-	JE   end1046
+	JE   end1060
 
-one1045:
+one1059:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -26140,9 +26540,9 @@ one1045:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1045
+	JNE          one1059
 
-end1046:
+end1060:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -26156,10 +26556,10 @@ end1046:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1049
+	JBE     noAlpha1063
 	ADDQ    $0x0c, (SP)
 
-noAlpha1049:
+noAlpha1063:
 	SUBQ $0x03, 64(SP)
 	JMP  pairRows
 
@@ -26167,46 +26567,46 @@ pair2:
 	// 2 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1051
+	JE           overwrite1065
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1050
+	JE           plain1064
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z18
 	VMULPS       64(AX)(DX*1), Z12, Z19
-	JMP          ready1052
+	JMP          ready1066
 
-plain1050:
+plain1064:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
 	VMOVUPS 64(AX)(DX*1), Z19
-	JMP     ready1052
+	JMP     ready1066
 
-overwrite1051:
+overwrite1065:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 
-ready1052:
+ready1066:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1054
+	JL    tail1068
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1053
+	JNE   loop1067
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1053
+	JE    loop1067
 
-prefetching1057:
+prefetching1071:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -26253,17 +26653,17 @@ prefetching1057:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1058
+	JE           sameWindow1072
 	ADDQ         $0x00007000, DX
 
-sameWindow1058:
+sameWindow1072:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching1057
+	JGE  prefetching1071
 	MOVQ DX, 80(SP)
-	JMP  tail1054
+	JMP  tail1068
 
-loop1053:
+loop1067:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -26302,13 +26702,13 @@ loop1053:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1053
+	JGE          loop1067
 
-tail1054:
+tail1068:
 	ADDQ $0x04, CX
-	JE   end1056
+	JE   end1070
 
-one1055:
+one1069:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -26320,9 +26720,9 @@ one1055:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1055
+	JNE          one1069
 
-end1056:
+end1070:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -26334,10 +26734,10 @@ end1056:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1059
+	JBE     noAlpha1073
 	ADDQ    $0x08, (SP)
 
-noAlpha1059:
+noAlpha1073:
 	SUBQ $0x02, 64(SP)
 	JMP  pairRows
 
@@ -26401,7 +26801,7 @@ single12:
 	// 12 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1061
+	JE           overwrite1075
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -26411,7 +26811,7 @@ single12:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain1060
+	JE           plain1074
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26436,9 +26836,9 @@ single12:
 	VMULPS       (R11)(DX*1), Z12, Z26
 	VBROADCASTSS 44(CX), Z12
 	VMULPS       (R11)(DX*2), Z12, Z27
-	JMP          ready1062
+	JMP          ready1076
 
-plain1060:
+plain1074:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -26451,9 +26851,9 @@ plain1060:
 	VMOVUPS (R11), Z25
 	VMOVUPS (R11)(DX*1), Z26
 	VMOVUPS (R11)(DX*2), Z27
-	JMP     ready1062
+	JMP     ready1076
 
-overwrite1061:
+overwrite1075:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26467,7 +26867,7 @@ overwrite1061:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready1062:
+ready1076:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -26478,9 +26878,9 @@ ready1062:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1064
+	JL   tail1078
 
-loop1063:
+loop1077:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26590,13 +26990,13 @@ loop1063:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop1063
+	JGE          loop1077
 
-tail1064:
+tail1078:
 	ADDQ $0x04, CX
-	JE   end1066
+	JE   end1080
 
-one1065:
+one1079:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26628,9 +27028,9 @@ one1065:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one1065
+	JNE          one1079
 
-end1066:
+end1080:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26656,10 +27056,10 @@ end1066:
 	IMUL3Q  $0x0000000c, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1067
+	JBE     noAlpha1081
 	ADDQ    $0x30, (SP)
 
-noAlpha1067:
+noAlpha1081:
 	SUBQ $0x0c, 64(SP)
 	JMP  singleRows
 
@@ -26667,7 +27067,7 @@ single11:
 	// 11 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1069
+	JE           overwrite1083
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -26677,7 +27077,7 @@ single11:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain1068
+	JE           plain1082
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26700,9 +27100,9 @@ single11:
 	VMULPS       (R11), Z12, Z25
 	VBROADCASTSS 40(CX), Z12
 	VMULPS       (R11)(DX*1), Z12, Z26
-	JMP          ready1070
+	JMP          ready1084
 
-plain1068:
+plain1082:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -26714,9 +27114,9 @@ plain1068:
 	VMOVUPS (R12)(DX*2), Z24
 	VMOVUPS (R11), Z25
 	VMOVUPS (R11)(DX*1), Z26
-	JMP     ready1070
+	JMP     ready1084
 
-overwrite1069:
+overwrite1083:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26729,7 +27129,7 @@ overwrite1069:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 
-ready1070:
+ready1084:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -26740,9 +27140,9 @@ ready1070:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1072
+	JL   tail1086
 
-loop1071:
+loop1085:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26844,13 +27244,13 @@ loop1071:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop1071
+	JGE          loop1085
 
-tail1072:
+tail1086:
 	ADDQ $0x04, CX
-	JE   end1074
+	JE   end1088
 
-one1073:
+one1087:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26880,9 +27280,9 @@ one1073:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one1073
+	JNE          one1087
 
-end1074:
+end1088:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26907,10 +27307,10 @@ end1074:
 	IMUL3Q  $0x0000000b, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1075
+	JBE     noAlpha1089
 	ADDQ    $0x2c, (SP)
 
-noAlpha1075:
+noAlpha1089:
 	SUBQ $0x0b, 64(SP)
 	JMP  singleRows
 
@@ -26918,7 +27318,7 @@ single10:
 	// 10 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1077
+	JE           overwrite1091
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -26928,7 +27328,7 @@ single10:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain1076
+	JE           plain1090
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26949,9 +27349,9 @@ single10:
 	VMULPS       (R12)(DX*2), Z12, Z24
 	VBROADCASTSS 36(CX), Z12
 	VMULPS       (R11), Z12, Z25
-	JMP          ready1078
+	JMP          ready1092
 
-plain1076:
+plain1090:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -26962,9 +27362,9 @@ plain1076:
 	VMOVUPS (R12)(DX*1), Z23
 	VMOVUPS (R12)(DX*2), Z24
 	VMOVUPS (R11), Z25
-	JMP     ready1078
+	JMP     ready1092
 
-overwrite1077:
+overwrite1091:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26976,7 +27376,7 @@ overwrite1077:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 
-ready1078:
+ready1092:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -26987,9 +27387,9 @@ ready1078:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1080
+	JL   tail1094
 
-loop1079:
+loop1093:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27083,13 +27483,13 @@ loop1079:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop1079
+	JGE          loop1093
 
-tail1080:
+tail1094:
 	ADDQ $0x04, CX
-	JE   end1082
+	JE   end1096
 
-one1081:
+one1095:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27117,9 +27517,9 @@ one1081:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one1081
+	JNE          one1095
 
-end1082:
+end1096:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27143,10 +27543,10 @@ end1082:
 	IMUL3Q  $0x0000000a, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1083
+	JBE     noAlpha1097
 	ADDQ    $0x28, (SP)
 
-noAlpha1083:
+noAlpha1097:
 	SUBQ $0x0a, 64(SP)
 	JMP  singleRows
 
@@ -27154,7 +27554,7 @@ single9:
 	// 9 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1085
+	JE           overwrite1099
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -27162,7 +27562,7 @@ single9:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1084
+	JE           plain1098
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -27181,9 +27581,9 @@ single9:
 	VMULPS       (R12)(DX*1), Z12, Z23
 	VBROADCASTSS 32(CX), Z12
 	VMULPS       (R12)(DX*2), Z12, Z24
-	JMP          ready1086
+	JMP          ready1100
 
-plain1084:
+plain1098:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -27193,9 +27593,9 @@ plain1084:
 	VMOVUPS (R12), Z22
 	VMOVUPS (R12)(DX*1), Z23
 	VMOVUPS (R12)(DX*2), Z24
-	JMP     ready1086
+	JMP     ready1100
 
-overwrite1085:
+overwrite1099:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27206,7 +27606,7 @@ overwrite1085:
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 
-ready1086:
+ready1100:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -27215,9 +27615,9 @@ ready1086:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1088
+	JL   tail1102
 
-loop1087:
+loop1101:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27302,13 +27702,13 @@ loop1087:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1087
+	JGE          loop1101
 
-tail1088:
+tail1102:
 	ADDQ $0x04, CX
-	JE   end1090
+	JE   end1104
 
-one1089:
+one1103:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27333,9 +27733,9 @@ one1089:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1089
+	JNE          one1103
 
-end1090:
+end1104:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27356,10 +27756,10 @@ end1090:
 	IMUL3Q  $0x00000009, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1091
+	JBE     noAlpha1105
 	ADDQ    $0x24, (SP)
 
-noAlpha1091:
+noAlpha1105:
 	SUBQ $0x09, 64(SP)
 	JMP  singleRows
 
@@ -27367,7 +27767,7 @@ single8:
 	// 8 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1093
+	JE           overwrite1107
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -27375,7 +27775,7 @@ single8:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1092
+	JE           plain1106
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -27392,9 +27792,9 @@ single8:
 	VMULPS       (R12), Z12, Z22
 	VBROADCASTSS 28(CX), Z12
 	VMULPS       (R12)(DX*1), Z12, Z23
-	JMP          ready1094
+	JMP          ready1108
 
-plain1092:
+plain1106:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -27403,9 +27803,9 @@ plain1092:
 	VMOVUPS (R13)(DX*2), Z21
 	VMOVUPS (R12), Z22
 	VMOVUPS (R12)(DX*1), Z23
-	JMP     ready1094
+	JMP     ready1108
 
-overwrite1093:
+overwrite1107:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27415,7 +27815,7 @@ overwrite1093:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready1094:
+ready1108:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -27424,9 +27824,9 @@ ready1094:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1096
+	JL   tail1110
 
-loop1095:
+loop1109:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27503,13 +27903,13 @@ loop1095:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1095
+	JGE          loop1109
 
-tail1096:
+tail1110:
 	ADDQ $0x04, CX
-	JE   end1098
+	JE   end1112
 
-one1097:
+one1111:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27532,9 +27932,9 @@ one1097:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1097
+	JNE          one1111
 
-end1098:
+end1112:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27554,10 +27954,10 @@ end1098:
 	IMUL3Q  $0x00000008, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1099
+	JBE     noAlpha1113
 	ADDQ    $0x20, (SP)
 
-noAlpha1099:
+noAlpha1113:
 	SUBQ $0x08, 64(SP)
 	JMP  singleRows
 
@@ -27565,7 +27965,7 @@ single7:
 	// 7 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1101
+	JE           overwrite1115
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -27573,7 +27973,7 @@ single7:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1100
+	JE           plain1114
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -27588,9 +27988,9 @@ single7:
 	VMULPS       (R13)(DX*2), Z12, Z21
 	VBROADCASTSS 24(CX), Z12
 	VMULPS       (R12), Z12, Z22
-	JMP          ready1102
+	JMP          ready1116
 
-plain1100:
+plain1114:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -27598,9 +27998,9 @@ plain1100:
 	VMOVUPS (R13)(DX*1), Z20
 	VMOVUPS (R13)(DX*2), Z21
 	VMOVUPS (R12), Z22
-	JMP     ready1102
+	JMP     ready1116
 
-overwrite1101:
+overwrite1115:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27609,7 +28009,7 @@ overwrite1101:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 
-ready1102:
+ready1116:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -27618,9 +28018,9 @@ ready1102:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1104
+	JL   tail1118
 
-loop1103:
+loop1117:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27689,13 +28089,13 @@ loop1103:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1103
+	JGE          loop1117
 
-tail1104:
+tail1118:
 	ADDQ $0x04, CX
-	JE   end1106
+	JE   end1120
 
-one1105:
+one1119:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27716,9 +28116,9 @@ one1105:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1105
+	JNE          one1119
 
-end1106:
+end1120:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27737,10 +28137,10 @@ end1106:
 	IMUL3Q  $0x00000007, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1107
+	JBE     noAlpha1121
 	ADDQ    $0x1c, (SP)
 
-noAlpha1107:
+noAlpha1121:
 	SUBQ $0x07, 64(SP)
 	JMP  singleRows
 
@@ -27748,13 +28148,13 @@ single6:
 	// 6 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1109
+	JE           overwrite1123
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1108
+	JE           plain1122
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -27767,18 +28167,18 @@ single6:
 	VMULPS       (R13)(DX*1), Z12, Z20
 	VBROADCASTSS 20(CX), Z12
 	VMULPS       (R13)(DX*2), Z12, Z21
-	JMP          ready1110
+	JMP          ready1124
 
-plain1108:
+plain1122:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
 	VMOVUPS (R13)(DX*1), Z20
 	VMOVUPS (R13)(DX*2), Z21
-	JMP     ready1110
+	JMP     ready1124
 
-overwrite1109:
+overwrite1123:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27786,16 +28186,16 @@ overwrite1109:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 
-ready1110:
+ready1124:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1112
+	JL   tail1126
 
-loop1111:
+loop1125:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27855,13 +28255,13 @@ loop1111:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1111
+	JGE          loop1125
 
-tail1112:
+tail1126:
 	ADDQ $0x04, CX
-	JE   end1114
+	JE   end1128
 
-one1113:
+one1127:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27879,9 +28279,9 @@ one1113:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1113
+	JNE          one1127
 
-end1114:
+end1128:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27897,10 +28297,10 @@ end1114:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1115
+	JBE     noAlpha1129
 	ADDQ    $0x18, (SP)
 
-noAlpha1115:
+noAlpha1129:
 	SUBQ $0x06, 64(SP)
 	JMP  singleRows
 
@@ -27908,13 +28308,13 @@ single5:
 	// 5 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1117
+	JE           overwrite1131
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1116
+	JE           plain1130
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -27925,33 +28325,33 @@ single5:
 	VMULPS       (R13), Z12, Z19
 	VBROADCASTSS 16(CX), Z12
 	VMULPS       (R13)(DX*1), Z12, Z20
-	JMP          ready1118
+	JMP          ready1132
 
-plain1116:
+plain1130:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
 	VMOVUPS (R13)(DX*1), Z20
-	JMP     ready1118
+	JMP     ready1132
 
-overwrite1117:
+overwrite1131:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 
-ready1118:
+ready1132:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1120
+	JL   tail1134
 
-loop1119:
+loop1133:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28003,13 +28403,13 @@ loop1119:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1119
+	JGE          loop1133
 
-tail1120:
+tail1134:
 	ADDQ $0x04, CX
-	JE   end1122
+	JE   end1136
 
-one1121:
+one1135:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28025,9 +28425,9 @@ one1121:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1121
+	JNE          one1135
 
-end1122:
+end1136:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -28042,10 +28442,10 @@ end1122:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1123
+	JBE     noAlpha1137
 	ADDQ    $0x14, (SP)
 
-noAlpha1123:
+noAlpha1137:
 	SUBQ $0x05, 64(SP)
 	JMP  singleRows
 
@@ -28053,13 +28453,13 @@ single4:
 	// 4 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1125
+	JE           overwrite1139
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1124
+	JE           plain1138
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -28068,31 +28468,31 @@ single4:
 	VMULPS       (AX)(DX*2), Z12, Z18
 	VBROADCASTSS 12(CX), Z12
 	VMULPS       (R13), Z12, Z19
-	JMP          ready1126
+	JMP          ready1140
 
-plain1124:
+plain1138:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
-	JMP     ready1126
+	JMP     ready1140
 
-overwrite1125:
+overwrite1139:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 
-ready1126:
+ready1140:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1128
+	JL   tail1142
 
-loop1127:
+loop1141:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28136,13 +28536,13 @@ loop1127:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1127
+	JGE          loop1141
 
-tail1128:
+tail1142:
 	ADDQ $0x04, CX
-	JE   end1130
+	JE   end1144
 
-one1129:
+one1143:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28156,9 +28556,9 @@ one1129:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1129
+	JNE          one1143
 
-end1130:
+end1144:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -28172,10 +28572,10 @@ end1130:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1131
+	JBE     noAlpha1145
 	ADDQ    $0x10, (SP)
 
-noAlpha1131:
+noAlpha1145:
 	SUBQ $0x04, 64(SP)
 	JMP  singleRows
 
@@ -28183,38 +28583,38 @@ single3:
 	// 3 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1133
+	JE           overwrite1147
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1132
+	JE           plain1146
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z17
 	VBROADCASTSS 8(CX), Z12
 	VMULPS       (AX)(DX*2), Z12, Z18
-	JMP          ready1134
+	JMP          ready1148
 
-plain1132:
+plain1146:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
-	JMP     ready1134
+	JMP     ready1148
 
-overwrite1133:
+overwrite1147:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 
-ready1134:
+ready1148:
 	MOVQ SI, AX
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1136
+	JL   tail1150
 
-loop1135:
+loop1149:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28249,13 +28649,13 @@ loop1135:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1135
+	JGE          loop1149
 
-tail1136:
+tail1150:
 	ADDQ $0x04, CX
-	JE   end1138
+	JE   end1152
 
-one1137:
+one1151:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28266,9 +28666,9 @@ one1137:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1137
+	JNE          one1151
 
-end1138:
+end1152:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -28279,10 +28679,10 @@ end1138:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1139
+	JBE     noAlpha1153
 	ADDQ    $0x0c, (SP)
 
-noAlpha1139:
+noAlpha1153:
 	SUBQ $0x03, 64(SP)
 	JMP  singleRows
 
@@ -28290,34 +28690,34 @@ single2:
 	// 2 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1141
+	JE           overwrite1155
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1140
+	JE           plain1154
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z17
-	JMP          ready1142
+	JMP          ready1156
 
-plain1140:
+plain1154:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
-	JMP     ready1142
+	JMP     ready1156
 
-overwrite1141:
+overwrite1155:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 
-ready1142:
+ready1156:
 	MOVQ SI, AX
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1144
+	JL   tail1158
 
-loop1143:
+loop1157:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28344,13 +28744,13 @@ loop1143:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1143
+	JGE          loop1157
 
-tail1144:
+tail1158:
 	ADDQ $0x04, CX
-	JE   end1146
+	JE   end1160
 
-one1145:
+one1159:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28359,9 +28759,9 @@ one1145:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1145
+	JNE          one1159
 
-end1146:
+end1160:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -28371,10 +28771,10 @@ end1146:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1147
+	JBE     noAlpha1161
 	ADDQ    $0x08, (SP)
 
-noAlpha1147:
+noAlpha1161:
 	SUBQ $0x02, 64(SP)
 	JMP  singleRows
 
@@ -28397,10 +28797,10 @@ TEXT ·scoreRowsSIMD(SB), NOSPLIT, $120-64
 	SHLQ  $0x02, CX
 	MOVQ  next+56(FP), DX
 	TESTQ DX, DX
-	JE    noQueue1148
+	JE    noQueue1162
 	MOVQ  32(DX), DX
 
-noQueue1148:
+noQueue1162:
 	MOVQ    DX, 72(SP)
 	MOVQ    s+0(FP), DX
 	MOVQ    DX, (SP)
@@ -28514,10 +28914,10 @@ keys16queries4Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow1149
+	JE         sameWindow1163
 	ADDQ       $0x00007000, R13
 
-sameWindow1149:
+sameWindow1163:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries4SameRow
 
@@ -28768,10 +29168,10 @@ keys16queries3Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow1150
+	JE         sameWindow1164
 	ADDQ       $0x00007000, R13
 
-sameWindow1150:
+sameWindow1164:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries3SameRow
 
@@ -28997,10 +29397,10 @@ keys16queries2Four:
 	XORQ       $0x00004000, R12
 	ADDQ       $0x20, R12
 	TESTQ      $0x00001000, R12
-	JE         sameWindow1151
+	JE         sameWindow1165
 	ADDQ       $0x00007000, R12
 
-sameWindow1151:
+sameWindow1165:
 	MOVQ R12, 40(SP)
 	JMP  keys16queries2SameRow
 
@@ -29198,10 +29598,10 @@ keys16queries1Four:
 	XORQ       $0x00004000, R11
 	ADDQ       $0x20, R11
 	TESTQ      $0x00001000, R11
-	JE         sameWindow1152
+	JE         sameWindow1166
 	ADDQ       $0x00007000, R11
 
-sameWindow1152:
+sameWindow1166:
 	MOVQ R11, 40(SP)
 	JMP  keys16queries1SameRow
 
@@ -31087,7 +31487,7 @@ maxRows:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1162
+	JE           maxOfRow1176
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -31099,7 +31499,7 @@ maxRows:
 	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1162
+	JE           maxOfRow1176
 	VPBROADCASTB 4(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -31111,7 +31511,7 @@ maxRows:
 	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1162
+	JE           maxOfRow1176
 	VPBROADCASTB 6(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -31123,7 +31523,7 @@ maxRows:
 	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 
-maxOfRow1162:
+maxOfRow1176:
 	VMAXPS       Y2, Y1, Y1
 	VPBROADCASTB 32(BX), Y2
 	VPAND        bitOfLane<>+0(SB), Y2, Y2
@@ -31136,7 +31536,7 @@ maxOfRow1162:
 	VBLENDVPS    Y3, 1056(AX), Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1163
+	JE           maxOfRow1177
 	VPBROADCASTB 34(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -31148,7 +31548,7 @@ maxOfRow1162:
 	VBLENDVPS    Y4, 1120(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1163
+	JE           maxOfRow1177
 	VPBROADCASTB 36(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -31160,7 +31560,7 @@ maxOfRow1162:
 	VBLENDVPS    Y4, 1184(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1163
+	JE           maxOfRow1177
 	VPBROADCASTB 38(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -31172,7 +31572,7 @@ maxOfRow1162:
 	VBLENDVPS    Y4, 1248(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow1163:
+maxOfRow1177:
 	VMAXPS       Y3, Y2, Y2
 	VPERM2F128   $0x21, Y2, Y1, Y3
 	VBLENDPS     $0xf0, Y2, Y1, Y1
@@ -31188,7 +31588,7 @@ maxOfRow1163:
 	VBLENDVPS    Y3, 288(AX), Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1164
+	JE           maxOfRow1178
 	VPBROADCASTB 10(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -31200,7 +31600,7 @@ maxOfRow1163:
 	VBLENDVPS    Y4, 352(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1164
+	JE           maxOfRow1178
 	VPBROADCASTB 12(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -31212,7 +31612,7 @@ maxOfRow1163:
 	VBLENDVPS    Y4, 416(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1164
+	JE           maxOfRow1178
 	VPBROADCASTB 14(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -31224,7 +31624,7 @@ maxOfRow1163:
 	VBLENDVPS    Y4, 480(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow1164:
+maxOfRow1178:
 	VMAXPS       Y3, Y2, Y2
 	VPBROADCASTB 40(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -31237,7 +31637,7 @@ maxOfRow1164:
 	VBLENDVPS    Y4, 1312(AX), Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1165
+	JE           maxOfRow1179
 	VPBROADCASTB 42(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -31249,7 +31649,7 @@ maxOfRow1164:
 	VBLENDVPS    Y5, 1376(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1165
+	JE           maxOfRow1179
 	VPBROADCASTB 44(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -31261,7 +31661,7 @@ maxOfRow1164:
 	VBLENDVPS    Y5, 1440(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1165
+	JE           maxOfRow1179
 	VPBROADCASTB 46(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -31273,7 +31673,7 @@ maxOfRow1164:
 	VBLENDVPS    Y5, 1504(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow1165:
+maxOfRow1179:
 	VMAXPS       Y4, Y3, Y3
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
@@ -31289,7 +31689,7 @@ maxOfRow1165:
 	VBLENDVPS    Y4, 544(AX), Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1166
+	JE           maxOfRow1180
 	VPBROADCASTB 18(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -31301,7 +31701,7 @@ maxOfRow1165:
 	VBLENDVPS    Y5, 608(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1166
+	JE           maxOfRow1180
 	VPBROADCASTB 20(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -31313,7 +31713,7 @@ maxOfRow1165:
 	VBLENDVPS    Y5, 672(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1166
+	JE           maxOfRow1180
 	VPBROADCASTB 22(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -31325,7 +31725,7 @@ maxOfRow1165:
 	VBLENDVPS    Y5, 736(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow1166:
+maxOfRow1180:
 	VMAXPS       Y4, Y3, Y3
 	VPBROADCASTB 48(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
@@ -31338,7 +31738,7 @@ maxOfRow1166:
 	VBLENDVPS    Y5, 1568(AX), Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1167
+	JE           maxOfRow1181
 	VPBROADCASTB 50(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -31350,7 +31750,7 @@ maxOfRow1166:
 	VBLENDVPS    Y6, 1632(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1167
+	JE           maxOfRow1181
 	VPBROADCASTB 52(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -31362,7 +31762,7 @@ maxOfRow1166:
 	VBLENDVPS    Y6, 1696(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1167
+	JE           maxOfRow1181
 	VPBROADCASTB 54(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -31374,7 +31774,7 @@ maxOfRow1166:
 	VBLENDVPS    Y6, 1760(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow1167:
+maxOfRow1181:
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
@@ -31390,7 +31790,7 @@ maxOfRow1167:
 	VBLENDVPS    Y5, 800(AX), Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1168
+	JE           maxOfRow1182
 	VPBROADCASTB 26(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -31402,7 +31802,7 @@ maxOfRow1167:
 	VBLENDVPS    Y6, 864(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1168
+	JE           maxOfRow1182
 	VPBROADCASTB 28(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -31414,7 +31814,7 @@ maxOfRow1167:
 	VBLENDVPS    Y6, 928(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1168
+	JE           maxOfRow1182
 	VPBROADCASTB 30(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -31426,7 +31826,7 @@ maxOfRow1167:
 	VBLENDVPS    Y6, 992(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow1168:
+maxOfRow1182:
 	VMAXPS       Y5, Y4, Y4
 	VPBROADCASTB 56(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -31439,7 +31839,7 @@ maxOfRow1168:
 	VBLENDVPS    Y6, 1824(AX), Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1169
+	JE           maxOfRow1183
 	VPBROADCASTB 58(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -31451,7 +31851,7 @@ maxOfRow1168:
 	VBLENDVPS    Y7, 1888(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1169
+	JE           maxOfRow1183
 	VPBROADCASTB 60(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -31463,7 +31863,7 @@ maxOfRow1168:
 	VBLENDVPS    Y7, 1952(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1169
+	JE           maxOfRow1183
 	VPBROADCASTB 62(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -31475,7 +31875,7 @@ maxOfRow1168:
 	VBLENDVPS    Y7, 2016(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow1169:
+maxOfRow1183:
 	VMAXPS     Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6
 	VBLENDPS   $0xf0, Y5, Y4, Y4
@@ -31512,7 +31912,7 @@ maxRow:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1170
+	JE           maxOfRow1184
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -31524,7 +31924,7 @@ maxRow:
 	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1170
+	JE           maxOfRow1184
 	VPBROADCASTB 4(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -31536,7 +31936,7 @@ maxRow:
 	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1170
+	JE           maxOfRow1184
 	VPBROADCASTB 6(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -31548,7 +31948,7 @@ maxRow:
 	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 
-maxOfRow1170:
+maxOfRow1184:
 	VMAXPS       Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
 	VMAXPS       X2, X1, X1
@@ -33171,22 +33571,22 @@ maxRows:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x01
-	JE        maxOfRow1180
+	JE        maxOfRow1194
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x02
-	JE        maxOfRow1180
+	JE        maxOfRow1194
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x03
-	JE        maxOfRow1180
+	JE        maxOfRow1194
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow1180:
+maxOfRow1194:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VMOVAPS       Z0, Z2
@@ -33194,22 +33594,22 @@ maxOfRow1180:
 	VMOVUPS.Z     1024(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1181
+	JE            maxOfRow1195
 	KMOVW         34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1181
+	JE            maxOfRow1195
 	KMOVW         36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1181
+	JE            maxOfRow1195
 	KMOVW         38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow1181:
+maxOfRow1195:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VPERM2F128    $0x21, Y2, Y1, Y3
@@ -33220,22 +33620,22 @@ maxOfRow1181:
 	VMOVUPS.Z     256(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1182
+	JE            maxOfRow1196
 	KMOVW         10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1182
+	JE            maxOfRow1196
 	KMOVW         12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1182
+	JE            maxOfRow1196
 	KMOVW         14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow1182:
+maxOfRow1196:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VMOVAPS       Z0, Z3
@@ -33243,22 +33643,22 @@ maxOfRow1182:
 	VMOVUPS.Z     1280(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1183
+	JE            maxOfRow1197
 	KMOVW         42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1183
+	JE            maxOfRow1197
 	KMOVW         44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1183
+	JE            maxOfRow1197
 	KMOVW         46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow1183:
+maxOfRow1197:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VPERM2F128    $0x21, Y3, Y2, Y4
@@ -33269,22 +33669,22 @@ maxOfRow1183:
 	VMOVUPS.Z     512(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1184
+	JE            maxOfRow1198
 	KMOVW         18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1184
+	JE            maxOfRow1198
 	KMOVW         20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1184
+	JE            maxOfRow1198
 	KMOVW         22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow1184:
+maxOfRow1198:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VMOVAPS       Z0, Z4
@@ -33292,22 +33692,22 @@ maxOfRow1184:
 	VMOVUPS.Z     1536(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1185
+	JE            maxOfRow1199
 	KMOVW         50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1185
+	JE            maxOfRow1199
 	KMOVW         52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1185
+	JE            maxOfRow1199
 	KMOVW         54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow1185:
+maxOfRow1199:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VPERM2F128    $0x21, Y4, Y3, Y5
@@ -33318,22 +33718,22 @@ maxOfRow1185:
 	VMOVUPS.Z     768(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1186
+	JE            maxOfRow1200
 	KMOVW         26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1186
+	JE            maxOfRow1200
 	KMOVW         28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1186
+	JE            maxOfRow1200
 	KMOVW         30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow1186:
+maxOfRow1200:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VMOVAPS       Z0, Z5
@@ -33341,22 +33741,22 @@ maxOfRow1186:
 	VMOVUPS.Z     1792(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1187
+	JE            maxOfRow1201
 	KMOVW         58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1187
+	JE            maxOfRow1201
 	KMOVW         60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1187
+	JE            maxOfRow1201
 	KMOVW         62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow1187:
+maxOfRow1201:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VPERM2F128    $0x21, Y5, Y4, Y6
@@ -33388,22 +33788,22 @@ maxRow:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x01
-	JE        maxOfRow1188
+	JE        maxOfRow1202
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x02
-	JE        maxOfRow1188
+	JE        maxOfRow1202
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x03
-	JE        maxOfRow1188
+	JE        maxOfRow1202
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow1188:
+maxOfRow1202:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X2
@@ -34427,7 +34827,7 @@ noneAfter:
 
 panel:
 	CMPQ         72(SP), $0x00
-	JNE          fusedOverwrite1189
+	JNE          fusedOverwrite1203
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -34449,9 +34849,9 @@ panel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          fusedReady1190
+	JMP          fusedReady1204
 
-fusedOverwrite1189:
+fusedOverwrite1203:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -34465,7 +34865,7 @@ fusedOverwrite1189:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-fusedReady1190:
+fusedReady1204:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX
@@ -35442,7 +35842,7 @@ steps:
 
 lastPanel:
 	CMPQ         72(SP), $0x00
-	JNE          fusedOverwrite1191
+	JNE          fusedOverwrite1205
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -35464,9 +35864,9 @@ lastPanel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          fusedReady1192
+	JMP          fusedReady1206
 
-fusedOverwrite1191:
+fusedOverwrite1205:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -35480,7 +35880,7 @@ fusedOverwrite1191:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-fusedReady1192:
+fusedReady1206:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX

@@ -35,7 +35,8 @@ type panelLayout struct {
 	keys, cols          int // cols is a multiple of 8 in assembly
 	stride, panelStride int
 	access
-	overwrite bool // outputs begin at 0, whatever is there (β = 0)
+	overwrite bool    // outputs begin at 0, whatever is there (β = 0)
+	after     uintptr // the panel that is read after these, 0 if panels are not prefetched one ahead
 }
 
 // negZero as a weight marks a key that the row does not see. It counts as zero in

@@ -133,6 +133,11 @@ func splitAccumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *pa
 		if b.pointer != 0 {
 			part.pointer = b.pointer + uintptr(4*c*b.keys)
 		}
+		if next := c + cols; b.after != 0 && next < b.cols {
+			part.after = address(v, next/panel*b.panelStride)
+		} else {
+			part.after = b.after
+		}
 		values := v[c/panel*b.panelStride:]
 		for r := 0; r < rows; r += step {
 			n, factors := min(step, rows-r), alpha

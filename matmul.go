@@ -12,12 +12,15 @@ const (
 	// that many rows is 16 KiB and stays in the L1 cache for all rows of a.
 	productInner = 256
 
-	// productRows rows of a are multiplied at a time: whole tiles of the
-	// kernel, and with productInner columns 96 KiB, which stay in the L2 cache.
-	productRows = 96
+	// productRows rows of a are multiplied at a time, or somewhat fewer: with productInner steps they are
+	// 128 KiB, which stay in the L2 cache, and with a panel one call of a kernel (callProducts).
+	productRows = 128
 
 	// productCols columns of b are done at a time.
 	productCols = 128
+
+	// leastCols columns are the fewest that products by a Matrix are divided into only to be of equal length.
+	leastCols = 2 * panel
 )
 
 // MatMul computes the matrix products dst = a·b of each batch and head, as in
@@ -160,13 +163,20 @@ func packPanels(dst, b []float32, stride int, layout *panelLayout) {
 // they are the first. In b, packed columns go on to a multiple of 8.
 func addProduct(dst, a, b []float32, rows, dstStride, aStride int, b0 *panelLayout) {
 	layout := *b0
-	if rows > productRows {
+	step := partOfRows(rows, productRows)
+	if rows > step {
 		layout.pointer = 0 // else each part of the rows would ask for all of b
 	}
-	for r := 0; r < rows; r += productRows {
-		n := min(productRows, rows-r)
+	for r := 0; r < rows; r += step {
+		n := min(step, rows-r)
 		addRows(dst[r*dstStride:], a[r*aStride:], b, n, dstStride, aStride, &layout)
 	}
+}
+
+// partOfRows is how many rows to take at a time, so that the parts are about equal: a few rows that are left over would read b for hardly anything.
+func partOfRows(rows, most int) int {
+	parts := max(1, (rows+most-1)/most)
+	return min(most, roundUp(max(1, (rows+parts-1)/parts), splitRows))
 }
 
 // addRows is addProduct for at most productRows rows.
@@ -303,7 +313,8 @@ type projection struct {
 	m      *Matrix
 	bias   []float32
 
-	rows, cols int // of a unit of work
+	rows, cols int  // of a unit of work
+	gathered   bool // blocks of dst are computed in scratch memory
 }
 
 func (p *projection) check() error {
@@ -318,16 +329,35 @@ func (p *projection) check() error {
 
 // partition divides the product into units for workers.
 func (p *projection) partition(workers int) {
-	p.rows, p.cols = productRows, 2*productCols
+	p.rows, p.cols = partOfRows(p.dst.L, productRows), 2*productCols
 	if p.m.kind != F32 {
-		p.rows = widenedRows
+		p.rows = partOfRows(p.dst.L, widenedRows)
 		if p.units() < workers*unitsPerWorker {
-			p.rows = productRows
+			p.rows = partOfRows(p.dst.L, productRows)
 		}
 	}
-	for p.cols > panel && workers > 1 && p.units() < workers*unitsPerWorker {
+	p.gathered = p.gathers()
+	if workers == 1 {
+		return
+	}
+	for p.cols > panel && p.units() < workers*unitsPerWorker || p.cols > leastCols && p.units() < workers*p.mostPerWorker() {
 		p.cols /= 2
 	}
+}
+
+// mostPerWorker is how many units there should be for each worker, as long as they are not narrow. Where rows of a stay in the L2 cache, it costs nothing to
+// go through them for more units, and the last ones end sooner.
+func (p *projection) mostPerWorker() int {
+	if p.m.kind == F32 && p.dst.L > inPlaceRows && tuned.stays(4*p.rows*p.m.inner) {
+		return 3 * unitsPerWorker
+	}
+	return unitsPerWorker
+}
+
+// gathers reports whether sums that are kept between parts of the inner steps are worth a place of their own. Rows of a large dst lie in as many pages,
+// and many of them in the same sets of a cache. (With a matrix of fewer bits, what it is widened to needs the cache.)
+func (p *projection) gathers() bool {
+	return p.m.kind == F32 && p.m.inner > productInner && p.dst.L > inPlaceRows && !tuned.stays(4*p.dst.L*p.dst.SL)
 }
 
 // units is the number of blocks of rows and columns in all products.
@@ -341,31 +371,66 @@ func (p *projection) colBlocks() int { return (p.dst.D + p.cols - 1) / p.cols }
 // productBlock is a block of dst: some rows and columns of the product of a batch entry and head.
 type productBlock struct{ b, h, row, first, rows, cols int }
 
-// unit computes one block of dst. Blocks of rows follow each other, so that the
+// block is the block of dst that unit i computes. Blocks of rows follow each other, so that the
 // columns of the matrix stay in the cache.
-func (p *projection) unit(i int) {
+func (p *projection) block(i int) productBlock {
 	i, row := i/p.rowBlocks(), i%p.rowBlocks()*p.rows
 	i, first := i/p.colBlocks(), i%p.colBlocks()*p.cols
-	u := productBlock{i / p.dst.H, i % p.dst.H, row, first, min(p.rows, p.dst.L-row), min(p.cols, p.dst.D-first)}
-	dst := p.dst.Data[p.dst.offset(u.b, u.h, row)+first:]
-	if p.m.kind == F32 {
-		p.multiply(dst, &u)
+	return productBlock{i / p.dst.H, i % p.dst.H, row, first, min(p.rows, p.dst.L-row), min(p.cols, p.dst.D-first)}
+}
+
+// unit computes one block of dst.
+func (p *projection) unit(i int) {
+	u := p.block(i)
+	if p.gathered {
+		p.gather(&u)
 	} else {
-		p.multiplyTyped(dst, &u)
+		p.multiply(p.dst.Data[p.dst.offset(u.b, u.h, u.row)+u.first:], p.dst.SL, &u)
 	}
 	if p.bias != nil {
 		p.addBias(&u)
 	}
 }
 
-// multiply computes a block of the product by a matrix of float32.
-func (p *projection) multiply(dst []float32, u *productBlock) {
+// gather computes a block in scratch memory, and then copies it to dst.
+func (p *projection) gather(u *productBlock) {
+	w := scratches.Get().(*scratch)
+	w.s = grow(w.s, u.rows*u.cols)
+	p.multiply(w.s, u.cols, u)
+	for r := range u.rows {
+		copy(p.dst.row(u.b, u.h, u.row+r)[u.first:][:u.cols], w.s[r*u.cols:])
+	}
+	scratches.Put(w)
+}
+
+// multiply computes a block of the product, in rows that are stride apart.
+func (p *projection) multiply(dst []float32, stride int, u *productBlock) {
+	if p.m.kind != F32 {
+		p.multiplyTyped(dst, stride, u)
+		return
+	}
 	for k := 0; k < p.m.inner; k += productInner {
 		part, layout := p.m.part(u.b, u.h, k, u.first, u.cols)
 		layout.overwrite = k == 0
 		layout.sequential = p.panelsSequential()
-		addRows(dst, p.a.Data[p.a.offset(u.b, u.h, u.row)+k:], part, u.rows, p.dst.SL, p.a.SL, &layout)
+		layout.after = p.after(u, k)
+		addRows(dst, p.a.Data[p.a.offset(u.b, u.h, u.row)+k:], part, u.rows, stride, p.a.SL, &layout)
 	}
+}
+
+// after is where the panel begins that is read after those of the inner steps from k on, 0 if it is not to be prefetched.
+func (p *projection) after(u *productBlock, k int) uintptr {
+	if u.rows <= inPlaceRows || tuned.reads == pagedReads { // these have ways of their own
+		return 0
+	}
+	first := u.first
+	if k += productInner; k >= p.m.inner {
+		k = 0
+		if u.row+u.rows == p.dst.L {
+			first = (u.first + u.cols) % p.m.cols // where other workers take part, a guess
+		}
+	}
+	return address(p.m.bytes(u.b, u.h, k, first, panel), 0)
 }
 
 // addBias adds the bias to a block of dst.

@@ -23,6 +23,7 @@ var productShapes = []productShape{
 	{1, 1, inPlaceRows + 1, 2*productInner + Block + 1, productCols + 25, 1, 1},
 	{1, 1, productRows + 7, 33, 16, 1, 1},
 	{1, 1, 2*productRows + 1, 5, 2*productCols + 9, 1, 1},
+	{1, 1, productRows + 1, productInner + 9, 2*productCols + 57, 1, 1},
 	{2, 3, 7, 12, 19, 1, 1},
 	{2, 3, 7, 12, 19, 2, 1},
 	{2, 3, 7, 12, 19, 1, 3},
@@ -269,6 +270,73 @@ func TestMatrixReadsSequentially(t *testing.T) {
 		p := projection{dst: zeros(1, 1, c.rows, panel), m: m}
 		if got := p.panelsSequential(); got != c.want {
 			t.Errorf("%+v: %t", c, got)
+		}
+	}
+}
+
+// Rows are divided into about equal parts, of whole tiles but for the last.
+func TestPartOfRows(t *testing.T) {
+	for rows := range 5 * productRows {
+		step := partOfRows(rows, productRows)
+		if step <= 0 || step > productRows {
+			t.Fatalf("%d rows: %d at a time", rows, step)
+		}
+		parts, least := (rows+step-1)/step, (rows+productRows-1)/productRows
+		last := rows - (parts-1)*step
+		if parts != least || parts > 1 && last <= step-splitRows*parts {
+			t.Errorf("%d rows are %d parts of %d, the last one of %d; want %d parts", rows, parts, step, last, least)
+		}
+	}
+}
+
+// Products for several workers have units of which the last ones do not keep the others waiting for long, unless a does not stay in the cache.
+func TestPartitionForWorkers(t *testing.T) {
+	row := tuned
+	row.l2 = 1 << 20
+	useTuning(t, row)
+	for _, c := range []struct{ rows, inner, cols, workers, units, width int }{
+		{128, 768, 768, 1, 3, 256},
+		{128, 768, 768, 2, 24, 32},
+		{128, 768, 3072, 2, 24, 128},
+		{128, 768, 3072, 64, 192, 16},
+		{128, 4096, 4096, 2, 16, 256},
+		{4, 768, 768, 2, 12, 64},
+	} {
+		p := projection{dst: Tensor{B: 1, H: 1, L: c.rows, D: c.cols}, m: &Matrix{inner: c.inner, cols: c.cols}}
+		p.partition(c.workers)
+		if p.units() != c.units || p.cols != c.width {
+			t.Errorf("%+v: %d units of %d columns", c, p.units(), p.cols)
+		}
+	}
+}
+
+// A worker prefetches what it reads next: the same columns' next inner steps, for the next rows from the beginning, then the next columns.
+func TestMatrixPrefetchesWhatFollows(t *testing.T) {
+	m, err := PackMatrix(zeros(1, 1, 2*productInner+5, 2*productCols+20))
+	must(t, err)
+	defer m.Close()
+	for _, reads := range []memoryReads{queuedReads, pagedReads, sequentialReads} {
+		readingAs(t, reads)
+		for _, rows := range []int{inPlaceRows, inPlaceRows + 1, productRows + 1} {
+			p := projection{dst: zeros(1, 1, rows, m.cols), m: m}
+			p.partition(1)
+			var read, prefetched []uintptr
+			for i := range p.units() {
+				u := p.block(i)
+				for k := 0; k < m.inner; k += productInner {
+					part, _ := m.part(u.b, u.h, k, u.first, u.cols)
+					read, prefetched = append(read, address(part, 0)), append(prefetched, p.after(&u, k))
+				}
+			}
+			for i, got := range prefetched {
+				want := read[(i+1)%len(read)]
+				if rows <= inPlaceRows || reads == pagedReads {
+					want = 0
+				}
+				if got != want {
+					t.Errorf("%v, %d rows: after part %d of %d, %#x is prefetched, want %#x", reads, rows, i, len(read), got, want)
+				}
+			}
 		}
 	}
 }

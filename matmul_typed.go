@@ -10,30 +10,30 @@ const widenedRows = 4 * productRows
 const widenedCols = 4 * panel
 
 // multiplyTyped computes a block of the product by a matrix of fewer bits, scales included.
-func (p *projection) multiplyTyped(dst []float32, u *productBlock) {
+func (p *projection) multiplyTyped(dst []float32, stride int, u *productBlock) {
 	a := p.a.Data[p.a.offset(u.b, u.h, u.row):]
 	if u.rows <= typedRows {
-		p.multiplyPacked(dst, a, u)
+		p.multiplyPacked(dst, a, stride, u)
 	} else {
-		p.multiplyWidened(dst, a, u)
+		p.multiplyWidened(dst, a, stride, u)
 	}
 	if p.m.kind == I8 {
-		scaleProducts(dst, p.m.scalesOf(u.b, u.h, u.first, u.cols), u.rows, p.dst.SL)
+		scaleProducts(dst, p.m.scalesOf(u.b, u.h, u.first, u.cols), u.rows, stride)
 	}
 }
 
 // multiplyPacked is for at most typedRows rows.
-func (p *projection) multiplyPacked(dst, a []float32, u *productBlock) {
+func (p *projection) multiplyPacked(dst, a []float32, stride int, u *productBlock) {
 	for k := 0; k < p.m.inner; k += productInner {
 		part, layout := p.m.typedPart(u.b, u.h, k, u.first, u.cols)
 		layout.overwrite = k == 0
 		layout.sequential = p.panelsSequential()
-		addTyped(p.m.kind, dst, a[k:], part, u.rows, u.cols, p.dst.SL, p.a.SL, &layout)
+		addTyped(p.m.kind, dst, a[k:], part, u.rows, u.cols, stride, p.a.SL, &layout)
 	}
 }
 
 // multiplyWidened is for any number of rows. A few panels at a time are widened, so that they are in the cache when all rows read them.
-func (p *projection) multiplyWidened(dst, a []float32, u *productBlock) {
+func (p *projection) multiplyWidened(dst, a []float32, stride int, u *productBlock) {
 	w := scratches.Get().(*scratch)
 	w.k = grow(w.k, productInner*widenedCols)
 	for k := 0; k < p.m.inner; k += productInner {
@@ -42,7 +42,7 @@ func (p *projection) multiplyWidened(dst, a []float32, u *productBlock) {
 			layout := packedLayout(typed.keys, min(widenedCols, u.cols-c))
 			layout.overwrite = k == 0
 			widen(p.m.kind, w.k, part, layout.panelStride, &typed)
-			addProduct(dst[c:], a[k:], w.k, u.rows, p.dst.SL, p.a.SL, &layout)
+			addProduct(dst[c:], a[k:], w.k, u.rows, stride, p.a.SL, &layout)
 		}
 	}
 	scratches.Put(w)

@@ -189,6 +189,9 @@ func (t *tuning) scratchBytes() int {
 // one's queries: more would push out of the L2 cache what the chunk works with.
 func (t *tuning) prefetchBytes() int { return t.l2 / 8 }
 
+// stays reports whether so many bytes of an operand of a matrix product stay in the L2 cache, beside the others.
+func (t *tuning) stays(bytes int) bool { return bytes <= t.l2/2 }
+
 // sequential reports whether few rows read so many bytes in order: fewer may be in the L2 cache, where computing takes longer so.
 func (t *tuning) sequential(bytes float64) bool {
 	return t.reads == sequentialReads && bytes > float64(t.l2)

@@ -55,6 +55,7 @@ type tileProgram struct {
 	start          start
 	prefetchesRows bool // groups of panels prefetch rows of the caller
 	paged          bool // tiles of few rows prefetch page by page
+	aheadTile      bool // the tile prefetches what is read after the call
 	masked         bool // b counts as 0 where a has its sign bit set
 	unroll         int
 
@@ -67,6 +68,9 @@ type tileProgram struct {
 	firstAlpha  Mem
 	steps       Mem // stack slot: the length of the chains, while its register is for prefetching
 	request     Mem // stack slot: the next address to prefetch if there is a prefetch pointer, else 0
+	after       Mem // stack slot: the panel that is read after the last one, or 0 if panels are not prefetched
+	ahead       Mem // stack slot: the next line to prefetch of the panel after the one at hand, or 0
+	aheadEnd    Mem // stack slot: the end of that panel
 	distance    Mem // stack slot: how many bytes ahead tiles of few rows prefetch panels
 
 	fourPanels           Mem // stack slot: does one row take four packed panels side by side?
@@ -203,6 +207,7 @@ func (t *tileProgram) panelLoop(name string, vecs int) {
 	JE(LabelRef(end))
 	if vecs == panel/lanes {
 		t.touchLines(1)
+		t.startAhead()
 	}
 	MOVQ(t.c, cPtr)
 	MOVQ(t.a, aPtr)
@@ -226,6 +231,33 @@ func (t *tileProgram) panelLoop(name string, vecs int) {
 	DECQ(t.panels)
 	JMP(LabelRef(t.label("%s", name)))
 	Label(end)
+}
+
+// prefetchesPanels reports whether tiles of r rows prefetch the panel after the one at hand: a processor reads the 16 KiB of one from memory
+// no faster than the first tile multiplies by them, but the tiles after that one leave it time.
+func (t *tileProgram) prefetchesPanels(r int) bool {
+	return t.start == fromAlpha && !t.masked && r > fewRows
+}
+
+// startAhead sets out to prefetch the panel after the one at hand.
+func (t *tileProgram) startAhead() {
+	if !t.prefetchesPanels(fewRows + 1) {
+		return
+	}
+	last, none := t.unique("lastPanel"), t.unique("noneAfter")
+	MOVQ(t.after, a0)
+	TESTQ(a0, a0)
+	JE(LabelRef(none))
+	CMPQ(t.panels, Imm(1))
+	JE(LabelRef(last))
+	MOVQ(t.panelStride, a0)
+	ADDQ(bPtr, a0)
+	Label(last)
+	MOVQ(a0, a3)
+	ADDQ(t.panelStride, a3)
+	MOVQ(a3, t.aheadEnd)
+	Label(none)
+	MOVQ(a0, t.ahead)
 }
 
 // nextPanelOfPages moves on by the lines of a panel, if they are prefetched page by page.
@@ -294,6 +326,16 @@ func (t *tileProgram) tileOfPanel(r, vecs int) {
 		return
 	}
 	paged, done := t.unique("paged"), t.unique("done")
+	if t.prefetchesPanels(r) {
+		not := t.unique("notAhead")
+		CMPQ(t.ahead, Imm(0))
+		JE(LabelRef(not))
+		t.aheadTile = true
+		t.tile(r, 1, vecs)
+		t.aheadTile = false
+		JMP(LabelRef(done))
+		Label(not)
+	}
 	CMPQ(t.request, Imm(0))
 	JNE(LabelRef(paged))
 	t.tile(r, 1, vecs)
@@ -332,6 +374,8 @@ func (t *tileProgram) tile(r, n, vecs int) {
 	switch {
 	case t.paged:
 		MOVQ(t.request, distance)
+	case t.aheadTile:
+		MOVQ(t.ahead, distance)
 	case t.prefetchesAhead(r, n, vecs):
 		MOVQ(t.distance, distance)
 	}
@@ -342,10 +386,16 @@ func (t *tileProgram) tile(r, n, vecs int) {
 		if t.paged {
 			prefetchPages(distance, n*u, n)
 		}
+		if t.aheadTile && u%aheadSteps == 0 {
+			PREFETCHT0(Mem{Base: distance, Disp: u / aheadSteps * lineBytes})
+		}
 		t.step(r, n, vecs, 4*u)
 	}
 	if t.paged {
 		nextRequests(distance, n*t.unroll)
+	}
+	if t.aheadTile {
+		ADDQ(imm(t.unroll/aheadSteps*lineBytes), distance)
 	}
 	t.advance(r, t.unroll)
 	SUBQ(imm(t.unroll), count)
@@ -358,7 +408,15 @@ func (t *tileProgram) tile(r, n, vecs int) {
 	if t.paged && n > 1 {
 		MOVQ(distance, t.request)
 	}
-	if t.paged || t.prefetchesAhead(r, n, vecs) {
+	if t.aheadTile {
+		some := t.unique("someAhead")
+		MOVQ(distance, t.ahead)
+		CMPQ(distance, t.aheadEnd)
+		JB(LabelRef(some))
+		MOVQ(I32(0), t.ahead)
+		Label(some)
+	}
+	if t.paged || t.aheadTile || t.prefetchesAhead(r, n, vecs) {
 		MOVQ(t.steps, steps)
 	}
 	if !spread {
@@ -529,6 +587,9 @@ func (t *tileProgram) rowStep(vecs, disp int) {
 // keys and values some way ahead. The distance takes the register of steps.
 const fewRows = 5
 
+// aheadSteps: larger tiles prefetch a line of the next panel with so many steps.
+const aheadSteps = 2
+
 func (t *tileProgram) prefetchesAhead(r, n, vecs int) bool {
 	return r <= fewRows && n == 1 && vecs == panel/lanes && !t.paged && !t.masked
 }
@@ -610,7 +671,7 @@ func (t *tileProgram) store(r, vecs int) {
 // frame reserves the stack slots.
 func (t *tileProgram) frame() {
 	slots := []*Mem{&t.alpha, &t.panels, &t.half, &t.panelStride, &t.c, &t.a, &t.rows, &t.firstAlpha, &t.steps, &t.request,
-		&t.distance, &t.fourPanels, &t.sequential, &t.onePanel, &t.left, &t.some, &t.nextC, &t.nextB, &t.nextPanels, &t.nextHalf,
+		&t.after, &t.ahead, &t.aheadEnd, &t.distance, &t.fourPanels, &t.sequential, &t.onePanel, &t.left, &t.some, &t.nextC, &t.nextB, &t.nextPanels, &t.nextHalf,
 		&t.touched.line, &t.touched.rowEnd, &t.touched.gap, &t.touched.width}
 	f := AllocLocal(8 * len(slots))
 	for i, s := range slots {
@@ -696,6 +757,8 @@ func (t *tileProgram) accumulate() {
 		t.setAccess(b0, "panelLayout.access", t.sequential)
 		MOVQ(field(b0, "panelLayout.access", "access.pointer"), a0)
 		startPages(a0, a3, t.request)
+		MOVQ(field(b0, "panelLayout.after"), a0)
+		MOVQ(a0, t.after)
 		t.firstSteps()
 		MOVQ(steps, t.steps)
 	}
