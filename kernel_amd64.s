@@ -5382,6 +5382,16 @@ accumulate_notSequential215:
 	JMP  accumulate_allSteps212
 
 accumulate_sequential216:
+	MOVQ  $+0, 72(SP)
+	MOVQ  $+16, 120(SP)
+	MOVQ  32(BX), AX
+	TESTQ AX, AX
+	JE    accumulate_noPointer217
+	ADDQ  $0x00008000, AX
+	MOVQ  AX, 160(SP)
+	MOVQ  $+0, 168(SP)
+
+accumulate_noPointer217:
 	MOVQ $+0, 80(SP)
 	MOVQ DX, 136(SP)
 	MOVQ 32(SP), AX
@@ -5390,11 +5400,16 @@ accumulate_sequential216:
 	MOVQ AX, 144(SP)
 	MOVQ 16(SP), AX
 	MOVQ AX, 152(SP)
-	MOVQ $+4, 120(SP)
+	CMPQ 160(SP), $0x00
+	JNE  accumulate_someSteps214
 	CMPQ 48(SP), $0x01
 	JE   accumulate_oneRow213
+	CMPQ 8(SP), $0x04
+	JLE  accumulate_shortRows218
 	MOVQ $+8, 120(SP)
-	CMPQ R11, $0x08
+
+accumulate_shortRows218:
+	CMPQ R11, 120(SP)
 	JL   accumulate_allSteps212
 	MOVQ 8(SP), R13
 	SHLQ $0x06, R13
@@ -5406,40 +5421,13 @@ accumulate_sequential216:
 	MOVQ DX, 160(SP)
 	ADDQ DX, R13
 	MOVQ R13, 168(SP)
-	MOVQ 8(SP), CX
+	MOVQ 8(SP), BX
 
-accumulate_touchFirst217:
+accumulate_touchFirst219:
+	MOVQ 120(SP), CX
+
+accumulate_eight220:
 	MOVQ  160(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame218
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame218:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame219
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame219:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame220
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame220:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -5490,12 +5478,45 @@ accumulate_touchSame224:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame225:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame226
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame226:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame227
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame227:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame228
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame228:
 	MOVQ AX, 160(SP)
-	DECQ CX
-	JNE  accumulate_touchFirst217
+	SUBQ $0x08, CX
+	JG   accumulate_eight220
+	DECQ BX
+	JNE  accumulate_touchFirst219
 	JMP  accumulate_someSteps214
 
 accumulate_oneRow213:
+	MOVQ $+4, 120(SP)
 	CMPQ 8(SP), $0x08
 	JE   accumulate_allSteps212
 	CMPQ 8(SP), $0x04
@@ -5511,12 +5532,15 @@ accumulate_someSteps214:
 
 accumulate_allSteps212:
 	CMPQ 160(SP), $0x00
-	JE   accumulate_touchNone226
-	CMPQ 112(SP), $0x08
-	JGE  accumulate_touchNone226
+	JE   accumulate_touchNone229
+	CMPQ 168(SP), $0x00
+	JE   accumulate_touchNone229
+	MOVQ 120(SP), AX
+	CMPQ 112(SP), AX
+	JGE  accumulate_touchNone229
 	MOVQ $+0, 160(SP)
 
-accumulate_touchNone226:
+accumulate_touchNone229:
 	MOVQ R11, 64(SP)
 
 accumulate_begin:
@@ -5529,6 +5553,388 @@ accumulate_begin:
 accumulate_paged1:
 	CMPQ 8(SP), $0x04
 	JL   accumulate_paged1EndGroup
+	CMPQ 160(SP), $0x00
+	JE   accumulate_untouched230
+	CMPQ 168(SP), $0x00
+	JNE  accumulate_touched231
+	MOVQ 160(SP), AX
+	MOVQ 120(SP), CX
+
+accumulate_eight232:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	PREFETCHT1 512(AX)
+	PREFETCHT1 576(AX)
+	PREFETCHT1 640(AX)
+	PREFETCHT1 704(AX)
+	PREFETCHT1 768(AX)
+	PREFETCHT1 832(AX)
+	PREFETCHT1 896(AX)
+	PREFETCHT1 960(AX)
+	PREFETCHT1 1024(AX)
+	PREFETCHT1 1088(AX)
+	PREFETCHT1 1152(AX)
+	PREFETCHT1 1216(AX)
+	PREFETCHT1 1280(AX)
+	PREFETCHT1 1344(AX)
+	PREFETCHT1 1408(AX)
+	PREFETCHT1 1472(AX)
+	PREFETCHT1 1536(AX)
+	PREFETCHT1 1600(AX)
+	PREFETCHT1 1664(AX)
+	PREFETCHT1 1728(AX)
+	PREFETCHT1 1792(AX)
+	PREFETCHT1 1856(AX)
+	PREFETCHT1 1920(AX)
+	PREFETCHT1 1984(AX)
+	ADDQ       $0x00000800, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight232
+	MOVQ       AX, 160(SP)
+	JMP        accumulate_untouched230
+
+accumulate_touched231:
+	MOVQ 120(SP), CX
+
+accumulate_eight233:
+	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame234
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame234:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame235
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame235:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame236
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame236:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame237
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame237:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame238
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame238:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame239
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame239:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame240
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame240:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame241
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame241:
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame242
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame242:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame243
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame243:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame244
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame244:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame245
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame245:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame246
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame246:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame247
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame247:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame248
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame248:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame249
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame249:
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame250
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame250:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame251
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame251:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame252
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame252:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame253
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame253:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame254
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame254:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame255
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame255:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame256
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame256:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame257
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame257:
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame258
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame258:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame259
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame259:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame260
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame260:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame261
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame261:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame262
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame262:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame263
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame263:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame264
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame264:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame265
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame265:
+	MOVQ AX, 160(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight233
+
+accumulate_untouched230:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -5538,8 +5944,8 @@ accumulate_paged1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite228
-	JB   accumulate_plain227
+	JE   accumulate_overwrite267
+	JB   accumulate_plain266
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5551,9 +5957,9 @@ accumulate_paged1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready229
+	JMP          accumulate_ready268
 
-accumulate_plain227:
+accumulate_plain266:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -5562,9 +5968,9 @@ accumulate_plain227:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready229
+	JMP     accumulate_ready268
 
-accumulate_overwrite228:
+accumulate_overwrite267:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5574,15 +5980,15 @@ accumulate_overwrite228:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready229:
+accumulate_ready268:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail231
+	JL   accumulate_tail270
 
-accumulate_loop230:
+accumulate_loop269:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	PREFETCHT0   8192(R11)
@@ -5645,19 +6051,19 @@ accumulate_loop230:
 	ADDQ         R10, BX
 	ADDQ         $0x00000080, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow234
+	JE           sameWindow273
 	ADDQ         $0x00007000, R11
 
-sameWindow234:
+sameWindow273:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop230
+	JGE  accumulate_loop269
 
-accumulate_tail231:
+accumulate_tail270:
 	ADDQ $0x04, CX
-	JE   accumulate_end232
+	JE   accumulate_end271
 
-accumulate_one235:
+accumulate_one274:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -5671,9 +6077,9 @@ accumulate_one235:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one235
+	JNE          accumulate_one274
 
-accumulate_end232:
+accumulate_end271:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -5698,547 +6104,41 @@ accumulate_paged1EndGroup:
 accumulate_paged1two:
 	CMPQ 8(SP), $0x02
 	JL   accumulate_paged1twoEndGroup
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+	CMPQ 160(SP), $0x00
+	JE   accumulate_untouched275
+	CMPQ 168(SP), $0x00
+	JNE  accumulate_touched276
+	MOVQ 160(SP), AX
+	MOVQ 120(SP), CX
 
-	// 1 rows × 32 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite237
-	JB   accumulate_plain236
+accumulate_eight277:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	PREFETCHT1 512(AX)
+	PREFETCHT1 576(AX)
+	PREFETCHT1 640(AX)
+	PREFETCHT1 704(AX)
+	PREFETCHT1 768(AX)
+	PREFETCHT1 832(AX)
+	PREFETCHT1 896(AX)
+	PREFETCHT1 960(AX)
+	ADDQ       $0x00000400, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight277
+	MOVQ       AX, 160(SP)
+	JMP        accumulate_untouched275
 
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	JMP          accumulate_ready238
+accumulate_touched276:
+	MOVQ 120(SP), CX
 
-accumulate_plain236:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	JMP     accumulate_ready238
-
-accumulate_overwrite237:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-
-accumulate_ready238:
-	MOVQ SI, AX
-	MOVQ 24(SP), R13
-	MOVQ R11, CX
-	MOVQ 72(SP), R11
-	SUBQ $0x04, CX
-	JL   accumulate_tail240
-
-accumulate_loop239:
-	PREFETCHT0   (R11)
-	PREFETCHT0   4096(R11)
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	PREFETCHT0   8192(R11)
-	PREFETCHT0   12288(R11)
-	VBROADCASTSS 4(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	PREFETCHT0   16384(R11)
-	PREFETCHT0   20480(R11)
-	VBROADCASTSS 8(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	PREFETCHT0   24576(R11)
-	PREFETCHT0   28672(R11)
-	VBROADCASTSS 12(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	ADDQ         $0x40, R11
-	TESTQ        $0x00001000, R11
-	JE           sameWindow243
-	ADDQ         $0x00007000, R11
-
-sameWindow243:
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JGE  accumulate_loop239
-
-accumulate_tail240:
-	ADDQ $0x04, CX
-	JE   accumulate_end241
-
-accumulate_one244:
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one244
-
-accumulate_end241:
-	MOVQ    R11, 72(SP)
-	MOVQ    64(SP), R11
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000080, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000002, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x02, 8(SP)
-	JMP     accumulate_paged1two
-
-accumulate_paged1twoEndGroup:
-	JMP accumulate_panel
-
-accumulate_paged1Not:
-	CMPQ 48(SP), $0x02
-	JNE  accumulate_paged2Not
-	CMPQ 72(SP), $0x00
-	JE   accumulate_paged2Not
-
-accumulate_paged2:
-	CMPQ  8(SP), $0x02
-	JL    accumulate_paged2EndGroup
-	CMPQ  160(SP), $0x00
-	JE    accumulate_untouched245
+accumulate_eight278:
 	MOVQ  160(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame246
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame246:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame247
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame247:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame248
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame248:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame249
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame249:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame250
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame250:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame251
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame251:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame252
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame252:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame253
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame253:
-	MOVQ  AX, 160(SP)
-	MOVQ  160(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame254
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame254:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame255
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame255:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame256
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame256:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame257
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame257:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame258
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame258:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame259
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame259:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame260
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame260:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame261
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame261:
-	MOVQ AX, 160(SP)
-
-accumulate_untouched245:
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
-
-	// 2 rows × 32 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite263
-	JB   accumulate_plain262
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y4
-	VMULPS       32(DI)(R8*1), Y14, Y5
-	VMULPS       64(DI)(R8*1), Y14, Y6
-	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready264
-
-accumulate_plain262:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS (DI)(R8*1), Y4
-	VMOVUPS 32(DI)(R8*1), Y5
-	VMOVUPS 64(DI)(R8*1), Y6
-	VMOVUPS 96(DI)(R8*1), Y7
-	JMP     accumulate_ready264
-
-accumulate_overwrite263:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-
-accumulate_ready264:
-	MOVQ SI, AX
-	MOVQ 24(SP), R13
-	MOVQ R11, CX
-	MOVQ 72(SP), R11
-	SUBQ $0x04, CX
-	JL   accumulate_tail266
-
-accumulate_loop265:
-	PREFETCHT0   (R11)
-	PREFETCHT0   4096(R11)
-	VBROADCASTSS (AX), Y12
-	VBROADCASTSS (AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-	PREFETCHT0   8192(R11)
-	PREFETCHT0   12288(R11)
-	VBROADCASTSS 4(AX), Y12
-	VBROADCASTSS 4(AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-	PREFETCHT0   16384(R11)
-	PREFETCHT0   20480(R11)
-	VBROADCASTSS 8(AX), Y12
-	VBROADCASTSS 8(AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-	PREFETCHT0   24576(R11)
-	PREFETCHT0   28672(R11)
-	VBROADCASTSS 12(AX), Y12
-	VBROADCASTSS 12(AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x40, R11
-	TESTQ        $0x00001000, R11
-	JE           sameWindow269
-	ADDQ         $0x00007000, R11
-
-sameWindow269:
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JGE  accumulate_loop265
-
-accumulate_tail266:
-	ADDQ $0x04, CX
-	JE   accumulate_end267
-
-accumulate_one270:
-	VBROADCASTSS (AX), Y12
-	VBROADCASTSS (AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one270
-
-accumulate_end267:
-	MOVQ    R11, 72(SP)
-	MOVQ    64(SP), R11
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, (DI)(R8*1)
-	VMOVUPS Y5, 32(DI)(R8*1)
-	VMOVUPS Y6, 64(DI)(R8*1)
-	VMOVUPS Y7, 96(DI)(R8*1)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000080, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000002, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x02, 8(SP)
-	JMP     accumulate_paged2
-
-accumulate_paged2EndGroup:
-	JMP accumulate_panel
-
-accumulate_paged2Not:
-	CMPQ 48(SP), $0x03
-	JNE  accumulate_paged3Not
-	CMPQ 72(SP), $0x00
-	JE   accumulate_paged3Not
-
-accumulate_paged3:
-	CMPQ  8(SP), $0x02
-	JL    accumulate_paged3EndGroup
-	CMPQ  160(SP), $0x00
-	JE    accumulate_untouched271
-	MOVQ  160(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame272
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame272:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame273
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame273:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame274
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame274:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame275
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame275:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame276
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame276:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame277
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame277:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame278
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame278:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -6249,8 +6149,6 @@ accumulate_touchSame278:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame279:
-	MOVQ  AX, 160(SP)
-	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -6321,6 +6219,8 @@ accumulate_touchSame285:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame286:
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -6331,9 +6231,785 @@ accumulate_touchSame286:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame287:
-	MOVQ AX, 160(SP)
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame288
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
-accumulate_untouched271:
+accumulate_touchSame288:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame289
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame289:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame290
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame290:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame291
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame291:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame292
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame292:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame293
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame293:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame294
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame294:
+	MOVQ AX, 160(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight278
+
+accumulate_untouched275:
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 1 rows × 32 columns.
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_overwrite296
+	JB   accumulate_plain295
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VMULPS       64(DI), Y14, Y2
+	VMULPS       96(DI), Y14, Y3
+	JMP          accumulate_ready297
+
+accumulate_plain295:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	JMP     accumulate_ready297
+
+accumulate_overwrite296:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+accumulate_ready297:
+	MOVQ SI, AX
+	MOVQ 24(SP), R13
+	MOVQ R11, CX
+	MOVQ 72(SP), R11
+	SUBQ $0x04, CX
+	JL   accumulate_tail299
+
+accumulate_loop298:
+	PREFETCHT0   (R11)
+	PREFETCHT0   4096(R11)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	PREFETCHT0   8192(R11)
+	PREFETCHT0   12288(R11)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	PREFETCHT0   16384(R11)
+	PREFETCHT0   20480(R11)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	PREFETCHT0   24576(R11)
+	PREFETCHT0   28672(R11)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x40, R11
+	TESTQ        $0x00001000, R11
+	JE           sameWindow302
+	ADDQ         $0x00007000, R11
+
+sameWindow302:
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JGE  accumulate_loop298
+
+accumulate_tail299:
+	ADDQ $0x04, CX
+	JE   accumulate_end300
+
+accumulate_one303:
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_one303
+
+accumulate_end300:
+	MOVQ    R11, 72(SP)
+	MOVQ    64(SP), R11
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000080, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000002, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x02, 8(SP)
+	JMP     accumulate_paged1two
+
+accumulate_paged1twoEndGroup:
+	JMP accumulate_panel
+
+accumulate_paged1Not:
+	CMPQ 48(SP), $0x02
+	JNE  accumulate_paged2Not
+	CMPQ 72(SP), $0x00
+	JE   accumulate_paged2Not
+
+accumulate_paged2:
+	CMPQ 8(SP), $0x02
+	JL   accumulate_paged2EndGroup
+	CMPQ 160(SP), $0x00
+	JE   accumulate_untouched304
+	CMPQ 168(SP), $0x00
+	JNE  accumulate_touched305
+	MOVQ 160(SP), AX
+	MOVQ 120(SP), CX
+
+accumulate_eight306:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	PREFETCHT1 512(AX)
+	PREFETCHT1 576(AX)
+	PREFETCHT1 640(AX)
+	PREFETCHT1 704(AX)
+	PREFETCHT1 768(AX)
+	PREFETCHT1 832(AX)
+	PREFETCHT1 896(AX)
+	PREFETCHT1 960(AX)
+	ADDQ       $0x00000400, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight306
+	MOVQ       AX, 160(SP)
+	JMP        accumulate_untouched304
+
+accumulate_touched305:
+	MOVQ 120(SP), CX
+
+accumulate_eight307:
+	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame308
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame308:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame309
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame309:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame310
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame310:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame311
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame311:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame312
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame312:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame313
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame313:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame314
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame314:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame315
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame315:
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame316
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame316:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame317
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame317:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame318
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame318:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame319
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame319:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame320
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame320:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame321
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame321:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame322
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame322:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame323
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame323:
+	MOVQ AX, 160(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight307
+
+accumulate_untouched304:
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 2 rows × 32 columns.
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_overwrite325
+	JB   accumulate_plain324
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VMULPS       64(DI), Y14, Y2
+	VMULPS       96(DI), Y14, Y3
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (DI)(R8*1), Y14, Y4
+	VMULPS       32(DI)(R8*1), Y14, Y5
+	VMULPS       64(DI)(R8*1), Y14, Y6
+	VMULPS       96(DI)(R8*1), Y14, Y7
+	JMP          accumulate_ready326
+
+accumulate_plain324:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS (DI)(R8*1), Y4
+	VMOVUPS 32(DI)(R8*1), Y5
+	VMOVUPS 64(DI)(R8*1), Y6
+	VMOVUPS 96(DI)(R8*1), Y7
+	JMP     accumulate_ready326
+
+accumulate_overwrite325:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+accumulate_ready326:
+	MOVQ SI, AX
+	MOVQ 24(SP), R13
+	MOVQ R11, CX
+	MOVQ 72(SP), R11
+	SUBQ $0x04, CX
+	JL   accumulate_tail328
+
+accumulate_loop327:
+	PREFETCHT0   (R11)
+	PREFETCHT0   4096(R11)
+	VBROADCASTSS (AX), Y12
+	VBROADCASTSS (AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	PREFETCHT0   8192(R11)
+	PREFETCHT0   12288(R11)
+	VBROADCASTSS 4(AX), Y12
+	VBROADCASTSS 4(AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	PREFETCHT0   16384(R11)
+	PREFETCHT0   20480(R11)
+	VBROADCASTSS 8(AX), Y12
+	VBROADCASTSS 8(AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	PREFETCHT0   24576(R11)
+	PREFETCHT0   28672(R11)
+	VBROADCASTSS 12(AX), Y12
+	VBROADCASTSS 12(AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x40, R11
+	TESTQ        $0x00001000, R11
+	JE           sameWindow331
+	ADDQ         $0x00007000, R11
+
+sameWindow331:
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JGE  accumulate_loop327
+
+accumulate_tail328:
+	ADDQ $0x04, CX
+	JE   accumulate_end329
+
+accumulate_one332:
+	VBROADCASTSS (AX), Y12
+	VBROADCASTSS (AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_one332
+
+accumulate_end329:
+	MOVQ    R11, 72(SP)
+	MOVQ    64(SP), R11
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, (DI)(R8*1)
+	VMOVUPS Y5, 32(DI)(R8*1)
+	VMOVUPS Y6, 64(DI)(R8*1)
+	VMOVUPS Y7, 96(DI)(R8*1)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000080, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000002, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x02, 8(SP)
+	JMP     accumulate_paged2
+
+accumulate_paged2EndGroup:
+	JMP accumulate_panel
+
+accumulate_paged2Not:
+	CMPQ 48(SP), $0x03
+	JNE  accumulate_paged3Not
+	CMPQ 72(SP), $0x00
+	JE   accumulate_paged3Not
+
+accumulate_paged3:
+	CMPQ 8(SP), $0x02
+	JL   accumulate_paged3EndGroup
+	CMPQ 160(SP), $0x00
+	JE   accumulate_untouched333
+	CMPQ 168(SP), $0x00
+	JNE  accumulate_touched334
+	MOVQ 160(SP), AX
+	MOVQ 120(SP), CX
+
+accumulate_eight335:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	PREFETCHT1 512(AX)
+	PREFETCHT1 576(AX)
+	PREFETCHT1 640(AX)
+	PREFETCHT1 704(AX)
+	PREFETCHT1 768(AX)
+	PREFETCHT1 832(AX)
+	PREFETCHT1 896(AX)
+	PREFETCHT1 960(AX)
+	ADDQ       $0x00000400, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight335
+	MOVQ       AX, 160(SP)
+	JMP        accumulate_untouched333
+
+accumulate_touched334:
+	MOVQ 120(SP), CX
+
+accumulate_eight336:
+	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame337
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame337:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame338
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame338:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame339
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame339:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame340
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame340:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame341
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame341:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame342
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame342:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame343
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame343:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame344
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame344:
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame345
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame345:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame346
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame346:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame347
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame347:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame348
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame348:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame349
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame349:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame350
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame350:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame351
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame351:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame352
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame352:
+	MOVQ AX, 160(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight336
+
+accumulate_untouched333:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -6343,8 +7019,8 @@ accumulate_untouched271:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite289
-	JB   accumulate_plain288
+	JE   accumulate_overwrite354
+	JB   accumulate_plain353
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6362,9 +7038,9 @@ accumulate_untouched271:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready290
+	JMP          accumulate_ready355
 
-accumulate_plain288:
+accumulate_plain353:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -6377,9 +7053,9 @@ accumulate_plain288:
 	VMOVUPS 32(DI)(R8*2), Y9
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
-	JMP     accumulate_ready290
+	JMP     accumulate_ready355
 
-accumulate_overwrite289:
+accumulate_overwrite354:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6393,15 +7069,15 @@ accumulate_overwrite289:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready290:
+accumulate_ready355:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail292
+	JL   accumulate_tail357
 
-accumulate_loop291:
+accumulate_loop356:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -6476,19 +7152,19 @@ accumulate_loop291:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow295
+	JE           sameWindow360
 	ADDQ         $0x00007000, R11
 
-sameWindow295:
+sameWindow360:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop291
+	JGE  accumulate_loop356
 
-accumulate_tail292:
+accumulate_tail357:
 	ADDQ $0x04, CX
-	JE   accumulate_end293
+	JE   accumulate_end358
 
-accumulate_one296:
+accumulate_one361:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -6507,9 +7183,9 @@ accumulate_one296:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one296
+	JNE          accumulate_one361
 
-accumulate_end293:
+accumulate_end358:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -6620,6 +7296,21 @@ accumulate_wholeReady:
 	MOVQ R11, CX
 
 accumulate_wholeStep:
+	MOVQ       160(SP), R13
+	TESTQ      R13, R13
+	JE         accumulate_notAlong362
+	PREFETCHT1 (R13)
+	PREFETCHT1 64(R13)
+	PREFETCHT1 128(R13)
+	PREFETCHT1 192(R13)
+	PREFETCHT1 256(R13)
+	PREFETCHT1 320(R13)
+	PREFETCHT1 384(R13)
+	PREFETCHT1 448(R13)
+	ADDQ       $0x00000200, R13
+	MOVQ       R13, 160(SP)
+
+accumulate_notAlong362:
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
 	VFMADD231PS  32(BX), Y14, Y1
@@ -6682,1014 +7373,57 @@ accumulate_sideBySideWanted:
 accumulate_sideBySide1:
 	CMPQ 8(SP), $0x04
 	JL   accumulate_sideBySide1EndGroup
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+	CMPQ 160(SP), $0x00
+	JE   accumulate_untouched363
+	CMPQ 168(SP), $0x00
+	JNE  accumulate_touched364
+	MOVQ 160(SP), AX
+	MOVQ 120(SP), CX
 
-	// 1 rows × 64 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite298
-	JB   accumulate_plain297
+accumulate_eight365:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	PREFETCHT1 512(AX)
+	PREFETCHT1 576(AX)
+	PREFETCHT1 640(AX)
+	PREFETCHT1 704(AX)
+	PREFETCHT1 768(AX)
+	PREFETCHT1 832(AX)
+	PREFETCHT1 896(AX)
+	PREFETCHT1 960(AX)
+	PREFETCHT1 1024(AX)
+	PREFETCHT1 1088(AX)
+	PREFETCHT1 1152(AX)
+	PREFETCHT1 1216(AX)
+	PREFETCHT1 1280(AX)
+	PREFETCHT1 1344(AX)
+	PREFETCHT1 1408(AX)
+	PREFETCHT1 1472(AX)
+	PREFETCHT1 1536(AX)
+	PREFETCHT1 1600(AX)
+	PREFETCHT1 1664(AX)
+	PREFETCHT1 1728(AX)
+	PREFETCHT1 1792(AX)
+	PREFETCHT1 1856(AX)
+	PREFETCHT1 1920(AX)
+	PREFETCHT1 1984(AX)
+	ADDQ       $0x00000800, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight365
+	MOVQ       AX, 160(SP)
+	JMP        accumulate_untouched363
 
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	VMULPS       128(DI), Y14, Y4
-	VMULPS       160(DI), Y14, Y5
-	VMULPS       192(DI), Y14, Y6
-	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready299
+accumulate_touched364:
+	MOVQ 120(SP), CX
 
-accumulate_plain297:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS 128(DI), Y4
-	VMOVUPS 160(DI), Y5
-	VMOVUPS 192(DI), Y6
-	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready299
-
-accumulate_overwrite298:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-
-accumulate_ready299:
-	MOVQ SI, AX
-	MOVQ 24(SP), R13
-	MOVQ R11, CX
-	SUBQ $0x04, CX
-	JL   accumulate_tail301
-
-accumulate_loop300:
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop300
-
-accumulate_tail301:
-	ADDQ $0x04, CX
-	JE   accumulate_end302
-
-accumulate_one304:
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one304
-
-accumulate_end302:
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, 128(DI)
-	VMOVUPS Y5, 160(DI)
-	VMOVUPS Y6, 192(DI)
-	VMOVUPS Y7, 224(DI)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000100, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000004, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x04, 8(SP)
-	JMP     accumulate_sideBySide1
-
-accumulate_sideBySide1EndGroup:
-accumulate_sideBySide1two:
-	CMPQ 8(SP), $0x02
-	JL   accumulate_sideBySide1twoEndGroup
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
-
-	// 1 rows × 32 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite306
-	JB   accumulate_plain305
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	JMP          accumulate_ready307
-
-accumulate_plain305:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	JMP     accumulate_ready307
-
-accumulate_overwrite306:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-
-accumulate_ready307:
-	MOVQ SI, AX
-	MOVQ 24(SP), R13
-	MOVQ R11, CX
-	SUBQ $0x04, CX
-	JL   accumulate_tail309
-
-accumulate_loop308:
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop308
-
-accumulate_tail309:
-	ADDQ $0x04, CX
-	JE   accumulate_end310
-
-accumulate_one312:
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one312
-
-accumulate_end310:
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000080, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000002, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x02, 8(SP)
-	JMP     accumulate_sideBySide1two
-
-accumulate_sideBySide1twoEndGroup:
-	JMP accumulate_panel
-
-accumulate_sideBySide1Not:
-	CMPQ 48(SP), $0x01
-	JNE  accumulate_rows1Not
-	CMPQ R10, $0x40
-	JE   accumulate_rows1Not
-
-accumulate_rows1:
-	CMPQ 8(SP), $0x04
-	JL   accumulate_rows1EndGroup
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
-
-	// 1 rows × 64 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite314
-	JB   accumulate_plain313
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	VMULPS       128(DI), Y14, Y4
-	VMULPS       160(DI), Y14, Y5
-	VMULPS       192(DI), Y14, Y6
-	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready315
-
-accumulate_plain313:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS 128(DI), Y4
-	VMOVUPS 160(DI), Y5
-	VMOVUPS 192(DI), Y6
-	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready315
-
-accumulate_overwrite314:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-
-accumulate_ready315:
-	MOVQ SI, AX
-	MOVQ 24(SP), R13
-	MOVQ R11, CX
-	SUBQ $0x04, CX
-	JL   accumulate_tail317
-
-accumulate_loop316:
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS 4(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS 8(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS 12(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop316
-
-accumulate_tail317:
-	ADDQ $0x04, CX
-	JE   accumulate_end318
-
-accumulate_one320:
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one320
-
-accumulate_end318:
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, 128(DI)
-	VMOVUPS Y5, 160(DI)
-	VMOVUPS Y6, 192(DI)
-	VMOVUPS Y7, 224(DI)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000100, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000004, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x04, 8(SP)
-	JMP     accumulate_rows1
-
-accumulate_rows1EndGroup:
-accumulate_rows1two:
-	CMPQ 8(SP), $0x02
-	JL   accumulate_rows1twoEndGroup
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
-
-	// 1 rows × 32 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite322
-	JB   accumulate_plain321
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	JMP          accumulate_ready323
-
-accumulate_plain321:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	JMP     accumulate_ready323
-
-accumulate_overwrite322:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-
-accumulate_ready323:
-	MOVQ SI, AX
-	MOVQ 24(SP), R13
-	MOVQ R11, CX
-	SUBQ $0x04, CX
-	JL   accumulate_tail325
-
-accumulate_loop324:
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS 4(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS 8(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS 12(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop324
-
-accumulate_tail325:
-	ADDQ $0x04, CX
-	JE   accumulate_end326
-
-accumulate_one328:
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one328
-
-accumulate_end326:
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000080, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000002, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x02, 8(SP)
-	JMP     accumulate_rows1two
-
-accumulate_rows1twoEndGroup:
-	JMP accumulate_panel
-
-accumulate_rows1Not:
-	CMPQ 48(SP), $0x02
-	JNE  accumulate_group2Not
-	CMPQ 104(SP), $0x00
-	JNE  accumulate_group2Not
-
-accumulate_group2:
-	CMPQ  8(SP), $0x02
-	JL    accumulate_group2EndGroup
-	CMPQ  160(SP), $0x00
-	JE    accumulate_untouched329
+accumulate_eight366:
 	MOVQ  160(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame330
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame330:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame331
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame331:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame332
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame332:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame333
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame333:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame334
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame334:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame335
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame335:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame336
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame336:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame337
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame337:
-	MOVQ  AX, 160(SP)
-	MOVQ  160(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame338
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame338:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame339
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame339:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame340
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame340:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame341
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame341:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame342
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame342:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame343
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame343:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame344
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame344:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame345
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame345:
-	MOVQ AX, 160(SP)
-
-accumulate_untouched329:
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
-
-	// 2 rows × 32 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite347
-	JB   accumulate_plain346
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y4
-	VMULPS       32(DI)(R8*1), Y14, Y5
-	VMULPS       64(DI)(R8*1), Y14, Y6
-	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready348
-
-accumulate_plain346:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS (DI)(R8*1), Y4
-	VMOVUPS 32(DI)(R8*1), Y5
-	VMOVUPS 64(DI)(R8*1), Y6
-	VMOVUPS 96(DI)(R8*1), Y7
-	JMP     accumulate_ready348
-
-accumulate_overwrite347:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-
-accumulate_ready348:
-	MOVQ SI, AX
-	MOVQ 24(SP), R13
-	MOVQ R11, CX
-	SUBQ $0x04, CX
-	JL   accumulate_tail350
-
-accumulate_loop349:
-	VBROADCASTSS (AX), Y12
-	VBROADCASTSS (AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y12
-	VBROADCASTSS 4(AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y12
-	VBROADCASTSS 8(AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y12
-	VBROADCASTSS 12(AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop349
-
-accumulate_tail350:
-	ADDQ $0x04, CX
-	JE   accumulate_end351
-
-accumulate_one353:
-	VBROADCASTSS (AX), Y12
-	VBROADCASTSS (AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one353
-
-accumulate_end351:
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, (DI)(R8*1)
-	VMOVUPS Y5, 32(DI)(R8*1)
-	VMOVUPS Y6, 64(DI)(R8*1)
-	VMOVUPS Y7, 96(DI)(R8*1)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000080, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000002, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x02, 8(SP)
-	JMP     accumulate_group2
-
-accumulate_group2EndGroup:
-	JMP accumulate_panel
-
-accumulate_group2Not:
-	CMPQ 48(SP), $0x03
-	JNE  accumulate_group3Not
-	CMPQ 104(SP), $0x00
-	JNE  accumulate_group3Not
-
-accumulate_group3:
-	CMPQ  8(SP), $0x02
-	JL    accumulate_group3EndGroup
-	CMPQ  160(SP), $0x00
-	JE    accumulate_untouched354
-	MOVQ  160(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame355
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame355:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame356
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame356:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame357
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame357:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame358
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame358:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame359
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame359:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame360
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame360:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame361
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame361:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame362
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame362:
-	MOVQ  AX, 160(SP)
-	MOVQ  160(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame363
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame363:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame364
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame364:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame365
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame365:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame366
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame366:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -7730,206 +7464,98 @@ accumulate_touchSame369:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame370:
-	MOVQ AX, 160(SP)
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame371
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
-accumulate_untouched354:
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+accumulate_touchSame371:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame372
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
-	// 3 rows × 32 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite372
-	JB   accumulate_plain371
+accumulate_touchSame372:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame373
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y4
-	VMULPS       32(DI)(R8*1), Y14, Y5
-	VMULPS       64(DI)(R8*1), Y14, Y6
-	VMULPS       96(DI)(R8*1), Y14, Y7
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y8
-	VMULPS       32(DI)(R8*2), Y14, Y9
-	VMULPS       64(DI)(R8*2), Y14, Y10
-	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready373
+accumulate_touchSame373:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame374
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
-accumulate_plain371:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS (DI)(R8*1), Y4
-	VMOVUPS 32(DI)(R8*1), Y5
-	VMOVUPS 64(DI)(R8*1), Y6
-	VMOVUPS 96(DI)(R8*1), Y7
-	VMOVUPS (DI)(R8*2), Y8
-	VMOVUPS 32(DI)(R8*2), Y9
-	VMOVUPS 64(DI)(R8*2), Y10
-	VMOVUPS 96(DI)(R8*2), Y11
-	JMP     accumulate_ready373
-
-accumulate_overwrite372:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
-
-accumulate_ready373:
-	MOVQ SI, AX
-	MOVQ 24(SP), R13
-	MOVQ R11, CX
-	SUBQ $0x04, CX
-	JL   accumulate_tail375
-
-accumulate_loop374:
-	VBROADCASTSS (AX), Y12
-	VBROADCASTSS (AX)(R9*1), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  (BX), Y14, Y8
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  32(BX), Y14, Y9
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  (BX)(R13*1), Y14, Y10
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	VFMADD231PS  32(BX)(R13*1), Y14, Y11
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y12
-	VBROADCASTSS 4(AX)(R9*1), Y13
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  (BX), Y14, Y8
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  32(BX), Y14, Y9
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  (BX)(R13*1), Y14, Y10
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	VFMADD231PS  32(BX)(R13*1), Y14, Y11
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y12
-	VBROADCASTSS 8(AX)(R9*1), Y13
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  (BX), Y14, Y8
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  32(BX), Y14, Y9
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  (BX)(R13*1), Y14, Y10
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	VFMADD231PS  32(BX)(R13*1), Y14, Y11
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y12
-	VBROADCASTSS 12(AX)(R9*1), Y13
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  (BX), Y14, Y8
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  32(BX), Y14, Y9
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  (BX)(R13*1), Y14, Y10
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	VFMADD231PS  32(BX)(R13*1), Y14, Y11
-	ADDQ         R10, BX
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop374
-
-accumulate_tail375:
-	ADDQ $0x04, CX
-	JE   accumulate_end376
-
-accumulate_one378:
-	VBROADCASTSS (AX), Y12
-	VBROADCASTSS (AX)(R9*1), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  (BX), Y14, Y8
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  32(BX), Y14, Y9
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  (BX)(R13*1), Y14, Y10
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	VFMADD231PS  32(BX)(R13*1), Y14, Y11
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one378
-
-accumulate_end376:
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, (DI)(R8*1)
-	VMOVUPS Y5, 32(DI)(R8*1)
-	VMOVUPS Y6, 64(DI)(R8*1)
-	VMOVUPS Y7, 96(DI)(R8*1)
-	VMOVUPS Y8, (DI)(R8*2)
-	VMOVUPS Y9, 32(DI)(R8*2)
-	VMOVUPS Y10, 64(DI)(R8*2)
-	VMOVUPS Y11, 96(DI)(R8*2)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000080, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000002, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x02, 8(SP)
-	JMP     accumulate_group3
-
-accumulate_group3EndGroup:
-	JMP accumulate_panel
-
-accumulate_group3Not:
-accumulate_panel:
-	CMPQ  8(SP), $0x00
-	JE    accumulate_panelEnd
-	CMPQ  160(SP), $0x00
-	JE    accumulate_untouched379
+accumulate_touchSame374:
+	MOVQ  AX, 160(SP)
 	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame375
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame375:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame376
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame376:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame377
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame377:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame378
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame378:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame379
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame379:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -7960,6 +7586,8 @@ accumulate_touchSame381:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame382:
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -8010,9 +7638,2334 @@ accumulate_touchSame386:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame387:
-	MOVQ AX, 160(SP)
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame388
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
 
-accumulate_untouched379:
+accumulate_touchSame388:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame389
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame389:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame390
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame390:
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame391
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame391:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame392
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame392:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame393
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame393:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame394
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame394:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame395
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame395:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame396
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame396:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame397
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame397:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame398
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame398:
+	MOVQ AX, 160(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight366
+
+accumulate_untouched363:
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 1 rows × 64 columns.
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_overwrite400
+	JB   accumulate_plain399
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VMULPS       64(DI), Y14, Y2
+	VMULPS       96(DI), Y14, Y3
+	VMULPS       128(DI), Y14, Y4
+	VMULPS       160(DI), Y14, Y5
+	VMULPS       192(DI), Y14, Y6
+	VMULPS       224(DI), Y14, Y7
+	JMP          accumulate_ready401
+
+accumulate_plain399:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS 128(DI), Y4
+	VMOVUPS 160(DI), Y5
+	VMOVUPS 192(DI), Y6
+	VMOVUPS 224(DI), Y7
+	JMP     accumulate_ready401
+
+accumulate_overwrite400:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+accumulate_ready401:
+	MOVQ SI, AX
+	MOVQ 24(SP), R13
+	MOVQ R11, CX
+	SUBQ $0x04, CX
+	JL   accumulate_tail403
+
+accumulate_loop402:
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          accumulate_loop402
+
+accumulate_tail403:
+	ADDQ $0x04, CX
+	JE   accumulate_end404
+
+accumulate_one406:
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_one406
+
+accumulate_end404:
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000100, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000004, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x04, 8(SP)
+	JMP     accumulate_sideBySide1
+
+accumulate_sideBySide1EndGroup:
+accumulate_sideBySide1two:
+	CMPQ 8(SP), $0x02
+	JL   accumulate_sideBySide1twoEndGroup
+	CMPQ 160(SP), $0x00
+	JE   accumulate_untouched407
+	CMPQ 168(SP), $0x00
+	JNE  accumulate_touched408
+	MOVQ 160(SP), AX
+	MOVQ 120(SP), CX
+
+accumulate_eight409:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	PREFETCHT1 512(AX)
+	PREFETCHT1 576(AX)
+	PREFETCHT1 640(AX)
+	PREFETCHT1 704(AX)
+	PREFETCHT1 768(AX)
+	PREFETCHT1 832(AX)
+	PREFETCHT1 896(AX)
+	PREFETCHT1 960(AX)
+	ADDQ       $0x00000400, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight409
+	MOVQ       AX, 160(SP)
+	JMP        accumulate_untouched407
+
+accumulate_touched408:
+	MOVQ 120(SP), CX
+
+accumulate_eight410:
+	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame411
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame411:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame412
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame412:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame413
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame413:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame414
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame414:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame415
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame415:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame416
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame416:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame417
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame417:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame418
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame418:
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame419
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame419:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame420
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame420:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame421
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame421:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame422
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame422:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame423
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame423:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame424
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame424:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame425
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame425:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame426
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame426:
+	MOVQ AX, 160(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight410
+
+accumulate_untouched407:
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 1 rows × 32 columns.
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_overwrite428
+	JB   accumulate_plain427
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VMULPS       64(DI), Y14, Y2
+	VMULPS       96(DI), Y14, Y3
+	JMP          accumulate_ready429
+
+accumulate_plain427:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	JMP     accumulate_ready429
+
+accumulate_overwrite428:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+accumulate_ready429:
+	MOVQ SI, AX
+	MOVQ 24(SP), R13
+	MOVQ R11, CX
+	SUBQ $0x04, CX
+	JL   accumulate_tail431
+
+accumulate_loop430:
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          accumulate_loop430
+
+accumulate_tail431:
+	ADDQ $0x04, CX
+	JE   accumulate_end432
+
+accumulate_one434:
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_one434
+
+accumulate_end432:
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000080, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000002, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x02, 8(SP)
+	JMP     accumulate_sideBySide1two
+
+accumulate_sideBySide1twoEndGroup:
+	JMP accumulate_panel
+
+accumulate_sideBySide1Not:
+	CMPQ 48(SP), $0x01
+	JNE  accumulate_rows1Not
+	CMPQ R10, $0x40
+	JE   accumulate_rows1Not
+
+accumulate_rows1:
+	CMPQ 8(SP), $0x04
+	JL   accumulate_rows1EndGroup
+	CMPQ 160(SP), $0x00
+	JE   accumulate_untouched435
+	CMPQ 168(SP), $0x00
+	JNE  accumulate_touched436
+	MOVQ 160(SP), AX
+	MOVQ 120(SP), CX
+
+accumulate_eight437:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	PREFETCHT1 512(AX)
+	PREFETCHT1 576(AX)
+	PREFETCHT1 640(AX)
+	PREFETCHT1 704(AX)
+	PREFETCHT1 768(AX)
+	PREFETCHT1 832(AX)
+	PREFETCHT1 896(AX)
+	PREFETCHT1 960(AX)
+	PREFETCHT1 1024(AX)
+	PREFETCHT1 1088(AX)
+	PREFETCHT1 1152(AX)
+	PREFETCHT1 1216(AX)
+	PREFETCHT1 1280(AX)
+	PREFETCHT1 1344(AX)
+	PREFETCHT1 1408(AX)
+	PREFETCHT1 1472(AX)
+	PREFETCHT1 1536(AX)
+	PREFETCHT1 1600(AX)
+	PREFETCHT1 1664(AX)
+	PREFETCHT1 1728(AX)
+	PREFETCHT1 1792(AX)
+	PREFETCHT1 1856(AX)
+	PREFETCHT1 1920(AX)
+	PREFETCHT1 1984(AX)
+	ADDQ       $0x00000800, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight437
+	MOVQ       AX, 160(SP)
+	JMP        accumulate_untouched435
+
+accumulate_touched436:
+	MOVQ 120(SP), CX
+
+accumulate_eight438:
+	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame439
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame439:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame440
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame440:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame441
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame441:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame442
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame442:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame443
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame443:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame444
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame444:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame445
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame445:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame446
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame446:
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame447
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame447:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame448
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame448:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame449
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame449:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame450
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame450:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame451
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame451:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame452
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame452:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame453
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame453:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame454
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame454:
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame455
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame455:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame456
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame456:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame457
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame457:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame458
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame458:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame459
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame459:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame460
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame460:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame461
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame461:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame462
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame462:
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame463
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame463:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame464
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame464:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame465
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame465:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame466
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame466:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame467
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame467:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame468
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame468:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame469
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame469:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame470
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame470:
+	MOVQ AX, 160(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight438
+
+accumulate_untouched435:
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 1 rows × 64 columns.
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_overwrite472
+	JB   accumulate_plain471
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VMULPS       64(DI), Y14, Y2
+	VMULPS       96(DI), Y14, Y3
+	VMULPS       128(DI), Y14, Y4
+	VMULPS       160(DI), Y14, Y5
+	VMULPS       192(DI), Y14, Y6
+	VMULPS       224(DI), Y14, Y7
+	JMP          accumulate_ready473
+
+accumulate_plain471:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS 128(DI), Y4
+	VMOVUPS 160(DI), Y5
+	VMOVUPS 192(DI), Y6
+	VMOVUPS 224(DI), Y7
+	JMP     accumulate_ready473
+
+accumulate_overwrite472:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+accumulate_ready473:
+	MOVQ SI, AX
+	MOVQ 24(SP), R13
+	MOVQ R11, CX
+	SUBQ $0x04, CX
+	JL   accumulate_tail475
+
+accumulate_loop474:
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          accumulate_loop474
+
+accumulate_tail475:
+	ADDQ $0x04, CX
+	JE   accumulate_end476
+
+accumulate_one478:
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_one478
+
+accumulate_end476:
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000100, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000004, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x04, 8(SP)
+	JMP     accumulate_rows1
+
+accumulate_rows1EndGroup:
+accumulate_rows1two:
+	CMPQ 8(SP), $0x02
+	JL   accumulate_rows1twoEndGroup
+	CMPQ 160(SP), $0x00
+	JE   accumulate_untouched479
+	CMPQ 168(SP), $0x00
+	JNE  accumulate_touched480
+	MOVQ 160(SP), AX
+	MOVQ 120(SP), CX
+
+accumulate_eight481:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	PREFETCHT1 512(AX)
+	PREFETCHT1 576(AX)
+	PREFETCHT1 640(AX)
+	PREFETCHT1 704(AX)
+	PREFETCHT1 768(AX)
+	PREFETCHT1 832(AX)
+	PREFETCHT1 896(AX)
+	PREFETCHT1 960(AX)
+	ADDQ       $0x00000400, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight481
+	MOVQ       AX, 160(SP)
+	JMP        accumulate_untouched479
+
+accumulate_touched480:
+	MOVQ 120(SP), CX
+
+accumulate_eight482:
+	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame483
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame483:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame484
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame484:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame485
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame485:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame486
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame486:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame487
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame487:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame488
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame488:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame489
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame489:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame490
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame490:
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame491
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame491:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame492
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame492:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame493
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame493:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame494
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame494:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame495
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame495:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame496
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame496:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame497
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame497:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame498
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame498:
+	MOVQ AX, 160(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight482
+
+accumulate_untouched479:
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 1 rows × 32 columns.
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_overwrite500
+	JB   accumulate_plain499
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VMULPS       64(DI), Y14, Y2
+	VMULPS       96(DI), Y14, Y3
+	JMP          accumulate_ready501
+
+accumulate_plain499:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	JMP     accumulate_ready501
+
+accumulate_overwrite500:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+accumulate_ready501:
+	MOVQ SI, AX
+	MOVQ 24(SP), R13
+	MOVQ R11, CX
+	SUBQ $0x04, CX
+	JL   accumulate_tail503
+
+accumulate_loop502:
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          accumulate_loop502
+
+accumulate_tail503:
+	ADDQ $0x04, CX
+	JE   accumulate_end504
+
+accumulate_one506:
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_one506
+
+accumulate_end504:
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000080, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000002, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x02, 8(SP)
+	JMP     accumulate_rows1two
+
+accumulate_rows1twoEndGroup:
+	JMP accumulate_panel
+
+accumulate_rows1Not:
+	CMPQ 48(SP), $0x02
+	JNE  accumulate_group2Not
+	CMPQ 104(SP), $0x00
+	JNE  accumulate_group2Not
+
+accumulate_group2:
+	CMPQ 8(SP), $0x02
+	JL   accumulate_group2EndGroup
+	CMPQ 160(SP), $0x00
+	JE   accumulate_untouched507
+	CMPQ 168(SP), $0x00
+	JNE  accumulate_touched508
+	MOVQ 160(SP), AX
+	MOVQ 120(SP), CX
+
+accumulate_eight509:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	PREFETCHT1 512(AX)
+	PREFETCHT1 576(AX)
+	PREFETCHT1 640(AX)
+	PREFETCHT1 704(AX)
+	PREFETCHT1 768(AX)
+	PREFETCHT1 832(AX)
+	PREFETCHT1 896(AX)
+	PREFETCHT1 960(AX)
+	ADDQ       $0x00000400, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight509
+	MOVQ       AX, 160(SP)
+	JMP        accumulate_untouched507
+
+accumulate_touched508:
+	MOVQ 120(SP), CX
+
+accumulate_eight510:
+	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame511
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame511:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame512
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame512:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame513
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame513:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame514
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame514:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame515
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame515:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame516
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame516:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame517
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame517:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame518
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame518:
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame519
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame519:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame520
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame520:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame521
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame521:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame522
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame522:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame523
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame523:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame524
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame524:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame525
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame525:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame526
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame526:
+	MOVQ AX, 160(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight510
+
+accumulate_untouched507:
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 2 rows × 32 columns.
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_overwrite528
+	JB   accumulate_plain527
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VMULPS       64(DI), Y14, Y2
+	VMULPS       96(DI), Y14, Y3
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (DI)(R8*1), Y14, Y4
+	VMULPS       32(DI)(R8*1), Y14, Y5
+	VMULPS       64(DI)(R8*1), Y14, Y6
+	VMULPS       96(DI)(R8*1), Y14, Y7
+	JMP          accumulate_ready529
+
+accumulate_plain527:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS (DI)(R8*1), Y4
+	VMOVUPS 32(DI)(R8*1), Y5
+	VMOVUPS 64(DI)(R8*1), Y6
+	VMOVUPS 96(DI)(R8*1), Y7
+	JMP     accumulate_ready529
+
+accumulate_overwrite528:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+accumulate_ready529:
+	MOVQ SI, AX
+	MOVQ 24(SP), R13
+	MOVQ R11, CX
+	SUBQ $0x04, CX
+	JL   accumulate_tail531
+
+accumulate_loop530:
+	VBROADCASTSS (AX), Y12
+	VBROADCASTSS (AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y12
+	VBROADCASTSS 4(AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y12
+	VBROADCASTSS 8(AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y12
+	VBROADCASTSS 12(AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          accumulate_loop530
+
+accumulate_tail531:
+	ADDQ $0x04, CX
+	JE   accumulate_end532
+
+accumulate_one534:
+	VBROADCASTSS (AX), Y12
+	VBROADCASTSS (AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_one534
+
+accumulate_end532:
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, (DI)(R8*1)
+	VMOVUPS Y5, 32(DI)(R8*1)
+	VMOVUPS Y6, 64(DI)(R8*1)
+	VMOVUPS Y7, 96(DI)(R8*1)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000080, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000002, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x02, 8(SP)
+	JMP     accumulate_group2
+
+accumulate_group2EndGroup:
+	JMP accumulate_panel
+
+accumulate_group2Not:
+	CMPQ 48(SP), $0x03
+	JNE  accumulate_group3Not
+	CMPQ 104(SP), $0x00
+	JNE  accumulate_group3Not
+
+accumulate_group3:
+	CMPQ 8(SP), $0x02
+	JL   accumulate_group3EndGroup
+	CMPQ 160(SP), $0x00
+	JE   accumulate_untouched535
+	CMPQ 168(SP), $0x00
+	JNE  accumulate_touched536
+	MOVQ 160(SP), AX
+	MOVQ 120(SP), CX
+
+accumulate_eight537:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	PREFETCHT1 512(AX)
+	PREFETCHT1 576(AX)
+	PREFETCHT1 640(AX)
+	PREFETCHT1 704(AX)
+	PREFETCHT1 768(AX)
+	PREFETCHT1 832(AX)
+	PREFETCHT1 896(AX)
+	PREFETCHT1 960(AX)
+	ADDQ       $0x00000400, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight537
+	MOVQ       AX, 160(SP)
+	JMP        accumulate_untouched535
+
+accumulate_touched536:
+	MOVQ 120(SP), CX
+
+accumulate_eight538:
+	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame539
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame539:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame540
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame540:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame541
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame541:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame542
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame542:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame543
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame543:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame544
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame544:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame545
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame545:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame546
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame546:
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame547
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame547:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame548
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame548:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame549
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame549:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame550
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame550:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame551
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame551:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame552
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame552:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame553
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame553:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame554
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame554:
+	MOVQ AX, 160(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight538
+
+accumulate_untouched535:
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 3 rows × 32 columns.
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_overwrite556
+	JB   accumulate_plain555
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VMULPS       64(DI), Y14, Y2
+	VMULPS       96(DI), Y14, Y3
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (DI)(R8*1), Y14, Y4
+	VMULPS       32(DI)(R8*1), Y14, Y5
+	VMULPS       64(DI)(R8*1), Y14, Y6
+	VMULPS       96(DI)(R8*1), Y14, Y7
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (DI)(R8*2), Y14, Y8
+	VMULPS       32(DI)(R8*2), Y14, Y9
+	VMULPS       64(DI)(R8*2), Y14, Y10
+	VMULPS       96(DI)(R8*2), Y14, Y11
+	JMP          accumulate_ready557
+
+accumulate_plain555:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS (DI)(R8*1), Y4
+	VMOVUPS 32(DI)(R8*1), Y5
+	VMOVUPS 64(DI)(R8*1), Y6
+	VMOVUPS 96(DI)(R8*1), Y7
+	VMOVUPS (DI)(R8*2), Y8
+	VMOVUPS 32(DI)(R8*2), Y9
+	VMOVUPS 64(DI)(R8*2), Y10
+	VMOVUPS 96(DI)(R8*2), Y11
+	JMP     accumulate_ready557
+
+accumulate_overwrite556:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+
+accumulate_ready557:
+	MOVQ SI, AX
+	MOVQ 24(SP), R13
+	MOVQ R11, CX
+	SUBQ $0x04, CX
+	JL   accumulate_tail559
+
+accumulate_loop558:
+	VBROADCASTSS (AX), Y12
+	VBROADCASTSS (AX)(R9*1), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  (BX), Y14, Y8
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  32(BX), Y14, Y9
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  (BX)(R13*1), Y14, Y10
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	VFMADD231PS  32(BX)(R13*1), Y14, Y11
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y12
+	VBROADCASTSS 4(AX)(R9*1), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  (BX), Y14, Y8
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  32(BX), Y14, Y9
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  (BX)(R13*1), Y14, Y10
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	VFMADD231PS  32(BX)(R13*1), Y14, Y11
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y12
+	VBROADCASTSS 8(AX)(R9*1), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  (BX), Y14, Y8
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  32(BX), Y14, Y9
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  (BX)(R13*1), Y14, Y10
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	VFMADD231PS  32(BX)(R13*1), Y14, Y11
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y12
+	VBROADCASTSS 12(AX)(R9*1), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  (BX), Y14, Y8
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  32(BX), Y14, Y9
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  (BX)(R13*1), Y14, Y10
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	VFMADD231PS  32(BX)(R13*1), Y14, Y11
+	ADDQ         R10, BX
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          accumulate_loop558
+
+accumulate_tail559:
+	ADDQ $0x04, CX
+	JE   accumulate_end560
+
+accumulate_one562:
+	VBROADCASTSS (AX), Y12
+	VBROADCASTSS (AX)(R9*1), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  (BX), Y14, Y8
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  32(BX), Y14, Y9
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  (BX)(R13*1), Y14, Y10
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	VFMADD231PS  32(BX)(R13*1), Y14, Y11
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_one562
+
+accumulate_end560:
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, (DI)(R8*1)
+	VMOVUPS Y5, 32(DI)(R8*1)
+	VMOVUPS Y6, 64(DI)(R8*1)
+	VMOVUPS Y7, 96(DI)(R8*1)
+	VMOVUPS Y8, (DI)(R8*2)
+	VMOVUPS Y9, 32(DI)(R8*2)
+	VMOVUPS Y10, 64(DI)(R8*2)
+	VMOVUPS Y11, 96(DI)(R8*2)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000080, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000002, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x02, 8(SP)
+	JMP     accumulate_group3
+
+accumulate_group3EndGroup:
+	JMP accumulate_panel
+
+accumulate_group3Not:
+accumulate_panel:
+	CMPQ 8(SP), $0x00
+	JE   accumulate_panelEnd
+	CMPQ 160(SP), $0x00
+	JE   accumulate_untouched563
+	CMPQ 168(SP), $0x00
+	JNE  accumulate_touched564
+	MOVQ 160(SP), AX
+	MOVQ 120(SP), CX
+
+accumulate_eight565:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	ADDQ       $0x00000200, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight565
+	MOVQ       AX, 160(SP)
+	JMP        accumulate_untouched563
+
+accumulate_touched564:
+	MOVQ 120(SP), CX
+
+accumulate_eight566:
+	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame567
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame567:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame568
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame568:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame569
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame569:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame570
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame570:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame571
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame571:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame572
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame572:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame573
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame573:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame574
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame574:
+	MOVQ AX, 160(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight566
+
+accumulate_untouched563:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 48(SP), R12
@@ -8046,7 +9999,7 @@ accumulate_panelRows:
 
 accumulate_panel6:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_paged388
+	JNE  accumulate_paged575
 
 	// 6 rows × 16 columns.
 	MOVQ DX, BX
@@ -8054,8 +10007,8 @@ accumulate_panel6:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite391
-	JB   accumulate_plain390
+	JE   accumulate_overwrite578
+	JB   accumulate_plain577
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8076,9 +10029,9 @@ accumulate_panel6:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready392
+	JMP          accumulate_ready579
 
-accumulate_plain390:
+accumulate_plain577:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -8091,9 +10044,9 @@ accumulate_plain390:
 	VMOVUPS 32(AX)(R8*1), Y9
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
-	JMP     accumulate_ready392
+	JMP     accumulate_ready579
 
-accumulate_overwrite391:
+accumulate_overwrite578:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -8107,18 +10060,18 @@ accumulate_overwrite391:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready392:
+accumulate_ready579:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short396
+	JL   accumulate_short583
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail394
+	JL   accumulate_tail581
 
-accumulate_loop393:
+accumulate_loop580:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8206,13 +10159,13 @@ accumulate_loop393:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop393
+	JGE          accumulate_loop580
 
-accumulate_tail394:
+accumulate_tail581:
 	ADDQ $0x04, CX
-	JE   accumulate_end395
+	JE   accumulate_end582
 
-accumulate_one397:
+accumulate_one584:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8237,9 +10190,9 @@ accumulate_one397:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one397
+	JNE          accumulate_one584
 
-accumulate_end395:
+accumulate_end582:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -8356,10 +10309,10 @@ accumulate_end395:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done398
+	JMP          accumulate_done585
 
-accumulate_short396:
-accumulate_one399:
+accumulate_short583:
+accumulate_one586:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8384,7 +10337,7 @@ accumulate_one399:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one399
+	JNE          accumulate_one586
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -8406,24 +10359,24 @@ accumulate_one399:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done398:
+accumulate_done585:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done389
+	JMP  accumulate_done576
 
-accumulate_paged388:
+accumulate_paged575:
 	// 6 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite401
-	JB   accumulate_plain400
+	JE   accumulate_overwrite588
+	JB   accumulate_plain587
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8444,9 +10397,9 @@ accumulate_paged388:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready402
+	JMP          accumulate_ready589
 
-accumulate_plain400:
+accumulate_plain587:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -8459,9 +10412,9 @@ accumulate_plain400:
 	VMOVUPS 32(AX)(R8*1), Y9
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
-	JMP     accumulate_ready402
+	JMP     accumulate_ready589
 
-accumulate_overwrite401:
+accumulate_overwrite588:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -8475,19 +10428,19 @@ accumulate_overwrite401:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready402:
+accumulate_ready589:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short406
+	JL   accumulate_short593
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail404
+	JL   accumulate_tail591
 
-accumulate_loop403:
+accumulate_loop590:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -8579,20 +10532,20 @@ accumulate_loop403:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow407
+	JE           sameWindow594
 	ADDQ         $0x00007000, R11
 
-sameWindow407:
+sameWindow594:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop403
+	JGE  accumulate_loop590
 
-accumulate_tail404:
+accumulate_tail591:
 	ADDQ $0x04, CX
-	JE   accumulate_end405
+	JE   accumulate_end592
 
-accumulate_one408:
+accumulate_one595:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8617,9 +10570,9 @@ accumulate_one408:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one408
+	JNE          accumulate_one595
 
-accumulate_end405:
+accumulate_end592:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -8738,10 +10691,10 @@ accumulate_end405:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done409
+	JMP          accumulate_done596
 
-accumulate_short406:
-accumulate_one410:
+accumulate_short593:
+accumulate_one597:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8766,7 +10719,7 @@ accumulate_one410:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one410
+	JNE          accumulate_one597
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -8788,7 +10741,7 @@ accumulate_one410:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done409:
+accumulate_done596:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -8796,18 +10749,18 @@ accumulate_done409:
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done389:
+accumulate_done576:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha411
+	JBE  accumulate_noAlpha598
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha411:
+accumulate_noAlpha598:
 	SUBQ $0x06, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel5:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_paged412
+	JNE  accumulate_paged599
 
 	// 5 rows × 16 columns.
 	MOVQ DX, BX
@@ -8815,8 +10768,8 @@ accumulate_panel5:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite415
-	JB   accumulate_plain414
+	JE   accumulate_overwrite602
+	JB   accumulate_plain601
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8834,9 +10787,9 @@ accumulate_panel5:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready416
+	JMP          accumulate_ready603
 
-accumulate_plain414:
+accumulate_plain601:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -8847,9 +10800,9 @@ accumulate_plain414:
 	VMOVUPS 32(AX), Y7
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
-	JMP     accumulate_ready416
+	JMP     accumulate_ready603
 
-accumulate_overwrite415:
+accumulate_overwrite602:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -8861,19 +10814,19 @@ accumulate_overwrite415:
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
 
-accumulate_ready416:
+accumulate_ready603:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short420
+	JL   accumulate_short607
 	SUBQ $0x04, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail418
+	JL   accumulate_tail605
 
-accumulate_loop417:
+accumulate_loop604:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8953,13 +10906,13 @@ accumulate_loop417:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop417
+	JGE          accumulate_loop604
 
-accumulate_tail418:
+accumulate_tail605:
 	ADDQ $0x04, CX
-	JE   accumulate_end419
+	JE   accumulate_end606
 
-accumulate_one421:
+accumulate_one608:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8982,9 +10935,9 @@ accumulate_one421:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one421
+	JNE          accumulate_one608
 
-accumulate_end419:
+accumulate_end606:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -9088,10 +11041,10 @@ accumulate_end419:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done422
+	JMP          accumulate_done609
 
-accumulate_short420:
-accumulate_one423:
+accumulate_short607:
+accumulate_one610:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9114,7 +11067,7 @@ accumulate_one423:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one423
+	JNE          accumulate_one610
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -9133,23 +11086,23 @@ accumulate_one423:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done422:
+accumulate_done609:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done413
+	JMP  accumulate_done600
 
-accumulate_paged412:
+accumulate_paged599:
 	// 5 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite425
-	JB   accumulate_plain424
+	JE   accumulate_overwrite612
+	JB   accumulate_plain611
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9167,9 +11120,9 @@ accumulate_paged412:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready426
+	JMP          accumulate_ready613
 
-accumulate_plain424:
+accumulate_plain611:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -9180,9 +11133,9 @@ accumulate_plain424:
 	VMOVUPS 32(AX), Y7
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
-	JMP     accumulate_ready426
+	JMP     accumulate_ready613
 
-accumulate_overwrite425:
+accumulate_overwrite612:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -9194,19 +11147,19 @@ accumulate_overwrite425:
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
 
-accumulate_ready426:
+accumulate_ready613:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short430
+	JL   accumulate_short617
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail428
+	JL   accumulate_tail615
 
-accumulate_loop427:
+accumulate_loop614:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -9286,20 +11239,20 @@ accumulate_loop427:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow431
+	JE           sameWindow618
 	ADDQ         $0x00007000, R11
 
-sameWindow431:
+sameWindow618:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop427
+	JGE  accumulate_loop614
 
-accumulate_tail428:
+accumulate_tail615:
 	ADDQ $0x04, CX
-	JE   accumulate_end429
+	JE   accumulate_end616
 
-accumulate_one432:
+accumulate_one619:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -9321,9 +11274,9 @@ accumulate_one432:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one432
+	JNE          accumulate_one619
 
-accumulate_end429:
+accumulate_end616:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -9427,10 +11380,10 @@ accumulate_end429:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done433
+	JMP          accumulate_done620
 
-accumulate_short430:
-accumulate_one434:
+accumulate_short617:
+accumulate_one621:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -9452,7 +11405,7 @@ accumulate_one434:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one434
+	JNE          accumulate_one621
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -9471,25 +11424,25 @@ accumulate_one434:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done433:
+accumulate_done620:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done413:
+accumulate_done600:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha435
+	JBE  accumulate_noAlpha622
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha435:
+accumulate_noAlpha622:
 	SUBQ $0x05, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel4:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_paged436
+	JNE  accumulate_paged623
 
 	// 4 rows × 16 columns.
 	MOVQ DX, BX
@@ -9497,8 +11450,8 @@ accumulate_panel4:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite439
-	JB   accumulate_plain438
+	JE   accumulate_overwrite626
+	JB   accumulate_plain625
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9513,9 +11466,9 @@ accumulate_panel4:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready440
+	JMP          accumulate_ready627
 
-accumulate_plain438:
+accumulate_plain625:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -9524,9 +11477,9 @@ accumulate_plain438:
 	VMOVUPS 32(DI)(R8*2), Y5
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
-	JMP     accumulate_ready440
+	JMP     accumulate_ready627
 
-accumulate_overwrite439:
+accumulate_overwrite626:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -9536,19 +11489,19 @@ accumulate_overwrite439:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready440:
+accumulate_ready627:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short444
+	JL   accumulate_short631
 	SUBQ $0x04, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail442
+	JL   accumulate_tail629
 
-accumulate_loop441:
+accumulate_loop628:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9616,13 +11569,13 @@ accumulate_loop441:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop441
+	JGE          accumulate_loop628
 
-accumulate_tail442:
+accumulate_tail629:
 	ADDQ $0x04, CX
-	JE   accumulate_end443
+	JE   accumulate_end630
 
-accumulate_one445:
+accumulate_one632:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9642,9 +11595,9 @@ accumulate_one445:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one445
+	JNE          accumulate_one632
 
-accumulate_end443:
+accumulate_end630:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -9725,10 +11678,10 @@ accumulate_end443:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done446
+	JMP          accumulate_done633
 
-accumulate_short444:
-accumulate_one447:
+accumulate_short631:
+accumulate_one634:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9748,7 +11701,7 @@ accumulate_one447:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one447
+	JNE          accumulate_one634
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -9764,22 +11717,22 @@ accumulate_one447:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done446:
+accumulate_done633:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done437
+	JMP  accumulate_done624
 
-accumulate_paged436:
+accumulate_paged623:
 	// 4 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite449
-	JB   accumulate_plain448
+	JE   accumulate_overwrite636
+	JB   accumulate_plain635
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9794,9 +11747,9 @@ accumulate_paged436:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready450
+	JMP          accumulate_ready637
 
-accumulate_plain448:
+accumulate_plain635:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -9805,9 +11758,9 @@ accumulate_plain448:
 	VMOVUPS 32(DI)(R8*2), Y5
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
-	JMP     accumulate_ready450
+	JMP     accumulate_ready637
 
-accumulate_overwrite449:
+accumulate_overwrite636:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -9817,19 +11770,19 @@ accumulate_overwrite449:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready450:
+accumulate_ready637:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short454
+	JL   accumulate_short641
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail452
+	JL   accumulate_tail639
 
-accumulate_loop451:
+accumulate_loop638:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -9897,20 +11850,20 @@ accumulate_loop451:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow455
+	JE           sameWindow642
 	ADDQ         $0x00007000, R11
 
-sameWindow455:
+sameWindow642:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop451
+	JGE  accumulate_loop638
 
-accumulate_tail452:
+accumulate_tail639:
 	ADDQ $0x04, CX
-	JE   accumulate_end453
+	JE   accumulate_end640
 
-accumulate_one456:
+accumulate_one643:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -9929,9 +11882,9 @@ accumulate_one456:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one456
+	JNE          accumulate_one643
 
-accumulate_end453:
+accumulate_end640:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -10012,10 +11965,10 @@ accumulate_end453:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done457
+	JMP          accumulate_done644
 
-accumulate_short454:
-accumulate_one458:
+accumulate_short641:
+accumulate_one645:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -10034,7 +11987,7 @@ accumulate_one458:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one458
+	JNE          accumulate_one645
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -10050,18 +12003,18 @@ accumulate_one458:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done457:
+accumulate_done644:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done437:
+accumulate_done624:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha459
+	JBE  accumulate_noAlpha646
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha459:
+accumulate_noAlpha646:
 	SUBQ $0x04, R12
 	JMP  accumulate_panelRows
 
@@ -10070,8 +12023,8 @@ accumulate_panel3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite461
-	JB   accumulate_plain460
+	JE   accumulate_overwrite648
+	JB   accumulate_plain647
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -10083,18 +12036,18 @@ accumulate_panel3:
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y4
 	VMULPS       32(DI)(R8*2), Y14, Y5
-	JMP          accumulate_ready462
+	JMP          accumulate_ready649
 
-accumulate_plain460:
+accumulate_plain647:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 	VMOVUPS (DI)(R8*2), Y4
 	VMOVUPS 32(DI)(R8*2), Y5
-	JMP     accumulate_ready462
+	JMP     accumulate_ready649
 
-accumulate_overwrite461:
+accumulate_overwrite648:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -10102,17 +12055,17 @@ accumulate_overwrite461:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-accumulate_ready462:
+accumulate_ready649:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short466
+	JL   accumulate_short653
 	SUBQ $0x04, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail464
+	JL   accumulate_tail651
 
-accumulate_loop463:
+accumulate_loop650:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -10167,13 +12120,13 @@ accumulate_loop463:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop463
+	JGE          accumulate_loop650
 
-accumulate_tail464:
+accumulate_tail651:
 	ADDQ $0x04, CX
-	JE   accumulate_end465
+	JE   accumulate_end652
 
-accumulate_one467:
+accumulate_one654:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -10189,9 +12142,9 @@ accumulate_one467:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one467
+	JNE          accumulate_one654
 
-accumulate_end465:
+accumulate_end652:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -10257,10 +12210,10 @@ accumulate_end465:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done468
+	JMP          accumulate_done655
 
-accumulate_short466:
-accumulate_one469:
+accumulate_short653:
+accumulate_one656:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -10276,7 +12229,7 @@ accumulate_one469:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one469
+	JNE          accumulate_one656
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -10287,15 +12240,15 @@ accumulate_one469:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done468:
+accumulate_done655:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha470
+	JBE  accumulate_noAlpha657
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha470:
+accumulate_noAlpha657:
 	SUBQ $0x03, R12
 	JMP  accumulate_panelRows
 
@@ -10304,8 +12257,8 @@ accumulate_panel2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite472
-	JB   accumulate_plain471
+	JE   accumulate_overwrite659
+	JB   accumulate_plain658
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -10314,29 +12267,29 @@ accumulate_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulate_ready473
+	JMP          accumulate_ready660
 
-accumulate_plain471:
+accumulate_plain658:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
-	JMP     accumulate_ready473
+	JMP     accumulate_ready660
 
-accumulate_overwrite472:
+accumulate_overwrite659:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready473:
+accumulate_ready660:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail475
+	JL   accumulate_tail662
 
-accumulate_loop474:
+accumulate_loop661:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -10379,13 +12332,13 @@ accumulate_loop474:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop474
+	JGE          accumulate_loop661
 
-accumulate_tail475:
+accumulate_tail662:
 	ADDQ $0x04, CX
-	JE   accumulate_end476
+	JE   accumulate_end663
 
-accumulate_one478:
+accumulate_one665:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -10398,9 +12351,9 @@ accumulate_one478:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one478
+	JNE          accumulate_one665
 
-accumulate_end476:
+accumulate_end663:
 	MOVQ    64(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -10411,10 +12364,10 @@ accumulate_end476:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha479
+	JBE     accumulate_noAlpha666
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha479:
+accumulate_noAlpha666:
 	SUBQ $0x02, R12
 	JMP  accumulate_panelRows
 
@@ -10423,32 +12376,32 @@ accumulate_panel1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite481
-	JB   accumulate_plain480
+	JE   accumulate_overwrite668
+	JB   accumulate_plain667
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulate_ready482
+	JMP          accumulate_ready669
 
-accumulate_plain480:
+accumulate_plain667:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
-	JMP     accumulate_ready482
+	JMP     accumulate_ready669
 
-accumulate_overwrite481:
+accumulate_overwrite668:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulate_ready482:
+accumulate_ready669:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail484
+	JL   accumulate_tail671
 
-accumulate_loop483:
+accumulate_loop670:
 	PREFETCHT0   (BX)(R11*1)
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
@@ -10471,13 +12424,13 @@ accumulate_loop483:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop483
+	JGE          accumulate_loop670
 
-accumulate_tail484:
+accumulate_tail671:
 	ADDQ $0x04, CX
-	JE   accumulate_end485
+	JE   accumulate_end672
 
-accumulate_one487:
+accumulate_one674:
 	PREFETCHT0   (BX)(R11*1)
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
@@ -10485,25 +12438,25 @@ accumulate_one487:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one487
+	JNE          accumulate_one674
 
-accumulate_end485:
+accumulate_end672:
 	MOVQ    64(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha488
+	JBE     accumulate_noAlpha675
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha488:
+accumulate_noAlpha675:
 	SUBQ $0x01, R12
 	JMP  accumulate_panelRows
 
 accumulate_panelNext:
 	CMPQ 72(SP), $0x00
-	JE   accumulate_notPaged489
+	JE   accumulate_notPaged676
 
 	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
@@ -10513,7 +12466,7 @@ accumulate_panelNext:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 72(SP)
 
-accumulate_notPaged489:
+accumulate_notPaged676:
 	ADDQ $0x40, 32(SP)
 	ADDQ 24(SP), DX
 	DECQ 8(SP)
@@ -10567,8 +12520,8 @@ accumulate_half6:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite491
-	JB   accumulate_plain490
+	JE   accumulate_overwrite678
+	JB   accumulate_plain677
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -10583,18 +12536,18 @@ accumulate_half6:
 	VMULPS       (AX)(R8*1), Y14, Y4
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y5
-	JMP          accumulate_ready492
+	JMP          accumulate_ready679
 
-accumulate_plain490:
+accumulate_plain677:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
 	VMOVUPS (AX)(R8*2), Y5
-	JMP     accumulate_ready492
+	JMP     accumulate_ready679
 
-accumulate_overwrite491:
+accumulate_overwrite678:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -10602,18 +12555,18 @@ accumulate_overwrite491:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-accumulate_ready492:
+accumulate_ready679:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short496
+	JL   accumulate_short683
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail494
+	JL   accumulate_tail681
 
-accumulate_loop493:
+accumulate_loop680:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10673,13 +12626,13 @@ accumulate_loop493:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop493
+	JGE          accumulate_loop680
 
-accumulate_tail494:
+accumulate_tail681:
 	ADDQ $0x04, CX
-	JE   accumulate_end495
+	JE   accumulate_end682
 
-accumulate_one497:
+accumulate_one684:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10697,9 +12650,9 @@ accumulate_one497:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one497
+	JNE          accumulate_one684
 
-accumulate_end495:
+accumulate_end682:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -10774,10 +12727,10 @@ accumulate_end495:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done498
+	JMP          accumulate_done685
 
-accumulate_short496:
-accumulate_one499:
+accumulate_short683:
+accumulate_one686:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10795,7 +12748,7 @@ accumulate_one499:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one499
+	JNE          accumulate_one686
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -10811,7 +12764,7 @@ accumulate_one499:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done498:
+accumulate_done685:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -10819,10 +12772,10 @@ accumulate_done498:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha500
+	JBE  accumulate_noAlpha687
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha500:
+accumulate_noAlpha687:
 	SUBQ $0x06, R12
 	JMP  accumulate_halfRows
 
@@ -10833,8 +12786,8 @@ accumulate_half5:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite502
-	JB   accumulate_plain501
+	JE   accumulate_overwrite689
+	JB   accumulate_plain688
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -10847,35 +12800,35 @@ accumulate_half5:
 	VMULPS       (AX), Y14, Y3
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y4
-	JMP          accumulate_ready503
+	JMP          accumulate_ready690
 
-accumulate_plain501:
+accumulate_plain688:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
-	JMP     accumulate_ready503
+	JMP     accumulate_ready690
 
-accumulate_overwrite502:
+accumulate_overwrite689:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 
-accumulate_ready503:
+accumulate_ready690:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short507
+	JL   accumulate_short694
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail505
+	JL   accumulate_tail692
 
-accumulate_loop504:
+accumulate_loop691:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10927,13 +12880,13 @@ accumulate_loop504:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop504
+	JGE          accumulate_loop691
 
-accumulate_tail505:
+accumulate_tail692:
 	ADDQ $0x04, CX
-	JE   accumulate_end506
+	JE   accumulate_end693
 
-accumulate_one508:
+accumulate_one695:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -10949,9 +12902,9 @@ accumulate_one508:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one508
+	JNE          accumulate_one695
 
-accumulate_end506:
+accumulate_end693:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -11016,10 +12969,10 @@ accumulate_end506:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done509
+	JMP          accumulate_done696
 
-accumulate_short507:
-accumulate_one510:
+accumulate_short694:
+accumulate_one697:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11035,7 +12988,7 @@ accumulate_one510:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one510
+	JNE          accumulate_one697
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -11049,17 +13002,17 @@ accumulate_one510:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done509:
+accumulate_done696:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha511
+	JBE  accumulate_noAlpha698
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha511:
+accumulate_noAlpha698:
 	SUBQ $0x05, R12
 	JMP  accumulate_halfRows
 
@@ -11070,8 +13023,8 @@ accumulate_half4:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite513
-	JB   accumulate_plain512
+	JE   accumulate_overwrite700
+	JB   accumulate_plain699
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -11082,33 +13035,33 @@ accumulate_half4:
 	VMULPS       (DI)(R8*2), Y14, Y2
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y3
-	JMP          accumulate_ready514
+	JMP          accumulate_ready701
 
-accumulate_plain512:
+accumulate_plain699:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
-	JMP     accumulate_ready514
+	JMP     accumulate_ready701
 
-accumulate_overwrite513:
+accumulate_overwrite700:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready514:
+accumulate_ready701:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short518
+	JL   accumulate_short705
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail516
+	JL   accumulate_tail703
 
-accumulate_loop515:
+accumulate_loop702:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11152,13 +13105,13 @@ accumulate_loop515:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop515
+	JGE          accumulate_loop702
 
-accumulate_tail516:
+accumulate_tail703:
 	ADDQ $0x04, CX
-	JE   accumulate_end517
+	JE   accumulate_end704
 
-accumulate_one519:
+accumulate_one706:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11172,9 +13125,9 @@ accumulate_one519:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one519
+	JNE          accumulate_one706
 
-accumulate_end517:
+accumulate_end704:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -11225,10 +13178,10 @@ accumulate_end517:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done520
+	JMP          accumulate_done707
 
-accumulate_short518:
-accumulate_one521:
+accumulate_short705:
+accumulate_one708:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11242,7 +13195,7 @@ accumulate_one521:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one521
+	JNE          accumulate_one708
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -11254,16 +13207,16 @@ accumulate_one521:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done520:
+accumulate_done707:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha522
+	JBE  accumulate_noAlpha709
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha522:
+accumulate_noAlpha709:
 	SUBQ $0x04, R12
 	JMP  accumulate_halfRows
 
@@ -11272,8 +13225,8 @@ accumulate_half3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite524
-	JB   accumulate_plain523
+	JE   accumulate_overwrite711
+	JB   accumulate_plain710
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -11282,29 +13235,29 @@ accumulate_half3:
 	VMULPS       (DI)(R8*1), Y14, Y1
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y2
-	JMP          accumulate_ready525
+	JMP          accumulate_ready712
 
-accumulate_plain523:
+accumulate_plain710:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
-	JMP     accumulate_ready525
+	JMP     accumulate_ready712
 
-accumulate_overwrite524:
+accumulate_overwrite711:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 
-accumulate_ready525:
+accumulate_ready712:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short529
+	JL   accumulate_short716
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail527
+	JL   accumulate_tail714
 
-accumulate_loop526:
+accumulate_loop713:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11339,13 +13292,13 @@ accumulate_loop526:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop526
+	JGE          accumulate_loop713
 
-accumulate_tail527:
+accumulate_tail714:
 	ADDQ $0x04, CX
-	JE   accumulate_end528
+	JE   accumulate_end715
 
-accumulate_one530:
+accumulate_one717:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11356,9 +13309,9 @@ accumulate_one530:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one530
+	JNE          accumulate_one717
 
-accumulate_end528:
+accumulate_end715:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -11399,10 +13352,10 @@ accumulate_end528:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done531
+	JMP          accumulate_done718
 
-accumulate_short529:
-accumulate_one532:
+accumulate_short716:
+accumulate_one719:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11413,7 +13366,7 @@ accumulate_one532:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one532
+	JNE          accumulate_one719
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -11421,15 +13374,15 @@ accumulate_one532:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done531:
+accumulate_done718:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha533
+	JBE  accumulate_noAlpha720
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha533:
+accumulate_noAlpha720:
 	SUBQ $0x03, R12
 	JMP  accumulate_halfRows
 
@@ -11438,32 +13391,32 @@ accumulate_half2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite535
-	JB   accumulate_plain534
+	JE   accumulate_overwrite722
+	JB   accumulate_plain721
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulate_ready536
+	JMP          accumulate_ready723
 
-accumulate_plain534:
+accumulate_plain721:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
-	JMP     accumulate_ready536
+	JMP     accumulate_ready723
 
-accumulate_overwrite535:
+accumulate_overwrite722:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulate_ready536:
+accumulate_ready723:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail538
+	JL   accumulate_tail725
 
-accumulate_loop537:
+accumulate_loop724:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11490,13 +13443,13 @@ accumulate_loop537:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop537
+	JGE          accumulate_loop724
 
-accumulate_tail538:
+accumulate_tail725:
 	ADDQ $0x04, CX
-	JE   accumulate_end539
+	JE   accumulate_end726
 
-accumulate_one541:
+accumulate_one728:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11505,9 +13458,9 @@ accumulate_one541:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one541
+	JNE          accumulate_one728
 
-accumulate_end539:
+accumulate_end726:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -11515,10 +13468,10 @@ accumulate_end539:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha542
+	JBE     accumulate_noAlpha729
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha542:
+accumulate_noAlpha729:
 	SUBQ $0x02, R12
 	JMP  accumulate_halfRows
 
@@ -11527,28 +13480,28 @@ accumulate_half1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite544
-	JB   accumulate_plain543
+	JE   accumulate_overwrite731
+	JB   accumulate_plain730
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulate_ready545
+	JMP          accumulate_ready732
 
-accumulate_plain543:
+accumulate_plain730:
 	VMOVUPS (DI), Y0
-	JMP     accumulate_ready545
+	JMP     accumulate_ready732
 
-accumulate_overwrite544:
+accumulate_overwrite731:
 	VXORPS Y0, Y0, Y0
 
-accumulate_ready545:
+accumulate_ready732:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail547
+	JL   accumulate_tail734
 
-accumulate_loop546:
+accumulate_loop733:
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
 	ADDQ         R10, BX
@@ -11563,29 +13516,29 @@ accumulate_loop546:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop546
+	JGE          accumulate_loop733
 
-accumulate_tail547:
+accumulate_tail734:
 	ADDQ $0x04, CX
-	JE   accumulate_end548
+	JE   accumulate_end735
 
-accumulate_one550:
+accumulate_one737:
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one550
+	JNE          accumulate_one737
 
-accumulate_end548:
+accumulate_end735:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha551
+	JBE     accumulate_noAlpha738
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha551:
+accumulate_noAlpha738:
 	SUBQ $0x01, R12
 	JMP  accumulate_halfRows
 
@@ -11598,7 +13551,7 @@ accumulate_halfNext:
 accumulate_halfEnd:
 accumulate_done:
 	CMPQ  112(SP), $0x00
-	JE    accumulate_noSteps552
+	JE    accumulate_noSteps739
 	MOVQ  120(SP), R11
 	LEAQ  (R11)(R11*1), AX
 	ADDQ  AX, AX
@@ -11615,22 +13568,25 @@ accumulate_done:
 	MOVQ  AX, 16(SP)
 	MOVQ  $+0, 56(SP)
 	CMPQ  112(SP), R11
-	JGE   accumulate_wholeSteps553
+	JGE   accumulate_wholeSteps740
 	MOVQ  112(SP), R11
 
-accumulate_wholeSteps553:
+accumulate_wholeSteps740:
 	SUBQ R11, 112(SP)
 	MOVQ R11, 64(SP)
 	CMPQ 160(SP), $0x00
-	JE   accumulate_touchNone554
-	CMPQ 112(SP), $0x08
-	JGE  accumulate_touchNone554
+	JE   accumulate_touchNone741
+	CMPQ 168(SP), $0x00
+	JE   accumulate_touchNone741
+	MOVQ 120(SP), AX
+	CMPQ 112(SP), AX
+	JGE  accumulate_touchNone741
 	MOVQ $+0, 160(SP)
 
-accumulate_touchNone554:
+accumulate_touchNone741:
 	JMP accumulate_begin
 
-accumulate_noSteps552:
+accumulate_noSteps739:
 	VZEROUPPER
 	RET
 
@@ -11652,10 +13608,10 @@ TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $192-64
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
 	CMPB 64(BX), $0x00
-	JE   accumulateMasked_used555
+	JE   accumulateMasked_used742
 	MOVQ $+1, 56(SP)
 
-accumulateMasked_used555:
+accumulateMasked_used742:
 	MOVQ (BX), R11
 	MOVQ 8(BX), AX
 	MOVQ AX, CX
@@ -11691,8 +13647,8 @@ accumulateMasked_panel2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_overwrite557
-	JB   accumulateMasked_plain556
+	JE   accumulateMasked_overwrite744
+	JB   accumulateMasked_plain743
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -11701,28 +13657,28 @@ accumulateMasked_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulateMasked_ready558
+	JMP          accumulateMasked_ready745
 
-accumulateMasked_plain556:
+accumulateMasked_plain743:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
-	JMP     accumulateMasked_ready558
+	JMP     accumulateMasked_ready745
 
-accumulateMasked_overwrite557:
+accumulateMasked_overwrite744:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulateMasked_ready558:
+accumulateMasked_ready745:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail560
+	JL   accumulateMasked_tail747
 
-accumulateMasked_loop559:
+accumulateMasked_loop746:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -11739,13 +13695,13 @@ accumulateMasked_loop559:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop559
+	JGE          accumulateMasked_loop746
 
-accumulateMasked_tail560:
+accumulateMasked_tail747:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end561
+	JE   accumulateMasked_end748
 
-accumulateMasked_one563:
+accumulateMasked_one750:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -11762,9 +13718,9 @@ accumulateMasked_one563:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one563
+	JNE          accumulateMasked_one750
 
-accumulateMasked_end561:
+accumulateMasked_end748:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -11774,10 +13730,10 @@ accumulateMasked_end561:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha564
+	JBE     accumulateMasked_noAlpha751
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha564:
+accumulateMasked_noAlpha751:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_panelRows
 
@@ -11786,31 +13742,31 @@ accumulateMasked_panel1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_overwrite566
-	JB   accumulateMasked_plain565
+	JE   accumulateMasked_overwrite753
+	JB   accumulateMasked_plain752
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulateMasked_ready567
+	JMP          accumulateMasked_ready754
 
-accumulateMasked_plain565:
+accumulateMasked_plain752:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
-	JMP     accumulateMasked_ready567
+	JMP     accumulateMasked_ready754
 
-accumulateMasked_overwrite566:
+accumulateMasked_overwrite753:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulateMasked_ready567:
+accumulateMasked_ready754:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail569
+	JL   accumulateMasked_tail756
 
-accumulateMasked_loop568:
+accumulateMasked_loop755:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -11822,13 +13778,13 @@ accumulateMasked_loop568:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop568
+	JGE          accumulateMasked_loop755
 
-accumulateMasked_tail569:
+accumulateMasked_tail756:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end570
+	JE   accumulateMasked_end757
 
-accumulateMasked_one572:
+accumulateMasked_one759:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -11840,18 +13796,18 @@ accumulateMasked_one572:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one572
+	JNE          accumulateMasked_one759
 
-accumulateMasked_end570:
+accumulateMasked_end757:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha573
+	JBE     accumulateMasked_noAlpha760
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha573:
+accumulateMasked_noAlpha760:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_panelRows
 
@@ -11889,32 +13845,32 @@ accumulateMasked_half2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_overwrite575
-	JB   accumulateMasked_plain574
+	JE   accumulateMasked_overwrite762
+	JB   accumulateMasked_plain761
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulateMasked_ready576
+	JMP          accumulateMasked_ready763
 
-accumulateMasked_plain574:
+accumulateMasked_plain761:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
-	JMP     accumulateMasked_ready576
+	JMP     accumulateMasked_ready763
 
-accumulateMasked_overwrite575:
+accumulateMasked_overwrite762:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulateMasked_ready576:
+accumulateMasked_ready763:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail578
+	JL   accumulateMasked_tail765
 
-accumulateMasked_loop577:
+accumulateMasked_loop764:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -11926,13 +13882,13 @@ accumulateMasked_loop577:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop577
+	JGE          accumulateMasked_loop764
 
-accumulateMasked_tail578:
+accumulateMasked_tail765:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end579
+	JE   accumulateMasked_end766
 
-accumulateMasked_one581:
+accumulateMasked_one768:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -11944,9 +13900,9 @@ accumulateMasked_one581:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one581
+	JNE          accumulateMasked_one768
 
-accumulateMasked_end579:
+accumulateMasked_end766:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -11954,10 +13910,10 @@ accumulateMasked_end579:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha582
+	JBE     accumulateMasked_noAlpha769
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha582:
+accumulateMasked_noAlpha769:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_halfRows
 
@@ -11966,28 +13922,28 @@ accumulateMasked_half1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_overwrite584
-	JB   accumulateMasked_plain583
+	JE   accumulateMasked_overwrite771
+	JB   accumulateMasked_plain770
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulateMasked_ready585
+	JMP          accumulateMasked_ready772
 
-accumulateMasked_plain583:
+accumulateMasked_plain770:
 	VMOVUPS (DI), Y0
-	JMP     accumulateMasked_ready585
+	JMP     accumulateMasked_ready772
 
-accumulateMasked_overwrite584:
+accumulateMasked_overwrite771:
 	VXORPS Y0, Y0, Y0
 
-accumulateMasked_ready585:
+accumulateMasked_ready772:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail587
+	JL   accumulateMasked_tail774
 
-accumulateMasked_loop586:
+accumulateMasked_loop773:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -11996,13 +13952,13 @@ accumulateMasked_loop586:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop586
+	JGE          accumulateMasked_loop773
 
-accumulateMasked_tail587:
+accumulateMasked_tail774:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end588
+	JE   accumulateMasked_end775
 
-accumulateMasked_one590:
+accumulateMasked_one777:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -12011,17 +13967,17 @@ accumulateMasked_one590:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one590
+	JNE          accumulateMasked_one777
 
-accumulateMasked_end588:
+accumulateMasked_end775:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha591
+	JBE     accumulateMasked_noAlpha778
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha591:
+accumulateMasked_noAlpha778:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_halfRows
 
@@ -12059,13 +14015,13 @@ TEXT ·scoreAVX512(SB), NOSPLIT, $88-56
 	MOVQ  $+0, 8(SP)
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    noQueue592
+	JE    noQueue779
 	MOVQ  32(AX), AX
 
-noQueue592:
+noQueue779:
 	MOVQ  AX, 80(SP)
 	TESTQ AX, AX
-	JE    noPointer593
+	JE    noPointer780
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 80(SP)
@@ -12075,15 +14031,15 @@ noQueue592:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 80(SP)
 
-noPointer593:
+noPointer780:
 	CMPQ 56(SP), $0x06
-	JLE  quads594
+	JLE  quads781
 	CMPQ 72(SP), $0x00000080
 	JG   quadEnd
 	CMPQ 56(SP), $0x18
 	JLE  quadEnd
 
-quads594:
+quads781:
 quad:
 	CMPQ 16(SP), $0x04
 	JL   quadEnd
@@ -12147,15 +14103,15 @@ quad6:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail596
+	JL     tail783
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop595
+	JNE    loop782
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop595
+	JE     loop782
 
-prefetching599:
+prefetching786:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -12318,18 +14274,18 @@ prefetching599:
 	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow600
+	JE           sameWindow787
 	ADDQ         $0x00007000, DX
 
-sameWindow600:
+sameWindow787:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching599
+	JGE  prefetching786
 	MOVQ DX, 80(SP)
-	JMP  tail596
+	JMP  tail783
 
-loop595:
+loop782:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12477,13 +14433,13 @@ loop595:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop595
+	JGE          loop782
 
-tail596:
+tail783:
 	ADDQ $0x04, CX
-	JE   end598
+	JE   end785
 
-one597:
+one784:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12523,9 +14479,9 @@ one597:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one597
+	JNE          one784
 
-end598:
+end785:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -12560,50 +14516,50 @@ end598:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd604
+	JE      dueEnd791
 	SUBQ    $0x18, (AX)
-	JG      dueEnd604
+	JG      dueEnd791
 
-dueRow601:
+dueRow788:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun605:
+dueRun792:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound602
+	JNE  dueFound789
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun605
+	JNE  dueRun792
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd604
+	JMP  dueEnd791
 
-dueFound602:
+dueFound789:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters606
+	JNE   sameQuarters793
 	ADDQ  32(BX), CX
 
-sameQuarters606:
+sameQuarters793:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine603:
+dueLine790:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine603
+	JNE        dueLine790
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow601
+	JLE        dueRow788
 
-dueEnd604:
+dueEnd791:
 	SUBQ $0x06, 64(SP)
 	JMP  quadRows
 
@@ -12636,15 +14592,15 @@ quad5:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail608
+	JL     tail795
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop607
+	JNE    loop794
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop607
+	JE     loop794
 
-prefetching611:
+prefetching798:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -12787,18 +14743,18 @@ prefetching611:
 	VFMADD231PS  Z11, Z12, Z3
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow612
+	JE           sameWindow799
 	ADDQ         $0x00007000, DX
 
-sameWindow612:
+sameWindow799:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching611
+	JGE  prefetching798
 	MOVQ DX, 80(SP)
-	JMP  tail608
+	JMP  tail795
 
-loop607:
+loop794:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12926,13 +14882,13 @@ loop607:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop607
+	JGE          loop794
 
-tail608:
+tail795:
 	ADDQ $0x04, CX
-	JE   end610
+	JE   end797
 
-one609:
+one796:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12967,9 +14923,9 @@ one609:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one609
+	JNE          one796
 
-end610:
+end797:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -13000,50 +14956,50 @@ end610:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd616
+	JE      dueEnd803
 	SUBQ    $0x14, (AX)
-	JG      dueEnd616
+	JG      dueEnd803
 
-dueRow613:
+dueRow800:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun617:
+dueRun804:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound614
+	JNE  dueFound801
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun617
+	JNE  dueRun804
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd616
+	JMP  dueEnd803
 
-dueFound614:
+dueFound801:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters618
+	JNE   sameQuarters805
 	ADDQ  32(BX), CX
 
-sameQuarters618:
+sameQuarters805:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine615:
+dueLine802:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine615
+	JNE        dueLine802
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow613
+	JLE        dueRow800
 
-dueEnd616:
+dueEnd803:
 	SUBQ $0x05, 64(SP)
 	JMP  quadRows
 
@@ -13072,15 +15028,15 @@ quad4:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail620
+	JL     tail807
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop619
+	JNE    loop806
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop619
+	JE     loop806
 
-prefetching623:
+prefetching810:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -13203,18 +15159,18 @@ prefetching623:
 	VFMADD231PS  Z11, Z12, Z31
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow624
+	JE           sameWindow811
 	ADDQ         $0x00007000, DX
 
-sameWindow624:
+sameWindow811:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching623
+	JGE  prefetching810
 	MOVQ DX, 80(SP)
-	JMP  tail620
+	JMP  tail807
 
-loop619:
+loop806:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13322,13 +15278,13 @@ loop619:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop619
+	JGE          loop806
 
-tail620:
+tail807:
 	ADDQ $0x04, CX
-	JE   end622
+	JE   end809
 
-one621:
+one808:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13358,9 +15314,9 @@ one621:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one621
+	JNE          one808
 
-end622:
+end809:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -13387,50 +15343,50 @@ end622:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd628
+	JE      dueEnd815
 	SUBQ    $0x10, (AX)
-	JG      dueEnd628
+	JG      dueEnd815
 
-dueRow625:
+dueRow812:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun629:
+dueRun816:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound626
+	JNE  dueFound813
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun629
+	JNE  dueRun816
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd628
+	JMP  dueEnd815
 
-dueFound626:
+dueFound813:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters630
+	JNE   sameQuarters817
 	ADDQ  32(BX), CX
 
-sameQuarters630:
+sameQuarters817:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine627:
+dueLine814:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine627
+	JNE        dueLine814
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow625
+	JLE        dueRow812
 
-dueEnd628:
+dueEnd815:
 	SUBQ $0x04, 64(SP)
 	JMP  quadRows
 
@@ -13453,15 +15409,15 @@ quad3:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail632
+	JL     tail819
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop631
+	JNE    loop818
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop631
+	JE     loop818
 
-prefetching635:
+prefetching822:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -13564,17 +15520,17 @@ prefetching635:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow636
+	JE           sameWindow823
 	ADDQ         $0x00007000, DX
 
-sameWindow636:
+sameWindow823:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching635
+	JGE  prefetching822
 	MOVQ DX, 80(SP)
-	JMP  tail632
+	JMP  tail819
 
-loop631:
+loop818:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13661,13 +15617,13 @@ loop631:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop631
+	JGE          loop818
 
-tail632:
+tail819:
 	ADDQ $0x04, CX
-	JE   end634
+	JE   end821
 
-one633:
+one820:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13691,9 +15647,9 @@ one633:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one633
+	JNE          one820
 
-end634:
+end821:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -13714,50 +15670,50 @@ end634:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd640
+	JE      dueEnd827
 	SUBQ    $0x0c, (AX)
-	JG      dueEnd640
+	JG      dueEnd827
 
-dueRow637:
+dueRow824:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun641:
+dueRun828:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound638
+	JNE  dueFound825
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun641
+	JNE  dueRun828
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd640
+	JMP  dueEnd827
 
-dueFound638:
+dueFound825:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters642
+	JNE   sameQuarters829
 	ADDQ  32(BX), CX
 
-sameQuarters642:
+sameQuarters829:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine639:
+dueLine826:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine639
+	JNE        dueLine826
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow637
+	JLE        dueRow824
 
-dueEnd640:
+dueEnd827:
 	SUBQ $0x03, 64(SP)
 	JMP  quadRows
 
@@ -13776,15 +15732,15 @@ quad2:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail644
+	JL     tail831
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop643
+	JNE    loop830
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop643
+	JE     loop830
 
-prefetching647:
+prefetching834:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -13867,17 +15823,17 @@ prefetching647:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow648
+	JE           sameWindow835
 	ADDQ         $0x00007000, DX
 
-sameWindow648:
+sameWindow835:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching647
+	JGE  prefetching834
 	MOVQ DX, 80(SP)
-	JMP  tail644
+	JMP  tail831
 
-loop643:
+loop830:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13944,13 +15900,13 @@ loop643:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop643
+	JGE          loop830
 
-tail644:
+tail831:
 	ADDQ $0x04, CX
-	JE   end646
+	JE   end833
 
-one645:
+one832:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13969,9 +15925,9 @@ one645:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one645
+	JNE          one832
 
-end646:
+end833:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -13988,50 +15944,50 @@ end646:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd652
+	JE      dueEnd839
 	SUBQ    $0x08, (AX)
-	JG      dueEnd652
+	JG      dueEnd839
 
-dueRow649:
+dueRow836:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun653:
+dueRun840:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound650
+	JNE  dueFound837
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun653
+	JNE  dueRun840
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd652
+	JMP  dueEnd839
 
-dueFound650:
+dueFound837:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters654
+	JNE   sameQuarters841
 	ADDQ  32(BX), CX
 
-sameQuarters654:
+sameQuarters841:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine651:
+dueLine838:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine651
+	JNE        dueLine838
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow649
+	JLE        dueRow836
 
-dueEnd652:
+dueEnd839:
 	SUBQ $0x02, 64(SP)
 	JMP  quadRows
 
@@ -14127,15 +16083,15 @@ pair12:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail656
+	JL     tail843
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop655
+	JNE    loop842
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop655
+	JE     loop842
 
-prefetching659:
+prefetching846:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -14302,20 +16258,20 @@ prefetching659:
 	VFMADD231PS  Z9, Z12, Z7
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow660
+	JE           sameWindow847
 	ADDQ         $0x00007000, DX
 
-sameWindow660:
+sameWindow847:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  prefetching659
+	JGE  prefetching846
 	MOVQ DX, 80(SP)
-	JMP  tail656
+	JMP  tail843
 
-loop655:
+loop842:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14477,13 +16433,13 @@ loop655:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop655
+	JGE          loop842
 
-tail656:
+tail843:
 	ADDQ $0x04, CX
-	JE   end658
+	JE   end845
 
-one657:
+one844:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14528,9 +16484,9 @@ one657:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one657
+	JNE          one844
 
-end658:
+end845:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -14569,50 +16525,50 @@ end658:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd664
+	JE      dueEnd851
 	SUBQ    $0x18, (AX)
-	JG      dueEnd664
+	JG      dueEnd851
 
-dueRow661:
+dueRow848:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun665:
+dueRun852:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound662
+	JNE  dueFound849
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun665
+	JNE  dueRun852
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd664
+	JMP  dueEnd851
 
-dueFound662:
+dueFound849:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters666
+	JNE   sameQuarters853
 	ADDQ  32(BX), CX
 
-sameQuarters666:
+sameQuarters853:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine663:
+dueLine850:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine663
+	JNE        dueLine850
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow661
+	JLE        dueRow848
 
-dueEnd664:
+dueEnd851:
 	SUBQ $0x0c, 64(SP)
 	JMP  pairRows
 
@@ -14650,15 +16606,15 @@ pair11:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail668
+	JL     tail855
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop667
+	JNE    loop854
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop667
+	JE     loop854
 
-prefetching671:
+prefetching858:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -14813,20 +16769,20 @@ prefetching671:
 	VFMADD231PS  Z9, Z12, Z5
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow672
+	JE           sameWindow859
 	ADDQ         $0x00007000, DX
 
-sameWindow672:
+sameWindow859:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  prefetching671
+	JGE  prefetching858
 	MOVQ DX, 80(SP)
-	JMP  tail668
+	JMP  tail855
 
-loop667:
+loop854:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -14976,13 +16932,13 @@ loop667:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop667
+	JGE          loop854
 
-tail668:
+tail855:
 	ADDQ $0x04, CX
-	JE   end670
+	JE   end857
 
-one669:
+one856:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15024,9 +16980,9 @@ one669:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one669
+	JNE          one856
 
-end670:
+end857:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15063,50 +17019,50 @@ end670:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd676
+	JE      dueEnd863
 	SUBQ    $0x16, (AX)
-	JG      dueEnd676
+	JG      dueEnd863
 
-dueRow673:
+dueRow860:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun677:
+dueRun864:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound674
+	JNE  dueFound861
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun677
+	JNE  dueRun864
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd676
+	JMP  dueEnd863
 
-dueFound674:
+dueFound861:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters678
+	JNE   sameQuarters865
 	ADDQ  32(BX), CX
 
-sameQuarters678:
+sameQuarters865:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine675:
+dueLine862:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine675
+	JNE        dueLine862
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow673
+	JLE        dueRow860
 
-dueEnd676:
+dueEnd863:
 	SUBQ $0x0b, 64(SP)
 	JMP  pairRows
 
@@ -15142,15 +17098,15 @@ pair10:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail680
+	JL     tail867
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop679
+	JNE    loop866
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop679
+	JE     loop866
 
-prefetching683:
+prefetching870:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -15293,20 +17249,20 @@ prefetching683:
 	VFMADD231PS  Z9, Z12, Z3
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow684
+	JE           sameWindow871
 	ADDQ         $0x00007000, DX
 
-sameWindow684:
+sameWindow871:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  prefetching683
+	JGE  prefetching870
 	MOVQ DX, 80(SP)
-	JMP  tail680
+	JMP  tail867
 
-loop679:
+loop866:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15444,13 +17400,13 @@ loop679:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop679
+	JGE          loop866
 
-tail680:
+tail867:
 	ADDQ $0x04, CX
-	JE   end682
+	JE   end869
 
-one681:
+one868:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15489,9 +17445,9 @@ one681:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one681
+	JNE          one868
 
-end682:
+end869:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15526,50 +17482,50 @@ end682:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd688
+	JE      dueEnd875
 	SUBQ    $0x14, (AX)
-	JG      dueEnd688
+	JG      dueEnd875
 
-dueRow685:
+dueRow872:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun689:
+dueRun876:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound686
+	JNE  dueFound873
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun689
+	JNE  dueRun876
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd688
+	JMP  dueEnd875
 
-dueFound686:
+dueFound873:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters690
+	JNE   sameQuarters877
 	ADDQ  32(BX), CX
 
-sameQuarters690:
+sameQuarters877:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine687:
+dueLine874:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine687
+	JNE        dueLine874
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow685
+	JLE        dueRow872
 
-dueEnd688:
+dueEnd875:
 	SUBQ $0x0a, 64(SP)
 	JMP  pairRows
 
@@ -15601,15 +17557,15 @@ pair9:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail692
+	JL     tail879
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop691
+	JNE    loop878
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop691
+	JE     loop878
 
-prefetching695:
+prefetching882:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -15740,19 +17696,19 @@ prefetching695:
 	VFMADD231PS  Z9, Z12, Z1
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow696
+	JE           sameWindow883
 	ADDQ         $0x00007000, DX
 
-sameWindow696:
+sameWindow883:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  prefetching695
+	JGE  prefetching882
 	MOVQ DX, 80(SP)
-	JMP  tail692
+	JMP  tail879
 
-loop691:
+loop878:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15877,13 +17833,13 @@ loop691:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop691
+	JGE          loop878
 
-tail692:
+tail879:
 	ADDQ $0x04, CX
-	JE   end694
+	JE   end881
 
-one693:
+one880:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15918,9 +17874,9 @@ one693:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one693
+	JNE          one880
 
-end694:
+end881:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15951,50 +17907,50 @@ end694:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd700
+	JE      dueEnd887
 	SUBQ    $0x12, (AX)
-	JG      dueEnd700
+	JG      dueEnd887
 
-dueRow697:
+dueRow884:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun701:
+dueRun888:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound698
+	JNE  dueFound885
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun701
+	JNE  dueRun888
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd700
+	JMP  dueEnd887
 
-dueFound698:
+dueFound885:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters702
+	JNE   sameQuarters889
 	ADDQ  32(BX), CX
 
-sameQuarters702:
+sameQuarters889:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine699:
+dueLine886:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine699
+	JNE        dueLine886
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow697
+	JLE        dueRow884
 
-dueEnd700:
+dueEnd887:
 	SUBQ $0x09, 64(SP)
 	JMP  pairRows
 
@@ -16024,15 +17980,15 @@ pair8:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail704
+	JL     tail891
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop703
+	JNE    loop890
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop703
+	JE     loop890
 
-prefetching707:
+prefetching894:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -16151,19 +18107,19 @@ prefetching707:
 	VFMADD231PS  Z9, Z12, Z31
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow708
+	JE           sameWindow895
 	ADDQ         $0x00007000, DX
 
-sameWindow708:
+sameWindow895:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  prefetching707
+	JGE  prefetching894
 	MOVQ DX, 80(SP)
-	JMP  tail704
+	JMP  tail891
 
-loop703:
+loop890:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16276,13 +18232,13 @@ loop703:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop703
+	JGE          loop890
 
-tail704:
+tail891:
 	ADDQ $0x04, CX
-	JE   end706
+	JE   end893
 
-one705:
+one892:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16314,9 +18270,9 @@ one705:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one705
+	JNE          one892
 
-end706:
+end893:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16345,50 +18301,50 @@ end706:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd712
+	JE      dueEnd899
 	SUBQ    $0x10, (AX)
-	JG      dueEnd712
+	JG      dueEnd899
 
-dueRow709:
+dueRow896:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun713:
+dueRun900:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound710
+	JNE  dueFound897
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun713
+	JNE  dueRun900
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd712
+	JMP  dueEnd899
 
-dueFound710:
+dueFound897:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters714
+	JNE   sameQuarters901
 	ADDQ  32(BX), CX
 
-sameQuarters714:
+sameQuarters901:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine711:
+dueLine898:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine711
+	JNE        dueLine898
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow709
+	JLE        dueRow896
 
-dueEnd712:
+dueEnd899:
 	SUBQ $0x08, 64(SP)
 	JMP  pairRows
 
@@ -16416,15 +18372,15 @@ pair7:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail716
+	JL     tail903
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop715
+	JNE    loop902
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop715
+	JE     loop902
 
-prefetching719:
+prefetching906:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -16531,19 +18487,19 @@ prefetching719:
 	VFMADD231PS  Z9, Z12, Z29
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow720
+	JE           sameWindow907
 	ADDQ         $0x00007000, DX
 
-sameWindow720:
+sameWindow907:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  prefetching719
+	JGE  prefetching906
 	MOVQ DX, 80(SP)
-	JMP  tail716
+	JMP  tail903
 
-loop715:
+loop902:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16644,13 +18600,13 @@ loop715:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop715
+	JGE          loop902
 
-tail716:
+tail903:
 	ADDQ $0x04, CX
-	JE   end718
+	JE   end905
 
-one717:
+one904:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16679,9 +18635,9 @@ one717:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one717
+	JNE          one904
 
-end718:
+end905:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16708,50 +18664,50 @@ end718:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd724
+	JE      dueEnd911
 	SUBQ    $0x0e, (AX)
-	JG      dueEnd724
+	JG      dueEnd911
 
-dueRow721:
+dueRow908:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun725:
+dueRun912:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound722
+	JNE  dueFound909
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun725
+	JNE  dueRun912
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd724
+	JMP  dueEnd911
 
-dueFound722:
+dueFound909:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters726
+	JNE   sameQuarters913
 	ADDQ  32(BX), CX
 
-sameQuarters726:
+sameQuarters913:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine723:
+dueLine910:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine723
+	JNE        dueLine910
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow721
+	JLE        dueRow908
 
-dueEnd724:
+dueEnd911:
 	SUBQ $0x07, 64(SP)
 	JMP  pairRows
 
@@ -16775,15 +18731,15 @@ pair6:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail728
+	JL     tail915
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop727
+	JNE    loop914
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop727
+	JE     loop914
 
-prefetching731:
+prefetching918:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -16878,18 +18834,18 @@ prefetching731:
 	VFMADD231PS  Z9, Z12, Z27
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow732
+	JE           sameWindow919
 	ADDQ         $0x00007000, DX
 
-sameWindow732:
+sameWindow919:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching731
+	JGE  prefetching918
 	MOVQ DX, 80(SP)
-	JMP  tail728
+	JMP  tail915
 
-loop727:
+loop914:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16977,13 +18933,13 @@ loop727:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop727
+	JGE          loop914
 
-tail728:
+tail915:
 	ADDQ $0x04, CX
-	JE   end730
+	JE   end917
 
-one729:
+one916:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17008,9 +18964,9 @@ one729:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one729
+	JNE          one916
 
-end730:
+end917:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17033,50 +18989,50 @@ end730:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd736
+	JE      dueEnd923
 	SUBQ    $0x0c, (AX)
-	JG      dueEnd736
+	JG      dueEnd923
 
-dueRow733:
+dueRow920:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun737:
+dueRun924:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound734
+	JNE  dueFound921
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun737
+	JNE  dueRun924
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd736
+	JMP  dueEnd923
 
-dueFound734:
+dueFound921:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters738
+	JNE   sameQuarters925
 	ADDQ  32(BX), CX
 
-sameQuarters738:
+sameQuarters925:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine735:
+dueLine922:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine735
+	JNE        dueLine922
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow733
+	JLE        dueRow920
 
-dueEnd736:
+dueEnd923:
 	SUBQ $0x06, 64(SP)
 	JMP  pairRows
 
@@ -17098,15 +19054,15 @@ pair5:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail740
+	JL     tail927
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop739
+	JNE    loop926
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop739
+	JE     loop926
 
-prefetching743:
+prefetching930:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -17189,18 +19145,18 @@ prefetching743:
 	VFMADD231PS  Z9, Z12, Z25
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow744
+	JE           sameWindow931
 	ADDQ         $0x00007000, DX
 
-sameWindow744:
+sameWindow931:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching743
+	JGE  prefetching930
 	MOVQ DX, 80(SP)
-	JMP  tail740
+	JMP  tail927
 
-loop739:
+loop926:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17276,13 +19232,13 @@ loop739:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop739
+	JGE          loop926
 
-tail740:
+tail927:
 	ADDQ $0x04, CX
-	JE   end742
+	JE   end929
 
-one741:
+one928:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17304,9 +19260,9 @@ one741:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one741
+	JNE          one928
 
-end742:
+end929:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17327,50 +19283,50 @@ end742:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd748
+	JE      dueEnd935
 	SUBQ    $0x0a, (AX)
-	JG      dueEnd748
+	JG      dueEnd935
 
-dueRow745:
+dueRow932:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun749:
+dueRun936:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound746
+	JNE  dueFound933
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun749
+	JNE  dueRun936
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd748
+	JMP  dueEnd935
 
-dueFound746:
+dueFound933:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters750
+	JNE   sameQuarters937
 	ADDQ  32(BX), CX
 
-sameQuarters750:
+sameQuarters937:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine747:
+dueLine934:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine747
+	JNE        dueLine934
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow745
+	JLE        dueRow932
 
-dueEnd748:
+dueEnd935:
 	SUBQ $0x05, 64(SP)
 	JMP  pairRows
 
@@ -17390,15 +19346,15 @@ pair4:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail752
+	JL     tail939
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop751
+	JNE    loop938
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop751
+	JE     loop938
 
-prefetching755:
+prefetching942:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -17469,18 +19425,18 @@ prefetching755:
 	VFMADD231PS  Z9, Z12, Z23
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow756
+	JE           sameWindow943
 	ADDQ         $0x00007000, DX
 
-sameWindow756:
+sameWindow943:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching755
+	JGE  prefetching942
 	MOVQ DX, 80(SP)
-	JMP  tail752
+	JMP  tail939
 
-loop751:
+loop938:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17544,13 +19500,13 @@ loop751:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop751
+	JGE          loop938
 
-tail752:
+tail939:
 	ADDQ $0x04, CX
-	JE   end754
+	JE   end941
 
-one753:
+one940:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17569,9 +19525,9 @@ one753:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one753
+	JNE          one940
 
-end754:
+end941:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17590,50 +19546,50 @@ end754:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd760
+	JE      dueEnd947
 	SUBQ    $0x08, (AX)
-	JG      dueEnd760
+	JG      dueEnd947
 
-dueRow757:
+dueRow944:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun761:
+dueRun948:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound758
+	JNE  dueFound945
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun761
+	JNE  dueRun948
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd760
+	JMP  dueEnd947
 
-dueFound758:
+dueFound945:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters762
+	JNE   sameQuarters949
 	ADDQ  32(BX), CX
 
-sameQuarters762:
+sameQuarters949:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine759:
+dueLine946:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine759
+	JNE        dueLine946
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow757
+	JLE        dueRow944
 
-dueEnd760:
+dueEnd947:
 	SUBQ $0x04, 64(SP)
 	JMP  pairRows
 
@@ -17649,15 +19605,15 @@ pair3:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail764
+	JL     tail951
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop763
+	JNE    loop950
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop763
+	JE     loop950
 
-prefetching767:
+prefetching954:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -17716,17 +19672,17 @@ prefetching767:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow768
+	JE           sameWindow955
 	ADDQ         $0x00007000, DX
 
-sameWindow768:
+sameWindow955:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching767
+	JGE  prefetching954
 	MOVQ DX, 80(SP)
-	JMP  tail764
+	JMP  tail951
 
-loop763:
+loop950:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17777,13 +19733,13 @@ loop763:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop763
+	JGE          loop950
 
-tail764:
+tail951:
 	ADDQ $0x04, CX
-	JE   end766
+	JE   end953
 
-one765:
+one952:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17798,9 +19754,9 @@ one765:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one765
+	JNE          one952
 
-end766:
+end953:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -17815,50 +19771,50 @@ end766:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd772
+	JE      dueEnd959
 	SUBQ    $0x06, (AX)
-	JG      dueEnd772
+	JG      dueEnd959
 
-dueRow769:
+dueRow956:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun773:
+dueRun960:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound770
+	JNE  dueFound957
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun773
+	JNE  dueRun960
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd772
+	JMP  dueEnd959
 
-dueFound770:
+dueFound957:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters774
+	JNE   sameQuarters961
 	ADDQ  32(BX), CX
 
-sameQuarters774:
+sameQuarters961:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine771:
+dueLine958:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine771
+	JNE        dueLine958
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow769
+	JLE        dueRow956
 
-dueEnd772:
+dueEnd959:
 	SUBQ $0x03, 64(SP)
 	JMP  pairRows
 
@@ -17872,15 +19828,15 @@ pair2:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail776
+	JL     tail963
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop775
+	JNE    loop962
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop775
+	JE     loop962
 
-prefetching779:
+prefetching966:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -17927,17 +19883,17 @@ prefetching779:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow780
+	JE           sameWindow967
 	ADDQ         $0x00007000, DX
 
-sameWindow780:
+sameWindow967:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching779
+	JGE  prefetching966
 	MOVQ DX, 80(SP)
-	JMP  tail776
+	JMP  tail963
 
-loop775:
+loop962:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17976,13 +19932,13 @@ loop775:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop775
+	JGE          loop962
 
-tail776:
+tail963:
 	ADDQ $0x04, CX
-	JE   end778
+	JE   end965
 
-one777:
+one964:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17994,9 +19950,9 @@ one777:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one777
+	JNE          one964
 
-end778:
+end965:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -18009,50 +19965,50 @@ end778:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd784
+	JE      dueEnd971
 	SUBQ    $0x04, (AX)
-	JG      dueEnd784
+	JG      dueEnd971
 
-dueRow781:
+dueRow968:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun785:
+dueRun972:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound782
+	JNE  dueFound969
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun785
+	JNE  dueRun972
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd784
+	JMP  dueEnd971
 
-dueFound782:
+dueFound969:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters786
+	JNE   sameQuarters973
 	ADDQ  32(BX), CX
 
-sameQuarters786:
+sameQuarters973:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine783:
+dueLine970:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine783
+	JNE        dueLine970
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow781
+	JLE        dueRow968
 
-dueEnd784:
+dueEnd971:
 	SUBQ $0x02, 64(SP)
 	JMP  pairRows
 
@@ -18136,9 +20092,9 @@ single12:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail788
+	JL     tail975
 
-loop787:
+loop974:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18248,13 +20204,13 @@ loop787:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop787
+	JGE          loop974
 
-tail788:
+tail975:
 	ADDQ $0x04, CX
-	JE   end790
+	JE   end977
 
-one789:
+one976:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18286,9 +20242,9 @@ one789:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one789
+	JNE          one976
 
-end790:
+end977:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18315,50 +20271,50 @@ end790:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd794
+	JE      dueEnd981
 	SUBQ    $0x0c, (AX)
-	JG      dueEnd794
+	JG      dueEnd981
 
-dueRow791:
+dueRow978:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun795:
+dueRun982:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound792
+	JNE  dueFound979
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun795
+	JNE  dueRun982
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd794
+	JMP  dueEnd981
 
-dueFound792:
+dueFound979:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters796
+	JNE   sameQuarters983
 	ADDQ  32(BX), CX
 
-sameQuarters796:
+sameQuarters983:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine793:
+dueLine980:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine793
+	JNE        dueLine980
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow791
+	JLE        dueRow978
 
-dueEnd794:
+dueEnd981:
 	SUBQ $0x0c, 64(SP)
 	JMP  singleRows
 
@@ -18385,9 +20341,9 @@ single11:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail798
+	JL     tail985
 
-loop797:
+loop984:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18489,13 +20445,13 @@ loop797:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop797
+	JGE          loop984
 
-tail798:
+tail985:
 	ADDQ $0x04, CX
-	JE   end800
+	JE   end987
 
-one799:
+one986:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18525,9 +20481,9 @@ one799:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one799
+	JNE          one986
 
-end800:
+end987:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18553,50 +20509,50 @@ end800:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd804
+	JE      dueEnd991
 	SUBQ    $0x0b, (AX)
-	JG      dueEnd804
+	JG      dueEnd991
 
-dueRow801:
+dueRow988:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun805:
+dueRun992:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound802
+	JNE  dueFound989
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun805
+	JNE  dueRun992
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd804
+	JMP  dueEnd991
 
-dueFound802:
+dueFound989:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters806
+	JNE   sameQuarters993
 	ADDQ  32(BX), CX
 
-sameQuarters806:
+sameQuarters993:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine803:
+dueLine990:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine803
+	JNE        dueLine990
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow801
+	JLE        dueRow988
 
-dueEnd804:
+dueEnd991:
 	SUBQ $0x0b, 64(SP)
 	JMP  singleRows
 
@@ -18622,9 +20578,9 @@ single10:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail808
+	JL     tail995
 
-loop807:
+loop994:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18718,13 +20674,13 @@ loop807:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop807
+	JGE          loop994
 
-tail808:
+tail995:
 	ADDQ $0x04, CX
-	JE   end810
+	JE   end997
 
-one809:
+one996:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18752,9 +20708,9 @@ one809:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one809
+	JNE          one996
 
-end810:
+end997:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18779,50 +20735,50 @@ end810:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd814
+	JE      dueEnd1001
 	SUBQ    $0x0a, (AX)
-	JG      dueEnd814
+	JG      dueEnd1001
 
-dueRow811:
+dueRow998:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun815:
+dueRun1002:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound812
+	JNE  dueFound999
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun815
+	JNE  dueRun1002
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd814
+	JMP  dueEnd1001
 
-dueFound812:
+dueFound999:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters816
+	JNE   sameQuarters1003
 	ADDQ  32(BX), CX
 
-sameQuarters816:
+sameQuarters1003:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine813:
+dueLine1000:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine813
+	JNE        dueLine1000
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow811
+	JLE        dueRow998
 
-dueEnd814:
+dueEnd1001:
 	SUBQ $0x0a, 64(SP)
 	JMP  singleRows
 
@@ -18845,9 +20801,9 @@ single9:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail818
+	JL     tail1005
 
-loop817:
+loop1004:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18932,13 +20888,13 @@ loop817:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop817
+	JGE          loop1004
 
-tail818:
+tail1005:
 	ADDQ $0x04, CX
-	JE   end820
+	JE   end1007
 
-one819:
+one1006:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -18963,9 +20919,9 @@ one819:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one819
+	JNE          one1006
 
-end820:
+end1007:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18987,50 +20943,50 @@ end820:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd824
+	JE      dueEnd1011
 	SUBQ    $0x09, (AX)
-	JG      dueEnd824
+	JG      dueEnd1011
 
-dueRow821:
+dueRow1008:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun825:
+dueRun1012:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound822
+	JNE  dueFound1009
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun825
+	JNE  dueRun1012
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd824
+	JMP  dueEnd1011
 
-dueFound822:
+dueFound1009:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters826
+	JNE   sameQuarters1013
 	ADDQ  32(BX), CX
 
-sameQuarters826:
+sameQuarters1013:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine823:
+dueLine1010:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine823
+	JNE        dueLine1010
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow821
+	JLE        dueRow1008
 
-dueEnd824:
+dueEnd1011:
 	SUBQ $0x09, 64(SP)
 	JMP  singleRows
 
@@ -19052,9 +21008,9 @@ single8:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail828
+	JL     tail1015
 
-loop827:
+loop1014:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19131,13 +21087,13 @@ loop827:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop827
+	JGE          loop1014
 
-tail828:
+tail1015:
 	ADDQ $0x04, CX
-	JE   end830
+	JE   end1017
 
-one829:
+one1016:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19160,9 +21116,9 @@ one829:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one829
+	JNE          one1016
 
-end830:
+end1017:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19183,50 +21139,50 @@ end830:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd834
+	JE      dueEnd1021
 	SUBQ    $0x08, (AX)
-	JG      dueEnd834
+	JG      dueEnd1021
 
-dueRow831:
+dueRow1018:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun835:
+dueRun1022:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound832
+	JNE  dueFound1019
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun835
+	JNE  dueRun1022
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd834
+	JMP  dueEnd1021
 
-dueFound832:
+dueFound1019:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters836
+	JNE   sameQuarters1023
 	ADDQ  32(BX), CX
 
-sameQuarters836:
+sameQuarters1023:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine833:
+dueLine1020:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine833
+	JNE        dueLine1020
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow831
+	JLE        dueRow1018
 
-dueEnd834:
+dueEnd1021:
 	SUBQ $0x08, 64(SP)
 	JMP  singleRows
 
@@ -19247,9 +21203,9 @@ single7:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail838
+	JL     tail1025
 
-loop837:
+loop1024:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19318,13 +21274,13 @@ loop837:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop837
+	JGE          loop1024
 
-tail838:
+tail1025:
 	ADDQ $0x04, CX
-	JE   end840
+	JE   end1027
 
-one839:
+one1026:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19345,9 +21301,9 @@ one839:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one839
+	JNE          one1026
 
-end840:
+end1027:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19367,50 +21323,50 @@ end840:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd844
+	JE      dueEnd1031
 	SUBQ    $0x07, (AX)
-	JG      dueEnd844
+	JG      dueEnd1031
 
-dueRow841:
+dueRow1028:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun845:
+dueRun1032:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound842
+	JNE  dueFound1029
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun845
+	JNE  dueRun1032
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd844
+	JMP  dueEnd1031
 
-dueFound842:
+dueFound1029:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters846
+	JNE   sameQuarters1033
 	ADDQ  32(BX), CX
 
-sameQuarters846:
+sameQuarters1033:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine843:
+dueLine1030:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine843
+	JNE        dueLine1030
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow841
+	JLE        dueRow1028
 
-dueEnd844:
+dueEnd1031:
 	SUBQ $0x07, 64(SP)
 	JMP  singleRows
 
@@ -19428,9 +21384,9 @@ single6:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail848
+	JL     tail1035
 
-loop847:
+loop1034:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19490,13 +21446,13 @@ loop847:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop847
+	JGE          loop1034
 
-tail848:
+tail1035:
 	ADDQ $0x04, CX
-	JE   end850
+	JE   end1037
 
-one849:
+one1036:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19514,9 +21470,9 @@ one849:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one849
+	JNE          one1036
 
-end850:
+end1037:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19533,50 +21489,50 @@ end850:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd854
+	JE      dueEnd1041
 	SUBQ    $0x06, (AX)
-	JG      dueEnd854
+	JG      dueEnd1041
 
-dueRow851:
+dueRow1038:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun855:
+dueRun1042:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound852
+	JNE  dueFound1039
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun855
+	JNE  dueRun1042
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd854
+	JMP  dueEnd1041
 
-dueFound852:
+dueFound1039:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters856
+	JNE   sameQuarters1043
 	ADDQ  32(BX), CX
 
-sameQuarters856:
+sameQuarters1043:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine853:
+dueLine1040:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine853
+	JNE        dueLine1040
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow851
+	JLE        dueRow1038
 
-dueEnd854:
+dueEnd1041:
 	SUBQ $0x06, 64(SP)
 	JMP  singleRows
 
@@ -19593,9 +21549,9 @@ single5:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail858
+	JL     tail1045
 
-loop857:
+loop1044:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19647,13 +21603,13 @@ loop857:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop857
+	JGE          loop1044
 
-tail858:
+tail1045:
 	ADDQ $0x04, CX
-	JE   end860
+	JE   end1047
 
-one859:
+one1046:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19669,9 +21625,9 @@ one859:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one859
+	JNE          one1046
 
-end860:
+end1047:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19687,50 +21643,50 @@ end860:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd864
+	JE      dueEnd1051
 	SUBQ    $0x05, (AX)
-	JG      dueEnd864
+	JG      dueEnd1051
 
-dueRow861:
+dueRow1048:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun865:
+dueRun1052:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound862
+	JNE  dueFound1049
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun865
+	JNE  dueRun1052
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd864
+	JMP  dueEnd1051
 
-dueFound862:
+dueFound1049:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters866
+	JNE   sameQuarters1053
 	ADDQ  32(BX), CX
 
-sameQuarters866:
+sameQuarters1053:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine863:
+dueLine1050:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine863
+	JNE        dueLine1050
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow861
+	JLE        dueRow1048
 
-dueEnd864:
+dueEnd1051:
 	SUBQ $0x05, 64(SP)
 	JMP  singleRows
 
@@ -19746,9 +21702,9 @@ single4:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail868
+	JL     tail1055
 
-loop867:
+loop1054:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19792,13 +21748,13 @@ loop867:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop867
+	JGE          loop1054
 
-tail868:
+tail1055:
 	ADDQ $0x04, CX
-	JE   end870
+	JE   end1057
 
-one869:
+one1056:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19812,9 +21768,9 @@ one869:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one869
+	JNE          one1056
 
-end870:
+end1057:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19829,50 +21785,50 @@ end870:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd874
+	JE      dueEnd1061
 	SUBQ    $0x04, (AX)
-	JG      dueEnd874
+	JG      dueEnd1061
 
-dueRow871:
+dueRow1058:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun875:
+dueRun1062:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound872
+	JNE  dueFound1059
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun875
+	JNE  dueRun1062
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd874
+	JMP  dueEnd1061
 
-dueFound872:
+dueFound1059:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters876
+	JNE   sameQuarters1063
 	ADDQ  32(BX), CX
 
-sameQuarters876:
+sameQuarters1063:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine873:
+dueLine1060:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine873
+	JNE        dueLine1060
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow871
+	JLE        dueRow1058
 
-dueEnd874:
+dueEnd1061:
 	SUBQ $0x04, 64(SP)
 	JMP  singleRows
 
@@ -19885,9 +21841,9 @@ single3:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail878
+	JL     tail1065
 
-loop877:
+loop1064:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19922,13 +21878,13 @@ loop877:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop877
+	JGE          loop1064
 
-tail878:
+tail1065:
 	ADDQ $0x04, CX
-	JE   end880
+	JE   end1067
 
-one879:
+one1066:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19939,9 +21895,9 @@ one879:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one879
+	JNE          one1066
 
-end880:
+end1067:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -19953,50 +21909,50 @@ end880:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd884
+	JE      dueEnd1071
 	SUBQ    $0x03, (AX)
-	JG      dueEnd884
+	JG      dueEnd1071
 
-dueRow881:
+dueRow1068:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun885:
+dueRun1072:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound882
+	JNE  dueFound1069
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun885
+	JNE  dueRun1072
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd884
+	JMP  dueEnd1071
 
-dueFound882:
+dueFound1069:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters886
+	JNE   sameQuarters1073
 	ADDQ  32(BX), CX
 
-sameQuarters886:
+sameQuarters1073:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine883:
+dueLine1070:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine883
+	JNE        dueLine1070
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow881
+	JLE        dueRow1068
 
-dueEnd884:
+dueEnd1071:
 	SUBQ $0x03, 64(SP)
 	JMP  singleRows
 
@@ -20008,9 +21964,9 @@ single2:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail888
+	JL     tail1075
 
-loop887:
+loop1074:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -20037,13 +21993,13 @@ loop887:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop887
+	JGE          loop1074
 
-tail888:
+tail1075:
 	ADDQ $0x04, CX
-	JE   end890
+	JE   end1077
 
-one889:
+one1076:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -20052,9 +22008,9 @@ one889:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one889
+	JNE          one1076
 
-end890:
+end1077:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -20065,50 +22021,50 @@ end890:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd894
+	JE      dueEnd1081
 	SUBQ    $0x02, (AX)
-	JG      dueEnd894
+	JG      dueEnd1081
 
-dueRow891:
+dueRow1078:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun895:
+dueRun1082:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound892
+	JNE  dueFound1079
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun895
+	JNE  dueRun1082
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd894
+	JMP  dueEnd1081
 
-dueFound892:
+dueFound1079:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters896
+	JNE   sameQuarters1083
 	ADDQ  32(BX), CX
 
-sameQuarters896:
+sameQuarters1083:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine893:
+dueLine1080:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine893
+	JNE        dueLine1080
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow891
+	JLE        dueRow1078
 
-dueEnd894:
+dueEnd1081:
 	SUBQ $0x02, 64(SP)
 	JMP  singleRows
 
@@ -20142,10 +22098,10 @@ TEXT ·accumulateAVX512(SB), NOSPLIT, $88-64
 	MOVQ alpha+24(FP), AX
 	MOVQ b+56(FP), BX
 	CMPB 64(BX), $0x00
-	JE   used897
+	JE   used1084
 	MOVQ $0x00000001, AX
 
-used897:
+used1084:
 	MOVQ  AX, 8(SP)
 	MOVQ  (BX), AX
 	MOVQ  AX, 72(SP)
@@ -20159,7 +22115,7 @@ used897:
 	MOVQ  32(BX), AX
 	MOVQ  AX, 80(SP)
 	TESTQ AX, AX
-	JE    noPointer898
+	JE    noPointer1085
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 80(SP)
@@ -20169,15 +22125,15 @@ used897:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 80(SP)
 
-noPointer898:
+noPointer1085:
 	CMPQ 56(SP), $0x06
-	JLE  quads899
+	JLE  quads1086
 	CMPQ 72(SP), $0x00000080
 	JG   quadEnd
 	CMPQ 56(SP), $0x18
 	JLE  quadEnd
 
-quads899:
+quads1086:
 quad:
 	CMPQ 16(SP), $0x04
 	JL   quadEnd
@@ -20212,13 +22168,13 @@ quad6:
 	// 6 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite901
+	JE           overwrite1088
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain900
+	JE           plain1087
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -20249,9 +22205,9 @@ quad6:
 	VMULPS       64(R13)(DX*2), Z12, Z5
 	VMULPS       128(R13)(DX*2), Z12, Z6
 	VMULPS       192(R13)(DX*2), Z12, Z7
-	JMP          ready902
+	JMP          ready1089
 
-plain900:
+plain1087:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -20276,9 +22232,9 @@ plain900:
 	VMOVUPS 64(R13)(DX*2), Z5
 	VMOVUPS 128(R13)(DX*2), Z6
 	VMOVUPS 192(R13)(DX*2), Z7
-	JMP     ready902
+	JMP     ready1089
 
-overwrite901:
+overwrite1088:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -20304,7 +22260,7 @@ overwrite901:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-ready902:
+ready1089:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -20312,15 +22268,15 @@ ready902:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail904
+	JL    tail1091
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop903
+	JNE   loop1090
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop903
+	JE    loop1090
 
-prefetching907:
+prefetching1094:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -20483,18 +22439,18 @@ prefetching907:
 	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow908
+	JE           sameWindow1095
 	ADDQ         $0x00007000, DX
 
-sameWindow908:
+sameWindow1095:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching907
+	JGE  prefetching1094
 	MOVQ DX, 80(SP)
-	JMP  tail904
+	JMP  tail1091
 
-loop903:
+loop1090:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20642,13 +22598,13 @@ loop903:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop903
+	JGE          loop1090
 
-tail904:
+tail1091:
 	ADDQ $0x04, CX
-	JE   end906
+	JE   end1093
 
-one905:
+one1092:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -20688,9 +22644,9 @@ one905:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one905
+	JNE          one1092
 
-end906:
+end1093:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -20724,10 +22680,10 @@ end906:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha909
+	JBE     noAlpha1096
 	ADDQ    $0x18, (SP)
 
-noAlpha909:
+noAlpha1096:
 	SUBQ $0x06, 64(SP)
 	JMP  quadRows
 
@@ -20735,13 +22691,13 @@ quad5:
 	// 5 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite911
+	JE           overwrite1098
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain910
+	JE           plain1097
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -20767,9 +22723,9 @@ quad5:
 	VMULPS       64(R13)(DX*1), Z12, Z1
 	VMULPS       128(R13)(DX*1), Z12, Z2
 	VMULPS       192(R13)(DX*1), Z12, Z3
-	JMP          ready912
+	JMP          ready1099
 
-plain910:
+plain1097:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -20790,9 +22746,9 @@ plain910:
 	VMOVUPS 64(R13)(DX*1), Z1
 	VMOVUPS 128(R13)(DX*1), Z2
 	VMOVUPS 192(R13)(DX*1), Z3
-	JMP     ready912
+	JMP     ready1099
 
-overwrite911:
+overwrite1098:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -20814,7 +22770,7 @@ overwrite911:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-ready912:
+ready1099:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -20822,15 +22778,15 @@ ready912:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail914
+	JL    tail1101
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop913
+	JNE   loop1100
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop913
+	JE    loop1100
 
-prefetching917:
+prefetching1104:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -20973,18 +22929,18 @@ prefetching917:
 	VFMADD231PS  Z11, Z12, Z3
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow918
+	JE           sameWindow1105
 	ADDQ         $0x00007000, DX
 
-sameWindow918:
+sameWindow1105:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching917
+	JGE  prefetching1104
 	MOVQ DX, 80(SP)
-	JMP  tail914
+	JMP  tail1101
 
-loop913:
+loop1100:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21112,13 +23068,13 @@ loop913:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop913
+	JGE          loop1100
 
-tail914:
+tail1101:
 	ADDQ $0x04, CX
-	JE   end916
+	JE   end1103
 
-one915:
+one1102:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21153,9 +23109,9 @@ one915:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one915
+	JNE          one1102
 
-end916:
+end1103:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -21185,10 +23141,10 @@ end916:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha919
+	JBE     noAlpha1106
 	ADDQ    $0x14, (SP)
 
-noAlpha919:
+noAlpha1106:
 	SUBQ $0x05, 64(SP)
 	JMP  quadRows
 
@@ -21196,13 +23152,13 @@ quad4:
 	// 4 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite921
+	JE           overwrite1108
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain920
+	JE           plain1107
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -21223,9 +23179,9 @@ quad4:
 	VMULPS       64(R13), Z12, Z29
 	VMULPS       128(R13), Z12, Z30
 	VMULPS       192(R13), Z12, Z31
-	JMP          ready922
+	JMP          ready1109
 
-plain920:
+plain1107:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -21242,9 +23198,9 @@ plain920:
 	VMOVUPS 64(R13), Z29
 	VMOVUPS 128(R13), Z30
 	VMOVUPS 192(R13), Z31
-	JMP     ready922
+	JMP     ready1109
 
-overwrite921:
+overwrite1108:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21262,7 +23218,7 @@ overwrite921:
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
 
-ready922:
+ready1109:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -21270,15 +23226,15 @@ ready922:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail924
+	JL    tail1111
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop923
+	JNE   loop1110
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop923
+	JE    loop1110
 
-prefetching927:
+prefetching1114:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -21401,18 +23357,18 @@ prefetching927:
 	VFMADD231PS  Z11, Z12, Z31
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow928
+	JE           sameWindow1115
 	ADDQ         $0x00007000, DX
 
-sameWindow928:
+sameWindow1115:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching927
+	JGE  prefetching1114
 	MOVQ DX, 80(SP)
-	JMP  tail924
+	JMP  tail1111
 
-loop923:
+loop1110:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21520,13 +23476,13 @@ loop923:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop923
+	JGE          loop1110
 
-tail924:
+tail1111:
 	ADDQ $0x04, CX
-	JE   end926
+	JE   end1113
 
-one925:
+one1112:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21556,9 +23512,9 @@ one925:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one925
+	JNE          one1112
 
-end926:
+end1113:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -21584,10 +23540,10 @@ end926:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha929
+	JBE     noAlpha1116
 	ADDQ    $0x10, (SP)
 
-noAlpha929:
+noAlpha1116:
 	SUBQ $0x04, 64(SP)
 	JMP  quadRows
 
@@ -21595,11 +23551,11 @@ quad3:
 	// 3 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite931
+	JE           overwrite1118
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain930
+	JE           plain1117
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -21615,9 +23571,9 @@ quad3:
 	VMULPS       64(AX)(DX*2), Z12, Z25
 	VMULPS       128(AX)(DX*2), Z12, Z26
 	VMULPS       192(AX)(DX*2), Z12, Z27
-	JMP          ready932
+	JMP          ready1119
 
-plain930:
+plain1117:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -21630,9 +23586,9 @@ plain930:
 	VMOVUPS 64(AX)(DX*2), Z25
 	VMOVUPS 128(AX)(DX*2), Z26
 	VMOVUPS 192(AX)(DX*2), Z27
-	JMP     ready932
+	JMP     ready1119
 
-overwrite931:
+overwrite1118:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21646,21 +23602,21 @@ overwrite931:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready932:
+ready1119:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail934
+	JL    tail1121
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop933
+	JNE   loop1120
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop933
+	JE    loop1120
 
-prefetching937:
+prefetching1124:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -21763,17 +23719,17 @@ prefetching937:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow938
+	JE           sameWindow1125
 	ADDQ         $0x00007000, DX
 
-sameWindow938:
+sameWindow1125:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching937
+	JGE  prefetching1124
 	MOVQ DX, 80(SP)
-	JMP  tail934
+	JMP  tail1121
 
-loop933:
+loop1120:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21860,13 +23816,13 @@ loop933:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop933
+	JGE          loop1120
 
-tail934:
+tail1121:
 	ADDQ $0x04, CX
-	JE   end936
+	JE   end1123
 
-one935:
+one1122:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21890,9 +23846,9 @@ one935:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one935
+	JNE          one1122
 
-end936:
+end1123:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -21912,10 +23868,10 @@ end936:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha939
+	JBE     noAlpha1126
 	ADDQ    $0x0c, (SP)
 
-noAlpha939:
+noAlpha1126:
 	SUBQ $0x03, 64(SP)
 	JMP  quadRows
 
@@ -21923,11 +23879,11 @@ quad2:
 	// 2 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite941
+	JE           overwrite1128
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain940
+	JE           plain1127
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -21938,9 +23894,9 @@ quad2:
 	VMULPS       64(AX)(DX*1), Z12, Z21
 	VMULPS       128(AX)(DX*1), Z12, Z22
 	VMULPS       192(AX)(DX*1), Z12, Z23
-	JMP          ready942
+	JMP          ready1129
 
-plain940:
+plain1127:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -21949,9 +23905,9 @@ plain940:
 	VMOVUPS 64(AX)(DX*1), Z21
 	VMOVUPS 128(AX)(DX*1), Z22
 	VMOVUPS 192(AX)(DX*1), Z23
-	JMP     ready942
+	JMP     ready1129
 
-overwrite941:
+overwrite1128:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21961,21 +23917,21 @@ overwrite941:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready942:
+ready1129:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail944
+	JL    tail1131
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop943
+	JNE   loop1130
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop943
+	JE    loop1130
 
-prefetching947:
+prefetching1134:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -22058,17 +24014,17 @@ prefetching947:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow948
+	JE           sameWindow1135
 	ADDQ         $0x00007000, DX
 
-sameWindow948:
+sameWindow1135:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching947
+	JGE  prefetching1134
 	MOVQ DX, 80(SP)
-	JMP  tail944
+	JMP  tail1131
 
-loop943:
+loop1130:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -22135,13 +24091,13 @@ loop943:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop943
+	JGE          loop1130
 
-tail944:
+tail1131:
 	ADDQ $0x04, CX
-	JE   end946
+	JE   end1133
 
-one945:
+one1132:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -22160,9 +24116,9 @@ one945:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one945
+	JNE          one1132
 
-end946:
+end1133:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -22178,10 +24134,10 @@ end946:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha949
+	JBE     noAlpha1136
 	ADDQ    $0x08, (SP)
 
-noAlpha949:
+noAlpha1136:
 	SUBQ $0x02, 64(SP)
 	JMP  quadRows
 
@@ -22245,7 +24201,7 @@ pair12:
 	// 12 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite951
+	JE           overwrite1138
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -22255,7 +24211,7 @@ pair12:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain950
+	JE           plain1137
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -22292,9 +24248,9 @@ pair12:
 	VBROADCASTSS 44(CX), Z12
 	VMULPS       (R11)(DX*2), Z12, Z6
 	VMULPS       64(R11)(DX*2), Z12, Z7
-	JMP          ready952
+	JMP          ready1139
 
-plain950:
+plain1137:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -22319,9 +24275,9 @@ plain950:
 	VMOVUPS 64(R11)(DX*1), Z5
 	VMOVUPS (R11)(DX*2), Z6
 	VMOVUPS 64(R11)(DX*2), Z7
-	JMP     ready952
+	JMP     ready1139
 
-overwrite951:
+overwrite1138:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -22347,7 +24303,7 @@ overwrite951:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-ready952:
+ready1139:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -22358,15 +24314,15 @@ ready952:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail954
+	JL    tail1141
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop953
+	JNE   loop1140
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop953
+	JE    loop1140
 
-prefetching957:
+prefetching1144:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -22533,20 +24489,20 @@ prefetching957:
 	VFMADD231PS  Z9, Z12, Z7
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow958
+	JE           sameWindow1145
 	ADDQ         $0x00007000, DX
 
-sameWindow958:
+sameWindow1145:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  prefetching957
+	JGE  prefetching1144
 	MOVQ DX, 80(SP)
-	JMP  tail954
+	JMP  tail1141
 
-loop953:
+loop1140:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22708,13 +24664,13 @@ loop953:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop953
+	JGE          loop1140
 
-tail954:
+tail1141:
 	ADDQ $0x04, CX
-	JE   end956
+	JE   end1143
 
-one955:
+one1142:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -22759,9 +24715,9 @@ one955:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one955
+	JNE          one1142
 
-end956:
+end1143:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -22799,10 +24755,10 @@ end956:
 	IMUL3Q  $0x0000000c, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha959
+	JBE     noAlpha1146
 	ADDQ    $0x30, (SP)
 
-noAlpha959:
+noAlpha1146:
 	SUBQ $0x0c, 64(SP)
 	JMP  pairRows
 
@@ -22810,7 +24766,7 @@ pair11:
 	// 11 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite961
+	JE           overwrite1148
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -22820,7 +24776,7 @@ pair11:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain960
+	JE           plain1147
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -22854,9 +24810,9 @@ pair11:
 	VBROADCASTSS 40(CX), Z12
 	VMULPS       (R11)(DX*1), Z12, Z4
 	VMULPS       64(R11)(DX*1), Z12, Z5
-	JMP          ready962
+	JMP          ready1149
 
-plain960:
+plain1147:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -22879,9 +24835,9 @@ plain960:
 	VMOVUPS 64(R11), Z3
 	VMOVUPS (R11)(DX*1), Z4
 	VMOVUPS 64(R11)(DX*1), Z5
-	JMP     ready962
+	JMP     ready1149
 
-overwrite961:
+overwrite1148:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -22905,7 +24861,7 @@ overwrite961:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 
-ready962:
+ready1149:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -22916,15 +24872,15 @@ ready962:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail964
+	JL    tail1151
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop963
+	JNE   loop1150
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop963
+	JE    loop1150
 
-prefetching967:
+prefetching1154:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -23079,20 +25035,20 @@ prefetching967:
 	VFMADD231PS  Z9, Z12, Z5
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow968
+	JE           sameWindow1155
 	ADDQ         $0x00007000, DX
 
-sameWindow968:
+sameWindow1155:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  prefetching967
+	JGE  prefetching1154
 	MOVQ DX, 80(SP)
-	JMP  tail964
+	JMP  tail1151
 
-loop963:
+loop1150:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23242,13 +25198,13 @@ loop963:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop963
+	JGE          loop1150
 
-tail964:
+tail1151:
 	ADDQ $0x04, CX
-	JE   end966
+	JE   end1153
 
-one965:
+one1152:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23290,9 +25246,9 @@ one965:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one965
+	JNE          one1152
 
-end966:
+end1153:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -23328,10 +25284,10 @@ end966:
 	IMUL3Q  $0x0000000b, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha969
+	JBE     noAlpha1156
 	ADDQ    $0x2c, (SP)
 
-noAlpha969:
+noAlpha1156:
 	SUBQ $0x0b, 64(SP)
 	JMP  pairRows
 
@@ -23339,7 +25295,7 @@ pair10:
 	// 10 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite971
+	JE           overwrite1158
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -23349,7 +25305,7 @@ pair10:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain970
+	JE           plain1157
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -23380,9 +25336,9 @@ pair10:
 	VBROADCASTSS 36(CX), Z12
 	VMULPS       (R11), Z12, Z2
 	VMULPS       64(R11), Z12, Z3
-	JMP          ready972
+	JMP          ready1159
 
-plain970:
+plain1157:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -23403,9 +25359,9 @@ plain970:
 	VMOVUPS 64(R12)(DX*2), Z1
 	VMOVUPS (R11), Z2
 	VMOVUPS 64(R11), Z3
-	JMP     ready972
+	JMP     ready1159
 
-overwrite971:
+overwrite1158:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -23427,7 +25383,7 @@ overwrite971:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-ready972:
+ready1159:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -23438,15 +25394,15 @@ ready972:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail974
+	JL    tail1161
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop973
+	JNE   loop1160
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop973
+	JE    loop1160
 
-prefetching977:
+prefetching1164:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -23589,20 +25545,20 @@ prefetching977:
 	VFMADD231PS  Z9, Z12, Z3
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow978
+	JE           sameWindow1165
 	ADDQ         $0x00007000, DX
 
-sameWindow978:
+sameWindow1165:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  prefetching977
+	JGE  prefetching1164
 	MOVQ DX, 80(SP)
-	JMP  tail974
+	JMP  tail1161
 
-loop973:
+loop1160:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23740,13 +25696,13 @@ loop973:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop973
+	JGE          loop1160
 
-tail974:
+tail1161:
 	ADDQ $0x04, CX
-	JE   end976
+	JE   end1163
 
-one975:
+one1162:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23785,9 +25741,9 @@ one975:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one975
+	JNE          one1162
 
-end976:
+end1163:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -23821,10 +25777,10 @@ end976:
 	IMUL3Q  $0x0000000a, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha979
+	JBE     noAlpha1166
 	ADDQ    $0x28, (SP)
 
-noAlpha979:
+noAlpha1166:
 	SUBQ $0x0a, 64(SP)
 	JMP  pairRows
 
@@ -23832,7 +25788,7 @@ pair9:
 	// 9 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite981
+	JE           overwrite1168
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -23840,7 +25796,7 @@ pair9:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain980
+	JE           plain1167
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -23868,9 +25824,9 @@ pair9:
 	VBROADCASTSS 32(CX), Z12
 	VMULPS       (R12)(DX*2), Z12, Z0
 	VMULPS       64(R12)(DX*2), Z12, Z1
-	JMP          ready982
+	JMP          ready1169
 
-plain980:
+plain1167:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -23889,9 +25845,9 @@ plain980:
 	VMOVUPS 64(R12)(DX*1), Z31
 	VMOVUPS (R12)(DX*2), Z0
 	VMOVUPS 64(R12)(DX*2), Z1
-	JMP     ready982
+	JMP     ready1169
 
-overwrite981:
+overwrite1168:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -23911,7 +25867,7 @@ overwrite981:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 
-ready982:
+ready1169:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -23920,15 +25876,15 @@ ready982:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail984
+	JL    tail1171
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop983
+	JNE   loop1170
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop983
+	JE    loop1170
 
-prefetching987:
+prefetching1174:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24059,19 +26015,19 @@ prefetching987:
 	VFMADD231PS  Z9, Z12, Z1
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow988
+	JE           sameWindow1175
 	ADDQ         $0x00007000, DX
 
-sameWindow988:
+sameWindow1175:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  prefetching987
+	JGE  prefetching1174
 	MOVQ DX, 80(SP)
-	JMP  tail984
+	JMP  tail1171
 
-loop983:
+loop1170:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24196,13 +26152,13 @@ loop983:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop983
+	JGE          loop1170
 
-tail984:
+tail1171:
 	ADDQ $0x04, CX
-	JE   end986
+	JE   end1173
 
-one985:
+one1172:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24237,9 +26193,9 @@ one985:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one985
+	JNE          one1172
 
-end986:
+end1173:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -24269,10 +26225,10 @@ end986:
 	IMUL3Q  $0x00000009, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha989
+	JBE     noAlpha1176
 	ADDQ    $0x24, (SP)
 
-noAlpha989:
+noAlpha1176:
 	SUBQ $0x09, 64(SP)
 	JMP  pairRows
 
@@ -24280,7 +26236,7 @@ pair8:
 	// 8 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite991
+	JE           overwrite1178
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -24288,7 +26244,7 @@ pair8:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain990
+	JE           plain1177
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -24313,9 +26269,9 @@ pair8:
 	VBROADCASTSS 28(CX), Z12
 	VMULPS       (R12)(DX*1), Z12, Z30
 	VMULPS       64(R12)(DX*1), Z12, Z31
-	JMP          ready992
+	JMP          ready1179
 
-plain990:
+plain1177:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -24332,9 +26288,9 @@ plain990:
 	VMOVUPS 64(R12), Z29
 	VMOVUPS (R12)(DX*1), Z30
 	VMOVUPS 64(R12)(DX*1), Z31
-	JMP     ready992
+	JMP     ready1179
 
-overwrite991:
+overwrite1178:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24352,7 +26308,7 @@ overwrite991:
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
 
-ready992:
+ready1179:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -24361,15 +26317,15 @@ ready992:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail994
+	JL    tail1181
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop993
+	JNE   loop1180
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop993
+	JE    loop1180
 
-prefetching997:
+prefetching1184:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24488,19 +26444,19 @@ prefetching997:
 	VFMADD231PS  Z9, Z12, Z31
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow998
+	JE           sameWindow1185
 	ADDQ         $0x00007000, DX
 
-sameWindow998:
+sameWindow1185:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  prefetching997
+	JGE  prefetching1184
 	MOVQ DX, 80(SP)
-	JMP  tail994
+	JMP  tail1181
 
-loop993:
+loop1180:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24613,13 +26569,13 @@ loop993:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop993
+	JGE          loop1180
 
-tail994:
+tail1181:
 	ADDQ $0x04, CX
-	JE   end996
+	JE   end1183
 
-one995:
+one1182:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24651,9 +26607,9 @@ one995:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one995
+	JNE          one1182
 
-end996:
+end1183:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -24681,10 +26637,10 @@ end996:
 	IMUL3Q  $0x00000008, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha999
+	JBE     noAlpha1186
 	ADDQ    $0x20, (SP)
 
-noAlpha999:
+noAlpha1186:
 	SUBQ $0x08, 64(SP)
 	JMP  pairRows
 
@@ -24692,7 +26648,7 @@ pair7:
 	// 7 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1001
+	JE           overwrite1188
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -24700,7 +26656,7 @@ pair7:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1000
+	JE           plain1187
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -24722,9 +26678,9 @@ pair7:
 	VBROADCASTSS 24(CX), Z12
 	VMULPS       (R12), Z12, Z28
 	VMULPS       64(R12), Z12, Z29
-	JMP          ready1002
+	JMP          ready1189
 
-plain1000:
+plain1187:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -24739,9 +26695,9 @@ plain1000:
 	VMOVUPS 64(R13)(DX*2), Z27
 	VMOVUPS (R12), Z28
 	VMOVUPS 64(R12), Z29
-	JMP     ready1002
+	JMP     ready1189
 
-overwrite1001:
+overwrite1188:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24757,7 +26713,7 @@ overwrite1001:
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
 
-ready1002:
+ready1189:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -24766,15 +26722,15 @@ ready1002:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1004
+	JL    tail1191
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1003
+	JNE   loop1190
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1003
+	JE    loop1190
 
-prefetching1007:
+prefetching1194:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24881,19 +26837,19 @@ prefetching1007:
 	VFMADD231PS  Z9, Z12, Z29
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1008
+	JE           sameWindow1195
 	ADDQ         $0x00007000, DX
 
-sameWindow1008:
+sameWindow1195:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  prefetching1007
+	JGE  prefetching1194
 	MOVQ DX, 80(SP)
-	JMP  tail1004
+	JMP  tail1191
 
-loop1003:
+loop1190:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24994,13 +26950,13 @@ loop1003:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1003
+	JGE          loop1190
 
-tail1004:
+tail1191:
 	ADDQ $0x04, CX
-	JE   end1006
+	JE   end1193
 
-one1005:
+one1192:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25029,9 +26985,9 @@ one1005:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1005
+	JNE          one1192
 
-end1006:
+end1193:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25057,10 +27013,10 @@ end1006:
 	IMUL3Q  $0x00000007, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1009
+	JBE     noAlpha1196
 	ADDQ    $0x1c, (SP)
 
-noAlpha1009:
+noAlpha1196:
 	SUBQ $0x07, 64(SP)
 	JMP  pairRows
 
@@ -25068,13 +27024,13 @@ pair6:
 	// 6 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1011
+	JE           overwrite1198
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1010
+	JE           plain1197
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -25093,9 +27049,9 @@ pair6:
 	VBROADCASTSS 20(CX), Z12
 	VMULPS       (R13)(DX*2), Z12, Z26
 	VMULPS       64(R13)(DX*2), Z12, Z27
-	JMP          ready1012
+	JMP          ready1199
 
-plain1010:
+plain1197:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -25108,9 +27064,9 @@ plain1010:
 	VMOVUPS 64(R13)(DX*1), Z25
 	VMOVUPS (R13)(DX*2), Z26
 	VMOVUPS 64(R13)(DX*2), Z27
-	JMP     ready1012
+	JMP     ready1199
 
-overwrite1011:
+overwrite1198:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25124,22 +27080,22 @@ overwrite1011:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready1012:
+ready1199:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1014
+	JL    tail1201
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1013
+	JNE   loop1200
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1013
+	JE    loop1200
 
-prefetching1017:
+prefetching1204:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -25234,18 +27190,18 @@ prefetching1017:
 	VFMADD231PS  Z9, Z12, Z27
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1018
+	JE           sameWindow1205
 	ADDQ         $0x00007000, DX
 
-sameWindow1018:
+sameWindow1205:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching1017
+	JGE  prefetching1204
 	MOVQ DX, 80(SP)
-	JMP  tail1014
+	JMP  tail1201
 
-loop1013:
+loop1200:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25333,13 +27289,13 @@ loop1013:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1013
+	JGE          loop1200
 
-tail1014:
+tail1201:
 	ADDQ $0x04, CX
-	JE   end1016
+	JE   end1203
 
-one1015:
+one1202:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25364,9 +27320,9 @@ one1015:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1015
+	JNE          one1202
 
-end1016:
+end1203:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25388,10 +27344,10 @@ end1016:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1019
+	JBE     noAlpha1206
 	ADDQ    $0x18, (SP)
 
-noAlpha1019:
+noAlpha1206:
 	SUBQ $0x06, 64(SP)
 	JMP  pairRows
 
@@ -25399,13 +27355,13 @@ pair5:
 	// 5 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1021
+	JE           overwrite1208
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1020
+	JE           plain1207
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -25421,9 +27377,9 @@ pair5:
 	VBROADCASTSS 16(CX), Z12
 	VMULPS       (R13)(DX*1), Z12, Z24
 	VMULPS       64(R13)(DX*1), Z12, Z25
-	JMP          ready1022
+	JMP          ready1209
 
-plain1020:
+plain1207:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -25434,9 +27390,9 @@ plain1020:
 	VMOVUPS 64(R13), Z23
 	VMOVUPS (R13)(DX*1), Z24
 	VMOVUPS 64(R13)(DX*1), Z25
-	JMP     ready1022
+	JMP     ready1209
 
-overwrite1021:
+overwrite1208:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25448,22 +27404,22 @@ overwrite1021:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 
-ready1022:
+ready1209:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1024
+	JL    tail1211
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1023
+	JNE   loop1210
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1023
+	JE    loop1210
 
-prefetching1027:
+prefetching1214:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -25546,18 +27502,18 @@ prefetching1027:
 	VFMADD231PS  Z9, Z12, Z25
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1028
+	JE           sameWindow1215
 	ADDQ         $0x00007000, DX
 
-sameWindow1028:
+sameWindow1215:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching1027
+	JGE  prefetching1214
 	MOVQ DX, 80(SP)
-	JMP  tail1024
+	JMP  tail1211
 
-loop1023:
+loop1210:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25633,13 +27589,13 @@ loop1023:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1023
+	JGE          loop1210
 
-tail1024:
+tail1211:
 	ADDQ $0x04, CX
-	JE   end1026
+	JE   end1213
 
-one1025:
+one1212:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25661,9 +27617,9 @@ one1025:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1025
+	JNE          one1212
 
-end1026:
+end1213:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25683,10 +27639,10 @@ end1026:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1029
+	JBE     noAlpha1216
 	ADDQ    $0x14, (SP)
 
-noAlpha1029:
+noAlpha1216:
 	SUBQ $0x05, 64(SP)
 	JMP  pairRows
 
@@ -25694,13 +27650,13 @@ pair4:
 	// 4 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1031
+	JE           overwrite1218
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1030
+	JE           plain1217
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -25713,9 +27669,9 @@ pair4:
 	VBROADCASTSS 12(CX), Z12
 	VMULPS       (R13), Z12, Z22
 	VMULPS       64(R13), Z12, Z23
-	JMP          ready1032
+	JMP          ready1219
 
-plain1030:
+plain1217:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -25724,9 +27680,9 @@ plain1030:
 	VMOVUPS 64(AX)(DX*2), Z21
 	VMOVUPS (R13), Z22
 	VMOVUPS 64(R13), Z23
-	JMP     ready1032
+	JMP     ready1219
 
-overwrite1031:
+overwrite1218:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25736,22 +27692,22 @@ overwrite1031:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready1032:
+ready1219:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1034
+	JL    tail1221
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1033
+	JNE   loop1220
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1033
+	JE    loop1220
 
-prefetching1037:
+prefetching1224:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -25822,18 +27778,18 @@ prefetching1037:
 	VFMADD231PS  Z9, Z12, Z23
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1038
+	JE           sameWindow1225
 	ADDQ         $0x00007000, DX
 
-sameWindow1038:
+sameWindow1225:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching1037
+	JGE  prefetching1224
 	MOVQ DX, 80(SP)
-	JMP  tail1034
+	JMP  tail1221
 
-loop1033:
+loop1220:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25897,13 +27853,13 @@ loop1033:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1033
+	JGE          loop1220
 
-tail1034:
+tail1221:
 	ADDQ $0x04, CX
-	JE   end1036
+	JE   end1223
 
-one1035:
+one1222:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25922,9 +27878,9 @@ one1035:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1035
+	JNE          one1222
 
-end1036:
+end1223:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25942,10 +27898,10 @@ end1036:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1039
+	JBE     noAlpha1226
 	ADDQ    $0x10, (SP)
 
-noAlpha1039:
+noAlpha1226:
 	SUBQ $0x04, 64(SP)
 	JMP  pairRows
 
@@ -25953,11 +27909,11 @@ pair3:
 	// 3 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1041
+	JE           overwrite1228
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1040
+	JE           plain1227
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -25967,18 +27923,18 @@ pair3:
 	VBROADCASTSS 8(CX), Z12
 	VMULPS       (AX)(DX*2), Z12, Z20
 	VMULPS       64(AX)(DX*2), Z12, Z21
-	JMP          ready1042
+	JMP          ready1229
 
-plain1040:
+plain1227:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
 	VMOVUPS 64(AX)(DX*1), Z19
 	VMOVUPS (AX)(DX*2), Z20
 	VMOVUPS 64(AX)(DX*2), Z21
-	JMP     ready1042
+	JMP     ready1229
 
-overwrite1041:
+overwrite1228:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25986,20 +27942,20 @@ overwrite1041:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 
-ready1042:
+ready1229:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1044
+	JL    tail1231
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1043
+	JNE   loop1230
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1043
+	JE    loop1230
 
-prefetching1047:
+prefetching1234:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -26058,17 +28014,17 @@ prefetching1047:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1048
+	JE           sameWindow1235
 	ADDQ         $0x00007000, DX
 
-sameWindow1048:
+sameWindow1235:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching1047
+	JGE  prefetching1234
 	MOVQ DX, 80(SP)
-	JMP  tail1044
+	JMP  tail1231
 
-loop1043:
+loop1230:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -26119,13 +28075,13 @@ loop1043:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1043
+	JGE          loop1230
 
-tail1044:
+tail1231:
 	ADDQ $0x04, CX
-	JE   end1046
+	JE   end1233
 
-one1045:
+one1232:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -26140,9 +28096,9 @@ one1045:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1045
+	JNE          one1232
 
-end1046:
+end1233:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -26156,10 +28112,10 @@ end1046:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1049
+	JBE     noAlpha1236
 	ADDQ    $0x0c, (SP)
 
-noAlpha1049:
+noAlpha1236:
 	SUBQ $0x03, 64(SP)
 	JMP  pairRows
 
@@ -26167,46 +28123,46 @@ pair2:
 	// 2 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1051
+	JE           overwrite1238
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1050
+	JE           plain1237
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z18
 	VMULPS       64(AX)(DX*1), Z12, Z19
-	JMP          ready1052
+	JMP          ready1239
 
-plain1050:
+plain1237:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
 	VMOVUPS 64(AX)(DX*1), Z19
-	JMP     ready1052
+	JMP     ready1239
 
-overwrite1051:
+overwrite1238:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 
-ready1052:
+ready1239:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1054
+	JL    tail1241
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1053
+	JNE   loop1240
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1053
+	JE    loop1240
 
-prefetching1057:
+prefetching1244:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -26253,17 +28209,17 @@ prefetching1057:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1058
+	JE           sameWindow1245
 	ADDQ         $0x00007000, DX
 
-sameWindow1058:
+sameWindow1245:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching1057
+	JGE  prefetching1244
 	MOVQ DX, 80(SP)
-	JMP  tail1054
+	JMP  tail1241
 
-loop1053:
+loop1240:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -26302,13 +28258,13 @@ loop1053:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1053
+	JGE          loop1240
 
-tail1054:
+tail1241:
 	ADDQ $0x04, CX
-	JE   end1056
+	JE   end1243
 
-one1055:
+one1242:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -26320,9 +28276,9 @@ one1055:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1055
+	JNE          one1242
 
-end1056:
+end1243:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -26334,10 +28290,10 @@ end1056:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1059
+	JBE     noAlpha1246
 	ADDQ    $0x08, (SP)
 
-noAlpha1059:
+noAlpha1246:
 	SUBQ $0x02, 64(SP)
 	JMP  pairRows
 
@@ -26401,7 +28357,7 @@ single12:
 	// 12 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1061
+	JE           overwrite1248
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -26411,7 +28367,7 @@ single12:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain1060
+	JE           plain1247
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26436,9 +28392,9 @@ single12:
 	VMULPS       (R11)(DX*1), Z12, Z26
 	VBROADCASTSS 44(CX), Z12
 	VMULPS       (R11)(DX*2), Z12, Z27
-	JMP          ready1062
+	JMP          ready1249
 
-plain1060:
+plain1247:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -26451,9 +28407,9 @@ plain1060:
 	VMOVUPS (R11), Z25
 	VMOVUPS (R11)(DX*1), Z26
 	VMOVUPS (R11)(DX*2), Z27
-	JMP     ready1062
+	JMP     ready1249
 
-overwrite1061:
+overwrite1248:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26467,7 +28423,7 @@ overwrite1061:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready1062:
+ready1249:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -26478,9 +28434,9 @@ ready1062:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1064
+	JL   tail1251
 
-loop1063:
+loop1250:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26590,13 +28546,13 @@ loop1063:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop1063
+	JGE          loop1250
 
-tail1064:
+tail1251:
 	ADDQ $0x04, CX
-	JE   end1066
+	JE   end1253
 
-one1065:
+one1252:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26628,9 +28584,9 @@ one1065:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one1065
+	JNE          one1252
 
-end1066:
+end1253:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26656,10 +28612,10 @@ end1066:
 	IMUL3Q  $0x0000000c, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1067
+	JBE     noAlpha1254
 	ADDQ    $0x30, (SP)
 
-noAlpha1067:
+noAlpha1254:
 	SUBQ $0x0c, 64(SP)
 	JMP  singleRows
 
@@ -26667,7 +28623,7 @@ single11:
 	// 11 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1069
+	JE           overwrite1256
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -26677,7 +28633,7 @@ single11:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain1068
+	JE           plain1255
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26700,9 +28656,9 @@ single11:
 	VMULPS       (R11), Z12, Z25
 	VBROADCASTSS 40(CX), Z12
 	VMULPS       (R11)(DX*1), Z12, Z26
-	JMP          ready1070
+	JMP          ready1257
 
-plain1068:
+plain1255:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -26714,9 +28670,9 @@ plain1068:
 	VMOVUPS (R12)(DX*2), Z24
 	VMOVUPS (R11), Z25
 	VMOVUPS (R11)(DX*1), Z26
-	JMP     ready1070
+	JMP     ready1257
 
-overwrite1069:
+overwrite1256:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26729,7 +28685,7 @@ overwrite1069:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 
-ready1070:
+ready1257:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -26740,9 +28696,9 @@ ready1070:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1072
+	JL   tail1259
 
-loop1071:
+loop1258:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26844,13 +28800,13 @@ loop1071:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop1071
+	JGE          loop1258
 
-tail1072:
+tail1259:
 	ADDQ $0x04, CX
-	JE   end1074
+	JE   end1261
 
-one1073:
+one1260:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26880,9 +28836,9 @@ one1073:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one1073
+	JNE          one1260
 
-end1074:
+end1261:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26907,10 +28863,10 @@ end1074:
 	IMUL3Q  $0x0000000b, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1075
+	JBE     noAlpha1262
 	ADDQ    $0x2c, (SP)
 
-noAlpha1075:
+noAlpha1262:
 	SUBQ $0x0b, 64(SP)
 	JMP  singleRows
 
@@ -26918,7 +28874,7 @@ single10:
 	// 10 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1077
+	JE           overwrite1264
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -26928,7 +28884,7 @@ single10:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain1076
+	JE           plain1263
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26949,9 +28905,9 @@ single10:
 	VMULPS       (R12)(DX*2), Z12, Z24
 	VBROADCASTSS 36(CX), Z12
 	VMULPS       (R11), Z12, Z25
-	JMP          ready1078
+	JMP          ready1265
 
-plain1076:
+plain1263:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -26962,9 +28918,9 @@ plain1076:
 	VMOVUPS (R12)(DX*1), Z23
 	VMOVUPS (R12)(DX*2), Z24
 	VMOVUPS (R11), Z25
-	JMP     ready1078
+	JMP     ready1265
 
-overwrite1077:
+overwrite1264:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26976,7 +28932,7 @@ overwrite1077:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 
-ready1078:
+ready1265:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -26987,9 +28943,9 @@ ready1078:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1080
+	JL   tail1267
 
-loop1079:
+loop1266:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27083,13 +29039,13 @@ loop1079:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop1079
+	JGE          loop1266
 
-tail1080:
+tail1267:
 	ADDQ $0x04, CX
-	JE   end1082
+	JE   end1269
 
-one1081:
+one1268:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27117,9 +29073,9 @@ one1081:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one1081
+	JNE          one1268
 
-end1082:
+end1269:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27143,10 +29099,10 @@ end1082:
 	IMUL3Q  $0x0000000a, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1083
+	JBE     noAlpha1270
 	ADDQ    $0x28, (SP)
 
-noAlpha1083:
+noAlpha1270:
 	SUBQ $0x0a, 64(SP)
 	JMP  singleRows
 
@@ -27154,7 +29110,7 @@ single9:
 	// 9 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1085
+	JE           overwrite1272
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -27162,7 +29118,7 @@ single9:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1084
+	JE           plain1271
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -27181,9 +29137,9 @@ single9:
 	VMULPS       (R12)(DX*1), Z12, Z23
 	VBROADCASTSS 32(CX), Z12
 	VMULPS       (R12)(DX*2), Z12, Z24
-	JMP          ready1086
+	JMP          ready1273
 
-plain1084:
+plain1271:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -27193,9 +29149,9 @@ plain1084:
 	VMOVUPS (R12), Z22
 	VMOVUPS (R12)(DX*1), Z23
 	VMOVUPS (R12)(DX*2), Z24
-	JMP     ready1086
+	JMP     ready1273
 
-overwrite1085:
+overwrite1272:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27206,7 +29162,7 @@ overwrite1085:
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 
-ready1086:
+ready1273:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -27215,9 +29171,9 @@ ready1086:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1088
+	JL   tail1275
 
-loop1087:
+loop1274:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27302,13 +29258,13 @@ loop1087:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1087
+	JGE          loop1274
 
-tail1088:
+tail1275:
 	ADDQ $0x04, CX
-	JE   end1090
+	JE   end1277
 
-one1089:
+one1276:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27333,9 +29289,9 @@ one1089:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1089
+	JNE          one1276
 
-end1090:
+end1277:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27356,10 +29312,10 @@ end1090:
 	IMUL3Q  $0x00000009, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1091
+	JBE     noAlpha1278
 	ADDQ    $0x24, (SP)
 
-noAlpha1091:
+noAlpha1278:
 	SUBQ $0x09, 64(SP)
 	JMP  singleRows
 
@@ -27367,7 +29323,7 @@ single8:
 	// 8 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1093
+	JE           overwrite1280
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -27375,7 +29331,7 @@ single8:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1092
+	JE           plain1279
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -27392,9 +29348,9 @@ single8:
 	VMULPS       (R12), Z12, Z22
 	VBROADCASTSS 28(CX), Z12
 	VMULPS       (R12)(DX*1), Z12, Z23
-	JMP          ready1094
+	JMP          ready1281
 
-plain1092:
+plain1279:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -27403,9 +29359,9 @@ plain1092:
 	VMOVUPS (R13)(DX*2), Z21
 	VMOVUPS (R12), Z22
 	VMOVUPS (R12)(DX*1), Z23
-	JMP     ready1094
+	JMP     ready1281
 
-overwrite1093:
+overwrite1280:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27415,7 +29371,7 @@ overwrite1093:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready1094:
+ready1281:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -27424,9 +29380,9 @@ ready1094:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1096
+	JL   tail1283
 
-loop1095:
+loop1282:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27503,13 +29459,13 @@ loop1095:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1095
+	JGE          loop1282
 
-tail1096:
+tail1283:
 	ADDQ $0x04, CX
-	JE   end1098
+	JE   end1285
 
-one1097:
+one1284:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27532,9 +29488,9 @@ one1097:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1097
+	JNE          one1284
 
-end1098:
+end1285:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27554,10 +29510,10 @@ end1098:
 	IMUL3Q  $0x00000008, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1099
+	JBE     noAlpha1286
 	ADDQ    $0x20, (SP)
 
-noAlpha1099:
+noAlpha1286:
 	SUBQ $0x08, 64(SP)
 	JMP  singleRows
 
@@ -27565,7 +29521,7 @@ single7:
 	// 7 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1101
+	JE           overwrite1288
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -27573,7 +29529,7 @@ single7:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1100
+	JE           plain1287
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -27588,9 +29544,9 @@ single7:
 	VMULPS       (R13)(DX*2), Z12, Z21
 	VBROADCASTSS 24(CX), Z12
 	VMULPS       (R12), Z12, Z22
-	JMP          ready1102
+	JMP          ready1289
 
-plain1100:
+plain1287:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -27598,9 +29554,9 @@ plain1100:
 	VMOVUPS (R13)(DX*1), Z20
 	VMOVUPS (R13)(DX*2), Z21
 	VMOVUPS (R12), Z22
-	JMP     ready1102
+	JMP     ready1289
 
-overwrite1101:
+overwrite1288:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27609,7 +29565,7 @@ overwrite1101:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 
-ready1102:
+ready1289:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -27618,9 +29574,9 @@ ready1102:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1104
+	JL   tail1291
 
-loop1103:
+loop1290:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27689,13 +29645,13 @@ loop1103:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1103
+	JGE          loop1290
 
-tail1104:
+tail1291:
 	ADDQ $0x04, CX
-	JE   end1106
+	JE   end1293
 
-one1105:
+one1292:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27716,9 +29672,9 @@ one1105:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1105
+	JNE          one1292
 
-end1106:
+end1293:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27737,10 +29693,10 @@ end1106:
 	IMUL3Q  $0x00000007, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1107
+	JBE     noAlpha1294
 	ADDQ    $0x1c, (SP)
 
-noAlpha1107:
+noAlpha1294:
 	SUBQ $0x07, 64(SP)
 	JMP  singleRows
 
@@ -27748,13 +29704,13 @@ single6:
 	// 6 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1109
+	JE           overwrite1296
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1108
+	JE           plain1295
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -27767,18 +29723,18 @@ single6:
 	VMULPS       (R13)(DX*1), Z12, Z20
 	VBROADCASTSS 20(CX), Z12
 	VMULPS       (R13)(DX*2), Z12, Z21
-	JMP          ready1110
+	JMP          ready1297
 
-plain1108:
+plain1295:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
 	VMOVUPS (R13)(DX*1), Z20
 	VMOVUPS (R13)(DX*2), Z21
-	JMP     ready1110
+	JMP     ready1297
 
-overwrite1109:
+overwrite1296:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27786,16 +29742,16 @@ overwrite1109:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 
-ready1110:
+ready1297:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1112
+	JL   tail1299
 
-loop1111:
+loop1298:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27855,13 +29811,13 @@ loop1111:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1111
+	JGE          loop1298
 
-tail1112:
+tail1299:
 	ADDQ $0x04, CX
-	JE   end1114
+	JE   end1301
 
-one1113:
+one1300:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27879,9 +29835,9 @@ one1113:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1113
+	JNE          one1300
 
-end1114:
+end1301:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27897,10 +29853,10 @@ end1114:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1115
+	JBE     noAlpha1302
 	ADDQ    $0x18, (SP)
 
-noAlpha1115:
+noAlpha1302:
 	SUBQ $0x06, 64(SP)
 	JMP  singleRows
 
@@ -27908,13 +29864,13 @@ single5:
 	// 5 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1117
+	JE           overwrite1304
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1116
+	JE           plain1303
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -27925,33 +29881,33 @@ single5:
 	VMULPS       (R13), Z12, Z19
 	VBROADCASTSS 16(CX), Z12
 	VMULPS       (R13)(DX*1), Z12, Z20
-	JMP          ready1118
+	JMP          ready1305
 
-plain1116:
+plain1303:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
 	VMOVUPS (R13)(DX*1), Z20
-	JMP     ready1118
+	JMP     ready1305
 
-overwrite1117:
+overwrite1304:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 
-ready1118:
+ready1305:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1120
+	JL   tail1307
 
-loop1119:
+loop1306:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28003,13 +29959,13 @@ loop1119:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1119
+	JGE          loop1306
 
-tail1120:
+tail1307:
 	ADDQ $0x04, CX
-	JE   end1122
+	JE   end1309
 
-one1121:
+one1308:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28025,9 +29981,9 @@ one1121:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1121
+	JNE          one1308
 
-end1122:
+end1309:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -28042,10 +29998,10 @@ end1122:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1123
+	JBE     noAlpha1310
 	ADDQ    $0x14, (SP)
 
-noAlpha1123:
+noAlpha1310:
 	SUBQ $0x05, 64(SP)
 	JMP  singleRows
 
@@ -28053,13 +30009,13 @@ single4:
 	// 4 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1125
+	JE           overwrite1312
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1124
+	JE           plain1311
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -28068,31 +30024,31 @@ single4:
 	VMULPS       (AX)(DX*2), Z12, Z18
 	VBROADCASTSS 12(CX), Z12
 	VMULPS       (R13), Z12, Z19
-	JMP          ready1126
+	JMP          ready1313
 
-plain1124:
+plain1311:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
-	JMP     ready1126
+	JMP     ready1313
 
-overwrite1125:
+overwrite1312:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 
-ready1126:
+ready1313:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1128
+	JL   tail1315
 
-loop1127:
+loop1314:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28136,13 +30092,13 @@ loop1127:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1127
+	JGE          loop1314
 
-tail1128:
+tail1315:
 	ADDQ $0x04, CX
-	JE   end1130
+	JE   end1317
 
-one1129:
+one1316:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28156,9 +30112,9 @@ one1129:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1129
+	JNE          one1316
 
-end1130:
+end1317:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -28172,10 +30128,10 @@ end1130:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1131
+	JBE     noAlpha1318
 	ADDQ    $0x10, (SP)
 
-noAlpha1131:
+noAlpha1318:
 	SUBQ $0x04, 64(SP)
 	JMP  singleRows
 
@@ -28183,38 +30139,38 @@ single3:
 	// 3 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1133
+	JE           overwrite1320
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1132
+	JE           plain1319
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z17
 	VBROADCASTSS 8(CX), Z12
 	VMULPS       (AX)(DX*2), Z12, Z18
-	JMP          ready1134
+	JMP          ready1321
 
-plain1132:
+plain1319:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
-	JMP     ready1134
+	JMP     ready1321
 
-overwrite1133:
+overwrite1320:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 
-ready1134:
+ready1321:
 	MOVQ SI, AX
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1136
+	JL   tail1323
 
-loop1135:
+loop1322:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28249,13 +30205,13 @@ loop1135:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1135
+	JGE          loop1322
 
-tail1136:
+tail1323:
 	ADDQ $0x04, CX
-	JE   end1138
+	JE   end1325
 
-one1137:
+one1324:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28266,9 +30222,9 @@ one1137:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1137
+	JNE          one1324
 
-end1138:
+end1325:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -28279,10 +30235,10 @@ end1138:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1139
+	JBE     noAlpha1326
 	ADDQ    $0x0c, (SP)
 
-noAlpha1139:
+noAlpha1326:
 	SUBQ $0x03, 64(SP)
 	JMP  singleRows
 
@@ -28290,34 +30246,34 @@ single2:
 	// 2 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1141
+	JE           overwrite1328
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1140
+	JE           plain1327
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z17
-	JMP          ready1142
+	JMP          ready1329
 
-plain1140:
+plain1327:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
-	JMP     ready1142
+	JMP     ready1329
 
-overwrite1141:
+overwrite1328:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 
-ready1142:
+ready1329:
 	MOVQ SI, AX
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1144
+	JL   tail1331
 
-loop1143:
+loop1330:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28344,13 +30300,13 @@ loop1143:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1143
+	JGE          loop1330
 
-tail1144:
+tail1331:
 	ADDQ $0x04, CX
-	JE   end1146
+	JE   end1333
 
-one1145:
+one1332:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28359,9 +30315,9 @@ one1145:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1145
+	JNE          one1332
 
-end1146:
+end1333:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -28371,10 +30327,10 @@ end1146:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1147
+	JBE     noAlpha1334
 	ADDQ    $0x08, (SP)
 
-noAlpha1147:
+noAlpha1334:
 	SUBQ $0x02, 64(SP)
 	JMP  singleRows
 
@@ -28397,10 +30353,10 @@ TEXT ·scoreRowsSIMD(SB), NOSPLIT, $120-64
 	SHLQ  $0x02, CX
 	MOVQ  next+56(FP), DX
 	TESTQ DX, DX
-	JE    noQueue1148
+	JE    noQueue1335
 	MOVQ  32(DX), DX
 
-noQueue1148:
+noQueue1335:
 	MOVQ    DX, 72(SP)
 	MOVQ    s+0(FP), DX
 	MOVQ    DX, (SP)
@@ -28423,6 +30379,8 @@ noQueue1148:
 	MOVQ    CX, BX
 	SUBQ    64(SP), BX
 	MOVQ    BX, 104(SP)
+	CMPQ    72(SP), $0x00
+	JNE     notTouched
 	CMPQ    32(SP), $0x08
 	JL      notTouched
 	MOVQ    AX, DX
@@ -28514,10 +30472,10 @@ keys16queries4Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow1149
+	JE         sameWindow1336
 	ADDQ       $0x00007000, R13
 
-sameWindow1149:
+sameWindow1336:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries4SameRow
 
@@ -28768,10 +30726,10 @@ keys16queries3Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow1150
+	JE         sameWindow1337
 	ADDQ       $0x00007000, R13
 
-sameWindow1150:
+sameWindow1337:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries3SameRow
 
@@ -28997,10 +30955,10 @@ keys16queries2Four:
 	XORQ       $0x00004000, R12
 	ADDQ       $0x20, R12
 	TESTQ      $0x00001000, R12
-	JE         sameWindow1151
+	JE         sameWindow1338
 	ADDQ       $0x00007000, R12
 
-sameWindow1151:
+sameWindow1338:
 	MOVQ R12, 40(SP)
 	JMP  keys16queries2SameRow
 
@@ -29198,10 +31156,10 @@ keys16queries1Four:
 	XORQ       $0x00004000, R11
 	ADDQ       $0x20, R11
 	TESTQ      $0x00001000, R11
-	JE         sameWindow1152
+	JE         sameWindow1339
 	ADDQ       $0x00007000, R11
 
-sameWindow1152:
+sameWindow1339:
 	MOVQ R11, 40(SP)
 	JMP  keys16queries1SameRow
 
@@ -29334,8 +31292,7 @@ keys16queries1End:
 	ADDQ   DX, AX
 	CMPQ   72(SP), $0x00
 	JE     keys16NoPointer
-	MOVQ   64(SP), DX
-	SHLQ   $0x04, DX
+	IMUL3Q $0x00000010, 64(SP), DX
 	ADDQ   DX, 72(SP)
 
 keys16NoPointer:
@@ -29363,6 +31320,8 @@ keys8queries4:
 	MOVQ   $+0, 88(SP)
 	CMPQ   112(SP), $0x00
 	JE     keys8queries4Ready
+	CMPQ   72(SP), $0x00
+	JNE    keys8queries4Along
 	MOVQ   32(SP), DX
 	ADDQ   80(SP), DX
 	CMPQ   DX, $0x10
@@ -29406,6 +31365,12 @@ keys8queries4TouchLine:
 	ADDQ  CX, DX
 	DECQ  DI
 	JNE   keys8queries4Touch
+	JMP   keys8queries4Ready
+
+keys8queries4Along:
+	MOVQ 72(SP), DX
+	ADDQ $0x00008000, DX
+	MOVQ DX, 88(SP)
 
 keys8queries4Ready:
 	MOVQ   AX, DX
@@ -29422,9 +31387,18 @@ keys8queries4Ready:
 	JL     keys8queries4Dims
 
 keys8queries4Four:
-	MOVQ  88(SP), R11
-	TESTQ R11, R11
-	JE    keys8queries4Untouched
+	MOVQ       88(SP), R11
+	TESTQ      R11, R11
+	JE         keys8queries4Untouched
+	CMPQ       72(SP), $0x00
+	JE         keys8queries4Touched
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
+	ADDQ       $0x00000080, R11
+	MOVQ       R11, 88(SP)
+	JMP        keys8queries4Untouched
+
+keys8queries4Touched:
 	TESTL R11, (R11)
 	TESTL R11, 64(R11)
 	ADDQ  $0x00000080, R11
@@ -29550,6 +31524,8 @@ keys8queries3:
 	MOVQ   $+0, 88(SP)
 	CMPQ   112(SP), $0x00
 	JE     keys8queries3Ready
+	CMPQ   72(SP), $0x00
+	JNE    keys8queries3Along
 	MOVQ   32(SP), DX
 	ADDQ   80(SP), DX
 	CMPQ   DX, $0x10
@@ -29593,6 +31569,12 @@ keys8queries3TouchLine:
 	ADDQ  CX, DX
 	DECQ  DI
 	JNE   keys8queries3Touch
+	JMP   keys8queries3Ready
+
+keys8queries3Along:
+	MOVQ 72(SP), DX
+	ADDQ $0x00008000, DX
+	MOVQ DX, 88(SP)
 
 keys8queries3Ready:
 	MOVQ   AX, DX
@@ -29609,9 +31591,18 @@ keys8queries3Ready:
 	JL     keys8queries3Dims
 
 keys8queries3Four:
-	MOVQ  88(SP), R11
-	TESTQ R11, R11
-	JE    keys8queries3Untouched
+	MOVQ       88(SP), R11
+	TESTQ      R11, R11
+	JE         keys8queries3Untouched
+	CMPQ       72(SP), $0x00
+	JE         keys8queries3Touched
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
+	ADDQ       $0x00000080, R11
+	MOVQ       R11, 88(SP)
+	JMP        keys8queries3Untouched
+
+keys8queries3Touched:
 	TESTL R11, (R11)
 	TESTL R11, 64(R11)
 	ADDQ  $0x00000080, R11
@@ -29725,6 +31716,8 @@ keys8queries2:
 	MOVQ   $+0, 88(SP)
 	CMPQ   112(SP), $0x00
 	JE     keys8queries2Ready
+	CMPQ   72(SP), $0x00
+	JNE    keys8queries2Along
 	MOVQ   32(SP), DX
 	ADDQ   80(SP), DX
 	CMPQ   DX, $0x10
@@ -29768,6 +31761,12 @@ keys8queries2TouchLine:
 	ADDQ  CX, DX
 	DECQ  DI
 	JNE   keys8queries2Touch
+	JMP   keys8queries2Ready
+
+keys8queries2Along:
+	MOVQ 72(SP), DX
+	ADDQ $0x00008000, DX
+	MOVQ DX, 88(SP)
 
 keys8queries2Ready:
 	MOVQ   AX, DX
@@ -29783,9 +31782,18 @@ keys8queries2Ready:
 	JL     keys8queries2Dims
 
 keys8queries2Four:
-	MOVQ  88(SP), R10
-	TESTQ R10, R10
-	JE    keys8queries2Untouched
+	MOVQ       88(SP), R10
+	TESTQ      R10, R10
+	JE         keys8queries2Untouched
+	CMPQ       72(SP), $0x00
+	JE         keys8queries2Touched
+	PREFETCHT1 (R10)
+	PREFETCHT1 64(R10)
+	ADDQ       $0x00000080, R10
+	MOVQ       R10, 88(SP)
+	JMP        keys8queries2Untouched
+
+keys8queries2Touched:
 	TESTL R10, (R10)
 	TESTL R10, 64(R10)
 	ADDQ  $0x00000080, R10
@@ -29885,6 +31893,8 @@ keys8queries1:
 	MOVQ   $+0, 88(SP)
 	CMPQ   112(SP), $0x00
 	JE     keys8queries1Ready
+	CMPQ   72(SP), $0x00
+	JNE    keys8queries1Along
 	MOVQ   32(SP), DX
 	ADDQ   80(SP), DX
 	CMPQ   DX, $0x10
@@ -29928,6 +31938,12 @@ keys8queries1TouchLine:
 	ADDQ  CX, DX
 	DECQ  DI
 	JNE   keys8queries1Touch
+	JMP   keys8queries1Ready
+
+keys8queries1Along:
+	MOVQ 72(SP), DX
+	ADDQ $0x00008000, DX
+	MOVQ DX, 88(SP)
 
 keys8queries1Ready:
 	MOVQ   AX, DX
@@ -29941,9 +31957,18 @@ keys8queries1Ready:
 	JL     keys8queries1Dims
 
 keys8queries1Four:
-	MOVQ  88(SP), R9
-	TESTQ R9, R9
-	JE    keys8queries1Untouched
+	MOVQ       88(SP), R9
+	TESTQ      R9, R9
+	JE         keys8queries1Untouched
+	CMPQ       72(SP), $0x00
+	JE         keys8queries1Touched
+	PREFETCHT1 (R9)
+	PREFETCHT1 64(R9)
+	ADDQ       $0x00000080, R9
+	MOVQ       R9, 88(SP)
+	JMP        keys8queries1Untouched
+
+keys8queries1Touched:
 	TESTL R9, (R9)
 	TESTL R9, 64(R9)
 	ADDQ  $0x00000080, R9
@@ -30029,8 +32054,14 @@ keys8queries1End:
 	MOVQ   CX, DX
 	IMUL3Q $0x00000008, DX, DX
 	ADDQ   DX, AX
-	SUBQ   $0x08, 32(SP)
-	JMP    keys8
+	CMPQ   72(SP), $0x00
+	JE     keys8NoPointer
+	IMUL3Q $0x00000008, 64(SP), DX
+	ADDQ   DX, 72(SP)
+
+keys8NoPointer:
+	SUBQ $0x08, 32(SP)
+	JMP  keys8
 
 keys8End:
 keys1:
@@ -31087,7 +33118,7 @@ maxRows:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1162
+	JE           maxOfRow1349
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -31099,7 +33130,7 @@ maxRows:
 	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1162
+	JE           maxOfRow1349
 	VPBROADCASTB 4(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -31111,7 +33142,7 @@ maxRows:
 	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1162
+	JE           maxOfRow1349
 	VPBROADCASTB 6(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -31123,7 +33154,7 @@ maxRows:
 	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 
-maxOfRow1162:
+maxOfRow1349:
 	VMAXPS       Y2, Y1, Y1
 	VPBROADCASTB 32(BX), Y2
 	VPAND        bitOfLane<>+0(SB), Y2, Y2
@@ -31136,7 +33167,7 @@ maxOfRow1162:
 	VBLENDVPS    Y3, 1056(AX), Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1163
+	JE           maxOfRow1350
 	VPBROADCASTB 34(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -31148,7 +33179,7 @@ maxOfRow1162:
 	VBLENDVPS    Y4, 1120(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1163
+	JE           maxOfRow1350
 	VPBROADCASTB 36(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -31160,7 +33191,7 @@ maxOfRow1162:
 	VBLENDVPS    Y4, 1184(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1163
+	JE           maxOfRow1350
 	VPBROADCASTB 38(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -31172,7 +33203,7 @@ maxOfRow1162:
 	VBLENDVPS    Y4, 1248(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow1163:
+maxOfRow1350:
 	VMAXPS       Y3, Y2, Y2
 	VPERM2F128   $0x21, Y2, Y1, Y3
 	VBLENDPS     $0xf0, Y2, Y1, Y1
@@ -31188,7 +33219,7 @@ maxOfRow1163:
 	VBLENDVPS    Y3, 288(AX), Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1164
+	JE           maxOfRow1351
 	VPBROADCASTB 10(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -31200,7 +33231,7 @@ maxOfRow1163:
 	VBLENDVPS    Y4, 352(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1164
+	JE           maxOfRow1351
 	VPBROADCASTB 12(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -31212,7 +33243,7 @@ maxOfRow1163:
 	VBLENDVPS    Y4, 416(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1164
+	JE           maxOfRow1351
 	VPBROADCASTB 14(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -31224,7 +33255,7 @@ maxOfRow1163:
 	VBLENDVPS    Y4, 480(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow1164:
+maxOfRow1351:
 	VMAXPS       Y3, Y2, Y2
 	VPBROADCASTB 40(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -31237,7 +33268,7 @@ maxOfRow1164:
 	VBLENDVPS    Y4, 1312(AX), Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1165
+	JE           maxOfRow1352
 	VPBROADCASTB 42(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -31249,7 +33280,7 @@ maxOfRow1164:
 	VBLENDVPS    Y5, 1376(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1165
+	JE           maxOfRow1352
 	VPBROADCASTB 44(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -31261,7 +33292,7 @@ maxOfRow1164:
 	VBLENDVPS    Y5, 1440(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1165
+	JE           maxOfRow1352
 	VPBROADCASTB 46(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -31273,7 +33304,7 @@ maxOfRow1164:
 	VBLENDVPS    Y5, 1504(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow1165:
+maxOfRow1352:
 	VMAXPS       Y4, Y3, Y3
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
@@ -31289,7 +33320,7 @@ maxOfRow1165:
 	VBLENDVPS    Y4, 544(AX), Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1166
+	JE           maxOfRow1353
 	VPBROADCASTB 18(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -31301,7 +33332,7 @@ maxOfRow1165:
 	VBLENDVPS    Y5, 608(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1166
+	JE           maxOfRow1353
 	VPBROADCASTB 20(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -31313,7 +33344,7 @@ maxOfRow1165:
 	VBLENDVPS    Y5, 672(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1166
+	JE           maxOfRow1353
 	VPBROADCASTB 22(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -31325,7 +33356,7 @@ maxOfRow1165:
 	VBLENDVPS    Y5, 736(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow1166:
+maxOfRow1353:
 	VMAXPS       Y4, Y3, Y3
 	VPBROADCASTB 48(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
@@ -31338,7 +33369,7 @@ maxOfRow1166:
 	VBLENDVPS    Y5, 1568(AX), Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1167
+	JE           maxOfRow1354
 	VPBROADCASTB 50(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -31350,7 +33381,7 @@ maxOfRow1166:
 	VBLENDVPS    Y6, 1632(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1167
+	JE           maxOfRow1354
 	VPBROADCASTB 52(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -31362,7 +33393,7 @@ maxOfRow1166:
 	VBLENDVPS    Y6, 1696(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1167
+	JE           maxOfRow1354
 	VPBROADCASTB 54(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -31374,7 +33405,7 @@ maxOfRow1166:
 	VBLENDVPS    Y6, 1760(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow1167:
+maxOfRow1354:
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
@@ -31390,7 +33421,7 @@ maxOfRow1167:
 	VBLENDVPS    Y5, 800(AX), Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1168
+	JE           maxOfRow1355
 	VPBROADCASTB 26(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -31402,7 +33433,7 @@ maxOfRow1167:
 	VBLENDVPS    Y6, 864(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1168
+	JE           maxOfRow1355
 	VPBROADCASTB 28(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -31414,7 +33445,7 @@ maxOfRow1167:
 	VBLENDVPS    Y6, 928(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1168
+	JE           maxOfRow1355
 	VPBROADCASTB 30(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -31426,7 +33457,7 @@ maxOfRow1167:
 	VBLENDVPS    Y6, 992(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow1168:
+maxOfRow1355:
 	VMAXPS       Y5, Y4, Y4
 	VPBROADCASTB 56(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -31439,7 +33470,7 @@ maxOfRow1168:
 	VBLENDVPS    Y6, 1824(AX), Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1169
+	JE           maxOfRow1356
 	VPBROADCASTB 58(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -31451,7 +33482,7 @@ maxOfRow1168:
 	VBLENDVPS    Y7, 1888(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1169
+	JE           maxOfRow1356
 	VPBROADCASTB 60(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -31463,7 +33494,7 @@ maxOfRow1168:
 	VBLENDVPS    Y7, 1952(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1169
+	JE           maxOfRow1356
 	VPBROADCASTB 62(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -31475,7 +33506,7 @@ maxOfRow1168:
 	VBLENDVPS    Y7, 2016(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow1169:
+maxOfRow1356:
 	VMAXPS     Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6
 	VBLENDPS   $0xf0, Y5, Y4, Y4
@@ -31512,7 +33543,7 @@ maxRow:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1170
+	JE           maxOfRow1357
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -31524,7 +33555,7 @@ maxRow:
 	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1170
+	JE           maxOfRow1357
 	VPBROADCASTB 4(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -31536,7 +33567,7 @@ maxRow:
 	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1170
+	JE           maxOfRow1357
 	VPBROADCASTB 6(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -31548,7 +33579,7 @@ maxRow:
 	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 
-maxOfRow1170:
+maxOfRow1357:
 	VMAXPS       Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
 	VMAXPS       X2, X1, X1
@@ -33171,22 +35202,22 @@ maxRows:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x01
-	JE        maxOfRow1180
+	JE        maxOfRow1367
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x02
-	JE        maxOfRow1180
+	JE        maxOfRow1367
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x03
-	JE        maxOfRow1180
+	JE        maxOfRow1367
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow1180:
+maxOfRow1367:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VMOVAPS       Z0, Z2
@@ -33194,22 +35225,22 @@ maxOfRow1180:
 	VMOVUPS.Z     1024(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1181
+	JE            maxOfRow1368
 	KMOVW         34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1181
+	JE            maxOfRow1368
 	KMOVW         36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1181
+	JE            maxOfRow1368
 	KMOVW         38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow1181:
+maxOfRow1368:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VPERM2F128    $0x21, Y2, Y1, Y3
@@ -33220,22 +35251,22 @@ maxOfRow1181:
 	VMOVUPS.Z     256(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1182
+	JE            maxOfRow1369
 	KMOVW         10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1182
+	JE            maxOfRow1369
 	KMOVW         12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1182
+	JE            maxOfRow1369
 	KMOVW         14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow1182:
+maxOfRow1369:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VMOVAPS       Z0, Z3
@@ -33243,22 +35274,22 @@ maxOfRow1182:
 	VMOVUPS.Z     1280(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1183
+	JE            maxOfRow1370
 	KMOVW         42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1183
+	JE            maxOfRow1370
 	KMOVW         44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1183
+	JE            maxOfRow1370
 	KMOVW         46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow1183:
+maxOfRow1370:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VPERM2F128    $0x21, Y3, Y2, Y4
@@ -33269,22 +35300,22 @@ maxOfRow1183:
 	VMOVUPS.Z     512(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1184
+	JE            maxOfRow1371
 	KMOVW         18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1184
+	JE            maxOfRow1371
 	KMOVW         20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1184
+	JE            maxOfRow1371
 	KMOVW         22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow1184:
+maxOfRow1371:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VMOVAPS       Z0, Z4
@@ -33292,22 +35323,22 @@ maxOfRow1184:
 	VMOVUPS.Z     1536(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1185
+	JE            maxOfRow1372
 	KMOVW         50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1185
+	JE            maxOfRow1372
 	KMOVW         52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1185
+	JE            maxOfRow1372
 	KMOVW         54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow1185:
+maxOfRow1372:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VPERM2F128    $0x21, Y4, Y3, Y5
@@ -33318,22 +35349,22 @@ maxOfRow1185:
 	VMOVUPS.Z     768(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1186
+	JE            maxOfRow1373
 	KMOVW         26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1186
+	JE            maxOfRow1373
 	KMOVW         28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1186
+	JE            maxOfRow1373
 	KMOVW         30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow1186:
+maxOfRow1373:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VMOVAPS       Z0, Z5
@@ -33341,22 +35372,22 @@ maxOfRow1186:
 	VMOVUPS.Z     1792(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1187
+	JE            maxOfRow1374
 	KMOVW         58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1187
+	JE            maxOfRow1374
 	KMOVW         60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1187
+	JE            maxOfRow1374
 	KMOVW         62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow1187:
+maxOfRow1374:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VPERM2F128    $0x21, Y5, Y4, Y6
@@ -33388,22 +35419,22 @@ maxRow:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x01
-	JE        maxOfRow1188
+	JE        maxOfRow1375
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x02
-	JE        maxOfRow1188
+	JE        maxOfRow1375
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x03
-	JE        maxOfRow1188
+	JE        maxOfRow1375
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow1188:
+maxOfRow1375:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X2
@@ -34427,7 +36458,7 @@ noneAfter:
 
 panel:
 	CMPQ         72(SP), $0x00
-	JNE          fusedOverwrite1189
+	JNE          fusedOverwrite1376
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -34449,9 +36480,9 @@ panel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          fusedReady1190
+	JMP          fusedReady1377
 
-fusedOverwrite1189:
+fusedOverwrite1376:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -34465,7 +36496,7 @@ fusedOverwrite1189:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-fusedReady1190:
+fusedReady1377:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX
@@ -35442,7 +37473,7 @@ steps:
 
 lastPanel:
 	CMPQ         72(SP), $0x00
-	JNE          fusedOverwrite1191
+	JNE          fusedOverwrite1378
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -35464,9 +37495,9 @@ lastPanel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          fusedReady1192
+	JMP          fusedReady1379
 
-fusedOverwrite1191:
+fusedOverwrite1378:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -35480,7 +37511,7 @@ fusedOverwrite1191:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-fusedReady1192:
+fusedReady1379:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX

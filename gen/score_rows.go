@@ -76,7 +76,7 @@ func (r *rowsProgram) keyLoop(keys int) {
 	MOVQ(r.stride, tmp)
 	IMUL3Q(U32(keys), tmp, tmp)
 	ADDQ(tmp, r.k)
-	if keys == 16 {
+	if keys > 1 {
 		r.nextKeysOfPointer(begin)
 	}
 	SUBQ(imm(keys), r.n)
@@ -222,14 +222,13 @@ func (r *rowsProgram) startPages(label string) {
 	Label(none)
 }
 
-// nextKeysOfPointer moves the prefetch pointer on by 16 keys.
+// nextKeysOfPointer moves the prefetch pointer on by the keys at hand.
 func (r *rowsProgram) nextKeysOfPointer(label string) {
 	none := label + "NoPointer"
 	CMPQ(r.pointer, Imm(0))
 	JE(LabelRef(none))
 	bytes := GP64()
-	MOVQ(r.width, bytes)
-	SHLQ(Imm(4), bytes)
+	IMUL3Q(U32(r.keys), r.width, bytes)
 	ADDQ(bytes, r.pointer)
 	Label(none)
 }
