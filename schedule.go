@@ -174,7 +174,7 @@ func (p *plan) decidePlacement(t *tuning) {
 			p.values.inPlaceRows = max(p.values.inPlaceRows, denseRows)
 		}
 	}
-	if p.sequential && p.hasSteps(p.headsPerChunk) {
+	if p.sequential && p.chunkRows <= inPlaceRows && p.hasSteps(p.headsPerChunk) {
 		p.keys.pagedRows, p.values.pagedRows = inPlaceRows, inPlaceRows
 	}
 	p.decidePages(t, &p.keys, &p.k)
