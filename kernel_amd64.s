@@ -7294,23 +7294,10 @@ accumulate_wholeOverwrite:
 
 accumulate_wholeReady:
 	MOVQ R11, CX
+	CMPQ 160(SP), $0x00
+	JNE  accumulate_wholeAlong
 
 accumulate_wholeStep:
-	MOVQ       160(SP), R13
-	TESTQ      R13, R13
-	JE         accumulate_notAlong362
-	PREFETCHT1 (R13)
-	PREFETCHT1 64(R13)
-	PREFETCHT1 128(R13)
-	PREFETCHT1 192(R13)
-	PREFETCHT1 256(R13)
-	PREFETCHT1 320(R13)
-	PREFETCHT1 384(R13)
-	PREFETCHT1 448(R13)
-	ADDQ       $0x00000200, R13
-	MOVQ       R13, 160(SP)
-
-accumulate_notAlong362:
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
 	VFMADD231PS  32(BX), Y14, Y1
@@ -7338,23 +7325,68 @@ accumulate_notAlong362:
 	ADDQ         $0x04, AX
 	DECQ         CX
 	JNE          accumulate_wholeStep
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, 64(DI)
-	VMOVUPS      Y3, 96(DI)
-	VMOVUPS      Y4, 128(DI)
-	VMOVUPS      Y5, 160(DI)
-	VMOVUPS      Y6, 192(DI)
-	VMOVUPS      Y7, 224(DI)
-	VMOVUPS      Y8, 256(DI)
-	VMOVUPS      Y9, 288(DI)
-	VMOVUPS      Y10, 320(DI)
-	VMOVUPS      Y11, 352(DI)
-	VMOVUPS      Y12, 384(DI)
-	ADDQ         $0x00000200, 32(SP)
-	ADDQ         $0x00000200, DX
-	SUBQ         $0x08, 8(SP)
-	JMP          accumulate_whole
+	JMP          accumulate_wholeDone
+
+accumulate_wholeAlong:
+	MOVQ 160(SP), R13
+
+accumulate_wholeStepAlong:
+	PREFETCHT1   (R13)
+	PREFETCHT1   64(R13)
+	PREFETCHT1   128(R13)
+	PREFETCHT1   192(R13)
+	PREFETCHT1   256(R13)
+	PREFETCHT1   320(R13)
+	PREFETCHT1   384(R13)
+	PREFETCHT1   448(R13)
+	ADDQ         $0x00000200, R13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  (BX), Y14, Y0
+	VFMADD231PS  32(BX), Y14, Y1
+	VFMADD231PS  64(BX), Y14, Y2
+	VFMADD231PS  96(BX), Y14, Y3
+	VFMADD231PS  128(BX), Y14, Y4
+	VFMADD231PS  160(BX), Y14, Y5
+	VFMADD231PS  192(BX), Y14, Y6
+	VFMADD231PS  224(BX), Y14, Y7
+	VFMADD231PS  256(BX), Y14, Y8
+	VFMADD231PS  288(BX), Y14, Y9
+	VFMADD231PS  320(BX), Y14, Y10
+	VFMADD231PS  352(BX), Y14, Y11
+	VFMADD231PS  384(BX), Y14, Y12
+	VMOVUPS      416(DI), Y13
+	VFMADD231PS  416(BX), Y14, Y13
+	VMOVUPS      Y13, 416(DI)
+	VMOVUPS      448(DI), Y13
+	VFMADD231PS  448(BX), Y14, Y13
+	VMOVUPS      Y13, 448(DI)
+	VMOVUPS      480(DI), Y13
+	VFMADD231PS  480(BX), Y14, Y13
+	VMOVUPS      Y13, 480(DI)
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_wholeStepAlong
+	MOVQ         R13, 160(SP)
+
+accumulate_wholeDone:
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	VMOVUPS Y8, 256(DI)
+	VMOVUPS Y9, 288(DI)
+	VMOVUPS Y10, 320(DI)
+	VMOVUPS Y11, 352(DI)
+	VMOVUPS Y12, 384(DI)
+	ADDQ    $0x00000200, 32(SP)
+	ADDQ    $0x00000200, DX
+	SUBQ    $0x08, 8(SP)
+	JMP     accumulate_whole
 
 accumulate_wholeNext:
 	CMPQ 48(SP), $0x01
@@ -7374,13 +7406,13 @@ accumulate_sideBySide1:
 	CMPQ 8(SP), $0x04
 	JL   accumulate_sideBySide1EndGroup
 	CMPQ 160(SP), $0x00
-	JE   accumulate_untouched363
+	JE   accumulate_untouched362
 	CMPQ 168(SP), $0x00
-	JNE  accumulate_touched364
+	JNE  accumulate_touched363
 	MOVQ 160(SP), AX
 	MOVQ 120(SP), CX
 
-accumulate_eight365:
+accumulate_eight364:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -7415,15 +7447,25 @@ accumulate_eight365:
 	PREFETCHT1 1984(AX)
 	ADDQ       $0x00000800, AX
 	SUBQ       $0x08, CX
-	JG         accumulate_eight365
+	JG         accumulate_eight364
 	MOVQ       AX, 160(SP)
-	JMP        accumulate_untouched363
+	JMP        accumulate_untouched362
 
-accumulate_touched364:
+accumulate_touched363:
 	MOVQ 120(SP), CX
 
-accumulate_eight366:
+accumulate_eight365:
 	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame366
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame366:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -7494,6 +7536,8 @@ accumulate_touchSame372:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame373:
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -7504,8 +7548,6 @@ accumulate_touchSame373:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame374:
-	MOVQ  AX, 160(SP)
-	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -7576,6 +7618,8 @@ accumulate_touchSame380:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame381:
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -7586,8 +7630,6 @@ accumulate_touchSame381:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame382:
-	MOVQ  AX, 160(SP)
-	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -7658,6 +7700,8 @@ accumulate_touchSame388:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame389:
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -7668,8 +7712,6 @@ accumulate_touchSame389:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame390:
-	MOVQ  AX, 160(SP)
-	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -7740,21 +7782,11 @@ accumulate_touchSame396:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame397:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame398
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame398:
 	MOVQ AX, 160(SP)
 	SUBQ $0x08, CX
-	JG   accumulate_eight366
+	JG   accumulate_eight365
 
-accumulate_untouched363:
+accumulate_untouched362:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -7764,8 +7796,8 @@ accumulate_untouched363:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite400
-	JB   accumulate_plain399
+	JE   accumulate_overwrite399
+	JB   accumulate_plain398
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7777,9 +7809,9 @@ accumulate_untouched363:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready401
+	JMP          accumulate_ready400
 
-accumulate_plain399:
+accumulate_plain398:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -7788,9 +7820,9 @@ accumulate_plain399:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready401
+	JMP     accumulate_ready400
 
-accumulate_overwrite400:
+accumulate_overwrite399:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7800,14 +7832,14 @@ accumulate_overwrite400:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready401:
+accumulate_ready400:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail403
+	JL   accumulate_tail402
 
-accumulate_loop402:
+accumulate_loop401:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -7854,13 +7886,13 @@ accumulate_loop402:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop402
+	JGE          accumulate_loop401
 
-accumulate_tail403:
+accumulate_tail402:
 	ADDQ $0x04, CX
-	JE   accumulate_end404
+	JE   accumulate_end403
 
-accumulate_one406:
+accumulate_one405:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -7874,9 +7906,9 @@ accumulate_one406:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one406
+	JNE          accumulate_one405
 
-accumulate_end404:
+accumulate_end403:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -7900,13 +7932,13 @@ accumulate_sideBySide1two:
 	CMPQ 8(SP), $0x02
 	JL   accumulate_sideBySide1twoEndGroup
 	CMPQ 160(SP), $0x00
-	JE   accumulate_untouched407
+	JE   accumulate_untouched406
 	CMPQ 168(SP), $0x00
-	JNE  accumulate_touched408
+	JNE  accumulate_touched407
 	MOVQ 160(SP), AX
 	MOVQ 120(SP), CX
 
-accumulate_eight409:
+accumulate_eight408:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -7925,15 +7957,25 @@ accumulate_eight409:
 	PREFETCHT1 960(AX)
 	ADDQ       $0x00000400, AX
 	SUBQ       $0x08, CX
-	JG         accumulate_eight409
+	JG         accumulate_eight408
 	MOVQ       AX, 160(SP)
-	JMP        accumulate_untouched407
+	JMP        accumulate_untouched406
 
-accumulate_touched408:
+accumulate_touched407:
 	MOVQ 120(SP), CX
 
-accumulate_eight410:
+accumulate_eight409:
 	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame410
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame410:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -8004,6 +8046,8 @@ accumulate_touchSame416:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame417:
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -8014,8 +8058,6 @@ accumulate_touchSame417:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame418:
-	MOVQ  AX, 160(SP)
-	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -8086,21 +8128,11 @@ accumulate_touchSame424:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame425:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame426
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame426:
 	MOVQ AX, 160(SP)
 	SUBQ $0x08, CX
-	JG   accumulate_eight410
+	JG   accumulate_eight409
 
-accumulate_untouched407:
+accumulate_untouched406:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -8110,8 +8142,8 @@ accumulate_untouched407:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite428
-	JB   accumulate_plain427
+	JE   accumulate_overwrite427
+	JB   accumulate_plain426
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8119,29 +8151,29 @@ accumulate_untouched407:
 	VMULPS       32(DI), Y14, Y1
 	VMULPS       64(DI), Y14, Y2
 	VMULPS       96(DI), Y14, Y3
-	JMP          accumulate_ready429
+	JMP          accumulate_ready428
 
-accumulate_plain427:
+accumulate_plain426:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
-	JMP     accumulate_ready429
+	JMP     accumulate_ready428
 
-accumulate_overwrite428:
+accumulate_overwrite427:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready429:
+accumulate_ready428:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail431
+	JL   accumulate_tail430
 
-accumulate_loop430:
+accumulate_loop429:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -8168,13 +8200,13 @@ accumulate_loop430:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop430
+	JGE          accumulate_loop429
 
-accumulate_tail431:
+accumulate_tail430:
 	ADDQ $0x04, CX
-	JE   accumulate_end432
+	JE   accumulate_end431
 
-accumulate_one434:
+accumulate_one433:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -8183,9 +8215,9 @@ accumulate_one434:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one434
+	JNE          accumulate_one433
 
-accumulate_end432:
+accumulate_end431:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -8213,13 +8245,13 @@ accumulate_rows1:
 	CMPQ 8(SP), $0x04
 	JL   accumulate_rows1EndGroup
 	CMPQ 160(SP), $0x00
-	JE   accumulate_untouched435
+	JE   accumulate_untouched434
 	CMPQ 168(SP), $0x00
-	JNE  accumulate_touched436
+	JNE  accumulate_touched435
 	MOVQ 160(SP), AX
 	MOVQ 120(SP), CX
 
-accumulate_eight437:
+accumulate_eight436:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -8254,15 +8286,25 @@ accumulate_eight437:
 	PREFETCHT1 1984(AX)
 	ADDQ       $0x00000800, AX
 	SUBQ       $0x08, CX
-	JG         accumulate_eight437
+	JG         accumulate_eight436
 	MOVQ       AX, 160(SP)
-	JMP        accumulate_untouched435
+	JMP        accumulate_untouched434
 
-accumulate_touched436:
+accumulate_touched435:
 	MOVQ 120(SP), CX
 
-accumulate_eight438:
+accumulate_eight437:
 	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame438
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame438:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -8333,6 +8375,8 @@ accumulate_touchSame444:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame445:
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -8343,8 +8387,6 @@ accumulate_touchSame445:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame446:
-	MOVQ  AX, 160(SP)
-	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -8415,6 +8457,8 @@ accumulate_touchSame452:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame453:
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -8425,8 +8469,6 @@ accumulate_touchSame453:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame454:
-	MOVQ  AX, 160(SP)
-	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -8497,6 +8539,8 @@ accumulate_touchSame460:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame461:
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -8507,8 +8551,6 @@ accumulate_touchSame461:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame462:
-	MOVQ  AX, 160(SP)
-	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -8579,21 +8621,11 @@ accumulate_touchSame468:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame469:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame470
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame470:
 	MOVQ AX, 160(SP)
 	SUBQ $0x08, CX
-	JG   accumulate_eight438
+	JG   accumulate_eight437
 
-accumulate_untouched435:
+accumulate_untouched434:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -8603,8 +8635,8 @@ accumulate_untouched435:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite472
-	JB   accumulate_plain471
+	JE   accumulate_overwrite471
+	JB   accumulate_plain470
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8616,9 +8648,9 @@ accumulate_untouched435:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready473
+	JMP          accumulate_ready472
 
-accumulate_plain471:
+accumulate_plain470:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -8627,9 +8659,9 @@ accumulate_plain471:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready473
+	JMP     accumulate_ready472
 
-accumulate_overwrite472:
+accumulate_overwrite471:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -8639,14 +8671,14 @@ accumulate_overwrite472:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready473:
+accumulate_ready472:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail475
+	JL   accumulate_tail474
 
-accumulate_loop474:
+accumulate_loop473:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -8713,13 +8745,13 @@ accumulate_loop474:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop474
+	JGE          accumulate_loop473
 
-accumulate_tail475:
+accumulate_tail474:
 	ADDQ $0x04, CX
-	JE   accumulate_end476
+	JE   accumulate_end475
 
-accumulate_one478:
+accumulate_one477:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -8738,9 +8770,9 @@ accumulate_one478:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one478
+	JNE          accumulate_one477
 
-accumulate_end476:
+accumulate_end475:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -8764,13 +8796,13 @@ accumulate_rows1two:
 	CMPQ 8(SP), $0x02
 	JL   accumulate_rows1twoEndGroup
 	CMPQ 160(SP), $0x00
-	JE   accumulate_untouched479
+	JE   accumulate_untouched478
 	CMPQ 168(SP), $0x00
-	JNE  accumulate_touched480
+	JNE  accumulate_touched479
 	MOVQ 160(SP), AX
 	MOVQ 120(SP), CX
 
-accumulate_eight481:
+accumulate_eight480:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -8789,15 +8821,25 @@ accumulate_eight481:
 	PREFETCHT1 960(AX)
 	ADDQ       $0x00000400, AX
 	SUBQ       $0x08, CX
-	JG         accumulate_eight481
+	JG         accumulate_eight480
 	MOVQ       AX, 160(SP)
-	JMP        accumulate_untouched479
+	JMP        accumulate_untouched478
 
-accumulate_touched480:
+accumulate_touched479:
 	MOVQ 120(SP), CX
 
-accumulate_eight482:
+accumulate_eight481:
 	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame482
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame482:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -8868,6 +8910,8 @@ accumulate_touchSame488:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame489:
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -8878,8 +8922,6 @@ accumulate_touchSame489:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame490:
-	MOVQ  AX, 160(SP)
-	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -8950,21 +8992,11 @@ accumulate_touchSame496:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame497:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame498
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame498:
 	MOVQ AX, 160(SP)
 	SUBQ $0x08, CX
-	JG   accumulate_eight482
+	JG   accumulate_eight481
 
-accumulate_untouched479:
+accumulate_untouched478:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -8974,8 +9006,8 @@ accumulate_untouched479:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite500
-	JB   accumulate_plain499
+	JE   accumulate_overwrite499
+	JB   accumulate_plain498
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8983,29 +9015,29 @@ accumulate_untouched479:
 	VMULPS       32(DI), Y14, Y1
 	VMULPS       64(DI), Y14, Y2
 	VMULPS       96(DI), Y14, Y3
-	JMP          accumulate_ready501
+	JMP          accumulate_ready500
 
-accumulate_plain499:
+accumulate_plain498:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
-	JMP     accumulate_ready501
+	JMP     accumulate_ready500
 
-accumulate_overwrite500:
+accumulate_overwrite499:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready501:
+accumulate_ready500:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail503
+	JL   accumulate_tail502
 
-accumulate_loop502:
+accumulate_loop501:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -9052,13 +9084,13 @@ accumulate_loop502:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop502
+	JGE          accumulate_loop501
 
-accumulate_tail503:
+accumulate_tail502:
 	ADDQ $0x04, CX
-	JE   accumulate_end504
+	JE   accumulate_end503
 
-accumulate_one506:
+accumulate_one505:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -9072,9 +9104,9 @@ accumulate_one506:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one506
+	JNE          accumulate_one505
 
-accumulate_end504:
+accumulate_end503:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -9102,13 +9134,13 @@ accumulate_group2:
 	CMPQ 8(SP), $0x02
 	JL   accumulate_group2EndGroup
 	CMPQ 160(SP), $0x00
-	JE   accumulate_untouched507
+	JE   accumulate_untouched506
 	CMPQ 168(SP), $0x00
-	JNE  accumulate_touched508
+	JNE  accumulate_touched507
 	MOVQ 160(SP), AX
 	MOVQ 120(SP), CX
 
-accumulate_eight509:
+accumulate_eight508:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -9127,15 +9159,25 @@ accumulate_eight509:
 	PREFETCHT1 960(AX)
 	ADDQ       $0x00000400, AX
 	SUBQ       $0x08, CX
-	JG         accumulate_eight509
+	JG         accumulate_eight508
 	MOVQ       AX, 160(SP)
-	JMP        accumulate_untouched507
+	JMP        accumulate_untouched506
 
-accumulate_touched508:
+accumulate_touched507:
 	MOVQ 120(SP), CX
 
-accumulate_eight510:
+accumulate_eight509:
 	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame510
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame510:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -9206,6 +9248,8 @@ accumulate_touchSame516:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame517:
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -9216,8 +9260,6 @@ accumulate_touchSame517:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame518:
-	MOVQ  AX, 160(SP)
-	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -9288,21 +9330,11 @@ accumulate_touchSame524:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame525:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame526
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame526:
 	MOVQ AX, 160(SP)
 	SUBQ $0x08, CX
-	JG   accumulate_eight510
+	JG   accumulate_eight509
 
-accumulate_untouched507:
+accumulate_untouched506:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -9312,8 +9344,8 @@ accumulate_untouched507:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite528
-	JB   accumulate_plain527
+	JE   accumulate_overwrite527
+	JB   accumulate_plain526
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9326,9 +9358,9 @@ accumulate_untouched507:
 	VMULPS       32(DI)(R8*1), Y14, Y5
 	VMULPS       64(DI)(R8*1), Y14, Y6
 	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready529
+	JMP          accumulate_ready528
 
-accumulate_plain527:
+accumulate_plain526:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -9337,9 +9369,9 @@ accumulate_plain527:
 	VMOVUPS 32(DI)(R8*1), Y5
 	VMOVUPS 64(DI)(R8*1), Y6
 	VMOVUPS 96(DI)(R8*1), Y7
-	JMP     accumulate_ready529
+	JMP     accumulate_ready528
 
-accumulate_overwrite528:
+accumulate_overwrite527:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -9349,14 +9381,14 @@ accumulate_overwrite528:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready529:
+accumulate_ready528:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail531
+	JL   accumulate_tail530
 
-accumulate_loop530:
+accumulate_loop529:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -9403,13 +9435,13 @@ accumulate_loop530:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop530
+	JGE          accumulate_loop529
 
-accumulate_tail531:
+accumulate_tail530:
 	ADDQ $0x04, CX
-	JE   accumulate_end532
+	JE   accumulate_end531
 
-accumulate_one534:
+accumulate_one533:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -9423,9 +9455,9 @@ accumulate_one534:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one534
+	JNE          accumulate_one533
 
-accumulate_end532:
+accumulate_end531:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -9459,13 +9491,13 @@ accumulate_group3:
 	CMPQ 8(SP), $0x02
 	JL   accumulate_group3EndGroup
 	CMPQ 160(SP), $0x00
-	JE   accumulate_untouched535
+	JE   accumulate_untouched534
 	CMPQ 168(SP), $0x00
-	JNE  accumulate_touched536
+	JNE  accumulate_touched535
 	MOVQ 160(SP), AX
 	MOVQ 120(SP), CX
 
-accumulate_eight537:
+accumulate_eight536:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -9484,15 +9516,25 @@ accumulate_eight537:
 	PREFETCHT1 960(AX)
 	ADDQ       $0x00000400, AX
 	SUBQ       $0x08, CX
-	JG         accumulate_eight537
+	JG         accumulate_eight536
 	MOVQ       AX, 160(SP)
-	JMP        accumulate_untouched535
+	JMP        accumulate_untouched534
 
-accumulate_touched536:
+accumulate_touched535:
 	MOVQ 120(SP), CX
 
-accumulate_eight538:
+accumulate_eight537:
 	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame538
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame538:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -9563,6 +9605,8 @@ accumulate_touchSame544:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame545:
+	MOVQ  AX, 160(SP)
+	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -9573,8 +9617,6 @@ accumulate_touchSame545:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame546:
-	MOVQ  AX, 160(SP)
-	MOVQ  160(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -9645,21 +9687,11 @@ accumulate_touchSame552:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame553:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame554
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame554:
 	MOVQ AX, 160(SP)
 	SUBQ $0x08, CX
-	JG   accumulate_eight538
+	JG   accumulate_eight537
 
-accumulate_untouched535:
+accumulate_untouched534:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -9669,8 +9701,8 @@ accumulate_untouched535:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite556
-	JB   accumulate_plain555
+	JE   accumulate_overwrite555
+	JB   accumulate_plain554
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9688,9 +9720,9 @@ accumulate_untouched535:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready557
+	JMP          accumulate_ready556
 
-accumulate_plain555:
+accumulate_plain554:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -9703,9 +9735,9 @@ accumulate_plain555:
 	VMOVUPS 32(DI)(R8*2), Y9
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
-	JMP     accumulate_ready557
+	JMP     accumulate_ready556
 
-accumulate_overwrite556:
+accumulate_overwrite555:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -9719,14 +9751,14 @@ accumulate_overwrite556:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready557:
+accumulate_ready556:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail559
+	JL   accumulate_tail558
 
-accumulate_loop558:
+accumulate_loop557:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -9793,13 +9825,13 @@ accumulate_loop558:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop558
+	JGE          accumulate_loop557
 
-accumulate_tail559:
+accumulate_tail558:
 	ADDQ $0x04, CX
-	JE   accumulate_end560
+	JE   accumulate_end559
 
-accumulate_one562:
+accumulate_one561:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -9818,9 +9850,9 @@ accumulate_one562:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one562
+	JNE          accumulate_one561
 
-accumulate_end560:
+accumulate_end559:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -9855,13 +9887,13 @@ accumulate_panel:
 	CMPQ 8(SP), $0x00
 	JE   accumulate_panelEnd
 	CMPQ 160(SP), $0x00
-	JE   accumulate_untouched563
+	JE   accumulate_untouched562
 	CMPQ 168(SP), $0x00
-	JNE  accumulate_touched564
+	JNE  accumulate_touched563
 	MOVQ 160(SP), AX
 	MOVQ 120(SP), CX
 
-accumulate_eight565:
+accumulate_eight564:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -9872,15 +9904,25 @@ accumulate_eight565:
 	PREFETCHT1 448(AX)
 	ADDQ       $0x00000200, AX
 	SUBQ       $0x08, CX
-	JG         accumulate_eight565
+	JG         accumulate_eight564
 	MOVQ       AX, 160(SP)
-	JMP        accumulate_untouched563
+	JMP        accumulate_untouched562
 
-accumulate_touched564:
+accumulate_touched563:
 	MOVQ 120(SP), CX
 
-accumulate_eight566:
+accumulate_eight565:
 	MOVQ  160(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 168(SP)
+	JB    accumulate_touchSame566
+	ADDQ  176(SP), AX
+	MOVQ  AX, R13
+	ADDQ  184(SP), R13
+	MOVQ  R13, 168(SP)
+
+accumulate_touchSame566:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 168(SP)
@@ -9951,21 +9993,11 @@ accumulate_touchSame572:
 	MOVQ  R13, 168(SP)
 
 accumulate_touchSame573:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 168(SP)
-	JB    accumulate_touchSame574
-	ADDQ  176(SP), AX
-	MOVQ  AX, R13
-	ADDQ  184(SP), R13
-	MOVQ  R13, 168(SP)
-
-accumulate_touchSame574:
 	MOVQ AX, 160(SP)
 	SUBQ $0x08, CX
-	JG   accumulate_eight566
+	JG   accumulate_eight565
 
-accumulate_untouched563:
+accumulate_untouched562:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 48(SP), R12
@@ -9999,7 +10031,7 @@ accumulate_panelRows:
 
 accumulate_panel6:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_paged575
+	JNE  accumulate_paged574
 
 	// 6 rows × 16 columns.
 	MOVQ DX, BX
@@ -10007,8 +10039,8 @@ accumulate_panel6:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite578
-	JB   accumulate_plain577
+	JE   accumulate_overwrite577
+	JB   accumulate_plain576
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -10029,9 +10061,9 @@ accumulate_panel6:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready579
+	JMP          accumulate_ready578
 
-accumulate_plain577:
+accumulate_plain576:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -10044,9 +10076,9 @@ accumulate_plain577:
 	VMOVUPS 32(AX)(R8*1), Y9
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
-	JMP     accumulate_ready579
+	JMP     accumulate_ready578
 
-accumulate_overwrite578:
+accumulate_overwrite577:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -10060,18 +10092,18 @@ accumulate_overwrite578:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready579:
+accumulate_ready578:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short583
+	JL   accumulate_short582
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail581
+	JL   accumulate_tail580
 
-accumulate_loop580:
+accumulate_loop579:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -10159,13 +10191,13 @@ accumulate_loop580:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop580
+	JGE          accumulate_loop579
 
-accumulate_tail581:
+accumulate_tail580:
 	ADDQ $0x04, CX
-	JE   accumulate_end582
+	JE   accumulate_end581
 
-accumulate_one584:
+accumulate_one583:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -10190,9 +10222,9 @@ accumulate_one584:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one584
+	JNE          accumulate_one583
 
-accumulate_end582:
+accumulate_end581:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -10309,10 +10341,10 @@ accumulate_end582:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done585
+	JMP          accumulate_done584
 
-accumulate_short583:
-accumulate_one586:
+accumulate_short582:
+accumulate_one585:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -10337,7 +10369,7 @@ accumulate_one586:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one586
+	JNE          accumulate_one585
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -10359,24 +10391,24 @@ accumulate_one586:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done585:
+accumulate_done584:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done576
+	JMP  accumulate_done575
 
-accumulate_paged575:
+accumulate_paged574:
 	// 6 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite588
-	JB   accumulate_plain587
+	JE   accumulate_overwrite587
+	JB   accumulate_plain586
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -10397,9 +10429,9 @@ accumulate_paged575:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready589
+	JMP          accumulate_ready588
 
-accumulate_plain587:
+accumulate_plain586:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -10412,9 +10444,9 @@ accumulate_plain587:
 	VMOVUPS 32(AX)(R8*1), Y9
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
-	JMP     accumulate_ready589
+	JMP     accumulate_ready588
 
-accumulate_overwrite588:
+accumulate_overwrite587:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -10428,19 +10460,19 @@ accumulate_overwrite588:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready589:
+accumulate_ready588:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short593
+	JL   accumulate_short592
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail591
+	JL   accumulate_tail590
 
-accumulate_loop590:
+accumulate_loop589:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -10532,20 +10564,20 @@ accumulate_loop590:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow594
+	JE           sameWindow593
 	ADDQ         $0x00007000, R11
 
-sameWindow594:
+sameWindow593:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop590
+	JGE  accumulate_loop589
 
-accumulate_tail591:
+accumulate_tail590:
 	ADDQ $0x04, CX
-	JE   accumulate_end592
+	JE   accumulate_end591
 
-accumulate_one595:
+accumulate_one594:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -10570,9 +10602,9 @@ accumulate_one595:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one595
+	JNE          accumulate_one594
 
-accumulate_end592:
+accumulate_end591:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -10691,10 +10723,10 @@ accumulate_end592:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done596
+	JMP          accumulate_done595
 
-accumulate_short593:
-accumulate_one597:
+accumulate_short592:
+accumulate_one596:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -10719,7 +10751,7 @@ accumulate_one597:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one597
+	JNE          accumulate_one596
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -10741,7 +10773,7 @@ accumulate_one597:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done596:
+accumulate_done595:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -10749,18 +10781,18 @@ accumulate_done596:
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done576:
+accumulate_done575:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha598
+	JBE  accumulate_noAlpha597
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha598:
+accumulate_noAlpha597:
 	SUBQ $0x06, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel5:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_paged599
+	JNE  accumulate_paged598
 
 	// 5 rows × 16 columns.
 	MOVQ DX, BX
@@ -10768,8 +10800,8 @@ accumulate_panel5:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite602
-	JB   accumulate_plain601
+	JE   accumulate_overwrite601
+	JB   accumulate_plain600
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -10787,9 +10819,9 @@ accumulate_panel5:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready603
+	JMP          accumulate_ready602
 
-accumulate_plain601:
+accumulate_plain600:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -10800,9 +10832,9 @@ accumulate_plain601:
 	VMOVUPS 32(AX), Y7
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
-	JMP     accumulate_ready603
+	JMP     accumulate_ready602
 
-accumulate_overwrite602:
+accumulate_overwrite601:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -10814,19 +10846,19 @@ accumulate_overwrite602:
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
 
-accumulate_ready603:
+accumulate_ready602:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short607
+	JL   accumulate_short606
 	SUBQ $0x04, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail605
+	JL   accumulate_tail604
 
-accumulate_loop604:
+accumulate_loop603:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -10906,13 +10938,13 @@ accumulate_loop604:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop604
+	JGE          accumulate_loop603
 
-accumulate_tail605:
+accumulate_tail604:
 	ADDQ $0x04, CX
-	JE   accumulate_end606
+	JE   accumulate_end605
 
-accumulate_one608:
+accumulate_one607:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -10935,9 +10967,9 @@ accumulate_one608:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one608
+	JNE          accumulate_one607
 
-accumulate_end606:
+accumulate_end605:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -11041,10 +11073,10 @@ accumulate_end606:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done609
+	JMP          accumulate_done608
 
-accumulate_short607:
-accumulate_one610:
+accumulate_short606:
+accumulate_one609:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -11067,7 +11099,7 @@ accumulate_one610:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one610
+	JNE          accumulate_one609
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -11086,23 +11118,23 @@ accumulate_one610:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done609:
+accumulate_done608:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done600
+	JMP  accumulate_done599
 
-accumulate_paged599:
+accumulate_paged598:
 	// 5 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite612
-	JB   accumulate_plain611
+	JE   accumulate_overwrite611
+	JB   accumulate_plain610
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -11120,9 +11152,9 @@ accumulate_paged599:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready613
+	JMP          accumulate_ready612
 
-accumulate_plain611:
+accumulate_plain610:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -11133,9 +11165,9 @@ accumulate_plain611:
 	VMOVUPS 32(AX), Y7
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
-	JMP     accumulate_ready613
+	JMP     accumulate_ready612
 
-accumulate_overwrite612:
+accumulate_overwrite611:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -11147,19 +11179,19 @@ accumulate_overwrite612:
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
 
-accumulate_ready613:
+accumulate_ready612:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short617
+	JL   accumulate_short616
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail615
+	JL   accumulate_tail614
 
-accumulate_loop614:
+accumulate_loop613:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -11239,20 +11271,20 @@ accumulate_loop614:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow618
+	JE           sameWindow617
 	ADDQ         $0x00007000, R11
 
-sameWindow618:
+sameWindow617:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop614
+	JGE  accumulate_loop613
 
-accumulate_tail615:
+accumulate_tail614:
 	ADDQ $0x04, CX
-	JE   accumulate_end616
+	JE   accumulate_end615
 
-accumulate_one619:
+accumulate_one618:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -11274,9 +11306,9 @@ accumulate_one619:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one619
+	JNE          accumulate_one618
 
-accumulate_end616:
+accumulate_end615:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -11380,10 +11412,10 @@ accumulate_end616:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done620
+	JMP          accumulate_done619
 
-accumulate_short617:
-accumulate_one621:
+accumulate_short616:
+accumulate_one620:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -11405,7 +11437,7 @@ accumulate_one621:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one621
+	JNE          accumulate_one620
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -11424,25 +11456,25 @@ accumulate_one621:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done620:
+accumulate_done619:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done600:
+accumulate_done599:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha622
+	JBE  accumulate_noAlpha621
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha622:
+accumulate_noAlpha621:
 	SUBQ $0x05, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel4:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_paged623
+	JNE  accumulate_paged622
 
 	// 4 rows × 16 columns.
 	MOVQ DX, BX
@@ -11450,8 +11482,8 @@ accumulate_panel4:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite626
-	JB   accumulate_plain625
+	JE   accumulate_overwrite625
+	JB   accumulate_plain624
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -11466,9 +11498,9 @@ accumulate_panel4:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready627
+	JMP          accumulate_ready626
 
-accumulate_plain625:
+accumulate_plain624:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -11477,9 +11509,9 @@ accumulate_plain625:
 	VMOVUPS 32(DI)(R8*2), Y5
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
-	JMP     accumulate_ready627
+	JMP     accumulate_ready626
 
-accumulate_overwrite626:
+accumulate_overwrite625:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -11489,19 +11521,19 @@ accumulate_overwrite626:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready627:
+accumulate_ready626:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short631
+	JL   accumulate_short630
 	SUBQ $0x04, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail629
+	JL   accumulate_tail628
 
-accumulate_loop628:
+accumulate_loop627:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -11569,13 +11601,13 @@ accumulate_loop628:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop628
+	JGE          accumulate_loop627
 
-accumulate_tail629:
+accumulate_tail628:
 	ADDQ $0x04, CX
-	JE   accumulate_end630
+	JE   accumulate_end629
 
-accumulate_one632:
+accumulate_one631:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -11595,9 +11627,9 @@ accumulate_one632:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one632
+	JNE          accumulate_one631
 
-accumulate_end630:
+accumulate_end629:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -11678,10 +11710,10 @@ accumulate_end630:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done633
+	JMP          accumulate_done632
 
-accumulate_short631:
-accumulate_one634:
+accumulate_short630:
+accumulate_one633:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -11701,7 +11733,7 @@ accumulate_one634:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one634
+	JNE          accumulate_one633
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -11717,22 +11749,22 @@ accumulate_one634:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done633:
+accumulate_done632:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done624
+	JMP  accumulate_done623
 
-accumulate_paged623:
+accumulate_paged622:
 	// 4 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite636
-	JB   accumulate_plain635
+	JE   accumulate_overwrite635
+	JB   accumulate_plain634
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -11747,9 +11779,9 @@ accumulate_paged623:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready637
+	JMP          accumulate_ready636
 
-accumulate_plain635:
+accumulate_plain634:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -11758,9 +11790,9 @@ accumulate_plain635:
 	VMOVUPS 32(DI)(R8*2), Y5
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
-	JMP     accumulate_ready637
+	JMP     accumulate_ready636
 
-accumulate_overwrite636:
+accumulate_overwrite635:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -11770,19 +11802,19 @@ accumulate_overwrite636:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready637:
+accumulate_ready636:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short641
+	JL   accumulate_short640
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail639
+	JL   accumulate_tail638
 
-accumulate_loop638:
+accumulate_loop637:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -11850,20 +11882,20 @@ accumulate_loop638:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow642
+	JE           sameWindow641
 	ADDQ         $0x00007000, R11
 
-sameWindow642:
+sameWindow641:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop638
+	JGE  accumulate_loop637
 
-accumulate_tail639:
+accumulate_tail638:
 	ADDQ $0x04, CX
-	JE   accumulate_end640
+	JE   accumulate_end639
 
-accumulate_one643:
+accumulate_one642:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -11882,9 +11914,9 @@ accumulate_one643:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one643
+	JNE          accumulate_one642
 
-accumulate_end640:
+accumulate_end639:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -11965,10 +11997,10 @@ accumulate_end640:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done644
+	JMP          accumulate_done643
 
-accumulate_short641:
-accumulate_one645:
+accumulate_short640:
+accumulate_one644:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -11987,7 +12019,7 @@ accumulate_one645:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one645
+	JNE          accumulate_one644
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -12003,18 +12035,18 @@ accumulate_one645:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done644:
+accumulate_done643:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done624:
+accumulate_done623:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha646
+	JBE  accumulate_noAlpha645
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha646:
+accumulate_noAlpha645:
 	SUBQ $0x04, R12
 	JMP  accumulate_panelRows
 
@@ -12023,8 +12055,8 @@ accumulate_panel3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite648
-	JB   accumulate_plain647
+	JE   accumulate_overwrite647
+	JB   accumulate_plain646
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -12036,18 +12068,18 @@ accumulate_panel3:
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y4
 	VMULPS       32(DI)(R8*2), Y14, Y5
-	JMP          accumulate_ready649
+	JMP          accumulate_ready648
 
-accumulate_plain647:
+accumulate_plain646:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 	VMOVUPS (DI)(R8*2), Y4
 	VMOVUPS 32(DI)(R8*2), Y5
-	JMP     accumulate_ready649
+	JMP     accumulate_ready648
 
-accumulate_overwrite648:
+accumulate_overwrite647:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -12055,17 +12087,17 @@ accumulate_overwrite648:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-accumulate_ready649:
+accumulate_ready648:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short653
+	JL   accumulate_short652
 	SUBQ $0x04, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail651
+	JL   accumulate_tail650
 
-accumulate_loop650:
+accumulate_loop649:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -12120,13 +12152,13 @@ accumulate_loop650:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop650
+	JGE          accumulate_loop649
 
-accumulate_tail651:
+accumulate_tail650:
 	ADDQ $0x04, CX
-	JE   accumulate_end652
+	JE   accumulate_end651
 
-accumulate_one654:
+accumulate_one653:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -12142,9 +12174,9 @@ accumulate_one654:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one654
+	JNE          accumulate_one653
 
-accumulate_end652:
+accumulate_end651:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -12210,10 +12242,10 @@ accumulate_end652:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done655
+	JMP          accumulate_done654
 
-accumulate_short653:
-accumulate_one656:
+accumulate_short652:
+accumulate_one655:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -12229,7 +12261,7 @@ accumulate_one656:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one656
+	JNE          accumulate_one655
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -12240,15 +12272,15 @@ accumulate_one656:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done655:
+accumulate_done654:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha657
+	JBE  accumulate_noAlpha656
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha657:
+accumulate_noAlpha656:
 	SUBQ $0x03, R12
 	JMP  accumulate_panelRows
 
@@ -12257,8 +12289,8 @@ accumulate_panel2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite659
-	JB   accumulate_plain658
+	JE   accumulate_overwrite658
+	JB   accumulate_plain657
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -12267,29 +12299,29 @@ accumulate_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulate_ready660
+	JMP          accumulate_ready659
 
-accumulate_plain658:
+accumulate_plain657:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
-	JMP     accumulate_ready660
+	JMP     accumulate_ready659
 
-accumulate_overwrite659:
+accumulate_overwrite658:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready660:
+accumulate_ready659:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail662
+	JL   accumulate_tail661
 
-accumulate_loop661:
+accumulate_loop660:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -12332,13 +12364,13 @@ accumulate_loop661:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop661
+	JGE          accumulate_loop660
 
-accumulate_tail662:
+accumulate_tail661:
 	ADDQ $0x04, CX
-	JE   accumulate_end663
+	JE   accumulate_end662
 
-accumulate_one665:
+accumulate_one664:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -12351,9 +12383,9 @@ accumulate_one665:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one665
+	JNE          accumulate_one664
 
-accumulate_end663:
+accumulate_end662:
 	MOVQ    64(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -12364,10 +12396,10 @@ accumulate_end663:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha666
+	JBE     accumulate_noAlpha665
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha666:
+accumulate_noAlpha665:
 	SUBQ $0x02, R12
 	JMP  accumulate_panelRows
 
@@ -12376,32 +12408,32 @@ accumulate_panel1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite668
-	JB   accumulate_plain667
+	JE   accumulate_overwrite667
+	JB   accumulate_plain666
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulate_ready669
+	JMP          accumulate_ready668
 
-accumulate_plain667:
+accumulate_plain666:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
-	JMP     accumulate_ready669
+	JMP     accumulate_ready668
 
-accumulate_overwrite668:
+accumulate_overwrite667:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulate_ready669:
+accumulate_ready668:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	MOVQ 80(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail671
+	JL   accumulate_tail670
 
-accumulate_loop670:
+accumulate_loop669:
 	PREFETCHT0   (BX)(R11*1)
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
@@ -12424,13 +12456,13 @@ accumulate_loop670:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop670
+	JGE          accumulate_loop669
 
-accumulate_tail671:
+accumulate_tail670:
 	ADDQ $0x04, CX
-	JE   accumulate_end672
+	JE   accumulate_end671
 
-accumulate_one674:
+accumulate_one673:
 	PREFETCHT0   (BX)(R11*1)
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
@@ -12438,25 +12470,25 @@ accumulate_one674:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one674
+	JNE          accumulate_one673
 
-accumulate_end672:
+accumulate_end671:
 	MOVQ    64(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha675
+	JBE     accumulate_noAlpha674
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha675:
+accumulate_noAlpha674:
 	SUBQ $0x01, R12
 	JMP  accumulate_panelRows
 
 accumulate_panelNext:
 	CMPQ 72(SP), $0x00
-	JE   accumulate_notPaged676
+	JE   accumulate_notPaged675
 
 	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
@@ -12466,7 +12498,7 @@ accumulate_panelNext:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 72(SP)
 
-accumulate_notPaged676:
+accumulate_notPaged675:
 	ADDQ $0x40, 32(SP)
 	ADDQ 24(SP), DX
 	DECQ 8(SP)
@@ -12520,8 +12552,8 @@ accumulate_half6:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite678
-	JB   accumulate_plain677
+	JE   accumulate_overwrite677
+	JB   accumulate_plain676
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -12536,18 +12568,18 @@ accumulate_half6:
 	VMULPS       (AX)(R8*1), Y14, Y4
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y5
-	JMP          accumulate_ready679
+	JMP          accumulate_ready678
 
-accumulate_plain677:
+accumulate_plain676:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
 	VMOVUPS (AX)(R8*2), Y5
-	JMP     accumulate_ready679
+	JMP     accumulate_ready678
 
-accumulate_overwrite678:
+accumulate_overwrite677:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -12555,18 +12587,18 @@ accumulate_overwrite678:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-accumulate_ready679:
+accumulate_ready678:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short683
+	JL   accumulate_short682
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail681
+	JL   accumulate_tail680
 
-accumulate_loop680:
+accumulate_loop679:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -12626,13 +12658,13 @@ accumulate_loop680:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop680
+	JGE          accumulate_loop679
 
-accumulate_tail681:
+accumulate_tail680:
 	ADDQ $0x04, CX
-	JE   accumulate_end682
+	JE   accumulate_end681
 
-accumulate_one684:
+accumulate_one683:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -12650,9 +12682,9 @@ accumulate_one684:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one684
+	JNE          accumulate_one683
 
-accumulate_end682:
+accumulate_end681:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -12727,10 +12759,10 @@ accumulate_end682:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done685
+	JMP          accumulate_done684
 
-accumulate_short683:
-accumulate_one686:
+accumulate_short682:
+accumulate_one685:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -12748,7 +12780,7 @@ accumulate_one686:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one686
+	JNE          accumulate_one685
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -12764,7 +12796,7 @@ accumulate_one686:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done685:
+accumulate_done684:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -12772,10 +12804,10 @@ accumulate_done685:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha687
+	JBE  accumulate_noAlpha686
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha687:
+accumulate_noAlpha686:
 	SUBQ $0x06, R12
 	JMP  accumulate_halfRows
 
@@ -12786,8 +12818,8 @@ accumulate_half5:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite689
-	JB   accumulate_plain688
+	JE   accumulate_overwrite688
+	JB   accumulate_plain687
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -12800,35 +12832,35 @@ accumulate_half5:
 	VMULPS       (AX), Y14, Y3
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y4
-	JMP          accumulate_ready690
+	JMP          accumulate_ready689
 
-accumulate_plain688:
+accumulate_plain687:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
-	JMP     accumulate_ready690
+	JMP     accumulate_ready689
 
-accumulate_overwrite689:
+accumulate_overwrite688:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 
-accumulate_ready690:
+accumulate_ready689:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short694
+	JL   accumulate_short693
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail692
+	JL   accumulate_tail691
 
-accumulate_loop691:
+accumulate_loop690:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -12880,13 +12912,13 @@ accumulate_loop691:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop691
+	JGE          accumulate_loop690
 
-accumulate_tail692:
+accumulate_tail691:
 	ADDQ $0x04, CX
-	JE   accumulate_end693
+	JE   accumulate_end692
 
-accumulate_one695:
+accumulate_one694:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -12902,9 +12934,9 @@ accumulate_one695:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one695
+	JNE          accumulate_one694
 
-accumulate_end693:
+accumulate_end692:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -12969,10 +13001,10 @@ accumulate_end693:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done696
+	JMP          accumulate_done695
 
-accumulate_short694:
-accumulate_one697:
+accumulate_short693:
+accumulate_one696:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -12988,7 +13020,7 @@ accumulate_one697:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one697
+	JNE          accumulate_one696
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -13002,17 +13034,17 @@ accumulate_one697:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done696:
+accumulate_done695:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha698
+	JBE  accumulate_noAlpha697
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha698:
+accumulate_noAlpha697:
 	SUBQ $0x05, R12
 	JMP  accumulate_halfRows
 
@@ -13023,8 +13055,8 @@ accumulate_half4:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite700
-	JB   accumulate_plain699
+	JE   accumulate_overwrite699
+	JB   accumulate_plain698
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -13035,33 +13067,33 @@ accumulate_half4:
 	VMULPS       (DI)(R8*2), Y14, Y2
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y3
-	JMP          accumulate_ready701
+	JMP          accumulate_ready700
 
-accumulate_plain699:
+accumulate_plain698:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
-	JMP     accumulate_ready701
+	JMP     accumulate_ready700
 
-accumulate_overwrite700:
+accumulate_overwrite699:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready701:
+accumulate_ready700:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short705
+	JL   accumulate_short704
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail703
+	JL   accumulate_tail702
 
-accumulate_loop702:
+accumulate_loop701:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -13105,13 +13137,13 @@ accumulate_loop702:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop702
+	JGE          accumulate_loop701
 
-accumulate_tail703:
+accumulate_tail702:
 	ADDQ $0x04, CX
-	JE   accumulate_end704
+	JE   accumulate_end703
 
-accumulate_one706:
+accumulate_one705:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -13125,9 +13157,9 @@ accumulate_one706:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one706
+	JNE          accumulate_one705
 
-accumulate_end704:
+accumulate_end703:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -13178,10 +13210,10 @@ accumulate_end704:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done707
+	JMP          accumulate_done706
 
-accumulate_short705:
-accumulate_one708:
+accumulate_short704:
+accumulate_one707:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -13195,7 +13227,7 @@ accumulate_one708:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one708
+	JNE          accumulate_one707
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -13207,16 +13239,16 @@ accumulate_one708:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done707:
+accumulate_done706:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha709
+	JBE  accumulate_noAlpha708
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha709:
+accumulate_noAlpha708:
 	SUBQ $0x04, R12
 	JMP  accumulate_halfRows
 
@@ -13225,8 +13257,8 @@ accumulate_half3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite711
-	JB   accumulate_plain710
+	JE   accumulate_overwrite710
+	JB   accumulate_plain709
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -13235,29 +13267,29 @@ accumulate_half3:
 	VMULPS       (DI)(R8*1), Y14, Y1
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y2
-	JMP          accumulate_ready712
+	JMP          accumulate_ready711
 
-accumulate_plain710:
+accumulate_plain709:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
-	JMP     accumulate_ready712
+	JMP     accumulate_ready711
 
-accumulate_overwrite711:
+accumulate_overwrite710:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 
-accumulate_ready712:
+accumulate_ready711:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short716
+	JL   accumulate_short715
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail714
+	JL   accumulate_tail713
 
-accumulate_loop713:
+accumulate_loop712:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -13292,13 +13324,13 @@ accumulate_loop713:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop713
+	JGE          accumulate_loop712
 
-accumulate_tail714:
+accumulate_tail713:
 	ADDQ $0x04, CX
-	JE   accumulate_end715
+	JE   accumulate_end714
 
-accumulate_one717:
+accumulate_one716:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -13309,9 +13341,9 @@ accumulate_one717:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one717
+	JNE          accumulate_one716
 
-accumulate_end715:
+accumulate_end714:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -13352,10 +13384,10 @@ accumulate_end715:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done718
+	JMP          accumulate_done717
 
-accumulate_short716:
-accumulate_one719:
+accumulate_short715:
+accumulate_one718:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -13366,7 +13398,7 @@ accumulate_one719:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one719
+	JNE          accumulate_one718
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -13374,15 +13406,15 @@ accumulate_one719:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done718:
+accumulate_done717:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha720
+	JBE  accumulate_noAlpha719
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha720:
+accumulate_noAlpha719:
 	SUBQ $0x03, R12
 	JMP  accumulate_halfRows
 
@@ -13391,32 +13423,32 @@ accumulate_half2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite722
-	JB   accumulate_plain721
+	JE   accumulate_overwrite721
+	JB   accumulate_plain720
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulate_ready723
+	JMP          accumulate_ready722
 
-accumulate_plain721:
+accumulate_plain720:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
-	JMP     accumulate_ready723
+	JMP     accumulate_ready722
 
-accumulate_overwrite722:
+accumulate_overwrite721:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulate_ready723:
+accumulate_ready722:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail725
+	JL   accumulate_tail724
 
-accumulate_loop724:
+accumulate_loop723:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -13443,13 +13475,13 @@ accumulate_loop724:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop724
+	JGE          accumulate_loop723
 
-accumulate_tail725:
+accumulate_tail724:
 	ADDQ $0x04, CX
-	JE   accumulate_end726
+	JE   accumulate_end725
 
-accumulate_one728:
+accumulate_one727:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -13458,9 +13490,9 @@ accumulate_one728:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one728
+	JNE          accumulate_one727
 
-accumulate_end726:
+accumulate_end725:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -13468,10 +13500,10 @@ accumulate_end726:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha729
+	JBE     accumulate_noAlpha728
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha729:
+accumulate_noAlpha728:
 	SUBQ $0x02, R12
 	JMP  accumulate_halfRows
 
@@ -13480,28 +13512,28 @@ accumulate_half1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite731
-	JB   accumulate_plain730
+	JE   accumulate_overwrite730
+	JB   accumulate_plain729
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulate_ready732
+	JMP          accumulate_ready731
 
-accumulate_plain730:
+accumulate_plain729:
 	VMOVUPS (DI), Y0
-	JMP     accumulate_ready732
+	JMP     accumulate_ready731
 
-accumulate_overwrite731:
+accumulate_overwrite730:
 	VXORPS Y0, Y0, Y0
 
-accumulate_ready732:
+accumulate_ready731:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail734
+	JL   accumulate_tail733
 
-accumulate_loop733:
+accumulate_loop732:
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
 	ADDQ         R10, BX
@@ -13516,29 +13548,29 @@ accumulate_loop733:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop733
+	JGE          accumulate_loop732
 
-accumulate_tail734:
+accumulate_tail733:
 	ADDQ $0x04, CX
-	JE   accumulate_end735
+	JE   accumulate_end734
 
-accumulate_one737:
+accumulate_one736:
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one737
+	JNE          accumulate_one736
 
-accumulate_end735:
+accumulate_end734:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha738
+	JBE     accumulate_noAlpha737
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha738:
+accumulate_noAlpha737:
 	SUBQ $0x01, R12
 	JMP  accumulate_halfRows
 
@@ -13551,7 +13583,7 @@ accumulate_halfNext:
 accumulate_halfEnd:
 accumulate_done:
 	CMPQ  112(SP), $0x00
-	JE    accumulate_noSteps739
+	JE    accumulate_noSteps738
 	MOVQ  120(SP), R11
 	LEAQ  (R11)(R11*1), AX
 	ADDQ  AX, AX
@@ -13568,25 +13600,25 @@ accumulate_done:
 	MOVQ  AX, 16(SP)
 	MOVQ  $+0, 56(SP)
 	CMPQ  112(SP), R11
-	JGE   accumulate_wholeSteps740
+	JGE   accumulate_wholeSteps739
 	MOVQ  112(SP), R11
 
-accumulate_wholeSteps740:
+accumulate_wholeSteps739:
 	SUBQ R11, 112(SP)
 	MOVQ R11, 64(SP)
 	CMPQ 160(SP), $0x00
-	JE   accumulate_touchNone741
+	JE   accumulate_touchNone740
 	CMPQ 168(SP), $0x00
-	JE   accumulate_touchNone741
+	JE   accumulate_touchNone740
 	MOVQ 120(SP), AX
 	CMPQ 112(SP), AX
-	JGE  accumulate_touchNone741
+	JGE  accumulate_touchNone740
 	MOVQ $+0, 160(SP)
 
-accumulate_touchNone741:
+accumulate_touchNone740:
 	JMP accumulate_begin
 
-accumulate_noSteps739:
+accumulate_noSteps738:
 	VZEROUPPER
 	RET
 
@@ -13608,10 +13640,10 @@ TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $192-64
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
 	CMPB 64(BX), $0x00
-	JE   accumulateMasked_used742
+	JE   accumulateMasked_used741
 	MOVQ $+1, 56(SP)
 
-accumulateMasked_used742:
+accumulateMasked_used741:
 	MOVQ (BX), R11
 	MOVQ 8(BX), AX
 	MOVQ AX, CX
@@ -13647,8 +13679,8 @@ accumulateMasked_panel2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_overwrite744
-	JB   accumulateMasked_plain743
+	JE   accumulateMasked_overwrite743
+	JB   accumulateMasked_plain742
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -13657,28 +13689,28 @@ accumulateMasked_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulateMasked_ready745
+	JMP          accumulateMasked_ready744
 
-accumulateMasked_plain743:
+accumulateMasked_plain742:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
-	JMP     accumulateMasked_ready745
+	JMP     accumulateMasked_ready744
 
-accumulateMasked_overwrite744:
+accumulateMasked_overwrite743:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulateMasked_ready745:
+accumulateMasked_ready744:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail747
+	JL   accumulateMasked_tail746
 
-accumulateMasked_loop746:
+accumulateMasked_loop745:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -13695,13 +13727,13 @@ accumulateMasked_loop746:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop746
+	JGE          accumulateMasked_loop745
 
-accumulateMasked_tail747:
+accumulateMasked_tail746:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end748
+	JE   accumulateMasked_end747
 
-accumulateMasked_one750:
+accumulateMasked_one749:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -13718,9 +13750,9 @@ accumulateMasked_one750:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one750
+	JNE          accumulateMasked_one749
 
-accumulateMasked_end748:
+accumulateMasked_end747:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -13730,10 +13762,10 @@ accumulateMasked_end748:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha751
+	JBE     accumulateMasked_noAlpha750
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha751:
+accumulateMasked_noAlpha750:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_panelRows
 
@@ -13742,31 +13774,31 @@ accumulateMasked_panel1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_overwrite753
-	JB   accumulateMasked_plain752
+	JE   accumulateMasked_overwrite752
+	JB   accumulateMasked_plain751
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulateMasked_ready754
+	JMP          accumulateMasked_ready753
 
-accumulateMasked_plain752:
+accumulateMasked_plain751:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
-	JMP     accumulateMasked_ready754
+	JMP     accumulateMasked_ready753
 
-accumulateMasked_overwrite753:
+accumulateMasked_overwrite752:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulateMasked_ready754:
+accumulateMasked_ready753:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail756
+	JL   accumulateMasked_tail755
 
-accumulateMasked_loop755:
+accumulateMasked_loop754:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -13778,13 +13810,13 @@ accumulateMasked_loop755:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop755
+	JGE          accumulateMasked_loop754
 
-accumulateMasked_tail756:
+accumulateMasked_tail755:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end757
+	JE   accumulateMasked_end756
 
-accumulateMasked_one759:
+accumulateMasked_one758:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -13796,18 +13828,18 @@ accumulateMasked_one759:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one759
+	JNE          accumulateMasked_one758
 
-accumulateMasked_end757:
+accumulateMasked_end756:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha760
+	JBE     accumulateMasked_noAlpha759
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha760:
+accumulateMasked_noAlpha759:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_panelRows
 
@@ -13845,32 +13877,32 @@ accumulateMasked_half2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_overwrite762
-	JB   accumulateMasked_plain761
+	JE   accumulateMasked_overwrite761
+	JB   accumulateMasked_plain760
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulateMasked_ready763
+	JMP          accumulateMasked_ready762
 
-accumulateMasked_plain761:
+accumulateMasked_plain760:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
-	JMP     accumulateMasked_ready763
+	JMP     accumulateMasked_ready762
 
-accumulateMasked_overwrite762:
+accumulateMasked_overwrite761:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulateMasked_ready763:
+accumulateMasked_ready762:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail765
+	JL   accumulateMasked_tail764
 
-accumulateMasked_loop764:
+accumulateMasked_loop763:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -13882,13 +13914,13 @@ accumulateMasked_loop764:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop764
+	JGE          accumulateMasked_loop763
 
-accumulateMasked_tail765:
+accumulateMasked_tail764:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end766
+	JE   accumulateMasked_end765
 
-accumulateMasked_one768:
+accumulateMasked_one767:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -13900,9 +13932,9 @@ accumulateMasked_one768:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one768
+	JNE          accumulateMasked_one767
 
-accumulateMasked_end766:
+accumulateMasked_end765:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -13910,10 +13942,10 @@ accumulateMasked_end766:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha769
+	JBE     accumulateMasked_noAlpha768
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha769:
+accumulateMasked_noAlpha768:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_halfRows
 
@@ -13922,28 +13954,28 @@ accumulateMasked_half1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_overwrite771
-	JB   accumulateMasked_plain770
+	JE   accumulateMasked_overwrite770
+	JB   accumulateMasked_plain769
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulateMasked_ready772
+	JMP          accumulateMasked_ready771
 
-accumulateMasked_plain770:
+accumulateMasked_plain769:
 	VMOVUPS (DI), Y0
-	JMP     accumulateMasked_ready772
+	JMP     accumulateMasked_ready771
 
-accumulateMasked_overwrite771:
+accumulateMasked_overwrite770:
 	VXORPS Y0, Y0, Y0
 
-accumulateMasked_ready772:
+accumulateMasked_ready771:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail774
+	JL   accumulateMasked_tail773
 
-accumulateMasked_loop773:
+accumulateMasked_loop772:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -13952,13 +13984,13 @@ accumulateMasked_loop773:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop773
+	JGE          accumulateMasked_loop772
 
-accumulateMasked_tail774:
+accumulateMasked_tail773:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end775
+	JE   accumulateMasked_end774
 
-accumulateMasked_one777:
+accumulateMasked_one776:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -13967,17 +13999,17 @@ accumulateMasked_one777:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one777
+	JNE          accumulateMasked_one776
 
-accumulateMasked_end775:
+accumulateMasked_end774:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha778
+	JBE     accumulateMasked_noAlpha777
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha778:
+accumulateMasked_noAlpha777:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_halfRows
 
@@ -14015,13 +14047,13 @@ TEXT ·scoreAVX512(SB), NOSPLIT, $88-56
 	MOVQ  $+0, 8(SP)
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    noQueue779
+	JE    noQueue778
 	MOVQ  32(AX), AX
 
-noQueue779:
+noQueue778:
 	MOVQ  AX, 80(SP)
 	TESTQ AX, AX
-	JE    noPointer780
+	JE    noPointer779
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 80(SP)
@@ -14031,15 +14063,15 @@ noQueue779:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 80(SP)
 
-noPointer780:
+noPointer779:
 	CMPQ 56(SP), $0x06
-	JLE  quads781
+	JLE  quads780
 	CMPQ 72(SP), $0x00000080
 	JG   quadEnd
 	CMPQ 56(SP), $0x18
 	JLE  quadEnd
 
-quads781:
+quads780:
 quad:
 	CMPQ 16(SP), $0x04
 	JL   quadEnd
@@ -14103,15 +14135,15 @@ quad6:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail783
+	JL     tail782
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop782
+	JNE    loop781
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop782
+	JE     loop781
 
-prefetching786:
+prefetching785:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -14274,18 +14306,18 @@ prefetching786:
 	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow787
+	JE           sameWindow786
 	ADDQ         $0x00007000, DX
 
-sameWindow787:
+sameWindow786:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching786
+	JGE  prefetching785
 	MOVQ DX, 80(SP)
-	JMP  tail783
+	JMP  tail782
 
-loop782:
+loop781:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -14433,13 +14465,13 @@ loop782:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop782
+	JGE          loop781
 
-tail783:
+tail782:
 	ADDQ $0x04, CX
-	JE   end785
+	JE   end784
 
-one784:
+one783:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -14479,9 +14511,9 @@ one784:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one784
+	JNE          one783
 
-end785:
+end784:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -14516,50 +14548,50 @@ end785:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd791
+	JE      dueEnd790
 	SUBQ    $0x18, (AX)
-	JG      dueEnd791
+	JG      dueEnd790
 
-dueRow788:
+dueRow787:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun792:
+dueRun791:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound789
+	JNE  dueFound788
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun792
+	JNE  dueRun791
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd791
+	JMP  dueEnd790
 
-dueFound789:
+dueFound788:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters793
+	JNE   sameQuarters792
 	ADDQ  32(BX), CX
 
-sameQuarters793:
+sameQuarters792:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine790:
+dueLine789:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine790
+	JNE        dueLine789
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow788
+	JLE        dueRow787
 
-dueEnd791:
+dueEnd790:
 	SUBQ $0x06, 64(SP)
 	JMP  quadRows
 
@@ -14592,15 +14624,15 @@ quad5:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail795
+	JL     tail794
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop794
+	JNE    loop793
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop794
+	JE     loop793
 
-prefetching798:
+prefetching797:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -14743,18 +14775,18 @@ prefetching798:
 	VFMADD231PS  Z11, Z12, Z3
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow799
+	JE           sameWindow798
 	ADDQ         $0x00007000, DX
 
-sameWindow799:
+sameWindow798:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching798
+	JGE  prefetching797
 	MOVQ DX, 80(SP)
-	JMP  tail795
+	JMP  tail794
 
-loop794:
+loop793:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -14882,13 +14914,13 @@ loop794:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop794
+	JGE          loop793
 
-tail795:
+tail794:
 	ADDQ $0x04, CX
-	JE   end797
+	JE   end796
 
-one796:
+one795:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -14923,9 +14955,9 @@ one796:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one796
+	JNE          one795
 
-end797:
+end796:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -14956,50 +14988,50 @@ end797:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd803
+	JE      dueEnd802
 	SUBQ    $0x14, (AX)
-	JG      dueEnd803
+	JG      dueEnd802
 
-dueRow800:
+dueRow799:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun804:
+dueRun803:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound801
+	JNE  dueFound800
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun804
+	JNE  dueRun803
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd803
+	JMP  dueEnd802
 
-dueFound801:
+dueFound800:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters805
+	JNE   sameQuarters804
 	ADDQ  32(BX), CX
 
-sameQuarters805:
+sameQuarters804:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine802:
+dueLine801:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine802
+	JNE        dueLine801
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow800
+	JLE        dueRow799
 
-dueEnd803:
+dueEnd802:
 	SUBQ $0x05, 64(SP)
 	JMP  quadRows
 
@@ -15028,15 +15060,15 @@ quad4:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail807
+	JL     tail806
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop806
+	JNE    loop805
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop806
+	JE     loop805
 
-prefetching810:
+prefetching809:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -15159,18 +15191,18 @@ prefetching810:
 	VFMADD231PS  Z11, Z12, Z31
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow811
+	JE           sameWindow810
 	ADDQ         $0x00007000, DX
 
-sameWindow811:
+sameWindow810:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching810
+	JGE  prefetching809
 	MOVQ DX, 80(SP)
-	JMP  tail807
+	JMP  tail806
 
-loop806:
+loop805:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -15278,13 +15310,13 @@ loop806:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop806
+	JGE          loop805
 
-tail807:
+tail806:
 	ADDQ $0x04, CX
-	JE   end809
+	JE   end808
 
-one808:
+one807:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -15314,9 +15346,9 @@ one808:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one808
+	JNE          one807
 
-end809:
+end808:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -15343,50 +15375,50 @@ end809:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd815
+	JE      dueEnd814
 	SUBQ    $0x10, (AX)
-	JG      dueEnd815
+	JG      dueEnd814
 
-dueRow812:
+dueRow811:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun816:
+dueRun815:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound813
+	JNE  dueFound812
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun816
+	JNE  dueRun815
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd815
+	JMP  dueEnd814
 
-dueFound813:
+dueFound812:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters817
+	JNE   sameQuarters816
 	ADDQ  32(BX), CX
 
-sameQuarters817:
+sameQuarters816:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine814:
+dueLine813:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine814
+	JNE        dueLine813
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow812
+	JLE        dueRow811
 
-dueEnd815:
+dueEnd814:
 	SUBQ $0x04, 64(SP)
 	JMP  quadRows
 
@@ -15409,15 +15441,15 @@ quad3:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail819
+	JL     tail818
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop818
+	JNE    loop817
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop818
+	JE     loop817
 
-prefetching822:
+prefetching821:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -15520,17 +15552,17 @@ prefetching822:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow823
+	JE           sameWindow822
 	ADDQ         $0x00007000, DX
 
-sameWindow823:
+sameWindow822:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching822
+	JGE  prefetching821
 	MOVQ DX, 80(SP)
-	JMP  tail819
+	JMP  tail818
 
-loop818:
+loop817:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -15617,13 +15649,13 @@ loop818:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop818
+	JGE          loop817
 
-tail819:
+tail818:
 	ADDQ $0x04, CX
-	JE   end821
+	JE   end820
 
-one820:
+one819:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -15647,9 +15679,9 @@ one820:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one820
+	JNE          one819
 
-end821:
+end820:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -15670,50 +15702,50 @@ end821:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd827
+	JE      dueEnd826
 	SUBQ    $0x0c, (AX)
-	JG      dueEnd827
+	JG      dueEnd826
 
-dueRow824:
+dueRow823:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun828:
+dueRun827:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound825
+	JNE  dueFound824
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun828
+	JNE  dueRun827
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd827
+	JMP  dueEnd826
 
-dueFound825:
+dueFound824:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters829
+	JNE   sameQuarters828
 	ADDQ  32(BX), CX
 
-sameQuarters829:
+sameQuarters828:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine826:
+dueLine825:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine826
+	JNE        dueLine825
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow824
+	JLE        dueRow823
 
-dueEnd827:
+dueEnd826:
 	SUBQ $0x03, 64(SP)
 	JMP  quadRows
 
@@ -15732,15 +15764,15 @@ quad2:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail831
+	JL     tail830
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop830
+	JNE    loop829
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop830
+	JE     loop829
 
-prefetching834:
+prefetching833:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -15823,17 +15855,17 @@ prefetching834:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow835
+	JE           sameWindow834
 	ADDQ         $0x00007000, DX
 
-sameWindow835:
+sameWindow834:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching834
+	JGE  prefetching833
 	MOVQ DX, 80(SP)
-	JMP  tail831
+	JMP  tail830
 
-loop830:
+loop829:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -15900,13 +15932,13 @@ loop830:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop830
+	JGE          loop829
 
-tail831:
+tail830:
 	ADDQ $0x04, CX
-	JE   end833
+	JE   end832
 
-one832:
+one831:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -15925,9 +15957,9 @@ one832:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one832
+	JNE          one831
 
-end833:
+end832:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -15944,50 +15976,50 @@ end833:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd839
+	JE      dueEnd838
 	SUBQ    $0x08, (AX)
-	JG      dueEnd839
+	JG      dueEnd838
 
-dueRow836:
+dueRow835:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun840:
+dueRun839:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound837
+	JNE  dueFound836
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun840
+	JNE  dueRun839
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd839
+	JMP  dueEnd838
 
-dueFound837:
+dueFound836:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters841
+	JNE   sameQuarters840
 	ADDQ  32(BX), CX
 
-sameQuarters841:
+sameQuarters840:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine838:
+dueLine837:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine838
+	JNE        dueLine837
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow836
+	JLE        dueRow835
 
-dueEnd839:
+dueEnd838:
 	SUBQ $0x02, 64(SP)
 	JMP  quadRows
 
@@ -16083,15 +16115,15 @@ pair12:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail843
+	JL     tail842
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop842
+	JNE    loop841
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop842
+	JE     loop841
 
-prefetching846:
+prefetching845:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -16258,20 +16290,20 @@ prefetching846:
 	VFMADD231PS  Z9, Z12, Z7
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow847
+	JE           sameWindow846
 	ADDQ         $0x00007000, DX
 
-sameWindow847:
+sameWindow846:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  prefetching846
+	JGE  prefetching845
 	MOVQ DX, 80(SP)
-	JMP  tail843
+	JMP  tail842
 
-loop842:
+loop841:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16433,13 +16465,13 @@ loop842:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop842
+	JGE          loop841
 
-tail843:
+tail842:
 	ADDQ $0x04, CX
-	JE   end845
+	JE   end844
 
-one844:
+one843:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16484,9 +16516,9 @@ one844:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one844
+	JNE          one843
 
-end845:
+end844:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -16525,50 +16557,50 @@ end845:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd851
+	JE      dueEnd850
 	SUBQ    $0x18, (AX)
-	JG      dueEnd851
+	JG      dueEnd850
 
-dueRow848:
+dueRow847:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun852:
+dueRun851:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound849
+	JNE  dueFound848
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun852
+	JNE  dueRun851
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd851
+	JMP  dueEnd850
 
-dueFound849:
+dueFound848:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters853
+	JNE   sameQuarters852
 	ADDQ  32(BX), CX
 
-sameQuarters853:
+sameQuarters852:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine850:
+dueLine849:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine850
+	JNE        dueLine849
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow848
+	JLE        dueRow847
 
-dueEnd851:
+dueEnd850:
 	SUBQ $0x0c, 64(SP)
 	JMP  pairRows
 
@@ -16606,15 +16638,15 @@ pair11:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail855
+	JL     tail854
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop854
+	JNE    loop853
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop854
+	JE     loop853
 
-prefetching858:
+prefetching857:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -16769,20 +16801,20 @@ prefetching858:
 	VFMADD231PS  Z9, Z12, Z5
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow859
+	JE           sameWindow858
 	ADDQ         $0x00007000, DX
 
-sameWindow859:
+sameWindow858:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  prefetching858
+	JGE  prefetching857
 	MOVQ DX, 80(SP)
-	JMP  tail855
+	JMP  tail854
 
-loop854:
+loop853:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16932,13 +16964,13 @@ loop854:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop854
+	JGE          loop853
 
-tail855:
+tail854:
 	ADDQ $0x04, CX
-	JE   end857
+	JE   end856
 
-one856:
+one855:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16980,9 +17012,9 @@ one856:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one856
+	JNE          one855
 
-end857:
+end856:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17019,50 +17051,50 @@ end857:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd863
+	JE      dueEnd862
 	SUBQ    $0x16, (AX)
-	JG      dueEnd863
+	JG      dueEnd862
 
-dueRow860:
+dueRow859:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun864:
+dueRun863:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound861
+	JNE  dueFound860
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun864
+	JNE  dueRun863
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd863
+	JMP  dueEnd862
 
-dueFound861:
+dueFound860:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters865
+	JNE   sameQuarters864
 	ADDQ  32(BX), CX
 
-sameQuarters865:
+sameQuarters864:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine862:
+dueLine861:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine862
+	JNE        dueLine861
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow860
+	JLE        dueRow859
 
-dueEnd863:
+dueEnd862:
 	SUBQ $0x0b, 64(SP)
 	JMP  pairRows
 
@@ -17098,15 +17130,15 @@ pair10:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail867
+	JL     tail866
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop866
+	JNE    loop865
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop866
+	JE     loop865
 
-prefetching870:
+prefetching869:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -17249,20 +17281,20 @@ prefetching870:
 	VFMADD231PS  Z9, Z12, Z3
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow871
+	JE           sameWindow870
 	ADDQ         $0x00007000, DX
 
-sameWindow871:
+sameWindow870:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  prefetching870
+	JGE  prefetching869
 	MOVQ DX, 80(SP)
-	JMP  tail867
+	JMP  tail866
 
-loop866:
+loop865:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17400,13 +17432,13 @@ loop866:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop866
+	JGE          loop865
 
-tail867:
+tail866:
 	ADDQ $0x04, CX
-	JE   end869
+	JE   end868
 
-one868:
+one867:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17445,9 +17477,9 @@ one868:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one868
+	JNE          one867
 
-end869:
+end868:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17482,50 +17514,50 @@ end869:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd875
+	JE      dueEnd874
 	SUBQ    $0x14, (AX)
-	JG      dueEnd875
+	JG      dueEnd874
 
-dueRow872:
+dueRow871:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun876:
+dueRun875:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound873
+	JNE  dueFound872
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun876
+	JNE  dueRun875
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd875
+	JMP  dueEnd874
 
-dueFound873:
+dueFound872:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters877
+	JNE   sameQuarters876
 	ADDQ  32(BX), CX
 
-sameQuarters877:
+sameQuarters876:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine874:
+dueLine873:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine874
+	JNE        dueLine873
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow872
+	JLE        dueRow871
 
-dueEnd875:
+dueEnd874:
 	SUBQ $0x0a, 64(SP)
 	JMP  pairRows
 
@@ -17557,15 +17589,15 @@ pair9:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail879
+	JL     tail878
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop878
+	JNE    loop877
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop878
+	JE     loop877
 
-prefetching882:
+prefetching881:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -17696,19 +17728,19 @@ prefetching882:
 	VFMADD231PS  Z9, Z12, Z1
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow883
+	JE           sameWindow882
 	ADDQ         $0x00007000, DX
 
-sameWindow883:
+sameWindow882:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  prefetching882
+	JGE  prefetching881
 	MOVQ DX, 80(SP)
-	JMP  tail879
+	JMP  tail878
 
-loop878:
+loop877:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17833,13 +17865,13 @@ loop878:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop878
+	JGE          loop877
 
-tail879:
+tail878:
 	ADDQ $0x04, CX
-	JE   end881
+	JE   end880
 
-one880:
+one879:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17874,9 +17906,9 @@ one880:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one880
+	JNE          one879
 
-end881:
+end880:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -17907,50 +17939,50 @@ end881:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd887
+	JE      dueEnd886
 	SUBQ    $0x12, (AX)
-	JG      dueEnd887
+	JG      dueEnd886
 
-dueRow884:
+dueRow883:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun888:
+dueRun887:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound885
+	JNE  dueFound884
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun888
+	JNE  dueRun887
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd887
+	JMP  dueEnd886
 
-dueFound885:
+dueFound884:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters889
+	JNE   sameQuarters888
 	ADDQ  32(BX), CX
 
-sameQuarters889:
+sameQuarters888:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine886:
+dueLine885:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine886
+	JNE        dueLine885
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow884
+	JLE        dueRow883
 
-dueEnd887:
+dueEnd886:
 	SUBQ $0x09, 64(SP)
 	JMP  pairRows
 
@@ -17980,15 +18012,15 @@ pair8:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail891
+	JL     tail890
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop890
+	JNE    loop889
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop890
+	JE     loop889
 
-prefetching894:
+prefetching893:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -18107,19 +18139,19 @@ prefetching894:
 	VFMADD231PS  Z9, Z12, Z31
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow895
+	JE           sameWindow894
 	ADDQ         $0x00007000, DX
 
-sameWindow895:
+sameWindow894:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  prefetching894
+	JGE  prefetching893
 	MOVQ DX, 80(SP)
-	JMP  tail891
+	JMP  tail890
 
-loop890:
+loop889:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18232,13 +18264,13 @@ loop890:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop890
+	JGE          loop889
 
-tail891:
+tail890:
 	ADDQ $0x04, CX
-	JE   end893
+	JE   end892
 
-one892:
+one891:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18270,9 +18302,9 @@ one892:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one892
+	JNE          one891
 
-end893:
+end892:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18301,50 +18333,50 @@ end893:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd899
+	JE      dueEnd898
 	SUBQ    $0x10, (AX)
-	JG      dueEnd899
+	JG      dueEnd898
 
-dueRow896:
+dueRow895:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun900:
+dueRun899:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound897
+	JNE  dueFound896
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun900
+	JNE  dueRun899
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd899
+	JMP  dueEnd898
 
-dueFound897:
+dueFound896:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters901
+	JNE   sameQuarters900
 	ADDQ  32(BX), CX
 
-sameQuarters901:
+sameQuarters900:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine898:
+dueLine897:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine898
+	JNE        dueLine897
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow896
+	JLE        dueRow895
 
-dueEnd899:
+dueEnd898:
 	SUBQ $0x08, 64(SP)
 	JMP  pairRows
 
@@ -18372,15 +18404,15 @@ pair7:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail903
+	JL     tail902
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop902
+	JNE    loop901
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop902
+	JE     loop901
 
-prefetching906:
+prefetching905:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -18487,19 +18519,19 @@ prefetching906:
 	VFMADD231PS  Z9, Z12, Z29
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow907
+	JE           sameWindow906
 	ADDQ         $0x00007000, DX
 
-sameWindow907:
+sameWindow906:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  prefetching906
+	JGE  prefetching905
 	MOVQ DX, 80(SP)
-	JMP  tail903
+	JMP  tail902
 
-loop902:
+loop901:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18600,13 +18632,13 @@ loop902:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop902
+	JGE          loop901
 
-tail903:
+tail902:
 	ADDQ $0x04, CX
-	JE   end905
+	JE   end904
 
-one904:
+one903:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18635,9 +18667,9 @@ one904:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one904
+	JNE          one903
 
-end905:
+end904:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18664,50 +18696,50 @@ end905:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd911
+	JE      dueEnd910
 	SUBQ    $0x0e, (AX)
-	JG      dueEnd911
+	JG      dueEnd910
 
-dueRow908:
+dueRow907:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun912:
+dueRun911:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound909
+	JNE  dueFound908
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun912
+	JNE  dueRun911
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd911
+	JMP  dueEnd910
 
-dueFound909:
+dueFound908:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters913
+	JNE   sameQuarters912
 	ADDQ  32(BX), CX
 
-sameQuarters913:
+sameQuarters912:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine910:
+dueLine909:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine910
+	JNE        dueLine909
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow908
+	JLE        dueRow907
 
-dueEnd911:
+dueEnd910:
 	SUBQ $0x07, 64(SP)
 	JMP  pairRows
 
@@ -18731,15 +18763,15 @@ pair6:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail915
+	JL     tail914
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop914
+	JNE    loop913
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop914
+	JE     loop913
 
-prefetching918:
+prefetching917:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -18834,18 +18866,18 @@ prefetching918:
 	VFMADD231PS  Z9, Z12, Z27
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow919
+	JE           sameWindow918
 	ADDQ         $0x00007000, DX
 
-sameWindow919:
+sameWindow918:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching918
+	JGE  prefetching917
 	MOVQ DX, 80(SP)
-	JMP  tail915
+	JMP  tail914
 
-loop914:
+loop913:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18933,13 +18965,13 @@ loop914:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop914
+	JGE          loop913
 
-tail915:
+tail914:
 	ADDQ $0x04, CX
-	JE   end917
+	JE   end916
 
-one916:
+one915:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18964,9 +18996,9 @@ one916:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one916
+	JNE          one915
 
-end917:
+end916:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -18989,50 +19021,50 @@ end917:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd923
+	JE      dueEnd922
 	SUBQ    $0x0c, (AX)
-	JG      dueEnd923
+	JG      dueEnd922
 
-dueRow920:
+dueRow919:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun924:
+dueRun923:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound921
+	JNE  dueFound920
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun924
+	JNE  dueRun923
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd923
+	JMP  dueEnd922
 
-dueFound921:
+dueFound920:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters925
+	JNE   sameQuarters924
 	ADDQ  32(BX), CX
 
-sameQuarters925:
+sameQuarters924:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine922:
+dueLine921:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine922
+	JNE        dueLine921
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow920
+	JLE        dueRow919
 
-dueEnd923:
+dueEnd922:
 	SUBQ $0x06, 64(SP)
 	JMP  pairRows
 
@@ -19054,15 +19086,15 @@ pair5:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail927
+	JL     tail926
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop926
+	JNE    loop925
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop926
+	JE     loop925
 
-prefetching930:
+prefetching929:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -19145,18 +19177,18 @@ prefetching930:
 	VFMADD231PS  Z9, Z12, Z25
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow931
+	JE           sameWindow930
 	ADDQ         $0x00007000, DX
 
-sameWindow931:
+sameWindow930:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching930
+	JGE  prefetching929
 	MOVQ DX, 80(SP)
-	JMP  tail927
+	JMP  tail926
 
-loop926:
+loop925:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -19232,13 +19264,13 @@ loop926:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop926
+	JGE          loop925
 
-tail927:
+tail926:
 	ADDQ $0x04, CX
-	JE   end929
+	JE   end928
 
-one928:
+one927:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -19260,9 +19292,9 @@ one928:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one928
+	JNE          one927
 
-end929:
+end928:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19283,50 +19315,50 @@ end929:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd935
+	JE      dueEnd934
 	SUBQ    $0x0a, (AX)
-	JG      dueEnd935
+	JG      dueEnd934
 
-dueRow932:
+dueRow931:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun936:
+dueRun935:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound933
+	JNE  dueFound932
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun936
+	JNE  dueRun935
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd935
+	JMP  dueEnd934
 
-dueFound933:
+dueFound932:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters937
+	JNE   sameQuarters936
 	ADDQ  32(BX), CX
 
-sameQuarters937:
+sameQuarters936:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine934:
+dueLine933:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine934
+	JNE        dueLine933
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow932
+	JLE        dueRow931
 
-dueEnd935:
+dueEnd934:
 	SUBQ $0x05, 64(SP)
 	JMP  pairRows
 
@@ -19346,15 +19378,15 @@ pair4:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail939
+	JL     tail938
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop938
+	JNE    loop937
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop938
+	JE     loop937
 
-prefetching942:
+prefetching941:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -19425,18 +19457,18 @@ prefetching942:
 	VFMADD231PS  Z9, Z12, Z23
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow943
+	JE           sameWindow942
 	ADDQ         $0x00007000, DX
 
-sameWindow943:
+sameWindow942:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching942
+	JGE  prefetching941
 	MOVQ DX, 80(SP)
-	JMP  tail939
+	JMP  tail938
 
-loop938:
+loop937:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -19500,13 +19532,13 @@ loop938:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop938
+	JGE          loop937
 
-tail939:
+tail938:
 	ADDQ $0x04, CX
-	JE   end941
+	JE   end940
 
-one940:
+one939:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -19525,9 +19557,9 @@ one940:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one940
+	JNE          one939
 
-end941:
+end940:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19546,50 +19578,50 @@ end941:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd947
+	JE      dueEnd946
 	SUBQ    $0x08, (AX)
-	JG      dueEnd947
+	JG      dueEnd946
 
-dueRow944:
+dueRow943:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun948:
+dueRun947:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound945
+	JNE  dueFound944
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun948
+	JNE  dueRun947
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd947
+	JMP  dueEnd946
 
-dueFound945:
+dueFound944:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters949
+	JNE   sameQuarters948
 	ADDQ  32(BX), CX
 
-sameQuarters949:
+sameQuarters948:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine946:
+dueLine945:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine946
+	JNE        dueLine945
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow944
+	JLE        dueRow943
 
-dueEnd947:
+dueEnd946:
 	SUBQ $0x04, 64(SP)
 	JMP  pairRows
 
@@ -19605,15 +19637,15 @@ pair3:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail951
+	JL     tail950
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop950
+	JNE    loop949
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop950
+	JE     loop949
 
-prefetching954:
+prefetching953:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -19672,17 +19704,17 @@ prefetching954:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow955
+	JE           sameWindow954
 	ADDQ         $0x00007000, DX
 
-sameWindow955:
+sameWindow954:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching954
+	JGE  prefetching953
 	MOVQ DX, 80(SP)
-	JMP  tail951
+	JMP  tail950
 
-loop950:
+loop949:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -19733,13 +19765,13 @@ loop950:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop950
+	JGE          loop949
 
-tail951:
+tail950:
 	ADDQ $0x04, CX
-	JE   end953
+	JE   end952
 
-one952:
+one951:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -19754,9 +19786,9 @@ one952:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one952
+	JNE          one951
 
-end953:
+end952:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -19771,50 +19803,50 @@ end953:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd959
+	JE      dueEnd958
 	SUBQ    $0x06, (AX)
-	JG      dueEnd959
+	JG      dueEnd958
 
-dueRow956:
+dueRow955:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun960:
+dueRun959:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound957
+	JNE  dueFound956
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun960
+	JNE  dueRun959
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd959
+	JMP  dueEnd958
 
-dueFound957:
+dueFound956:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters961
+	JNE   sameQuarters960
 	ADDQ  32(BX), CX
 
-sameQuarters961:
+sameQuarters960:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine958:
+dueLine957:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine958
+	JNE        dueLine957
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow956
+	JLE        dueRow955
 
-dueEnd959:
+dueEnd958:
 	SUBQ $0x03, 64(SP)
 	JMP  pairRows
 
@@ -19828,15 +19860,15 @@ pair2:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail963
+	JL     tail962
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop962
+	JNE    loop961
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop962
+	JE     loop961
 
-prefetching966:
+prefetching965:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -19883,17 +19915,17 @@ prefetching966:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow967
+	JE           sameWindow966
 	ADDQ         $0x00007000, DX
 
-sameWindow967:
+sameWindow966:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching966
+	JGE  prefetching965
 	MOVQ DX, 80(SP)
-	JMP  tail963
+	JMP  tail962
 
-loop962:
+loop961:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -19932,13 +19964,13 @@ loop962:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop962
+	JGE          loop961
 
-tail963:
+tail962:
 	ADDQ $0x04, CX
-	JE   end965
+	JE   end964
 
-one964:
+one963:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -19950,9 +19982,9 @@ one964:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one964
+	JNE          one963
 
-end965:
+end964:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -19965,50 +19997,50 @@ end965:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd971
+	JE      dueEnd970
 	SUBQ    $0x04, (AX)
-	JG      dueEnd971
+	JG      dueEnd970
 
-dueRow968:
+dueRow967:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun972:
+dueRun971:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound969
+	JNE  dueFound968
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun972
+	JNE  dueRun971
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd971
+	JMP  dueEnd970
 
-dueFound969:
+dueFound968:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters973
+	JNE   sameQuarters972
 	ADDQ  32(BX), CX
 
-sameQuarters973:
+sameQuarters972:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine970:
+dueLine969:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine970
+	JNE        dueLine969
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow968
+	JLE        dueRow967
 
-dueEnd971:
+dueEnd970:
 	SUBQ $0x02, 64(SP)
 	JMP  pairRows
 
@@ -20092,9 +20124,9 @@ single12:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail975
+	JL     tail974
 
-loop974:
+loop973:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -20204,13 +20236,13 @@ loop974:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop974
+	JGE          loop973
 
-tail975:
+tail974:
 	ADDQ $0x04, CX
-	JE   end977
+	JE   end976
 
-one976:
+one975:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -20242,9 +20274,9 @@ one976:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one976
+	JNE          one975
 
-end977:
+end976:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -20271,50 +20303,50 @@ end977:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd981
+	JE      dueEnd980
 	SUBQ    $0x0c, (AX)
-	JG      dueEnd981
+	JG      dueEnd980
 
-dueRow978:
+dueRow977:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun982:
+dueRun981:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound979
+	JNE  dueFound978
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun982
+	JNE  dueRun981
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd981
+	JMP  dueEnd980
 
-dueFound979:
+dueFound978:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters983
+	JNE   sameQuarters982
 	ADDQ  32(BX), CX
 
-sameQuarters983:
+sameQuarters982:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine980:
+dueLine979:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine980
+	JNE        dueLine979
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow978
+	JLE        dueRow977
 
-dueEnd981:
+dueEnd980:
 	SUBQ $0x0c, 64(SP)
 	JMP  singleRows
 
@@ -20341,9 +20373,9 @@ single11:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail985
+	JL     tail984
 
-loop984:
+loop983:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -20445,13 +20477,13 @@ loop984:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop984
+	JGE          loop983
 
-tail985:
+tail984:
 	ADDQ $0x04, CX
-	JE   end987
+	JE   end986
 
-one986:
+one985:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -20481,9 +20513,9 @@ one986:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one986
+	JNE          one985
 
-end987:
+end986:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -20509,50 +20541,50 @@ end987:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd991
+	JE      dueEnd990
 	SUBQ    $0x0b, (AX)
-	JG      dueEnd991
+	JG      dueEnd990
 
-dueRow988:
+dueRow987:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun992:
+dueRun991:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound989
+	JNE  dueFound988
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun992
+	JNE  dueRun991
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd991
+	JMP  dueEnd990
 
-dueFound989:
+dueFound988:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters993
+	JNE   sameQuarters992
 	ADDQ  32(BX), CX
 
-sameQuarters993:
+sameQuarters992:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine990:
+dueLine989:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine990
+	JNE        dueLine989
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow988
+	JLE        dueRow987
 
-dueEnd991:
+dueEnd990:
 	SUBQ $0x0b, 64(SP)
 	JMP  singleRows
 
@@ -20578,9 +20610,9 @@ single10:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail995
+	JL     tail994
 
-loop994:
+loop993:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -20674,13 +20706,13 @@ loop994:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop994
+	JGE          loop993
 
-tail995:
+tail994:
 	ADDQ $0x04, CX
-	JE   end997
+	JE   end996
 
-one996:
+one995:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -20708,9 +20740,9 @@ one996:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one996
+	JNE          one995
 
-end997:
+end996:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -20735,50 +20767,50 @@ end997:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd1001
+	JE      dueEnd1000
 	SUBQ    $0x0a, (AX)
-	JG      dueEnd1001
+	JG      dueEnd1000
 
-dueRow998:
+dueRow997:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun1002:
+dueRun1001:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound999
+	JNE  dueFound998
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun1002
+	JNE  dueRun1001
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd1001
+	JMP  dueEnd1000
 
-dueFound999:
+dueFound998:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters1003
+	JNE   sameQuarters1002
 	ADDQ  32(BX), CX
 
-sameQuarters1003:
+sameQuarters1002:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine1000:
+dueLine999:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine1000
+	JNE        dueLine999
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow998
+	JLE        dueRow997
 
-dueEnd1001:
+dueEnd1000:
 	SUBQ $0x0a, 64(SP)
 	JMP  singleRows
 
@@ -20801,9 +20833,9 @@ single9:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail1005
+	JL     tail1004
 
-loop1004:
+loop1003:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -20888,13 +20920,13 @@ loop1004:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1004
+	JGE          loop1003
 
-tail1005:
+tail1004:
 	ADDQ $0x04, CX
-	JE   end1007
+	JE   end1006
 
-one1006:
+one1005:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -20919,9 +20951,9 @@ one1006:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1006
+	JNE          one1005
 
-end1007:
+end1006:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -20943,50 +20975,50 @@ end1007:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd1011
+	JE      dueEnd1010
 	SUBQ    $0x09, (AX)
-	JG      dueEnd1011
+	JG      dueEnd1010
 
-dueRow1008:
+dueRow1007:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun1012:
+dueRun1011:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound1009
+	JNE  dueFound1008
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun1012
+	JNE  dueRun1011
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd1011
+	JMP  dueEnd1010
 
-dueFound1009:
+dueFound1008:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters1013
+	JNE   sameQuarters1012
 	ADDQ  32(BX), CX
 
-sameQuarters1013:
+sameQuarters1012:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine1010:
+dueLine1009:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine1010
+	JNE        dueLine1009
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow1008
+	JLE        dueRow1007
 
-dueEnd1011:
+dueEnd1010:
 	SUBQ $0x09, 64(SP)
 	JMP  singleRows
 
@@ -21008,9 +21040,9 @@ single8:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail1015
+	JL     tail1014
 
-loop1014:
+loop1013:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -21087,13 +21119,13 @@ loop1014:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1014
+	JGE          loop1013
 
-tail1015:
+tail1014:
 	ADDQ $0x04, CX
-	JE   end1017
+	JE   end1016
 
-one1016:
+one1015:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -21116,9 +21148,9 @@ one1016:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1016
+	JNE          one1015
 
-end1017:
+end1016:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -21139,50 +21171,50 @@ end1017:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd1021
+	JE      dueEnd1020
 	SUBQ    $0x08, (AX)
-	JG      dueEnd1021
+	JG      dueEnd1020
 
-dueRow1018:
+dueRow1017:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun1022:
+dueRun1021:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound1019
+	JNE  dueFound1018
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun1022
+	JNE  dueRun1021
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd1021
+	JMP  dueEnd1020
 
-dueFound1019:
+dueFound1018:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters1023
+	JNE   sameQuarters1022
 	ADDQ  32(BX), CX
 
-sameQuarters1023:
+sameQuarters1022:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine1020:
+dueLine1019:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine1020
+	JNE        dueLine1019
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow1018
+	JLE        dueRow1017
 
-dueEnd1021:
+dueEnd1020:
 	SUBQ $0x08, 64(SP)
 	JMP  singleRows
 
@@ -21203,9 +21235,9 @@ single7:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail1025
+	JL     tail1024
 
-loop1024:
+loop1023:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -21274,13 +21306,13 @@ loop1024:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1024
+	JGE          loop1023
 
-tail1025:
+tail1024:
 	ADDQ $0x04, CX
-	JE   end1027
+	JE   end1026
 
-one1026:
+one1025:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -21301,9 +21333,9 @@ one1026:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1026
+	JNE          one1025
 
-end1027:
+end1026:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -21323,50 +21355,50 @@ end1027:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd1031
+	JE      dueEnd1030
 	SUBQ    $0x07, (AX)
-	JG      dueEnd1031
+	JG      dueEnd1030
 
-dueRow1028:
+dueRow1027:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun1032:
+dueRun1031:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound1029
+	JNE  dueFound1028
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun1032
+	JNE  dueRun1031
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd1031
+	JMP  dueEnd1030
 
-dueFound1029:
+dueFound1028:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters1033
+	JNE   sameQuarters1032
 	ADDQ  32(BX), CX
 
-sameQuarters1033:
+sameQuarters1032:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine1030:
+dueLine1029:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine1030
+	JNE        dueLine1029
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow1028
+	JLE        dueRow1027
 
-dueEnd1031:
+dueEnd1030:
 	SUBQ $0x07, 64(SP)
 	JMP  singleRows
 
@@ -21384,9 +21416,9 @@ single6:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail1035
+	JL     tail1034
 
-loop1034:
+loop1033:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -21446,13 +21478,13 @@ loop1034:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1034
+	JGE          loop1033
 
-tail1035:
+tail1034:
 	ADDQ $0x04, CX
-	JE   end1037
+	JE   end1036
 
-one1036:
+one1035:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -21470,9 +21502,9 @@ one1036:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1036
+	JNE          one1035
 
-end1037:
+end1036:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -21489,50 +21521,50 @@ end1037:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd1041
+	JE      dueEnd1040
 	SUBQ    $0x06, (AX)
-	JG      dueEnd1041
+	JG      dueEnd1040
 
-dueRow1038:
+dueRow1037:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun1042:
+dueRun1041:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound1039
+	JNE  dueFound1038
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun1042
+	JNE  dueRun1041
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd1041
+	JMP  dueEnd1040
 
-dueFound1039:
+dueFound1038:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters1043
+	JNE   sameQuarters1042
 	ADDQ  32(BX), CX
 
-sameQuarters1043:
+sameQuarters1042:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine1040:
+dueLine1039:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine1040
+	JNE        dueLine1039
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow1038
+	JLE        dueRow1037
 
-dueEnd1041:
+dueEnd1040:
 	SUBQ $0x06, 64(SP)
 	JMP  singleRows
 
@@ -21549,9 +21581,9 @@ single5:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail1045
+	JL     tail1044
 
-loop1044:
+loop1043:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -21603,13 +21635,13 @@ loop1044:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1044
+	JGE          loop1043
 
-tail1045:
+tail1044:
 	ADDQ $0x04, CX
-	JE   end1047
+	JE   end1046
 
-one1046:
+one1045:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -21625,9 +21657,9 @@ one1046:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1046
+	JNE          one1045
 
-end1047:
+end1046:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -21643,50 +21675,50 @@ end1047:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd1051
+	JE      dueEnd1050
 	SUBQ    $0x05, (AX)
-	JG      dueEnd1051
+	JG      dueEnd1050
 
-dueRow1048:
+dueRow1047:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun1052:
+dueRun1051:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound1049
+	JNE  dueFound1048
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun1052
+	JNE  dueRun1051
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd1051
+	JMP  dueEnd1050
 
-dueFound1049:
+dueFound1048:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters1053
+	JNE   sameQuarters1052
 	ADDQ  32(BX), CX
 
-sameQuarters1053:
+sameQuarters1052:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine1050:
+dueLine1049:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine1050
+	JNE        dueLine1049
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow1048
+	JLE        dueRow1047
 
-dueEnd1051:
+dueEnd1050:
 	SUBQ $0x05, 64(SP)
 	JMP  singleRows
 
@@ -21702,9 +21734,9 @@ single4:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail1055
+	JL     tail1054
 
-loop1054:
+loop1053:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -21748,13 +21780,13 @@ loop1054:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1054
+	JGE          loop1053
 
-tail1055:
+tail1054:
 	ADDQ $0x04, CX
-	JE   end1057
+	JE   end1056
 
-one1056:
+one1055:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -21768,9 +21800,9 @@ one1056:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1056
+	JNE          one1055
 
-end1057:
+end1056:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -21785,50 +21817,50 @@ end1057:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd1061
+	JE      dueEnd1060
 	SUBQ    $0x04, (AX)
-	JG      dueEnd1061
+	JG      dueEnd1060
 
-dueRow1058:
+dueRow1057:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun1062:
+dueRun1061:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound1059
+	JNE  dueFound1058
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun1062
+	JNE  dueRun1061
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd1061
+	JMP  dueEnd1060
 
-dueFound1059:
+dueFound1058:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters1063
+	JNE   sameQuarters1062
 	ADDQ  32(BX), CX
 
-sameQuarters1063:
+sameQuarters1062:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine1060:
+dueLine1059:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine1060
+	JNE        dueLine1059
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow1058
+	JLE        dueRow1057
 
-dueEnd1061:
+dueEnd1060:
 	SUBQ $0x04, 64(SP)
 	JMP  singleRows
 
@@ -21841,9 +21873,9 @@ single3:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail1065
+	JL     tail1064
 
-loop1064:
+loop1063:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -21878,13 +21910,13 @@ loop1064:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1064
+	JGE          loop1063
 
-tail1065:
+tail1064:
 	ADDQ $0x04, CX
-	JE   end1067
+	JE   end1066
 
-one1066:
+one1065:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -21895,9 +21927,9 @@ one1066:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1066
+	JNE          one1065
 
-end1067:
+end1066:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -21909,50 +21941,50 @@ end1067:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd1071
+	JE      dueEnd1070
 	SUBQ    $0x03, (AX)
-	JG      dueEnd1071
+	JG      dueEnd1070
 
-dueRow1068:
+dueRow1067:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun1072:
+dueRun1071:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound1069
+	JNE  dueFound1068
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun1072
+	JNE  dueRun1071
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd1071
+	JMP  dueEnd1070
 
-dueFound1069:
+dueFound1068:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters1073
+	JNE   sameQuarters1072
 	ADDQ  32(BX), CX
 
-sameQuarters1073:
+sameQuarters1072:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine1070:
+dueLine1069:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine1070
+	JNE        dueLine1069
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow1068
+	JLE        dueRow1067
 
-dueEnd1071:
+dueEnd1070:
 	SUBQ $0x03, 64(SP)
 	JMP  singleRows
 
@@ -21964,9 +21996,9 @@ single2:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail1075
+	JL     tail1074
 
-loop1074:
+loop1073:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -21993,13 +22025,13 @@ loop1074:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1074
+	JGE          loop1073
 
-tail1075:
+tail1074:
 	ADDQ $0x04, CX
-	JE   end1077
+	JE   end1076
 
-one1076:
+one1075:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -22008,9 +22040,9 @@ one1076:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1076
+	JNE          one1075
 
-end1077:
+end1076:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -22021,50 +22053,50 @@ end1077:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd1081
+	JE      dueEnd1080
 	SUBQ    $0x02, (AX)
-	JG      dueEnd1081
+	JG      dueEnd1080
 
-dueRow1078:
+dueRow1077:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun1082:
+dueRun1081:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound1079
+	JNE  dueFound1078
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun1082
+	JNE  dueRun1081
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd1081
+	JMP  dueEnd1080
 
-dueFound1079:
+dueFound1078:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters1083
+	JNE   sameQuarters1082
 	ADDQ  32(BX), CX
 
-sameQuarters1083:
+sameQuarters1082:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine1080:
+dueLine1079:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine1080
+	JNE        dueLine1079
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow1078
+	JLE        dueRow1077
 
-dueEnd1081:
+dueEnd1080:
 	SUBQ $0x02, 64(SP)
 	JMP  singleRows
 
@@ -22098,10 +22130,10 @@ TEXT ·accumulateAVX512(SB), NOSPLIT, $88-64
 	MOVQ alpha+24(FP), AX
 	MOVQ b+56(FP), BX
 	CMPB 64(BX), $0x00
-	JE   used1084
+	JE   used1083
 	MOVQ $0x00000001, AX
 
-used1084:
+used1083:
 	MOVQ  AX, 8(SP)
 	MOVQ  (BX), AX
 	MOVQ  AX, 72(SP)
@@ -22115,7 +22147,7 @@ used1084:
 	MOVQ  32(BX), AX
 	MOVQ  AX, 80(SP)
 	TESTQ AX, AX
-	JE    noPointer1085
+	JE    noPointer1084
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 80(SP)
@@ -22125,15 +22157,15 @@ used1084:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 80(SP)
 
-noPointer1085:
+noPointer1084:
 	CMPQ 56(SP), $0x06
-	JLE  quads1086
+	JLE  quads1085
 	CMPQ 72(SP), $0x00000080
 	JG   quadEnd
 	CMPQ 56(SP), $0x18
 	JLE  quadEnd
 
-quads1086:
+quads1085:
 quad:
 	CMPQ 16(SP), $0x04
 	JL   quadEnd
@@ -22168,13 +22200,13 @@ quad6:
 	// 6 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1088
+	JE           overwrite1087
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1087
+	JE           plain1086
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -22205,9 +22237,9 @@ quad6:
 	VMULPS       64(R13)(DX*2), Z12, Z5
 	VMULPS       128(R13)(DX*2), Z12, Z6
 	VMULPS       192(R13)(DX*2), Z12, Z7
-	JMP          ready1089
+	JMP          ready1088
 
-plain1087:
+plain1086:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -22232,9 +22264,9 @@ plain1087:
 	VMOVUPS 64(R13)(DX*2), Z5
 	VMOVUPS 128(R13)(DX*2), Z6
 	VMOVUPS 192(R13)(DX*2), Z7
-	JMP     ready1089
+	JMP     ready1088
 
-overwrite1088:
+overwrite1087:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -22260,7 +22292,7 @@ overwrite1088:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-ready1089:
+ready1088:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -22268,15 +22300,15 @@ ready1089:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1091
+	JL    tail1090
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1090
+	JNE   loop1089
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1090
+	JE    loop1089
 
-prefetching1094:
+prefetching1093:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -22439,18 +22471,18 @@ prefetching1094:
 	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1095
+	JE           sameWindow1094
 	ADDQ         $0x00007000, DX
 
-sameWindow1095:
+sameWindow1094:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching1094
+	JGE  prefetching1093
 	MOVQ DX, 80(SP)
-	JMP  tail1091
+	JMP  tail1090
 
-loop1090:
+loop1089:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -22598,13 +22630,13 @@ loop1090:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1090
+	JGE          loop1089
 
-tail1091:
+tail1090:
 	ADDQ $0x04, CX
-	JE   end1093
+	JE   end1092
 
-one1092:
+one1091:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -22644,9 +22676,9 @@ one1092:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1092
+	JNE          one1091
 
-end1093:
+end1092:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -22680,10 +22712,10 @@ end1093:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1096
+	JBE     noAlpha1095
 	ADDQ    $0x18, (SP)
 
-noAlpha1096:
+noAlpha1095:
 	SUBQ $0x06, 64(SP)
 	JMP  quadRows
 
@@ -22691,13 +22723,13 @@ quad5:
 	// 5 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1098
+	JE           overwrite1097
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1097
+	JE           plain1096
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -22723,9 +22755,9 @@ quad5:
 	VMULPS       64(R13)(DX*1), Z12, Z1
 	VMULPS       128(R13)(DX*1), Z12, Z2
 	VMULPS       192(R13)(DX*1), Z12, Z3
-	JMP          ready1099
+	JMP          ready1098
 
-plain1097:
+plain1096:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -22746,9 +22778,9 @@ plain1097:
 	VMOVUPS 64(R13)(DX*1), Z1
 	VMOVUPS 128(R13)(DX*1), Z2
 	VMOVUPS 192(R13)(DX*1), Z3
-	JMP     ready1099
+	JMP     ready1098
 
-overwrite1098:
+overwrite1097:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -22770,7 +22802,7 @@ overwrite1098:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-ready1099:
+ready1098:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -22778,15 +22810,15 @@ ready1099:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1101
+	JL    tail1100
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1100
+	JNE   loop1099
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1100
+	JE    loop1099
 
-prefetching1104:
+prefetching1103:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -22929,18 +22961,18 @@ prefetching1104:
 	VFMADD231PS  Z11, Z12, Z3
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1105
+	JE           sameWindow1104
 	ADDQ         $0x00007000, DX
 
-sameWindow1105:
+sameWindow1104:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching1104
+	JGE  prefetching1103
 	MOVQ DX, 80(SP)
-	JMP  tail1101
+	JMP  tail1100
 
-loop1100:
+loop1099:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -23068,13 +23100,13 @@ loop1100:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1100
+	JGE          loop1099
 
-tail1101:
+tail1100:
 	ADDQ $0x04, CX
-	JE   end1103
+	JE   end1102
 
-one1102:
+one1101:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -23109,9 +23141,9 @@ one1102:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1102
+	JNE          one1101
 
-end1103:
+end1102:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -23141,10 +23173,10 @@ end1103:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1106
+	JBE     noAlpha1105
 	ADDQ    $0x14, (SP)
 
-noAlpha1106:
+noAlpha1105:
 	SUBQ $0x05, 64(SP)
 	JMP  quadRows
 
@@ -23152,13 +23184,13 @@ quad4:
 	// 4 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1108
+	JE           overwrite1107
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1107
+	JE           plain1106
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -23179,9 +23211,9 @@ quad4:
 	VMULPS       64(R13), Z12, Z29
 	VMULPS       128(R13), Z12, Z30
 	VMULPS       192(R13), Z12, Z31
-	JMP          ready1109
+	JMP          ready1108
 
-plain1107:
+plain1106:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -23198,9 +23230,9 @@ plain1107:
 	VMOVUPS 64(R13), Z29
 	VMOVUPS 128(R13), Z30
 	VMOVUPS 192(R13), Z31
-	JMP     ready1109
+	JMP     ready1108
 
-overwrite1108:
+overwrite1107:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -23218,7 +23250,7 @@ overwrite1108:
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
 
-ready1109:
+ready1108:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -23226,15 +23258,15 @@ ready1109:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1111
+	JL    tail1110
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1110
+	JNE   loop1109
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1110
+	JE    loop1109
 
-prefetching1114:
+prefetching1113:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -23357,18 +23389,18 @@ prefetching1114:
 	VFMADD231PS  Z11, Z12, Z31
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1115
+	JE           sameWindow1114
 	ADDQ         $0x00007000, DX
 
-sameWindow1115:
+sameWindow1114:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching1114
+	JGE  prefetching1113
 	MOVQ DX, 80(SP)
-	JMP  tail1111
+	JMP  tail1110
 
-loop1110:
+loop1109:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -23476,13 +23508,13 @@ loop1110:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1110
+	JGE          loop1109
 
-tail1111:
+tail1110:
 	ADDQ $0x04, CX
-	JE   end1113
+	JE   end1112
 
-one1112:
+one1111:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -23512,9 +23544,9 @@ one1112:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1112
+	JNE          one1111
 
-end1113:
+end1112:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -23540,10 +23572,10 @@ end1113:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1116
+	JBE     noAlpha1115
 	ADDQ    $0x10, (SP)
 
-noAlpha1116:
+noAlpha1115:
 	SUBQ $0x04, 64(SP)
 	JMP  quadRows
 
@@ -23551,11 +23583,11 @@ quad3:
 	// 3 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1118
+	JE           overwrite1117
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1117
+	JE           plain1116
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -23571,9 +23603,9 @@ quad3:
 	VMULPS       64(AX)(DX*2), Z12, Z25
 	VMULPS       128(AX)(DX*2), Z12, Z26
 	VMULPS       192(AX)(DX*2), Z12, Z27
-	JMP          ready1119
+	JMP          ready1118
 
-plain1117:
+plain1116:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -23586,9 +23618,9 @@ plain1117:
 	VMOVUPS 64(AX)(DX*2), Z25
 	VMOVUPS 128(AX)(DX*2), Z26
 	VMOVUPS 192(AX)(DX*2), Z27
-	JMP     ready1119
+	JMP     ready1118
 
-overwrite1118:
+overwrite1117:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -23602,21 +23634,21 @@ overwrite1118:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready1119:
+ready1118:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1121
+	JL    tail1120
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1120
+	JNE   loop1119
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1120
+	JE    loop1119
 
-prefetching1124:
+prefetching1123:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -23719,17 +23751,17 @@ prefetching1124:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1125
+	JE           sameWindow1124
 	ADDQ         $0x00007000, DX
 
-sameWindow1125:
+sameWindow1124:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching1124
+	JGE  prefetching1123
 	MOVQ DX, 80(SP)
-	JMP  tail1121
+	JMP  tail1120
 
-loop1120:
+loop1119:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -23816,13 +23848,13 @@ loop1120:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1120
+	JGE          loop1119
 
-tail1121:
+tail1120:
 	ADDQ $0x04, CX
-	JE   end1123
+	JE   end1122
 
-one1122:
+one1121:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -23846,9 +23878,9 @@ one1122:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1122
+	JNE          one1121
 
-end1123:
+end1122:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -23868,10 +23900,10 @@ end1123:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1126
+	JBE     noAlpha1125
 	ADDQ    $0x0c, (SP)
 
-noAlpha1126:
+noAlpha1125:
 	SUBQ $0x03, 64(SP)
 	JMP  quadRows
 
@@ -23879,11 +23911,11 @@ quad2:
 	// 2 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1128
+	JE           overwrite1127
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1127
+	JE           plain1126
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -23894,9 +23926,9 @@ quad2:
 	VMULPS       64(AX)(DX*1), Z12, Z21
 	VMULPS       128(AX)(DX*1), Z12, Z22
 	VMULPS       192(AX)(DX*1), Z12, Z23
-	JMP          ready1129
+	JMP          ready1128
 
-plain1127:
+plain1126:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -23905,9 +23937,9 @@ plain1127:
 	VMOVUPS 64(AX)(DX*1), Z21
 	VMOVUPS 128(AX)(DX*1), Z22
 	VMOVUPS 192(AX)(DX*1), Z23
-	JMP     ready1129
+	JMP     ready1128
 
-overwrite1128:
+overwrite1127:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -23917,21 +23949,21 @@ overwrite1128:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready1129:
+ready1128:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1131
+	JL    tail1130
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1130
+	JNE   loop1129
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1130
+	JE    loop1129
 
-prefetching1134:
+prefetching1133:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -24014,17 +24046,17 @@ prefetching1134:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1135
+	JE           sameWindow1134
 	ADDQ         $0x00007000, DX
 
-sameWindow1135:
+sameWindow1134:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching1134
+	JGE  prefetching1133
 	MOVQ DX, 80(SP)
-	JMP  tail1131
+	JMP  tail1130
 
-loop1130:
+loop1129:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -24091,13 +24123,13 @@ loop1130:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1130
+	JGE          loop1129
 
-tail1131:
+tail1130:
 	ADDQ $0x04, CX
-	JE   end1133
+	JE   end1132
 
-one1132:
+one1131:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -24116,9 +24148,9 @@ one1132:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1132
+	JNE          one1131
 
-end1133:
+end1132:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -24134,10 +24166,10 @@ end1133:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1136
+	JBE     noAlpha1135
 	ADDQ    $0x08, (SP)
 
-noAlpha1136:
+noAlpha1135:
 	SUBQ $0x02, 64(SP)
 	JMP  quadRows
 
@@ -24201,7 +24233,7 @@ pair12:
 	// 12 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1138
+	JE           overwrite1137
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -24211,7 +24243,7 @@ pair12:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain1137
+	JE           plain1136
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -24248,9 +24280,9 @@ pair12:
 	VBROADCASTSS 44(CX), Z12
 	VMULPS       (R11)(DX*2), Z12, Z6
 	VMULPS       64(R11)(DX*2), Z12, Z7
-	JMP          ready1139
+	JMP          ready1138
 
-plain1137:
+plain1136:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -24275,9 +24307,9 @@ plain1137:
 	VMOVUPS 64(R11)(DX*1), Z5
 	VMOVUPS (R11)(DX*2), Z6
 	VMOVUPS 64(R11)(DX*2), Z7
-	JMP     ready1139
+	JMP     ready1138
 
-overwrite1138:
+overwrite1137:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24303,7 +24335,7 @@ overwrite1138:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-ready1139:
+ready1138:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -24314,15 +24346,15 @@ ready1139:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1141
+	JL    tail1140
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1140
+	JNE   loop1139
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1140
+	JE    loop1139
 
-prefetching1144:
+prefetching1143:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24489,20 +24521,20 @@ prefetching1144:
 	VFMADD231PS  Z9, Z12, Z7
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1145
+	JE           sameWindow1144
 	ADDQ         $0x00007000, DX
 
-sameWindow1145:
+sameWindow1144:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  prefetching1144
+	JGE  prefetching1143
 	MOVQ DX, 80(SP)
-	JMP  tail1141
+	JMP  tail1140
 
-loop1140:
+loop1139:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24664,13 +24696,13 @@ loop1140:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop1140
+	JGE          loop1139
 
-tail1141:
+tail1140:
 	ADDQ $0x04, CX
-	JE   end1143
+	JE   end1142
 
-one1142:
+one1141:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24715,9 +24747,9 @@ one1142:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one1142
+	JNE          one1141
 
-end1143:
+end1142:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -24755,10 +24787,10 @@ end1143:
 	IMUL3Q  $0x0000000c, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1146
+	JBE     noAlpha1145
 	ADDQ    $0x30, (SP)
 
-noAlpha1146:
+noAlpha1145:
 	SUBQ $0x0c, 64(SP)
 	JMP  pairRows
 
@@ -24766,7 +24798,7 @@ pair11:
 	// 11 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1148
+	JE           overwrite1147
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -24776,7 +24808,7 @@ pair11:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain1147
+	JE           plain1146
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -24810,9 +24842,9 @@ pair11:
 	VBROADCASTSS 40(CX), Z12
 	VMULPS       (R11)(DX*1), Z12, Z4
 	VMULPS       64(R11)(DX*1), Z12, Z5
-	JMP          ready1149
+	JMP          ready1148
 
-plain1147:
+plain1146:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -24835,9 +24867,9 @@ plain1147:
 	VMOVUPS 64(R11), Z3
 	VMOVUPS (R11)(DX*1), Z4
 	VMOVUPS 64(R11)(DX*1), Z5
-	JMP     ready1149
+	JMP     ready1148
 
-overwrite1148:
+overwrite1147:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24861,7 +24893,7 @@ overwrite1148:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 
-ready1149:
+ready1148:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -24872,15 +24904,15 @@ ready1149:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1151
+	JL    tail1150
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1150
+	JNE   loop1149
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1150
+	JE    loop1149
 
-prefetching1154:
+prefetching1153:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -25035,20 +25067,20 @@ prefetching1154:
 	VFMADD231PS  Z9, Z12, Z5
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1155
+	JE           sameWindow1154
 	ADDQ         $0x00007000, DX
 
-sameWindow1155:
+sameWindow1154:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  prefetching1154
+	JGE  prefetching1153
 	MOVQ DX, 80(SP)
-	JMP  tail1151
+	JMP  tail1150
 
-loop1150:
+loop1149:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25198,13 +25230,13 @@ loop1150:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop1150
+	JGE          loop1149
 
-tail1151:
+tail1150:
 	ADDQ $0x04, CX
-	JE   end1153
+	JE   end1152
 
-one1152:
+one1151:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25246,9 +25278,9 @@ one1152:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one1152
+	JNE          one1151
 
-end1153:
+end1152:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25284,10 +25316,10 @@ end1153:
 	IMUL3Q  $0x0000000b, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1156
+	JBE     noAlpha1155
 	ADDQ    $0x2c, (SP)
 
-noAlpha1156:
+noAlpha1155:
 	SUBQ $0x0b, 64(SP)
 	JMP  pairRows
 
@@ -25295,7 +25327,7 @@ pair10:
 	// 10 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1158
+	JE           overwrite1157
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -25305,7 +25337,7 @@ pair10:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain1157
+	JE           plain1156
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -25336,9 +25368,9 @@ pair10:
 	VBROADCASTSS 36(CX), Z12
 	VMULPS       (R11), Z12, Z2
 	VMULPS       64(R11), Z12, Z3
-	JMP          ready1159
+	JMP          ready1158
 
-plain1157:
+plain1156:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -25359,9 +25391,9 @@ plain1157:
 	VMOVUPS 64(R12)(DX*2), Z1
 	VMOVUPS (R11), Z2
 	VMOVUPS 64(R11), Z3
-	JMP     ready1159
+	JMP     ready1158
 
-overwrite1158:
+overwrite1157:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25383,7 +25415,7 @@ overwrite1158:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-ready1159:
+ready1158:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -25394,15 +25426,15 @@ ready1159:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1161
+	JL    tail1160
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1160
+	JNE   loop1159
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1160
+	JE    loop1159
 
-prefetching1164:
+prefetching1163:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -25545,20 +25577,20 @@ prefetching1164:
 	VFMADD231PS  Z9, Z12, Z3
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1165
+	JE           sameWindow1164
 	ADDQ         $0x00007000, DX
 
-sameWindow1165:
+sameWindow1164:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  prefetching1164
+	JGE  prefetching1163
 	MOVQ DX, 80(SP)
-	JMP  tail1161
+	JMP  tail1160
 
-loop1160:
+loop1159:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25696,13 +25728,13 @@ loop1160:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop1160
+	JGE          loop1159
 
-tail1161:
+tail1160:
 	ADDQ $0x04, CX
-	JE   end1163
+	JE   end1162
 
-one1162:
+one1161:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25741,9 +25773,9 @@ one1162:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one1162
+	JNE          one1161
 
-end1163:
+end1162:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25777,10 +25809,10 @@ end1163:
 	IMUL3Q  $0x0000000a, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1166
+	JBE     noAlpha1165
 	ADDQ    $0x28, (SP)
 
-noAlpha1166:
+noAlpha1165:
 	SUBQ $0x0a, 64(SP)
 	JMP  pairRows
 
@@ -25788,7 +25820,7 @@ pair9:
 	// 9 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1168
+	JE           overwrite1167
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -25796,7 +25828,7 @@ pair9:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1167
+	JE           plain1166
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -25824,9 +25856,9 @@ pair9:
 	VBROADCASTSS 32(CX), Z12
 	VMULPS       (R12)(DX*2), Z12, Z0
 	VMULPS       64(R12)(DX*2), Z12, Z1
-	JMP          ready1169
+	JMP          ready1168
 
-plain1167:
+plain1166:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -25845,9 +25877,9 @@ plain1167:
 	VMOVUPS 64(R12)(DX*1), Z31
 	VMOVUPS (R12)(DX*2), Z0
 	VMOVUPS 64(R12)(DX*2), Z1
-	JMP     ready1169
+	JMP     ready1168
 
-overwrite1168:
+overwrite1167:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25867,7 +25899,7 @@ overwrite1168:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 
-ready1169:
+ready1168:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -25876,15 +25908,15 @@ ready1169:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1171
+	JL    tail1170
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1170
+	JNE   loop1169
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1170
+	JE    loop1169
 
-prefetching1174:
+prefetching1173:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -26015,19 +26047,19 @@ prefetching1174:
 	VFMADD231PS  Z9, Z12, Z1
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1175
+	JE           sameWindow1174
 	ADDQ         $0x00007000, DX
 
-sameWindow1175:
+sameWindow1174:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  prefetching1174
+	JGE  prefetching1173
 	MOVQ DX, 80(SP)
-	JMP  tail1171
+	JMP  tail1170
 
-loop1170:
+loop1169:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -26152,13 +26184,13 @@ loop1170:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1170
+	JGE          loop1169
 
-tail1171:
+tail1170:
 	ADDQ $0x04, CX
-	JE   end1173
+	JE   end1172
 
-one1172:
+one1171:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -26193,9 +26225,9 @@ one1172:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1172
+	JNE          one1171
 
-end1173:
+end1172:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26225,10 +26257,10 @@ end1173:
 	IMUL3Q  $0x00000009, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1176
+	JBE     noAlpha1175
 	ADDQ    $0x24, (SP)
 
-noAlpha1176:
+noAlpha1175:
 	SUBQ $0x09, 64(SP)
 	JMP  pairRows
 
@@ -26236,7 +26268,7 @@ pair8:
 	// 8 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1178
+	JE           overwrite1177
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -26244,7 +26276,7 @@ pair8:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1177
+	JE           plain1176
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -26269,9 +26301,9 @@ pair8:
 	VBROADCASTSS 28(CX), Z12
 	VMULPS       (R12)(DX*1), Z12, Z30
 	VMULPS       64(R12)(DX*1), Z12, Z31
-	JMP          ready1179
+	JMP          ready1178
 
-plain1177:
+plain1176:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -26288,9 +26320,9 @@ plain1177:
 	VMOVUPS 64(R12), Z29
 	VMOVUPS (R12)(DX*1), Z30
 	VMOVUPS 64(R12)(DX*1), Z31
-	JMP     ready1179
+	JMP     ready1178
 
-overwrite1178:
+overwrite1177:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26308,7 +26340,7 @@ overwrite1178:
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
 
-ready1179:
+ready1178:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -26317,15 +26349,15 @@ ready1179:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1181
+	JL    tail1180
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1180
+	JNE   loop1179
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1180
+	JE    loop1179
 
-prefetching1184:
+prefetching1183:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -26444,19 +26476,19 @@ prefetching1184:
 	VFMADD231PS  Z9, Z12, Z31
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1185
+	JE           sameWindow1184
 	ADDQ         $0x00007000, DX
 
-sameWindow1185:
+sameWindow1184:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  prefetching1184
+	JGE  prefetching1183
 	MOVQ DX, 80(SP)
-	JMP  tail1181
+	JMP  tail1180
 
-loop1180:
+loop1179:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -26569,13 +26601,13 @@ loop1180:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1180
+	JGE          loop1179
 
-tail1181:
+tail1180:
 	ADDQ $0x04, CX
-	JE   end1183
+	JE   end1182
 
-one1182:
+one1181:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -26607,9 +26639,9 @@ one1182:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1182
+	JNE          one1181
 
-end1183:
+end1182:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26637,10 +26669,10 @@ end1183:
 	IMUL3Q  $0x00000008, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1186
+	JBE     noAlpha1185
 	ADDQ    $0x20, (SP)
 
-noAlpha1186:
+noAlpha1185:
 	SUBQ $0x08, 64(SP)
 	JMP  pairRows
 
@@ -26648,7 +26680,7 @@ pair7:
 	// 7 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1188
+	JE           overwrite1187
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -26656,7 +26688,7 @@ pair7:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1187
+	JE           plain1186
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -26678,9 +26710,9 @@ pair7:
 	VBROADCASTSS 24(CX), Z12
 	VMULPS       (R12), Z12, Z28
 	VMULPS       64(R12), Z12, Z29
-	JMP          ready1189
+	JMP          ready1188
 
-plain1187:
+plain1186:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -26695,9 +26727,9 @@ plain1187:
 	VMOVUPS 64(R13)(DX*2), Z27
 	VMOVUPS (R12), Z28
 	VMOVUPS 64(R12), Z29
-	JMP     ready1189
+	JMP     ready1188
 
-overwrite1188:
+overwrite1187:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26713,7 +26745,7 @@ overwrite1188:
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
 
-ready1189:
+ready1188:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -26722,15 +26754,15 @@ ready1189:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1191
+	JL    tail1190
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1190
+	JNE   loop1189
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1190
+	JE    loop1189
 
-prefetching1194:
+prefetching1193:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -26837,19 +26869,19 @@ prefetching1194:
 	VFMADD231PS  Z9, Z12, Z29
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1195
+	JE           sameWindow1194
 	ADDQ         $0x00007000, DX
 
-sameWindow1195:
+sameWindow1194:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  prefetching1194
+	JGE  prefetching1193
 	MOVQ DX, 80(SP)
-	JMP  tail1191
+	JMP  tail1190
 
-loop1190:
+loop1189:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -26950,13 +26982,13 @@ loop1190:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1190
+	JGE          loop1189
 
-tail1191:
+tail1190:
 	ADDQ $0x04, CX
-	JE   end1193
+	JE   end1192
 
-one1192:
+one1191:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -26985,9 +27017,9 @@ one1192:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1192
+	JNE          one1191
 
-end1193:
+end1192:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27013,10 +27045,10 @@ end1193:
 	IMUL3Q  $0x00000007, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1196
+	JBE     noAlpha1195
 	ADDQ    $0x1c, (SP)
 
-noAlpha1196:
+noAlpha1195:
 	SUBQ $0x07, 64(SP)
 	JMP  pairRows
 
@@ -27024,13 +27056,13 @@ pair6:
 	// 6 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1198
+	JE           overwrite1197
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1197
+	JE           plain1196
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -27049,9 +27081,9 @@ pair6:
 	VBROADCASTSS 20(CX), Z12
 	VMULPS       (R13)(DX*2), Z12, Z26
 	VMULPS       64(R13)(DX*2), Z12, Z27
-	JMP          ready1199
+	JMP          ready1198
 
-plain1197:
+plain1196:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -27064,9 +27096,9 @@ plain1197:
 	VMOVUPS 64(R13)(DX*1), Z25
 	VMOVUPS (R13)(DX*2), Z26
 	VMOVUPS 64(R13)(DX*2), Z27
-	JMP     ready1199
+	JMP     ready1198
 
-overwrite1198:
+overwrite1197:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27080,22 +27112,22 @@ overwrite1198:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready1199:
+ready1198:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1201
+	JL    tail1200
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1200
+	JNE   loop1199
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1200
+	JE    loop1199
 
-prefetching1204:
+prefetching1203:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -27190,18 +27222,18 @@ prefetching1204:
 	VFMADD231PS  Z9, Z12, Z27
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1205
+	JE           sameWindow1204
 	ADDQ         $0x00007000, DX
 
-sameWindow1205:
+sameWindow1204:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching1204
+	JGE  prefetching1203
 	MOVQ DX, 80(SP)
-	JMP  tail1201
+	JMP  tail1200
 
-loop1200:
+loop1199:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -27289,13 +27321,13 @@ loop1200:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1200
+	JGE          loop1199
 
-tail1201:
+tail1200:
 	ADDQ $0x04, CX
-	JE   end1203
+	JE   end1202
 
-one1202:
+one1201:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -27320,9 +27352,9 @@ one1202:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1202
+	JNE          one1201
 
-end1203:
+end1202:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27344,10 +27376,10 @@ end1203:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1206
+	JBE     noAlpha1205
 	ADDQ    $0x18, (SP)
 
-noAlpha1206:
+noAlpha1205:
 	SUBQ $0x06, 64(SP)
 	JMP  pairRows
 
@@ -27355,13 +27387,13 @@ pair5:
 	// 5 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1208
+	JE           overwrite1207
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1207
+	JE           plain1206
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -27377,9 +27409,9 @@ pair5:
 	VBROADCASTSS 16(CX), Z12
 	VMULPS       (R13)(DX*1), Z12, Z24
 	VMULPS       64(R13)(DX*1), Z12, Z25
-	JMP          ready1209
+	JMP          ready1208
 
-plain1207:
+plain1206:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -27390,9 +27422,9 @@ plain1207:
 	VMOVUPS 64(R13), Z23
 	VMOVUPS (R13)(DX*1), Z24
 	VMOVUPS 64(R13)(DX*1), Z25
-	JMP     ready1209
+	JMP     ready1208
 
-overwrite1208:
+overwrite1207:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27404,22 +27436,22 @@ overwrite1208:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 
-ready1209:
+ready1208:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1211
+	JL    tail1210
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1210
+	JNE   loop1209
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1210
+	JE    loop1209
 
-prefetching1214:
+prefetching1213:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -27502,18 +27534,18 @@ prefetching1214:
 	VFMADD231PS  Z9, Z12, Z25
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1215
+	JE           sameWindow1214
 	ADDQ         $0x00007000, DX
 
-sameWindow1215:
+sameWindow1214:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching1214
+	JGE  prefetching1213
 	MOVQ DX, 80(SP)
-	JMP  tail1211
+	JMP  tail1210
 
-loop1210:
+loop1209:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -27589,13 +27621,13 @@ loop1210:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1210
+	JGE          loop1209
 
-tail1211:
+tail1210:
 	ADDQ $0x04, CX
-	JE   end1213
+	JE   end1212
 
-one1212:
+one1211:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -27617,9 +27649,9 @@ one1212:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1212
+	JNE          one1211
 
-end1213:
+end1212:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27639,10 +27671,10 @@ end1213:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1216
+	JBE     noAlpha1215
 	ADDQ    $0x14, (SP)
 
-noAlpha1216:
+noAlpha1215:
 	SUBQ $0x05, 64(SP)
 	JMP  pairRows
 
@@ -27650,13 +27682,13 @@ pair4:
 	// 4 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1218
+	JE           overwrite1217
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1217
+	JE           plain1216
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -27669,9 +27701,9 @@ pair4:
 	VBROADCASTSS 12(CX), Z12
 	VMULPS       (R13), Z12, Z22
 	VMULPS       64(R13), Z12, Z23
-	JMP          ready1219
+	JMP          ready1218
 
-plain1217:
+plain1216:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -27680,9 +27712,9 @@ plain1217:
 	VMOVUPS 64(AX)(DX*2), Z21
 	VMOVUPS (R13), Z22
 	VMOVUPS 64(R13), Z23
-	JMP     ready1219
+	JMP     ready1218
 
-overwrite1218:
+overwrite1217:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27692,22 +27724,22 @@ overwrite1218:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready1219:
+ready1218:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1221
+	JL    tail1220
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1220
+	JNE   loop1219
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1220
+	JE    loop1219
 
-prefetching1224:
+prefetching1223:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -27778,18 +27810,18 @@ prefetching1224:
 	VFMADD231PS  Z9, Z12, Z23
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1225
+	JE           sameWindow1224
 	ADDQ         $0x00007000, DX
 
-sameWindow1225:
+sameWindow1224:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching1224
+	JGE  prefetching1223
 	MOVQ DX, 80(SP)
-	JMP  tail1221
+	JMP  tail1220
 
-loop1220:
+loop1219:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -27853,13 +27885,13 @@ loop1220:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1220
+	JGE          loop1219
 
-tail1221:
+tail1220:
 	ADDQ $0x04, CX
-	JE   end1223
+	JE   end1222
 
-one1222:
+one1221:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -27878,9 +27910,9 @@ one1222:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1222
+	JNE          one1221
 
-end1223:
+end1222:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27898,10 +27930,10 @@ end1223:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1226
+	JBE     noAlpha1225
 	ADDQ    $0x10, (SP)
 
-noAlpha1226:
+noAlpha1225:
 	SUBQ $0x04, 64(SP)
 	JMP  pairRows
 
@@ -27909,11 +27941,11 @@ pair3:
 	// 3 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1228
+	JE           overwrite1227
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1227
+	JE           plain1226
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -27923,18 +27955,18 @@ pair3:
 	VBROADCASTSS 8(CX), Z12
 	VMULPS       (AX)(DX*2), Z12, Z20
 	VMULPS       64(AX)(DX*2), Z12, Z21
-	JMP          ready1229
+	JMP          ready1228
 
-plain1227:
+plain1226:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
 	VMOVUPS 64(AX)(DX*1), Z19
 	VMOVUPS (AX)(DX*2), Z20
 	VMOVUPS 64(AX)(DX*2), Z21
-	JMP     ready1229
+	JMP     ready1228
 
-overwrite1228:
+overwrite1227:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27942,20 +27974,20 @@ overwrite1228:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 
-ready1229:
+ready1228:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1231
+	JL    tail1230
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1230
+	JNE   loop1229
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1230
+	JE    loop1229
 
-prefetching1234:
+prefetching1233:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -28014,17 +28046,17 @@ prefetching1234:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1235
+	JE           sameWindow1234
 	ADDQ         $0x00007000, DX
 
-sameWindow1235:
+sameWindow1234:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching1234
+	JGE  prefetching1233
 	MOVQ DX, 80(SP)
-	JMP  tail1231
+	JMP  tail1230
 
-loop1230:
+loop1229:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -28075,13 +28107,13 @@ loop1230:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1230
+	JGE          loop1229
 
-tail1231:
+tail1230:
 	ADDQ $0x04, CX
-	JE   end1233
+	JE   end1232
 
-one1232:
+one1231:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -28096,9 +28128,9 @@ one1232:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1232
+	JNE          one1231
 
-end1233:
+end1232:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -28112,10 +28144,10 @@ end1233:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1236
+	JBE     noAlpha1235
 	ADDQ    $0x0c, (SP)
 
-noAlpha1236:
+noAlpha1235:
 	SUBQ $0x03, 64(SP)
 	JMP  pairRows
 
@@ -28123,46 +28155,46 @@ pair2:
 	// 2 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1238
+	JE           overwrite1237
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1237
+	JE           plain1236
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z18
 	VMULPS       64(AX)(DX*1), Z12, Z19
-	JMP          ready1239
+	JMP          ready1238
 
-plain1237:
+plain1236:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
 	VMOVUPS 64(AX)(DX*1), Z19
-	JMP     ready1239
+	JMP     ready1238
 
-overwrite1238:
+overwrite1237:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 
-ready1239:
+ready1238:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1241
+	JL    tail1240
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1240
+	JNE   loop1239
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1240
+	JE    loop1239
 
-prefetching1244:
+prefetching1243:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -28209,17 +28241,17 @@ prefetching1244:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1245
+	JE           sameWindow1244
 	ADDQ         $0x00007000, DX
 
-sameWindow1245:
+sameWindow1244:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching1244
+	JGE  prefetching1243
 	MOVQ DX, 80(SP)
-	JMP  tail1241
+	JMP  tail1240
 
-loop1240:
+loop1239:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -28258,13 +28290,13 @@ loop1240:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1240
+	JGE          loop1239
 
-tail1241:
+tail1240:
 	ADDQ $0x04, CX
-	JE   end1243
+	JE   end1242
 
-one1242:
+one1241:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -28276,9 +28308,9 @@ one1242:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1242
+	JNE          one1241
 
-end1243:
+end1242:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -28290,10 +28322,10 @@ end1243:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1246
+	JBE     noAlpha1245
 	ADDQ    $0x08, (SP)
 
-noAlpha1246:
+noAlpha1245:
 	SUBQ $0x02, 64(SP)
 	JMP  pairRows
 
@@ -28357,7 +28389,7 @@ single12:
 	// 12 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1248
+	JE           overwrite1247
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -28367,7 +28399,7 @@ single12:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain1247
+	JE           plain1246
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -28392,9 +28424,9 @@ single12:
 	VMULPS       (R11)(DX*1), Z12, Z26
 	VBROADCASTSS 44(CX), Z12
 	VMULPS       (R11)(DX*2), Z12, Z27
-	JMP          ready1249
+	JMP          ready1248
 
-plain1247:
+plain1246:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -28407,9 +28439,9 @@ plain1247:
 	VMOVUPS (R11), Z25
 	VMOVUPS (R11)(DX*1), Z26
 	VMOVUPS (R11)(DX*2), Z27
-	JMP     ready1249
+	JMP     ready1248
 
-overwrite1248:
+overwrite1247:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -28423,7 +28455,7 @@ overwrite1248:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready1249:
+ready1248:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -28434,9 +28466,9 @@ ready1249:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1251
+	JL   tail1250
 
-loop1250:
+loop1249:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28546,13 +28578,13 @@ loop1250:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop1250
+	JGE          loop1249
 
-tail1251:
+tail1250:
 	ADDQ $0x04, CX
-	JE   end1253
+	JE   end1252
 
-one1252:
+one1251:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28584,9 +28616,9 @@ one1252:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one1252
+	JNE          one1251
 
-end1253:
+end1252:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -28612,10 +28644,10 @@ end1253:
 	IMUL3Q  $0x0000000c, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1254
+	JBE     noAlpha1253
 	ADDQ    $0x30, (SP)
 
-noAlpha1254:
+noAlpha1253:
 	SUBQ $0x0c, 64(SP)
 	JMP  singleRows
 
@@ -28623,7 +28655,7 @@ single11:
 	// 11 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1256
+	JE           overwrite1255
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -28633,7 +28665,7 @@ single11:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain1255
+	JE           plain1254
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -28656,9 +28688,9 @@ single11:
 	VMULPS       (R11), Z12, Z25
 	VBROADCASTSS 40(CX), Z12
 	VMULPS       (R11)(DX*1), Z12, Z26
-	JMP          ready1257
+	JMP          ready1256
 
-plain1255:
+plain1254:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -28670,9 +28702,9 @@ plain1255:
 	VMOVUPS (R12)(DX*2), Z24
 	VMOVUPS (R11), Z25
 	VMOVUPS (R11)(DX*1), Z26
-	JMP     ready1257
+	JMP     ready1256
 
-overwrite1256:
+overwrite1255:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -28685,7 +28717,7 @@ overwrite1256:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 
-ready1257:
+ready1256:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -28696,9 +28728,9 @@ ready1257:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1259
+	JL   tail1258
 
-loop1258:
+loop1257:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28800,13 +28832,13 @@ loop1258:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop1258
+	JGE          loop1257
 
-tail1259:
+tail1258:
 	ADDQ $0x04, CX
-	JE   end1261
+	JE   end1260
 
-one1260:
+one1259:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28836,9 +28868,9 @@ one1260:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one1260
+	JNE          one1259
 
-end1261:
+end1260:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -28863,10 +28895,10 @@ end1261:
 	IMUL3Q  $0x0000000b, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1262
+	JBE     noAlpha1261
 	ADDQ    $0x2c, (SP)
 
-noAlpha1262:
+noAlpha1261:
 	SUBQ $0x0b, 64(SP)
 	JMP  singleRows
 
@@ -28874,7 +28906,7 @@ single10:
 	// 10 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1264
+	JE           overwrite1263
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -28884,7 +28916,7 @@ single10:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain1263
+	JE           plain1262
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -28905,9 +28937,9 @@ single10:
 	VMULPS       (R12)(DX*2), Z12, Z24
 	VBROADCASTSS 36(CX), Z12
 	VMULPS       (R11), Z12, Z25
-	JMP          ready1265
+	JMP          ready1264
 
-plain1263:
+plain1262:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -28918,9 +28950,9 @@ plain1263:
 	VMOVUPS (R12)(DX*1), Z23
 	VMOVUPS (R12)(DX*2), Z24
 	VMOVUPS (R11), Z25
-	JMP     ready1265
+	JMP     ready1264
 
-overwrite1264:
+overwrite1263:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -28932,7 +28964,7 @@ overwrite1264:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 
-ready1265:
+ready1264:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -28943,9 +28975,9 @@ ready1265:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1267
+	JL   tail1266
 
-loop1266:
+loop1265:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -29039,13 +29071,13 @@ loop1266:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop1266
+	JGE          loop1265
 
-tail1267:
+tail1266:
 	ADDQ $0x04, CX
-	JE   end1269
+	JE   end1268
 
-one1268:
+one1267:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -29073,9 +29105,9 @@ one1268:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one1268
+	JNE          one1267
 
-end1269:
+end1268:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -29099,10 +29131,10 @@ end1269:
 	IMUL3Q  $0x0000000a, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1270
+	JBE     noAlpha1269
 	ADDQ    $0x28, (SP)
 
-noAlpha1270:
+noAlpha1269:
 	SUBQ $0x0a, 64(SP)
 	JMP  singleRows
 
@@ -29110,7 +29142,7 @@ single9:
 	// 9 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1272
+	JE           overwrite1271
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -29118,7 +29150,7 @@ single9:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1271
+	JE           plain1270
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -29137,9 +29169,9 @@ single9:
 	VMULPS       (R12)(DX*1), Z12, Z23
 	VBROADCASTSS 32(CX), Z12
 	VMULPS       (R12)(DX*2), Z12, Z24
-	JMP          ready1273
+	JMP          ready1272
 
-plain1271:
+plain1270:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -29149,9 +29181,9 @@ plain1271:
 	VMOVUPS (R12), Z22
 	VMOVUPS (R12)(DX*1), Z23
 	VMOVUPS (R12)(DX*2), Z24
-	JMP     ready1273
+	JMP     ready1272
 
-overwrite1272:
+overwrite1271:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -29162,7 +29194,7 @@ overwrite1272:
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 
-ready1273:
+ready1272:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -29171,9 +29203,9 @@ ready1273:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1275
+	JL   tail1274
 
-loop1274:
+loop1273:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -29258,13 +29290,13 @@ loop1274:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1274
+	JGE          loop1273
 
-tail1275:
+tail1274:
 	ADDQ $0x04, CX
-	JE   end1277
+	JE   end1276
 
-one1276:
+one1275:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -29289,9 +29321,9 @@ one1276:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1276
+	JNE          one1275
 
-end1277:
+end1276:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -29312,10 +29344,10 @@ end1277:
 	IMUL3Q  $0x00000009, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1278
+	JBE     noAlpha1277
 	ADDQ    $0x24, (SP)
 
-noAlpha1278:
+noAlpha1277:
 	SUBQ $0x09, 64(SP)
 	JMP  singleRows
 
@@ -29323,7 +29355,7 @@ single8:
 	// 8 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1280
+	JE           overwrite1279
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -29331,7 +29363,7 @@ single8:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1279
+	JE           plain1278
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -29348,9 +29380,9 @@ single8:
 	VMULPS       (R12), Z12, Z22
 	VBROADCASTSS 28(CX), Z12
 	VMULPS       (R12)(DX*1), Z12, Z23
-	JMP          ready1281
+	JMP          ready1280
 
-plain1279:
+plain1278:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -29359,9 +29391,9 @@ plain1279:
 	VMOVUPS (R13)(DX*2), Z21
 	VMOVUPS (R12), Z22
 	VMOVUPS (R12)(DX*1), Z23
-	JMP     ready1281
+	JMP     ready1280
 
-overwrite1280:
+overwrite1279:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -29371,7 +29403,7 @@ overwrite1280:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready1281:
+ready1280:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -29380,9 +29412,9 @@ ready1281:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1283
+	JL   tail1282
 
-loop1282:
+loop1281:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -29459,13 +29491,13 @@ loop1282:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1282
+	JGE          loop1281
 
-tail1283:
+tail1282:
 	ADDQ $0x04, CX
-	JE   end1285
+	JE   end1284
 
-one1284:
+one1283:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -29488,9 +29520,9 @@ one1284:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1284
+	JNE          one1283
 
-end1285:
+end1284:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -29510,10 +29542,10 @@ end1285:
 	IMUL3Q  $0x00000008, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1286
+	JBE     noAlpha1285
 	ADDQ    $0x20, (SP)
 
-noAlpha1286:
+noAlpha1285:
 	SUBQ $0x08, 64(SP)
 	JMP  singleRows
 
@@ -29521,7 +29553,7 @@ single7:
 	// 7 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1288
+	JE           overwrite1287
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -29529,7 +29561,7 @@ single7:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1287
+	JE           plain1286
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -29544,9 +29576,9 @@ single7:
 	VMULPS       (R13)(DX*2), Z12, Z21
 	VBROADCASTSS 24(CX), Z12
 	VMULPS       (R12), Z12, Z22
-	JMP          ready1289
+	JMP          ready1288
 
-plain1287:
+plain1286:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -29554,9 +29586,9 @@ plain1287:
 	VMOVUPS (R13)(DX*1), Z20
 	VMOVUPS (R13)(DX*2), Z21
 	VMOVUPS (R12), Z22
-	JMP     ready1289
+	JMP     ready1288
 
-overwrite1288:
+overwrite1287:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -29565,7 +29597,7 @@ overwrite1288:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 
-ready1289:
+ready1288:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -29574,9 +29606,9 @@ ready1289:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1291
+	JL   tail1290
 
-loop1290:
+loop1289:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -29645,13 +29677,13 @@ loop1290:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1290
+	JGE          loop1289
 
-tail1291:
+tail1290:
 	ADDQ $0x04, CX
-	JE   end1293
+	JE   end1292
 
-one1292:
+one1291:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -29672,9 +29704,9 @@ one1292:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1292
+	JNE          one1291
 
-end1293:
+end1292:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -29693,10 +29725,10 @@ end1293:
 	IMUL3Q  $0x00000007, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1294
+	JBE     noAlpha1293
 	ADDQ    $0x1c, (SP)
 
-noAlpha1294:
+noAlpha1293:
 	SUBQ $0x07, 64(SP)
 	JMP  singleRows
 
@@ -29704,13 +29736,13 @@ single6:
 	// 6 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1296
+	JE           overwrite1295
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1295
+	JE           plain1294
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -29723,18 +29755,18 @@ single6:
 	VMULPS       (R13)(DX*1), Z12, Z20
 	VBROADCASTSS 20(CX), Z12
 	VMULPS       (R13)(DX*2), Z12, Z21
-	JMP          ready1297
+	JMP          ready1296
 
-plain1295:
+plain1294:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
 	VMOVUPS (R13)(DX*1), Z20
 	VMOVUPS (R13)(DX*2), Z21
-	JMP     ready1297
+	JMP     ready1296
 
-overwrite1296:
+overwrite1295:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -29742,16 +29774,16 @@ overwrite1296:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 
-ready1297:
+ready1296:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1299
+	JL   tail1298
 
-loop1298:
+loop1297:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -29811,13 +29843,13 @@ loop1298:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1298
+	JGE          loop1297
 
-tail1299:
+tail1298:
 	ADDQ $0x04, CX
-	JE   end1301
+	JE   end1300
 
-one1300:
+one1299:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -29835,9 +29867,9 @@ one1300:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1300
+	JNE          one1299
 
-end1301:
+end1300:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -29853,10 +29885,10 @@ end1301:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1302
+	JBE     noAlpha1301
 	ADDQ    $0x18, (SP)
 
-noAlpha1302:
+noAlpha1301:
 	SUBQ $0x06, 64(SP)
 	JMP  singleRows
 
@@ -29864,13 +29896,13 @@ single5:
 	// 5 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1304
+	JE           overwrite1303
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1303
+	JE           plain1302
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -29881,33 +29913,33 @@ single5:
 	VMULPS       (R13), Z12, Z19
 	VBROADCASTSS 16(CX), Z12
 	VMULPS       (R13)(DX*1), Z12, Z20
-	JMP          ready1305
+	JMP          ready1304
 
-plain1303:
+plain1302:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
 	VMOVUPS (R13)(DX*1), Z20
-	JMP     ready1305
+	JMP     ready1304
 
-overwrite1304:
+overwrite1303:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 
-ready1305:
+ready1304:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1307
+	JL   tail1306
 
-loop1306:
+loop1305:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -29959,13 +29991,13 @@ loop1306:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1306
+	JGE          loop1305
 
-tail1307:
+tail1306:
 	ADDQ $0x04, CX
-	JE   end1309
+	JE   end1308
 
-one1308:
+one1307:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -29981,9 +30013,9 @@ one1308:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1308
+	JNE          one1307
 
-end1309:
+end1308:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -29998,10 +30030,10 @@ end1309:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1310
+	JBE     noAlpha1309
 	ADDQ    $0x14, (SP)
 
-noAlpha1310:
+noAlpha1309:
 	SUBQ $0x05, 64(SP)
 	JMP  singleRows
 
@@ -30009,13 +30041,13 @@ single4:
 	// 4 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1312
+	JE           overwrite1311
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1311
+	JE           plain1310
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -30024,31 +30056,31 @@ single4:
 	VMULPS       (AX)(DX*2), Z12, Z18
 	VBROADCASTSS 12(CX), Z12
 	VMULPS       (R13), Z12, Z19
-	JMP          ready1313
+	JMP          ready1312
 
-plain1311:
+plain1310:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
-	JMP     ready1313
+	JMP     ready1312
 
-overwrite1312:
+overwrite1311:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 
-ready1313:
+ready1312:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1315
+	JL   tail1314
 
-loop1314:
+loop1313:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -30092,13 +30124,13 @@ loop1314:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1314
+	JGE          loop1313
 
-tail1315:
+tail1314:
 	ADDQ $0x04, CX
-	JE   end1317
+	JE   end1316
 
-one1316:
+one1315:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -30112,9 +30144,9 @@ one1316:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1316
+	JNE          one1315
 
-end1317:
+end1316:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -30128,10 +30160,10 @@ end1317:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1318
+	JBE     noAlpha1317
 	ADDQ    $0x10, (SP)
 
-noAlpha1318:
+noAlpha1317:
 	SUBQ $0x04, 64(SP)
 	JMP  singleRows
 
@@ -30139,38 +30171,38 @@ single3:
 	// 3 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1320
+	JE           overwrite1319
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1319
+	JE           plain1318
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z17
 	VBROADCASTSS 8(CX), Z12
 	VMULPS       (AX)(DX*2), Z12, Z18
-	JMP          ready1321
+	JMP          ready1320
 
-plain1319:
+plain1318:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
-	JMP     ready1321
+	JMP     ready1320
 
-overwrite1320:
+overwrite1319:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 
-ready1321:
+ready1320:
 	MOVQ SI, AX
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1323
+	JL   tail1322
 
-loop1322:
+loop1321:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -30205,13 +30237,13 @@ loop1322:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1322
+	JGE          loop1321
 
-tail1323:
+tail1322:
 	ADDQ $0x04, CX
-	JE   end1325
+	JE   end1324
 
-one1324:
+one1323:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -30222,9 +30254,9 @@ one1324:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1324
+	JNE          one1323
 
-end1325:
+end1324:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -30235,10 +30267,10 @@ end1325:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1326
+	JBE     noAlpha1325
 	ADDQ    $0x0c, (SP)
 
-noAlpha1326:
+noAlpha1325:
 	SUBQ $0x03, 64(SP)
 	JMP  singleRows
 
@@ -30246,34 +30278,34 @@ single2:
 	// 2 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1328
+	JE           overwrite1327
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1327
+	JE           plain1326
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z17
-	JMP          ready1329
+	JMP          ready1328
 
-plain1327:
+plain1326:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
-	JMP     ready1329
+	JMP     ready1328
 
-overwrite1328:
+overwrite1327:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 
-ready1329:
+ready1328:
 	MOVQ SI, AX
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1331
+	JL   tail1330
 
-loop1330:
+loop1329:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -30300,13 +30332,13 @@ loop1330:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1330
+	JGE          loop1329
 
-tail1331:
+tail1330:
 	ADDQ $0x04, CX
-	JE   end1333
+	JE   end1332
 
-one1332:
+one1331:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -30315,9 +30347,9 @@ one1332:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1332
+	JNE          one1331
 
-end1333:
+end1332:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -30327,10 +30359,10 @@ end1333:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1334
+	JBE     noAlpha1333
 	ADDQ    $0x08, (SP)
 
-noAlpha1334:
+noAlpha1333:
 	SUBQ $0x02, 64(SP)
 	JMP  singleRows
 
@@ -30353,10 +30385,10 @@ TEXT ·scoreRowsSIMD(SB), NOSPLIT, $120-64
 	SHLQ  $0x02, CX
 	MOVQ  next+56(FP), DX
 	TESTQ DX, DX
-	JE    noQueue1335
+	JE    noQueue1334
 	MOVQ  32(DX), DX
 
-noQueue1335:
+noQueue1334:
 	MOVQ    DX, 72(SP)
 	MOVQ    s+0(FP), DX
 	MOVQ    DX, (SP)
@@ -30472,10 +30504,10 @@ keys16queries4Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow1336
+	JE         sameWindow1335
 	ADDQ       $0x00007000, R13
 
-sameWindow1336:
+sameWindow1335:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries4SameRow
 
@@ -30726,10 +30758,10 @@ keys16queries3Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow1337
+	JE         sameWindow1336
 	ADDQ       $0x00007000, R13
 
-sameWindow1337:
+sameWindow1336:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries3SameRow
 
@@ -30955,10 +30987,10 @@ keys16queries2Four:
 	XORQ       $0x00004000, R12
 	ADDQ       $0x20, R12
 	TESTQ      $0x00001000, R12
-	JE         sameWindow1338
+	JE         sameWindow1337
 	ADDQ       $0x00007000, R12
 
-sameWindow1338:
+sameWindow1337:
 	MOVQ R12, 40(SP)
 	JMP  keys16queries2SameRow
 
@@ -31156,10 +31188,10 @@ keys16queries1Four:
 	XORQ       $0x00004000, R11
 	ADDQ       $0x20, R11
 	TESTQ      $0x00001000, R11
-	JE         sameWindow1339
+	JE         sameWindow1338
 	ADDQ       $0x00007000, R11
 
-sameWindow1339:
+sameWindow1338:
 	MOVQ R11, 40(SP)
 	JMP  keys16queries1SameRow
 
@@ -31318,6 +31350,7 @@ keys8queries4:
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	MOVQ   $+0, 88(SP)
+	MOVQ   $+0, 96(SP)
 	CMPQ   112(SP), $0x00
 	JE     keys8queries4Ready
 	CMPQ   72(SP), $0x00
@@ -31370,7 +31403,7 @@ keys8queries4TouchLine:
 keys8queries4Along:
 	MOVQ 72(SP), DX
 	ADDQ $0x00008000, DX
-	MOVQ DX, 88(SP)
+	MOVQ DX, 96(SP)
 
 keys8queries4Ready:
 	MOVQ   AX, DX
@@ -31387,18 +31420,9 @@ keys8queries4Ready:
 	JL     keys8queries4Dims
 
 keys8queries4Four:
-	MOVQ       88(SP), R11
-	TESTQ      R11, R11
-	JE         keys8queries4Untouched
-	CMPQ       72(SP), $0x00
-	JE         keys8queries4Touched
-	PREFETCHT1 (R11)
-	PREFETCHT1 64(R11)
-	ADDQ       $0x00000080, R11
-	MOVQ       R11, 88(SP)
-	JMP        keys8queries4Untouched
-
-keys8queries4Touched:
+	MOVQ  88(SP), R11
+	TESTQ R11, R11
+	JE    keys8queries4NotTouched
 	TESTL R11, (R11)
 	TESTL R11, 64(R11)
 	ADDQ  $0x00000080, R11
@@ -31514,6 +31538,16 @@ keys8queries4Store:
 	SUBQ    $0x04, 16(SP)
 	JMP     keys8queries4
 
+keys8queries4NotTouched:
+	MOVQ       96(SP), R11
+	TESTQ      R11, R11
+	JE         keys8queries4Untouched
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
+	ADDQ       $0x00000080, R11
+	MOVQ       R11, 96(SP)
+	JMP        keys8queries4Untouched
+
 keys8queries4End:
 keys8queries3:
 	CMPQ   16(SP), $0x03
@@ -31522,6 +31556,7 @@ keys8queries3:
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	MOVQ   $+0, 88(SP)
+	MOVQ   $+0, 96(SP)
 	CMPQ   112(SP), $0x00
 	JE     keys8queries3Ready
 	CMPQ   72(SP), $0x00
@@ -31574,7 +31609,7 @@ keys8queries3TouchLine:
 keys8queries3Along:
 	MOVQ 72(SP), DX
 	ADDQ $0x00008000, DX
-	MOVQ DX, 88(SP)
+	MOVQ DX, 96(SP)
 
 keys8queries3Ready:
 	MOVQ   AX, DX
@@ -31591,18 +31626,9 @@ keys8queries3Ready:
 	JL     keys8queries3Dims
 
 keys8queries3Four:
-	MOVQ       88(SP), R11
-	TESTQ      R11, R11
-	JE         keys8queries3Untouched
-	CMPQ       72(SP), $0x00
-	JE         keys8queries3Touched
-	PREFETCHT1 (R11)
-	PREFETCHT1 64(R11)
-	ADDQ       $0x00000080, R11
-	MOVQ       R11, 88(SP)
-	JMP        keys8queries3Untouched
-
-keys8queries3Touched:
+	MOVQ  88(SP), R11
+	TESTQ R11, R11
+	JE    keys8queries3NotTouched
 	TESTL R11, (R11)
 	TESTL R11, 64(R11)
 	ADDQ  $0x00000080, R11
@@ -31707,6 +31733,16 @@ keys8queries3Store:
 	SUBQ    $0x03, 16(SP)
 	JMP     keys8queries3
 
+keys8queries3NotTouched:
+	MOVQ       96(SP), R11
+	TESTQ      R11, R11
+	JE         keys8queries3Untouched
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
+	ADDQ       $0x00000080, R11
+	MOVQ       R11, 96(SP)
+	JMP        keys8queries3Untouched
+
 keys8queries3End:
 keys8queries2:
 	CMPQ   16(SP), $0x02
@@ -31714,6 +31750,7 @@ keys8queries2:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	MOVQ   $+0, 88(SP)
+	MOVQ   $+0, 96(SP)
 	CMPQ   112(SP), $0x00
 	JE     keys8queries2Ready
 	CMPQ   72(SP), $0x00
@@ -31766,7 +31803,7 @@ keys8queries2TouchLine:
 keys8queries2Along:
 	MOVQ 72(SP), DX
 	ADDQ $0x00008000, DX
-	MOVQ DX, 88(SP)
+	MOVQ DX, 96(SP)
 
 keys8queries2Ready:
 	MOVQ   AX, DX
@@ -31782,18 +31819,9 @@ keys8queries2Ready:
 	JL     keys8queries2Dims
 
 keys8queries2Four:
-	MOVQ       88(SP), R10
-	TESTQ      R10, R10
-	JE         keys8queries2Untouched
-	CMPQ       72(SP), $0x00
-	JE         keys8queries2Touched
-	PREFETCHT1 (R10)
-	PREFETCHT1 64(R10)
-	ADDQ       $0x00000080, R10
-	MOVQ       R10, 88(SP)
-	JMP        keys8queries2Untouched
-
-keys8queries2Touched:
+	MOVQ  88(SP), R10
+	TESTQ R10, R10
+	JE    keys8queries2NotTouched
 	TESTL R10, (R10)
 	TESTL R10, 64(R10)
 	ADDQ  $0x00000080, R10
@@ -31885,12 +31913,23 @@ keys8queries2Store:
 	SUBQ    $0x02, 16(SP)
 	JMP     keys8queries2
 
+keys8queries2NotTouched:
+	MOVQ       96(SP), R10
+	TESTQ      R10, R10
+	JE         keys8queries2Untouched
+	PREFETCHT1 (R10)
+	PREFETCHT1 64(R10)
+	ADDQ       $0x00000080, R10
+	MOVQ       R10, 96(SP)
+	JMP        keys8queries2Untouched
+
 keys8queries2End:
 keys8queries1:
 	CMPQ   16(SP), $0x01
 	JL     keys8queries1End
 	VXORPS Y0, Y0, Y0
 	MOVQ   $+0, 88(SP)
+	MOVQ   $+0, 96(SP)
 	CMPQ   112(SP), $0x00
 	JE     keys8queries1Ready
 	CMPQ   72(SP), $0x00
@@ -31943,7 +31982,7 @@ keys8queries1TouchLine:
 keys8queries1Along:
 	MOVQ 72(SP), DX
 	ADDQ $0x00008000, DX
-	MOVQ DX, 88(SP)
+	MOVQ DX, 96(SP)
 
 keys8queries1Ready:
 	MOVQ   AX, DX
@@ -31957,18 +31996,9 @@ keys8queries1Ready:
 	JL     keys8queries1Dims
 
 keys8queries1Four:
-	MOVQ       88(SP), R9
-	TESTQ      R9, R9
-	JE         keys8queries1Untouched
-	CMPQ       72(SP), $0x00
-	JE         keys8queries1Touched
-	PREFETCHT1 (R9)
-	PREFETCHT1 64(R9)
-	ADDQ       $0x00000080, R9
-	MOVQ       R9, 88(SP)
-	JMP        keys8queries1Untouched
-
-keys8queries1Touched:
+	MOVQ  88(SP), R9
+	TESTQ R9, R9
+	JE    keys8queries1NotTouched
 	TESTL R9, (R9)
 	TESTL R9, 64(R9)
 	ADDQ  $0x00000080, R9
@@ -32048,6 +32078,16 @@ keys8queries1Store:
 	ADDQ    DX, 8(SP)
 	SUBQ    $0x01, 16(SP)
 	JMP     keys8queries1
+
+keys8queries1NotTouched:
+	MOVQ       96(SP), R9
+	TESTQ      R9, R9
+	JE         keys8queries1Untouched
+	PREFETCHT1 (R9)
+	PREFETCHT1 64(R9)
+	ADDQ       $0x00000080, R9
+	MOVQ       R9, 96(SP)
+	JMP        keys8queries1Untouched
 
 keys8queries1End:
 	ADDQ   $0x20, (SP)
@@ -33118,7 +33158,7 @@ maxRows:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1349
+	JE           maxOfRow1348
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -33130,7 +33170,7 @@ maxRows:
 	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1349
+	JE           maxOfRow1348
 	VPBROADCASTB 4(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -33142,7 +33182,7 @@ maxRows:
 	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1349
+	JE           maxOfRow1348
 	VPBROADCASTB 6(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -33154,7 +33194,7 @@ maxRows:
 	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 
-maxOfRow1349:
+maxOfRow1348:
 	VMAXPS       Y2, Y1, Y1
 	VPBROADCASTB 32(BX), Y2
 	VPAND        bitOfLane<>+0(SB), Y2, Y2
@@ -33167,7 +33207,7 @@ maxOfRow1349:
 	VBLENDVPS    Y3, 1056(AX), Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1350
+	JE           maxOfRow1349
 	VPBROADCASTB 34(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -33179,7 +33219,7 @@ maxOfRow1349:
 	VBLENDVPS    Y4, 1120(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1350
+	JE           maxOfRow1349
 	VPBROADCASTB 36(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -33191,7 +33231,7 @@ maxOfRow1349:
 	VBLENDVPS    Y4, 1184(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1350
+	JE           maxOfRow1349
 	VPBROADCASTB 38(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -33203,7 +33243,7 @@ maxOfRow1349:
 	VBLENDVPS    Y4, 1248(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow1350:
+maxOfRow1349:
 	VMAXPS       Y3, Y2, Y2
 	VPERM2F128   $0x21, Y2, Y1, Y3
 	VBLENDPS     $0xf0, Y2, Y1, Y1
@@ -33219,7 +33259,7 @@ maxOfRow1350:
 	VBLENDVPS    Y3, 288(AX), Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1351
+	JE           maxOfRow1350
 	VPBROADCASTB 10(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -33231,7 +33271,7 @@ maxOfRow1350:
 	VBLENDVPS    Y4, 352(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1351
+	JE           maxOfRow1350
 	VPBROADCASTB 12(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -33243,7 +33283,7 @@ maxOfRow1350:
 	VBLENDVPS    Y4, 416(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1351
+	JE           maxOfRow1350
 	VPBROADCASTB 14(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -33255,7 +33295,7 @@ maxOfRow1350:
 	VBLENDVPS    Y4, 480(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow1351:
+maxOfRow1350:
 	VMAXPS       Y3, Y2, Y2
 	VPBROADCASTB 40(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -33268,7 +33308,7 @@ maxOfRow1351:
 	VBLENDVPS    Y4, 1312(AX), Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1352
+	JE           maxOfRow1351
 	VPBROADCASTB 42(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -33280,7 +33320,7 @@ maxOfRow1351:
 	VBLENDVPS    Y5, 1376(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1352
+	JE           maxOfRow1351
 	VPBROADCASTB 44(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -33292,7 +33332,7 @@ maxOfRow1351:
 	VBLENDVPS    Y5, 1440(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1352
+	JE           maxOfRow1351
 	VPBROADCASTB 46(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -33304,7 +33344,7 @@ maxOfRow1351:
 	VBLENDVPS    Y5, 1504(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow1352:
+maxOfRow1351:
 	VMAXPS       Y4, Y3, Y3
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
@@ -33320,7 +33360,7 @@ maxOfRow1352:
 	VBLENDVPS    Y4, 544(AX), Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1353
+	JE           maxOfRow1352
 	VPBROADCASTB 18(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -33332,7 +33372,7 @@ maxOfRow1352:
 	VBLENDVPS    Y5, 608(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1353
+	JE           maxOfRow1352
 	VPBROADCASTB 20(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -33344,7 +33384,7 @@ maxOfRow1352:
 	VBLENDVPS    Y5, 672(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1353
+	JE           maxOfRow1352
 	VPBROADCASTB 22(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -33356,7 +33396,7 @@ maxOfRow1352:
 	VBLENDVPS    Y5, 736(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow1353:
+maxOfRow1352:
 	VMAXPS       Y4, Y3, Y3
 	VPBROADCASTB 48(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
@@ -33369,7 +33409,7 @@ maxOfRow1353:
 	VBLENDVPS    Y5, 1568(AX), Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1354
+	JE           maxOfRow1353
 	VPBROADCASTB 50(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -33381,7 +33421,7 @@ maxOfRow1353:
 	VBLENDVPS    Y6, 1632(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1354
+	JE           maxOfRow1353
 	VPBROADCASTB 52(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -33393,7 +33433,7 @@ maxOfRow1353:
 	VBLENDVPS    Y6, 1696(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1354
+	JE           maxOfRow1353
 	VPBROADCASTB 54(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -33405,7 +33445,7 @@ maxOfRow1353:
 	VBLENDVPS    Y6, 1760(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow1354:
+maxOfRow1353:
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
@@ -33421,7 +33461,7 @@ maxOfRow1354:
 	VBLENDVPS    Y5, 800(AX), Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1355
+	JE           maxOfRow1354
 	VPBROADCASTB 26(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -33433,7 +33473,7 @@ maxOfRow1354:
 	VBLENDVPS    Y6, 864(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1355
+	JE           maxOfRow1354
 	VPBROADCASTB 28(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -33445,7 +33485,7 @@ maxOfRow1354:
 	VBLENDVPS    Y6, 928(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1355
+	JE           maxOfRow1354
 	VPBROADCASTB 30(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -33457,7 +33497,7 @@ maxOfRow1354:
 	VBLENDVPS    Y6, 992(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow1355:
+maxOfRow1354:
 	VMAXPS       Y5, Y4, Y4
 	VPBROADCASTB 56(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -33470,7 +33510,7 @@ maxOfRow1355:
 	VBLENDVPS    Y6, 1824(AX), Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1356
+	JE           maxOfRow1355
 	VPBROADCASTB 58(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -33482,7 +33522,7 @@ maxOfRow1355:
 	VBLENDVPS    Y7, 1888(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1356
+	JE           maxOfRow1355
 	VPBROADCASTB 60(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -33494,7 +33534,7 @@ maxOfRow1355:
 	VBLENDVPS    Y7, 1952(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1356
+	JE           maxOfRow1355
 	VPBROADCASTB 62(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -33506,7 +33546,7 @@ maxOfRow1355:
 	VBLENDVPS    Y7, 2016(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow1356:
+maxOfRow1355:
 	VMAXPS     Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6
 	VBLENDPS   $0xf0, Y5, Y4, Y4
@@ -33543,7 +33583,7 @@ maxRow:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1357
+	JE           maxOfRow1356
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -33555,7 +33595,7 @@ maxRow:
 	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1357
+	JE           maxOfRow1356
 	VPBROADCASTB 4(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -33567,7 +33607,7 @@ maxRow:
 	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1357
+	JE           maxOfRow1356
 	VPBROADCASTB 6(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -33579,7 +33619,7 @@ maxRow:
 	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 
-maxOfRow1357:
+maxOfRow1356:
 	VMAXPS       Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
 	VMAXPS       X2, X1, X1
@@ -35202,22 +35242,22 @@ maxRows:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x01
-	JE        maxOfRow1367
+	JE        maxOfRow1366
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x02
-	JE        maxOfRow1367
+	JE        maxOfRow1366
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x03
-	JE        maxOfRow1367
+	JE        maxOfRow1366
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow1367:
+maxOfRow1366:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VMOVAPS       Z0, Z2
@@ -35225,22 +35265,22 @@ maxOfRow1367:
 	VMOVUPS.Z     1024(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1368
+	JE            maxOfRow1367
 	KMOVW         34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1368
+	JE            maxOfRow1367
 	KMOVW         36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1368
+	JE            maxOfRow1367
 	KMOVW         38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow1368:
+maxOfRow1367:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VPERM2F128    $0x21, Y2, Y1, Y3
@@ -35251,22 +35291,22 @@ maxOfRow1368:
 	VMOVUPS.Z     256(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1369
+	JE            maxOfRow1368
 	KMOVW         10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1369
+	JE            maxOfRow1368
 	KMOVW         12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1369
+	JE            maxOfRow1368
 	KMOVW         14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow1369:
+maxOfRow1368:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VMOVAPS       Z0, Z3
@@ -35274,22 +35314,22 @@ maxOfRow1369:
 	VMOVUPS.Z     1280(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1370
+	JE            maxOfRow1369
 	KMOVW         42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1370
+	JE            maxOfRow1369
 	KMOVW         44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1370
+	JE            maxOfRow1369
 	KMOVW         46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow1370:
+maxOfRow1369:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VPERM2F128    $0x21, Y3, Y2, Y4
@@ -35300,22 +35340,22 @@ maxOfRow1370:
 	VMOVUPS.Z     512(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1371
+	JE            maxOfRow1370
 	KMOVW         18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1371
+	JE            maxOfRow1370
 	KMOVW         20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1371
+	JE            maxOfRow1370
 	KMOVW         22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow1371:
+maxOfRow1370:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VMOVAPS       Z0, Z4
@@ -35323,22 +35363,22 @@ maxOfRow1371:
 	VMOVUPS.Z     1536(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1372
+	JE            maxOfRow1371
 	KMOVW         50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1372
+	JE            maxOfRow1371
 	KMOVW         52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1372
+	JE            maxOfRow1371
 	KMOVW         54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow1372:
+maxOfRow1371:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VPERM2F128    $0x21, Y4, Y3, Y5
@@ -35349,22 +35389,22 @@ maxOfRow1372:
 	VMOVUPS.Z     768(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1373
+	JE            maxOfRow1372
 	KMOVW         26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1373
+	JE            maxOfRow1372
 	KMOVW         28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1373
+	JE            maxOfRow1372
 	KMOVW         30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow1373:
+maxOfRow1372:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VMOVAPS       Z0, Z5
@@ -35372,22 +35412,22 @@ maxOfRow1373:
 	VMOVUPS.Z     1792(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1374
+	JE            maxOfRow1373
 	KMOVW         58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1374
+	JE            maxOfRow1373
 	KMOVW         60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1374
+	JE            maxOfRow1373
 	KMOVW         62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow1374:
+maxOfRow1373:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VPERM2F128    $0x21, Y5, Y4, Y6
@@ -35419,22 +35459,22 @@ maxRow:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x01
-	JE        maxOfRow1375
+	JE        maxOfRow1374
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x02
-	JE        maxOfRow1375
+	JE        maxOfRow1374
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x03
-	JE        maxOfRow1375
+	JE        maxOfRow1374
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow1375:
+maxOfRow1374:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X2
@@ -36458,7 +36498,7 @@ noneAfter:
 
 panel:
 	CMPQ         72(SP), $0x00
-	JNE          fusedOverwrite1376
+	JNE          fusedOverwrite1375
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -36480,9 +36520,9 @@ panel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          fusedReady1377
+	JMP          fusedReady1376
 
-fusedOverwrite1376:
+fusedOverwrite1375:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -36496,7 +36536,7 @@ fusedOverwrite1376:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-fusedReady1377:
+fusedReady1376:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX
@@ -37473,7 +37513,7 @@ steps:
 
 lastPanel:
 	CMPQ         72(SP), $0x00
-	JNE          fusedOverwrite1378
+	JNE          fusedOverwrite1377
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -37495,9 +37535,9 @@ lastPanel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          fusedReady1379
+	JMP          fusedReady1378
 
-fusedOverwrite1378:
+fusedOverwrite1377:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -37511,7 +37551,7 @@ fusedOverwrite1378:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-fusedReady1379:
+fusedReady1378:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX

@@ -52,6 +52,7 @@ type rowsProgram struct {
 	pointer       Mem           // the prefetch pointer at these keys, 0 if there is none
 	touched       touchSlots    // see sequential.go
 	keys, queries int
+	outOfLine     func() // what comes after the loop over queries, if not nil
 }
 
 // keyLoop takes the given number of keys at a time, for all queries.
@@ -91,6 +92,7 @@ func (r *rowsProgram) queryLoop() {
 	Label(begin)
 	CMPQ(r.rows, imm(r.queries))
 	JL(LabelRef(end))
+	r.outOfLine = nil
 	r.dot(begin)
 	ADDQ(imm(r.queries*blockBytes), r.sRow)
 	tmp := GP64()
@@ -99,6 +101,9 @@ func (r *rowsProgram) queryLoop() {
 	ADDQ(tmp, r.q)
 	SUBQ(imm(r.queries), r.rows)
 	JMP(LabelRef(begin))
+	if r.outOfLine != nil {
+		r.outOfLine()
+	}
 	Label(end)
 }
 

@@ -31,7 +31,7 @@ type touchSlots struct {
 	wanted Mem // are the rows to be read in order? Only of keys
 	after  Mem // rows that follow the n of the call and may be touched; only of keys
 	line   Mem // the next line to touch, or 0
-	rowEnd Mem // and the end of its row
+	rowEnd Mem // and the end of its row; of keys, if line is 0, the next line to prefetch along the pointer, or 0
 	gap    Mem // from there to the next row
 	width  Mem // bytes of a row; only of values
 }
@@ -90,8 +90,10 @@ func touch(label string, first reg.Register, n Op, stride reg.Register, ends fun
 // emit in each round of 4 dimensions. Rows that do not end with a round's lines are touched at once.
 func (r *rowsProgram) touchKeys(label string) func() {
 	t, at, tmp := &r.touched, GP64(), GP64()
+	r.outOfLine = func() { r.prefetchAlong(label) }
 	ready, apart, skip, along := label+"Ready", label+"Apart", label+"Untouched", label+"Along"
 	MOVQ(I32(0), t.line)
+	MOVQ(I32(0), t.rowEnd)
 	CMPQ(t.wanted, Imm(0))
 	JE(LabelRef(ready))
 	CMPQ(r.pointer, Imm(0))
@@ -126,19 +128,13 @@ func (r *rowsProgram) touchKeys(label string) func() {
 	Label(along)
 	MOVQ(r.pointer, at)
 	ADDQ(imm(prefetchWindow), at)
-	MOVQ(at, t.line)
+	MOVQ(at, t.rowEnd)
 	Label(ready)
 	return func() {
-		at, touched := GP64(), label+"Touched"
+		at := GP64()
 		MOVQ(t.line, at)
 		TESTQ(at, at)
-		JE(LabelRef(skip))
-		CMPQ(r.pointer, Imm(0))
-		JE(LabelRef(touched))
-		prefetchLines(at, touchLines)
-		MOVQ(at, t.line)
-		JMP(LabelRef(skip))
-		Label(touched)
+		JE(LabelRef(label + "NotTouched"))
 		for i := range touchLines {
 			TESTL(at.As32(), Mem{Base: at, Disp: i * lineBytes})
 		}
@@ -154,6 +150,19 @@ func (r *rowsProgram) touchKeys(label string) func() {
 		MOVQ(at, t.line)
 		Label(skip)
 	}
+}
+
+// prefetchAlong prefetches as many lines as touchKeys would touch, if there is a pointer. It is far from the loop, to which it returns: a
+// branch more there is felt.
+func (r *rowsProgram) prefetchAlong(label string) {
+	at, skip := GP64(), label+"Untouched"
+	Label(label + "NotTouched")
+	MOVQ(r.touched.rowEnd, at)
+	TESTQ(at, at)
+	JE(LabelRef(skip))
+	prefetchLines(at, touchLines)
+	MOVQ(at, r.touched.rowEnd)
+	JMP(LabelRef(skip))
 }
 
 // beginTouching touches the rows of values to begin with, as many as are taken at a time, or goes to none.
@@ -204,17 +213,6 @@ func (t *tileProgram) beginAlong(none string) {
 	ADDQ(imm(prefetchWindow), a0)
 	MOVQ(a0, t.touched.line)
 	MOVQ(I32(alongPointer), t.touched.rowEnd)
-}
-
-// prefetchWhole prefetches as many lines as a step of wholeRows has, if there is a pointer.
-func (t *tileProgram) prefetchWhole() {
-	none := t.unique("notAlong")
-	MOVQ(t.touched.line, a3)
-	TESTQ(a3, a3)
-	JE(LabelRef(none))
-	prefetchLines(a3, wholePanels)
-	MOVQ(a3, t.touched.line)
-	Label(none)
 }
 
 // touchLines touches, or prefetches, what is due with n panels of some rows.

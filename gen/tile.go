@@ -834,8 +834,30 @@ func (t *tileProgram) wholeRows() {
 	MOVQ(bPtr, b0)
 	t.beginWhole()
 	MOVQ(steps, count)
+	along, done := t.label("wholeAlong"), t.label("wholeDone")
+	CMPQ(t.touched.line, Imm(0))
+	JNE(LabelRef(along))
+	t.wholeSteps(step, func() {})
+	JMP(LabelRef(done))
+	Label(along)
+	MOVQ(t.touched.line, a3)
+	t.wholeSteps(step+"Along", func() { prefetchLines(a3, wholePanels) })
+	MOVQ(a3, t.touched.line)
+	Label(done)
+	for v := range wholeAcc {
+		VMOVUPS(ymm[v], Mem{Base: cPtr, Disp: v * vector})
+	}
+	ADDQ(imm(wholePanels*panelBytes), t.c)
+	ADDQ(imm(wholePanels*panelBytes), bPtr)
+	SUBQ(imm(wholePanels), t.panels)
+	JMP(LabelRef(loop))
+	Label(next)
+}
+
+// wholeSteps is the loop over steps of wholeRows, with something beside each.
+func (t *tileProgram) wholeSteps(step string, beside func()) {
 	Label(step)
-	t.prefetchWhole()
+	beside()
 	VBROADCASTSS(Mem{Base: a0}, ymm[14])
 	for v := range wholeVectors {
 		b, c := Mem{Base: b0, Disp: v * vector}, Mem{Base: cPtr, Disp: v * vector}
@@ -851,14 +873,6 @@ func (t *tileProgram) wholeRows() {
 	ADDQ(Imm(4), a0)
 	DECQ(count)
 	JNE(LabelRef(step))
-	for v := range wholeAcc {
-		VMOVUPS(ymm[v], Mem{Base: cPtr, Disp: v * vector})
-	}
-	ADDQ(imm(wholePanels*panelBytes), t.c)
-	ADDQ(imm(wholePanels*panelBytes), bPtr)
-	SUBQ(imm(wholePanels), t.panels)
-	JMP(LabelRef(loop))
-	Label(next)
 }
 
 const (
