@@ -37,9 +37,14 @@ func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *block, row int) {
 // Few rows wait for memory, and each pause between two kernels costs several times as long as it lasts. So spans of several full
 // blocks have as little as possible between kernels: these are leaves of their own, with the figures in docs/decisions.md.
 
-// fullSpan takes all rows through a span of several full blocks, if it can.
+// fullSpan takes all rows through a span of several full blocks, or of several heads, if it can.
 func (w *scratch) fullSpan(p *plan, c *chunk, st *state, s *span) bool {
 	switch {
+	case s.step < Block:
+		if !p.full || c.rows > min(p.keys.inPlaceRows, p.values.inPlaceRows) {
+			return false
+		}
+		w.fullStepsInPlace(p, c, st, s)
 	case p.store != nil && p.store.kind != F32: // spans of a store are full
 		w.fullTypedBlocks(p, c, st, s)
 	case p.store != nil:
@@ -133,5 +138,41 @@ func (w *scratch) fullBlocksInPlace(p *plan, c *chunk, st *state, s *span) {
 			clearMasked(m, o, rows, stride)
 		}
 		layout.overwrite = false
+	}
+}
+
+// fullStepsInPlace takes few rows of several heads through a block of the caller: the heads take turns step by step, first at the keys,
+// then at the values. In scratch their rows follow each other, so softmax is one call.
+func (w *scratch) fullStepsInPlace(p *plan, c *chunk, st *state, s *span) {
+	rows, stride, h := c.rows, p.oStride, *c
+	h.heads = 1
+	w.queue.sequential = p.sequential
+	for key := 0; key < Block; key += s.step {
+		for g := range c.heads {
+			h.kv, h.at = c.kv+g, g*rows
+			w.queue.pointer = p.keysPointer(&h, s.first, key, key+s.step)
+			k := p.k.Data[p.k.offset(c.b, h.kv, s.first+key):]
+			scoreRows(w.s[h.at*Block+key:], w.queries(p, &h, 0), k, rows, p.d, p.k.SL, s.step, &w.queue)
+		}
+	}
+	masked := softmax(w.s, st.m, st.l, w.alpha, c.heads*rows, p.c)
+	layout := panelLayout{keys: s.step, cols: p.dv, stride: p.v.SL, panelStride: panel, overwrite: st.overwrite}
+	for key := 0; key < Block; key += s.step {
+		alpha := w.alpha
+		if key > 0 {
+			layout.overwrite, alpha = false, ones[:] // the first step has multiplied outputs
+		}
+		for g := range c.heads {
+			h.kv, h.at = c.kv+g, g*rows
+			layout.set(&tuned, p.valuesPointer(&h, s.first, key, key+s.step), p.sequential)
+			v, at := p.v.Data[p.v.offset(c.b, h.kv, s.first+key):], h.at
+			if key > 0 {
+				at = 0
+			}
+			accumulate(st.o[h.at*stride:], w.s[h.at*Block+key:], v, alpha[at:], rows, stride, Block, &layout)
+		}
+	}
+	if masked {
+		clearMasked(st.m, st.o, c.heads*rows, stride)
 	}
 }

@@ -19,7 +19,8 @@
 //   - Prefill and encoders (many queries): any. Keys and values are packed once for many queries, so BHLD and BLHD take the same time.
 //   - Decoding (one or a few queries): a [Cache] is fastest, because its keys and values are packed already, in one run of
 //     memory for each head. Views in BHLD come next: a head is one run of memory. Views in BLHD (token-major, as most engines
-//     store it) are slowest: each head reads a small piece of every token.
+//     store it) are about as fast if heads and tokens have no gaps between them: all heads go through the tokens together. With gaps they are
+//     slowest: each head reads a small piece of every token.
 //   - A head dimension that is a multiple of 16 wastes nothing; others are filled up inside.
 //
 // # Which call

@@ -92,11 +92,15 @@ func (p *plan) place(at placement) string {
 
 // prefetching says how they are prefetched.
 func (p *plan) prefetching(at placement) string {
+	order := "page by page"
+	if p.sequential {
+		order = "in order"
+	}
 	switch {
 	case p.chunkRows > at.pagedRows:
 		return "not prefetched page by page"
 	case at.shared:
-		return "prefetched page by page, each head its share of all heads' tokens"
+		return "prefetched " + order + ", each head its share of all heads' tokens"
 	}
-	return "prefetched page by page"
+	return "prefetched " + order
 }

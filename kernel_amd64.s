@@ -5384,6 +5384,16 @@ accumulate_notSequential215:
 	JMP  accumulate_allSteps212
 
 accumulate_sequential216:
+	MOVQ  $+0, 72(SP)
+	MOVQ  $+16, 144(SP)
+	MOVQ  32(BX), AX
+	TESTQ AX, AX
+	JE    accumulate_noPointer217
+	ADDQ  $0x00008000, AX
+	MOVQ  AX, 184(SP)
+	MOVQ  $+0, 192(SP)
+
+accumulate_noPointer217:
 	MOVQ $+0, 104(SP)
 	MOVQ DX, 160(SP)
 	MOVQ 32(SP), AX
@@ -5392,11 +5402,16 @@ accumulate_sequential216:
 	MOVQ AX, 168(SP)
 	MOVQ 16(SP), AX
 	MOVQ AX, 176(SP)
-	MOVQ $+4, 144(SP)
+	CMPQ 184(SP), $0x00
+	JNE  accumulate_someSteps214
 	CMPQ 48(SP), $0x01
 	JE   accumulate_oneRow213
+	CMPQ 8(SP), $0x04
+	JLE  accumulate_shortRows218
 	MOVQ $+8, 144(SP)
-	CMPQ R11, $0x08
+
+accumulate_shortRows218:
+	CMPQ R11, 144(SP)
 	JL   accumulate_allSteps212
 	MOVQ 8(SP), R13
 	SHLQ $0x06, R13
@@ -5408,40 +5423,13 @@ accumulate_sequential216:
 	MOVQ DX, 184(SP)
 	ADDQ DX, R13
 	MOVQ R13, 192(SP)
-	MOVQ 8(SP), CX
+	MOVQ 8(SP), BX
 
-accumulate_touchFirst217:
+accumulate_touchFirst219:
+	MOVQ 144(SP), CX
+
+accumulate_eight220:
 	MOVQ  184(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame218
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame218:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame219
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame219:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame220
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame220:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 192(SP)
@@ -5492,12 +5480,45 @@ accumulate_touchSame224:
 	MOVQ  R13, 192(SP)
 
 accumulate_touchSame225:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame226
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame226:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame227
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame227:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame228
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame228:
 	MOVQ AX, 184(SP)
-	DECQ CX
-	JNE  accumulate_touchFirst217
+	SUBQ $0x08, CX
+	JG   accumulate_eight220
+	DECQ BX
+	JNE  accumulate_touchFirst219
 	JMP  accumulate_someSteps214
 
 accumulate_oneRow213:
+	MOVQ $+4, 144(SP)
 	CMPQ 8(SP), $0x08
 	JE   accumulate_allSteps212
 	CMPQ 8(SP), $0x04
@@ -5513,12 +5534,15 @@ accumulate_someSteps214:
 
 accumulate_allSteps212:
 	CMPQ 184(SP), $0x00
-	JE   accumulate_touchNone226
-	CMPQ 136(SP), $0x08
-	JGE  accumulate_touchNone226
+	JE   accumulate_touchNone229
+	CMPQ 192(SP), $0x00
+	JE   accumulate_touchNone229
+	MOVQ 144(SP), AX
+	CMPQ 136(SP), AX
+	JGE  accumulate_touchNone229
 	MOVQ $+0, 184(SP)
 
-accumulate_touchNone226:
+accumulate_touchNone229:
 	MOVQ R11, 64(SP)
 
 accumulate_begin:
@@ -5531,6 +5555,388 @@ accumulate_begin:
 accumulate_paged1:
 	CMPQ 8(SP), $0x04
 	JL   accumulate_paged1EndGroup
+	CMPQ 184(SP), $0x00
+	JE   accumulate_untouched230
+	CMPQ 192(SP), $0x00
+	JNE  accumulate_touched231
+	MOVQ 184(SP), AX
+	MOVQ 144(SP), CX
+
+accumulate_eight232:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	PREFETCHT1 512(AX)
+	PREFETCHT1 576(AX)
+	PREFETCHT1 640(AX)
+	PREFETCHT1 704(AX)
+	PREFETCHT1 768(AX)
+	PREFETCHT1 832(AX)
+	PREFETCHT1 896(AX)
+	PREFETCHT1 960(AX)
+	PREFETCHT1 1024(AX)
+	PREFETCHT1 1088(AX)
+	PREFETCHT1 1152(AX)
+	PREFETCHT1 1216(AX)
+	PREFETCHT1 1280(AX)
+	PREFETCHT1 1344(AX)
+	PREFETCHT1 1408(AX)
+	PREFETCHT1 1472(AX)
+	PREFETCHT1 1536(AX)
+	PREFETCHT1 1600(AX)
+	PREFETCHT1 1664(AX)
+	PREFETCHT1 1728(AX)
+	PREFETCHT1 1792(AX)
+	PREFETCHT1 1856(AX)
+	PREFETCHT1 1920(AX)
+	PREFETCHT1 1984(AX)
+	ADDQ       $0x00000800, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight232
+	MOVQ       AX, 184(SP)
+	JMP        accumulate_untouched230
+
+accumulate_touched231:
+	MOVQ 144(SP), CX
+
+accumulate_eight233:
+	MOVQ  184(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame234
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame234:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame235
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame235:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame236
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame236:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame237
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame237:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame238
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame238:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame239
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame239:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame240
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame240:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame241
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame241:
+	MOVQ  AX, 184(SP)
+	MOVQ  184(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame242
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame242:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame243
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame243:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame244
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame244:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame245
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame245:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame246
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame246:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame247
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame247:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame248
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame248:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame249
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame249:
+	MOVQ  AX, 184(SP)
+	MOVQ  184(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame250
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame250:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame251
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame251:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame252
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame252:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame253
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame253:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame254
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame254:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame255
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame255:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame256
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame256:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame257
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame257:
+	MOVQ  AX, 184(SP)
+	MOVQ  184(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame258
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame258:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame259
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame259:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame260
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame260:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame261
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame261:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame262
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame262:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame263
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame263:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame264
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame264:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame265
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame265:
+	MOVQ AX, 184(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight233
+
+accumulate_untouched230:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -5540,8 +5946,8 @@ accumulate_paged1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite228
-	JB   accumulate_plain227
+	JE   accumulate_overwrite267
+	JB   accumulate_plain266
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -5553,9 +5959,9 @@ accumulate_paged1:
 	VMULPS       160(DI), Y14, Y5
 	VMULPS       192(DI), Y14, Y6
 	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready229
+	JMP          accumulate_ready268
 
-accumulate_plain227:
+accumulate_plain266:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -5564,9 +5970,9 @@ accumulate_plain227:
 	VMOVUPS 160(DI), Y5
 	VMOVUPS 192(DI), Y6
 	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready229
+	JMP     accumulate_ready268
 
-accumulate_overwrite228:
+accumulate_overwrite267:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5576,15 +5982,15 @@ accumulate_overwrite228:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready229:
+accumulate_ready268:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail231
+	JL   accumulate_tail270
 
-accumulate_loop230:
+accumulate_loop269:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	PREFETCHT0   8192(R11)
@@ -5647,19 +6053,19 @@ accumulate_loop230:
 	ADDQ         R10, BX
 	ADDQ         $0x00000080, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow234
+	JE           sameWindow273
 	ADDQ         $0x00007000, R11
 
-sameWindow234:
+sameWindow273:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop230
+	JGE  accumulate_loop269
 
-accumulate_tail231:
+accumulate_tail270:
 	ADDQ $0x04, CX
-	JE   accumulate_end232
+	JE   accumulate_end271
 
-accumulate_one235:
+accumulate_one274:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -5673,9 +6079,9 @@ accumulate_one235:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one235
+	JNE          accumulate_one274
 
-accumulate_end232:
+accumulate_end271:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -5700,547 +6106,41 @@ accumulate_paged1EndGroup:
 accumulate_paged1two:
 	CMPQ 8(SP), $0x02
 	JL   accumulate_paged1twoEndGroup
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+	CMPQ 184(SP), $0x00
+	JE   accumulate_untouched275
+	CMPQ 192(SP), $0x00
+	JNE  accumulate_touched276
+	MOVQ 184(SP), AX
+	MOVQ 144(SP), CX
 
-	// 1 rows × 32 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite237
-	JB   accumulate_plain236
+accumulate_eight277:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	PREFETCHT1 512(AX)
+	PREFETCHT1 576(AX)
+	PREFETCHT1 640(AX)
+	PREFETCHT1 704(AX)
+	PREFETCHT1 768(AX)
+	PREFETCHT1 832(AX)
+	PREFETCHT1 896(AX)
+	PREFETCHT1 960(AX)
+	ADDQ       $0x00000400, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight277
+	MOVQ       AX, 184(SP)
+	JMP        accumulate_untouched275
 
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	JMP          accumulate_ready238
+accumulate_touched276:
+	MOVQ 144(SP), CX
 
-accumulate_plain236:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	JMP     accumulate_ready238
-
-accumulate_overwrite237:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-
-accumulate_ready238:
-	MOVQ SI, AX
-	MOVQ 24(SP), R13
-	MOVQ R11, CX
-	MOVQ 72(SP), R11
-	SUBQ $0x04, CX
-	JL   accumulate_tail240
-
-accumulate_loop239:
-	PREFETCHT0   (R11)
-	PREFETCHT0   4096(R11)
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	PREFETCHT0   8192(R11)
-	PREFETCHT0   12288(R11)
-	VBROADCASTSS 4(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	PREFETCHT0   16384(R11)
-	PREFETCHT0   20480(R11)
-	VBROADCASTSS 8(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	PREFETCHT0   24576(R11)
-	PREFETCHT0   28672(R11)
-	VBROADCASTSS 12(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	ADDQ         $0x40, R11
-	TESTQ        $0x00001000, R11
-	JE           sameWindow243
-	ADDQ         $0x00007000, R11
-
-sameWindow243:
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JGE  accumulate_loop239
-
-accumulate_tail240:
-	ADDQ $0x04, CX
-	JE   accumulate_end241
-
-accumulate_one244:
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one244
-
-accumulate_end241:
-	MOVQ    R11, 72(SP)
-	MOVQ    64(SP), R11
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000080, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000002, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x02, 8(SP)
-	JMP     accumulate_paged1two
-
-accumulate_paged1twoEndGroup:
-	JMP accumulate_panel
-
-accumulate_paged1Not:
-	CMPQ 48(SP), $0x02
-	JNE  accumulate_paged2Not
-	CMPQ 72(SP), $0x00
-	JE   accumulate_paged2Not
-
-accumulate_paged2:
-	CMPQ  8(SP), $0x02
-	JL    accumulate_paged2EndGroup
-	CMPQ  184(SP), $0x00
-	JE    accumulate_untouched245
+accumulate_eight278:
 	MOVQ  184(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame246
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame246:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame247
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame247:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame248
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame248:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame249
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame249:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame250
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame250:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame251
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame251:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame252
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame252:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame253
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame253:
-	MOVQ  AX, 184(SP)
-	MOVQ  184(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame254
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame254:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame255
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame255:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame256
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame256:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame257
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame257:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame258
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame258:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame259
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame259:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame260
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame260:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame261
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame261:
-	MOVQ AX, 184(SP)
-
-accumulate_untouched245:
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
-
-	// 2 rows × 32 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite263
-	JB   accumulate_plain262
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y4
-	VMULPS       32(DI)(R8*1), Y14, Y5
-	VMULPS       64(DI)(R8*1), Y14, Y6
-	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready264
-
-accumulate_plain262:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS (DI)(R8*1), Y4
-	VMOVUPS 32(DI)(R8*1), Y5
-	VMOVUPS 64(DI)(R8*1), Y6
-	VMOVUPS 96(DI)(R8*1), Y7
-	JMP     accumulate_ready264
-
-accumulate_overwrite263:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-
-accumulate_ready264:
-	MOVQ SI, AX
-	MOVQ 24(SP), R13
-	MOVQ R11, CX
-	MOVQ 72(SP), R11
-	SUBQ $0x04, CX
-	JL   accumulate_tail266
-
-accumulate_loop265:
-	PREFETCHT0   (R11)
-	PREFETCHT0   4096(R11)
-	VBROADCASTSS (AX), Y12
-	VBROADCASTSS (AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-	PREFETCHT0   8192(R11)
-	PREFETCHT0   12288(R11)
-	VBROADCASTSS 4(AX), Y12
-	VBROADCASTSS 4(AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-	PREFETCHT0   16384(R11)
-	PREFETCHT0   20480(R11)
-	VBROADCASTSS 8(AX), Y12
-	VBROADCASTSS 8(AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-	PREFETCHT0   24576(R11)
-	PREFETCHT0   28672(R11)
-	VBROADCASTSS 12(AX), Y12
-	VBROADCASTSS 12(AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x40, R11
-	TESTQ        $0x00001000, R11
-	JE           sameWindow269
-	ADDQ         $0x00007000, R11
-
-sameWindow269:
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JGE  accumulate_loop265
-
-accumulate_tail266:
-	ADDQ $0x04, CX
-	JE   accumulate_end267
-
-accumulate_one270:
-	VBROADCASTSS (AX), Y12
-	VBROADCASTSS (AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one270
-
-accumulate_end267:
-	MOVQ    R11, 72(SP)
-	MOVQ    64(SP), R11
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, (DI)(R8*1)
-	VMOVUPS Y5, 32(DI)(R8*1)
-	VMOVUPS Y6, 64(DI)(R8*1)
-	VMOVUPS Y7, 96(DI)(R8*1)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000080, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000002, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x02, 8(SP)
-	JMP     accumulate_paged2
-
-accumulate_paged2EndGroup:
-	JMP accumulate_panel
-
-accumulate_paged2Not:
-	CMPQ 48(SP), $0x03
-	JNE  accumulate_paged3Not
-	CMPQ 72(SP), $0x00
-	JE   accumulate_paged3Not
-
-accumulate_paged3:
-	CMPQ  8(SP), $0x02
-	JL    accumulate_paged3EndGroup
-	CMPQ  184(SP), $0x00
-	JE    accumulate_untouched271
-	MOVQ  184(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame272
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame272:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame273
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame273:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame274
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame274:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame275
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame275:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame276
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame276:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame277
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame277:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame278
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame278:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 192(SP)
@@ -6251,8 +6151,6 @@ accumulate_touchSame278:
 	MOVQ  R13, 192(SP)
 
 accumulate_touchSame279:
-	MOVQ  AX, 184(SP)
-	MOVQ  184(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 192(SP)
@@ -6323,6 +6221,8 @@ accumulate_touchSame285:
 	MOVQ  R13, 192(SP)
 
 accumulate_touchSame286:
+	MOVQ  AX, 184(SP)
+	MOVQ  184(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 192(SP)
@@ -6333,9 +6233,785 @@ accumulate_touchSame286:
 	MOVQ  R13, 192(SP)
 
 accumulate_touchSame287:
-	MOVQ AX, 184(SP)
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame288
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
-accumulate_untouched271:
+accumulate_touchSame288:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame289
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame289:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame290
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame290:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame291
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame291:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame292
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame292:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame293
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame293:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame294
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame294:
+	MOVQ AX, 184(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight278
+
+accumulate_untouched275:
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 1 rows × 32 columns.
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_overwrite296
+	JB   accumulate_plain295
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VMULPS       64(DI), Y14, Y2
+	VMULPS       96(DI), Y14, Y3
+	JMP          accumulate_ready297
+
+accumulate_plain295:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	JMP     accumulate_ready297
+
+accumulate_overwrite296:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+accumulate_ready297:
+	MOVQ SI, AX
+	MOVQ 24(SP), R13
+	MOVQ R11, CX
+	MOVQ 72(SP), R11
+	SUBQ $0x04, CX
+	JL   accumulate_tail299
+
+accumulate_loop298:
+	PREFETCHT0   (R11)
+	PREFETCHT0   4096(R11)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	PREFETCHT0   8192(R11)
+	PREFETCHT0   12288(R11)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	PREFETCHT0   16384(R11)
+	PREFETCHT0   20480(R11)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	PREFETCHT0   24576(R11)
+	PREFETCHT0   28672(R11)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x40, R11
+	TESTQ        $0x00001000, R11
+	JE           sameWindow302
+	ADDQ         $0x00007000, R11
+
+sameWindow302:
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JGE  accumulate_loop298
+
+accumulate_tail299:
+	ADDQ $0x04, CX
+	JE   accumulate_end300
+
+accumulate_one303:
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_one303
+
+accumulate_end300:
+	MOVQ    R11, 72(SP)
+	MOVQ    64(SP), R11
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000080, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000002, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x02, 8(SP)
+	JMP     accumulate_paged1two
+
+accumulate_paged1twoEndGroup:
+	JMP accumulate_panel
+
+accumulate_paged1Not:
+	CMPQ 48(SP), $0x02
+	JNE  accumulate_paged2Not
+	CMPQ 72(SP), $0x00
+	JE   accumulate_paged2Not
+
+accumulate_paged2:
+	CMPQ 8(SP), $0x02
+	JL   accumulate_paged2EndGroup
+	CMPQ 184(SP), $0x00
+	JE   accumulate_untouched304
+	CMPQ 192(SP), $0x00
+	JNE  accumulate_touched305
+	MOVQ 184(SP), AX
+	MOVQ 144(SP), CX
+
+accumulate_eight306:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	PREFETCHT1 512(AX)
+	PREFETCHT1 576(AX)
+	PREFETCHT1 640(AX)
+	PREFETCHT1 704(AX)
+	PREFETCHT1 768(AX)
+	PREFETCHT1 832(AX)
+	PREFETCHT1 896(AX)
+	PREFETCHT1 960(AX)
+	ADDQ       $0x00000400, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight306
+	MOVQ       AX, 184(SP)
+	JMP        accumulate_untouched304
+
+accumulate_touched305:
+	MOVQ 144(SP), CX
+
+accumulate_eight307:
+	MOVQ  184(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame308
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame308:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame309
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame309:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame310
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame310:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame311
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame311:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame312
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame312:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame313
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame313:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame314
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame314:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame315
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame315:
+	MOVQ  AX, 184(SP)
+	MOVQ  184(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame316
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame316:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame317
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame317:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame318
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame318:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame319
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame319:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame320
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame320:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame321
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame321:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame322
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame322:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame323
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame323:
+	MOVQ AX, 184(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight307
+
+accumulate_untouched304:
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 2 rows × 32 columns.
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_overwrite325
+	JB   accumulate_plain324
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VMULPS       64(DI), Y14, Y2
+	VMULPS       96(DI), Y14, Y3
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (DI)(R8*1), Y14, Y4
+	VMULPS       32(DI)(R8*1), Y14, Y5
+	VMULPS       64(DI)(R8*1), Y14, Y6
+	VMULPS       96(DI)(R8*1), Y14, Y7
+	JMP          accumulate_ready326
+
+accumulate_plain324:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS (DI)(R8*1), Y4
+	VMOVUPS 32(DI)(R8*1), Y5
+	VMOVUPS 64(DI)(R8*1), Y6
+	VMOVUPS 96(DI)(R8*1), Y7
+	JMP     accumulate_ready326
+
+accumulate_overwrite325:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+accumulate_ready326:
+	MOVQ SI, AX
+	MOVQ 24(SP), R13
+	MOVQ R11, CX
+	MOVQ 72(SP), R11
+	SUBQ $0x04, CX
+	JL   accumulate_tail328
+
+accumulate_loop327:
+	PREFETCHT0   (R11)
+	PREFETCHT0   4096(R11)
+	VBROADCASTSS (AX), Y12
+	VBROADCASTSS (AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	PREFETCHT0   8192(R11)
+	PREFETCHT0   12288(R11)
+	VBROADCASTSS 4(AX), Y12
+	VBROADCASTSS 4(AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	PREFETCHT0   16384(R11)
+	PREFETCHT0   20480(R11)
+	VBROADCASTSS 8(AX), Y12
+	VBROADCASTSS 8(AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	PREFETCHT0   24576(R11)
+	PREFETCHT0   28672(R11)
+	VBROADCASTSS 12(AX), Y12
+	VBROADCASTSS 12(AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x40, R11
+	TESTQ        $0x00001000, R11
+	JE           sameWindow331
+	ADDQ         $0x00007000, R11
+
+sameWindow331:
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JGE  accumulate_loop327
+
+accumulate_tail328:
+	ADDQ $0x04, CX
+	JE   accumulate_end329
+
+accumulate_one332:
+	VBROADCASTSS (AX), Y12
+	VBROADCASTSS (AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_one332
+
+accumulate_end329:
+	MOVQ    R11, 72(SP)
+	MOVQ    64(SP), R11
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, (DI)(R8*1)
+	VMOVUPS Y5, 32(DI)(R8*1)
+	VMOVUPS Y6, 64(DI)(R8*1)
+	VMOVUPS Y7, 96(DI)(R8*1)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000080, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000002, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x02, 8(SP)
+	JMP     accumulate_paged2
+
+accumulate_paged2EndGroup:
+	JMP accumulate_panel
+
+accumulate_paged2Not:
+	CMPQ 48(SP), $0x03
+	JNE  accumulate_paged3Not
+	CMPQ 72(SP), $0x00
+	JE   accumulate_paged3Not
+
+accumulate_paged3:
+	CMPQ 8(SP), $0x02
+	JL   accumulate_paged3EndGroup
+	CMPQ 184(SP), $0x00
+	JE   accumulate_untouched333
+	CMPQ 192(SP), $0x00
+	JNE  accumulate_touched334
+	MOVQ 184(SP), AX
+	MOVQ 144(SP), CX
+
+accumulate_eight335:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	PREFETCHT1 512(AX)
+	PREFETCHT1 576(AX)
+	PREFETCHT1 640(AX)
+	PREFETCHT1 704(AX)
+	PREFETCHT1 768(AX)
+	PREFETCHT1 832(AX)
+	PREFETCHT1 896(AX)
+	PREFETCHT1 960(AX)
+	ADDQ       $0x00000400, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight335
+	MOVQ       AX, 184(SP)
+	JMP        accumulate_untouched333
+
+accumulate_touched334:
+	MOVQ 144(SP), CX
+
+accumulate_eight336:
+	MOVQ  184(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame337
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame337:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame338
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame338:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame339
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame339:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame340
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame340:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame341
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame341:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame342
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame342:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame343
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame343:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame344
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame344:
+	MOVQ  AX, 184(SP)
+	MOVQ  184(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame345
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame345:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame346
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame346:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame347
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame347:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame348
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame348:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame349
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame349:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame350
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame350:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame351
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame351:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame352
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame352:
+	MOVQ AX, 184(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight336
+
+accumulate_untouched333:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -6345,8 +7021,8 @@ accumulate_untouched271:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite289
-	JB   accumulate_plain288
+	JE   accumulate_overwrite354
+	JB   accumulate_plain353
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -6364,9 +7040,9 @@ accumulate_untouched271:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready290
+	JMP          accumulate_ready355
 
-accumulate_plain288:
+accumulate_plain353:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -6379,9 +7055,9 @@ accumulate_plain288:
 	VMOVUPS 32(DI)(R8*2), Y9
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
-	JMP     accumulate_ready290
+	JMP     accumulate_ready355
 
-accumulate_overwrite289:
+accumulate_overwrite354:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6395,15 +7071,15 @@ accumulate_overwrite289:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready290:
+accumulate_ready355:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail292
+	JL   accumulate_tail357
 
-accumulate_loop291:
+accumulate_loop356:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -6478,19 +7154,19 @@ accumulate_loop291:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow295
+	JE           sameWindow360
 	ADDQ         $0x00007000, R11
 
-sameWindow295:
+sameWindow360:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  accumulate_loop291
+	JGE  accumulate_loop356
 
-accumulate_tail292:
+accumulate_tail357:
 	ADDQ $0x04, CX
-	JE   accumulate_end293
+	JE   accumulate_end358
 
-accumulate_one296:
+accumulate_one361:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -6509,9 +7185,9 @@ accumulate_one296:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one296
+	JNE          accumulate_one361
 
-accumulate_end293:
+accumulate_end358:
 	MOVQ    R11, 72(SP)
 	MOVQ    64(SP), R11
 	MOVQ    32(SP), DI
@@ -6620,6 +7296,8 @@ accumulate_wholeOverwrite:
 
 accumulate_wholeReady:
 	MOVQ R11, CX
+	CMPQ 184(SP), $0x00
+	JNE  accumulate_wholeAlong
 
 accumulate_wholeStep:
 	VBROADCASTSS (AX), Y14
@@ -6649,23 +7327,68 @@ accumulate_wholeStep:
 	ADDQ         $0x04, AX
 	DECQ         CX
 	JNE          accumulate_wholeStep
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, 64(DI)
-	VMOVUPS      Y3, 96(DI)
-	VMOVUPS      Y4, 128(DI)
-	VMOVUPS      Y5, 160(DI)
-	VMOVUPS      Y6, 192(DI)
-	VMOVUPS      Y7, 224(DI)
-	VMOVUPS      Y8, 256(DI)
-	VMOVUPS      Y9, 288(DI)
-	VMOVUPS      Y10, 320(DI)
-	VMOVUPS      Y11, 352(DI)
-	VMOVUPS      Y12, 384(DI)
-	ADDQ         $0x00000200, 32(SP)
-	ADDQ         $0x00000200, DX
-	SUBQ         $0x08, 8(SP)
-	JMP          accumulate_whole
+	JMP          accumulate_wholeDone
+
+accumulate_wholeAlong:
+	MOVQ 184(SP), R13
+
+accumulate_wholeStepAlong:
+	PREFETCHT1   (R13)
+	PREFETCHT1   64(R13)
+	PREFETCHT1   128(R13)
+	PREFETCHT1   192(R13)
+	PREFETCHT1   256(R13)
+	PREFETCHT1   320(R13)
+	PREFETCHT1   384(R13)
+	PREFETCHT1   448(R13)
+	ADDQ         $0x00000200, R13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  (BX), Y14, Y0
+	VFMADD231PS  32(BX), Y14, Y1
+	VFMADD231PS  64(BX), Y14, Y2
+	VFMADD231PS  96(BX), Y14, Y3
+	VFMADD231PS  128(BX), Y14, Y4
+	VFMADD231PS  160(BX), Y14, Y5
+	VFMADD231PS  192(BX), Y14, Y6
+	VFMADD231PS  224(BX), Y14, Y7
+	VFMADD231PS  256(BX), Y14, Y8
+	VFMADD231PS  288(BX), Y14, Y9
+	VFMADD231PS  320(BX), Y14, Y10
+	VFMADD231PS  352(BX), Y14, Y11
+	VFMADD231PS  384(BX), Y14, Y12
+	VMOVUPS      416(DI), Y13
+	VFMADD231PS  416(BX), Y14, Y13
+	VMOVUPS      Y13, 416(DI)
+	VMOVUPS      448(DI), Y13
+	VFMADD231PS  448(BX), Y14, Y13
+	VMOVUPS      Y13, 448(DI)
+	VMOVUPS      480(DI), Y13
+	VFMADD231PS  480(BX), Y14, Y13
+	VMOVUPS      Y13, 480(DI)
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_wholeStepAlong
+	MOVQ         R13, 184(SP)
+
+accumulate_wholeDone:
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	VMOVUPS Y8, 256(DI)
+	VMOVUPS Y9, 288(DI)
+	VMOVUPS Y10, 320(DI)
+	VMOVUPS Y11, 352(DI)
+	VMOVUPS Y12, 384(DI)
+	ADDQ    $0x00000200, 32(SP)
+	ADDQ    $0x00000200, DX
+	SUBQ    $0x08, 8(SP)
+	JMP     accumulate_whole
 
 accumulate_wholeNext:
 	CMPQ 48(SP), $0x01
@@ -6684,1004 +7407,57 @@ accumulate_sideBySideWanted:
 accumulate_sideBySide1:
 	CMPQ 8(SP), $0x04
 	JL   accumulate_sideBySide1EndGroup
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+	CMPQ 184(SP), $0x00
+	JE   accumulate_untouched362
+	CMPQ 192(SP), $0x00
+	JNE  accumulate_touched363
+	MOVQ 184(SP), AX
+	MOVQ 144(SP), CX
 
-	// 1 rows × 64 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite298
-	JB   accumulate_plain297
+accumulate_eight364:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	PREFETCHT1 512(AX)
+	PREFETCHT1 576(AX)
+	PREFETCHT1 640(AX)
+	PREFETCHT1 704(AX)
+	PREFETCHT1 768(AX)
+	PREFETCHT1 832(AX)
+	PREFETCHT1 896(AX)
+	PREFETCHT1 960(AX)
+	PREFETCHT1 1024(AX)
+	PREFETCHT1 1088(AX)
+	PREFETCHT1 1152(AX)
+	PREFETCHT1 1216(AX)
+	PREFETCHT1 1280(AX)
+	PREFETCHT1 1344(AX)
+	PREFETCHT1 1408(AX)
+	PREFETCHT1 1472(AX)
+	PREFETCHT1 1536(AX)
+	PREFETCHT1 1600(AX)
+	PREFETCHT1 1664(AX)
+	PREFETCHT1 1728(AX)
+	PREFETCHT1 1792(AX)
+	PREFETCHT1 1856(AX)
+	PREFETCHT1 1920(AX)
+	PREFETCHT1 1984(AX)
+	ADDQ       $0x00000800, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight364
+	MOVQ       AX, 184(SP)
+	JMP        accumulate_untouched362
 
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	VMULPS       128(DI), Y14, Y4
-	VMULPS       160(DI), Y14, Y5
-	VMULPS       192(DI), Y14, Y6
-	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready299
+accumulate_touched363:
+	MOVQ 144(SP), CX
 
-accumulate_plain297:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS 128(DI), Y4
-	VMOVUPS 160(DI), Y5
-	VMOVUPS 192(DI), Y6
-	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready299
-
-accumulate_overwrite298:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-
-accumulate_ready299:
-	MOVQ SI, AX
-	MOVQ 24(SP), R13
-	MOVQ R11, CX
-	SUBQ $0x04, CX
-	JL   accumulate_tail301
-
-accumulate_loop300:
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop300
-
-accumulate_tail301:
-	ADDQ $0x04, CX
-	JE   accumulate_end302
-
-accumulate_one304:
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one304
-
-accumulate_end302:
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, 128(DI)
-	VMOVUPS Y5, 160(DI)
-	VMOVUPS Y6, 192(DI)
-	VMOVUPS Y7, 224(DI)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000100, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000004, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x04, 8(SP)
-	JMP     accumulate_sideBySide1
-
-accumulate_sideBySide1EndGroup:
-accumulate_sideBySide1two:
-	CMPQ 8(SP), $0x02
-	JL   accumulate_sideBySide1twoEndGroup
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
-
-	// 1 rows × 32 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite306
-	JB   accumulate_plain305
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	JMP          accumulate_ready307
-
-accumulate_plain305:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	JMP     accumulate_ready307
-
-accumulate_overwrite306:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-
-accumulate_ready307:
-	MOVQ SI, AX
-	MOVQ 24(SP), R13
-	MOVQ R11, CX
-	SUBQ $0x04, CX
-	JL   accumulate_tail309
-
-accumulate_loop308:
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop308
-
-accumulate_tail309:
-	ADDQ $0x04, CX
-	JE   accumulate_end310
-
-accumulate_one312:
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one312
-
-accumulate_end310:
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000080, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000002, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x02, 8(SP)
-	JMP     accumulate_sideBySide1two
-
-accumulate_sideBySide1twoEndGroup:
-	JMP accumulate_panel
-
-accumulate_sideBySide1Not:
-	CMPQ 48(SP), $0x01
-	JNE  accumulate_rows1Not
-	CMPQ R10, $0x40
-	JE   accumulate_rows1Not
-
-accumulate_rows1:
-	CMPQ 8(SP), $0x04
-	JL   accumulate_rows1EndGroup
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
-
-	// 1 rows × 64 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite314
-	JB   accumulate_plain313
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	VMULPS       128(DI), Y14, Y4
-	VMULPS       160(DI), Y14, Y5
-	VMULPS       192(DI), Y14, Y6
-	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready315
-
-accumulate_plain313:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS 128(DI), Y4
-	VMOVUPS 160(DI), Y5
-	VMOVUPS 192(DI), Y6
-	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready315
-
-accumulate_overwrite314:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-
-accumulate_ready315:
-	MOVQ SI, AX
-	MOVQ 24(SP), R13
-	MOVQ R11, CX
-	SUBQ $0x04, CX
-	JL   accumulate_tail317
-
-accumulate_loop316:
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS 4(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS 8(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS 12(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop316
-
-accumulate_tail317:
-	ADDQ $0x04, CX
-	JE   accumulate_end318
-
-accumulate_one320:
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one320
-
-accumulate_end318:
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, 128(DI)
-	VMOVUPS Y5, 160(DI)
-	VMOVUPS Y6, 192(DI)
-	VMOVUPS Y7, 224(DI)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000100, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000004, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x04, 8(SP)
-	JMP     accumulate_rows1
-
-accumulate_rows1EndGroup:
-accumulate_rows1two:
-	CMPQ 8(SP), $0x02
-	JL   accumulate_rows1twoEndGroup
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
-
-	// 1 rows × 32 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite322
-	JB   accumulate_plain321
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	JMP          accumulate_ready323
-
-accumulate_plain321:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	JMP     accumulate_ready323
-
-accumulate_overwrite322:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-
-accumulate_ready323:
-	MOVQ SI, AX
-	MOVQ 24(SP), R13
-	MOVQ R11, CX
-	SUBQ $0x04, CX
-	JL   accumulate_tail325
-
-accumulate_loop324:
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS 4(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS 8(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS 12(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop324
-
-accumulate_tail325:
-	ADDQ $0x04, CX
-	JE   accumulate_end326
-
-accumulate_one328:
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one328
-
-accumulate_end326:
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000080, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000002, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x02, 8(SP)
-	JMP     accumulate_rows1two
-
-accumulate_rows1twoEndGroup:
-	JMP accumulate_panel
-
-accumulate_rows1Not:
-	CMPQ 48(SP), $0x02
-	JNE  accumulate_group2Not
-	CMPQ 128(SP), $0x00
-	JNE  accumulate_group2Not
-
-accumulate_group2:
-	CMPQ  8(SP), $0x02
-	JL    accumulate_group2EndGroup
-	CMPQ  184(SP), $0x00
-	JE    accumulate_untouched329
+accumulate_eight365:
 	MOVQ  184(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame330
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame330:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame331
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame331:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame332
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame332:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame333
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame333:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame334
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame334:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame335
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame335:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame336
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame336:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame337
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame337:
-	MOVQ  AX, 184(SP)
-	MOVQ  184(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame338
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame338:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame339
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame339:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame340
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame340:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame341
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame341:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame342
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame342:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame343
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame343:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame344
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame344:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame345
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame345:
-	MOVQ AX, 184(SP)
-
-accumulate_untouched329:
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
-
-	// 2 rows × 32 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite347
-	JB   accumulate_plain346
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y4
-	VMULPS       32(DI)(R8*1), Y14, Y5
-	VMULPS       64(DI)(R8*1), Y14, Y6
-	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready348
-
-accumulate_plain346:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS (DI)(R8*1), Y4
-	VMOVUPS 32(DI)(R8*1), Y5
-	VMOVUPS 64(DI)(R8*1), Y6
-	VMOVUPS 96(DI)(R8*1), Y7
-	JMP     accumulate_ready348
-
-accumulate_overwrite347:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-
-accumulate_ready348:
-	MOVQ SI, AX
-	MOVQ 24(SP), R13
-	MOVQ R11, CX
-	SUBQ $0x04, CX
-	JL   accumulate_tail350
-
-accumulate_loop349:
-	VBROADCASTSS (AX), Y12
-	VBROADCASTSS (AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y12
-	VBROADCASTSS 4(AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y12
-	VBROADCASTSS 8(AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y12
-	VBROADCASTSS 12(AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop349
-
-accumulate_tail350:
-	ADDQ $0x04, CX
-	JE   accumulate_end351
-
-accumulate_one353:
-	VBROADCASTSS (AX), Y12
-	VBROADCASTSS (AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one353
-
-accumulate_end351:
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, (DI)(R8*1)
-	VMOVUPS Y5, 32(DI)(R8*1)
-	VMOVUPS Y6, 64(DI)(R8*1)
-	VMOVUPS Y7, 96(DI)(R8*1)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000080, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000002, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x02, 8(SP)
-	JMP     accumulate_group2
-
-accumulate_group2EndGroup:
-	JMP accumulate_panel
-
-accumulate_group2Not:
-	CMPQ 48(SP), $0x03
-	JNE  accumulate_group3Not
-	CMPQ 128(SP), $0x00
-	JNE  accumulate_group3Not
-
-accumulate_group3:
-	CMPQ  8(SP), $0x02
-	JL    accumulate_group3EndGroup
-	CMPQ  184(SP), $0x00
-	JE    accumulate_untouched354
-	MOVQ  184(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame355
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame355:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame356
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame356:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame357
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame357:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame358
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame358:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame359
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame359:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame360
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame360:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame361
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame361:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame362
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame362:
-	MOVQ  AX, 184(SP)
-	MOVQ  184(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame363
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame363:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame364
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame364:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame365
-	ADDQ  200(SP), AX
-	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
-
-accumulate_touchSame365:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 192(SP)
@@ -7732,9 +7508,2192 @@ accumulate_touchSame369:
 	MOVQ  R13, 192(SP)
 
 accumulate_touchSame370:
-	MOVQ AX, 184(SP)
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame371
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
 
-accumulate_untouched354:
+accumulate_touchSame371:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame372
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame372:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame373
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame373:
+	MOVQ  AX, 184(SP)
+	MOVQ  184(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame374
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame374:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame375
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame375:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame376
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame376:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame377
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame377:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame378
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame378:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame379
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame379:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame380
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame380:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame381
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame381:
+	MOVQ  AX, 184(SP)
+	MOVQ  184(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame382
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame382:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame383
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame383:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame384
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame384:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame385
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame385:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame386
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame386:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame387
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame387:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame388
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame388:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame389
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame389:
+	MOVQ  AX, 184(SP)
+	MOVQ  184(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame390
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame390:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame391
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame391:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame392
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame392:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame393
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame393:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame394
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame394:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame395
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame395:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame396
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame396:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame397
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame397:
+	MOVQ AX, 184(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight365
+
+accumulate_untouched362:
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 1 rows × 64 columns.
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_overwrite399
+	JB   accumulate_plain398
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VMULPS       64(DI), Y14, Y2
+	VMULPS       96(DI), Y14, Y3
+	VMULPS       128(DI), Y14, Y4
+	VMULPS       160(DI), Y14, Y5
+	VMULPS       192(DI), Y14, Y6
+	VMULPS       224(DI), Y14, Y7
+	JMP          accumulate_ready400
+
+accumulate_plain398:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS 128(DI), Y4
+	VMOVUPS 160(DI), Y5
+	VMOVUPS 192(DI), Y6
+	VMOVUPS 224(DI), Y7
+	JMP     accumulate_ready400
+
+accumulate_overwrite399:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+accumulate_ready400:
+	MOVQ SI, AX
+	MOVQ 24(SP), R13
+	MOVQ R11, CX
+	SUBQ $0x04, CX
+	JL   accumulate_tail402
+
+accumulate_loop401:
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          accumulate_loop401
+
+accumulate_tail402:
+	ADDQ $0x04, CX
+	JE   accumulate_end403
+
+accumulate_one405:
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_one405
+
+accumulate_end403:
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000100, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000004, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x04, 8(SP)
+	JMP     accumulate_sideBySide1
+
+accumulate_sideBySide1EndGroup:
+accumulate_sideBySide1two:
+	CMPQ 8(SP), $0x02
+	JL   accumulate_sideBySide1twoEndGroup
+	CMPQ 184(SP), $0x00
+	JE   accumulate_untouched406
+	CMPQ 192(SP), $0x00
+	JNE  accumulate_touched407
+	MOVQ 184(SP), AX
+	MOVQ 144(SP), CX
+
+accumulate_eight408:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	PREFETCHT1 512(AX)
+	PREFETCHT1 576(AX)
+	PREFETCHT1 640(AX)
+	PREFETCHT1 704(AX)
+	PREFETCHT1 768(AX)
+	PREFETCHT1 832(AX)
+	PREFETCHT1 896(AX)
+	PREFETCHT1 960(AX)
+	ADDQ       $0x00000400, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight408
+	MOVQ       AX, 184(SP)
+	JMP        accumulate_untouched406
+
+accumulate_touched407:
+	MOVQ 144(SP), CX
+
+accumulate_eight409:
+	MOVQ  184(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame410
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame410:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame411
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame411:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame412
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame412:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame413
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame413:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame414
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame414:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame415
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame415:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame416
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame416:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame417
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame417:
+	MOVQ  AX, 184(SP)
+	MOVQ  184(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame418
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame418:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame419
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame419:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame420
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame420:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame421
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame421:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame422
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame422:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame423
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame423:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame424
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame424:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame425
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame425:
+	MOVQ AX, 184(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight409
+
+accumulate_untouched406:
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 1 rows × 32 columns.
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_overwrite427
+	JB   accumulate_plain426
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VMULPS       64(DI), Y14, Y2
+	VMULPS       96(DI), Y14, Y3
+	JMP          accumulate_ready428
+
+accumulate_plain426:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	JMP     accumulate_ready428
+
+accumulate_overwrite427:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+accumulate_ready428:
+	MOVQ SI, AX
+	MOVQ 24(SP), R13
+	MOVQ R11, CX
+	SUBQ $0x04, CX
+	JL   accumulate_tail430
+
+accumulate_loop429:
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          accumulate_loop429
+
+accumulate_tail430:
+	ADDQ $0x04, CX
+	JE   accumulate_end431
+
+accumulate_one433:
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_one433
+
+accumulate_end431:
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000080, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000002, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x02, 8(SP)
+	JMP     accumulate_sideBySide1two
+
+accumulate_sideBySide1twoEndGroup:
+	JMP accumulate_panel
+
+accumulate_sideBySide1Not:
+	CMPQ 48(SP), $0x01
+	JNE  accumulate_rows1Not
+	CMPQ R10, $0x40
+	JE   accumulate_rows1Not
+
+accumulate_rows1:
+	CMPQ 8(SP), $0x04
+	JL   accumulate_rows1EndGroup
+	CMPQ 184(SP), $0x00
+	JE   accumulate_untouched434
+	CMPQ 192(SP), $0x00
+	JNE  accumulate_touched435
+	MOVQ 184(SP), AX
+	MOVQ 144(SP), CX
+
+accumulate_eight436:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	PREFETCHT1 512(AX)
+	PREFETCHT1 576(AX)
+	PREFETCHT1 640(AX)
+	PREFETCHT1 704(AX)
+	PREFETCHT1 768(AX)
+	PREFETCHT1 832(AX)
+	PREFETCHT1 896(AX)
+	PREFETCHT1 960(AX)
+	PREFETCHT1 1024(AX)
+	PREFETCHT1 1088(AX)
+	PREFETCHT1 1152(AX)
+	PREFETCHT1 1216(AX)
+	PREFETCHT1 1280(AX)
+	PREFETCHT1 1344(AX)
+	PREFETCHT1 1408(AX)
+	PREFETCHT1 1472(AX)
+	PREFETCHT1 1536(AX)
+	PREFETCHT1 1600(AX)
+	PREFETCHT1 1664(AX)
+	PREFETCHT1 1728(AX)
+	PREFETCHT1 1792(AX)
+	PREFETCHT1 1856(AX)
+	PREFETCHT1 1920(AX)
+	PREFETCHT1 1984(AX)
+	ADDQ       $0x00000800, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight436
+	MOVQ       AX, 184(SP)
+	JMP        accumulate_untouched434
+
+accumulate_touched435:
+	MOVQ 144(SP), CX
+
+accumulate_eight437:
+	MOVQ  184(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame438
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame438:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame439
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame439:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame440
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame440:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame441
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame441:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame442
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame442:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame443
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame443:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame444
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame444:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame445
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame445:
+	MOVQ  AX, 184(SP)
+	MOVQ  184(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame446
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame446:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame447
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame447:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame448
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame448:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame449
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame449:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame450
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame450:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame451
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame451:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame452
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame452:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame453
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame453:
+	MOVQ  AX, 184(SP)
+	MOVQ  184(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame454
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame454:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame455
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame455:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame456
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame456:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame457
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame457:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame458
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame458:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame459
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame459:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame460
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame460:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame461
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame461:
+	MOVQ  AX, 184(SP)
+	MOVQ  184(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame462
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame462:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame463
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame463:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame464
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame464:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame465
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame465:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame466
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame466:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame467
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame467:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame468
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame468:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame469
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame469:
+	MOVQ AX, 184(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight437
+
+accumulate_untouched434:
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 1 rows × 64 columns.
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_overwrite471
+	JB   accumulate_plain470
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VMULPS       64(DI), Y14, Y2
+	VMULPS       96(DI), Y14, Y3
+	VMULPS       128(DI), Y14, Y4
+	VMULPS       160(DI), Y14, Y5
+	VMULPS       192(DI), Y14, Y6
+	VMULPS       224(DI), Y14, Y7
+	JMP          accumulate_ready472
+
+accumulate_plain470:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS 128(DI), Y4
+	VMOVUPS 160(DI), Y5
+	VMOVUPS 192(DI), Y6
+	VMOVUPS 224(DI), Y7
+	JMP     accumulate_ready472
+
+accumulate_overwrite471:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+accumulate_ready472:
+	MOVQ SI, AX
+	MOVQ 24(SP), R13
+	MOVQ R11, CX
+	SUBQ $0x04, CX
+	JL   accumulate_tail474
+
+accumulate_loop473:
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          accumulate_loop473
+
+accumulate_tail474:
+	ADDQ $0x04, CX
+	JE   accumulate_end475
+
+accumulate_one477:
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_one477
+
+accumulate_end475:
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000100, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000004, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x04, 8(SP)
+	JMP     accumulate_rows1
+
+accumulate_rows1EndGroup:
+accumulate_rows1two:
+	CMPQ 8(SP), $0x02
+	JL   accumulate_rows1twoEndGroup
+	CMPQ 184(SP), $0x00
+	JE   accumulate_untouched478
+	CMPQ 192(SP), $0x00
+	JNE  accumulate_touched479
+	MOVQ 184(SP), AX
+	MOVQ 144(SP), CX
+
+accumulate_eight480:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	PREFETCHT1 512(AX)
+	PREFETCHT1 576(AX)
+	PREFETCHT1 640(AX)
+	PREFETCHT1 704(AX)
+	PREFETCHT1 768(AX)
+	PREFETCHT1 832(AX)
+	PREFETCHT1 896(AX)
+	PREFETCHT1 960(AX)
+	ADDQ       $0x00000400, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight480
+	MOVQ       AX, 184(SP)
+	JMP        accumulate_untouched478
+
+accumulate_touched479:
+	MOVQ 144(SP), CX
+
+accumulate_eight481:
+	MOVQ  184(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame482
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame482:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame483
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame483:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame484
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame484:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame485
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame485:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame486
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame486:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame487
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame487:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame488
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame488:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame489
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame489:
+	MOVQ  AX, 184(SP)
+	MOVQ  184(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame490
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame490:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame491
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame491:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame492
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame492:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame493
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame493:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame494
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame494:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame495
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame495:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame496
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame496:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame497
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame497:
+	MOVQ AX, 184(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight481
+
+accumulate_untouched478:
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 1 rows × 32 columns.
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_overwrite499
+	JB   accumulate_plain498
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VMULPS       64(DI), Y14, Y2
+	VMULPS       96(DI), Y14, Y3
+	JMP          accumulate_ready500
+
+accumulate_plain498:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	JMP     accumulate_ready500
+
+accumulate_overwrite499:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+accumulate_ready500:
+	MOVQ SI, AX
+	MOVQ 24(SP), R13
+	MOVQ R11, CX
+	SUBQ $0x04, CX
+	JL   accumulate_tail502
+
+accumulate_loop501:
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          accumulate_loop501
+
+accumulate_tail502:
+	ADDQ $0x04, CX
+	JE   accumulate_end503
+
+accumulate_one505:
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_one505
+
+accumulate_end503:
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000080, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000002, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x02, 8(SP)
+	JMP     accumulate_rows1two
+
+accumulate_rows1twoEndGroup:
+	JMP accumulate_panel
+
+accumulate_rows1Not:
+	CMPQ 48(SP), $0x02
+	JNE  accumulate_group2Not
+	CMPQ 128(SP), $0x00
+	JNE  accumulate_group2Not
+
+accumulate_group2:
+	CMPQ 8(SP), $0x02
+	JL   accumulate_group2EndGroup
+	CMPQ 184(SP), $0x00
+	JE   accumulate_untouched506
+	CMPQ 192(SP), $0x00
+	JNE  accumulate_touched507
+	MOVQ 184(SP), AX
+	MOVQ 144(SP), CX
+
+accumulate_eight508:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	PREFETCHT1 512(AX)
+	PREFETCHT1 576(AX)
+	PREFETCHT1 640(AX)
+	PREFETCHT1 704(AX)
+	PREFETCHT1 768(AX)
+	PREFETCHT1 832(AX)
+	PREFETCHT1 896(AX)
+	PREFETCHT1 960(AX)
+	ADDQ       $0x00000400, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight508
+	MOVQ       AX, 184(SP)
+	JMP        accumulate_untouched506
+
+accumulate_touched507:
+	MOVQ 144(SP), CX
+
+accumulate_eight509:
+	MOVQ  184(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame510
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame510:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame511
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame511:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame512
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame512:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame513
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame513:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame514
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame514:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame515
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame515:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame516
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame516:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame517
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame517:
+	MOVQ  AX, 184(SP)
+	MOVQ  184(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame518
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame518:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame519
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame519:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame520
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame520:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame521
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame521:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame522
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame522:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame523
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame523:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame524
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame524:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame525
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame525:
+	MOVQ AX, 184(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight509
+
+accumulate_untouched506:
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), AX
+	MOVQ AX, (SP)
+
+	// 2 rows × 32 columns.
+	MOVQ DX, BX
+	MOVQ (SP), CX
+	CMPQ CX, $0x01
+	JE   accumulate_overwrite527
+	JB   accumulate_plain526
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (DI), Y14, Y0
+	VMULPS       32(DI), Y14, Y1
+	VMULPS       64(DI), Y14, Y2
+	VMULPS       96(DI), Y14, Y3
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (DI)(R8*1), Y14, Y4
+	VMULPS       32(DI)(R8*1), Y14, Y5
+	VMULPS       64(DI)(R8*1), Y14, Y6
+	VMULPS       96(DI)(R8*1), Y14, Y7
+	JMP          accumulate_ready528
+
+accumulate_plain526:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS (DI)(R8*1), Y4
+	VMOVUPS 32(DI)(R8*1), Y5
+	VMOVUPS 64(DI)(R8*1), Y6
+	VMOVUPS 96(DI)(R8*1), Y7
+	JMP     accumulate_ready528
+
+accumulate_overwrite527:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+accumulate_ready528:
+	MOVQ SI, AX
+	MOVQ 24(SP), R13
+	MOVQ R11, CX
+	SUBQ $0x04, CX
+	JL   accumulate_tail530
+
+accumulate_loop529:
+	VBROADCASTSS (AX), Y12
+	VBROADCASTSS (AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y12
+	VBROADCASTSS 4(AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y12
+	VBROADCASTSS 8(AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y12
+	VBROADCASTSS 12(AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          accumulate_loop529
+
+accumulate_tail530:
+	ADDQ $0x04, CX
+	JE   accumulate_end531
+
+accumulate_one533:
+	VBROADCASTSS (AX), Y12
+	VBROADCASTSS (AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          accumulate_one533
+
+accumulate_end531:
+	MOVQ    32(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, (DI)(R8*1)
+	VMOVUPS Y5, 32(DI)(R8*1)
+	VMOVUPS Y6, 64(DI)(R8*1)
+	VMOVUPS Y7, 96(DI)(R8*1)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	ADDQ    $0x00000080, 32(SP)
+	MOVQ    24(SP), AX
+	IMUL3Q  $0x00000002, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x02, 8(SP)
+	JMP     accumulate_group2
+
+accumulate_group2EndGroup:
+	JMP accumulate_panel
+
+accumulate_group2Not:
+	CMPQ 48(SP), $0x03
+	JNE  accumulate_group3Not
+	CMPQ 128(SP), $0x00
+	JNE  accumulate_group3Not
+
+accumulate_group3:
+	CMPQ 8(SP), $0x02
+	JL   accumulate_group3EndGroup
+	CMPQ 184(SP), $0x00
+	JE   accumulate_untouched534
+	CMPQ 192(SP), $0x00
+	JNE  accumulate_touched535
+	MOVQ 184(SP), AX
+	MOVQ 144(SP), CX
+
+accumulate_eight536:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	PREFETCHT1 512(AX)
+	PREFETCHT1 576(AX)
+	PREFETCHT1 640(AX)
+	PREFETCHT1 704(AX)
+	PREFETCHT1 768(AX)
+	PREFETCHT1 832(AX)
+	PREFETCHT1 896(AX)
+	PREFETCHT1 960(AX)
+	ADDQ       $0x00000400, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight536
+	MOVQ       AX, 184(SP)
+	JMP        accumulate_untouched534
+
+accumulate_touched535:
+	MOVQ 144(SP), CX
+
+accumulate_eight537:
+	MOVQ  184(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame538
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame538:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame539
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame539:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame540
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame540:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame541
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame541:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame542
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame542:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame543
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame543:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame544
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame544:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame545
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame545:
+	MOVQ  AX, 184(SP)
+	MOVQ  184(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame546
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame546:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame547
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame547:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame548
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame548:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame549
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame549:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame550
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame550:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame551
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame551:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame552
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame552:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 192(SP)
+	JB    accumulate_touchSame553
+	ADDQ  200(SP), AX
+	MOVQ  AX, R13
+	ADDQ  208(SP), R13
+	MOVQ  R13, 192(SP)
+
+accumulate_touchSame553:
+	MOVQ AX, 184(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight537
+
+accumulate_untouched534:
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 56(SP), AX
@@ -7744,8 +9703,8 @@ accumulate_untouched354:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite372
-	JB   accumulate_plain371
+	JE   accumulate_overwrite555
+	JB   accumulate_plain554
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -7763,9 +9722,9 @@ accumulate_untouched354:
 	VMULPS       32(DI)(R8*2), Y14, Y9
 	VMULPS       64(DI)(R8*2), Y14, Y10
 	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready373
+	JMP          accumulate_ready556
 
-accumulate_plain371:
+accumulate_plain554:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
@@ -7778,9 +9737,9 @@ accumulate_plain371:
 	VMOVUPS 32(DI)(R8*2), Y9
 	VMOVUPS 64(DI)(R8*2), Y10
 	VMOVUPS 96(DI)(R8*2), Y11
-	JMP     accumulate_ready373
+	JMP     accumulate_ready556
 
-accumulate_overwrite372:
+accumulate_overwrite555:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7794,14 +9753,14 @@ accumulate_overwrite372:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready373:
+accumulate_ready556:
 	MOVQ SI, AX
 	MOVQ 24(SP), R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail375
+	JL   accumulate_tail558
 
-accumulate_loop374:
+accumulate_loop557:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -7868,13 +9827,13 @@ accumulate_loop374:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop374
+	JGE          accumulate_loop557
 
-accumulate_tail375:
+accumulate_tail558:
 	ADDQ $0x04, CX
-	JE   accumulate_end376
+	JE   accumulate_end559
 
-accumulate_one378:
+accumulate_one561:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -7893,9 +9852,9 @@ accumulate_one378:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one378
+	JNE          accumulate_one561
 
-accumulate_end376:
+accumulate_end559:
 	MOVQ    32(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -7927,108 +9886,134 @@ accumulate_group3EndGroup:
 
 accumulate_group3Not:
 accumulate_panel:
-	CMPQ  8(SP), $0x00
-	JE    accumulate_panelEnd
-	CMPQ  184(SP), $0x00
-	JE    accumulate_untouched379
+	CMPQ 8(SP), $0x00
+	JE   accumulate_panelEnd
+	CMPQ 184(SP), $0x00
+	JE   accumulate_untouched562
+	CMPQ 192(SP), $0x00
+	JNE  accumulate_touched563
+	MOVQ 184(SP), AX
+	MOVQ 144(SP), CX
+
+accumulate_eight564:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	ADDQ       $0x00000200, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight564
+	MOVQ       AX, 184(SP)
+	JMP        accumulate_untouched562
+
+accumulate_touched563:
+	MOVQ 144(SP), CX
+
+accumulate_eight565:
 	MOVQ  184(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame380
+	JB    accumulate_touchSame566
 	ADDQ  200(SP), AX
 	MOVQ  AX, R13
 	ADDQ  208(SP), R13
 	MOVQ  R13, 192(SP)
 
-accumulate_touchSame380:
+accumulate_touchSame566:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame381
+	JB    accumulate_touchSame567
 	ADDQ  200(SP), AX
 	MOVQ  AX, R13
 	ADDQ  208(SP), R13
 	MOVQ  R13, 192(SP)
 
-accumulate_touchSame381:
+accumulate_touchSame567:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame382
+	JB    accumulate_touchSame568
 	ADDQ  200(SP), AX
 	MOVQ  AX, R13
 	ADDQ  208(SP), R13
 	MOVQ  R13, 192(SP)
 
-accumulate_touchSame382:
+accumulate_touchSame568:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame383
+	JB    accumulate_touchSame569
 	ADDQ  200(SP), AX
 	MOVQ  AX, R13
 	ADDQ  208(SP), R13
 	MOVQ  R13, 192(SP)
 
-accumulate_touchSame383:
+accumulate_touchSame569:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame384
+	JB    accumulate_touchSame570
 	ADDQ  200(SP), AX
 	MOVQ  AX, R13
 	ADDQ  208(SP), R13
 	MOVQ  R13, 192(SP)
 
-accumulate_touchSame384:
+accumulate_touchSame570:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame385
+	JB    accumulate_touchSame571
 	ADDQ  200(SP), AX
 	MOVQ  AX, R13
 	ADDQ  208(SP), R13
 	MOVQ  R13, 192(SP)
 
-accumulate_touchSame385:
+accumulate_touchSame571:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame386
+	JB    accumulate_touchSame572
 	ADDQ  200(SP), AX
 	MOVQ  AX, R13
 	ADDQ  208(SP), R13
 	MOVQ  R13, 192(SP)
 
-accumulate_touchSame386:
+accumulate_touchSame572:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame387
+	JB    accumulate_touchSame573
 	ADDQ  200(SP), AX
 	MOVQ  AX, R13
 	ADDQ  208(SP), R13
 	MOVQ  R13, 192(SP)
 
-accumulate_touchSame387:
+accumulate_touchSame573:
 	MOVQ AX, 184(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight565
 
-accumulate_untouched379:
+accumulate_untouched562:
 	MOVQ  80(SP), AX
 	TESTQ AX, AX
-	JE    accumulate_noneAfter389
+	JE    accumulate_noneAfter575
 	CMPQ  8(SP), $0x01
-	JE    accumulate_lastPanel388
+	JE    accumulate_lastPanel574
 	MOVQ  24(SP), AX
 	ADDQ  DX, AX
 
-accumulate_lastPanel388:
+accumulate_lastPanel574:
 	MOVQ AX, R13
 	ADDQ 24(SP), R13
 	MOVQ R13, 96(SP)
 
-accumulate_noneAfter389:
+accumulate_noneAfter575:
 	MOVQ AX, 88(SP)
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
@@ -8063,7 +10048,7 @@ accumulate_panelRows:
 
 accumulate_panel6:
 	CMPQ 88(SP), $0x00
-	JE   accumulate_notAhead392
+	JE   accumulate_notAhead578
 
 	// 6 rows × 16 columns.
 	MOVQ DX, BX
@@ -8071,8 +10056,8 @@ accumulate_panel6:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite394
-	JB   accumulate_plain393
+	JE   accumulate_overwrite580
+	JB   accumulate_plain579
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8093,9 +10078,9 @@ accumulate_panel6:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready395
+	JMP          accumulate_ready581
 
-accumulate_plain393:
+accumulate_plain579:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -8108,9 +10093,9 @@ accumulate_plain393:
 	VMOVUPS 32(AX)(R8*1), Y9
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
-	JMP     accumulate_ready395
+	JMP     accumulate_ready581
 
-accumulate_overwrite394:
+accumulate_overwrite580:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -8124,19 +10109,19 @@ accumulate_overwrite394:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready395:
+accumulate_ready581:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short399
+	JL   accumulate_short585
 	SUBQ $0x04, CX
 	MOVQ 88(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail397
+	JL   accumulate_tail583
 
-accumulate_loop396:
+accumulate_loop582:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -8227,13 +10212,13 @@ accumulate_loop396:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop396
+	JGE          accumulate_loop582
 
-accumulate_tail397:
+accumulate_tail583:
 	ADDQ $0x04, CX
-	JE   accumulate_end398
+	JE   accumulate_end584
 
-accumulate_one400:
+accumulate_one586:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8258,15 +10243,15 @@ accumulate_one400:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one400
+	JNE          accumulate_one586
 
-accumulate_end398:
+accumulate_end584:
 	MOVQ R11, 88(SP)
 	CMPQ R11, 96(SP)
-	JB   accumulate_someAhead401
+	JB   accumulate_someAhead587
 	MOVQ $+0, 88(SP)
 
-accumulate_someAhead401:
+accumulate_someAhead587:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -8385,10 +10370,10 @@ accumulate_someAhead401:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done402
+	JMP          accumulate_done588
 
-accumulate_short399:
-accumulate_one403:
+accumulate_short585:
+accumulate_one589:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8413,7 +10398,7 @@ accumulate_one403:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one403
+	JNE          accumulate_one589
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -8435,18 +10420,18 @@ accumulate_one403:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done402:
+accumulate_done588:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done391
+	JMP  accumulate_done577
 
-accumulate_notAhead392:
+accumulate_notAhead578:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_paged390
+	JNE  accumulate_paged576
 
 	// 6 rows × 16 columns.
 	MOVQ DX, BX
@@ -8454,8 +10439,8 @@ accumulate_notAhead392:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite405
-	JB   accumulate_plain404
+	JE   accumulate_overwrite591
+	JB   accumulate_plain590
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8476,9 +10461,9 @@ accumulate_notAhead392:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready406
+	JMP          accumulate_ready592
 
-accumulate_plain404:
+accumulate_plain590:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -8491,9 +10476,9 @@ accumulate_plain404:
 	VMOVUPS 32(AX)(R8*1), Y9
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
-	JMP     accumulate_ready406
+	JMP     accumulate_ready592
 
-accumulate_overwrite405:
+accumulate_overwrite591:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -8507,18 +10492,18 @@ accumulate_overwrite405:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready406:
+accumulate_ready592:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short410
+	JL   accumulate_short596
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail408
+	JL   accumulate_tail594
 
-accumulate_loop407:
+accumulate_loop593:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8606,13 +10591,13 @@ accumulate_loop407:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop407
+	JGE          accumulate_loop593
 
-accumulate_tail408:
+accumulate_tail594:
 	ADDQ $0x04, CX
-	JE   accumulate_end409
+	JE   accumulate_end595
 
-accumulate_one411:
+accumulate_one597:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8637,9 +10622,9 @@ accumulate_one411:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one411
+	JNE          accumulate_one597
 
-accumulate_end409:
+accumulate_end595:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -8756,10 +10741,10 @@ accumulate_end409:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done412
+	JMP          accumulate_done598
 
-accumulate_short410:
-accumulate_one413:
+accumulate_short596:
+accumulate_one599:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8784,7 +10769,7 @@ accumulate_one413:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one413
+	JNE          accumulate_one599
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -8806,24 +10791,24 @@ accumulate_one413:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done412:
+accumulate_done598:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done391
+	JMP  accumulate_done577
 
-accumulate_paged390:
+accumulate_paged576:
 	// 6 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite415
-	JB   accumulate_plain414
+	JE   accumulate_overwrite601
+	JB   accumulate_plain600
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -8844,9 +10829,9 @@ accumulate_paged390:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y10
 	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready416
+	JMP          accumulate_ready602
 
-accumulate_plain414:
+accumulate_plain600:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -8859,9 +10844,9 @@ accumulate_plain414:
 	VMOVUPS 32(AX)(R8*1), Y9
 	VMOVUPS (AX)(R8*2), Y10
 	VMOVUPS 32(AX)(R8*2), Y11
-	JMP     accumulate_ready416
+	JMP     accumulate_ready602
 
-accumulate_overwrite415:
+accumulate_overwrite601:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -8875,19 +10860,19 @@ accumulate_overwrite415:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-accumulate_ready416:
+accumulate_ready602:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short420
+	JL   accumulate_short606
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail418
+	JL   accumulate_tail604
 
-accumulate_loop417:
+accumulate_loop603:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -8979,20 +10964,20 @@ accumulate_loop417:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow421
+	JE           sameWindow607
 	ADDQ         $0x00007000, R11
 
-sameWindow421:
+sameWindow607:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop417
+	JGE  accumulate_loop603
 
-accumulate_tail418:
+accumulate_tail604:
 	ADDQ $0x04, CX
-	JE   accumulate_end419
+	JE   accumulate_end605
 
-accumulate_one422:
+accumulate_one608:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -9017,9 +11002,9 @@ accumulate_one422:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one422
+	JNE          accumulate_one608
 
-accumulate_end419:
+accumulate_end605:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -9138,10 +11123,10 @@ accumulate_end419:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done423
+	JMP          accumulate_done609
 
-accumulate_short420:
-accumulate_one424:
+accumulate_short606:
+accumulate_one610:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -9166,7 +11151,7 @@ accumulate_one424:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one424
+	JNE          accumulate_one610
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -9188,7 +11173,7 @@ accumulate_one424:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done423:
+accumulate_done609:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -9196,18 +11181,18 @@ accumulate_done423:
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done391:
+accumulate_done577:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha425
+	JBE  accumulate_noAlpha611
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha425:
+accumulate_noAlpha611:
 	SUBQ $0x06, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel5:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_paged426
+	JNE  accumulate_paged612
 
 	// 5 rows × 16 columns.
 	MOVQ DX, BX
@@ -9215,8 +11200,8 @@ accumulate_panel5:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite429
-	JB   accumulate_plain428
+	JE   accumulate_overwrite615
+	JB   accumulate_plain614
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9234,9 +11219,9 @@ accumulate_panel5:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready430
+	JMP          accumulate_ready616
 
-accumulate_plain428:
+accumulate_plain614:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -9247,9 +11232,9 @@ accumulate_plain428:
 	VMOVUPS 32(AX), Y7
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
-	JMP     accumulate_ready430
+	JMP     accumulate_ready616
 
-accumulate_overwrite429:
+accumulate_overwrite615:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -9261,19 +11246,19 @@ accumulate_overwrite429:
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
 
-accumulate_ready430:
+accumulate_ready616:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short434
+	JL   accumulate_short620
 	SUBQ $0x04, CX
 	MOVQ 104(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail432
+	JL   accumulate_tail618
 
-accumulate_loop431:
+accumulate_loop617:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9353,13 +11338,13 @@ accumulate_loop431:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop431
+	JGE          accumulate_loop617
 
-accumulate_tail432:
+accumulate_tail618:
 	ADDQ $0x04, CX
-	JE   accumulate_end433
+	JE   accumulate_end619
 
-accumulate_one435:
+accumulate_one621:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9382,9 +11367,9 @@ accumulate_one435:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one435
+	JNE          accumulate_one621
 
-accumulate_end433:
+accumulate_end619:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -9488,10 +11473,10 @@ accumulate_end433:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done436
+	JMP          accumulate_done622
 
-accumulate_short434:
-accumulate_one437:
+accumulate_short620:
+accumulate_one623:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9514,7 +11499,7 @@ accumulate_one437:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one437
+	JNE          accumulate_one623
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -9533,23 +11518,23 @@ accumulate_one437:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done436:
+accumulate_done622:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done427
+	JMP  accumulate_done613
 
-accumulate_paged426:
+accumulate_paged612:
 	// 5 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite439
-	JB   accumulate_plain438
+	JE   accumulate_overwrite625
+	JB   accumulate_plain624
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9567,9 +11552,9 @@ accumulate_paged426:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y8
 	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready440
+	JMP          accumulate_ready626
 
-accumulate_plain438:
+accumulate_plain624:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -9580,9 +11565,9 @@ accumulate_plain438:
 	VMOVUPS 32(AX), Y7
 	VMOVUPS (AX)(R8*1), Y8
 	VMOVUPS 32(AX)(R8*1), Y9
-	JMP     accumulate_ready440
+	JMP     accumulate_ready626
 
-accumulate_overwrite439:
+accumulate_overwrite625:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -9594,19 +11579,19 @@ accumulate_overwrite439:
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
 
-accumulate_ready440:
+accumulate_ready626:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short444
+	JL   accumulate_short630
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail442
+	JL   accumulate_tail628
 
-accumulate_loop441:
+accumulate_loop627:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -9686,20 +11671,20 @@ accumulate_loop441:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow445
+	JE           sameWindow631
 	ADDQ         $0x00007000, R11
 
-sameWindow445:
+sameWindow631:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop441
+	JGE  accumulate_loop627
 
-accumulate_tail442:
+accumulate_tail628:
 	ADDQ $0x04, CX
-	JE   accumulate_end443
+	JE   accumulate_end629
 
-accumulate_one446:
+accumulate_one632:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -9721,9 +11706,9 @@ accumulate_one446:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one446
+	JNE          accumulate_one632
 
-accumulate_end443:
+accumulate_end629:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -9827,10 +11812,10 @@ accumulate_end443:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done447
+	JMP          accumulate_done633
 
-accumulate_short444:
-accumulate_one448:
+accumulate_short630:
+accumulate_one634:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -9852,7 +11837,7 @@ accumulate_one448:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one448
+	JNE          accumulate_one634
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -9871,25 +11856,25 @@ accumulate_one448:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done447:
+accumulate_done633:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done427:
+accumulate_done613:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha449
+	JBE  accumulate_noAlpha635
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha449:
+accumulate_noAlpha635:
 	SUBQ $0x05, R12
 	JMP  accumulate_panelRows
 
 accumulate_panel4:
 	CMPQ 72(SP), $0x00
-	JNE  accumulate_paged450
+	JNE  accumulate_paged636
 
 	// 4 rows × 16 columns.
 	MOVQ DX, BX
@@ -9897,8 +11882,8 @@ accumulate_panel4:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite453
-	JB   accumulate_plain452
+	JE   accumulate_overwrite639
+	JB   accumulate_plain638
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -9913,9 +11898,9 @@ accumulate_panel4:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready454
+	JMP          accumulate_ready640
 
-accumulate_plain452:
+accumulate_plain638:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -9924,9 +11909,9 @@ accumulate_plain452:
 	VMOVUPS 32(DI)(R8*2), Y5
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
-	JMP     accumulate_ready454
+	JMP     accumulate_ready640
 
-accumulate_overwrite453:
+accumulate_overwrite639:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -9936,19 +11921,19 @@ accumulate_overwrite453:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready454:
+accumulate_ready640:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short458
+	JL   accumulate_short644
 	SUBQ $0x04, CX
 	MOVQ 104(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail456
+	JL   accumulate_tail642
 
-accumulate_loop455:
+accumulate_loop641:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -10016,13 +12001,13 @@ accumulate_loop455:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop455
+	JGE          accumulate_loop641
 
-accumulate_tail456:
+accumulate_tail642:
 	ADDQ $0x04, CX
-	JE   accumulate_end457
+	JE   accumulate_end643
 
-accumulate_one459:
+accumulate_one645:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -10042,9 +12027,9 @@ accumulate_one459:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one459
+	JNE          accumulate_one645
 
-accumulate_end457:
+accumulate_end643:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -10125,10 +12110,10 @@ accumulate_end457:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done460
+	JMP          accumulate_done646
 
-accumulate_short458:
-accumulate_one461:
+accumulate_short644:
+accumulate_one647:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -10148,7 +12133,7 @@ accumulate_one461:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one461
+	JNE          accumulate_one647
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -10164,22 +12149,22 @@ accumulate_one461:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done460:
+accumulate_done646:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
-	JMP  accumulate_done451
+	JMP  accumulate_done637
 
-accumulate_paged450:
+accumulate_paged636:
 	// 4 rows × 16 columns.
 	MOVQ DX, BX
 	LEAQ (DI)(R8*2), AX
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite463
-	JB   accumulate_plain462
+	JE   accumulate_overwrite649
+	JB   accumulate_plain648
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -10194,9 +12179,9 @@ accumulate_paged450:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready464
+	JMP          accumulate_ready650
 
-accumulate_plain462:
+accumulate_plain648:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
@@ -10205,9 +12190,9 @@ accumulate_plain462:
 	VMOVUPS 32(DI)(R8*2), Y5
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
-	JMP     accumulate_ready464
+	JMP     accumulate_ready650
 
-accumulate_overwrite463:
+accumulate_overwrite649:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -10217,19 +12202,19 @@ accumulate_overwrite463:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-accumulate_ready464:
+accumulate_ready650:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short468
+	JL   accumulate_short654
 	SUBQ $0x04, CX
 	MOVQ 72(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail466
+	JL   accumulate_tail652
 
-accumulate_loop465:
+accumulate_loop651:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -10297,20 +12282,20 @@ accumulate_loop465:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow469
+	JE           sameWindow655
 	ADDQ         $0x00007000, R11
 
-sameWindow469:
+sameWindow655:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop465
+	JGE  accumulate_loop651
 
-accumulate_tail466:
+accumulate_tail652:
 	ADDQ $0x04, CX
-	JE   accumulate_end467
+	JE   accumulate_end653
 
-accumulate_one470:
+accumulate_one656:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -10329,9 +12314,9 @@ accumulate_one470:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one470
+	JNE          accumulate_one656
 
-accumulate_end467:
+accumulate_end653:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -10412,10 +12397,10 @@ accumulate_end467:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done471
+	JMP          accumulate_done657
 
-accumulate_short468:
-accumulate_one472:
+accumulate_short654:
+accumulate_one658:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -10434,7 +12419,7 @@ accumulate_one472:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one472
+	JNE          accumulate_one658
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -10450,18 +12435,18 @@ accumulate_one472:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done471:
+accumulate_done657:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 
-accumulate_done451:
+accumulate_done637:
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha473
+	JBE  accumulate_noAlpha659
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha473:
+accumulate_noAlpha659:
 	SUBQ $0x04, R12
 	JMP  accumulate_panelRows
 
@@ -10470,8 +12455,8 @@ accumulate_panel3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite475
-	JB   accumulate_plain474
+	JE   accumulate_overwrite661
+	JB   accumulate_plain660
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -10483,18 +12468,18 @@ accumulate_panel3:
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y4
 	VMULPS       32(DI)(R8*2), Y14, Y5
-	JMP          accumulate_ready476
+	JMP          accumulate_ready662
 
-accumulate_plain474:
+accumulate_plain660:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
 	VMOVUPS (DI)(R8*2), Y4
 	VMOVUPS 32(DI)(R8*2), Y5
-	JMP     accumulate_ready476
+	JMP     accumulate_ready662
 
-accumulate_overwrite475:
+accumulate_overwrite661:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -10502,17 +12487,17 @@ accumulate_overwrite475:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-accumulate_ready476:
+accumulate_ready662:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short480
+	JL   accumulate_short666
 	SUBQ $0x04, CX
 	MOVQ 104(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail478
+	JL   accumulate_tail664
 
-accumulate_loop477:
+accumulate_loop663:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -10567,13 +12552,13 @@ accumulate_loop477:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop477
+	JGE          accumulate_loop663
 
-accumulate_tail478:
+accumulate_tail664:
 	ADDQ $0x04, CX
-	JE   accumulate_end479
+	JE   accumulate_end665
 
-accumulate_one481:
+accumulate_one667:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -10589,9 +12574,9 @@ accumulate_one481:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one481
+	JNE          accumulate_one667
 
-accumulate_end479:
+accumulate_end665:
 	MOVQ 64(SP), R11
 
 	// The last steps by pairs of rows, to spread the stores.
@@ -10657,10 +12642,10 @@ accumulate_end479:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done482
+	JMP          accumulate_done668
 
-accumulate_short480:
-accumulate_one483:
+accumulate_short666:
+accumulate_one669:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -10676,7 +12661,7 @@ accumulate_one483:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one483
+	JNE          accumulate_one669
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, (DI)(R8*1)
@@ -10687,15 +12672,15 @@ accumulate_one483:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done482:
+accumulate_done668:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha484
+	JBE  accumulate_noAlpha670
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha484:
+accumulate_noAlpha670:
 	SUBQ $0x03, R12
 	JMP  accumulate_panelRows
 
@@ -10704,8 +12689,8 @@ accumulate_panel2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite486
-	JB   accumulate_plain485
+	JE   accumulate_overwrite672
+	JB   accumulate_plain671
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -10714,29 +12699,29 @@ accumulate_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulate_ready487
+	JMP          accumulate_ready673
 
-accumulate_plain485:
+accumulate_plain671:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
-	JMP     accumulate_ready487
+	JMP     accumulate_ready673
 
-accumulate_overwrite486:
+accumulate_overwrite672:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready487:
+accumulate_ready673:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	MOVQ 104(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail489
+	JL   accumulate_tail675
 
-accumulate_loop488:
+accumulate_loop674:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -10779,13 +12764,13 @@ accumulate_loop488:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop488
+	JGE          accumulate_loop674
 
-accumulate_tail489:
+accumulate_tail675:
 	ADDQ $0x04, CX
-	JE   accumulate_end490
+	JE   accumulate_end676
 
-accumulate_one492:
+accumulate_one678:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -10798,9 +12783,9 @@ accumulate_one492:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one492
+	JNE          accumulate_one678
 
-accumulate_end490:
+accumulate_end676:
 	MOVQ    64(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -10811,10 +12796,10 @@ accumulate_end490:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha493
+	JBE     accumulate_noAlpha679
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha493:
+accumulate_noAlpha679:
 	SUBQ $0x02, R12
 	JMP  accumulate_panelRows
 
@@ -10823,32 +12808,32 @@ accumulate_panel1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite495
-	JB   accumulate_plain494
+	JE   accumulate_overwrite681
+	JB   accumulate_plain680
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulate_ready496
+	JMP          accumulate_ready682
 
-accumulate_plain494:
+accumulate_plain680:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
-	JMP     accumulate_ready496
+	JMP     accumulate_ready682
 
-accumulate_overwrite495:
+accumulate_overwrite681:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulate_ready496:
+accumulate_ready682:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	MOVQ 104(SP), R11
 	SUBQ $0x04, CX
-	JL   accumulate_tail498
+	JL   accumulate_tail684
 
-accumulate_loop497:
+accumulate_loop683:
 	PREFETCHT0   (BX)(R11*1)
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
@@ -10871,13 +12856,13 @@ accumulate_loop497:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop497
+	JGE          accumulate_loop683
 
-accumulate_tail498:
+accumulate_tail684:
 	ADDQ $0x04, CX
-	JE   accumulate_end499
+	JE   accumulate_end685
 
-accumulate_one501:
+accumulate_one687:
 	PREFETCHT0   (BX)(R11*1)
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
@@ -10885,25 +12870,25 @@ accumulate_one501:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one501
+	JNE          accumulate_one687
 
-accumulate_end499:
+accumulate_end685:
 	MOVQ    64(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha502
+	JBE     accumulate_noAlpha688
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha502:
+accumulate_noAlpha688:
 	SUBQ $0x01, R12
 	JMP  accumulate_panelRows
 
 accumulate_panelNext:
 	CMPQ 72(SP), $0x00
-	JE   accumulate_notPaged503
+	JE   accumulate_notPaged689
 
 	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
@@ -10913,7 +12898,7 @@ accumulate_panelNext:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 72(SP)
 
-accumulate_notPaged503:
+accumulate_notPaged689:
 	ADDQ $0x40, 32(SP)
 	ADDQ 24(SP), DX
 	DECQ 8(SP)
@@ -10967,8 +12952,8 @@ accumulate_half6:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite505
-	JB   accumulate_plain504
+	JE   accumulate_overwrite691
+	JB   accumulate_plain690
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -10983,18 +12968,18 @@ accumulate_half6:
 	VMULPS       (AX)(R8*1), Y14, Y4
 	VBROADCASTSS 20(CX), Y14
 	VMULPS       (AX)(R8*2), Y14, Y5
-	JMP          accumulate_ready506
+	JMP          accumulate_ready692
 
-accumulate_plain504:
+accumulate_plain690:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
 	VMOVUPS (AX)(R8*2), Y5
-	JMP     accumulate_ready506
+	JMP     accumulate_ready692
 
-accumulate_overwrite505:
+accumulate_overwrite691:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -11002,18 +12987,18 @@ accumulate_overwrite505:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-accumulate_ready506:
+accumulate_ready692:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short510
+	JL   accumulate_short696
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail508
+	JL   accumulate_tail694
 
-accumulate_loop507:
+accumulate_loop693:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11073,13 +13058,13 @@ accumulate_loop507:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop507
+	JGE          accumulate_loop693
 
-accumulate_tail508:
+accumulate_tail694:
 	ADDQ $0x04, CX
-	JE   accumulate_end509
+	JE   accumulate_end695
 
-accumulate_one511:
+accumulate_one697:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11097,9 +13082,9 @@ accumulate_one511:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one511
+	JNE          accumulate_one697
 
-accumulate_end509:
+accumulate_end695:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -11174,10 +13159,10 @@ accumulate_end509:
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done512
+	JMP          accumulate_done698
 
-accumulate_short510:
-accumulate_one513:
+accumulate_short696:
+accumulate_one699:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11195,7 +13180,7 @@ accumulate_one513:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one513
+	JNE          accumulate_one699
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -11211,7 +13196,7 @@ accumulate_one513:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done512:
+accumulate_done698:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
@@ -11219,10 +13204,10 @@ accumulate_done512:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha514
+	JBE  accumulate_noAlpha700
 	ADDQ $0x18, (SP)
 
-accumulate_noAlpha514:
+accumulate_noAlpha700:
 	SUBQ $0x06, R12
 	JMP  accumulate_halfRows
 
@@ -11233,8 +13218,8 @@ accumulate_half5:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite516
-	JB   accumulate_plain515
+	JE   accumulate_overwrite702
+	JB   accumulate_plain701
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -11247,35 +13232,35 @@ accumulate_half5:
 	VMULPS       (AX), Y14, Y3
 	VBROADCASTSS 16(CX), Y14
 	VMULPS       (AX)(R8*1), Y14, Y4
-	JMP          accumulate_ready517
+	JMP          accumulate_ready703
 
-accumulate_plain515:
+accumulate_plain701:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
 	VMOVUPS (AX)(R8*1), Y4
-	JMP     accumulate_ready517
+	JMP     accumulate_ready703
 
-accumulate_overwrite516:
+accumulate_overwrite702:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 
-accumulate_ready517:
+accumulate_ready703:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short521
+	JL   accumulate_short707
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail519
+	JL   accumulate_tail705
 
-accumulate_loop518:
+accumulate_loop704:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11327,13 +13312,13 @@ accumulate_loop518:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop518
+	JGE          accumulate_loop704
 
-accumulate_tail519:
+accumulate_tail705:
 	ADDQ $0x04, CX
-	JE   accumulate_end520
+	JE   accumulate_end706
 
-accumulate_one522:
+accumulate_one708:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11349,9 +13334,9 @@ accumulate_one522:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one522
+	JNE          accumulate_one708
 
-accumulate_end520:
+accumulate_end706:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -11416,10 +13401,10 @@ accumulate_end520:
 	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done523
+	JMP          accumulate_done709
 
-accumulate_short521:
-accumulate_one524:
+accumulate_short707:
+accumulate_one710:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11435,7 +13420,7 @@ accumulate_one524:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one524
+	JNE          accumulate_one710
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -11449,17 +13434,17 @@ accumulate_one524:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done523:
+accumulate_done709:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha525
+	JBE  accumulate_noAlpha711
 	ADDQ $0x14, (SP)
 
-accumulate_noAlpha525:
+accumulate_noAlpha711:
 	SUBQ $0x05, R12
 	JMP  accumulate_halfRows
 
@@ -11470,8 +13455,8 @@ accumulate_half4:
 	ADDQ R8, AX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite527
-	JB   accumulate_plain526
+	JE   accumulate_overwrite713
+	JB   accumulate_plain712
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -11482,33 +13467,33 @@ accumulate_half4:
 	VMULPS       (DI)(R8*2), Y14, Y2
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y3
-	JMP          accumulate_ready528
+	JMP          accumulate_ready714
 
-accumulate_plain526:
+accumulate_plain712:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
 	VMOVUPS (AX), Y3
-	JMP     accumulate_ready528
+	JMP     accumulate_ready714
 
-accumulate_overwrite527:
+accumulate_overwrite713:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulate_ready528:
+accumulate_ready714:
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short532
+	JL   accumulate_short718
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail530
+	JL   accumulate_tail716
 
-accumulate_loop529:
+accumulate_loop715:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11552,13 +13537,13 @@ accumulate_loop529:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop529
+	JGE          accumulate_loop715
 
-accumulate_tail530:
+accumulate_tail716:
 	ADDQ $0x04, CX
-	JE   accumulate_end531
+	JE   accumulate_end717
 
-accumulate_one533:
+accumulate_one719:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11572,9 +13557,9 @@ accumulate_one533:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one533
+	JNE          accumulate_one719
 
-accumulate_end531:
+accumulate_end717:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -11625,10 +13610,10 @@ accumulate_end531:
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done534
+	JMP          accumulate_done720
 
-accumulate_short532:
-accumulate_one535:
+accumulate_short718:
+accumulate_one721:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11642,7 +13627,7 @@ accumulate_one535:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one535
+	JNE          accumulate_one721
 	LEAQ         (DI)(R8*2), AX
 	ADDQ         R8, AX
 	VMOVUPS      Y0, (DI)
@@ -11654,16 +13639,16 @@ accumulate_one535:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done534:
+accumulate_done720:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha536
+	JBE  accumulate_noAlpha722
 	ADDQ $0x10, (SP)
 
-accumulate_noAlpha536:
+accumulate_noAlpha722:
 	SUBQ $0x04, R12
 	JMP  accumulate_halfRows
 
@@ -11672,8 +13657,8 @@ accumulate_half3:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite538
-	JB   accumulate_plain537
+	JE   accumulate_overwrite724
+	JB   accumulate_plain723
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -11682,29 +13667,29 @@ accumulate_half3:
 	VMULPS       (DI)(R8*1), Y14, Y1
 	VBROADCASTSS 8(CX), Y14
 	VMULPS       (DI)(R8*2), Y14, Y2
-	JMP          accumulate_ready539
+	JMP          accumulate_ready725
 
-accumulate_plain537:
+accumulate_plain723:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
 	VMOVUPS (DI)(R8*2), Y2
-	JMP     accumulate_ready539
+	JMP     accumulate_ready725
 
-accumulate_overwrite538:
+accumulate_overwrite724:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 
-accumulate_ready539:
+accumulate_ready725:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	CMPQ CX, $0x04
-	JL   accumulate_short543
+	JL   accumulate_short729
 	SUBQ $0x04, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail541
+	JL   accumulate_tail727
 
-accumulate_loop540:
+accumulate_loop726:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11739,13 +13724,13 @@ accumulate_loop540:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop540
+	JGE          accumulate_loop726
 
-accumulate_tail541:
+accumulate_tail727:
 	ADDQ $0x04, CX
-	JE   accumulate_end542
+	JE   accumulate_end728
 
-accumulate_one544:
+accumulate_one730:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11756,9 +13741,9 @@ accumulate_one544:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one544
+	JNE          accumulate_one730
 
-accumulate_end542:
+accumulate_end728:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -11799,10 +13784,10 @@ accumulate_end542:
 	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done545
+	JMP          accumulate_done731
 
-accumulate_short543:
-accumulate_one546:
+accumulate_short729:
+accumulate_one732:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11813,7 +13798,7 @@ accumulate_one546:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one546
+	JNE          accumulate_one732
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, (DI)(R8*1)
 	VMOVUPS      Y2, (DI)(R8*2)
@@ -11821,15 +13806,15 @@ accumulate_one546:
 	ADDQ         R8, DI
 	ADDQ         R8, DI
 
-accumulate_done545:
+accumulate_done731:
 	ADDQ R9, SI
 	ADDQ R9, SI
 	ADDQ R9, SI
 	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha547
+	JBE  accumulate_noAlpha733
 	ADDQ $0x0c, (SP)
 
-accumulate_noAlpha547:
+accumulate_noAlpha733:
 	SUBQ $0x03, R12
 	JMP  accumulate_halfRows
 
@@ -11838,32 +13823,32 @@ accumulate_half2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite549
-	JB   accumulate_plain548
+	JE   accumulate_overwrite735
+	JB   accumulate_plain734
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulate_ready550
+	JMP          accumulate_ready736
 
-accumulate_plain548:
+accumulate_plain734:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
-	JMP     accumulate_ready550
+	JMP     accumulate_ready736
 
-accumulate_overwrite549:
+accumulate_overwrite735:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulate_ready550:
+accumulate_ready736:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail552
+	JL   accumulate_tail738
 
-accumulate_loop551:
+accumulate_loop737:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11890,13 +13875,13 @@ accumulate_loop551:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop551
+	JGE          accumulate_loop737
 
-accumulate_tail552:
+accumulate_tail738:
 	ADDQ $0x04, CX
-	JE   accumulate_end553
+	JE   accumulate_end739
 
-accumulate_one555:
+accumulate_one741:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -11905,9 +13890,9 @@ accumulate_one555:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one555
+	JNE          accumulate_one741
 
-accumulate_end553:
+accumulate_end739:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -11915,10 +13900,10 @@ accumulate_end553:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha556
+	JBE     accumulate_noAlpha742
 	ADDQ    $0x08, (SP)
 
-accumulate_noAlpha556:
+accumulate_noAlpha742:
 	SUBQ $0x02, R12
 	JMP  accumulate_halfRows
 
@@ -11927,28 +13912,28 @@ accumulate_half1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulate_overwrite558
-	JB   accumulate_plain557
+	JE   accumulate_overwrite744
+	JB   accumulate_plain743
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulate_ready559
+	JMP          accumulate_ready745
 
-accumulate_plain557:
+accumulate_plain743:
 	VMOVUPS (DI), Y0
-	JMP     accumulate_ready559
+	JMP     accumulate_ready745
 
-accumulate_overwrite558:
+accumulate_overwrite744:
 	VXORPS Y0, Y0, Y0
 
-accumulate_ready559:
+accumulate_ready745:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JL   accumulate_tail561
+	JL   accumulate_tail747
 
-accumulate_loop560:
+accumulate_loop746:
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
 	ADDQ         R10, BX
@@ -11963,29 +13948,29 @@ accumulate_loop560:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop560
+	JGE          accumulate_loop746
 
-accumulate_tail561:
+accumulate_tail747:
 	ADDQ $0x04, CX
-	JE   accumulate_end562
+	JE   accumulate_end748
 
-accumulate_one564:
+accumulate_one750:
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one564
+	JNE          accumulate_one750
 
-accumulate_end562:
+accumulate_end748:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha565
+	JBE     accumulate_noAlpha751
 	ADDQ    $0x04, (SP)
 
-accumulate_noAlpha565:
+accumulate_noAlpha751:
 	SUBQ $0x01, R12
 	JMP  accumulate_halfRows
 
@@ -11998,7 +13983,7 @@ accumulate_halfNext:
 accumulate_halfEnd:
 accumulate_done:
 	CMPQ  136(SP), $0x00
-	JE    accumulate_noSteps566
+	JE    accumulate_noSteps752
 	MOVQ  144(SP), R11
 	LEAQ  (R11)(R11*1), AX
 	ADDQ  AX, AX
@@ -12015,22 +14000,25 @@ accumulate_done:
 	MOVQ  AX, 16(SP)
 	MOVQ  $+0, 56(SP)
 	CMPQ  136(SP), R11
-	JGE   accumulate_wholeSteps567
+	JGE   accumulate_wholeSteps753
 	MOVQ  136(SP), R11
 
-accumulate_wholeSteps567:
+accumulate_wholeSteps753:
 	SUBQ R11, 136(SP)
 	MOVQ R11, 64(SP)
 	CMPQ 184(SP), $0x00
-	JE   accumulate_touchNone568
-	CMPQ 136(SP), $0x08
-	JGE  accumulate_touchNone568
+	JE   accumulate_touchNone754
+	CMPQ 192(SP), $0x00
+	JE   accumulate_touchNone754
+	MOVQ 144(SP), AX
+	CMPQ 136(SP), AX
+	JGE  accumulate_touchNone754
 	MOVQ $+0, 184(SP)
 
-accumulate_touchNone568:
+accumulate_touchNone754:
 	JMP accumulate_begin
 
-accumulate_noSteps566:
+accumulate_noSteps752:
 	VZEROUPPER
 	RET
 
@@ -12052,10 +14040,10 @@ TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $216-64
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
 	CMPB 64(BX), $0x00
-	JE   accumulateMasked_used569
+	JE   accumulateMasked_used755
 	MOVQ $+1, 56(SP)
 
-accumulateMasked_used569:
+accumulateMasked_used755:
 	MOVQ (BX), R11
 	MOVQ 8(BX), AX
 	MOVQ AX, CX
@@ -12091,8 +14079,8 @@ accumulateMasked_panel2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_overwrite571
-	JB   accumulateMasked_plain570
+	JE   accumulateMasked_overwrite757
+	JB   accumulateMasked_plain756
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
@@ -12101,28 +14089,28 @@ accumulateMasked_panel2:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y2
 	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulateMasked_ready572
+	JMP          accumulateMasked_ready758
 
-accumulateMasked_plain570:
+accumulateMasked_plain756:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS (DI)(R8*1), Y2
 	VMOVUPS 32(DI)(R8*1), Y3
-	JMP     accumulateMasked_ready572
+	JMP     accumulateMasked_ready758
 
-accumulateMasked_overwrite571:
+accumulateMasked_overwrite757:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-accumulateMasked_ready572:
+accumulateMasked_ready758:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail574
+	JL   accumulateMasked_tail760
 
-accumulateMasked_loop573:
+accumulateMasked_loop759:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -12139,13 +14127,13 @@ accumulateMasked_loop573:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop573
+	JGE          accumulateMasked_loop759
 
-accumulateMasked_tail574:
+accumulateMasked_tail760:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end575
+	JE   accumulateMasked_end761
 
-accumulateMasked_one577:
+accumulateMasked_one763:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -12162,9 +14150,9 @@ accumulateMasked_one577:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one577
+	JNE          accumulateMasked_one763
 
-accumulateMasked_end575:
+accumulateMasked_end761:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, (DI)(R8*1)
@@ -12174,10 +14162,10 @@ accumulateMasked_end575:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha578
+	JBE     accumulateMasked_noAlpha764
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha578:
+accumulateMasked_noAlpha764:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_panelRows
 
@@ -12186,31 +14174,31 @@ accumulateMasked_panel1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_overwrite580
-	JB   accumulateMasked_plain579
+	JE   accumulateMasked_overwrite766
+	JB   accumulateMasked_plain765
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VMULPS       32(DI), Y14, Y1
-	JMP          accumulateMasked_ready581
+	JMP          accumulateMasked_ready767
 
-accumulateMasked_plain579:
+accumulateMasked_plain765:
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
-	JMP     accumulateMasked_ready581
+	JMP     accumulateMasked_ready767
 
-accumulateMasked_overwrite580:
+accumulateMasked_overwrite766:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulateMasked_ready581:
+accumulateMasked_ready767:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail583
+	JL   accumulateMasked_tail769
 
-accumulateMasked_loop582:
+accumulateMasked_loop768:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -12222,13 +14210,13 @@ accumulateMasked_loop582:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop582
+	JGE          accumulateMasked_loop768
 
-accumulateMasked_tail583:
+accumulateMasked_tail769:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end584
+	JE   accumulateMasked_end770
 
-accumulateMasked_one586:
+accumulateMasked_one772:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -12240,18 +14228,18 @@ accumulateMasked_one586:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one586
+	JNE          accumulateMasked_one772
 
-accumulateMasked_end584:
+accumulateMasked_end770:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha587
+	JBE     accumulateMasked_noAlpha773
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha587:
+accumulateMasked_noAlpha773:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_panelRows
 
@@ -12289,32 +14277,32 @@ accumulateMasked_half2:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_overwrite589
-	JB   accumulateMasked_plain588
+	JE   accumulateMasked_overwrite775
+	JB   accumulateMasked_plain774
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
 	VBROADCASTSS 4(CX), Y14
 	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulateMasked_ready590
+	JMP          accumulateMasked_ready776
 
-accumulateMasked_plain588:
+accumulateMasked_plain774:
 	VMOVUPS (DI), Y0
 	VMOVUPS (DI)(R8*1), Y1
-	JMP     accumulateMasked_ready590
+	JMP     accumulateMasked_ready776
 
-accumulateMasked_overwrite589:
+accumulateMasked_overwrite775:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-accumulateMasked_ready590:
+accumulateMasked_ready776:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail592
+	JL   accumulateMasked_tail778
 
-accumulateMasked_loop591:
+accumulateMasked_loop777:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -12326,13 +14314,13 @@ accumulateMasked_loop591:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop591
+	JGE          accumulateMasked_loop777
 
-accumulateMasked_tail592:
+accumulateMasked_tail778:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end593
+	JE   accumulateMasked_end779
 
-accumulateMasked_one595:
+accumulateMasked_one781:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -12344,9 +14332,9 @@ accumulateMasked_one595:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one595
+	JNE          accumulateMasked_one781
 
-accumulateMasked_end593:
+accumulateMasked_end779:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, (DI)(R8*1)
 	ADDQ    R8, DI
@@ -12354,10 +14342,10 @@ accumulateMasked_end593:
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha596
+	JBE     accumulateMasked_noAlpha782
 	ADDQ    $0x08, (SP)
 
-accumulateMasked_noAlpha596:
+accumulateMasked_noAlpha782:
 	SUBQ $0x02, R12
 	JMP  accumulateMasked_halfRows
 
@@ -12366,28 +14354,28 @@ accumulateMasked_half1:
 	MOVQ DX, BX
 	MOVQ (SP), CX
 	CMPQ CX, $0x01
-	JE   accumulateMasked_overwrite598
-	JB   accumulateMasked_plain597
+	JE   accumulateMasked_overwrite784
+	JB   accumulateMasked_plain783
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS       (DI), Y14, Y0
-	JMP          accumulateMasked_ready599
+	JMP          accumulateMasked_ready785
 
-accumulateMasked_plain597:
+accumulateMasked_plain783:
 	VMOVUPS (DI), Y0
-	JMP     accumulateMasked_ready599
+	JMP     accumulateMasked_ready785
 
-accumulateMasked_overwrite598:
+accumulateMasked_overwrite784:
 	VXORPS Y0, Y0, Y0
 
-accumulateMasked_ready599:
+accumulateMasked_ready785:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x01, CX
-	JL   accumulateMasked_tail601
+	JL   accumulateMasked_tail787
 
-accumulateMasked_loop600:
+accumulateMasked_loop786:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -12396,13 +14384,13 @@ accumulateMasked_loop600:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop600
+	JGE          accumulateMasked_loop786
 
-accumulateMasked_tail601:
+accumulateMasked_tail787:
 	ADDQ $0x01, CX
-	JE   accumulateMasked_end602
+	JE   accumulateMasked_end788
 
-accumulateMasked_one604:
+accumulateMasked_one790:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -12411,17 +14399,17 @@ accumulateMasked_one604:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulateMasked_one604
+	JNE          accumulateMasked_one790
 
-accumulateMasked_end602:
+accumulateMasked_end788:
 	VMOVUPS Y0, (DI)
 	ADDQ    R8, DI
 	ADDQ    R9, SI
 	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha605
+	JBE     accumulateMasked_noAlpha791
 	ADDQ    $0x04, (SP)
 
-accumulateMasked_noAlpha605:
+accumulateMasked_noAlpha791:
 	SUBQ $0x01, R12
 	JMP  accumulateMasked_halfRows
 
@@ -12459,13 +14447,13 @@ TEXT ·scoreAVX512(SB), NOSPLIT, $88-56
 	MOVQ  $+0, 8(SP)
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    noQueue606
+	JE    noQueue792
 	MOVQ  32(AX), AX
 
-noQueue606:
+noQueue792:
 	MOVQ  AX, 80(SP)
 	TESTQ AX, AX
-	JE    noPointer607
+	JE    noPointer793
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 80(SP)
@@ -12475,15 +14463,15 @@ noQueue606:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 80(SP)
 
-noPointer607:
+noPointer793:
 	CMPQ 56(SP), $0x06
-	JLE  quads608
+	JLE  quads794
 	CMPQ 72(SP), $0x00000080
 	JG   quadEnd
 	CMPQ 56(SP), $0x18
 	JLE  quadEnd
 
-quads608:
+quads794:
 quad:
 	CMPQ 16(SP), $0x04
 	JL   quadEnd
@@ -12547,15 +14535,15 @@ quad6:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail610
+	JL     tail796
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop609
+	JNE    loop795
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop609
+	JE     loop795
 
-prefetching613:
+prefetching799:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -12718,18 +14706,18 @@ prefetching613:
 	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow614
+	JE           sameWindow800
 	ADDQ         $0x00007000, DX
 
-sameWindow614:
+sameWindow800:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching613
+	JGE  prefetching799
 	MOVQ DX, 80(SP)
-	JMP  tail610
+	JMP  tail796
 
-loop609:
+loop795:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12877,13 +14865,13 @@ loop609:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop609
+	JGE          loop795
 
-tail610:
+tail796:
 	ADDQ $0x04, CX
-	JE   end612
+	JE   end798
 
-one611:
+one797:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -12923,9 +14911,9 @@ one611:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one611
+	JNE          one797
 
-end612:
+end798:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -12960,50 +14948,50 @@ end612:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd618
+	JE      dueEnd804
 	SUBQ    $0x18, (AX)
-	JG      dueEnd618
+	JG      dueEnd804
 
-dueRow615:
+dueRow801:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun619:
+dueRun805:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound616
+	JNE  dueFound802
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun619
+	JNE  dueRun805
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd618
+	JMP  dueEnd804
 
-dueFound616:
+dueFound802:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters620
+	JNE   sameQuarters806
 	ADDQ  32(BX), CX
 
-sameQuarters620:
+sameQuarters806:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine617:
+dueLine803:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine617
+	JNE        dueLine803
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow615
+	JLE        dueRow801
 
-dueEnd618:
+dueEnd804:
 	SUBQ $0x06, 64(SP)
 	JMP  quadRows
 
@@ -13036,15 +15024,15 @@ quad5:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail622
+	JL     tail808
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop621
+	JNE    loop807
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop621
+	JE     loop807
 
-prefetching625:
+prefetching811:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -13187,18 +15175,18 @@ prefetching625:
 	VFMADD231PS  Z11, Z12, Z3
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow626
+	JE           sameWindow812
 	ADDQ         $0x00007000, DX
 
-sameWindow626:
+sameWindow812:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching625
+	JGE  prefetching811
 	MOVQ DX, 80(SP)
-	JMP  tail622
+	JMP  tail808
 
-loop621:
+loop807:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13326,13 +15314,13 @@ loop621:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop621
+	JGE          loop807
 
-tail622:
+tail808:
 	ADDQ $0x04, CX
-	JE   end624
+	JE   end810
 
-one623:
+one809:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13367,9 +15355,9 @@ one623:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one623
+	JNE          one809
 
-end624:
+end810:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -13400,50 +15388,50 @@ end624:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd630
+	JE      dueEnd816
 	SUBQ    $0x14, (AX)
-	JG      dueEnd630
+	JG      dueEnd816
 
-dueRow627:
+dueRow813:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun631:
+dueRun817:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound628
+	JNE  dueFound814
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun631
+	JNE  dueRun817
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd630
+	JMP  dueEnd816
 
-dueFound628:
+dueFound814:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters632
+	JNE   sameQuarters818
 	ADDQ  32(BX), CX
 
-sameQuarters632:
+sameQuarters818:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine629:
+dueLine815:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine629
+	JNE        dueLine815
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow627
+	JLE        dueRow813
 
-dueEnd630:
+dueEnd816:
 	SUBQ $0x05, 64(SP)
 	JMP  quadRows
 
@@ -13472,15 +15460,15 @@ quad4:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail634
+	JL     tail820
 	MOVQ   64(SP), DX
 	CMPQ   DX, 56(SP)
-	JNE    loop633
+	JNE    loop819
 	MOVQ   80(SP), DX
 	TESTQ  DX, DX
-	JE     loop633
+	JE     loop819
 
-prefetching637:
+prefetching823:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -13603,18 +15591,18 @@ prefetching637:
 	VFMADD231PS  Z11, Z12, Z31
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow638
+	JE           sameWindow824
 	ADDQ         $0x00007000, DX
 
-sameWindow638:
+sameWindow824:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching637
+	JGE  prefetching823
 	MOVQ DX, 80(SP)
-	JMP  tail634
+	JMP  tail820
 
-loop633:
+loop819:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13722,13 +15710,13 @@ loop633:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop633
+	JGE          loop819
 
-tail634:
+tail820:
 	ADDQ $0x04, CX
-	JE   end636
+	JE   end822
 
-one635:
+one821:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -13758,9 +15746,9 @@ one635:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one635
+	JNE          one821
 
-end636:
+end822:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -13787,5400 +15775,8 @@ end636:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd642
-	SUBQ    $0x10, (AX)
-	JG      dueEnd642
-
-dueRow639:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun643:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound640
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun643
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd642
-
-dueFound640:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters644
-	ADDQ  32(BX), CX
-
-sameQuarters644:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine641:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine641
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow639
-
-dueEnd642:
-	SUBQ $0x04, 64(SP)
-	JMP  quadRows
-
-quad3:
-	// 3 rows × 64 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	MOVQ   SI, AX
-	MOVQ   24(SP), BX
-	LEAQ   (BX)(R8*1), R11
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail646
-	MOVQ   64(SP), DX
-	CMPQ   DX, 56(SP)
-	JNE    loop645
-	MOVQ   80(SP), DX
-	TESTQ  DX, DX
-	JE     loop645
-
-prefetching649:
-	PREFETCHT0   (DX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   8192(DX)
-	PREFETCHT0   12288(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	PREFETCHT0   16384(DX)
-	PREFETCHT0   20480(DX)
-	PREFETCHT0   24576(DX)
-	PREFETCHT0   28672(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	PREFETCHT0   64(DX)
-	PREFETCHT0   4160(DX)
-	PREFETCHT0   8256(DX)
-	PREFETCHT0   12352(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	PREFETCHT0   16448(DX)
-	PREFETCHT0   20544(DX)
-	PREFETCHT0   24640(DX)
-	PREFETCHT0   28736(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	ADDQ         $0x00000080, DX
-	TESTQ        $0x00001000, DX
-	JE           sameWindow650
-	ADDQ         $0x00007000, DX
-
-sameWindow650:
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JGE  prefetching649
-	MOVQ DX, 80(SP)
-	JMP  tail646
-
-loop645:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          loop645
-
-tail646:
-	ADDQ $0x04, CX
-	JE   end648
-
-one647:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          one647
-
-end648:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, 64(AX)
-	VMOVUPS Z18, 128(AX)
-	VMOVUPS Z19, 192(AX)
-	VMOVUPS Z20, (AX)(DX*1)
-	VMOVUPS Z21, 64(AX)(DX*1)
-	VMOVUPS Z22, 128(AX)(DX*1)
-	VMOVUPS Z23, 192(AX)(DX*1)
-	VMOVUPS Z24, (AX)(DX*2)
-	VMOVUPS Z25, 64(AX)(DX*2)
-	VMOVUPS Z26, 128(AX)(DX*2)
-	VMOVUPS Z27, 192(AX)(DX*2)
-	IMUL3Q  $0x00000003, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000003, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd654
-	SUBQ    $0x0c, (AX)
-	JG      dueEnd654
-
-dueRow651:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun655:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound652
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun655
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd654
-
-dueFound652:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters656
-	ADDQ  32(BX), CX
-
-sameQuarters656:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine653:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine653
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow651
-
-dueEnd654:
-	SUBQ $0x03, 64(SP)
-	JMP  quadRows
-
-quad2:
-	// 2 rows × 64 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	MOVQ   SI, AX
-	MOVQ   24(SP), BX
-	LEAQ   (BX)(R8*1), R11
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail658
-	MOVQ   64(SP), DX
-	CMPQ   DX, 56(SP)
-	JNE    loop657
-	MOVQ   80(SP), DX
-	TESTQ  DX, DX
-	JE     loop657
-
-prefetching661:
-	PREFETCHT0   (DX)
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   8192(DX)
-	PREFETCHT0   12288(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	PREFETCHT0   16384(DX)
-	PREFETCHT0   20480(DX)
-	PREFETCHT0   24576(DX)
-	PREFETCHT0   28672(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	PREFETCHT0   64(DX)
-	PREFETCHT0   4160(DX)
-	PREFETCHT0   8256(DX)
-	PREFETCHT0   12352(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	PREFETCHT0   16448(DX)
-	PREFETCHT0   20544(DX)
-	PREFETCHT0   24640(DX)
-	PREFETCHT0   28736(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	ADDQ         $0x00000080, DX
-	TESTQ        $0x00001000, DX
-	JE           sameWindow662
-	ADDQ         $0x00007000, DX
-
-sameWindow662:
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JGE  prefetching661
-	MOVQ DX, 80(SP)
-	JMP  tail658
-
-loop657:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          loop657
-
-tail658:
-	ADDQ $0x04, CX
-	JE   end660
-
-one659:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          one659
-
-end660:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, 64(AX)
-	VMOVUPS Z18, 128(AX)
-	VMOVUPS Z19, 192(AX)
-	VMOVUPS Z20, (AX)(DX*1)
-	VMOVUPS Z21, 64(AX)(DX*1)
-	VMOVUPS Z22, 128(AX)(DX*1)
-	VMOVUPS Z23, 192(AX)(DX*1)
-	IMUL3Q  $0x00000002, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000002, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd666
-	SUBQ    $0x08, (AX)
-	JG      dueEnd666
-
-dueRow663:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun667:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound664
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun667
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd666
-
-dueFound664:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters668
-	ADDQ  32(BX), CX
-
-sameQuarters668:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine665:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine665
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow663
-
-dueEnd666:
-	SUBQ $0x02, 64(SP)
-	JMP  quadRows
-
-quadNext:
-	ADDQ   $0x00000100, 32(SP)
-	IMUL3Q $0x00000004, R8, AX
-	ADDQ   AX, 24(SP)
-	SUBQ   $0x04, 16(SP)
-	JMP    quad
-
-quadEnd:
-pair:
-	CMPQ 16(SP), $0x02
-	JL   pairEnd
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), CX
-	MOVQ CX, 64(SP)
-	MOVQ 8(SP), AX
-	MOVQ AX, (SP)
-
-pairRows:
-	MOVQ 64(SP), CX
-	CMPQ CX, $0x17
-	JGE  pair12
-	CMPQ CX, $0x15
-	JGE  pair11
-	CMPQ CX, $0x13
-	JGE  pair10
-	CMPQ CX, $0x11
-	JGE  pair9
-	CMPQ CX, $0x0f
-	JGE  pair8
-	CMPQ CX, $0x0d
-	JGE  pair7
-	CMPQ CX, $0x0c
-	JGE  pair12
-	CMPQ CX, $0x0b
-	JGE  pair11
-	CMPQ CX, $0x0a
-	JGE  pair10
-	CMPQ CX, $0x09
-	JGE  pair9
-	CMPQ CX, $0x08
-	JGE  pair8
-	CMPQ CX, $0x07
-	JGE  pair7
-	CMPQ CX, $0x06
-	JGE  pair6
-	CMPQ CX, $0x05
-	JGE  pair5
-	CMPQ CX, $0x04
-	JGE  pair4
-	CMPQ CX, $0x03
-	JGE  pair3
-	CMPQ CX, $0x02
-	JGE  pair2
-	JMP  pairNext
-
-pair12:
-	// 12 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail670
-	MOVQ   64(SP), DX
-	CMPQ   DX, 56(SP)
-	JNE    loop669
-	MOVQ   80(SP), DX
-	TESTQ  DX, DX
-	JE     loop669
-
-prefetching673:
-	PREFETCHT0   (DX)
-	PREFETCHT0   4096(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS (R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VBROADCASTSS (R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z6
-	VFMADD231PS  Z9, Z12, Z7
-	PREFETCHT0   8192(DX)
-	PREFETCHT0   12288(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 4(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 4(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VBROADCASTSS 4(R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z6
-	VFMADD231PS  Z9, Z12, Z7
-	PREFETCHT0   16384(DX)
-	PREFETCHT0   20480(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 8(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 8(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VBROADCASTSS 8(R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z6
-	VFMADD231PS  Z9, Z12, Z7
-	PREFETCHT0   24576(DX)
-	PREFETCHT0   28672(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 12(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 12(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VBROADCASTSS 12(R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z6
-	VFMADD231PS  Z9, Z12, Z7
-	ADDQ         $0x40, DX
-	TESTQ        $0x00001000, DX
-	JE           sameWindow674
-	ADDQ         $0x00007000, DX
-
-sameWindow674:
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	ADDQ $0x10, R12
-	ADDQ $0x10, R11
-	SUBQ $0x04, CX
-	JGE  prefetching673
-	MOVQ DX, 80(SP)
-	JMP  tail670
-
-loop669:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS (R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VBROADCASTSS (R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z6
-	VFMADD231PS  Z9, Z12, Z7
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 4(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 4(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VBROADCASTSS 4(R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z6
-	VFMADD231PS  Z9, Z12, Z7
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 8(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 8(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VBROADCASTSS 8(R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z6
-	VFMADD231PS  Z9, Z12, Z7
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 12(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 12(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VBROADCASTSS 12(R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z6
-	VFMADD231PS  Z9, Z12, Z7
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	ADDQ         $0x10, R11
-	SUBQ         $0x04, CX
-	JGE          loop669
-
-tail670:
-	ADDQ $0x04, CX
-	JE   end672
-
-one671:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS (R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VBROADCASTSS (R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z6
-	VFMADD231PS  Z9, Z12, Z7
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	ADDQ         $0x04, R11
-	DECQ         CX
-	JNE          one671
-
-end672:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	LEAQ    (AX)(DX*2), R13
-	ADDQ    DX, R13
-	LEAQ    (R13)(DX*2), R12
-	ADDQ    DX, R12
-	LEAQ    (R12)(DX*2), R11
-	ADDQ    DX, R11
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, 64(AX)
-	VMOVUPS Z18, (AX)(DX*1)
-	VMOVUPS Z19, 64(AX)(DX*1)
-	VMOVUPS Z20, (AX)(DX*2)
-	VMOVUPS Z21, 64(AX)(DX*2)
-	VMOVUPS Z22, (R13)
-	VMOVUPS Z23, 64(R13)
-	VMOVUPS Z24, (R13)(DX*1)
-	VMOVUPS Z25, 64(R13)(DX*1)
-	VMOVUPS Z26, (R13)(DX*2)
-	VMOVUPS Z27, 64(R13)(DX*2)
-	VMOVUPS Z28, (R12)
-	VMOVUPS Z29, 64(R12)
-	VMOVUPS Z30, (R12)(DX*1)
-	VMOVUPS Z31, 64(R12)(DX*1)
-	VMOVUPS Z0, (R12)(DX*2)
-	VMOVUPS Z1, 64(R12)(DX*2)
-	VMOVUPS Z2, (R11)
-	VMOVUPS Z3, 64(R11)
-	VMOVUPS Z4, (R11)(DX*1)
-	VMOVUPS Z5, 64(R11)(DX*1)
-	VMOVUPS Z6, (R11)(DX*2)
-	VMOVUPS Z7, 64(R11)(DX*2)
-	IMUL3Q  $0x0000000c, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x0000000c, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd678
-	SUBQ    $0x18, (AX)
-	JG      dueEnd678
-
-dueRow675:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun679:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound676
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun679
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd678
-
-dueFound676:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters680
-	ADDQ  32(BX), CX
-
-sameQuarters680:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine677:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine677
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow675
-
-dueEnd678:
-	SUBQ $0x0c, 64(SP)
-	JMP  pairRows
-
-pair11:
-	// 11 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail682
-	MOVQ   64(SP), DX
-	CMPQ   DX, 56(SP)
-	JNE    loop681
-	MOVQ   80(SP), DX
-	TESTQ  DX, DX
-	JE     loop681
-
-prefetching685:
-	PREFETCHT0   (DX)
-	PREFETCHT0   4096(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS (R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	PREFETCHT0   8192(DX)
-	PREFETCHT0   12288(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 4(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 4(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	PREFETCHT0   16384(DX)
-	PREFETCHT0   20480(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 8(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 8(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	PREFETCHT0   24576(DX)
-	PREFETCHT0   28672(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 12(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 12(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	ADDQ         $0x40, DX
-	TESTQ        $0x00001000, DX
-	JE           sameWindow686
-	ADDQ         $0x00007000, DX
-
-sameWindow686:
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	ADDQ $0x10, R12
-	ADDQ $0x10, R11
-	SUBQ $0x04, CX
-	JGE  prefetching685
-	MOVQ DX, 80(SP)
-	JMP  tail682
-
-loop681:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS (R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 4(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 4(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 8(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 8(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 12(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 12(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	ADDQ         $0x10, R11
-	SUBQ         $0x04, CX
-	JGE          loop681
-
-tail682:
-	ADDQ $0x04, CX
-	JE   end684
-
-one683:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS (R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	ADDQ         $0x04, R11
-	DECQ         CX
-	JNE          one683
-
-end684:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	LEAQ    (AX)(DX*2), R13
-	ADDQ    DX, R13
-	LEAQ    (R13)(DX*2), R12
-	ADDQ    DX, R12
-	LEAQ    (R12)(DX*2), R11
-	ADDQ    DX, R11
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, 64(AX)
-	VMOVUPS Z18, (AX)(DX*1)
-	VMOVUPS Z19, 64(AX)(DX*1)
-	VMOVUPS Z20, (AX)(DX*2)
-	VMOVUPS Z21, 64(AX)(DX*2)
-	VMOVUPS Z22, (R13)
-	VMOVUPS Z23, 64(R13)
-	VMOVUPS Z24, (R13)(DX*1)
-	VMOVUPS Z25, 64(R13)(DX*1)
-	VMOVUPS Z26, (R13)(DX*2)
-	VMOVUPS Z27, 64(R13)(DX*2)
-	VMOVUPS Z28, (R12)
-	VMOVUPS Z29, 64(R12)
-	VMOVUPS Z30, (R12)(DX*1)
-	VMOVUPS Z31, 64(R12)(DX*1)
-	VMOVUPS Z0, (R12)(DX*2)
-	VMOVUPS Z1, 64(R12)(DX*2)
-	VMOVUPS Z2, (R11)
-	VMOVUPS Z3, 64(R11)
-	VMOVUPS Z4, (R11)(DX*1)
-	VMOVUPS Z5, 64(R11)(DX*1)
-	IMUL3Q  $0x0000000b, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x0000000b, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd690
-	SUBQ    $0x16, (AX)
-	JG      dueEnd690
-
-dueRow687:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun691:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound688
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun691
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd690
-
-dueFound688:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters692
-	ADDQ  32(BX), CX
-
-sameQuarters692:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine689:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine689
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow687
-
-dueEnd690:
-	SUBQ $0x0b, 64(SP)
-	JMP  pairRows
-
-pair10:
-	// 10 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail694
-	MOVQ   64(SP), DX
-	CMPQ   DX, 56(SP)
-	JNE    loop693
-	MOVQ   80(SP), DX
-	TESTQ  DX, DX
-	JE     loop693
-
-prefetching697:
-	PREFETCHT0   (DX)
-	PREFETCHT0   4096(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	PREFETCHT0   8192(DX)
-	PREFETCHT0   12288(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 4(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	PREFETCHT0   16384(DX)
-	PREFETCHT0   20480(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 8(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	PREFETCHT0   24576(DX)
-	PREFETCHT0   28672(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 12(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	ADDQ         $0x40, DX
-	TESTQ        $0x00001000, DX
-	JE           sameWindow698
-	ADDQ         $0x00007000, DX
-
-sameWindow698:
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	ADDQ $0x10, R12
-	ADDQ $0x10, R11
-	SUBQ $0x04, CX
-	JGE  prefetching697
-	MOVQ DX, 80(SP)
-	JMP  tail694
-
-loop693:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 4(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 8(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 12(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	ADDQ         $0x10, R11
-	SUBQ         $0x04, CX
-	JGE          loop693
-
-tail694:
-	ADDQ $0x04, CX
-	JE   end696
-
-one695:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	ADDQ         $0x04, R11
-	DECQ         CX
-	JNE          one695
-
-end696:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	LEAQ    (AX)(DX*2), R13
-	ADDQ    DX, R13
-	LEAQ    (R13)(DX*2), R12
-	ADDQ    DX, R12
-	LEAQ    (R12)(DX*2), R11
-	ADDQ    DX, R11
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, 64(AX)
-	VMOVUPS Z18, (AX)(DX*1)
-	VMOVUPS Z19, 64(AX)(DX*1)
-	VMOVUPS Z20, (AX)(DX*2)
-	VMOVUPS Z21, 64(AX)(DX*2)
-	VMOVUPS Z22, (R13)
-	VMOVUPS Z23, 64(R13)
-	VMOVUPS Z24, (R13)(DX*1)
-	VMOVUPS Z25, 64(R13)(DX*1)
-	VMOVUPS Z26, (R13)(DX*2)
-	VMOVUPS Z27, 64(R13)(DX*2)
-	VMOVUPS Z28, (R12)
-	VMOVUPS Z29, 64(R12)
-	VMOVUPS Z30, (R12)(DX*1)
-	VMOVUPS Z31, 64(R12)(DX*1)
-	VMOVUPS Z0, (R12)(DX*2)
-	VMOVUPS Z1, 64(R12)(DX*2)
-	VMOVUPS Z2, (R11)
-	VMOVUPS Z3, 64(R11)
-	IMUL3Q  $0x0000000a, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x0000000a, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd702
-	SUBQ    $0x14, (AX)
-	JG      dueEnd702
-
-dueRow699:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun703:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound700
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun703
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd702
-
-dueFound700:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters704
-	ADDQ  32(BX), CX
-
-sameQuarters704:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine701:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine701
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow699
-
-dueEnd702:
-	SUBQ $0x0a, 64(SP)
-	JMP  pairRows
-
-pair9:
-	// 9 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail706
-	MOVQ   64(SP), DX
-	CMPQ   DX, 56(SP)
-	JNE    loop705
-	MOVQ   80(SP), DX
-	TESTQ  DX, DX
-	JE     loop705
-
-prefetching709:
-	PREFETCHT0   (DX)
-	PREFETCHT0   4096(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	PREFETCHT0   8192(DX)
-	PREFETCHT0   12288(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	PREFETCHT0   16384(DX)
-	PREFETCHT0   20480(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	PREFETCHT0   24576(DX)
-	PREFETCHT0   28672(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	ADDQ         $0x40, DX
-	TESTQ        $0x00001000, DX
-	JE           sameWindow710
-	ADDQ         $0x00007000, DX
-
-sameWindow710:
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	ADDQ $0x10, R12
-	SUBQ $0x04, CX
-	JGE  prefetching709
-	MOVQ DX, 80(SP)
-	JMP  tail706
-
-loop705:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	SUBQ         $0x04, CX
-	JGE          loop705
-
-tail706:
-	ADDQ $0x04, CX
-	JE   end708
-
-one707:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	DECQ         CX
-	JNE          one707
-
-end708:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	LEAQ    (AX)(DX*2), R13
-	ADDQ    DX, R13
-	LEAQ    (R13)(DX*2), R12
-	ADDQ    DX, R12
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, 64(AX)
-	VMOVUPS Z18, (AX)(DX*1)
-	VMOVUPS Z19, 64(AX)(DX*1)
-	VMOVUPS Z20, (AX)(DX*2)
-	VMOVUPS Z21, 64(AX)(DX*2)
-	VMOVUPS Z22, (R13)
-	VMOVUPS Z23, 64(R13)
-	VMOVUPS Z24, (R13)(DX*1)
-	VMOVUPS Z25, 64(R13)(DX*1)
-	VMOVUPS Z26, (R13)(DX*2)
-	VMOVUPS Z27, 64(R13)(DX*2)
-	VMOVUPS Z28, (R12)
-	VMOVUPS Z29, 64(R12)
-	VMOVUPS Z30, (R12)(DX*1)
-	VMOVUPS Z31, 64(R12)(DX*1)
-	VMOVUPS Z0, (R12)(DX*2)
-	VMOVUPS Z1, 64(R12)(DX*2)
-	IMUL3Q  $0x00000009, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000009, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd714
-	SUBQ    $0x12, (AX)
-	JG      dueEnd714
-
-dueRow711:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun715:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound712
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun715
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd714
-
-dueFound712:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters716
-	ADDQ  32(BX), CX
-
-sameQuarters716:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine713:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine713
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow711
-
-dueEnd714:
-	SUBQ $0x09, 64(SP)
-	JMP  pairRows
-
-pair8:
-	// 8 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail718
-	MOVQ   64(SP), DX
-	CMPQ   DX, 56(SP)
-	JNE    loop717
-	MOVQ   80(SP), DX
-	TESTQ  DX, DX
-	JE     loop717
-
-prefetching721:
-	PREFETCHT0   (DX)
-	PREFETCHT0   4096(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	PREFETCHT0   8192(DX)
-	PREFETCHT0   12288(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	PREFETCHT0   16384(DX)
-	PREFETCHT0   20480(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	PREFETCHT0   24576(DX)
-	PREFETCHT0   28672(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	ADDQ         $0x40, DX
-	TESTQ        $0x00001000, DX
-	JE           sameWindow722
-	ADDQ         $0x00007000, DX
-
-sameWindow722:
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	ADDQ $0x10, R12
-	SUBQ $0x04, CX
-	JGE  prefetching721
-	MOVQ DX, 80(SP)
-	JMP  tail718
-
-loop717:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	SUBQ         $0x04, CX
-	JGE          loop717
-
-tail718:
-	ADDQ $0x04, CX
-	JE   end720
-
-one719:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	DECQ         CX
-	JNE          one719
-
-end720:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	LEAQ    (AX)(DX*2), R13
-	ADDQ    DX, R13
-	LEAQ    (R13)(DX*2), R12
-	ADDQ    DX, R12
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, 64(AX)
-	VMOVUPS Z18, (AX)(DX*1)
-	VMOVUPS Z19, 64(AX)(DX*1)
-	VMOVUPS Z20, (AX)(DX*2)
-	VMOVUPS Z21, 64(AX)(DX*2)
-	VMOVUPS Z22, (R13)
-	VMOVUPS Z23, 64(R13)
-	VMOVUPS Z24, (R13)(DX*1)
-	VMOVUPS Z25, 64(R13)(DX*1)
-	VMOVUPS Z26, (R13)(DX*2)
-	VMOVUPS Z27, 64(R13)(DX*2)
-	VMOVUPS Z28, (R12)
-	VMOVUPS Z29, 64(R12)
-	VMOVUPS Z30, (R12)(DX*1)
-	VMOVUPS Z31, 64(R12)(DX*1)
-	IMUL3Q  $0x00000008, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000008, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd726
-	SUBQ    $0x10, (AX)
-	JG      dueEnd726
-
-dueRow723:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun727:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound724
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun727
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd726
-
-dueFound724:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters728
-	ADDQ  32(BX), CX
-
-sameQuarters728:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine725:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine725
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow723
-
-dueEnd726:
-	SUBQ $0x08, 64(SP)
-	JMP  pairRows
-
-pair7:
-	// 7 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail730
-	MOVQ   64(SP), DX
-	CMPQ   DX, 56(SP)
-	JNE    loop729
-	MOVQ   80(SP), DX
-	TESTQ  DX, DX
-	JE     loop729
-
-prefetching733:
-	PREFETCHT0   (DX)
-	PREFETCHT0   4096(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	PREFETCHT0   8192(DX)
-	PREFETCHT0   12288(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	PREFETCHT0   16384(DX)
-	PREFETCHT0   20480(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	PREFETCHT0   24576(DX)
-	PREFETCHT0   28672(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	ADDQ         $0x40, DX
-	TESTQ        $0x00001000, DX
-	JE           sameWindow734
-	ADDQ         $0x00007000, DX
-
-sameWindow734:
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	ADDQ $0x10, R12
-	SUBQ $0x04, CX
-	JGE  prefetching733
-	MOVQ DX, 80(SP)
-	JMP  tail730
-
-loop729:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	SUBQ         $0x04, CX
-	JGE          loop729
-
-tail730:
-	ADDQ $0x04, CX
-	JE   end732
-
-one731:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	DECQ         CX
-	JNE          one731
-
-end732:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	LEAQ    (AX)(DX*2), R13
-	ADDQ    DX, R13
-	LEAQ    (R13)(DX*2), R12
-	ADDQ    DX, R12
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, 64(AX)
-	VMOVUPS Z18, (AX)(DX*1)
-	VMOVUPS Z19, 64(AX)(DX*1)
-	VMOVUPS Z20, (AX)(DX*2)
-	VMOVUPS Z21, 64(AX)(DX*2)
-	VMOVUPS Z22, (R13)
-	VMOVUPS Z23, 64(R13)
-	VMOVUPS Z24, (R13)(DX*1)
-	VMOVUPS Z25, 64(R13)(DX*1)
-	VMOVUPS Z26, (R13)(DX*2)
-	VMOVUPS Z27, 64(R13)(DX*2)
-	VMOVUPS Z28, (R12)
-	VMOVUPS Z29, 64(R12)
-	IMUL3Q  $0x00000007, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000007, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd738
-	SUBQ    $0x0e, (AX)
-	JG      dueEnd738
-
-dueRow735:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun739:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound736
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun739
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd738
-
-dueFound736:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters740
-	ADDQ  32(BX), CX
-
-sameQuarters740:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine737:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine737
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow735
-
-dueEnd738:
-	SUBQ $0x07, 64(SP)
-	JMP  pairRows
-
-pair6:
-	// 6 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail742
-	MOVQ   64(SP), DX
-	CMPQ   DX, 56(SP)
-	JNE    loop741
-	MOVQ   80(SP), DX
-	TESTQ  DX, DX
-	JE     loop741
-
-prefetching745:
-	PREFETCHT0   (DX)
-	PREFETCHT0   4096(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	PREFETCHT0   8192(DX)
-	PREFETCHT0   12288(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	PREFETCHT0   16384(DX)
-	PREFETCHT0   20480(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	PREFETCHT0   24576(DX)
-	PREFETCHT0   28672(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	ADDQ         $0x40, DX
-	TESTQ        $0x00001000, DX
-	JE           sameWindow746
-	ADDQ         $0x00007000, DX
-
-sameWindow746:
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	SUBQ $0x04, CX
-	JGE  prefetching745
-	MOVQ DX, 80(SP)
-	JMP  tail742
-
-loop741:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JGE          loop741
-
-tail742:
-	ADDQ $0x04, CX
-	JE   end744
-
-one743:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          one743
-
-end744:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	LEAQ    (AX)(DX*2), R13
-	ADDQ    DX, R13
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, 64(AX)
-	VMOVUPS Z18, (AX)(DX*1)
-	VMOVUPS Z19, 64(AX)(DX*1)
-	VMOVUPS Z20, (AX)(DX*2)
-	VMOVUPS Z21, 64(AX)(DX*2)
-	VMOVUPS Z22, (R13)
-	VMOVUPS Z23, 64(R13)
-	VMOVUPS Z24, (R13)(DX*1)
-	VMOVUPS Z25, 64(R13)(DX*1)
-	VMOVUPS Z26, (R13)(DX*2)
-	VMOVUPS Z27, 64(R13)(DX*2)
-	IMUL3Q  $0x00000006, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000006, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd750
-	SUBQ    $0x0c, (AX)
-	JG      dueEnd750
-
-dueRow747:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun751:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound748
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun751
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd750
-
-dueFound748:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters752
-	ADDQ  32(BX), CX
-
-sameQuarters752:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine749:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine749
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow747
-
-dueEnd750:
-	SUBQ $0x06, 64(SP)
-	JMP  pairRows
-
-pair5:
-	// 5 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail754
-	MOVQ   64(SP), DX
-	CMPQ   DX, 56(SP)
-	JNE    loop753
-	MOVQ   80(SP), DX
-	TESTQ  DX, DX
-	JE     loop753
-
-prefetching757:
-	PREFETCHT0   (DX)
-	PREFETCHT0   4096(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	PREFETCHT0   8192(DX)
-	PREFETCHT0   12288(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	PREFETCHT0   16384(DX)
-	PREFETCHT0   20480(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	PREFETCHT0   24576(DX)
-	PREFETCHT0   28672(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	ADDQ         $0x40, DX
-	TESTQ        $0x00001000, DX
-	JE           sameWindow758
-	ADDQ         $0x00007000, DX
-
-sameWindow758:
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	SUBQ $0x04, CX
-	JGE  prefetching757
-	MOVQ DX, 80(SP)
-	JMP  tail754
-
-loop753:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JGE          loop753
-
-tail754:
-	ADDQ $0x04, CX
-	JE   end756
-
-one755:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          one755
-
-end756:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	LEAQ    (AX)(DX*2), R13
-	ADDQ    DX, R13
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, 64(AX)
-	VMOVUPS Z18, (AX)(DX*1)
-	VMOVUPS Z19, 64(AX)(DX*1)
-	VMOVUPS Z20, (AX)(DX*2)
-	VMOVUPS Z21, 64(AX)(DX*2)
-	VMOVUPS Z22, (R13)
-	VMOVUPS Z23, 64(R13)
-	VMOVUPS Z24, (R13)(DX*1)
-	VMOVUPS Z25, 64(R13)(DX*1)
-	IMUL3Q  $0x00000005, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000005, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd762
-	SUBQ    $0x0a, (AX)
-	JG      dueEnd762
-
-dueRow759:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun763:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound760
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun763
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd762
-
-dueFound760:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters764
-	ADDQ  32(BX), CX
-
-sameQuarters764:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine761:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine761
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow759
-
-dueEnd762:
-	SUBQ $0x05, 64(SP)
-	JMP  pairRows
-
-pair4:
-	// 4 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail766
-	MOVQ   64(SP), DX
-	CMPQ   DX, 56(SP)
-	JNE    loop765
-	MOVQ   80(SP), DX
-	TESTQ  DX, DX
-	JE     loop765
-
-prefetching769:
-	PREFETCHT0   (DX)
-	PREFETCHT0   4096(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	PREFETCHT0   8192(DX)
-	PREFETCHT0   12288(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	PREFETCHT0   16384(DX)
-	PREFETCHT0   20480(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	PREFETCHT0   24576(DX)
-	PREFETCHT0   28672(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	ADDQ         $0x40, DX
-	TESTQ        $0x00001000, DX
-	JE           sameWindow770
-	ADDQ         $0x00007000, DX
-
-sameWindow770:
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	SUBQ $0x04, CX
-	JGE  prefetching769
-	MOVQ DX, 80(SP)
-	JMP  tail766
-
-loop765:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JGE          loop765
-
-tail766:
-	ADDQ $0x04, CX
-	JE   end768
-
-one767:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          one767
-
-end768:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	LEAQ    (AX)(DX*2), R13
-	ADDQ    DX, R13
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, 64(AX)
-	VMOVUPS Z18, (AX)(DX*1)
-	VMOVUPS Z19, 64(AX)(DX*1)
-	VMOVUPS Z20, (AX)(DX*2)
-	VMOVUPS Z21, 64(AX)(DX*2)
-	VMOVUPS Z22, (R13)
-	VMOVUPS Z23, 64(R13)
-	IMUL3Q  $0x00000004, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000004, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd774
-	SUBQ    $0x08, (AX)
-	JG      dueEnd774
-
-dueRow771:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun775:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound772
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun775
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd774
-
-dueFound772:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters776
-	ADDQ  32(BX), CX
-
-sameQuarters776:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine773:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine773
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow771
-
-dueEnd774:
-	SUBQ $0x04, 64(SP)
-	JMP  pairRows
-
-pair3:
-	// 3 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	MOVQ   SI, AX
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail778
-	MOVQ   64(SP), DX
-	CMPQ   DX, 56(SP)
-	JNE    loop777
-	MOVQ   80(SP), DX
-	TESTQ  DX, DX
-	JE     loop777
-
-prefetching781:
-	PREFETCHT0   (DX)
-	PREFETCHT0   4096(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	PREFETCHT0   8192(DX)
-	PREFETCHT0   12288(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	PREFETCHT0   16384(DX)
-	PREFETCHT0   20480(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	PREFETCHT0   24576(DX)
-	PREFETCHT0   28672(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	ADDQ         $0x40, DX
-	TESTQ        $0x00001000, DX
-	JE           sameWindow782
-	ADDQ         $0x00007000, DX
-
-sameWindow782:
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JGE  prefetching781
-	MOVQ DX, 80(SP)
-	JMP  tail778
-
-loop777:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          loop777
-
-tail778:
-	ADDQ $0x04, CX
-	JE   end780
-
-one779:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          one779
-
-end780:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, 64(AX)
-	VMOVUPS Z18, (AX)(DX*1)
-	VMOVUPS Z19, 64(AX)(DX*1)
-	VMOVUPS Z20, (AX)(DX*2)
-	VMOVUPS Z21, 64(AX)(DX*2)
-	IMUL3Q  $0x00000003, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000003, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd786
-	SUBQ    $0x06, (AX)
-	JG      dueEnd786
-
-dueRow783:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun787:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound784
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun787
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd786
-
-dueFound784:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters788
-	ADDQ  32(BX), CX
-
-sameQuarters788:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine785:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine785
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow783
-
-dueEnd786:
-	SUBQ $0x03, 64(SP)
-	JMP  pairRows
-
-pair2:
-	// 2 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	MOVQ   SI, AX
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail790
-	MOVQ   64(SP), DX
-	CMPQ   DX, 56(SP)
-	JNE    loop789
-	MOVQ   80(SP), DX
-	TESTQ  DX, DX
-	JE     loop789
-
-prefetching793:
-	PREFETCHT0   (DX)
-	PREFETCHT0   4096(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	PREFETCHT0   8192(DX)
-	PREFETCHT0   12288(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	PREFETCHT0   16384(DX)
-	PREFETCHT0   20480(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	PREFETCHT0   24576(DX)
-	PREFETCHT0   28672(DX)
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	ADDQ         $0x40, DX
-	TESTQ        $0x00001000, DX
-	JE           sameWindow794
-	ADDQ         $0x00007000, DX
-
-sameWindow794:
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JGE  prefetching793
-	MOVQ DX, 80(SP)
-	JMP  tail790
-
-loop789:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          loop789
-
-tail790:
-	ADDQ $0x04, CX
-	JE   end792
-
-one791:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          one791
-
-end792:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, 64(AX)
-	VMOVUPS Z18, (AX)(DX*1)
-	VMOVUPS Z19, 64(AX)(DX*1)
-	IMUL3Q  $0x00000002, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000002, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd798
-	SUBQ    $0x04, (AX)
-	JG      dueEnd798
-
-dueRow795:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun799:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound796
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun799
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd798
-
-dueFound796:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters800
-	ADDQ  32(BX), CX
-
-sameQuarters800:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine797:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine797
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow795
-
-dueEnd798:
-	SUBQ $0x02, 64(SP)
-	JMP  pairRows
-
-pairNext:
-	ADDQ   $0x00000080, 32(SP)
-	IMUL3Q $0x00000002, R8, AX
-	ADDQ   AX, 24(SP)
-	SUBQ   $0x02, 16(SP)
-	JMP    pair
-
-pairEnd:
-single:
-	CMPQ 16(SP), $0x01
-	JL   singleEnd
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), CX
-	MOVQ CX, 64(SP)
-	MOVQ 8(SP), AX
-	MOVQ AX, (SP)
-
-singleRows:
-	MOVQ 64(SP), CX
-	CMPQ CX, $0x17
-	JGE  single12
-	CMPQ CX, $0x15
-	JGE  single11
-	CMPQ CX, $0x13
-	JGE  single10
-	CMPQ CX, $0x11
-	JGE  single9
-	CMPQ CX, $0x0f
-	JGE  single8
-	CMPQ CX, $0x0d
-	JGE  single7
-	CMPQ CX, $0x0c
-	JGE  single12
-	CMPQ CX, $0x0b
-	JGE  single11
-	CMPQ CX, $0x0a
-	JGE  single10
-	CMPQ CX, $0x09
-	JGE  single9
-	CMPQ CX, $0x08
-	JGE  single8
-	CMPQ CX, $0x07
-	JGE  single7
-	CMPQ CX, $0x06
-	JGE  single6
-	CMPQ CX, $0x05
-	JGE  single5
-	CMPQ CX, $0x04
-	JGE  single4
-	CMPQ CX, $0x03
-	JGE  single3
-	CMPQ CX, $0x02
-	JGE  single2
-	JMP  singleNext
-
-single12:
-	// 12 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail802
-
-loop801:
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	VBROADCASTSS (R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VBROADCASTSS (R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z27
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS 4(R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	VBROADCASTSS 4(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VBROADCASTSS 4(R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z27
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS 8(R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	VBROADCASTSS 8(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VBROADCASTSS 8(R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z27
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS 12(R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	VBROADCASTSS 12(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VBROADCASTSS 12(R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z27
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	ADDQ         $0x10, R11
-	SUBQ         $0x04, CX
-	JGE          loop801
-
-tail802:
-	ADDQ $0x04, CX
-	JE   end804
-
-one803:
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	VBROADCASTSS (R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VBROADCASTSS (R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z27
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	ADDQ         $0x04, R11
-	DECQ         CX
-	JNE          one803
-
-end804:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	LEAQ    (AX)(DX*2), R13
-	ADDQ    DX, R13
-	LEAQ    (R13)(DX*2), R12
-	ADDQ    DX, R12
-	LEAQ    (R12)(DX*2), R11
-	ADDQ    DX, R11
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, (AX)(DX*1)
-	VMOVUPS Z18, (AX)(DX*2)
-	VMOVUPS Z19, (R13)
-	VMOVUPS Z20, (R13)(DX*1)
-	VMOVUPS Z21, (R13)(DX*2)
-	VMOVUPS Z22, (R12)
-	VMOVUPS Z23, (R12)(DX*1)
-	VMOVUPS Z24, (R12)(DX*2)
-	VMOVUPS Z25, (R11)
-	VMOVUPS Z26, (R11)(DX*1)
-	VMOVUPS Z27, (R11)(DX*2)
-	IMUL3Q  $0x0000000c, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x0000000c, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd808
-	SUBQ    $0x0c, (AX)
-	JG      dueEnd808
-
-dueRow805:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun809:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound806
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun809
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd808
-
-dueFound806:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters810
-	ADDQ  32(BX), CX
-
-sameQuarters810:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine807:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine807
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow805
-
-dueEnd808:
-	SUBQ $0x0c, 64(SP)
-	JMP  singleRows
-
-single11:
-	// 11 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail812
-
-loop811:
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	VBROADCASTSS (R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS 4(R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	VBROADCASTSS 4(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS 8(R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	VBROADCASTSS 8(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS 12(R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	VBROADCASTSS 12(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	ADDQ         $0x10, R11
-	SUBQ         $0x04, CX
-	JGE          loop811
-
-tail812:
-	ADDQ $0x04, CX
-	JE   end814
-
-one813:
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	VBROADCASTSS (R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	ADDQ         $0x04, R11
-	DECQ         CX
-	JNE          one813
-
-end814:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	LEAQ    (AX)(DX*2), R13
-	ADDQ    DX, R13
-	LEAQ    (R13)(DX*2), R12
-	ADDQ    DX, R12
-	LEAQ    (R12)(DX*2), R11
-	ADDQ    DX, R11
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, (AX)(DX*1)
-	VMOVUPS Z18, (AX)(DX*2)
-	VMOVUPS Z19, (R13)
-	VMOVUPS Z20, (R13)(DX*1)
-	VMOVUPS Z21, (R13)(DX*2)
-	VMOVUPS Z22, (R12)
-	VMOVUPS Z23, (R12)(DX*1)
-	VMOVUPS Z24, (R12)(DX*2)
-	VMOVUPS Z25, (R11)
-	VMOVUPS Z26, (R11)(DX*1)
-	IMUL3Q  $0x0000000b, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x0000000b, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd818
-	SUBQ    $0x0b, (AX)
-	JG      dueEnd818
-
-dueRow815:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun819:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound816
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun819
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd818
-
-dueFound816:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters820
-	ADDQ  32(BX), CX
-
-sameQuarters820:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine817:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine817
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow815
-
-dueEnd818:
-	SUBQ $0x0b, 64(SP)
-	JMP  singleRows
-
-single10:
-	// 10 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   24(SP), BX
-	MOVQ   72(SP), CX
-	SUBQ   $0x04, CX
-	JL     tail822
-
-loop821:
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS 4(R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS 8(R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS 12(R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	ADDQ         $0x10, R11
-	SUBQ         $0x04, CX
-	JGE          loop821
-
-tail822:
-	ADDQ $0x04, CX
-	JE   end824
-
-one823:
-	VMOVUPS      (BX), Z8
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z17
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z19
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z21
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z23
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z25
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	ADDQ         $0x04, R11
-	DECQ         CX
-	JNE          one823
-
-end824:
-	MOVQ    48(SP), DX
-	MOVQ    DI, AX
-	LEAQ    (AX)(DX*2), R13
-	ADDQ    DX, R13
-	LEAQ    (R13)(DX*2), R12
-	ADDQ    DX, R12
-	LEAQ    (R12)(DX*2), R11
-	ADDQ    DX, R11
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, (AX)(DX*1)
-	VMOVUPS Z18, (AX)(DX*2)
-	VMOVUPS Z19, (R13)
-	VMOVUPS Z20, (R13)(DX*1)
-	VMOVUPS Z21, (R13)(DX*2)
-	VMOVUPS Z22, (R12)
-	VMOVUPS Z23, (R12)(DX*1)
-	VMOVUPS Z24, (R12)(DX*2)
-	VMOVUPS Z25, (R11)
-	IMUL3Q  $0x0000000a, DX, DX
-	ADDQ    DX, DI
-	IMUL3Q  $0x0000000a, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
 	JE      dueEnd828
-	SUBQ    $0x0a, (AX)
+	SUBQ    $0x10, (AX)
 	JG      dueEnd828
 
 dueRow825:
@@ -19223,6 +15819,5398 @@ dueLine827:
 	JLE        dueRow825
 
 dueEnd828:
+	SUBQ $0x04, 64(SP)
+	JMP  quadRows
+
+quad3:
+	// 3 rows × 64 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	MOVQ   SI, AX
+	MOVQ   24(SP), BX
+	LEAQ   (BX)(R8*1), R11
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail832
+	MOVQ   64(SP), DX
+	CMPQ   DX, 56(SP)
+	JNE    loop831
+	MOVQ   80(SP), DX
+	TESTQ  DX, DX
+	JE     loop831
+
+prefetching835:
+	PREFETCHT0   (DX)
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   8192(DX)
+	PREFETCHT0   12288(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	PREFETCHT0   16384(DX)
+	PREFETCHT0   20480(DX)
+	PREFETCHT0   24576(DX)
+	PREFETCHT0   28672(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	PREFETCHT0   64(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   8256(DX)
+	PREFETCHT0   12352(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	PREFETCHT0   16448(DX)
+	PREFETCHT0   20544(DX)
+	PREFETCHT0   24640(DX)
+	PREFETCHT0   28736(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	ADDQ         $0x00000080, DX
+	TESTQ        $0x00001000, DX
+	JE           sameWindow836
+	ADDQ         $0x00007000, DX
+
+sameWindow836:
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JGE  prefetching835
+	MOVQ DX, 80(SP)
+	JMP  tail832
+
+loop831:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          loop831
+
+tail832:
+	ADDQ $0x04, CX
+	JE   end834
+
+one833:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          one833
+
+end834:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, 64(AX)
+	VMOVUPS Z18, 128(AX)
+	VMOVUPS Z19, 192(AX)
+	VMOVUPS Z20, (AX)(DX*1)
+	VMOVUPS Z21, 64(AX)(DX*1)
+	VMOVUPS Z22, 128(AX)(DX*1)
+	VMOVUPS Z23, 192(AX)(DX*1)
+	VMOVUPS Z24, (AX)(DX*2)
+	VMOVUPS Z25, 64(AX)(DX*2)
+	VMOVUPS Z26, 128(AX)(DX*2)
+	VMOVUPS Z27, 192(AX)(DX*2)
+	IMUL3Q  $0x00000003, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000003, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd840
+	SUBQ    $0x0c, (AX)
+	JG      dueEnd840
+
+dueRow837:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun841:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound838
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun841
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd840
+
+dueFound838:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters842
+	ADDQ  32(BX), CX
+
+sameQuarters842:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine839:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine839
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow837
+
+dueEnd840:
+	SUBQ $0x03, 64(SP)
+	JMP  quadRows
+
+quad2:
+	// 2 rows × 64 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	MOVQ   SI, AX
+	MOVQ   24(SP), BX
+	LEAQ   (BX)(R8*1), R11
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail844
+	MOVQ   64(SP), DX
+	CMPQ   DX, 56(SP)
+	JNE    loop843
+	MOVQ   80(SP), DX
+	TESTQ  DX, DX
+	JE     loop843
+
+prefetching847:
+	PREFETCHT0   (DX)
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   8192(DX)
+	PREFETCHT0   12288(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	PREFETCHT0   16384(DX)
+	PREFETCHT0   20480(DX)
+	PREFETCHT0   24576(DX)
+	PREFETCHT0   28672(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	PREFETCHT0   64(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   8256(DX)
+	PREFETCHT0   12352(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	PREFETCHT0   16448(DX)
+	PREFETCHT0   20544(DX)
+	PREFETCHT0   24640(DX)
+	PREFETCHT0   28736(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	ADDQ         $0x00000080, DX
+	TESTQ        $0x00001000, DX
+	JE           sameWindow848
+	ADDQ         $0x00007000, DX
+
+sameWindow848:
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JGE  prefetching847
+	MOVQ DX, 80(SP)
+	JMP  tail844
+
+loop843:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          loop843
+
+tail844:
+	ADDQ $0x04, CX
+	JE   end846
+
+one845:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          one845
+
+end846:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, 64(AX)
+	VMOVUPS Z18, 128(AX)
+	VMOVUPS Z19, 192(AX)
+	VMOVUPS Z20, (AX)(DX*1)
+	VMOVUPS Z21, 64(AX)(DX*1)
+	VMOVUPS Z22, 128(AX)(DX*1)
+	VMOVUPS Z23, 192(AX)(DX*1)
+	IMUL3Q  $0x00000002, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000002, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd852
+	SUBQ    $0x08, (AX)
+	JG      dueEnd852
+
+dueRow849:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun853:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound850
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun853
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd852
+
+dueFound850:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters854
+	ADDQ  32(BX), CX
+
+sameQuarters854:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine851:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine851
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow849
+
+dueEnd852:
+	SUBQ $0x02, 64(SP)
+	JMP  quadRows
+
+quadNext:
+	ADDQ   $0x00000100, 32(SP)
+	IMUL3Q $0x00000004, R8, AX
+	ADDQ   AX, 24(SP)
+	SUBQ   $0x04, 16(SP)
+	JMP    quad
+
+quadEnd:
+pair:
+	CMPQ 16(SP), $0x02
+	JL   pairEnd
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), CX
+	MOVQ CX, 64(SP)
+	MOVQ 8(SP), AX
+	MOVQ AX, (SP)
+
+pairRows:
+	MOVQ 64(SP), CX
+	CMPQ CX, $0x17
+	JGE  pair12
+	CMPQ CX, $0x15
+	JGE  pair11
+	CMPQ CX, $0x13
+	JGE  pair10
+	CMPQ CX, $0x11
+	JGE  pair9
+	CMPQ CX, $0x0f
+	JGE  pair8
+	CMPQ CX, $0x0d
+	JGE  pair7
+	CMPQ CX, $0x0c
+	JGE  pair12
+	CMPQ CX, $0x0b
+	JGE  pair11
+	CMPQ CX, $0x0a
+	JGE  pair10
+	CMPQ CX, $0x09
+	JGE  pair9
+	CMPQ CX, $0x08
+	JGE  pair8
+	CMPQ CX, $0x07
+	JGE  pair7
+	CMPQ CX, $0x06
+	JGE  pair6
+	CMPQ CX, $0x05
+	JGE  pair5
+	CMPQ CX, $0x04
+	JGE  pair4
+	CMPQ CX, $0x03
+	JGE  pair3
+	CMPQ CX, $0x02
+	JGE  pair2
+	JMP  pairNext
+
+pair12:
+	// 12 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	LEAQ   (R12)(R9*2), R11
+	ADDQ   R9, R11
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail856
+	MOVQ   64(SP), DX
+	CMPQ   DX, 56(SP)
+	JNE    loop855
+	MOVQ   80(SP), DX
+	TESTQ  DX, DX
+	JE     loop855
+
+prefetching859:
+	PREFETCHT0   (DX)
+	PREFETCHT0   4096(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS (R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VBROADCASTSS (R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z6
+	VFMADD231PS  Z9, Z12, Z7
+	PREFETCHT0   8192(DX)
+	PREFETCHT0   12288(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 4(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 4(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 4(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VBROADCASTSS 4(R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z6
+	VFMADD231PS  Z9, Z12, Z7
+	PREFETCHT0   16384(DX)
+	PREFETCHT0   20480(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 8(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 8(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 8(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VBROADCASTSS 8(R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z6
+	VFMADD231PS  Z9, Z12, Z7
+	PREFETCHT0   24576(DX)
+	PREFETCHT0   28672(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 12(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 12(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 12(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VBROADCASTSS 12(R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z6
+	VFMADD231PS  Z9, Z12, Z7
+	ADDQ         $0x40, DX
+	TESTQ        $0x00001000, DX
+	JE           sameWindow860
+	ADDQ         $0x00007000, DX
+
+sameWindow860:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	ADDQ $0x10, R12
+	ADDQ $0x10, R11
+	SUBQ $0x04, CX
+	JGE  prefetching859
+	MOVQ DX, 80(SP)
+	JMP  tail856
+
+loop855:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS (R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VBROADCASTSS (R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z6
+	VFMADD231PS  Z9, Z12, Z7
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 4(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 4(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 4(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VBROADCASTSS 4(R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z6
+	VFMADD231PS  Z9, Z12, Z7
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 8(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 8(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 8(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VBROADCASTSS 8(R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z6
+	VFMADD231PS  Z9, Z12, Z7
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 12(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 12(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 12(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VBROADCASTSS 12(R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z6
+	VFMADD231PS  Z9, Z12, Z7
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	ADDQ         $0x10, R11
+	SUBQ         $0x04, CX
+	JGE          loop855
+
+tail856:
+	ADDQ $0x04, CX
+	JE   end858
+
+one857:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS (R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VBROADCASTSS (R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z6
+	VFMADD231PS  Z9, Z12, Z7
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R11
+	DECQ         CX
+	JNE          one857
+
+end858:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	LEAQ    (AX)(DX*2), R13
+	ADDQ    DX, R13
+	LEAQ    (R13)(DX*2), R12
+	ADDQ    DX, R12
+	LEAQ    (R12)(DX*2), R11
+	ADDQ    DX, R11
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, 64(AX)
+	VMOVUPS Z18, (AX)(DX*1)
+	VMOVUPS Z19, 64(AX)(DX*1)
+	VMOVUPS Z20, (AX)(DX*2)
+	VMOVUPS Z21, 64(AX)(DX*2)
+	VMOVUPS Z22, (R13)
+	VMOVUPS Z23, 64(R13)
+	VMOVUPS Z24, (R13)(DX*1)
+	VMOVUPS Z25, 64(R13)(DX*1)
+	VMOVUPS Z26, (R13)(DX*2)
+	VMOVUPS Z27, 64(R13)(DX*2)
+	VMOVUPS Z28, (R12)
+	VMOVUPS Z29, 64(R12)
+	VMOVUPS Z30, (R12)(DX*1)
+	VMOVUPS Z31, 64(R12)(DX*1)
+	VMOVUPS Z0, (R12)(DX*2)
+	VMOVUPS Z1, 64(R12)(DX*2)
+	VMOVUPS Z2, (R11)
+	VMOVUPS Z3, 64(R11)
+	VMOVUPS Z4, (R11)(DX*1)
+	VMOVUPS Z5, 64(R11)(DX*1)
+	VMOVUPS Z6, (R11)(DX*2)
+	VMOVUPS Z7, 64(R11)(DX*2)
+	IMUL3Q  $0x0000000c, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x0000000c, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd864
+	SUBQ    $0x18, (AX)
+	JG      dueEnd864
+
+dueRow861:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun865:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound862
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun865
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd864
+
+dueFound862:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters866
+	ADDQ  32(BX), CX
+
+sameQuarters866:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine863:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine863
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow861
+
+dueEnd864:
+	SUBQ $0x0c, 64(SP)
+	JMP  pairRows
+
+pair11:
+	// 11 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	LEAQ   (R12)(R9*2), R11
+	ADDQ   R9, R11
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail868
+	MOVQ   64(SP), DX
+	CMPQ   DX, 56(SP)
+	JNE    loop867
+	MOVQ   80(SP), DX
+	TESTQ  DX, DX
+	JE     loop867
+
+prefetching871:
+	PREFETCHT0   (DX)
+	PREFETCHT0   4096(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS (R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	PREFETCHT0   8192(DX)
+	PREFETCHT0   12288(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 4(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 4(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 4(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	PREFETCHT0   16384(DX)
+	PREFETCHT0   20480(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 8(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 8(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 8(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	PREFETCHT0   24576(DX)
+	PREFETCHT0   28672(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 12(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 12(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 12(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	ADDQ         $0x40, DX
+	TESTQ        $0x00001000, DX
+	JE           sameWindow872
+	ADDQ         $0x00007000, DX
+
+sameWindow872:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	ADDQ $0x10, R12
+	ADDQ $0x10, R11
+	SUBQ $0x04, CX
+	JGE  prefetching871
+	MOVQ DX, 80(SP)
+	JMP  tail868
+
+loop867:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS (R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 4(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 4(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 4(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 8(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 8(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 8(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 12(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 12(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 12(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	ADDQ         $0x10, R11
+	SUBQ         $0x04, CX
+	JGE          loop867
+
+tail868:
+	ADDQ $0x04, CX
+	JE   end870
+
+one869:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS (R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R11
+	DECQ         CX
+	JNE          one869
+
+end870:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	LEAQ    (AX)(DX*2), R13
+	ADDQ    DX, R13
+	LEAQ    (R13)(DX*2), R12
+	ADDQ    DX, R12
+	LEAQ    (R12)(DX*2), R11
+	ADDQ    DX, R11
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, 64(AX)
+	VMOVUPS Z18, (AX)(DX*1)
+	VMOVUPS Z19, 64(AX)(DX*1)
+	VMOVUPS Z20, (AX)(DX*2)
+	VMOVUPS Z21, 64(AX)(DX*2)
+	VMOVUPS Z22, (R13)
+	VMOVUPS Z23, 64(R13)
+	VMOVUPS Z24, (R13)(DX*1)
+	VMOVUPS Z25, 64(R13)(DX*1)
+	VMOVUPS Z26, (R13)(DX*2)
+	VMOVUPS Z27, 64(R13)(DX*2)
+	VMOVUPS Z28, (R12)
+	VMOVUPS Z29, 64(R12)
+	VMOVUPS Z30, (R12)(DX*1)
+	VMOVUPS Z31, 64(R12)(DX*1)
+	VMOVUPS Z0, (R12)(DX*2)
+	VMOVUPS Z1, 64(R12)(DX*2)
+	VMOVUPS Z2, (R11)
+	VMOVUPS Z3, 64(R11)
+	VMOVUPS Z4, (R11)(DX*1)
+	VMOVUPS Z5, 64(R11)(DX*1)
+	IMUL3Q  $0x0000000b, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x0000000b, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd876
+	SUBQ    $0x16, (AX)
+	JG      dueEnd876
+
+dueRow873:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun877:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound874
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun877
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd876
+
+dueFound874:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters878
+	ADDQ  32(BX), CX
+
+sameQuarters878:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine875:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine875
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow873
+
+dueEnd876:
+	SUBQ $0x0b, 64(SP)
+	JMP  pairRows
+
+pair10:
+	// 10 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	LEAQ   (R12)(R9*2), R11
+	ADDQ   R9, R11
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail880
+	MOVQ   64(SP), DX
+	CMPQ   DX, 56(SP)
+	JNE    loop879
+	MOVQ   80(SP), DX
+	TESTQ  DX, DX
+	JE     loop879
+
+prefetching883:
+	PREFETCHT0   (DX)
+	PREFETCHT0   4096(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	PREFETCHT0   8192(DX)
+	PREFETCHT0   12288(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 4(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 4(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	PREFETCHT0   16384(DX)
+	PREFETCHT0   20480(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 8(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 8(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	PREFETCHT0   24576(DX)
+	PREFETCHT0   28672(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 12(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 12(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	ADDQ         $0x40, DX
+	TESTQ        $0x00001000, DX
+	JE           sameWindow884
+	ADDQ         $0x00007000, DX
+
+sameWindow884:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	ADDQ $0x10, R12
+	ADDQ $0x10, R11
+	SUBQ $0x04, CX
+	JGE  prefetching883
+	MOVQ DX, 80(SP)
+	JMP  tail880
+
+loop879:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 4(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 4(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 8(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 8(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 12(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 12(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	ADDQ         $0x10, R11
+	SUBQ         $0x04, CX
+	JGE          loop879
+
+tail880:
+	ADDQ $0x04, CX
+	JE   end882
+
+one881:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R11
+	DECQ         CX
+	JNE          one881
+
+end882:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	LEAQ    (AX)(DX*2), R13
+	ADDQ    DX, R13
+	LEAQ    (R13)(DX*2), R12
+	ADDQ    DX, R12
+	LEAQ    (R12)(DX*2), R11
+	ADDQ    DX, R11
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, 64(AX)
+	VMOVUPS Z18, (AX)(DX*1)
+	VMOVUPS Z19, 64(AX)(DX*1)
+	VMOVUPS Z20, (AX)(DX*2)
+	VMOVUPS Z21, 64(AX)(DX*2)
+	VMOVUPS Z22, (R13)
+	VMOVUPS Z23, 64(R13)
+	VMOVUPS Z24, (R13)(DX*1)
+	VMOVUPS Z25, 64(R13)(DX*1)
+	VMOVUPS Z26, (R13)(DX*2)
+	VMOVUPS Z27, 64(R13)(DX*2)
+	VMOVUPS Z28, (R12)
+	VMOVUPS Z29, 64(R12)
+	VMOVUPS Z30, (R12)(DX*1)
+	VMOVUPS Z31, 64(R12)(DX*1)
+	VMOVUPS Z0, (R12)(DX*2)
+	VMOVUPS Z1, 64(R12)(DX*2)
+	VMOVUPS Z2, (R11)
+	VMOVUPS Z3, 64(R11)
+	IMUL3Q  $0x0000000a, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x0000000a, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd888
+	SUBQ    $0x14, (AX)
+	JG      dueEnd888
+
+dueRow885:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun889:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound886
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun889
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd888
+
+dueFound886:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters890
+	ADDQ  32(BX), CX
+
+sameQuarters890:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine887:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine887
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow885
+
+dueEnd888:
+	SUBQ $0x0a, 64(SP)
+	JMP  pairRows
+
+pair9:
+	// 9 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail892
+	MOVQ   64(SP), DX
+	CMPQ   DX, 56(SP)
+	JNE    loop891
+	MOVQ   80(SP), DX
+	TESTQ  DX, DX
+	JE     loop891
+
+prefetching895:
+	PREFETCHT0   (DX)
+	PREFETCHT0   4096(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	PREFETCHT0   8192(DX)
+	PREFETCHT0   12288(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 4(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	PREFETCHT0   16384(DX)
+	PREFETCHT0   20480(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 8(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	PREFETCHT0   24576(DX)
+	PREFETCHT0   28672(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 12(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	ADDQ         $0x40, DX
+	TESTQ        $0x00001000, DX
+	JE           sameWindow896
+	ADDQ         $0x00007000, DX
+
+sameWindow896:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	ADDQ $0x10, R12
+	SUBQ $0x04, CX
+	JGE  prefetching895
+	MOVQ DX, 80(SP)
+	JMP  tail892
+
+loop891:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 4(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 8(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 12(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	SUBQ         $0x04, CX
+	JGE          loop891
+
+tail892:
+	ADDQ $0x04, CX
+	JE   end894
+
+one893:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	DECQ         CX
+	JNE          one893
+
+end894:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	LEAQ    (AX)(DX*2), R13
+	ADDQ    DX, R13
+	LEAQ    (R13)(DX*2), R12
+	ADDQ    DX, R12
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, 64(AX)
+	VMOVUPS Z18, (AX)(DX*1)
+	VMOVUPS Z19, 64(AX)(DX*1)
+	VMOVUPS Z20, (AX)(DX*2)
+	VMOVUPS Z21, 64(AX)(DX*2)
+	VMOVUPS Z22, (R13)
+	VMOVUPS Z23, 64(R13)
+	VMOVUPS Z24, (R13)(DX*1)
+	VMOVUPS Z25, 64(R13)(DX*1)
+	VMOVUPS Z26, (R13)(DX*2)
+	VMOVUPS Z27, 64(R13)(DX*2)
+	VMOVUPS Z28, (R12)
+	VMOVUPS Z29, 64(R12)
+	VMOVUPS Z30, (R12)(DX*1)
+	VMOVUPS Z31, 64(R12)(DX*1)
+	VMOVUPS Z0, (R12)(DX*2)
+	VMOVUPS Z1, 64(R12)(DX*2)
+	IMUL3Q  $0x00000009, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000009, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd900
+	SUBQ    $0x12, (AX)
+	JG      dueEnd900
+
+dueRow897:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun901:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound898
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun901
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd900
+
+dueFound898:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters902
+	ADDQ  32(BX), CX
+
+sameQuarters902:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine899:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine899
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow897
+
+dueEnd900:
+	SUBQ $0x09, 64(SP)
+	JMP  pairRows
+
+pair8:
+	// 8 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail904
+	MOVQ   64(SP), DX
+	CMPQ   DX, 56(SP)
+	JNE    loop903
+	MOVQ   80(SP), DX
+	TESTQ  DX, DX
+	JE     loop903
+
+prefetching907:
+	PREFETCHT0   (DX)
+	PREFETCHT0   4096(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	PREFETCHT0   8192(DX)
+	PREFETCHT0   12288(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	PREFETCHT0   16384(DX)
+	PREFETCHT0   20480(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	PREFETCHT0   24576(DX)
+	PREFETCHT0   28672(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	ADDQ         $0x40, DX
+	TESTQ        $0x00001000, DX
+	JE           sameWindow908
+	ADDQ         $0x00007000, DX
+
+sameWindow908:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	ADDQ $0x10, R12
+	SUBQ $0x04, CX
+	JGE  prefetching907
+	MOVQ DX, 80(SP)
+	JMP  tail904
+
+loop903:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	SUBQ         $0x04, CX
+	JGE          loop903
+
+tail904:
+	ADDQ $0x04, CX
+	JE   end906
+
+one905:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	DECQ         CX
+	JNE          one905
+
+end906:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	LEAQ    (AX)(DX*2), R13
+	ADDQ    DX, R13
+	LEAQ    (R13)(DX*2), R12
+	ADDQ    DX, R12
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, 64(AX)
+	VMOVUPS Z18, (AX)(DX*1)
+	VMOVUPS Z19, 64(AX)(DX*1)
+	VMOVUPS Z20, (AX)(DX*2)
+	VMOVUPS Z21, 64(AX)(DX*2)
+	VMOVUPS Z22, (R13)
+	VMOVUPS Z23, 64(R13)
+	VMOVUPS Z24, (R13)(DX*1)
+	VMOVUPS Z25, 64(R13)(DX*1)
+	VMOVUPS Z26, (R13)(DX*2)
+	VMOVUPS Z27, 64(R13)(DX*2)
+	VMOVUPS Z28, (R12)
+	VMOVUPS Z29, 64(R12)
+	VMOVUPS Z30, (R12)(DX*1)
+	VMOVUPS Z31, 64(R12)(DX*1)
+	IMUL3Q  $0x00000008, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000008, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd912
+	SUBQ    $0x10, (AX)
+	JG      dueEnd912
+
+dueRow909:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun913:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound910
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun913
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd912
+
+dueFound910:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters914
+	ADDQ  32(BX), CX
+
+sameQuarters914:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine911:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine911
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow909
+
+dueEnd912:
+	SUBQ $0x08, 64(SP)
+	JMP  pairRows
+
+pair7:
+	// 7 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail916
+	MOVQ   64(SP), DX
+	CMPQ   DX, 56(SP)
+	JNE    loop915
+	MOVQ   80(SP), DX
+	TESTQ  DX, DX
+	JE     loop915
+
+prefetching919:
+	PREFETCHT0   (DX)
+	PREFETCHT0   4096(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	PREFETCHT0   8192(DX)
+	PREFETCHT0   12288(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	PREFETCHT0   16384(DX)
+	PREFETCHT0   20480(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	PREFETCHT0   24576(DX)
+	PREFETCHT0   28672(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	ADDQ         $0x40, DX
+	TESTQ        $0x00001000, DX
+	JE           sameWindow920
+	ADDQ         $0x00007000, DX
+
+sameWindow920:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	ADDQ $0x10, R12
+	SUBQ $0x04, CX
+	JGE  prefetching919
+	MOVQ DX, 80(SP)
+	JMP  tail916
+
+loop915:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	SUBQ         $0x04, CX
+	JGE          loop915
+
+tail916:
+	ADDQ $0x04, CX
+	JE   end918
+
+one917:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	DECQ         CX
+	JNE          one917
+
+end918:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	LEAQ    (AX)(DX*2), R13
+	ADDQ    DX, R13
+	LEAQ    (R13)(DX*2), R12
+	ADDQ    DX, R12
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, 64(AX)
+	VMOVUPS Z18, (AX)(DX*1)
+	VMOVUPS Z19, 64(AX)(DX*1)
+	VMOVUPS Z20, (AX)(DX*2)
+	VMOVUPS Z21, 64(AX)(DX*2)
+	VMOVUPS Z22, (R13)
+	VMOVUPS Z23, 64(R13)
+	VMOVUPS Z24, (R13)(DX*1)
+	VMOVUPS Z25, 64(R13)(DX*1)
+	VMOVUPS Z26, (R13)(DX*2)
+	VMOVUPS Z27, 64(R13)(DX*2)
+	VMOVUPS Z28, (R12)
+	VMOVUPS Z29, 64(R12)
+	IMUL3Q  $0x00000007, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000007, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd924
+	SUBQ    $0x0e, (AX)
+	JG      dueEnd924
+
+dueRow921:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun925:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound922
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun925
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd924
+
+dueFound922:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters926
+	ADDQ  32(BX), CX
+
+sameQuarters926:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine923:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine923
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow921
+
+dueEnd924:
+	SUBQ $0x07, 64(SP)
+	JMP  pairRows
+
+pair6:
+	// 6 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail928
+	MOVQ   64(SP), DX
+	CMPQ   DX, 56(SP)
+	JNE    loop927
+	MOVQ   80(SP), DX
+	TESTQ  DX, DX
+	JE     loop927
+
+prefetching931:
+	PREFETCHT0   (DX)
+	PREFETCHT0   4096(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	PREFETCHT0   8192(DX)
+	PREFETCHT0   12288(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	PREFETCHT0   16384(DX)
+	PREFETCHT0   20480(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	PREFETCHT0   24576(DX)
+	PREFETCHT0   28672(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	ADDQ         $0x40, DX
+	TESTQ        $0x00001000, DX
+	JE           sameWindow932
+	ADDQ         $0x00007000, DX
+
+sameWindow932:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	SUBQ $0x04, CX
+	JGE  prefetching931
+	MOVQ DX, 80(SP)
+	JMP  tail928
+
+loop927:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JGE          loop927
+
+tail928:
+	ADDQ $0x04, CX
+	JE   end930
+
+one929:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          one929
+
+end930:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	LEAQ    (AX)(DX*2), R13
+	ADDQ    DX, R13
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, 64(AX)
+	VMOVUPS Z18, (AX)(DX*1)
+	VMOVUPS Z19, 64(AX)(DX*1)
+	VMOVUPS Z20, (AX)(DX*2)
+	VMOVUPS Z21, 64(AX)(DX*2)
+	VMOVUPS Z22, (R13)
+	VMOVUPS Z23, 64(R13)
+	VMOVUPS Z24, (R13)(DX*1)
+	VMOVUPS Z25, 64(R13)(DX*1)
+	VMOVUPS Z26, (R13)(DX*2)
+	VMOVUPS Z27, 64(R13)(DX*2)
+	IMUL3Q  $0x00000006, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000006, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd936
+	SUBQ    $0x0c, (AX)
+	JG      dueEnd936
+
+dueRow933:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun937:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound934
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun937
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd936
+
+dueFound934:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters938
+	ADDQ  32(BX), CX
+
+sameQuarters938:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine935:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine935
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow933
+
+dueEnd936:
+	SUBQ $0x06, 64(SP)
+	JMP  pairRows
+
+pair5:
+	// 5 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail940
+	MOVQ   64(SP), DX
+	CMPQ   DX, 56(SP)
+	JNE    loop939
+	MOVQ   80(SP), DX
+	TESTQ  DX, DX
+	JE     loop939
+
+prefetching943:
+	PREFETCHT0   (DX)
+	PREFETCHT0   4096(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	PREFETCHT0   8192(DX)
+	PREFETCHT0   12288(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	PREFETCHT0   16384(DX)
+	PREFETCHT0   20480(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	PREFETCHT0   24576(DX)
+	PREFETCHT0   28672(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	ADDQ         $0x40, DX
+	TESTQ        $0x00001000, DX
+	JE           sameWindow944
+	ADDQ         $0x00007000, DX
+
+sameWindow944:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	SUBQ $0x04, CX
+	JGE  prefetching943
+	MOVQ DX, 80(SP)
+	JMP  tail940
+
+loop939:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JGE          loop939
+
+tail940:
+	ADDQ $0x04, CX
+	JE   end942
+
+one941:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          one941
+
+end942:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	LEAQ    (AX)(DX*2), R13
+	ADDQ    DX, R13
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, 64(AX)
+	VMOVUPS Z18, (AX)(DX*1)
+	VMOVUPS Z19, 64(AX)(DX*1)
+	VMOVUPS Z20, (AX)(DX*2)
+	VMOVUPS Z21, 64(AX)(DX*2)
+	VMOVUPS Z22, (R13)
+	VMOVUPS Z23, 64(R13)
+	VMOVUPS Z24, (R13)(DX*1)
+	VMOVUPS Z25, 64(R13)(DX*1)
+	IMUL3Q  $0x00000005, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000005, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd948
+	SUBQ    $0x0a, (AX)
+	JG      dueEnd948
+
+dueRow945:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun949:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound946
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun949
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd948
+
+dueFound946:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters950
+	ADDQ  32(BX), CX
+
+sameQuarters950:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine947:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine947
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow945
+
+dueEnd948:
+	SUBQ $0x05, 64(SP)
+	JMP  pairRows
+
+pair4:
+	// 4 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail952
+	MOVQ   64(SP), DX
+	CMPQ   DX, 56(SP)
+	JNE    loop951
+	MOVQ   80(SP), DX
+	TESTQ  DX, DX
+	JE     loop951
+
+prefetching955:
+	PREFETCHT0   (DX)
+	PREFETCHT0   4096(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	PREFETCHT0   8192(DX)
+	PREFETCHT0   12288(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	PREFETCHT0   16384(DX)
+	PREFETCHT0   20480(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	PREFETCHT0   24576(DX)
+	PREFETCHT0   28672(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	ADDQ         $0x40, DX
+	TESTQ        $0x00001000, DX
+	JE           sameWindow956
+	ADDQ         $0x00007000, DX
+
+sameWindow956:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	SUBQ $0x04, CX
+	JGE  prefetching955
+	MOVQ DX, 80(SP)
+	JMP  tail952
+
+loop951:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JGE          loop951
+
+tail952:
+	ADDQ $0x04, CX
+	JE   end954
+
+one953:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          one953
+
+end954:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	LEAQ    (AX)(DX*2), R13
+	ADDQ    DX, R13
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, 64(AX)
+	VMOVUPS Z18, (AX)(DX*1)
+	VMOVUPS Z19, 64(AX)(DX*1)
+	VMOVUPS Z20, (AX)(DX*2)
+	VMOVUPS Z21, 64(AX)(DX*2)
+	VMOVUPS Z22, (R13)
+	VMOVUPS Z23, 64(R13)
+	IMUL3Q  $0x00000004, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000004, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd960
+	SUBQ    $0x08, (AX)
+	JG      dueEnd960
+
+dueRow957:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun961:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound958
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun961
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd960
+
+dueFound958:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters962
+	ADDQ  32(BX), CX
+
+sameQuarters962:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine959:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine959
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow957
+
+dueEnd960:
+	SUBQ $0x04, 64(SP)
+	JMP  pairRows
+
+pair3:
+	// 3 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	MOVQ   SI, AX
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail964
+	MOVQ   64(SP), DX
+	CMPQ   DX, 56(SP)
+	JNE    loop963
+	MOVQ   80(SP), DX
+	TESTQ  DX, DX
+	JE     loop963
+
+prefetching967:
+	PREFETCHT0   (DX)
+	PREFETCHT0   4096(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	PREFETCHT0   8192(DX)
+	PREFETCHT0   12288(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	PREFETCHT0   16384(DX)
+	PREFETCHT0   20480(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	PREFETCHT0   24576(DX)
+	PREFETCHT0   28672(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	ADDQ         $0x40, DX
+	TESTQ        $0x00001000, DX
+	JE           sameWindow968
+	ADDQ         $0x00007000, DX
+
+sameWindow968:
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JGE  prefetching967
+	MOVQ DX, 80(SP)
+	JMP  tail964
+
+loop963:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          loop963
+
+tail964:
+	ADDQ $0x04, CX
+	JE   end966
+
+one965:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          one965
+
+end966:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, 64(AX)
+	VMOVUPS Z18, (AX)(DX*1)
+	VMOVUPS Z19, 64(AX)(DX*1)
+	VMOVUPS Z20, (AX)(DX*2)
+	VMOVUPS Z21, 64(AX)(DX*2)
+	IMUL3Q  $0x00000003, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000003, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd972
+	SUBQ    $0x06, (AX)
+	JG      dueEnd972
+
+dueRow969:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun973:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound970
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun973
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd972
+
+dueFound970:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters974
+	ADDQ  32(BX), CX
+
+sameQuarters974:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine971:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine971
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow969
+
+dueEnd972:
+	SUBQ $0x03, 64(SP)
+	JMP  pairRows
+
+pair2:
+	// 2 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	MOVQ   SI, AX
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail976
+	MOVQ   64(SP), DX
+	CMPQ   DX, 56(SP)
+	JNE    loop975
+	MOVQ   80(SP), DX
+	TESTQ  DX, DX
+	JE     loop975
+
+prefetching979:
+	PREFETCHT0   (DX)
+	PREFETCHT0   4096(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	PREFETCHT0   8192(DX)
+	PREFETCHT0   12288(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	PREFETCHT0   16384(DX)
+	PREFETCHT0   20480(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	PREFETCHT0   24576(DX)
+	PREFETCHT0   28672(DX)
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	ADDQ         $0x40, DX
+	TESTQ        $0x00001000, DX
+	JE           sameWindow980
+	ADDQ         $0x00007000, DX
+
+sameWindow980:
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JGE  prefetching979
+	MOVQ DX, 80(SP)
+	JMP  tail976
+
+loop975:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JGE          loop975
+
+tail976:
+	ADDQ $0x04, CX
+	JE   end978
+
+one977:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          one977
+
+end978:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, 64(AX)
+	VMOVUPS Z18, (AX)(DX*1)
+	VMOVUPS Z19, 64(AX)(DX*1)
+	IMUL3Q  $0x00000002, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000002, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd984
+	SUBQ    $0x04, (AX)
+	JG      dueEnd984
+
+dueRow981:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun985:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound982
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun985
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd984
+
+dueFound982:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters986
+	ADDQ  32(BX), CX
+
+sameQuarters986:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine983:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine983
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow981
+
+dueEnd984:
+	SUBQ $0x02, 64(SP)
+	JMP  pairRows
+
+pairNext:
+	ADDQ   $0x00000080, 32(SP)
+	IMUL3Q $0x00000002, R8, AX
+	ADDQ   AX, 24(SP)
+	SUBQ   $0x02, 16(SP)
+	JMP    pair
+
+pairEnd:
+single:
+	CMPQ 16(SP), $0x01
+	JL   singleEnd
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 56(SP), CX
+	MOVQ CX, 64(SP)
+	MOVQ 8(SP), AX
+	MOVQ AX, (SP)
+
+singleRows:
+	MOVQ 64(SP), CX
+	CMPQ CX, $0x17
+	JGE  single12
+	CMPQ CX, $0x15
+	JGE  single11
+	CMPQ CX, $0x13
+	JGE  single10
+	CMPQ CX, $0x11
+	JGE  single9
+	CMPQ CX, $0x0f
+	JGE  single8
+	CMPQ CX, $0x0d
+	JGE  single7
+	CMPQ CX, $0x0c
+	JGE  single12
+	CMPQ CX, $0x0b
+	JGE  single11
+	CMPQ CX, $0x0a
+	JGE  single10
+	CMPQ CX, $0x09
+	JGE  single9
+	CMPQ CX, $0x08
+	JGE  single8
+	CMPQ CX, $0x07
+	JGE  single7
+	CMPQ CX, $0x06
+	JGE  single6
+	CMPQ CX, $0x05
+	JGE  single5
+	CMPQ CX, $0x04
+	JGE  single4
+	CMPQ CX, $0x03
+	JGE  single3
+	CMPQ CX, $0x02
+	JGE  single2
+	JMP  singleNext
+
+single12:
+	// 12 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	LEAQ   (R12)(R9*2), R11
+	ADDQ   R9, R11
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail988
+
+loop987:
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	VBROADCASTSS (R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VBROADCASTSS (R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z27
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS 4(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS 4(R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	VBROADCASTSS 4(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VBROADCASTSS 4(R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z27
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS 8(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS 8(R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	VBROADCASTSS 8(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VBROADCASTSS 8(R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z27
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS 12(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS 12(R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	VBROADCASTSS 12(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VBROADCASTSS 12(R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z27
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	ADDQ         $0x10, R11
+	SUBQ         $0x04, CX
+	JGE          loop987
+
+tail988:
+	ADDQ $0x04, CX
+	JE   end990
+
+one989:
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	VBROADCASTSS (R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VBROADCASTSS (R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z27
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R11
+	DECQ         CX
+	JNE          one989
+
+end990:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	LEAQ    (AX)(DX*2), R13
+	ADDQ    DX, R13
+	LEAQ    (R13)(DX*2), R12
+	ADDQ    DX, R12
+	LEAQ    (R12)(DX*2), R11
+	ADDQ    DX, R11
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, (AX)(DX*1)
+	VMOVUPS Z18, (AX)(DX*2)
+	VMOVUPS Z19, (R13)
+	VMOVUPS Z20, (R13)(DX*1)
+	VMOVUPS Z21, (R13)(DX*2)
+	VMOVUPS Z22, (R12)
+	VMOVUPS Z23, (R12)(DX*1)
+	VMOVUPS Z24, (R12)(DX*2)
+	VMOVUPS Z25, (R11)
+	VMOVUPS Z26, (R11)(DX*1)
+	VMOVUPS Z27, (R11)(DX*2)
+	IMUL3Q  $0x0000000c, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x0000000c, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd994
+	SUBQ    $0x0c, (AX)
+	JG      dueEnd994
+
+dueRow991:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun995:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound992
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun995
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd994
+
+dueFound992:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters996
+	ADDQ  32(BX), CX
+
+sameQuarters996:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine993:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine993
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow991
+
+dueEnd994:
+	SUBQ $0x0c, 64(SP)
+	JMP  singleRows
+
+single11:
+	// 11 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	LEAQ   (R12)(R9*2), R11
+	ADDQ   R9, R11
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail998
+
+loop997:
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	VBROADCASTSS (R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS 4(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS 4(R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	VBROADCASTSS 4(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS 8(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS 8(R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	VBROADCASTSS 8(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS 12(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS 12(R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	VBROADCASTSS 12(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	ADDQ         $0x10, R11
+	SUBQ         $0x04, CX
+	JGE          loop997
+
+tail998:
+	ADDQ $0x04, CX
+	JE   end1000
+
+one999:
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	VBROADCASTSS (R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R11
+	DECQ         CX
+	JNE          one999
+
+end1000:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	LEAQ    (AX)(DX*2), R13
+	ADDQ    DX, R13
+	LEAQ    (R13)(DX*2), R12
+	ADDQ    DX, R12
+	LEAQ    (R12)(DX*2), R11
+	ADDQ    DX, R11
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, (AX)(DX*1)
+	VMOVUPS Z18, (AX)(DX*2)
+	VMOVUPS Z19, (R13)
+	VMOVUPS Z20, (R13)(DX*1)
+	VMOVUPS Z21, (R13)(DX*2)
+	VMOVUPS Z22, (R12)
+	VMOVUPS Z23, (R12)(DX*1)
+	VMOVUPS Z24, (R12)(DX*2)
+	VMOVUPS Z25, (R11)
+	VMOVUPS Z26, (R11)(DX*1)
+	IMUL3Q  $0x0000000b, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x0000000b, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd1004
+	SUBQ    $0x0b, (AX)
+	JG      dueEnd1004
+
+dueRow1001:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun1005:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound1002
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun1005
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd1004
+
+dueFound1002:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters1006
+	ADDQ  32(BX), CX
+
+sameQuarters1006:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine1003:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine1003
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow1001
+
+dueEnd1004:
+	SUBQ $0x0b, 64(SP)
+	JMP  singleRows
+
+single10:
+	// 10 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	LEAQ   (R12)(R9*2), R11
+	ADDQ   R9, R11
+	MOVQ   24(SP), BX
+	MOVQ   72(SP), CX
+	SUBQ   $0x04, CX
+	JL     tail1008
+
+loop1007:
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS 4(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS 4(R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS 8(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS 8(R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS 12(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS 12(R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	ADDQ         $0x10, R11
+	SUBQ         $0x04, CX
+	JGE          loop1007
+
+tail1008:
+	ADDQ $0x04, CX
+	JE   end1010
+
+one1009:
+	VMOVUPS      (BX), Z8
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z17
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z19
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z21
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z23
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z25
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R11
+	DECQ         CX
+	JNE          one1009
+
+end1010:
+	MOVQ    48(SP), DX
+	MOVQ    DI, AX
+	LEAQ    (AX)(DX*2), R13
+	ADDQ    DX, R13
+	LEAQ    (R13)(DX*2), R12
+	ADDQ    DX, R12
+	LEAQ    (R12)(DX*2), R11
+	ADDQ    DX, R11
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, (AX)(DX*1)
+	VMOVUPS Z18, (AX)(DX*2)
+	VMOVUPS Z19, (R13)
+	VMOVUPS Z20, (R13)(DX*1)
+	VMOVUPS Z21, (R13)(DX*2)
+	VMOVUPS Z22, (R12)
+	VMOVUPS Z23, (R12)(DX*1)
+	VMOVUPS Z24, (R12)(DX*2)
+	VMOVUPS Z25, (R11)
+	IMUL3Q  $0x0000000a, DX, DX
+	ADDQ    DX, DI
+	IMUL3Q  $0x0000000a, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd1014
+	SUBQ    $0x0a, (AX)
+	JG      dueEnd1014
+
+dueRow1011:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun1015:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound1012
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun1015
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd1014
+
+dueFound1012:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters1016
+	ADDQ  32(BX), CX
+
+sameQuarters1016:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine1013:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine1013
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow1011
+
+dueEnd1014:
 	SUBQ $0x0a, 64(SP)
 	JMP  singleRows
 
@@ -19245,9 +21233,9 @@ single9:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail832
+	JL     tail1018
 
-loop831:
+loop1017:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19332,13 +21320,13 @@ loop831:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop831
+	JGE          loop1017
 
-tail832:
+tail1018:
 	ADDQ $0x04, CX
-	JE   end834
+	JE   end1020
 
-one833:
+one1019:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19363,9 +21351,9 @@ one833:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one833
+	JNE          one1019
 
-end834:
+end1020:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19387,50 +21375,50 @@ end834:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd838
+	JE      dueEnd1024
 	SUBQ    $0x09, (AX)
-	JG      dueEnd838
+	JG      dueEnd1024
 
-dueRow835:
+dueRow1021:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun839:
+dueRun1025:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound836
+	JNE  dueFound1022
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun839
+	JNE  dueRun1025
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd838
+	JMP  dueEnd1024
 
-dueFound836:
+dueFound1022:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters840
+	JNE   sameQuarters1026
 	ADDQ  32(BX), CX
 
-sameQuarters840:
+sameQuarters1026:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine837:
+dueLine1023:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine837
+	JNE        dueLine1023
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow835
+	JLE        dueRow1021
 
-dueEnd838:
+dueEnd1024:
 	SUBQ $0x09, 64(SP)
 	JMP  singleRows
 
@@ -19452,9 +21440,9 @@ single8:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail842
+	JL     tail1028
 
-loop841:
+loop1027:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19531,13 +21519,13 @@ loop841:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop841
+	JGE          loop1027
 
-tail842:
+tail1028:
 	ADDQ $0x04, CX
-	JE   end844
+	JE   end1030
 
-one843:
+one1029:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19560,9 +21548,9 @@ one843:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one843
+	JNE          one1029
 
-end844:
+end1030:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19583,50 +21571,50 @@ end844:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd848
+	JE      dueEnd1034
 	SUBQ    $0x08, (AX)
-	JG      dueEnd848
+	JG      dueEnd1034
 
-dueRow845:
+dueRow1031:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun849:
+dueRun1035:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound846
+	JNE  dueFound1032
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun849
+	JNE  dueRun1035
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd848
+	JMP  dueEnd1034
 
-dueFound846:
+dueFound1032:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters850
+	JNE   sameQuarters1036
 	ADDQ  32(BX), CX
 
-sameQuarters850:
+sameQuarters1036:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine847:
+dueLine1033:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine847
+	JNE        dueLine1033
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow845
+	JLE        dueRow1031
 
-dueEnd848:
+dueEnd1034:
 	SUBQ $0x08, 64(SP)
 	JMP  singleRows
 
@@ -19647,9 +21635,9 @@ single7:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail852
+	JL     tail1038
 
-loop851:
+loop1037:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19718,13 +21706,13 @@ loop851:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop851
+	JGE          loop1037
 
-tail852:
+tail1038:
 	ADDQ $0x04, CX
-	JE   end854
+	JE   end1040
 
-one853:
+one1039:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19745,9 +21733,9 @@ one853:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one853
+	JNE          one1039
 
-end854:
+end1040:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19767,50 +21755,50 @@ end854:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd858
+	JE      dueEnd1044
 	SUBQ    $0x07, (AX)
-	JG      dueEnd858
+	JG      dueEnd1044
 
-dueRow855:
+dueRow1041:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun859:
+dueRun1045:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound856
+	JNE  dueFound1042
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun859
+	JNE  dueRun1045
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd858
+	JMP  dueEnd1044
 
-dueFound856:
+dueFound1042:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters860
+	JNE   sameQuarters1046
 	ADDQ  32(BX), CX
 
-sameQuarters860:
+sameQuarters1046:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine857:
+dueLine1043:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine857
+	JNE        dueLine1043
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow855
+	JLE        dueRow1041
 
-dueEnd858:
+dueEnd1044:
 	SUBQ $0x07, 64(SP)
 	JMP  singleRows
 
@@ -19828,9 +21816,9 @@ single6:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail862
+	JL     tail1048
 
-loop861:
+loop1047:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19890,13 +21878,13 @@ loop861:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop861
+	JGE          loop1047
 
-tail862:
+tail1048:
 	ADDQ $0x04, CX
-	JE   end864
+	JE   end1050
 
-one863:
+one1049:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -19914,9 +21902,9 @@ one863:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one863
+	JNE          one1049
 
-end864:
+end1050:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -19933,50 +21921,50 @@ end864:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd868
+	JE      dueEnd1054
 	SUBQ    $0x06, (AX)
-	JG      dueEnd868
+	JG      dueEnd1054
 
-dueRow865:
+dueRow1051:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun869:
+dueRun1055:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound866
+	JNE  dueFound1052
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun869
+	JNE  dueRun1055
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd868
+	JMP  dueEnd1054
 
-dueFound866:
+dueFound1052:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters870
+	JNE   sameQuarters1056
 	ADDQ  32(BX), CX
 
-sameQuarters870:
+sameQuarters1056:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine867:
+dueLine1053:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine867
+	JNE        dueLine1053
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow865
+	JLE        dueRow1051
 
-dueEnd868:
+dueEnd1054:
 	SUBQ $0x06, 64(SP)
 	JMP  singleRows
 
@@ -19993,9 +21981,9 @@ single5:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail872
+	JL     tail1058
 
-loop871:
+loop1057:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -20047,13 +22035,13 @@ loop871:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop871
+	JGE          loop1057
 
-tail872:
+tail1058:
 	ADDQ $0x04, CX
-	JE   end874
+	JE   end1060
 
-one873:
+one1059:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -20069,9 +22057,9 @@ one873:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one873
+	JNE          one1059
 
-end874:
+end1060:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -20087,50 +22075,50 @@ end874:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd878
+	JE      dueEnd1064
 	SUBQ    $0x05, (AX)
-	JG      dueEnd878
+	JG      dueEnd1064
 
-dueRow875:
+dueRow1061:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun879:
+dueRun1065:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound876
+	JNE  dueFound1062
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun879
+	JNE  dueRun1065
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd878
+	JMP  dueEnd1064
 
-dueFound876:
+dueFound1062:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters880
+	JNE   sameQuarters1066
 	ADDQ  32(BX), CX
 
-sameQuarters880:
+sameQuarters1066:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine877:
+dueLine1063:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine877
+	JNE        dueLine1063
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow875
+	JLE        dueRow1061
 
-dueEnd878:
+dueEnd1064:
 	SUBQ $0x05, 64(SP)
 	JMP  singleRows
 
@@ -20146,9 +22134,9 @@ single4:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail882
+	JL     tail1068
 
-loop881:
+loop1067:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -20192,13 +22180,13 @@ loop881:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop881
+	JGE          loop1067
 
-tail882:
+tail1068:
 	ADDQ $0x04, CX
-	JE   end884
+	JE   end1070
 
-one883:
+one1069:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -20212,9 +22200,9 @@ one883:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one883
+	JNE          one1069
 
-end884:
+end1070:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -20229,50 +22217,50 @@ end884:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd888
+	JE      dueEnd1074
 	SUBQ    $0x04, (AX)
-	JG      dueEnd888
+	JG      dueEnd1074
 
-dueRow885:
+dueRow1071:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun889:
+dueRun1075:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound886
+	JNE  dueFound1072
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun889
+	JNE  dueRun1075
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd888
+	JMP  dueEnd1074
 
-dueFound886:
+dueFound1072:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters890
+	JNE   sameQuarters1076
 	ADDQ  32(BX), CX
 
-sameQuarters890:
+sameQuarters1076:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine887:
+dueLine1073:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine887
+	JNE        dueLine1073
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow885
+	JLE        dueRow1071
 
-dueEnd888:
+dueEnd1074:
 	SUBQ $0x04, 64(SP)
 	JMP  singleRows
 
@@ -20285,9 +22273,9 @@ single3:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail892
+	JL     tail1078
 
-loop891:
+loop1077:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -20322,13 +22310,13 @@ loop891:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop891
+	JGE          loop1077
 
-tail892:
+tail1078:
 	ADDQ $0x04, CX
-	JE   end894
+	JE   end1080
 
-one893:
+one1079:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -20339,9 +22327,9 @@ one893:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one893
+	JNE          one1079
 
-end894:
+end1080:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -20353,50 +22341,50 @@ end894:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd898
+	JE      dueEnd1084
 	SUBQ    $0x03, (AX)
-	JG      dueEnd898
+	JG      dueEnd1084
 
-dueRow895:
+dueRow1081:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun899:
+dueRun1085:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound896
+	JNE  dueFound1082
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun899
+	JNE  dueRun1085
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd898
+	JMP  dueEnd1084
 
-dueFound896:
+dueFound1082:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters900
+	JNE   sameQuarters1086
 	ADDQ  32(BX), CX
 
-sameQuarters900:
+sameQuarters1086:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine897:
+dueLine1083:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine897
+	JNE        dueLine1083
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow895
+	JLE        dueRow1081
 
-dueEnd898:
+dueEnd1084:
 	SUBQ $0x03, 64(SP)
 	JMP  singleRows
 
@@ -20408,9 +22396,9 @@ single2:
 	MOVQ   24(SP), BX
 	MOVQ   72(SP), CX
 	SUBQ   $0x04, CX
-	JL     tail902
+	JL     tail1088
 
-loop901:
+loop1087:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -20437,13 +22425,13 @@ loop901:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop901
+	JGE          loop1087
 
-tail902:
+tail1088:
 	ADDQ $0x04, CX
-	JE   end904
+	JE   end1090
 
-one903:
+one1089:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -20452,9 +22440,9 @@ one903:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one903
+	JNE          one1089
 
-end904:
+end1090:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -20465,50 +22453,50 @@ end904:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd908
+	JE      dueEnd1094
 	SUBQ    $0x02, (AX)
-	JG      dueEnd908
+	JG      dueEnd1094
 
-dueRow905:
+dueRow1091:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun909:
+dueRun1095:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound906
+	JNE  dueFound1092
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun909
+	JNE  dueRun1095
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd908
+	JMP  dueEnd1094
 
-dueFound906:
+dueFound1092:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters910
+	JNE   sameQuarters1096
 	ADDQ  32(BX), CX
 
-sameQuarters910:
+sameQuarters1096:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine907:
+dueLine1093:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine907
+	JNE        dueLine1093
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow905
+	JLE        dueRow1091
 
-dueEnd908:
+dueEnd1094:
 	SUBQ $0x02, 64(SP)
 	JMP  singleRows
 
@@ -20542,10 +22530,10 @@ TEXT ·accumulateAVX512(SB), NOSPLIT, $88-64
 	MOVQ alpha+24(FP), AX
 	MOVQ b+56(FP), BX
 	CMPB 64(BX), $0x00
-	JE   used911
+	JE   used1097
 	MOVQ $0x00000001, AX
 
-used911:
+used1097:
 	MOVQ  AX, 8(SP)
 	MOVQ  (BX), AX
 	MOVQ  AX, 72(SP)
@@ -20559,7 +22547,7 @@ used911:
 	MOVQ  32(BX), AX
 	MOVQ  AX, 80(SP)
 	TESTQ AX, AX
-	JE    noPointer912
+	JE    noPointer1098
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 80(SP)
@@ -20569,15 +22557,15 @@ used911:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 80(SP)
 
-noPointer912:
+noPointer1098:
 	CMPQ 56(SP), $0x06
-	JLE  quads913
+	JLE  quads1099
 	CMPQ 72(SP), $0x00000080
 	JG   quadEnd
 	CMPQ 56(SP), $0x18
 	JLE  quadEnd
 
-quads913:
+quads1099:
 quad:
 	CMPQ 16(SP), $0x04
 	JL   quadEnd
@@ -20612,13 +22600,13 @@ quad6:
 	// 6 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite915
+	JE           overwrite1101
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain914
+	JE           plain1100
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -20649,9 +22637,9 @@ quad6:
 	VMULPS       64(R13)(DX*2), Z12, Z5
 	VMULPS       128(R13)(DX*2), Z12, Z6
 	VMULPS       192(R13)(DX*2), Z12, Z7
-	JMP          ready916
+	JMP          ready1102
 
-plain914:
+plain1100:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -20676,9 +22664,9 @@ plain914:
 	VMOVUPS 64(R13)(DX*2), Z5
 	VMOVUPS 128(R13)(DX*2), Z6
 	VMOVUPS 192(R13)(DX*2), Z7
-	JMP     ready916
+	JMP     ready1102
 
-overwrite915:
+overwrite1101:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -20704,7 +22692,7 @@ overwrite915:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-ready916:
+ready1102:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -20712,15 +22700,15 @@ ready916:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail918
+	JL    tail1104
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop917
+	JNE   loop1103
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop917
+	JE    loop1103
 
-prefetching921:
+prefetching1107:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -20883,18 +22871,18 @@ prefetching921:
 	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow922
+	JE           sameWindow1108
 	ADDQ         $0x00007000, DX
 
-sameWindow922:
+sameWindow1108:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching921
+	JGE  prefetching1107
 	MOVQ DX, 80(SP)
-	JMP  tail918
+	JMP  tail1104
 
-loop917:
+loop1103:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21042,13 +23030,13 @@ loop917:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop917
+	JGE          loop1103
 
-tail918:
+tail1104:
 	ADDQ $0x04, CX
-	JE   end920
+	JE   end1106
 
-one919:
+one1105:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21088,9 +23076,9 @@ one919:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one919
+	JNE          one1105
 
-end920:
+end1106:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -21124,10 +23112,10 @@ end920:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha923
+	JBE     noAlpha1109
 	ADDQ    $0x18, (SP)
 
-noAlpha923:
+noAlpha1109:
 	SUBQ $0x06, 64(SP)
 	JMP  quadRows
 
@@ -21135,13 +23123,13 @@ quad5:
 	// 5 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite925
+	JE           overwrite1111
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain924
+	JE           plain1110
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -21167,9 +23155,9 @@ quad5:
 	VMULPS       64(R13)(DX*1), Z12, Z1
 	VMULPS       128(R13)(DX*1), Z12, Z2
 	VMULPS       192(R13)(DX*1), Z12, Z3
-	JMP          ready926
+	JMP          ready1112
 
-plain924:
+plain1110:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -21190,9 +23178,9 @@ plain924:
 	VMOVUPS 64(R13)(DX*1), Z1
 	VMOVUPS 128(R13)(DX*1), Z2
 	VMOVUPS 192(R13)(DX*1), Z3
-	JMP     ready926
+	JMP     ready1112
 
-overwrite925:
+overwrite1111:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21214,7 +23202,7 @@ overwrite925:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-ready926:
+ready1112:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -21222,15 +23210,15 @@ ready926:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail928
+	JL    tail1114
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop927
+	JNE   loop1113
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop927
+	JE    loop1113
 
-prefetching931:
+prefetching1117:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -21373,18 +23361,18 @@ prefetching931:
 	VFMADD231PS  Z11, Z12, Z3
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow932
+	JE           sameWindow1118
 	ADDQ         $0x00007000, DX
 
-sameWindow932:
+sameWindow1118:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching931
+	JGE  prefetching1117
 	MOVQ DX, 80(SP)
-	JMP  tail928
+	JMP  tail1114
 
-loop927:
+loop1113:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21512,13 +23500,13 @@ loop927:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop927
+	JGE          loop1113
 
-tail928:
+tail1114:
 	ADDQ $0x04, CX
-	JE   end930
+	JE   end1116
 
-one929:
+one1115:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21553,9 +23541,9 @@ one929:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one929
+	JNE          one1115
 
-end930:
+end1116:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -21585,10 +23573,10 @@ end930:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha933
+	JBE     noAlpha1119
 	ADDQ    $0x14, (SP)
 
-noAlpha933:
+noAlpha1119:
 	SUBQ $0x05, 64(SP)
 	JMP  quadRows
 
@@ -21596,13 +23584,13 @@ quad4:
 	// 4 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite935
+	JE           overwrite1121
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain934
+	JE           plain1120
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -21623,9 +23611,9 @@ quad4:
 	VMULPS       64(R13), Z12, Z29
 	VMULPS       128(R13), Z12, Z30
 	VMULPS       192(R13), Z12, Z31
-	JMP          ready936
+	JMP          ready1122
 
-plain934:
+plain1120:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -21642,9 +23630,9 @@ plain934:
 	VMOVUPS 64(R13), Z29
 	VMOVUPS 128(R13), Z30
 	VMOVUPS 192(R13), Z31
-	JMP     ready936
+	JMP     ready1122
 
-overwrite935:
+overwrite1121:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -21662,7 +23650,7 @@ overwrite935:
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
 
-ready936:
+ready1122:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -21670,15 +23658,15 @@ ready936:
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail938
+	JL    tail1124
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop937
+	JNE   loop1123
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop937
+	JE    loop1123
 
-prefetching941:
+prefetching1127:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -21801,18 +23789,18 @@ prefetching941:
 	VFMADD231PS  Z11, Z12, Z31
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow942
+	JE           sameWindow1128
 	ADDQ         $0x00007000, DX
 
-sameWindow942:
+sameWindow1128:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching941
+	JGE  prefetching1127
 	MOVQ DX, 80(SP)
-	JMP  tail938
+	JMP  tail1124
 
-loop937:
+loop1123:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21920,13 +23908,13 @@ loop937:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop937
+	JGE          loop1123
 
-tail938:
+tail1124:
 	ADDQ $0x04, CX
-	JE   end940
+	JE   end1126
 
-one939:
+one1125:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -21956,9 +23944,9 @@ one939:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one939
+	JNE          one1125
 
-end940:
+end1126:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -21984,10 +23972,10 @@ end940:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha943
+	JBE     noAlpha1129
 	ADDQ    $0x10, (SP)
 
-noAlpha943:
+noAlpha1129:
 	SUBQ $0x04, 64(SP)
 	JMP  quadRows
 
@@ -21995,11 +23983,11 @@ quad3:
 	// 3 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite945
+	JE           overwrite1131
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain944
+	JE           plain1130
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -22015,9 +24003,9 @@ quad3:
 	VMULPS       64(AX)(DX*2), Z12, Z25
 	VMULPS       128(AX)(DX*2), Z12, Z26
 	VMULPS       192(AX)(DX*2), Z12, Z27
-	JMP          ready946
+	JMP          ready1132
 
-plain944:
+plain1130:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -22030,9 +24018,9 @@ plain944:
 	VMOVUPS 64(AX)(DX*2), Z25
 	VMOVUPS 128(AX)(DX*2), Z26
 	VMOVUPS 192(AX)(DX*2), Z27
-	JMP     ready946
+	JMP     ready1132
 
-overwrite945:
+overwrite1131:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -22046,21 +24034,21 @@ overwrite945:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready946:
+ready1132:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail948
+	JL    tail1134
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop947
+	JNE   loop1133
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop947
+	JE    loop1133
 
-prefetching951:
+prefetching1137:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -22163,17 +24151,17 @@ prefetching951:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow952
+	JE           sameWindow1138
 	ADDQ         $0x00007000, DX
 
-sameWindow952:
+sameWindow1138:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching951
+	JGE  prefetching1137
 	MOVQ DX, 80(SP)
-	JMP  tail948
+	JMP  tail1134
 
-loop947:
+loop1133:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -22260,13 +24248,13 @@ loop947:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop947
+	JGE          loop1133
 
-tail948:
+tail1134:
 	ADDQ $0x04, CX
-	JE   end950
+	JE   end1136
 
-one949:
+one1135:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -22290,9 +24278,9 @@ one949:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one949
+	JNE          one1135
 
-end950:
+end1136:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -22312,10 +24300,10 @@ end950:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha953
+	JBE     noAlpha1139
 	ADDQ    $0x0c, (SP)
 
-noAlpha953:
+noAlpha1139:
 	SUBQ $0x03, 64(SP)
 	JMP  quadRows
 
@@ -22323,11 +24311,11 @@ quad2:
 	// 2 rows × 64 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite955
+	JE           overwrite1141
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain954
+	JE           plain1140
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -22338,9 +24326,9 @@ quad2:
 	VMULPS       64(AX)(DX*1), Z12, Z21
 	VMULPS       128(AX)(DX*1), Z12, Z22
 	VMULPS       192(AX)(DX*1), Z12, Z23
-	JMP          ready956
+	JMP          ready1142
 
-plain954:
+plain1140:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS 128(AX), Z18
@@ -22349,9 +24337,9 @@ plain954:
 	VMOVUPS 64(AX)(DX*1), Z21
 	VMOVUPS 128(AX)(DX*1), Z22
 	VMOVUPS 192(AX)(DX*1), Z23
-	JMP     ready956
+	JMP     ready1142
 
-overwrite955:
+overwrite1141:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -22361,21 +24349,21 @@ overwrite955:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready956:
+ready1142:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	LEAQ  (BX)(R8*1), R11
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail958
+	JL    tail1144
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop957
+	JNE   loop1143
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop957
+	JE    loop1143
 
-prefetching961:
+prefetching1147:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   8192(DX)
@@ -22458,17 +24446,17 @@ prefetching961:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x00000080, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow962
+	JE           sameWindow1148
 	ADDQ         $0x00007000, DX
 
-sameWindow962:
+sameWindow1148:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching961
+	JGE  prefetching1147
 	MOVQ DX, 80(SP)
-	JMP  tail958
+	JMP  tail1144
 
-loop957:
+loop1143:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -22535,13 +24523,13 @@ loop957:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop957
+	JGE          loop1143
 
-tail958:
+tail1144:
 	ADDQ $0x04, CX
-	JE   end960
+	JE   end1146
 
-one959:
+one1145:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -22560,9 +24548,9 @@ one959:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one959
+	JNE          one1145
 
-end960:
+end1146:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -22578,10 +24566,10 @@ end960:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha963
+	JBE     noAlpha1149
 	ADDQ    $0x08, (SP)
 
-noAlpha963:
+noAlpha1149:
 	SUBQ $0x02, 64(SP)
 	JMP  quadRows
 
@@ -22645,7 +24633,7 @@ pair12:
 	// 12 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite965
+	JE           overwrite1151
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -22655,7 +24643,7 @@ pair12:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain964
+	JE           plain1150
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -22692,9 +24680,9 @@ pair12:
 	VBROADCASTSS 44(CX), Z12
 	VMULPS       (R11)(DX*2), Z12, Z6
 	VMULPS       64(R11)(DX*2), Z12, Z7
-	JMP          ready966
+	JMP          ready1152
 
-plain964:
+plain1150:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -22719,9 +24707,9 @@ plain964:
 	VMOVUPS 64(R11)(DX*1), Z5
 	VMOVUPS (R11)(DX*2), Z6
 	VMOVUPS 64(R11)(DX*2), Z7
-	JMP     ready966
+	JMP     ready1152
 
-overwrite965:
+overwrite1151:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -22747,7 +24735,7 @@ overwrite965:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-ready966:
+ready1152:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -22758,15 +24746,15 @@ ready966:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail968
+	JL    tail1154
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop967
+	JNE   loop1153
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop967
+	JE    loop1153
 
-prefetching971:
+prefetching1157:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -22933,20 +24921,20 @@ prefetching971:
 	VFMADD231PS  Z9, Z12, Z7
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow972
+	JE           sameWindow1158
 	ADDQ         $0x00007000, DX
 
-sameWindow972:
+sameWindow1158:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  prefetching971
+	JGE  prefetching1157
 	MOVQ DX, 80(SP)
-	JMP  tail968
+	JMP  tail1154
 
-loop967:
+loop1153:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23108,13 +25096,13 @@ loop967:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop967
+	JGE          loop1153
 
-tail968:
+tail1154:
 	ADDQ $0x04, CX
-	JE   end970
+	JE   end1156
 
-one969:
+one1155:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23159,9 +25147,9 @@ one969:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one969
+	JNE          one1155
 
-end970:
+end1156:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -23199,10 +25187,10 @@ end970:
 	IMUL3Q  $0x0000000c, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha973
+	JBE     noAlpha1159
 	ADDQ    $0x30, (SP)
 
-noAlpha973:
+noAlpha1159:
 	SUBQ $0x0c, 64(SP)
 	JMP  pairRows
 
@@ -23210,7 +25198,7 @@ pair11:
 	// 11 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite975
+	JE           overwrite1161
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -23220,7 +25208,7 @@ pair11:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain974
+	JE           plain1160
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -23254,9 +25242,9 @@ pair11:
 	VBROADCASTSS 40(CX), Z12
 	VMULPS       (R11)(DX*1), Z12, Z4
 	VMULPS       64(R11)(DX*1), Z12, Z5
-	JMP          ready976
+	JMP          ready1162
 
-plain974:
+plain1160:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -23279,9 +25267,9 @@ plain974:
 	VMOVUPS 64(R11), Z3
 	VMOVUPS (R11)(DX*1), Z4
 	VMOVUPS 64(R11)(DX*1), Z5
-	JMP     ready976
+	JMP     ready1162
 
-overwrite975:
+overwrite1161:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -23305,7 +25293,7 @@ overwrite975:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 
-ready976:
+ready1162:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -23316,15 +25304,15 @@ ready976:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail978
+	JL    tail1164
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop977
+	JNE   loop1163
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop977
+	JE    loop1163
 
-prefetching981:
+prefetching1167:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -23479,20 +25467,20 @@ prefetching981:
 	VFMADD231PS  Z9, Z12, Z5
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow982
+	JE           sameWindow1168
 	ADDQ         $0x00007000, DX
 
-sameWindow982:
+sameWindow1168:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  prefetching981
+	JGE  prefetching1167
 	MOVQ DX, 80(SP)
-	JMP  tail978
+	JMP  tail1164
 
-loop977:
+loop1163:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23642,13 +25630,13 @@ loop977:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop977
+	JGE          loop1163
 
-tail978:
+tail1164:
 	ADDQ $0x04, CX
-	JE   end980
+	JE   end1166
 
-one979:
+one1165:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -23690,9 +25678,9 @@ one979:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one979
+	JNE          one1165
 
-end980:
+end1166:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -23728,10 +25716,10 @@ end980:
 	IMUL3Q  $0x0000000b, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha983
+	JBE     noAlpha1169
 	ADDQ    $0x2c, (SP)
 
-noAlpha983:
+noAlpha1169:
 	SUBQ $0x0b, 64(SP)
 	JMP  pairRows
 
@@ -23739,7 +25727,7 @@ pair10:
 	// 10 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite985
+	JE           overwrite1171
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -23749,7 +25737,7 @@ pair10:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain984
+	JE           plain1170
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -23780,9 +25768,9 @@ pair10:
 	VBROADCASTSS 36(CX), Z12
 	VMULPS       (R11), Z12, Z2
 	VMULPS       64(R11), Z12, Z3
-	JMP          ready986
+	JMP          ready1172
 
-plain984:
+plain1170:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -23803,9 +25791,9 @@ plain984:
 	VMOVUPS 64(R12)(DX*2), Z1
 	VMOVUPS (R11), Z2
 	VMOVUPS 64(R11), Z3
-	JMP     ready986
+	JMP     ready1172
 
-overwrite985:
+overwrite1171:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -23827,7 +25815,7 @@ overwrite985:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-ready986:
+ready1172:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -23838,15 +25826,15 @@ ready986:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail988
+	JL    tail1174
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop987
+	JNE   loop1173
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop987
+	JE    loop1173
 
-prefetching991:
+prefetching1177:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -23989,20 +25977,20 @@ prefetching991:
 	VFMADD231PS  Z9, Z12, Z3
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow992
+	JE           sameWindow1178
 	ADDQ         $0x00007000, DX
 
-sameWindow992:
+sameWindow1178:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JGE  prefetching991
+	JGE  prefetching1177
 	MOVQ DX, 80(SP)
-	JMP  tail988
+	JMP  tail1174
 
-loop987:
+loop1173:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24140,13 +26128,13 @@ loop987:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop987
+	JGE          loop1173
 
-tail988:
+tail1174:
 	ADDQ $0x04, CX
-	JE   end990
+	JE   end1176
 
-one989:
+one1175:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24185,9 +26173,9 @@ one989:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one989
+	JNE          one1175
 
-end990:
+end1176:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -24221,10 +26209,10 @@ end990:
 	IMUL3Q  $0x0000000a, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha993
+	JBE     noAlpha1179
 	ADDQ    $0x28, (SP)
 
-noAlpha993:
+noAlpha1179:
 	SUBQ $0x0a, 64(SP)
 	JMP  pairRows
 
@@ -24232,7 +26220,7 @@ pair9:
 	// 9 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite995
+	JE           overwrite1181
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -24240,7 +26228,7 @@ pair9:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain994
+	JE           plain1180
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -24268,9 +26256,9 @@ pair9:
 	VBROADCASTSS 32(CX), Z12
 	VMULPS       (R12)(DX*2), Z12, Z0
 	VMULPS       64(R12)(DX*2), Z12, Z1
-	JMP          ready996
+	JMP          ready1182
 
-plain994:
+plain1180:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -24289,9 +26277,9 @@ plain994:
 	VMOVUPS 64(R12)(DX*1), Z31
 	VMOVUPS (R12)(DX*2), Z0
 	VMOVUPS 64(R12)(DX*2), Z1
-	JMP     ready996
+	JMP     ready1182
 
-overwrite995:
+overwrite1181:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24311,7 +26299,7 @@ overwrite995:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 
-ready996:
+ready1182:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -24320,15 +26308,15 @@ ready996:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail998
+	JL    tail1184
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop997
+	JNE   loop1183
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop997
+	JE    loop1183
 
-prefetching1001:
+prefetching1187:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24459,19 +26447,19 @@ prefetching1001:
 	VFMADD231PS  Z9, Z12, Z1
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1002
+	JE           sameWindow1188
 	ADDQ         $0x00007000, DX
 
-sameWindow1002:
+sameWindow1188:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  prefetching1001
+	JGE  prefetching1187
 	MOVQ DX, 80(SP)
-	JMP  tail998
+	JMP  tail1184
 
-loop997:
+loop1183:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24596,13 +26584,13 @@ loop997:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop997
+	JGE          loop1183
 
-tail998:
+tail1184:
 	ADDQ $0x04, CX
-	JE   end1000
+	JE   end1186
 
-one999:
+one1185:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -24637,9 +26625,9 @@ one999:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one999
+	JNE          one1185
 
-end1000:
+end1186:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -24669,10 +26657,10 @@ end1000:
 	IMUL3Q  $0x00000009, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1003
+	JBE     noAlpha1189
 	ADDQ    $0x24, (SP)
 
-noAlpha1003:
+noAlpha1189:
 	SUBQ $0x09, 64(SP)
 	JMP  pairRows
 
@@ -24680,7 +26668,7 @@ pair8:
 	// 8 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1005
+	JE           overwrite1191
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -24688,7 +26676,7 @@ pair8:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1004
+	JE           plain1190
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -24713,9 +26701,9 @@ pair8:
 	VBROADCASTSS 28(CX), Z12
 	VMULPS       (R12)(DX*1), Z12, Z30
 	VMULPS       64(R12)(DX*1), Z12, Z31
-	JMP          ready1006
+	JMP          ready1192
 
-plain1004:
+plain1190:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -24732,9 +26720,9 @@ plain1004:
 	VMOVUPS 64(R12), Z29
 	VMOVUPS (R12)(DX*1), Z30
 	VMOVUPS 64(R12)(DX*1), Z31
-	JMP     ready1006
+	JMP     ready1192
 
-overwrite1005:
+overwrite1191:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -24752,7 +26740,7 @@ overwrite1005:
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
 
-ready1006:
+ready1192:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -24761,15 +26749,15 @@ ready1006:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1008
+	JL    tail1194
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1007
+	JNE   loop1193
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1007
+	JE    loop1193
 
-prefetching1011:
+prefetching1197:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -24888,19 +26876,19 @@ prefetching1011:
 	VFMADD231PS  Z9, Z12, Z31
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1012
+	JE           sameWindow1198
 	ADDQ         $0x00007000, DX
 
-sameWindow1012:
+sameWindow1198:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  prefetching1011
+	JGE  prefetching1197
 	MOVQ DX, 80(SP)
-	JMP  tail1008
+	JMP  tail1194
 
-loop1007:
+loop1193:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25013,13 +27001,13 @@ loop1007:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1007
+	JGE          loop1193
 
-tail1008:
+tail1194:
 	ADDQ $0x04, CX
-	JE   end1010
+	JE   end1196
 
-one1009:
+one1195:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25051,9 +27039,9 @@ one1009:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1009
+	JNE          one1195
 
-end1010:
+end1196:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25081,10 +27069,10 @@ end1010:
 	IMUL3Q  $0x00000008, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1013
+	JBE     noAlpha1199
 	ADDQ    $0x20, (SP)
 
-noAlpha1013:
+noAlpha1199:
 	SUBQ $0x08, 64(SP)
 	JMP  pairRows
 
@@ -25092,7 +27080,7 @@ pair7:
 	// 7 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1015
+	JE           overwrite1201
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -25100,7 +27088,7 @@ pair7:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1014
+	JE           plain1200
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -25122,9 +27110,9 @@ pair7:
 	VBROADCASTSS 24(CX), Z12
 	VMULPS       (R12), Z12, Z28
 	VMULPS       64(R12), Z12, Z29
-	JMP          ready1016
+	JMP          ready1202
 
-plain1014:
+plain1200:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -25139,9 +27127,9 @@ plain1014:
 	VMOVUPS 64(R13)(DX*2), Z27
 	VMOVUPS (R12), Z28
 	VMOVUPS 64(R12), Z29
-	JMP     ready1016
+	JMP     ready1202
 
-overwrite1015:
+overwrite1201:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25157,7 +27145,7 @@ overwrite1015:
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
 
-ready1016:
+ready1202:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -25166,15 +27154,15 @@ ready1016:
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1018
+	JL    tail1204
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1017
+	JNE   loop1203
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1017
+	JE    loop1203
 
-prefetching1021:
+prefetching1207:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -25281,19 +27269,19 @@ prefetching1021:
 	VFMADD231PS  Z9, Z12, Z29
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1022
+	JE           sameWindow1208
 	ADDQ         $0x00007000, DX
 
-sameWindow1022:
+sameWindow1208:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JGE  prefetching1021
+	JGE  prefetching1207
 	MOVQ DX, 80(SP)
-	JMP  tail1018
+	JMP  tail1204
 
-loop1017:
+loop1203:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25394,13 +27382,13 @@ loop1017:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1017
+	JGE          loop1203
 
-tail1018:
+tail1204:
 	ADDQ $0x04, CX
-	JE   end1020
+	JE   end1206
 
-one1019:
+one1205:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25429,9 +27417,9 @@ one1019:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1019
+	JNE          one1205
 
-end1020:
+end1206:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25457,10 +27445,10 @@ end1020:
 	IMUL3Q  $0x00000007, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1023
+	JBE     noAlpha1209
 	ADDQ    $0x1c, (SP)
 
-noAlpha1023:
+noAlpha1209:
 	SUBQ $0x07, 64(SP)
 	JMP  pairRows
 
@@ -25468,13 +27456,13 @@ pair6:
 	// 6 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1025
+	JE           overwrite1211
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1024
+	JE           plain1210
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -25493,9 +27481,9 @@ pair6:
 	VBROADCASTSS 20(CX), Z12
 	VMULPS       (R13)(DX*2), Z12, Z26
 	VMULPS       64(R13)(DX*2), Z12, Z27
-	JMP          ready1026
+	JMP          ready1212
 
-plain1024:
+plain1210:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -25508,9 +27496,9 @@ plain1024:
 	VMOVUPS 64(R13)(DX*1), Z25
 	VMOVUPS (R13)(DX*2), Z26
 	VMOVUPS 64(R13)(DX*2), Z27
-	JMP     ready1026
+	JMP     ready1212
 
-overwrite1025:
+overwrite1211:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25524,22 +27512,22 @@ overwrite1025:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready1026:
+ready1212:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1028
+	JL    tail1214
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1027
+	JNE   loop1213
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1027
+	JE    loop1213
 
-prefetching1031:
+prefetching1217:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -25634,18 +27622,18 @@ prefetching1031:
 	VFMADD231PS  Z9, Z12, Z27
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1032
+	JE           sameWindow1218
 	ADDQ         $0x00007000, DX
 
-sameWindow1032:
+sameWindow1218:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching1031
+	JGE  prefetching1217
 	MOVQ DX, 80(SP)
-	JMP  tail1028
+	JMP  tail1214
 
-loop1027:
+loop1213:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25733,13 +27721,13 @@ loop1027:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1027
+	JGE          loop1213
 
-tail1028:
+tail1214:
 	ADDQ $0x04, CX
-	JE   end1030
+	JE   end1216
 
-one1029:
+one1215:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -25764,9 +27752,9 @@ one1029:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1029
+	JNE          one1215
 
-end1030:
+end1216:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -25788,10 +27776,10 @@ end1030:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1033
+	JBE     noAlpha1219
 	ADDQ    $0x18, (SP)
 
-noAlpha1033:
+noAlpha1219:
 	SUBQ $0x06, 64(SP)
 	JMP  pairRows
 
@@ -25799,13 +27787,13 @@ pair5:
 	// 5 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1035
+	JE           overwrite1221
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1034
+	JE           plain1220
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -25821,9 +27809,9 @@ pair5:
 	VBROADCASTSS 16(CX), Z12
 	VMULPS       (R13)(DX*1), Z12, Z24
 	VMULPS       64(R13)(DX*1), Z12, Z25
-	JMP          ready1036
+	JMP          ready1222
 
-plain1034:
+plain1220:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -25834,9 +27822,9 @@ plain1034:
 	VMOVUPS 64(R13), Z23
 	VMOVUPS (R13)(DX*1), Z24
 	VMOVUPS 64(R13)(DX*1), Z25
-	JMP     ready1036
+	JMP     ready1222
 
-overwrite1035:
+overwrite1221:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -25848,22 +27836,22 @@ overwrite1035:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 
-ready1036:
+ready1222:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1038
+	JL    tail1224
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1037
+	JNE   loop1223
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1037
+	JE    loop1223
 
-prefetching1041:
+prefetching1227:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -25946,18 +27934,18 @@ prefetching1041:
 	VFMADD231PS  Z9, Z12, Z25
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1042
+	JE           sameWindow1228
 	ADDQ         $0x00007000, DX
 
-sameWindow1042:
+sameWindow1228:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching1041
+	JGE  prefetching1227
 	MOVQ DX, 80(SP)
-	JMP  tail1038
+	JMP  tail1224
 
-loop1037:
+loop1223:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -26033,13 +28021,13 @@ loop1037:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1037
+	JGE          loop1223
 
-tail1038:
+tail1224:
 	ADDQ $0x04, CX
-	JE   end1040
+	JE   end1226
 
-one1039:
+one1225:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -26061,9 +28049,9 @@ one1039:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1039
+	JNE          one1225
 
-end1040:
+end1226:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26083,10 +28071,10 @@ end1040:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1043
+	JBE     noAlpha1229
 	ADDQ    $0x14, (SP)
 
-noAlpha1043:
+noAlpha1229:
 	SUBQ $0x05, 64(SP)
 	JMP  pairRows
 
@@ -26094,13 +28082,13 @@ pair4:
 	// 4 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1045
+	JE           overwrite1231
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1044
+	JE           plain1230
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -26113,9 +28101,9 @@ pair4:
 	VBROADCASTSS 12(CX), Z12
 	VMULPS       (R13), Z12, Z22
 	VMULPS       64(R13), Z12, Z23
-	JMP          ready1046
+	JMP          ready1232
 
-plain1044:
+plain1230:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
@@ -26124,9 +28112,9 @@ plain1044:
 	VMOVUPS 64(AX)(DX*2), Z21
 	VMOVUPS (R13), Z22
 	VMOVUPS 64(R13), Z23
-	JMP     ready1046
+	JMP     ready1232
 
-overwrite1045:
+overwrite1231:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26136,22 +28124,22 @@ overwrite1045:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready1046:
+ready1232:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1048
+	JL    tail1234
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1047
+	JNE   loop1233
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1047
+	JE    loop1233
 
-prefetching1051:
+prefetching1237:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -26222,18 +28210,18 @@ prefetching1051:
 	VFMADD231PS  Z9, Z12, Z23
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1052
+	JE           sameWindow1238
 	ADDQ         $0x00007000, DX
 
-sameWindow1052:
+sameWindow1238:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  prefetching1051
+	JGE  prefetching1237
 	MOVQ DX, 80(SP)
-	JMP  tail1048
+	JMP  tail1234
 
-loop1047:
+loop1233:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -26297,13 +28285,13 @@ loop1047:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1047
+	JGE          loop1233
 
-tail1048:
+tail1234:
 	ADDQ $0x04, CX
-	JE   end1050
+	JE   end1236
 
-one1049:
+one1235:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -26322,9 +28310,9 @@ one1049:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1049
+	JNE          one1235
 
-end1050:
+end1236:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -26342,10 +28330,10 @@ end1050:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1053
+	JBE     noAlpha1239
 	ADDQ    $0x10, (SP)
 
-noAlpha1053:
+noAlpha1239:
 	SUBQ $0x04, 64(SP)
 	JMP  pairRows
 
@@ -26353,11 +28341,11 @@ pair3:
 	// 3 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1055
+	JE           overwrite1241
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1054
+	JE           plain1240
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
@@ -26367,18 +28355,18 @@ pair3:
 	VBROADCASTSS 8(CX), Z12
 	VMULPS       (AX)(DX*2), Z12, Z20
 	VMULPS       64(AX)(DX*2), Z12, Z21
-	JMP          ready1056
+	JMP          ready1242
 
-plain1054:
+plain1240:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
 	VMOVUPS 64(AX)(DX*1), Z19
 	VMOVUPS (AX)(DX*2), Z20
 	VMOVUPS 64(AX)(DX*2), Z21
-	JMP     ready1056
+	JMP     ready1242
 
-overwrite1055:
+overwrite1241:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26386,20 +28374,20 @@ overwrite1055:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 
-ready1056:
+ready1242:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1058
+	JL    tail1244
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1057
+	JNE   loop1243
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1057
+	JE    loop1243
 
-prefetching1061:
+prefetching1247:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -26458,17 +28446,17 @@ prefetching1061:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1062
+	JE           sameWindow1248
 	ADDQ         $0x00007000, DX
 
-sameWindow1062:
+sameWindow1248:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching1061
+	JGE  prefetching1247
 	MOVQ DX, 80(SP)
-	JMP  tail1058
+	JMP  tail1244
 
-loop1057:
+loop1243:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -26519,13 +28507,13 @@ loop1057:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1057
+	JGE          loop1243
 
-tail1058:
+tail1244:
 	ADDQ $0x04, CX
-	JE   end1060
+	JE   end1246
 
-one1059:
+one1245:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -26540,9 +28528,9 @@ one1059:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1059
+	JNE          one1245
 
-end1060:
+end1246:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -26556,10 +28544,10 @@ end1060:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1063
+	JBE     noAlpha1249
 	ADDQ    $0x0c, (SP)
 
-noAlpha1063:
+noAlpha1249:
 	SUBQ $0x03, 64(SP)
 	JMP  pairRows
 
@@ -26567,46 +28555,46 @@ pair2:
 	// 2 rows × 32 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1065
+	JE           overwrite1251
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1064
+	JE           plain1250
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VMULPS       64(AX), Z12, Z17
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z18
 	VMULPS       64(AX)(DX*1), Z12, Z19
-	JMP          ready1066
+	JMP          ready1252
 
-plain1064:
+plain1250:
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
 	VMOVUPS (AX)(DX*1), Z18
 	VMOVUPS 64(AX)(DX*1), Z19
-	JMP     ready1066
+	JMP     ready1252
 
-overwrite1065:
+overwrite1251:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 
-ready1066:
+ready1252:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	MOVQ  72(SP), CX
 	SUBQ  $0x04, CX
-	JL    tail1068
+	JL    tail1254
 	MOVQ  64(SP), DX
 	CMPQ  DX, 56(SP)
-	JNE   loop1067
+	JNE   loop1253
 	MOVQ  80(SP), DX
 	TESTQ DX, DX
-	JE    loop1067
+	JE    loop1253
 
-prefetching1071:
+prefetching1257:
 	PREFETCHT0   (DX)
 	PREFETCHT0   4096(DX)
 	VMOVUPS      (BX), Z8
@@ -26653,17 +28641,17 @@ prefetching1071:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x40, DX
 	TESTQ        $0x00001000, DX
-	JE           sameWindow1072
+	JE           sameWindow1258
 	ADDQ         $0x00007000, DX
 
-sameWindow1072:
+sameWindow1258:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JGE  prefetching1071
+	JGE  prefetching1257
 	MOVQ DX, 80(SP)
-	JMP  tail1068
+	JMP  tail1254
 
-loop1067:
+loop1253:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -26702,13 +28690,13 @@ loop1067:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1067
+	JGE          loop1253
 
-tail1068:
+tail1254:
 	ADDQ $0x04, CX
-	JE   end1070
+	JE   end1256
 
-one1069:
+one1255:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -26720,9 +28708,9 @@ one1069:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1069
+	JNE          one1255
 
-end1070:
+end1256:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -26734,10 +28722,10 @@ end1070:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1073
+	JBE     noAlpha1259
 	ADDQ    $0x08, (SP)
 
-noAlpha1073:
+noAlpha1259:
 	SUBQ $0x02, 64(SP)
 	JMP  pairRows
 
@@ -26801,7 +28789,7 @@ single12:
 	// 12 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1075
+	JE           overwrite1261
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -26811,7 +28799,7 @@ single12:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain1074
+	JE           plain1260
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -26836,9 +28824,9 @@ single12:
 	VMULPS       (R11)(DX*1), Z12, Z26
 	VBROADCASTSS 44(CX), Z12
 	VMULPS       (R11)(DX*2), Z12, Z27
-	JMP          ready1076
+	JMP          ready1262
 
-plain1074:
+plain1260:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -26851,9 +28839,9 @@ plain1074:
 	VMOVUPS (R11), Z25
 	VMOVUPS (R11)(DX*1), Z26
 	VMOVUPS (R11)(DX*2), Z27
-	JMP     ready1076
+	JMP     ready1262
 
-overwrite1075:
+overwrite1261:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -26867,7 +28855,7 @@ overwrite1075:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
-ready1076:
+ready1262:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -26878,9 +28866,9 @@ ready1076:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1078
+	JL   tail1264
 
-loop1077:
+loop1263:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -26990,13 +28978,13 @@ loop1077:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop1077
+	JGE          loop1263
 
-tail1078:
+tail1264:
 	ADDQ $0x04, CX
-	JE   end1080
+	JE   end1266
 
-one1079:
+one1265:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27028,9 +29016,9 @@ one1079:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one1079
+	JNE          one1265
 
-end1080:
+end1266:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27056,10 +29044,10 @@ end1080:
 	IMUL3Q  $0x0000000c, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1081
+	JBE     noAlpha1267
 	ADDQ    $0x30, (SP)
 
-noAlpha1081:
+noAlpha1267:
 	SUBQ $0x0c, 64(SP)
 	JMP  singleRows
 
@@ -27067,7 +29055,7 @@ single11:
 	// 11 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1083
+	JE           overwrite1269
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -27077,7 +29065,7 @@ single11:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain1082
+	JE           plain1268
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -27100,9 +29088,9 @@ single11:
 	VMULPS       (R11), Z12, Z25
 	VBROADCASTSS 40(CX), Z12
 	VMULPS       (R11)(DX*1), Z12, Z26
-	JMP          ready1084
+	JMP          ready1270
 
-plain1082:
+plain1268:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -27114,9 +29102,9 @@ plain1082:
 	VMOVUPS (R12)(DX*2), Z24
 	VMOVUPS (R11), Z25
 	VMOVUPS (R11)(DX*1), Z26
-	JMP     ready1084
+	JMP     ready1270
 
-overwrite1083:
+overwrite1269:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27129,7 +29117,7 @@ overwrite1083:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 
-ready1084:
+ready1270:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -27140,9 +29128,9 @@ ready1084:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1086
+	JL   tail1272
 
-loop1085:
+loop1271:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27244,13 +29232,13 @@ loop1085:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop1085
+	JGE          loop1271
 
-tail1086:
+tail1272:
 	ADDQ $0x04, CX
-	JE   end1088
+	JE   end1274
 
-one1087:
+one1273:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27280,9 +29268,9 @@ one1087:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one1087
+	JNE          one1273
 
-end1088:
+end1274:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27307,10 +29295,10 @@ end1088:
 	IMUL3Q  $0x0000000b, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1089
+	JBE     noAlpha1275
 	ADDQ    $0x2c, (SP)
 
-noAlpha1089:
+noAlpha1275:
 	SUBQ $0x0b, 64(SP)
 	JMP  singleRows
 
@@ -27318,7 +29306,7 @@ single10:
 	// 10 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1091
+	JE           overwrite1277
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -27328,7 +29316,7 @@ single10:
 	LEAQ         (R12)(DX*2), R11
 	ADDQ         DX, R11
 	CMPQ         CX, $0x00
-	JE           plain1090
+	JE           plain1276
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -27349,9 +29337,9 @@ single10:
 	VMULPS       (R12)(DX*2), Z12, Z24
 	VBROADCASTSS 36(CX), Z12
 	VMULPS       (R11), Z12, Z25
-	JMP          ready1092
+	JMP          ready1278
 
-plain1090:
+plain1276:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -27362,9 +29350,9 @@ plain1090:
 	VMOVUPS (R12)(DX*1), Z23
 	VMOVUPS (R12)(DX*2), Z24
 	VMOVUPS (R11), Z25
-	JMP     ready1092
+	JMP     ready1278
 
-overwrite1091:
+overwrite1277:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27376,7 +29364,7 @@ overwrite1091:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 
-ready1092:
+ready1278:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -27387,9 +29375,9 @@ ready1092:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1094
+	JL   tail1280
 
-loop1093:
+loop1279:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27483,13 +29471,13 @@ loop1093:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JGE          loop1093
+	JGE          loop1279
 
-tail1094:
+tail1280:
 	ADDQ $0x04, CX
-	JE   end1096
+	JE   end1282
 
-one1095:
+one1281:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27517,9 +29505,9 @@ one1095:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          one1095
+	JNE          one1281
 
-end1096:
+end1282:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27543,10 +29531,10 @@ end1096:
 	IMUL3Q  $0x0000000a, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1097
+	JBE     noAlpha1283
 	ADDQ    $0x28, (SP)
 
-noAlpha1097:
+noAlpha1283:
 	SUBQ $0x0a, 64(SP)
 	JMP  singleRows
 
@@ -27554,7 +29542,7 @@ single9:
 	// 9 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1099
+	JE           overwrite1285
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -27562,7 +29550,7 @@ single9:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1098
+	JE           plain1284
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -27581,9 +29569,9 @@ single9:
 	VMULPS       (R12)(DX*1), Z12, Z23
 	VBROADCASTSS 32(CX), Z12
 	VMULPS       (R12)(DX*2), Z12, Z24
-	JMP          ready1100
+	JMP          ready1286
 
-plain1098:
+plain1284:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -27593,9 +29581,9 @@ plain1098:
 	VMOVUPS (R12), Z22
 	VMOVUPS (R12)(DX*1), Z23
 	VMOVUPS (R12)(DX*2), Z24
-	JMP     ready1100
+	JMP     ready1286
 
-overwrite1099:
+overwrite1285:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27606,7 +29594,7 @@ overwrite1099:
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 
-ready1100:
+ready1286:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -27615,9 +29603,9 @@ ready1100:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1102
+	JL   tail1288
 
-loop1101:
+loop1287:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27702,13 +29690,13 @@ loop1101:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1101
+	JGE          loop1287
 
-tail1102:
+tail1288:
 	ADDQ $0x04, CX
-	JE   end1104
+	JE   end1290
 
-one1103:
+one1289:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27733,9 +29721,9 @@ one1103:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1103
+	JNE          one1289
 
-end1104:
+end1290:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27756,10 +29744,10 @@ end1104:
 	IMUL3Q  $0x00000009, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1105
+	JBE     noAlpha1291
 	ADDQ    $0x24, (SP)
 
-noAlpha1105:
+noAlpha1291:
 	SUBQ $0x09, 64(SP)
 	JMP  singleRows
 
@@ -27767,7 +29755,7 @@ single8:
 	// 8 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1107
+	JE           overwrite1293
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -27775,7 +29763,7 @@ single8:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1106
+	JE           plain1292
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -27792,9 +29780,9 @@ single8:
 	VMULPS       (R12), Z12, Z22
 	VBROADCASTSS 28(CX), Z12
 	VMULPS       (R12)(DX*1), Z12, Z23
-	JMP          ready1108
+	JMP          ready1294
 
-plain1106:
+plain1292:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -27803,9 +29791,9 @@ plain1106:
 	VMOVUPS (R13)(DX*2), Z21
 	VMOVUPS (R12), Z22
 	VMOVUPS (R12)(DX*1), Z23
-	JMP     ready1108
+	JMP     ready1294
 
-overwrite1107:
+overwrite1293:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -27815,7 +29803,7 @@ overwrite1107:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-ready1108:
+ready1294:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -27824,9 +29812,9 @@ ready1108:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1110
+	JL   tail1296
 
-loop1109:
+loop1295:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27903,13 +29891,13 @@ loop1109:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1109
+	JGE          loop1295
 
-tail1110:
+tail1296:
 	ADDQ $0x04, CX
-	JE   end1112
+	JE   end1298
 
-one1111:
+one1297:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -27932,9 +29920,9 @@ one1111:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1111
+	JNE          one1297
 
-end1112:
+end1298:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -27954,10 +29942,10 @@ end1112:
 	IMUL3Q  $0x00000008, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1113
+	JBE     noAlpha1299
 	ADDQ    $0x20, (SP)
 
-noAlpha1113:
+noAlpha1299:
 	SUBQ $0x08, 64(SP)
 	JMP  singleRows
 
@@ -27965,7 +29953,7 @@ single7:
 	// 7 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1115
+	JE           overwrite1301
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
@@ -27973,7 +29961,7 @@ single7:
 	LEAQ         (R13)(DX*2), R12
 	ADDQ         DX, R12
 	CMPQ         CX, $0x00
-	JE           plain1114
+	JE           plain1300
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -27988,9 +29976,9 @@ single7:
 	VMULPS       (R13)(DX*2), Z12, Z21
 	VBROADCASTSS 24(CX), Z12
 	VMULPS       (R12), Z12, Z22
-	JMP          ready1116
+	JMP          ready1302
 
-plain1114:
+plain1300:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
@@ -27998,9 +29986,9 @@ plain1114:
 	VMOVUPS (R13)(DX*1), Z20
 	VMOVUPS (R13)(DX*2), Z21
 	VMOVUPS (R12), Z22
-	JMP     ready1116
+	JMP     ready1302
 
-overwrite1115:
+overwrite1301:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -28009,7 +29997,7 @@ overwrite1115:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 
-ready1116:
+ready1302:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -28018,9 +30006,9 @@ ready1116:
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1118
+	JL   tail1304
 
-loop1117:
+loop1303:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28089,13 +30077,13 @@ loop1117:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JGE          loop1117
+	JGE          loop1303
 
-tail1118:
+tail1304:
 	ADDQ $0x04, CX
-	JE   end1120
+	JE   end1306
 
-one1119:
+one1305:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28116,9 +30104,9 @@ one1119:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          one1119
+	JNE          one1305
 
-end1120:
+end1306:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -28137,10 +30125,10 @@ end1120:
 	IMUL3Q  $0x00000007, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1121
+	JBE     noAlpha1307
 	ADDQ    $0x1c, (SP)
 
-noAlpha1121:
+noAlpha1307:
 	SUBQ $0x07, 64(SP)
 	JMP  singleRows
 
@@ -28148,13 +30136,13 @@ single6:
 	// 6 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1123
+	JE           overwrite1309
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1122
+	JE           plain1308
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -28167,18 +30155,18 @@ single6:
 	VMULPS       (R13)(DX*1), Z12, Z20
 	VBROADCASTSS 20(CX), Z12
 	VMULPS       (R13)(DX*2), Z12, Z21
-	JMP          ready1124
+	JMP          ready1310
 
-plain1122:
+plain1308:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
 	VMOVUPS (R13)(DX*1), Z20
 	VMOVUPS (R13)(DX*2), Z21
-	JMP     ready1124
+	JMP     ready1310
 
-overwrite1123:
+overwrite1309:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -28186,16 +30174,16 @@ overwrite1123:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 
-ready1124:
+ready1310:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1126
+	JL   tail1312
 
-loop1125:
+loop1311:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28255,13 +30243,13 @@ loop1125:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1125
+	JGE          loop1311
 
-tail1126:
+tail1312:
 	ADDQ $0x04, CX
-	JE   end1128
+	JE   end1314
 
-one1127:
+one1313:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28279,9 +30267,9 @@ one1127:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1127
+	JNE          one1313
 
-end1128:
+end1314:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -28297,10 +30285,10 @@ end1128:
 	IMUL3Q  $0x00000006, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1129
+	JBE     noAlpha1315
 	ADDQ    $0x18, (SP)
 
-noAlpha1129:
+noAlpha1315:
 	SUBQ $0x06, 64(SP)
 	JMP  singleRows
 
@@ -28308,13 +30296,13 @@ single5:
 	// 5 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1131
+	JE           overwrite1317
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1130
+	JE           plain1316
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -28325,33 +30313,33 @@ single5:
 	VMULPS       (R13), Z12, Z19
 	VBROADCASTSS 16(CX), Z12
 	VMULPS       (R13)(DX*1), Z12, Z20
-	JMP          ready1132
+	JMP          ready1318
 
-plain1130:
+plain1316:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
 	VMOVUPS (R13)(DX*1), Z20
-	JMP     ready1132
+	JMP     ready1318
 
-overwrite1131:
+overwrite1317:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 
-ready1132:
+ready1318:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1134
+	JL   tail1320
 
-loop1133:
+loop1319:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28403,13 +30391,13 @@ loop1133:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1133
+	JGE          loop1319
 
-tail1134:
+tail1320:
 	ADDQ $0x04, CX
-	JE   end1136
+	JE   end1322
 
-one1135:
+one1321:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28425,9 +30413,9 @@ one1135:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1135
+	JNE          one1321
 
-end1136:
+end1322:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -28442,10 +30430,10 @@ end1136:
 	IMUL3Q  $0x00000005, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1137
+	JBE     noAlpha1323
 	ADDQ    $0x14, (SP)
 
-noAlpha1137:
+noAlpha1323:
 	SUBQ $0x05, 64(SP)
 	JMP  singleRows
 
@@ -28453,13 +30441,13 @@ single4:
 	// 4 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1139
+	JE           overwrite1325
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	LEAQ         (AX)(DX*2), R13
 	ADDQ         DX, R13
 	CMPQ         CX, $0x00
-	JE           plain1138
+	JE           plain1324
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
@@ -28468,31 +30456,31 @@ single4:
 	VMULPS       (AX)(DX*2), Z12, Z18
 	VBROADCASTSS 12(CX), Z12
 	VMULPS       (R13), Z12, Z19
-	JMP          ready1140
+	JMP          ready1326
 
-plain1138:
+plain1324:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
 	VMOVUPS (R13), Z19
-	JMP     ready1140
+	JMP     ready1326
 
-overwrite1139:
+overwrite1325:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 
-ready1140:
+ready1326:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1142
+	JL   tail1328
 
-loop1141:
+loop1327:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28536,13 +30524,13 @@ loop1141:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop1141
+	JGE          loop1327
 
-tail1142:
+tail1328:
 	ADDQ $0x04, CX
-	JE   end1144
+	JE   end1330
 
-one1143:
+one1329:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28556,9 +30544,9 @@ one1143:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          one1143
+	JNE          one1329
 
-end1144:
+end1330:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	LEAQ    (AX)(DX*2), R13
@@ -28572,10 +30560,10 @@ end1144:
 	IMUL3Q  $0x00000004, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1145
+	JBE     noAlpha1331
 	ADDQ    $0x10, (SP)
 
-noAlpha1145:
+noAlpha1331:
 	SUBQ $0x04, 64(SP)
 	JMP  singleRows
 
@@ -28583,38 +30571,38 @@ single3:
 	// 3 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1147
+	JE           overwrite1333
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1146
+	JE           plain1332
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z17
 	VBROADCASTSS 8(CX), Z12
 	VMULPS       (AX)(DX*2), Z12, Z18
-	JMP          ready1148
+	JMP          ready1334
 
-plain1146:
+plain1332:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
 	VMOVUPS (AX)(DX*2), Z18
-	JMP     ready1148
+	JMP     ready1334
 
-overwrite1147:
+overwrite1333:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 
-ready1148:
+ready1334:
 	MOVQ SI, AX
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1150
+	JL   tail1336
 
-loop1149:
+loop1335:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28649,13 +30637,13 @@ loop1149:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1149
+	JGE          loop1335
 
-tail1150:
+tail1336:
 	ADDQ $0x04, CX
-	JE   end1152
+	JE   end1338
 
-one1151:
+one1337:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28666,9 +30654,9 @@ one1151:
 	VFMADD231PS  Z8, Z12, Z18
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1151
+	JNE          one1337
 
-end1152:
+end1338:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -28679,10 +30667,10 @@ end1152:
 	IMUL3Q  $0x00000003, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1153
+	JBE     noAlpha1339
 	ADDQ    $0x0c, (SP)
 
-noAlpha1153:
+noAlpha1339:
 	SUBQ $0x03, 64(SP)
 	JMP  singleRows
 
@@ -28690,34 +30678,34 @@ single2:
 	// 2 rows × 16 columns.
 	MOVQ         (SP), CX
 	CMPQ         CX, $0x01
-	JE           overwrite1155
+	JE           overwrite1341
 	MOVQ         48(SP), DX
 	MOVQ         DI, AX
 	CMPQ         CX, $0x00
-	JE           plain1154
+	JE           plain1340
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX)(DX*1), Z12, Z17
-	JMP          ready1156
+	JMP          ready1342
 
-plain1154:
+plain1340:
 	VMOVUPS (AX), Z16
 	VMOVUPS (AX)(DX*1), Z17
-	JMP     ready1156
+	JMP     ready1342
 
-overwrite1155:
+overwrite1341:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 
-ready1156:
+ready1342:
 	MOVQ SI, AX
 	MOVQ 24(SP), BX
 	MOVQ 72(SP), CX
 	SUBQ $0x04, CX
-	JL   tail1158
+	JL   tail1344
 
-loop1157:
+loop1343:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28744,13 +30732,13 @@ loop1157:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop1157
+	JGE          loop1343
 
-tail1158:
+tail1344:
 	ADDQ $0x04, CX
-	JE   end1160
+	JE   end1346
 
-one1159:
+one1345:
 	VMOVUPS      (BX), Z8
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Z12
@@ -28759,9 +30747,9 @@ one1159:
 	VFMADD231PS  Z8, Z12, Z17
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          one1159
+	JNE          one1345
 
-end1160:
+end1346:
 	MOVQ    48(SP), DX
 	MOVQ    DI, AX
 	VMOVUPS Z16, (AX)
@@ -28771,10 +30759,10 @@ end1160:
 	IMUL3Q  $0x00000002, R9, DX
 	ADDQ    DX, SI
 	CMPQ    8(SP), $0x01
-	JBE     noAlpha1161
+	JBE     noAlpha1347
 	ADDQ    $0x08, (SP)
 
-noAlpha1161:
+noAlpha1347:
 	SUBQ $0x02, 64(SP)
 	JMP  singleRows
 
@@ -28797,10 +30785,10 @@ TEXT ·scoreRowsSIMD(SB), NOSPLIT, $120-64
 	SHLQ  $0x02, CX
 	MOVQ  next+56(FP), DX
 	TESTQ DX, DX
-	JE    noQueue1162
+	JE    noQueue1348
 	MOVQ  32(DX), DX
 
-noQueue1162:
+noQueue1348:
 	MOVQ    DX, 72(SP)
 	MOVQ    s+0(FP), DX
 	MOVQ    DX, (SP)
@@ -28823,6 +30811,8 @@ noQueue1162:
 	MOVQ    CX, BX
 	SUBQ    64(SP), BX
 	MOVQ    BX, 104(SP)
+	CMPQ    72(SP), $0x00
+	JNE     notTouched
 	CMPQ    32(SP), $0x08
 	JL      notTouched
 	MOVQ    AX, DX
@@ -28914,10 +30904,10 @@ keys16queries4Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow1163
+	JE         sameWindow1349
 	ADDQ       $0x00007000, R13
 
-sameWindow1163:
+sameWindow1349:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries4SameRow
 
@@ -29168,10 +31158,10 @@ keys16queries3Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow1164
+	JE         sameWindow1350
 	ADDQ       $0x00007000, R13
 
-sameWindow1164:
+sameWindow1350:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries3SameRow
 
@@ -29397,10 +31387,10 @@ keys16queries2Four:
 	XORQ       $0x00004000, R12
 	ADDQ       $0x20, R12
 	TESTQ      $0x00001000, R12
-	JE         sameWindow1165
+	JE         sameWindow1351
 	ADDQ       $0x00007000, R12
 
-sameWindow1165:
+sameWindow1351:
 	MOVQ R12, 40(SP)
 	JMP  keys16queries2SameRow
 
@@ -29598,10 +31588,10 @@ keys16queries1Four:
 	XORQ       $0x00004000, R11
 	ADDQ       $0x20, R11
 	TESTQ      $0x00001000, R11
-	JE         sameWindow1166
+	JE         sameWindow1352
 	ADDQ       $0x00007000, R11
 
-sameWindow1166:
+sameWindow1352:
 	MOVQ R11, 40(SP)
 	JMP  keys16queries1SameRow
 
@@ -29734,8 +31724,7 @@ keys16queries1End:
 	ADDQ   DX, AX
 	CMPQ   72(SP), $0x00
 	JE     keys16NoPointer
-	MOVQ   64(SP), DX
-	SHLQ   $0x04, DX
+	IMUL3Q $0x00000010, 64(SP), DX
 	ADDQ   DX, 72(SP)
 
 keys16NoPointer:
@@ -29761,8 +31750,11 @@ keys8queries4:
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	MOVQ   $+0, 88(SP)
+	MOVQ   $+0, 96(SP)
 	CMPQ   112(SP), $0x00
 	JE     keys8queries4Ready
+	CMPQ   72(SP), $0x00
+	JNE    keys8queries4Along
 	MOVQ   32(SP), DX
 	ADDQ   80(SP), DX
 	CMPQ   DX, $0x10
@@ -29806,6 +31798,12 @@ keys8queries4TouchLine:
 	ADDQ  CX, DX
 	DECQ  DI
 	JNE   keys8queries4Touch
+	JMP   keys8queries4Ready
+
+keys8queries4Along:
+	MOVQ 72(SP), DX
+	ADDQ $0x00008000, DX
+	MOVQ DX, 96(SP)
 
 keys8queries4Ready:
 	MOVQ   AX, DX
@@ -29824,7 +31822,7 @@ keys8queries4Ready:
 keys8queries4Four:
 	MOVQ  88(SP), R11
 	TESTQ R11, R11
-	JE    keys8queries4Untouched
+	JE    keys8queries4NotTouched
 	TESTL R11, (R11)
 	TESTL R11, 64(R11)
 	ADDQ  $0x00000080, R11
@@ -29940,6 +31938,16 @@ keys8queries4Store:
 	SUBQ    $0x04, 16(SP)
 	JMP     keys8queries4
 
+keys8queries4NotTouched:
+	MOVQ       96(SP), R11
+	TESTQ      R11, R11
+	JE         keys8queries4Untouched
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
+	ADDQ       $0x00000080, R11
+	MOVQ       R11, 96(SP)
+	JMP        keys8queries4Untouched
+
 keys8queries4End:
 keys8queries3:
 	CMPQ   16(SP), $0x03
@@ -29948,8 +31956,11 @@ keys8queries3:
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	MOVQ   $+0, 88(SP)
+	MOVQ   $+0, 96(SP)
 	CMPQ   112(SP), $0x00
 	JE     keys8queries3Ready
+	CMPQ   72(SP), $0x00
+	JNE    keys8queries3Along
 	MOVQ   32(SP), DX
 	ADDQ   80(SP), DX
 	CMPQ   DX, $0x10
@@ -29993,6 +32004,12 @@ keys8queries3TouchLine:
 	ADDQ  CX, DX
 	DECQ  DI
 	JNE   keys8queries3Touch
+	JMP   keys8queries3Ready
+
+keys8queries3Along:
+	MOVQ 72(SP), DX
+	ADDQ $0x00008000, DX
+	MOVQ DX, 96(SP)
 
 keys8queries3Ready:
 	MOVQ   AX, DX
@@ -30011,7 +32028,7 @@ keys8queries3Ready:
 keys8queries3Four:
 	MOVQ  88(SP), R11
 	TESTQ R11, R11
-	JE    keys8queries3Untouched
+	JE    keys8queries3NotTouched
 	TESTL R11, (R11)
 	TESTL R11, 64(R11)
 	ADDQ  $0x00000080, R11
@@ -30116,6 +32133,16 @@ keys8queries3Store:
 	SUBQ    $0x03, 16(SP)
 	JMP     keys8queries3
 
+keys8queries3NotTouched:
+	MOVQ       96(SP), R11
+	TESTQ      R11, R11
+	JE         keys8queries3Untouched
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
+	ADDQ       $0x00000080, R11
+	MOVQ       R11, 96(SP)
+	JMP        keys8queries3Untouched
+
 keys8queries3End:
 keys8queries2:
 	CMPQ   16(SP), $0x02
@@ -30123,8 +32150,11 @@ keys8queries2:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	MOVQ   $+0, 88(SP)
+	MOVQ   $+0, 96(SP)
 	CMPQ   112(SP), $0x00
 	JE     keys8queries2Ready
+	CMPQ   72(SP), $0x00
+	JNE    keys8queries2Along
 	MOVQ   32(SP), DX
 	ADDQ   80(SP), DX
 	CMPQ   DX, $0x10
@@ -30168,6 +32198,12 @@ keys8queries2TouchLine:
 	ADDQ  CX, DX
 	DECQ  DI
 	JNE   keys8queries2Touch
+	JMP   keys8queries2Ready
+
+keys8queries2Along:
+	MOVQ 72(SP), DX
+	ADDQ $0x00008000, DX
+	MOVQ DX, 96(SP)
 
 keys8queries2Ready:
 	MOVQ   AX, DX
@@ -30185,7 +32221,7 @@ keys8queries2Ready:
 keys8queries2Four:
 	MOVQ  88(SP), R10
 	TESTQ R10, R10
-	JE    keys8queries2Untouched
+	JE    keys8queries2NotTouched
 	TESTL R10, (R10)
 	TESTL R10, 64(R10)
 	ADDQ  $0x00000080, R10
@@ -30277,14 +32313,27 @@ keys8queries2Store:
 	SUBQ    $0x02, 16(SP)
 	JMP     keys8queries2
 
+keys8queries2NotTouched:
+	MOVQ       96(SP), R10
+	TESTQ      R10, R10
+	JE         keys8queries2Untouched
+	PREFETCHT1 (R10)
+	PREFETCHT1 64(R10)
+	ADDQ       $0x00000080, R10
+	MOVQ       R10, 96(SP)
+	JMP        keys8queries2Untouched
+
 keys8queries2End:
 keys8queries1:
 	CMPQ   16(SP), $0x01
 	JL     keys8queries1End
 	VXORPS Y0, Y0, Y0
 	MOVQ   $+0, 88(SP)
+	MOVQ   $+0, 96(SP)
 	CMPQ   112(SP), $0x00
 	JE     keys8queries1Ready
+	CMPQ   72(SP), $0x00
+	JNE    keys8queries1Along
 	MOVQ   32(SP), DX
 	ADDQ   80(SP), DX
 	CMPQ   DX, $0x10
@@ -30328,6 +32377,12 @@ keys8queries1TouchLine:
 	ADDQ  CX, DX
 	DECQ  DI
 	JNE   keys8queries1Touch
+	JMP   keys8queries1Ready
+
+keys8queries1Along:
+	MOVQ 72(SP), DX
+	ADDQ $0x00008000, DX
+	MOVQ DX, 96(SP)
 
 keys8queries1Ready:
 	MOVQ   AX, DX
@@ -30343,7 +32398,7 @@ keys8queries1Ready:
 keys8queries1Four:
 	MOVQ  88(SP), R9
 	TESTQ R9, R9
-	JE    keys8queries1Untouched
+	JE    keys8queries1NotTouched
 	TESTL R9, (R9)
 	TESTL R9, 64(R9)
 	ADDQ  $0x00000080, R9
@@ -30424,13 +32479,29 @@ keys8queries1Store:
 	SUBQ    $0x01, 16(SP)
 	JMP     keys8queries1
 
+keys8queries1NotTouched:
+	MOVQ       96(SP), R9
+	TESTQ      R9, R9
+	JE         keys8queries1Untouched
+	PREFETCHT1 (R9)
+	PREFETCHT1 64(R9)
+	ADDQ       $0x00000080, R9
+	MOVQ       R9, 96(SP)
+	JMP        keys8queries1Untouched
+
 keys8queries1End:
 	ADDQ   $0x20, (SP)
 	MOVQ   CX, DX
 	IMUL3Q $0x00000008, DX, DX
 	ADDQ   DX, AX
-	SUBQ   $0x08, 32(SP)
-	JMP    keys8
+	CMPQ   72(SP), $0x00
+	JE     keys8NoPointer
+	IMUL3Q $0x00000008, 64(SP), DX
+	ADDQ   DX, 72(SP)
+
+keys8NoPointer:
+	SUBQ $0x08, 32(SP)
+	JMP  keys8
 
 keys8End:
 keys1:
@@ -31487,7 +33558,7 @@ maxRows:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1176
+	JE           maxOfRow1362
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -31499,7 +33570,7 @@ maxRows:
 	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1176
+	JE           maxOfRow1362
 	VPBROADCASTB 4(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -31511,7 +33582,7 @@ maxRows:
 	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1176
+	JE           maxOfRow1362
 	VPBROADCASTB 6(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -31523,7 +33594,7 @@ maxRows:
 	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 
-maxOfRow1176:
+maxOfRow1362:
 	VMAXPS       Y2, Y1, Y1
 	VPBROADCASTB 32(BX), Y2
 	VPAND        bitOfLane<>+0(SB), Y2, Y2
@@ -31536,7 +33607,7 @@ maxOfRow1176:
 	VBLENDVPS    Y3, 1056(AX), Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1177
+	JE           maxOfRow1363
 	VPBROADCASTB 34(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -31548,7 +33619,7 @@ maxOfRow1176:
 	VBLENDVPS    Y4, 1120(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1177
+	JE           maxOfRow1363
 	VPBROADCASTB 36(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -31560,7 +33631,7 @@ maxOfRow1176:
 	VBLENDVPS    Y4, 1184(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1177
+	JE           maxOfRow1363
 	VPBROADCASTB 38(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -31572,7 +33643,7 @@ maxOfRow1176:
 	VBLENDVPS    Y4, 1248(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow1177:
+maxOfRow1363:
 	VMAXPS       Y3, Y2, Y2
 	VPERM2F128   $0x21, Y2, Y1, Y3
 	VBLENDPS     $0xf0, Y2, Y1, Y1
@@ -31588,7 +33659,7 @@ maxOfRow1177:
 	VBLENDVPS    Y3, 288(AX), Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1178
+	JE           maxOfRow1364
 	VPBROADCASTB 10(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -31600,7 +33671,7 @@ maxOfRow1177:
 	VBLENDVPS    Y4, 352(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1178
+	JE           maxOfRow1364
 	VPBROADCASTB 12(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -31612,7 +33683,7 @@ maxOfRow1177:
 	VBLENDVPS    Y4, 416(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1178
+	JE           maxOfRow1364
 	VPBROADCASTB 14(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -31624,7 +33695,7 @@ maxOfRow1177:
 	VBLENDVPS    Y4, 480(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow1178:
+maxOfRow1364:
 	VMAXPS       Y3, Y2, Y2
 	VPBROADCASTB 40(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -31637,7 +33708,7 @@ maxOfRow1178:
 	VBLENDVPS    Y4, 1312(AX), Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1179
+	JE           maxOfRow1365
 	VPBROADCASTB 42(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -31649,7 +33720,7 @@ maxOfRow1178:
 	VBLENDVPS    Y5, 1376(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1179
+	JE           maxOfRow1365
 	VPBROADCASTB 44(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -31661,7 +33732,7 @@ maxOfRow1178:
 	VBLENDVPS    Y5, 1440(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1179
+	JE           maxOfRow1365
 	VPBROADCASTB 46(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -31673,7 +33744,7 @@ maxOfRow1178:
 	VBLENDVPS    Y5, 1504(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow1179:
+maxOfRow1365:
 	VMAXPS       Y4, Y3, Y3
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
@@ -31689,7 +33760,7 @@ maxOfRow1179:
 	VBLENDVPS    Y4, 544(AX), Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1180
+	JE           maxOfRow1366
 	VPBROADCASTB 18(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -31701,7 +33772,7 @@ maxOfRow1179:
 	VBLENDVPS    Y5, 608(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1180
+	JE           maxOfRow1366
 	VPBROADCASTB 20(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -31713,7 +33784,7 @@ maxOfRow1179:
 	VBLENDVPS    Y5, 672(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1180
+	JE           maxOfRow1366
 	VPBROADCASTB 22(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -31725,7 +33796,7 @@ maxOfRow1179:
 	VBLENDVPS    Y5, 736(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow1180:
+maxOfRow1366:
 	VMAXPS       Y4, Y3, Y3
 	VPBROADCASTB 48(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
@@ -31738,7 +33809,7 @@ maxOfRow1180:
 	VBLENDVPS    Y5, 1568(AX), Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1181
+	JE           maxOfRow1367
 	VPBROADCASTB 50(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -31750,7 +33821,7 @@ maxOfRow1180:
 	VBLENDVPS    Y6, 1632(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1181
+	JE           maxOfRow1367
 	VPBROADCASTB 52(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -31762,7 +33833,7 @@ maxOfRow1180:
 	VBLENDVPS    Y6, 1696(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1181
+	JE           maxOfRow1367
 	VPBROADCASTB 54(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -31774,7 +33845,7 @@ maxOfRow1180:
 	VBLENDVPS    Y6, 1760(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow1181:
+maxOfRow1367:
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
@@ -31790,7 +33861,7 @@ maxOfRow1181:
 	VBLENDVPS    Y5, 800(AX), Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1182
+	JE           maxOfRow1368
 	VPBROADCASTB 26(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -31802,7 +33873,7 @@ maxOfRow1181:
 	VBLENDVPS    Y6, 864(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1182
+	JE           maxOfRow1368
 	VPBROADCASTB 28(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -31814,7 +33885,7 @@ maxOfRow1181:
 	VBLENDVPS    Y6, 928(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1182
+	JE           maxOfRow1368
 	VPBROADCASTB 30(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -31826,7 +33897,7 @@ maxOfRow1181:
 	VBLENDVPS    Y6, 992(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow1182:
+maxOfRow1368:
 	VMAXPS       Y5, Y4, Y4
 	VPBROADCASTB 56(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -31839,7 +33910,7 @@ maxOfRow1182:
 	VBLENDVPS    Y6, 1824(AX), Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1183
+	JE           maxOfRow1369
 	VPBROADCASTB 58(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -31851,7 +33922,7 @@ maxOfRow1182:
 	VBLENDVPS    Y7, 1888(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1183
+	JE           maxOfRow1369
 	VPBROADCASTB 60(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -31863,7 +33934,7 @@ maxOfRow1182:
 	VBLENDVPS    Y7, 1952(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1183
+	JE           maxOfRow1369
 	VPBROADCASTB 62(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -31875,7 +33946,7 @@ maxOfRow1182:
 	VBLENDVPS    Y7, 2016(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow1183:
+maxOfRow1369:
 	VMAXPS     Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6
 	VBLENDPS   $0xf0, Y5, Y4, Y4
@@ -31912,7 +33983,7 @@ maxRow:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1184
+	JE           maxOfRow1370
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -31924,7 +33995,7 @@ maxRow:
 	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1184
+	JE           maxOfRow1370
 	VPBROADCASTB 4(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -31936,7 +34007,7 @@ maxRow:
 	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1184
+	JE           maxOfRow1370
 	VPBROADCASTB 6(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -31948,7 +34019,7 @@ maxRow:
 	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 
-maxOfRow1184:
+maxOfRow1370:
 	VMAXPS       Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
 	VMAXPS       X2, X1, X1
@@ -33571,22 +35642,22 @@ maxRows:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x01
-	JE        maxOfRow1194
+	JE        maxOfRow1380
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x02
-	JE        maxOfRow1194
+	JE        maxOfRow1380
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x03
-	JE        maxOfRow1194
+	JE        maxOfRow1380
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow1194:
+maxOfRow1380:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VMOVAPS       Z0, Z2
@@ -33594,22 +35665,22 @@ maxOfRow1194:
 	VMOVUPS.Z     1024(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1195
+	JE            maxOfRow1381
 	KMOVW         34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1195
+	JE            maxOfRow1381
 	KMOVW         36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1195
+	JE            maxOfRow1381
 	KMOVW         38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow1195:
+maxOfRow1381:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VPERM2F128    $0x21, Y2, Y1, Y3
@@ -33620,22 +35691,22 @@ maxOfRow1195:
 	VMOVUPS.Z     256(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1196
+	JE            maxOfRow1382
 	KMOVW         10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1196
+	JE            maxOfRow1382
 	KMOVW         12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1196
+	JE            maxOfRow1382
 	KMOVW         14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow1196:
+maxOfRow1382:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VMOVAPS       Z0, Z3
@@ -33643,22 +35714,22 @@ maxOfRow1196:
 	VMOVUPS.Z     1280(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1197
+	JE            maxOfRow1383
 	KMOVW         42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1197
+	JE            maxOfRow1383
 	KMOVW         44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1197
+	JE            maxOfRow1383
 	KMOVW         46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow1197:
+maxOfRow1383:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VPERM2F128    $0x21, Y3, Y2, Y4
@@ -33669,22 +35740,22 @@ maxOfRow1197:
 	VMOVUPS.Z     512(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1198
+	JE            maxOfRow1384
 	KMOVW         18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1198
+	JE            maxOfRow1384
 	KMOVW         20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1198
+	JE            maxOfRow1384
 	KMOVW         22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow1198:
+maxOfRow1384:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VMOVAPS       Z0, Z4
@@ -33692,22 +35763,22 @@ maxOfRow1198:
 	VMOVUPS.Z     1536(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1199
+	JE            maxOfRow1385
 	KMOVW         50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1199
+	JE            maxOfRow1385
 	KMOVW         52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1199
+	JE            maxOfRow1385
 	KMOVW         54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow1199:
+maxOfRow1385:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VPERM2F128    $0x21, Y4, Y3, Y5
@@ -33718,22 +35789,22 @@ maxOfRow1199:
 	VMOVUPS.Z     768(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1200
+	JE            maxOfRow1386
 	KMOVW         26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1200
+	JE            maxOfRow1386
 	KMOVW         28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1200
+	JE            maxOfRow1386
 	KMOVW         30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow1200:
+maxOfRow1386:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VMOVAPS       Z0, Z5
@@ -33741,22 +35812,22 @@ maxOfRow1200:
 	VMOVUPS.Z     1792(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1201
+	JE            maxOfRow1387
 	KMOVW         58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1201
+	JE            maxOfRow1387
 	KMOVW         60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1201
+	JE            maxOfRow1387
 	KMOVW         62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow1201:
+maxOfRow1387:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VPERM2F128    $0x21, Y5, Y4, Y6
@@ -33788,22 +35859,22 @@ maxRow:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x01
-	JE        maxOfRow1202
+	JE        maxOfRow1388
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x02
-	JE        maxOfRow1202
+	JE        maxOfRow1388
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x03
-	JE        maxOfRow1202
+	JE        maxOfRow1388
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow1202:
+maxOfRow1388:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X2
@@ -34827,7 +36898,7 @@ noneAfter:
 
 panel:
 	CMPQ         72(SP), $0x00
-	JNE          fusedOverwrite1203
+	JNE          fusedOverwrite1389
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -34849,9 +36920,9 @@ panel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          fusedReady1204
+	JMP          fusedReady1390
 
-fusedOverwrite1203:
+fusedOverwrite1389:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -34865,7 +36936,7 @@ fusedOverwrite1203:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-fusedReady1204:
+fusedReady1390:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX
@@ -35842,7 +37913,7 @@ steps:
 
 lastPanel:
 	CMPQ         72(SP), $0x00
-	JNE          fusedOverwrite1205
+	JNE          fusedOverwrite1391
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -35864,9 +37935,9 @@ lastPanel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          fusedReady1206
+	JMP          fusedReady1392
 
-fusedOverwrite1205:
+fusedOverwrite1391:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -35880,7 +37951,7 @@ fusedOverwrite1205:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-fusedReady1206:
+fusedReady1392:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX

@@ -12,11 +12,11 @@ import (
 // access is how kernels of few rows, which wait for memory, go through it. The zero value prefetches nothing. No
 // result depends on it, so the generic code does not look at it.
 type access struct {
-	pointer     uintptr // where reading is, a window before what is prefetched page by page (gen/prefetch_pages.go); 0 if nothing is
+	pointer     uintptr // where reading is, a window before what is prefetched page by page (gen/prefetch_pages.go), or in order; 0 if nothing is
 	prefetchOne int     // how many bytes ahead one or two rows prefetch packed panels,
 	prefetchFew int     // and three to five rows
 	fourPanels  bool    // one row takes four packed panels side by side, else one after the other
-	sequential  bool    // rows of the caller, or packed panels, are read in order
+	sequential  bool    // rows of the caller, or packed panels, are read in order, or prefetched so if there is a pointer
 }
 
 // set is what the CPU wants, along a pointer and in order or not. (Word by word: a copy of what has just been written waits for the

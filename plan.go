@@ -70,7 +70,7 @@ type schedule struct {
 // placement is where the kernels read keys, or values: where the caller has them, or packed.
 type placement struct {
 	inPlaceRows int  // chunks of up to so many rows read them in place; 0: all read them packed
-	pagedRows   int  // chunks of up to so many rows prefetch them page by page
+	pagedRows   int  // chunks of up to so many rows prefetch them along a pointer: page by page, or in order if that is how they are read
 	shared      bool // and each head of a chunk prefetches its share of all heads' tokens
 }
 

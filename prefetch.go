@@ -1,8 +1,8 @@
 package attn
 
 // What the engine has prefetched while kernels compute, and in which way: a queue of rows for score, and for few rows a pointer
-// along which their kernels go through pages (gen/prefetch_pages.go). What these prefetch is prefetchWindow after the pointer. No
-// result depends on any of it.
+// along which their kernels go through pages (gen/prefetch_pages.go), or line by line (gen/sequential.go). What these prefetch is
+// prefetchWindow after the pointer. No result depends on any of it.
 
 const (
 	// outputBlocks is during how many blocks before a chunk's last one outputs are prefetched, a

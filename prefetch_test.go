@@ -187,12 +187,19 @@ func (p *plan) countPaged(x *Tensor) []int {
 	return counts
 }
 
-// Each key and value after the first step is prefetched once.
+// Each key and value after the first step is prefetched once, page by page or in order.
 func TestPrefetchStepsMeetAllTokens(t *testing.T) {
-	readingAs(t, pagedReads)
 	const heads, keys, d = 4, 5 * Block, 16
-	for _, rows := range []int{1, inPlaceRows + 1} {
+	for _, c := range []struct {
+		reads memoryReads
+		rows  int
+	}{
+		{pagedReads, 1}, {pagedReads, inPlaceRows + 1}, {sequentialReads, 1}, {sequentialReads, inPlaceRows},
+	} {
+		readingAs(t, c.reads)
+		tuned.l2 = 64 << 10 // room for steps, and not for all tokens
 		view := func(h, l, d int) Tensor { return BLHD(make([]float32, h*l*d), 1, l, h, d) }
+		rows := c.rows
 		q, k, v, dst := view(heads*rows, 1, d), view(heads, keys, d), view(heads, keys, d), view(heads*rows, 1, d)
 		p := newPlan(dst, q, k, v, nil)
 		must(t, p.init(nil))
@@ -200,7 +207,7 @@ func TestPrefetchStepsMeetAllTokens(t *testing.T) {
 		var c chunk
 		p.chunk(0, &c)
 		if p.step == Block {
-			t.Fatalf("%d rows do not go in steps", rows)
+			t.Fatalf("%v, %d rows do not go in steps", tuned.reads, rows)
 		}
 		prefetched := map[*Tensor][]int{&p.k: make([]int, len(k.Data)), &p.v: make([]int, len(v.Data))}
 		for first := 0; first < keys; first += Block {
@@ -220,7 +227,7 @@ func TestPrefetchStepsMeetAllTokens(t *testing.T) {
 					want = 0
 				}
 				if n != want {
-					t.Fatalf("%d rows: element %d of token %d is prefetched %d times, want %d", rows, at%x.SL, at/x.SL, n, want)
+					t.Fatalf("%v, %d rows: element %d of token %d is prefetched %d times, want %d", tuned.reads, rows, at%x.SL, at/x.SL, n, want)
 				}
 			}
 		}

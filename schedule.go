@@ -19,6 +19,10 @@ const (
 	// memory, and steps cost more than they save.
 	stepHeadRows = 32
 
+	// stepBytes is up to how many bytes of tokens a step of few rows in order has, if that is more than one panel of keys: what is prefetched in order
+	// comes the better the further ahead it is, until the L2 cache holds it no longer.
+	stepBytes = 128 << 10
+
 	// fullStoreRows is up to how many rows full blocks of a store go from kernel to kernel in one span: more rows do not feel what is between.
 	fullStoreRows = 16
 
@@ -106,10 +110,15 @@ func (p *plan) headsBeside(t *tuning, rows int) int {
 		return 1
 	}
 	most := rows / p.chunkRows
-	if t.reads == pagedReads && p.kvHeads <= most && p.tokensContiguous(t, &p.k) && p.tokensContiguous(t, &p.v) {
+	if p.sharesTokens(t) && p.kvHeads <= most && p.tokensContiguous(t, &p.k) && p.tokensContiguous(t, &p.v) {
 		return p.kvHeads
 	}
 	return max(1, min(p.kvHeads, most, pageBytes/4/max(1, apart)))
+}
+
+// sharesTokens reports whether heads that go together may each prefetch a share of the tokens of all heads.
+func (p *plan) sharesTokens(t *tuning) bool {
+	return t.reads == pagedReads || t.sequential(p.tokenBytes()) && p.chunkRows <= inPlaceRows && p.hasSteps(p.kvHeads)
 }
 
 // tokensContiguous reports whether the heads of a token follow each other, and so do tokens. What is
@@ -190,15 +199,18 @@ func (p *plan) decidePlacement(t *tuning) {
 			p.values.inPlaceRows = max(p.values.inPlaceRows, denseRows)
 		}
 	}
+	if p.sequential && p.chunkRows <= inPlaceRows && p.hasSteps(p.headsPerChunk) {
+		p.keys.pagedRows, p.values.pagedRows = inPlaceRows, inPlaceRows
+	}
 	p.decidePages(t, &p.keys, &p.k)
 	p.decidePages(t, &p.values, &p.v)
 }
 
-// decidePages says whether the rows of a view are prefetched page by page: if a head's rows follow each other, or the tokens of all
-// heads, which then share in that.
+// decidePages says whether the rows of a view are prefetched along a pointer: if a head's rows follow each other, unless the processor fetches
+// these by itself, or the tokens of all heads, which then share in that.
 func (p *plan) decidePages(t *tuning, to *placement, x *Tensor) {
 	switch {
-	case x.SL == x.D:
+	case x.SL == x.D && !p.sequential:
 	case p.headsPerChunk == x.H && p.tokensContiguous(t, x):
 		to.shared = true
 	default:
@@ -210,7 +222,7 @@ func (p *plan) decidePages(t *tuning, to *placement, x *Tensor) {
 func (p *plan) decideSpans(t *tuning) {
 	if p.hasSteps(p.headsPerChunk) && p.keys.pagedRows > 0 && p.values.pagedRows > 0 {
 		p.step = 2 * panel
-		if p.chunkRows <= inPlaceRows {
+		if p.chunkRows <= inPlaceRows && !(p.sequential && p.step*4*max(p.k.SL, p.v.SL) <= stepBytes) {
 			p.step = panel // packing takes longer for fewer keys at a time, so this is for rows that do not
 		}
 	}

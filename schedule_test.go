@@ -1,6 +1,11 @@
 package attn
 
-import "testing"
+import (
+	"math"
+	"testing"
+
+	"github.com/seed-1415985d/attn/internal/inspect"
+)
 
 // Every way to divide the work is taken. Without this, TestPoolEqualsAttend might compare the
 // same path twice.
@@ -113,6 +118,60 @@ func TestScheduleReadsStoresSequentially(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Where few queries are to read in order, heads side by side go together, in longer steps if tokens are short, and heads by
+// themselves stay so.
+func TestScheduleReadsHeadsBesideInOrder(t *testing.T) {
+	const megabyte = 1 << 20
+	for _, c := range []struct {
+		name               string
+		layout             string
+		kvh, group, lk, d  int
+		heads, step, paged int
+	}{
+		{"short tokens", "blhd", 4, 4, 4096, 64, 4, 2 * panel, inPlaceRows},
+		{"long tokens", "blhd", 32, 1, 2048, 128, 32, panel, inPlaceRows},
+		{"tokens too long for the L2 cache", "blhd", 64, 1, 2048, 128, 8, Block, 0},
+		{"in the L2 cache", "blhd", 4, 4, 256, 64, 4, Block, 0},
+		{"many queries", "blhd", 4, 8, 4096, 64, 4, Block, 0},
+		{"a head is one run", "bhld", 4, 4, 4096, 64, 1, Block, 0},
+	} {
+		setSequential(t, true, megabyte)
+		p, err := planOf(inspect.Call{B: 1, H: c.kvh * c.group, KVH: c.kvh, Lq: 1, Lk: c.lk, D: c.d, Dv: c.d, Layout: c.layout, Workers: 1})
+		must(t, err)
+		p.decide(&tuned, 1)
+		if p.headsPerChunk != c.heads || p.step != c.step || p.keys.pagedRows != c.paged || p.values.pagedRows != c.paged {
+			t.Errorf("%s: %v, want %d heads, steps of %d, paged up to %d rows", c.name, &p.schedule, c.heads, c.step, c.paged)
+		}
+	}
+}
+
+// Heads that go together in order have the bits of heads by themselves.
+func TestHeadsBesideInOrderEqualOthers(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		for _, s := range []shape{
+			{1, 4, 1, 1, 5*Block + 7, 64, 64}, {2, 3, 2, 1, 3 * Block, 40, 24}, {1, 2, 3, 1, Segment + 20, 128, 128}, {1, 2, 2, 2, 4 * Block, 24, 40},
+		} {
+			x := newProblem(random("heads beside"), normal, s)
+			x.opt.Causal = BottomRight
+			k, v := tokenMajor(x.k), tokenMajor(x.v)
+			want, got := zeros(x.q.B, x.q.H, x.q.L, x.v.D), zeros(x.q.B, x.q.H, x.q.L, x.v.D)
+			must(t, Attend(want, x.q, x.k, x.v, &x.opt))
+			setSequential(t, true, 4*2*2*panel*s.kvh*max(s.d, s.dv))
+			p := newPlan(got, x.q, k, v, &x.opt)
+			must(t, p.init(&x.opt))
+			if p.decide(&tuned, 1); p.step == Block || !p.keys.shared || !p.values.shared {
+				t.Errorf("%+v: %v, want steps of all heads", s, &p.schedule)
+			}
+			must(t, Attend(got, x.q, k, v, &x.opt))
+			for i := range want.Data {
+				if math.Float32bits(got.Data[i]) != math.Float32bits(want.Data[i]) {
+					t.Fatalf("%+v: element %d is %v, of heads by themselves %v", s, i, got.Data[i], want.Data[i])
+				}
+			}
+		}
+	})
 }
 
 // setSequential says whether few rows read more than some bytes sequentially, until the test ends.

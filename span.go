@@ -70,7 +70,7 @@ func (w *scratch) span(p *plan, c *chunk, st *state, s *span) {
 		full = p.full && !b.typed && b.kStride == 0 && s.hi == Block && (s.whole || s.lastSeesStart(p, c))
 	} else {
 		w.queue.clear()
-		if s.blocks > 1 && w.fullSpan(p, c, st, s) {
+		if w.fullSpan(p, c, st, s) {
 			return
 		}
 	}

@@ -42,7 +42,7 @@ const (
 	// pagedReads: kernels of few rows prefetch a line of each of 8 pages in turn, see gen/prefetch_pages.go.
 	pagedReads
 	// sequentialReads: few rows read rows of keys and values in order, and prefetch nothing but packed panels;
-	// first the keys of several blocks, then their values.
+	// first the keys of several blocks, then their values. Where heads lie side by side, they prefetch the tokens of all, in order.
 	sequentialReads
 )
 

@@ -52,6 +52,7 @@ type rowsProgram struct {
 	pointer       Mem           // the prefetch pointer at these keys, 0 if there is none
 	touched       touchSlots    // see sequential.go
 	keys, queries int
+	outOfLine     func() // what comes after the loop over queries, if not nil
 }
 
 // keyLoop takes the given number of keys at a time, for all queries.
@@ -76,7 +77,7 @@ func (r *rowsProgram) keyLoop(keys int) {
 	MOVQ(r.stride, tmp)
 	IMUL3Q(U32(keys), tmp, tmp)
 	ADDQ(tmp, r.k)
-	if keys == 16 {
+	if keys > 1 {
 		r.nextKeysOfPointer(begin)
 	}
 	SUBQ(imm(keys), r.n)
@@ -91,6 +92,7 @@ func (r *rowsProgram) queryLoop() {
 	Label(begin)
 	CMPQ(r.rows, imm(r.queries))
 	JL(LabelRef(end))
+	r.outOfLine = nil
 	r.dot(begin)
 	ADDQ(imm(r.queries*blockBytes), r.sRow)
 	tmp := GP64()
@@ -99,6 +101,9 @@ func (r *rowsProgram) queryLoop() {
 	ADDQ(tmp, r.q)
 	SUBQ(imm(r.queries), r.rows)
 	JMP(LabelRef(begin))
+	if r.outOfLine != nil {
+		r.outOfLine()
+	}
 	Label(end)
 }
 
@@ -222,14 +227,13 @@ func (r *rowsProgram) startPages(label string) {
 	Label(none)
 }
 
-// nextKeysOfPointer moves the prefetch pointer on by 16 keys.
+// nextKeysOfPointer moves the prefetch pointer on by the keys at hand.
 func (r *rowsProgram) nextKeysOfPointer(label string) {
 	none := label + "NoPointer"
 	CMPQ(r.pointer, Imm(0))
 	JE(LabelRef(none))
 	bytes := GP64()
-	MOVQ(r.width, bytes)
-	SHLQ(Imm(4), bytes)
+	IMUL3Q(U32(r.keys), r.width, bytes)
 	ADDQ(bytes, r.pointer)
 	Label(none)
 }

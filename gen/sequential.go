@@ -11,12 +11,19 @@ import (
 // and, for more than one query, accumulate take 8 rows at a time, which are 4 KiB at 128 dimensions, and
 // meanwhile touch the next 8: they read a word of each of their cache lines, in order. (Of a row that does
 // not begin at a line perhaps not of its last: that is the next row's first, if these follow each other.)
+//
+// Rows of one of several heads side by side are not in order. If there is a prefetch pointer, something else is: the tokens of all heads,
+// of which each head prefetches a share. That comes into the L2 cache, a step of keys before it is read from there, and nothing is touched.
+// Prefetched into the L1 cache instead, or touched, it comes at two thirds of the rate.
 
 // touchRows is the number of rows at a time, and touchLines that of lines with every 4
 // dimensions of these: as many as they have.
 const (
 	touchRows  = lanes
 	touchLines = touchRows * 4 * 4 / lineBytes
+
+	// touchBytes is how much is taken at a time at most of values: 8 rows, or 16 of half the length.
+	touchBytes = 4096
 )
 
 // touchSlots are stack slots.
@@ -24,7 +31,7 @@ type touchSlots struct {
 	wanted Mem // are the rows to be read in order? Only of keys
 	after  Mem // rows that follow the n of the call and may be touched; only of keys
 	line   Mem // the next line to touch, or 0
-	rowEnd Mem // and the end of its row
+	rowEnd Mem // and the end of its row; of keys, if line is 0, the next line to prefetch along the pointer, or 0
 	gap    Mem // from there to the next row
 	width  Mem // bytes of a row; only of values
 }
@@ -45,6 +52,8 @@ func (r *rowsProgram) beginTouching() {
 	MOVQ(r.stride, tmp)
 	SUBQ(r.width, tmp)
 	MOVQ(tmp, t.gap)
+	CMPQ(r.pointer, Imm(0))
+	JNE(LabelRef("notTouched"))
 	CMPQ(r.n, imm(touchRows))
 	JL(LabelRef("notTouched"))
 	r.touch("touchFirst", r.k)
@@ -77,14 +86,18 @@ func touch(label string, first reg.Register, n Op, stride reg.Register, ends fun
 	JNE(LabelRef(label))
 }
 
-// touchKeys prepares to touch the 8 keys after those at hand, if there are as many, and returns what to
+// touchKeys prepares to touch the 8 keys after those at hand, if there are as many, or to prefetch along the pointer, and returns what to
 // emit in each round of 4 dimensions. Rows that do not end with a round's lines are touched at once.
 func (r *rowsProgram) touchKeys(label string) func() {
 	t, at, tmp := &r.touched, GP64(), GP64()
-	ready, apart, skip := label+"Ready", label+"Apart", label+"Untouched"
+	r.outOfLine = func() { r.prefetchAlong(label) }
+	ready, apart, skip, along := label+"Ready", label+"Apart", label+"Untouched", label+"Along"
 	MOVQ(I32(0), t.line)
+	MOVQ(I32(0), t.rowEnd)
 	CMPQ(t.wanted, Imm(0))
 	JE(LabelRef(ready))
+	CMPQ(r.pointer, Imm(0))
+	JNE(LabelRef(along))
 	MOVQ(r.n, at)
 	ADDQ(t.after, at)
 	CMPQ(at, imm(2*touchRows))
@@ -111,12 +124,17 @@ func (r *rowsProgram) touchKeys(label string) func() {
 	JMP(LabelRef(ready))
 	Label(label + "AtOnce")
 	r.touch(label+"Touch", at)
+	JMP(LabelRef(ready))
+	Label(along)
+	MOVQ(r.pointer, at)
+	ADDQ(imm(prefetchWindow), at)
+	MOVQ(at, t.rowEnd)
 	Label(ready)
 	return func() {
 		at := GP64()
 		MOVQ(t.line, at)
 		TESTQ(at, at)
-		JE(LabelRef(skip))
+		JE(LabelRef(label + "NotTouched"))
 		for i := range touchLines {
 			TESTL(at.As32(), Mem{Base: at, Disp: i * lineBytes})
 		}
@@ -134,10 +152,23 @@ func (r *rowsProgram) touchKeys(label string) func() {
 	}
 }
 
-// beginTouching touches the first 8 rows of values, or goes to none.
+// prefetchAlong prefetches as many lines as touchKeys would touch, if there is a pointer. It is far from the loop, to which it returns: a
+// branch more there is felt.
+func (r *rowsProgram) prefetchAlong(label string) {
+	at, skip := GP64(), label+"Untouched"
+	Label(label + "NotTouched")
+	MOVQ(r.touched.rowEnd, at)
+	TESTQ(at, at)
+	JE(LabelRef(skip))
+	prefetchLines(at, touchLines)
+	MOVQ(at, r.touched.rowEnd)
+	JMP(LabelRef(skip))
+}
+
+// beginTouching touches the rows of values to begin with, as many as are taken at a time, or goes to none.
 func (t *tileProgram) beginTouching(none string) {
 	s := &t.touched
-	CMPQ(steps, imm(touchRows))
+	CMPQ(steps, t.some)
 	JL(LabelRef(none))
 	MOVQ(t.panels, a3)
 	SHLQ(Imm(6), a3) // a last half panel is not worth while
@@ -150,36 +181,71 @@ func (t *tileProgram) beginTouching(none string) {
 	ADDQ(bPtr, a3)
 	MOVQ(a3, s.rowEnd)
 	first := t.unique("touchFirst")
-	MOVQ(t.panels, count)
+	MOVQ(t.panels, b0)
 	Label(first)
-	t.touchEight()
-	DECQ(count)
+	t.eachEight(t.touchEight)
+	DECQ(b0)
 	JNE(LabelRef(first))
 }
 
-// touchNext prepares to touch the 8 rows of values after those at hand, if there are as many.
+// touchNext prepares to touch the rows of values after those at hand, if there are enough.
 func (t *tileProgram) touchNext() {
 	s, none := &t.touched, t.unique("touchNone")
 	CMPQ(s.line, Imm(0))
 	JE(LabelRef(none))
-	CMPQ(t.left, imm(touchRows))
+	CMPQ(s.rowEnd, imm(alongPointer))
+	JE(LabelRef(none))
+	MOVQ(t.some, a0)
+	CMPQ(t.left, a0)
 	JGE(LabelRef(none))
 	MOVQ(I32(0), s.line)
 	Label(none)
 }
 
-// touchLines touches what is due with n panels of these.
+// alongPointer is in the place of where a row ends, if lines are not touched but prefetched along a pointer.
+const alongPointer = 0
+
+// beginAlong begins to prefetch along the pointer, or goes to none if there is no pointer.
+func (t *tileProgram) beginAlong(none string) {
+	MOVQ(field(b0, "panelLayout.access", "access.pointer"), a0)
+	TESTQ(a0, a0)
+	JE(LabelRef(none))
+	ADDQ(imm(prefetchWindow), a0)
+	MOVQ(a0, t.touched.line)
+	MOVQ(I32(alongPointer), t.touched.rowEnd)
+}
+
+// touchLines touches, or prefetches, what is due with n panels of some rows.
 func (t *tileProgram) touchLines(n int) {
 	if t.masked || t.start == fromZero {
 		return
 	}
-	none := t.unique("untouched")
+	none, touched := t.unique("untouched"), t.unique("touched")
 	CMPQ(t.touched.line, Imm(0))
 	JE(LabelRef(none))
-	for range n {
-		t.touchEight()
-	}
+	CMPQ(t.touched.rowEnd, imm(alongPointer))
+	JNE(LabelRef(touched))
+	MOVQ(t.touched.line, a0)
+	t.eachEight(func() { prefetchLines(a0, n*touchRows) })
+	MOVQ(a0, t.touched.line)
+	JMP(LabelRef(none))
+	Label(touched)
+	t.eachEight(func() {
+		for range n {
+			t.touchEight()
+		}
+	})
 	Label(none)
+}
+
+// eachEight is for each 8 of the rows that are taken at a time.
+func (t *tileProgram) eachEight(do func()) {
+	loop := t.unique("eight")
+	MOVQ(t.some, count)
+	Label(loop)
+	do()
+	SUBQ(imm(touchRows), count)
+	JG(LabelRef(loop))
 }
 
 // touchEight touches 8 lines: as many as 8 rows have for each of their panels.
@@ -212,4 +278,12 @@ func touchAll(x, stride, n, d reg.Register) {
 		LEAQ(Mem{Base: row, Index: d, Scale: 4}, end)
 	})
 	Label("notTouched")
+}
+
+// prefetchLines prefetches n lines in order into the L2 cache, and moves on.
+func prefetchLines(at reg.Register, n int) {
+	for i := range n {
+		PREFETCHT1(Mem{Base: at, Disp: i * lineBytes})
+	}
+	ADDQ(imm(n*lineBytes), at)
 }

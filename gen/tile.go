@@ -182,9 +182,7 @@ func (t *tileProgram) panelGroup(name string, r, n int) {
 	Label(group)
 	CMPQ(t.panels, imm(n))
 	JL(LabelRef(end))
-	if r > 1 {
-		t.touchLines(n)
-	}
+	t.touchLines(n)
 	MOVQ(t.c, cPtr)
 	MOVQ(t.a, aPtr)
 	MOVQ(t.firstAlpha, a0)
@@ -784,7 +782,7 @@ func (t *tileProgram) setAccess(base reg.Register, embedded string, sequential M
 // at a time is reading here and there. If they are to be read in order instead, few
 // queries take some steps at a time, all columns of these, and keep the sums in c: one query
 // sequentialSteps, or eight panels at once (wholeRows), and nothing is prefetched; more queries
-// touchRows, while they touch the next ones. One query of up to four panels is in order anyway.
+// touchBytes of rows, while they touch the next ones, or prefetch along a pointer. One query of up to four panels is in order anyway.
 const (
 	sequentialSteps = 4
 	sequentialRows  = 4
@@ -809,18 +807,29 @@ func (t *tileProgram) firstSteps() {
 	MOVQ(I32(0), t.sequential)
 	JMP(LabelRef(all))
 	Label(rowsToo)
+	alone := t.unique("noPointer")
+	MOVQ(I32(0), t.request)
+	MOVQ(I32(2*touchRows), t.some)
+	t.beginAlong(alone)
+	Label(alone)
 	MOVQ(I32(0), t.distance)
 	MOVQ(bPtr, t.nextB)
 	for _, kept := range t.keptForSteps() {
 		move(kept.slot, kept.next)
 	}
-	MOVQ(I32(sequentialSteps), t.some)
+	CMPQ(t.touched.line, Imm(0))
+	JNE(LabelRef(ready))
 	CMPQ(t.rows, Imm(1))
 	JE(LabelRef(one))
+	short := t.unique("shortRows")
+	CMPQ(t.panels, imm(touchBytes/panelBytes/2/touchRows))
+	JLE(LabelRef(short))
 	MOVQ(I32(touchRows), t.some)
+	Label(short)
 	t.beginTouching(all)
 	JMP(LabelRef(ready))
 	Label(one)
+	MOVQ(I32(sequentialSteps), t.some)
 	CMPQ(t.panels, imm(wholePanels))
 	JE(LabelRef(all))
 	CMPQ(t.panels, imm(fourPanels))
@@ -888,7 +897,30 @@ func (t *tileProgram) wholeRows() {
 	MOVQ(bPtr, b0)
 	t.beginWhole()
 	MOVQ(steps, count)
+	along, done := t.label("wholeAlong"), t.label("wholeDone")
+	CMPQ(t.touched.line, Imm(0))
+	JNE(LabelRef(along))
+	t.wholeSteps(step, func() {})
+	JMP(LabelRef(done))
+	Label(along)
+	MOVQ(t.touched.line, a3)
+	t.wholeSteps(step+"Along", func() { prefetchLines(a3, wholePanels) })
+	MOVQ(a3, t.touched.line)
+	Label(done)
+	for v := range wholeAcc {
+		VMOVUPS(ymm[v], Mem{Base: cPtr, Disp: v * vector})
+	}
+	ADDQ(imm(wholePanels*panelBytes), t.c)
+	ADDQ(imm(wholePanels*panelBytes), bPtr)
+	SUBQ(imm(wholePanels), t.panels)
+	JMP(LabelRef(loop))
+	Label(next)
+}
+
+// wholeSteps is the loop over steps of wholeRows, with something beside each.
+func (t *tileProgram) wholeSteps(step string, beside func()) {
 	Label(step)
+	beside()
 	VBROADCASTSS(Mem{Base: a0}, ymm[14])
 	for v := range wholeVectors {
 		b, c := Mem{Base: b0, Disp: v * vector}, Mem{Base: cPtr, Disp: v * vector}
@@ -904,14 +936,6 @@ func (t *tileProgram) wholeRows() {
 	ADDQ(Imm(4), a0)
 	DECQ(count)
 	JNE(LabelRef(step))
-	for v := range wholeAcc {
-		VMOVUPS(ymm[v], Mem{Base: cPtr, Disp: v * vector})
-	}
-	ADDQ(imm(wholePanels*panelBytes), t.c)
-	ADDQ(imm(wholePanels*panelBytes), bPtr)
-	SUBQ(imm(wholePanels), t.panels)
-	JMP(LabelRef(loop))
-	Label(next)
 }
 
 const (
