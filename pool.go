@@ -22,6 +22,7 @@ import (
 type Pool struct {
 	size    int // workers, counting one caller
 	workers sync.WaitGroup
+	watch   watch
 
 	mu     sync.Mutex
 	wake   sync.Cond // there is a job, or the pool was closed
@@ -39,6 +40,7 @@ func NewPool(n int) *Pool {
 		n = runtime.GOMAXPROCS(0)
 	}
 	p := &Pool{size: n}
+	p.watch.init(&tuned)
 	p.wake.L, p.idle.L = &p.mu, &p.mu
 	for range n - 1 {
 		p.workers.Go(p.work)
@@ -98,16 +100,25 @@ func (p *Pool) attend(j *job) {
 	if j.plan.dst.empty() {
 		return
 	}
-	j.begin(p.workersFor(j.plan.cost(&tuned)))
+	j.cost = j.plan.cost(&tuned)
+	j.begin(p.workersFor(j.cost))
 	p.run(j)
 }
 
-// workersFor returns how many workers a call of some nanoseconds is for.
+// workersFor returns how many workers a call of some nanoseconds is for. A call that does not pay for waking workers
+// is for those that watch, unless calls follow each other so fast that the next ones pay.
 func (p *Pool) workersFor(cost float64) int {
-	if cost < tuned.smallCall {
+	if p.size == 1 || cost < tuned.smallCall {
 		return 1
 	}
-	return p.size
+	quick := p.watch.callBegins()
+	switch {
+	case p.watch.leftAlone(cost):
+		return 1
+	case quick || cost >= tuned.wakingCall:
+		return p.size
+	}
+	return min(p.size, 1+int(p.watch.workers.Load()))
 }
 
 // begin registers a call and returns a job for it.
@@ -142,24 +153,47 @@ func (p *Pool) end(j *job) {
 // run computes all units of a job, the caller's goroutine taking part, and
 // returns when all are done.
 func (p *Pool) run(j *job) {
-	helpers := min(p.size, j.units, j.workers) - 1
-	if helpers <= 0 {
+	if helpers := min(p.size, j.units, j.workers) - 1; helpers > 0 {
+		p.runWith(j, helpers)
+	} else {
 		j.work(&j.scratch)
-		return
 	}
+	if p.size > 1 && j.cost >= tuned.smallCall {
+		p.watch.callEnds()
+	}
+}
+
+// runWith is run with helpers.
+func (p *Pool) runWith(j *job, helpers int) {
+	p.share(j, helpers)
+	j.work(&j.scratch)
+	p.mu.Lock()
+	p.retire(j)
+	p.mu.Unlock()
+	inTime := p.watch.zero(&j.helpers)
+	if !inTime {
+		p.await(j)
+	}
+	if j.cost <= float64(p.watch.limit)*float64(j.units) { // else a unit may take longer than one watches
+		p.watch.waited(inTime)
+	}
+}
+
+// share gives a job to some helpers: to workers that watch, and it wakes others.
+func (p *Pool) share(j *job, helpers int) {
 	p.mu.Lock()
 	p.jobs = append(p.jobs, j)
-	for range helpers {
+	for range helpers - p.watch.call(helpers) {
 		p.wake.Signal()
 	}
 	p.mu.Unlock()
+}
 
-	j.work(&j.scratch)
-
+// await blocks until no helper has the job, which nobody can take any more.
+func (p *Pool) await(j *job) {
 	p.mu.Lock()
-	p.retire(j)
-	j.waiting = j.helpers > 0
-	wait := j.waiting
+	wait := j.helpers.Load() > 0
+	j.waiting = wait
 	p.mu.Unlock()
 	if wait {
 		<-j.done
@@ -171,6 +205,9 @@ func (p *Pool) retire(j *job) {
 	if i := slices.Index(p.jobs, j); i >= 0 {
 		p.jobs = slices.Delete(p.jobs, i, i+1)
 	}
+	if len(p.jobs) == 0 {
+		p.watch.jobless.Store(1)
+	}
 }
 
 // work is the life of a worker.
@@ -178,30 +215,45 @@ func (p *Pool) work() {
 	w := new(scratch)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for {
-		for len(p.jobs) == 0 && !p.closed {
-			p.wake.Wait()
-		}
-		if len(p.jobs) == 0 {
-			return
-		}
+	for p.next() {
 		j := p.jobs[0]
-		j.helpers++
+		j.helpers.Add(1)
 		p.mu.Unlock()
 		j.work(w)
 		p.mu.Lock()
-		p.retire(j)
-		if j.helpers--; j.helpers == 0 && j.waiting {
-			j.waiting = false
-			j.done <- struct{}{}
+		p.leave(j)
+	}
+}
+
+// next waits for a job, or for the end of the pool.
+func (p *Pool) next() (ok bool) {
+	for len(p.jobs) == 0 && !p.closed {
+		p.expectCall()
+		if len(p.jobs) == 0 && !p.closed {
+			p.wake.Wait()
 		}
 	}
+	return len(p.jobs) > 0
+}
+
+// leave is called when a worker has no more work in a job.
+func (p *Pool) leave(j *job) {
+	p.retire(j)
+	if j.helpers.Add(-1) > 0 || !j.waiting {
+		return
+	}
+	j.waiting = false
+	j.done <- struct{}{}
+	p.mu.Unlock()
+	runtime.Gosched() // the caller is next on this thread
+	p.mu.Lock()
 }
 
 // job is one call whose work is shared: units that any worker may take.
 type job struct {
 	plan       plan       // a call of Attend,
 	projection projection // or, if it has a matrix, a product
+	cost       float64    // estimated nanoseconds
 	units      int
 	workers    int // for how many it was divided
 	segments   int // pieces that each chunk is divided into, 1 if it is whole
@@ -214,8 +266,8 @@ type job struct {
 
 	scratch scratch // the caller's
 
-	helpers int  // workers that have the job now, apart from the caller; guarded by Pool.mu
-	waiting bool // the caller waits for the helpers; guarded by Pool.mu
+	helpers atomic.Int32 // workers that have the job now, apart from the caller; written under Pool.mu
+	waiting bool         // the caller sleeps until the helpers are done; guarded by Pool.mu
 	done    chan struct{}
 }
 
