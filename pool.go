@@ -166,7 +166,7 @@ func (p *Pool) run(j *job) {
 // runWith is run with helpers.
 func (p *Pool) runWith(j *job, helpers int) {
 	p.share(j, helpers)
-	j.work(&j.scratch)
+	own := j.work(&j.scratch)
 	p.mu.Lock()
 	p.retire(j)
 	p.mu.Unlock()
@@ -174,9 +174,12 @@ func (p *Pool) runWith(j *job, helpers int) {
 	if !inTime {
 		p.await(j)
 	}
-	if j.cost <= float64(p.watch.limit)*float64(j.units) { // else a unit may take longer than one watches
-		p.watch.waited(inTime)
-	}
+	p.watch.shared(j.fair(own, helpers) && (inTime || j.cost > float64(j.units)*float64(p.watch.limit)))
+}
+
+// fair reports whether helpers worked beside the caller: where they have no core, one waits while another does nearly all.
+func (j *job) fair(own, helpers int) bool {
+	return own < j.units && 4*own*(helpers+1) >= j.units
 }
 
 // share gives a job to some helpers: to workers that watch, and it wakes others.
@@ -286,31 +289,38 @@ func (j *job) begin(workers int) {
 	j.next.Store(0)
 }
 
-// work takes and computes units until none is left.
-func (j *job) work(w *scratch) {
+// work takes and computes units until none is left. It returns how many it took.
+func (j *job) work(w *scratch) (taken int) {
 	i := int(j.next.Add(1)) - 1
 	if i >= j.units {
-		return
+		return 0
 	}
-	if j.projection.m != nil {
-		for ; i < j.units; i = int(j.next.Add(1)) - 1 {
-			j.projection.unit(i)
-		}
-		return
+	if j.projection.m == nil {
+		w.fit(&j.plan)
 	}
-	w.fit(&j.plan)
 	for ; i < j.units; i = int(j.next.Add(1)) - 1 {
-		item := j.order(i / j.segments)
-		if j.segments == 1 {
-			next := j.plan.chunks()
-			if i+j.workers < j.units { // a guess: others take one each
-				next = j.order(i + j.workers)
-			}
-			w.item(&j.plan, item, next)
-		} else {
-			j.segment(w, item, i%j.segments)
-		}
+		j.unit(w, i)
+		taken++
 	}
+	return taken
+}
+
+// unit computes one unit.
+func (j *job) unit(w *scratch, i int) {
+	if j.projection.m != nil {
+		j.projection.unit(i)
+		return
+	}
+	item := j.order(i / j.segments)
+	if j.segments > 1 {
+		j.segment(w, item, i%j.segments)
+		return
+	}
+	next := j.plan.chunks()
+	if i+j.workers < j.units { // a guess: others take one each
+		next = j.order(i + j.workers)
+	}
+	w.item(&j.plan, item, next)
 }
 
 // order puts chunks with many keys first: the last rows under a causal mask.

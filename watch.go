@@ -21,18 +21,22 @@ type watch struct {
 	last  atomic.Int64 // when the last call ended that was worth sharing
 	quick atomic.Int32 // how many of these in a row began so soon after another that watching would have paid, up to quickCalls
 
+	futile  atomic.Int32 // how many calls in a row were shared for nothing
 	alone   atomic.Int32 // how many of the next calls stay on the caller's goroutine
-	penalty atomic.Int32 // how many do after the next time that helpers are late
+	penalty atomic.Int32 // how many do when calls have been shared for nothing again
 }
 
 const (
 	// quickCalls is after how many quick calls in a row workers are woken for the next ones.
 	quickCalls = 2
 
-	// mostPenalty bounds watch.penalty: a call in so many finds out whether the helpers have a core again.
-	mostPenalty = 64
+	// futileCalls in a row are reason to leave some alone: the first may have woken helpers for the second.
+	futileCalls = 2
 
-	// longCalls times tuning.wakingCall is from where on no call is left alone for helpers that were late.
+	// mostPenalty bounds watch.penalty.
+	mostPenalty = 128
+
+	// longCalls times tuning.wakingCall is from where on calls are always shared.
 	longCalls = 4
 )
 
@@ -62,8 +66,8 @@ func (w *watch) callBegins() bool {
 // callEnds is called after callBegins.
 func (w *watch) callEnds() { w.last.Store(int64(time.Since(epoch))) }
 
-// leftAlone reports whether a call of some nanoseconds is better not shared, because helpers were late. Then something else has their core,
-// which the program cannot see if it is another process.
+// leftAlone reports whether a call of some nanoseconds is better not shared because others were shared for nothing. Then something else has the
+// helpers' cores, which the program cannot see if it is another process; and helpers that are woken may even take the caller's.
 func (w *watch) leftAlone(cost float64) bool {
 	n := w.alone.Load()
 	if n == 0 || cost >= longCalls*tuned.wakingCall {
@@ -73,18 +77,21 @@ func (w *watch) leftAlone(cost float64) bool {
 	return true
 }
 
-// waited takes note of whether helpers were done in time.
-func (w *watch) waited(inTime bool) {
-	n := w.penalty.Load()
-	if inTime {
-		if n > 0 {
-			w.penalty.Store(n / 2)
+// shared takes note of whether sharing a call was of use.
+func (w *watch) shared(useful bool) {
+	penalty := w.penalty.Load()
+	switch {
+	case useful:
+		w.futile.Store(0)
+		if penalty > 0 {
+			w.penalty.Store(penalty / 2)
 		}
-		return
+	case w.futile.Add(1) >= futileCalls:
+		w.futile.Store(0)
+		penalty = min(max(1, 2*penalty), mostPenalty)
+		w.penalty.Store(penalty)
+		w.alone.Store(penalty)
 	}
-	n = min(max(1, 2*n), mostPenalty)
-	w.penalty.Store(n)
-	w.alone.Store(n)
 }
 
 // call makes a new job known and returns how many of the workers wanted for it were watching. It is called under Pool.mu.
