@@ -243,8 +243,7 @@ func (p *Pool) work() {
 // next waits for a job, or for the end of the pool.
 func (p *Pool) next() (ok bool) {
 	for len(p.jobs) == 0 && !p.closed {
-		p.expectCall()
-		if len(p.jobs) == 0 && !p.closed {
+		if !p.expectCall() && len(p.jobs) == 0 && !p.closed {
 			p.wake.Wait()
 		}
 	}

@@ -103,16 +103,17 @@ func (w *watch) call(wanted int) int {
 	return n
 }
 
-// expectCall watches for a job, if there is reason to expect one. It is called under Pool.mu, which it gives up for that.
-func (p *Pool) expectCall() {
+// expectCall watches for a job, if there is reason to expect one, and reports whether there was one, which others may have done
+// already. It is called under Pool.mu, which it gives up for that.
+func (p *Pool) expectCall() (came bool) {
 	w := &p.watch
 	if w.quick.Load() == 0 {
-		return
+		return false
 	}
 	if int(watching.Add(1)) < runtime.GOMAXPROCS(0) {
 		w.workers.Add(1)
 		p.mu.Unlock()
-		w.zero(&w.jobless)
+		came = w.zero(&w.jobless)
 		p.mu.Lock()
 		if w.called > 0 {
 			w.called--
@@ -121,6 +122,7 @@ func (p *Pool) expectCall() {
 		}
 	}
 	watching.Add(-1)
+	return came
 }
 
 // zero watches until x is 0. It reports whether it is.
