@@ -23,7 +23,7 @@ import (
 // that is not used costs no time.
 //
 // If workers come too late or not at all, because others use their cores, the
-// next calls of less than a millisecond stay on the caller's goroutine, up to 128 until the workers are tried again.
+// next calls of less than a millisecond stay on the caller's goroutine, for at most some 40 ms until the workers are tried again.
 //
 // In the steady state a call does not allocate. Since other goroutines see the
 // caller's buffers, these cannot live on the caller's stack: a local array that
@@ -186,7 +186,8 @@ func (p *Pool) runWith(j *job, helpers int) {
 	if !inTime {
 		p.await(j)
 	}
-	p.watch.shared(j.fair(own, helpers) && (inTime || j.cost > float64(j.units)*float64(p.watch.limit)))
+	inTime = inTime || j.cost > float64(j.units)*float64(p.watch.limit) // a unit may take longer than one watches
+	p.watch.shared(j.cost, inTime && j.fair(own, helpers))
 }
 
 // fair reports whether helpers worked beside the caller: where they have no core, one waits while another does nearly all.

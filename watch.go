@@ -21,20 +21,21 @@ type watch struct {
 	last  atomic.Int64 // when the last call ended that was worth sharing
 	quick atomic.Int32 // how many of these in a row began so soon after another that watching would have paid, up to quickCalls
 
-	futile  atomic.Int32 // how many calls in a row were shared for nothing
-	alone   atomic.Int32 // how many of the next calls stay on the caller's goroutine
-	penalty atomic.Int32 // how many do when calls have been shared for nothing again
+	// Estimated nanoseconds of calls.
+	futile  atomic.Int64 // that were shared for nothing since one was not
+	alone   atomic.Int64 // that stay on the caller's goroutine next
+	penalty atomic.Int64 // that do the next time that calls have been shared for nothing
 }
 
 const (
 	// quickCalls is after how many quick calls in a row workers are woken for the next ones.
 	quickCalls = 2
 
-	// futileCalls in a row are reason to leave some alone: the first may have woken helpers for the second.
-	futileCalls = 2
+	// patience is how many nanoseconds of calls are shared for nothing before some are left alone: workers that sleep need that long to come.
+	patience = 300e3
 
 	// mostPenalty bounds watch.penalty.
-	mostPenalty = 128
+	mostPenalty = 128 * patience
 
 	// longCalls times tuning.wakingCall is from where on calls are always shared.
 	longCalls = 4
@@ -70,25 +71,23 @@ func (w *watch) callEnds() { w.last.Store(int64(time.Since(epoch))) }
 // helpers' cores, which the program cannot see if it is another process; and helpers that are woken may even take the caller's.
 func (w *watch) leftAlone(cost float64) bool {
 	n := w.alone.Load()
-	if n == 0 || cost >= longCalls*tuned.wakingCall {
+	if n <= 0 || cost >= longCalls*tuned.wakingCall {
 		return false
 	}
-	w.alone.Store(n - 1)
+	w.alone.Store(n - int64(cost))
 	return true
 }
 
-// shared takes note of whether sharing a call was of use.
-func (w *watch) shared(useful bool) {
+// shared takes note of whether sharing a call of some nanoseconds was of use.
+func (w *watch) shared(cost float64, useful bool) {
 	penalty := w.penalty.Load()
 	switch {
 	case useful:
 		w.futile.Store(0)
-		if penalty > 0 {
-			w.penalty.Store(penalty / 2)
-		}
-	case w.futile.Add(1) >= futileCalls:
+		w.penalty.Store(penalty / 2)
+	case w.futile.Add(int64(cost)) >= patience:
 		w.futile.Store(0)
-		penalty = min(max(1, 2*penalty), mostPenalty)
+		penalty = min(max(patience, 2*penalty), mostPenalty)
 		w.penalty.Store(penalty)
 		w.alone.Store(penalty)
 	}

@@ -121,41 +121,44 @@ func TestWatchQuickCalls(t *testing.T) {
 
 // Calls that are shared for nothing leave more and more of the next ones alone, but not long ones.
 func TestWatchLeavesCallsAlone(t *testing.T) {
+	const cost = patience / 2
 	var w watch
-	count := func() (n int) {
-		for w.leftAlone(tuned.wakingCall) {
+	futile := func(calls int) {
+		for range calls {
+			w.shared(cost, false)
+		}
+	}
+	left := func() (n int) {
+		for w.leftAlone(cost) {
 			n++
 		}
 		return n
 	}
-	futile := func() {
-		for range futileCalls {
-			w.shared(false)
+	for _, want := range []int{1, 2, 4, 8, 16, 32, 64, 128, 128} {
+		if futile(1); left() != 0 {
+			t.Error("calls are left alone before workers can have come")
+		}
+		futile(1)
+		if got := left(); got != 2*want {
+			t.Errorf("%d calls are left alone, want %d", got, 2*want)
 		}
 	}
-	for _, want := range []int{1, 2, 4, 8, 16, 32, 64, mostPenalty, mostPenalty} {
-		futile()
-		if got := count(); got != want {
-			t.Errorf("%d calls are left alone, want %d", got, want)
-		}
-	}
-	futile()
+	futile(2)
 	if w.leftAlone(longCalls * tuned.wakingCall) {
 		t.Error("a long call is left alone")
 	}
-	count()
-	w.shared(true)
-	w.shared(true)
-	futile()
-	if got := count(); got != mostPenalty/2 {
-		t.Errorf("after two useful ones %d calls are left alone, want %d", got, mostPenalty/2)
+	left()
+	w.shared(cost, true)
+	w.shared(cost, true)
+	futile(2)
+	if got := left(); got != 128 {
+		t.Errorf("after two useful ones %d calls are left alone, want %d", got, 128)
 	}
-	w = watch{}
-	w.shared(false)
-	w.shared(true)
-	w.shared(false)
-	if got := count(); got != 0 {
-		t.Errorf("%d calls are left alone, though no two in a row were shared for nothing", got)
+	futile(1)
+	w.shared(cost, true)
+	futile(1)
+	if got := left(); got != 0 {
+		t.Errorf("%d calls are left alone, though a useful one was between those shared for nothing", got)
 	}
 }
 
