@@ -190,9 +190,9 @@ func (p *Pool) runWith(j *job, helpers int) {
 	p.watch.shared(j.cost, inTime && j.fair(own, helpers))
 }
 
-// fair reports whether helpers worked beside the caller: where they have no core, one waits while another does nearly all.
+// fair reports whether helpers worked beside the caller: who has to take turns with them on its core has done little of its part, but for a unit.
 func (j *job) fair(own, helpers int) bool {
-	return own < j.units && 4*own*(helpers+1) >= j.units
+	return own < j.units && 4*(own+1)*(helpers+1) >= 3*j.units
 }
 
 // share gives a job to some helpers: to workers that watch, and it wakes others.

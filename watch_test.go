@@ -188,10 +188,11 @@ func TestJobFair(t *testing.T) {
 		{10, 1, 10, false}, // nobody came
 		{0, 1, 10, false},  // the helper had the caller's core
 		{1, 1, 10, false},
-		{2, 1, 10, true},
+		{2, 1, 10, false}, // it came a little later
+		{3, 1, 10, true},
 		{9, 1, 10, true},
 		{1, 1, 2, true},
-		{1, 3, 16, true},
+		{2, 3, 16, true},
 		{0, 3, 16, false},
 	} {
 		j := job{units: c.units}
