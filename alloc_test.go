@@ -231,6 +231,45 @@ func TestNoAllocationInPoolOverCache(t *testing.T) {
 	mustHardlyAllocate(t, func() error { return p.AttendCache(dst, x.q, c, nil) })
 }
 
+// Options beside a call cost nothing if they point at nothing; else what they point at has to outlive the call, in one variable with them.
+func TestNoAllocationInPoolOptions(t *testing.T) {
+	shareSmallCalls(t)
+	x := newProblem(random("no allocation"), normal, shape{1, 2, 2, 5, 70, 8, 8})
+	c, err := filled(x.k, x.v)
+	must(t, err)
+	visible := make([]bool, 5*70)
+	fillWith(visible, true)
+	dst, _, _ := x.results()
+	p := NewPool(2)
+	defer p.Close()
+
+	type settings struct {
+		attn   Options
+		window Window
+		mask   Mask
+	}
+	s := new(settings)
+	s.attn.Window, s.attn.Mask = &s.window, &s.mask
+	for name, call := range map[string]func(opt *Options) error{
+		"Attend":      func(opt *Options) error { return p.Attend(dst, x.q, x.k, x.v, opt) },
+		"AttendCache": func(opt *Options) error { return p.AttendCache(dst, x.q, c, opt) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			mustHardlyAllocate(t, func() error {
+				s.window, s.mask = Window{Left: 3, Right: 0}, BHLD(visible, 1, 1, 5, 70)
+				return call(&s.attn)
+			})
+		})
+	}
+	t.Run("literal", func(t *testing.T) {
+		mustHardlyAllocate(t, func() error {
+			return errors.Join(
+				p.Attend(dst, x.q, x.k, x.v, &Options{Causal: BottomRight, Scale: 0.5, Softcap: 20, KeyLens: x.opt.KeyLens}),
+				p.AttendCache(dst, x.q, c, &Options{Causal: BottomRight, Scale: 0.5, Softcap: 20}))
+		})
+	})
+}
+
 // After Reset a state works in the memory that it has.
 func TestNoAllocationInState(t *testing.T) {
 	s, err := NewState(1, 2, 1, 8)

@@ -27,7 +27,7 @@
 //
 //   - [Attend] computes one call on the calling goroutine.
 //   - [Pool.Attend] is Attend on persistent workers, for calls that take longer
-//     than about 50 µs. One Pool serves any number of goroutines.
+//     than about 20 µs. One Pool serves any number of goroutines.
 //   - [Cache] keeps the keys and values of a growing sequence in the kernels'
 //     own order, for decoding token by token: [Cache.Append], then
 //     [Cache.Attend] or [Pool.AttendCache].

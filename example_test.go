@@ -359,3 +359,30 @@ func ExamplePackTransposed() {
 	// 7.5 15.5
 	// 2
 }
+
+// A Window or a Mask beside the call would be an allocation for each call, because other goroutines see the options. Those of a layer that is called again
+// and again are kept with the layer.
+func ExamplePool_Attend() {
+	type layer struct {
+		opt    attn.Options
+		window attn.Window
+	}
+	l := &layer{opt: attn.Options{Causal: attn.TopLeft}}
+	l.opt.Window = &l.window
+
+	pool := attn.NewPool(0)
+	defer pool.Close()
+	q := attn.BHLD([]float32{0, 0, 0}, 1, 1, 3, 1)
+	v := attn.BHLD([]float32{1, 2, 3}, 1, 1, 3, 1)
+	dst := attn.BHLD(make([]float32, 3), 1, 1, 3, 1)
+	for _, left := range []int{0, 1} {
+		l.window = attn.Window{Left: left, Right: 0} // allocates nothing
+		if err := pool.Attend(dst, q, q, v, &l.opt); err != nil {
+			fmt.Println(err)
+		}
+		fmt.Println(dst.Data)
+	}
+	// Output:
+	// [1 2 3]
+	// [1 1.5 2.5]
+}

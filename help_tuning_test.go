@@ -34,7 +34,7 @@ func use(t testing.TB, i isa) {
 	row := tuned
 	if row.isa != i {
 		row = tune(chosen.cpu, i, 0, chosen.l2)
-		row.smallCall = tuned.smallCall
+		row.smallCall, row.wakingCall = tuned.smallCall, tuned.wakingCall
 	}
 	useTuning(t, with16Lanes(row))
 }

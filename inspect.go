@@ -63,7 +63,7 @@ func describe(t *tuning, p *plan) string {
 		fmt.Fprintf(&s, "%-18s %-10v %s\n", name, value, fmt.Sprintf(meaning, args...))
 	}
 	line("CPU", t.cpu, "with %v kernels; its row of the tuning table decides what follows", t.isa)
-	line("cost", fmt.Sprintf("%.3g µs", p.cost(t)/1e3), "estimated on one core; a Pool leaves calls below %.3g µs to the caller", t.smallCall/1e3)
+	line("cost", fmt.Sprintf("%.3g µs", p.cost(t)/1e3), "estimated on one core; a Pool leaves calls below %.3g µs to the caller, and wakes workers for one of %.3g µs", t.smallCall/1e3, t.wakingCall/1e3)
 	line("chunks", p.chunks(), "pieces of work: %d rows of queries for each of %d key/value heads", p.chunkRows, p.headsPerChunk)
 	line("segments", p.segments, "pieces of keys that each chunk is divided into, for %d workers", p.workers)
 	line("tiles", p.tileRows, "rows at most go through the kernels together")

@@ -298,8 +298,10 @@ func (p *Pool) MatMul(dst, a Tensor, m *Matrix, bias []float32) error {
 	}
 	j.projection = projection{dst: dst, a: a, m: m, bias: bias}
 	if err = j.projection.check(); err == nil {
-		j.projection.partition(p.workersFor(j.projection.cost()))
-		j.units, j.workers = j.projection.units(), p.workersFor(j.projection.cost())
+		j.cost = j.projection.cost()
+		j.workers = p.workersFor(j.cost)
+		j.projection.partition(j.workers)
+		j.units = j.projection.units()
 		j.next.Store(0)
 		p.run(j)
 	}

@@ -51,7 +51,7 @@ func (c *poolCase) check(t testing.TB, what string, attend attender) {
 // shareSmallCalls makes a Pool share calls that it would leave to the calling goroutine.
 func shareSmallCalls(t *testing.T) {
 	row := tuned
-	row.smallCall = 0
+	row.smallCall, row.wakingCall = 0, 0
 	useTuning(t, row)
 }
 

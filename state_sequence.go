@@ -58,7 +58,8 @@ func (s *State) addPooled(pool *Pool, j *job) error {
 		return err
 	}
 	if p.lk > 0 && !p.q.empty() {
-		workers := pool.workersFor(p.cost(&tuned))
+		j.cost = p.cost(&tuned) / float64((p.lk+Segment-1)/Segment) // of a segment, about
+		workers := pool.workersFor(j.cost)
 		p.decide(&tuned, workers)
 		for lo := 0; lo < p.lk; {
 			node, hi := s.openSegment(p, lo)

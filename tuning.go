@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"time"
 
 	"github.com/seed-1415985d/attn/internal/forced"
 )
@@ -74,9 +75,11 @@ type tuning struct {
 	l2       int // bytes of L2 cache for each core
 
 	// When a Pool wakes workers.
-	flopsPerNs float64 // multiply-adds count twice
-	bytesPerNs float64 // from memory
-	smallCall  float64 // calls of fewer nanoseconds stay on the caller's goroutine
+	flopsPerNs float64       // multiply-adds count twice
+	bytesPerNs float64       // from memory
+	smallCall  float64       // calls of fewer nanoseconds stay on the caller's goroutine
+	wakingCall float64       // and calls of fewer wake no workers for themselves
+	watch      time.Duration // how long who expects something soon watches for it before it sleeps
 }
 
 const (
@@ -110,7 +113,7 @@ var tunings = []tuning{
 		prefetchOne: 6144, prefetchFew: 8192, prefetchTyped: 8192, tileRows: 48},
 	{cpu: otherX86, isa: avx2, leastRows16: never, fewRows: 64,
 		prefetchOne: 6144, prefetchFew: 8192, prefetchTyped: 8192, tileRows: 48},
-	{cpu: arm64, isa: neon, leastRows16: never, fewRows: 64, tileRows: 48},
+	{cpu: arm64, isa: neon, leastRows16: never, fewRows: 64, tileRows: 48, flopsPerNs: 60},
 	{cpu: anyCPU, isa: generic, leastRows16: never, fewRows: 64, tileRows: 48, flopsPerNs: 0.5},
 }
 
@@ -172,9 +175,9 @@ func (t tuning) withCaches(l1, l2 int) tuning {
 // withCosts fills in what rows do not say of costs.
 func (t tuning) withCosts() tuning {
 	if t.flopsPerNs == 0 {
-		t.flopsPerNs = 60
+		t.flopsPerNs = 90
 	}
-	t.bytesPerNs, t.smallCall = 20, 50e3
+	t.bytesPerNs, t.smallCall, t.wakingCall, t.watch = 40, 20e3, 250e3, 50*time.Microsecond
 	return t
 }
 

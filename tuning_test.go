@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A machine that lacks an implementation that the run was made for must not
@@ -83,7 +84,8 @@ func TestTuningHasARowForEach(t *testing.T) {
 			row.fewRows < leastTileRows,
 			row.leastRows16 < 2, row.isa != avx512 && row.leastRows16 != never,
 			row.fusedSoftmax && (row.maximaInScore || row.isa != avx2),
-			row.flopsPerNs <= 0 || row.bytesPerNs <= 0 || row.smallCall <= 0:
+			row.flopsPerNs <= 0 || row.bytesPerNs <= 0 || row.smallCall <= 0 || row.wakingCall < row.smallCall,
+			row.watch <= 0 || row.watch > 100*time.Microsecond:
 			t.Errorf("the row is not sound: %+v", row)
 		}
 	}
