@@ -2,6 +2,7 @@ package attn
 
 import (
 	"runtime"
+	"slices"
 )
 
 // CacheConfig is the shape of a [Cache]. Every size must be at least 1.
@@ -15,8 +16,8 @@ type CacheConfig struct {
 	Rotate   bool      // spread outlier channels of keys, see docs/low-precision.md
 }
 
-// Cache holds the keys and values of a sequence that grows token by token (a
-// KV cache), in the order that the kernels read: nothing is packed or
+// Cache holds the keys and values of a batch of sequences that grow token by token (a
+// KV cache), each to a length of its own, in the order that the kernels read: nothing is packed or
 // transposed when attending. Attending over a cache gives the bits of [Attend] on
 // what [Cache.Read] returns: for F32 the tokens themselves, for F16 and BF16 what they are rounded to. I8, and keys that are
 // rotated, have definitions of their own, see docs/low-precision.md. No type's bits depend on the CPU, the number of workers or the batch.
@@ -29,11 +30,14 @@ type CacheConfig struct {
 // On Linux, NewCache asks for huge pages for 4 MiB and more: decoding takes about a tenth less time with them. A huge page is mostly 2 MiB,
 // and a system that gives them on request gives whole ones: a head with room for that much takes that much from its first token on.
 //
-// Any number of goroutines may attend over a cache at the same time. Append,
-// Truncate, Reset and Close need it for themselves: closing a cache while another goroutine attends over it ends the program.
+// Sequences that join and leave, share tokens, or differ much in length are better kept in a [Store].
+//
+// Any number of goroutines may attend over a cache at the same time. Append, AppendSequence,
+// Truncate, TruncateSequence, Reset and Close need it for themselves: closing a cache while another goroutine attends over it ends the program.
 type Cache struct {
-	config CacheConfig
-	length int
+	config  CacheConfig
+	length  int   // of the longest sequence
+	lengths []int // of each
 
 	store  blockStore
 	writer tokenWriter
@@ -62,7 +66,7 @@ func NewCache(config CacheConfig) (*Cache, error) {
 		return nil, fail(ErrMemory, "CacheConfig is %d×%d×%d×(%d+%d) elements of %v: %v",
 			config.Batch, config.KVHeads, config.Capacity, config.HeadDim, config.ValueDim, config.Type, err)
 	}
-	c.writer = newTokenWriter(&c.store)
+	c.writer, c.lengths = newTokenWriter(&c.store), make([]int, config.Batch)
 	return c, nil
 }
 
@@ -74,7 +78,7 @@ func (c *Cache) Close() error {
 	if err := c.checkOpen(); err != nil {
 		return err
 	}
-	c.length = 0
+	c.Reset()
 	return c.store.close()
 }
 
@@ -86,14 +90,39 @@ func (c *Cache) checkOpen() error {
 	return nil
 }
 
-// Len returns the number of tokens in the cache.
+// Len returns the number of tokens of the longest sequence.
 func (c *Cache) Len() int { return c.length }
 
-// Reset empties the cache.
-func (c *Cache) Reset() { c.length = 0 }
+// LenOf returns the number of tokens of sequence b. It panics if there is no such sequence, as indexing does.
+func (c *Cache) LenOf(b int) int { return c.lengths[b] }
 
-// Truncate drops all but the first n tokens, as speculative decoding does when
-// it rolls back. If there are fewer, the error is [ErrLength].
+// Reset empties the cache.
+func (c *Cache) Reset() {
+	c.length = 0
+	clear(c.lengths)
+}
+
+// Clone returns a cache of the same shape and type with the same tokens, in memory of its own. The error is [ErrMemory] if the system has none.
+func (c *Cache) Clone() (*Cache, error) {
+	if err := c.checkOpen(); err != nil {
+		return nil, err
+	}
+	d, err := NewCache(c.config)
+	if err != nil {
+		return nil, err
+	}
+	d.length = c.length
+	copy(d.lengths, c.lengths)
+	for i := range c.config.Batch * c.config.KVHeads { // no page is touched that no token is in
+		used := roundUp(c.lengths[i/c.config.KVHeads], Block) / Block * c.store.block
+		copy(d.store.data[i*d.store.headStride:][:used], c.store.data[i*c.store.headStride:])
+	}
+	runtime.KeepAlive(c) // and with it its memory
+	return d, nil
+}
+
+// Truncate drops all but the first n tokens of every sequence, as speculative decoding does when
+// it rolls back. Sequences that have no more keep what they have. If all have fewer, the error is [ErrLength].
 func (c *Cache) Truncate(n int) error {
 	if err := c.checkOpen(); err != nil {
 		return err
@@ -102,55 +131,108 @@ func (c *Cache) Truncate(n int) error {
 		return fail(ErrLength, "n is %d, want 0 to %d, the tokens in the cache", n, c.length)
 	}
 	c.length = n
+	for b, old := range c.lengths {
+		c.lengths[b] = min(old, n)
+	}
 	return nil
 }
 
-// Append adds any number n of tokens to every sequence:
+// TruncateSequence drops all but the first n tokens of sequence b. If it has fewer, the error is [ErrLength].
+func (c *Cache) TruncateSequence(b, n int) error {
+	if err := c.checkSequence(b); err != nil {
+		return err
+	}
+	if n < 0 || n > c.lengths[b] {
+		return fail(ErrLength, "n is %d, want 0 to %d, the tokens of sequence %d", n, c.lengths[b], b)
+	}
+	c.lengths[b] = n
+	c.length = slices.Max(c.lengths)
+	return nil
+}
+
+// checkSequence makes sure that the cache is open and has a sequence b.
+func (c *Cache) checkSequence(b int) error {
+	if err := c.checkOpen(); err != nil {
+		return err
+	}
+	if b < 0 || b >= c.config.Batch {
+		return fail(ErrShape, "b is %d, want 0 to %d", b, c.config.Batch-1)
+	}
+	return nil
+}
+
+// Append adds any number n of tokens to every sequence, after those that it has:
 //
 //	k [Batch, KVHeads, n, HeadDim]
 //	v [Batch, KVHeads, n, ValueDim]
 //
-// Sequences of different lengths are padded by the caller, who says in
+// Sequences that grow differently take AppendSequence. Or the caller pads them all to one length, and says in
 // Options.KeyLens how many of the tokens exist; what the others hold has no
-// influence. If the cache has no room for n tokens, Append returns
+// influence. If the cache has no room for n more tokens of the longest sequence, Append returns
 // [ErrCapacity] and changes nothing.
 func (c *Cache) Append(k, v Tensor) error {
-	if err := c.checkAppend(&k, &v); err != nil {
+	if err := c.checkAppend(&k, &v, c.config.Batch, c.length); err != nil {
 		return err
 	}
 	for b := range k.B {
-		for h := range k.H {
-			for i := 0; i < k.L; {
-				at := c.length + i
-				n := min(k.L-i, Block-at%Block)
-				x := c.store.at(b*k.H+h, at/Block)
-				c.store.write(&c.writer, x, at%Block, k.Data[k.offset(b, h, i):], v.Data[v.offset(b, h, i):], k.SL, v.SL, n, v.D)
-				i += n
-			}
-		}
+		c.write(&k, &v, b, b)
 	}
-	c.length += k.L
 	runtime.KeepAlive(c) // and with it its memory
 	return nil
 }
 
-func (c *Cache) checkAppend(k, v *Tensor) error {
-	if err := c.checkTokens(k, v); err != nil {
+// AppendSequence adds any number n of tokens to sequence b only:
+//
+//	k [1, KVHeads, n, HeadDim]
+//	v [1, KVHeads, n, ValueDim]
+//
+// Without KeyLens, attending sees of each sequence as many tokens as it has. If sequence b has no room for n more, AppendSequence returns
+// [ErrCapacity] and changes nothing.
+func (c *Cache) AppendSequence(b int, k, v Tensor) error {
+	if err := c.checkSequence(b); err != nil {
 		return err
 	}
-	if k.L > c.config.Capacity-c.length {
+	if err := c.checkAppend(&k, &v, 1, c.lengths[b]); err != nil {
+		return err
+	}
+	c.write(&k, &v, 0, b)
+	runtime.KeepAlive(c) // and with it its memory
+	return nil
+}
+
+// write adds the tokens of one batch entry of k and v to a sequence.
+func (c *Cache) write(k, v *Tensor, entry, b int) {
+	for h := range k.H {
+		for i := 0; i < k.L; {
+			at := c.lengths[b] + i
+			n := min(k.L-i, Block-at%Block)
+			x := c.store.at(b*k.H+h, at/Block)
+			c.store.write(&c.writer, x, at%Block, k.Data[k.offset(entry, h, i):], v.Data[v.offset(entry, h, i):], k.SL, v.SL, n, v.D)
+			i += n
+		}
+	}
+	c.lengths[b] += k.L
+	c.length = max(c.length, c.lengths[b])
+}
+
+// checkAppend makes sure that k and v are tokens of some sequences, and that there is room for them after so many.
+func (c *Cache) checkAppend(k, v *Tensor, batch, length int) error {
+	if err := c.checkTokens(k, v, batch); err != nil {
+		return err
+	}
+	if k.L > c.config.Capacity-length {
 		return fail(ErrCapacity, "k.L is %d, want at most %d: %d of %d tokens are in the cache",
-			k.L, c.config.Capacity-c.length, c.length, c.config.Capacity)
+			k.L, c.config.Capacity-length, length, c.config.Capacity)
 	}
 	return c.store.checkScales(k, v)
 }
 
-// checkTokens makes sure that k and v are tokens of this cache.
-func (c *Cache) checkTokens(k, v *Tensor) error {
+// checkTokens makes sure that k and v are tokens of so many sequences of this cache.
+func (c *Cache) checkTokens(k, v *Tensor, batch int) error {
 	if err := c.checkOpen(); err != nil {
 		return err
 	}
-	return checkTokens(k, v, c.config.Batch, c.config.KVHeads, c.config.HeadDim, c.config.ValueDim)
+	return checkTokens(k, v, batch, c.config.KVHeads, c.config.HeadDim, c.config.ValueDim)
 }
 
 // Read copies tokens back, decoded, from token from on: as many as k and v have positions.
@@ -159,7 +241,7 @@ func (c *Cache) checkTokens(k, v *Tensor) error {
 //	v [Batch, KVHeads, n, ValueDim]
 //
 // For F32 these are the numbers that were appended, for F16 and BF16 what they were rounded to, for I8 integers times their
-// scales. Rotated keys are rotated back, with the rounding errors of that. If there are not so many tokens, the error is [ErrLength].
+// scales. Rotated keys are rotated back, with the rounding errors of that. If some sequence has not so many tokens, the error is [ErrLength].
 func (c *Cache) Read(k, v Tensor, from int) error {
 	if err := c.checkRead(&k, &v, from); err != nil {
 		return err
@@ -176,11 +258,11 @@ func (c *Cache) Read(k, v Tensor, from int) error {
 }
 
 func (c *Cache) checkRead(k, v *Tensor, from int) error {
-	if err := c.checkTokens(k, v); err != nil {
+	if err := c.checkTokens(k, v, c.config.Batch); err != nil {
 		return err
 	}
-	if from < 0 || from > c.length || k.L > c.length-from {
-		return fail(ErrLength, "from is %d and k.L %d, want at most %d in all, the tokens in the cache", from, k.L, c.length)
+	if shortest := slices.Min(c.lengths); from < 0 || from > shortest || k.L > shortest-from {
+		return fail(ErrLength, "from is %d and k.L %d, want at most %d in all, the tokens in the cache", from, k.L, shortest)
 	}
 	return checkOutputs(k, v)
 }
@@ -191,7 +273,7 @@ func (c *Cache) checkRead(k, v *Tensor, from int) error {
 //	q   [Batch, H, Lq, HeadDim]     KVHeads divides H
 //	dst [Batch, H, Lq, ValueDim]
 //
-// The keys' number is Len, or for each sequence Options.KeyLens. To decode,
+// The number of keys is for each sequence what LenOf says, or less if Options.KeyLens says so. Mask, Bias and Weights are for Len keys. To decode,
 // append the new token and attend with BottomRight. Full sees the same keys if
 // there is a single query, but without a Window or Slopes only: it takes the
 // query's position from Offset.
@@ -215,5 +297,24 @@ func (p *plan) initCache(c *Cache, opt *Options) error {
 	}
 	p.store = &c.store
 	p.kvHeads, p.lk, p.d, p.dv = c.config.KVHeads, c.length, c.config.HeadDim, c.config.ValueDim
-	return p.initCall(c.config.Batch, opt)
+	if err := p.initCall(c.config.Batch, opt); err != nil {
+		return err
+	}
+	return p.setLengths(c.lengths)
+}
+
+// setLengths makes the lengths of sequences those of the call, unless the caller said so, and none is longer than its sequence.
+func (p *plan) setLengths(lengths []int) error {
+	if p.keyLens == nil {
+		if slices.Min(lengths) < p.lk {
+			p.keyLens = lengths
+		}
+		return nil
+	}
+	for b, n := range p.keyLens {
+		if n > lengths[b] {
+			return fail(ErrLength, "KeyLens[%d] is %d, want 0 to %d, the tokens of the sequence", b, n, lengths[b])
+		}
+	}
+	return nil
 }

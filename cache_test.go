@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -14,12 +15,13 @@ import (
 // tokens is the model of a cache: the same keys and values as tensors.
 type tokens struct {
 	config CacheConfig
-	k, v   Tensor // [Batch, KVHeads, Capacity, …]; L is the number of tokens
+	k, v   Tensor // [Batch, KVHeads, Capacity, …]; L is the number of tokens of the longest sequence
+	lens   []int  // of each
 }
 
 func newTokens(config CacheConfig) *tokens {
 	c := config
-	t := &tokens{config: c}
+	t := &tokens{config: c, lens: make([]int, c.Batch)}
 	t.k = BHLD(nans(c.Batch*c.KVHeads*c.Capacity*c.HeadDim), c.Batch, c.KVHeads, c.Capacity, c.HeadDim)
 	t.v = BHLD(nans(c.Batch*c.KVHeads*c.Capacity*c.ValueDim), c.Batch, c.KVHeads, c.Capacity, c.ValueDim)
 	t.k.L, t.v.L = 0, 0
@@ -36,18 +38,34 @@ func (m *tokens) append(t *testing.T, r *rand.Rand, c *Cache, n int) {
 	m.add(k, v)
 }
 
-// add adds tokens to the model.
-func (m *tokens) add(k, v Tensor) {
-	for b := range k.B {
+// add adds tokens to the model: to all sequences, or to one.
+func (m *tokens) add(k, v Tensor, sequence ...int) {
+	for entry := range k.B {
+		b := append(sequence, entry)[0]
 		for h := range k.H {
 			for i := range k.L {
-				copy(m.k.row(b, h, m.k.L+i), k.row(b, h, i))
-				copy(m.v.row(b, h, m.v.L+i), v.row(b, h, i))
+				copy(m.k.row(b, h, m.lens[b]+i), k.row(entry, h, i))
+				copy(m.v.row(b, h, m.lens[b]+i), v.row(entry, h, i))
 			}
 		}
+		m.lens[b] += k.L
 	}
-	m.k.L += k.L
-	m.v.L += k.L
+	m.setLength()
+}
+
+// truncate leaves at most n tokens, of all sequences or of one.
+func (m *tokens) truncate(n int, sequence ...int) {
+	for b := range m.lens {
+		if len(sequence) == 0 || sequence[0] == b {
+			m.lens[b] = min(m.lens[b], n)
+		}
+	}
+	m.setLength()
+}
+
+func (m *tokens) setLength() {
+	m.k.L = slices.Max(m.lens)
+	m.v.L = m.k.L
 }
 
 // check compares attention over the cache and over the tensors.
@@ -97,11 +115,11 @@ func testCacheModel(t *testing.T) {
 				case 0:
 					n := r.IntN(m.k.L + 1)
 					must(t, c.Truncate(n))
-					m.k.L, m.v.L = n, n
+					m.truncate(n)
 				case 1:
 					if r.IntN(4) == 0 {
 						c.Reset()
-						m.k.L, m.v.L = 0, 0
+						m.truncate(0)
 					}
 				case 2:
 					m.append(t, r, c, min(free, 1))
@@ -148,7 +166,7 @@ func TestCacheWeights(t *testing.T) {
 	m := newTokens(config)
 	m.append(t, r, c, 90)
 	must(t, c.Truncate(70))
-	m.k.L, m.v.L = 70, 70
+	m.truncate(70)
 	weights := [2]Tensor{}
 	for i := range weights {
 		weights[i] = BHLD(nans(2*3*70), 1, 2, 3, 70)
@@ -307,16 +325,26 @@ func (p *cachePlay) rounded(x Tensor) Tensor {
 
 func (p *cachePlay) step() {
 	n := p.IntN(p.model.k.L + 1)
-	switch p.IntN(12) {
+	switch b := p.IntN(p.model.config.Batch); p.IntN(15) {
 	case 0:
 		p.want(p.cache.Truncate(n), nil)
-		p.model.k.L, p.model.v.L = n, n
+		p.model.truncate(n)
+	case 12:
+		n := p.IntN(p.model.lens[b] + 1)
+		p.want(p.cache.TruncateSequence(b, n), nil)
+		p.model.truncate(n, b)
+		p.want(p.cache.TruncateSequence(b, n+1), ErrLength)
+		p.want(p.cache.TruncateSequence(p.model.config.Batch, 0), ErrShape)
+	case 13:
+		p.append(min(p.model.config.Capacity-p.model.lens[b], p.IntN(20)), b)
+	case 14:
+		p.clone()
 	case 1:
 		p.want(p.cache.Truncate([]int{-1 - n, p.model.k.L + 1 + n}[p.IntN(2)]), ErrLength)
 	case 2:
 		if p.IntN(3) == 0 {
 			p.cache.Reset()
-			p.model.k.L, p.model.v.L = 0, 0
+			p.model.truncate(0)
 		}
 	case 3:
 		p.appendWrong()
@@ -334,6 +362,22 @@ func (p *cachePlay) step() {
 	if p.cache.Len() != p.model.k.L {
 		p.Fatalf("Len is %d, want %d", p.cache.Len(), p.model.k.L)
 	}
+	for b, n := range p.model.lens {
+		if p.cache.LenOf(b) != n {
+			p.Fatalf("LenOf(%d) is %d, want %d", b, p.cache.LenOf(b), n)
+		}
+	}
+}
+
+// clone goes on with a copy. What happens to the original does not matter.
+func (p *cachePlay) clone() {
+	c, err := p.cache.Clone()
+	p.want(err, nil)
+	fillWith(elements[float32](p.cache.store.data), nan32())
+	p.want(p.cache.Close(), nil)
+	_, err = p.cache.Clone()
+	p.want(err, ErrClosed)
+	p.cache = c
 }
 
 // free is the number of tokens for which there is room.
@@ -355,19 +399,24 @@ func (p *cachePlay) draw(b, h, l, d int) Tensor {
 	return BHLD(x, b, h, l, d)
 }
 
-func (p *cachePlay) tokens(n int) (k, v Tensor) {
+func (p *cachePlay) tokens(batch, n int) (k, v Tensor) {
 	g := &p.model.config
-	return p.draw(g.Batch, g.KVHeads, n, g.HeadDim), p.draw(g.Batch, g.KVHeads, n, g.ValueDim)
+	return p.draw(batch, g.KVHeads, n, g.HeadDim), p.draw(batch, g.KVHeads, n, g.ValueDim)
 }
 
-func (p *cachePlay) append(n int) {
-	k, v := p.tokens(n)
+// append adds n tokens to all sequences, or to one.
+func (p *cachePlay) append(n int, sequence ...int) {
+	add, batch := p.cache.Append, p.model.config.Batch
+	if len(sequence) > 0 {
+		add, batch = func(k, v Tensor) error { return p.cache.AppendSequence(sequence[0], k, v) }, 1
+	}
+	k, v := p.tokens(batch, n)
 	if p.model.config.Type == I8 && !(p.scales(k, p.rotation()) && p.scales(v, 1)) {
-		p.want(p.cache.Append(k, v), ErrOption)
+		p.want(add(k, v), ErrOption)
 		return
 	}
-	p.want(p.cache.Append(k, v), nil)
-	p.model.add(p.rounded(p.rotated(k)), p.rounded(v))
+	p.want(add(k, v), nil)
+	p.model.add(p.rounded(p.rotated(k)), p.rounded(v), sequence...)
 }
 
 // scales reports whether sums of so many elements of x are finite, as a cache of I8 wants them.
@@ -382,10 +431,11 @@ func (p *cachePlay) scales(x Tensor, terms int) bool {
 
 // read compares some tokens with the model's, and asks for some that there are not.
 func (p *cachePlay) read() {
-	from := p.IntN(p.model.k.L + 1)
-	n, g := p.IntN(p.model.k.L-from+1), &p.model.config
+	shortest := slices.Min(p.model.lens)
+	from := p.IntN(shortest + 1)
+	n, g := p.IntN(shortest-from+1), &p.model.config
 	k, v := zeros(g.Batch, g.KVHeads, n, g.HeadDim), zeros(g.Batch, g.KVHeads, n, g.ValueDim)
-	p.want(p.cache.Read(k, v, p.model.k.L-n+1), ErrLength)
+	p.want(p.cache.Read(k, v, shortest-n+1), ErrLength)
 	p.want(p.cache.Read(k, v, -1), ErrLength)
 	p.want(p.cache.Read(k, v, from), nil)
 	wantK, wantV := contiguous(rowsOf(p.model.k, from, n)), contiguous(rowsOf(p.model.v, from, n))
@@ -413,7 +463,7 @@ func (p *cachePlay) appendWrong() {
 	} else if n = min(n, p.free()); n == 0 {
 		return
 	}
-	k, v := p.tokens(n)
+	k, v := p.tokens(p.model.config.Batch, n)
 	spoiled := []*Tensor{&k, &v}[p.IntN(2)]
 	wanted := ErrCapacity
 	switch kind {
@@ -435,6 +485,9 @@ func (p *cachePlay) call() (dst, q Tensor, opt *Options) {
 	q = p.draw(g.Batch, heads, lq, g.HeadDim)
 	dst = BHLD(nans(g.Batch*heads*lq*g.ValueDim), g.Batch, heads, lq, g.ValueDim)
 	opt = randomOptions(p.Rand, g.Batch, heads, lq, p.model.k.L)
+	for b, n := range opt.KeyLens {
+		opt.KeyLens[b] = min(n, p.model.lens[b])
+	}
 	if p.IntN(4) == 0 {
 		opt.Scale = []float32{-1, 0.3}[p.IntN(2)]
 	}
@@ -456,6 +509,10 @@ func (p *cachePlay) attend() {
 
 // define is what attending over the cache should give.
 func (p *cachePlay) define(dst, q Tensor, opt *Options) {
+	if opt.KeyLens == nil {
+		own := *opt
+		own.KeyLens, opt = p.model.lens, &own
+	}
 	if q = p.rotated(q); p.model.config.Type == I8 {
 		newIntegers(contiguous(p.model.k), contiguous(p.model.v)).attend(dst, q, opt)
 		return
@@ -473,7 +530,8 @@ func (p *cachePlay) attendWrong() {
 	case 1:
 		dst.D--
 	case 2:
-		opt.KeyLens, wanted = []int{p.model.k.L + 1, p.model.k.L}[:q.B], ErrLength
+		opt.KeyLens, wanted = slices.Clone(p.model.lens), ErrLength
+		opt.KeyLens[p.IntN(q.B)]++
 	case 3:
 		q.Data, wanted = q.Data[1:], ErrLength
 	}

@@ -140,17 +140,19 @@ func (s *modelSequence) length() int { return s.model.k.L }
 func (s *modelSequence) take(t *modelSequence) {
 	s.first = t.first
 	s.model.k, s.model.v = contiguous(t.model.k), contiguous(t.model.v)
+	s.model.lens[0] = t.length()
 }
 
 // cut leaves the first n tokens.
 func (s *modelSequence) cut(n int) {
-	s.model.k.L, s.model.v.L = n, n
+	s.model.truncate(n)
 	s.model.k, s.model.v = contiguous(s.model.k), contiguous(s.model.v)
 }
 
 // add appends tokens to the model.
 func (s *modelSequence) add(k, v Tensor) {
 	s.model.k, s.model.v = afterEachOther(s.model.k, k), afterEachOther(s.model.v, v)
+	s.model.lens[0] = s.length()
 }
 
 // afterEachOther is the rows of one tensor and then those of another.
