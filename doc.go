@@ -31,6 +31,9 @@
 //   - [Cache] keeps the keys and values of a growing sequence in the kernels'
 //     own order, for decoding token by token: [Cache.Append], then
 //     [Cache.Attend] or [Pool.AttendCache].
+//   - [Store] holds the keys and values of many sequences in pages, for serving: they join, grow, fork, shrink and leave. [AttendSequences] and
+//     [Pool.AttendSequences] compute one call over any of them, of different lengths, with any number of queries each; prefixes that
+//     sequences share are kept once and read once. [Sequence.WriteTo] and [Sequence.ReadFrom] keep prompts on disk.
 //   - [State] takes keys and values in chunks, so that they need not be in
 //     memory at the same time or on the same machine. [State.Merge] puts parts
 //     together.
@@ -55,7 +58,7 @@
 //   - on every CPU and architecture, with assembly and without,
 //   - for any number of workers, in any batch, for any strides,
 //   - as part of a prefill, of a chunk of it, or decoded alone,
-//   - from Attend, from a Cache, and from a State whose chunks and parts are cut as [State] says.
+//   - from Attend, from a Cache, from pages of a Store, shared or not, and from a State whose chunks and parts are cut as [State] says.
 //
 // Keys that a mask, a bias of −Inf, the position or the lengths hide do not
 // exist: whatever they hold, NaN and ±Inf included, changes no bit. A row
@@ -70,8 +73,8 @@
 //
 // Bad shapes, strides, lengths, options, and outputs that overlap other
 // arguments are errors that wrap [ErrShape], [ErrStride], [ErrLength],
-// [ErrOption] or [ErrOverlap]; there are also [ErrUnsupported], [ErrCapacity] of a Cache, [ErrMemory] of a Cache, Matrix or State,
-// [ErrClosed] of a Cache, Matrix or Pool, and [ErrFormat] of binary data. The text names the argument, what came
+// [ErrOption] or [ErrOverlap]; there are also [ErrUnsupported], [ErrCapacity] of a Cache or Store, [ErrMemory] of a Cache, Store, Matrix or State,
+// [ErrClosed] of a Cache, Store, Sequence, Matrix or Pool, and [ErrFormat] of binary data. The text names the argument, what came
 // and what was wanted, and nothing has been written. Functions on plain slices panic if
 // lengths differ, as indexing does; the others panic on nil pointers only.
 //
@@ -84,8 +87,8 @@
 // generic Go code runs everywhere.
 package attn
 
-// A call goes from the API files (attention.go, cache.go, state.go, pool.go) down through the layers: validate.go makes a plan of the
-// arguments and schedule.go the decisions, plan.go and source.go hold them; chunk.go takes rows of queries, span.go keys, block.go (and
+// A call goes from the API files (attention.go, cache.go, attend_sequences.go, state.go, pool.go) down through the layers: validate.go makes a plan of the
+// arguments and schedule.go the decisions, plan.go and source.go hold them; chunk.go takes rows of queries (members.go those of sequences that share pages), span.go keys, block.go (and
 // block_full.go, where whole blocks go straight through) one block of them: products (Q·Kᵀ), optionScores, softmax, P·V.
 //
 // kernel.go dispatches these to assembly, kernel_variants.go where there are several kernels to choose from, and kernel_typed.go where keys and
