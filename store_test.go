@@ -39,10 +39,10 @@ func FuzzStore(f *testing.F) {
 		if p.config.Pages > Segment/Block {
 			p.append(p.live[0], Segment-Block+p.IntN(2*Block))
 		}
-		if c.IntN(3) == 0 {
+		if c.IntN(5) == 0 {
 			p.family()
 		}
-		for range 1 + c.IntN(12) {
+		for range 1 + c.IntN(7) {
 			p.step()
 			p.checkPages()
 		}
