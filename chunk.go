@@ -89,10 +89,10 @@ func (w *scratch) loadQueries(p *plan, c *chunk) {
 	if p.queriesInPlace {
 		return
 	}
-	for i := range c.members {
-		w.loadHead(p, &c.members[i])
-	}
-	if len(c.members) > 0 {
+	if c.several {
+		for i := range w.members {
+			w.loadHead(p, &w.members[i].chunk)
+		}
 		return
 	}
 	var h chunk
@@ -122,10 +122,10 @@ func (w *scratch) loadHead(p *plan, c *chunk) {
 
 // finish writes the results of the chunk.
 func (w *scratch) finish(p *plan, c *chunk) {
-	for i := range c.members {
-		w.finishHead(p, &c.members[i])
-	}
-	if len(c.members) > 0 {
+	if c.several {
+		for i := range w.members {
+			w.finishHead(p, &w.members[i].chunk)
+		}
 		return
 	}
 	var h chunk

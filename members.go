@@ -5,16 +5,16 @@ package attn
 
 // keys adds keys [lo, hi) of one segment to a state.
 func (w *scratch) keys(p *plan, c *chunk, st *state, lo, hi int) {
-	if len(c.members) == 0 {
+	if !c.several {
 		w.segment(p, c, st, lo, hi)
 		return
 	}
-	for i := range c.members {
-		c.members[i].begun = false
+	for i := range w.members {
+		w.members[i].begun = false
 	}
-	w.memberKeys(p, c.members, st, lo, hi)
-	for i := range c.members {
-		if m := &c.members[i]; !m.begun {
+	w.memberKeys(p, w.members, st, lo, hi)
+	for i := range w.members {
+		if m := &w.members[i]; !m.begun {
 			clear(st.o[m.at*p.oStride:][:m.rows*p.oStride])
 		}
 	}
@@ -23,7 +23,7 @@ func (w *scratch) keys(p *plan, c *chunk, st *state, lo, hi int) {
 
 // memberKeys is keys for some members that follow each other: first for the pages that all of them share, then for those of each part of
 // them that share more.
-func (w *scratch) memberKeys(p *plan, members []chunk, st *state, lo, hi int) {
+func (w *scratch) memberKeys(p *plan, members []member, st *state, lo, hi int) {
 	if len(members) == 1 {
 		w.eachAlone(p, members, st, lo, hi)
 		return
@@ -47,7 +47,7 @@ func (w *scratch) memberKeys(p *plan, members []chunk, st *state, lo, hi int) {
 }
 
 // sharedKeys adds keys [lo, hi), which are in the same pages for all members. Blocks that all rows see whole go through all rows together.
-func (w *scratch) sharedKeys(p *plan, members []chunk, st *state, lo, hi int) {
+func (w *scratch) sharedKeys(p *plan, members []member, st *state, lo, hi int) {
 	from, to := lo, hi
 	for i := range members {
 		from, to = max(from, members[i].allLo), min(to, members[i].allHi)
@@ -63,20 +63,20 @@ func (w *scratch) sharedKeys(p *plan, members []chunk, st *state, lo, hi int) {
 }
 
 // eachAlone adds keys [lo, hi) to the state of one member after the other.
-func (w *scratch) eachAlone(p *plan, members []chunk, st *state, lo, hi int) {
+func (w *scratch) eachAlone(p *plan, members []member, st *state, lo, hi int) {
 	for i := range members {
 		m := &members[i]
 		if lo, hi := max(lo, m.lo), min(hi, m.hi); lo < hi {
 			st.overwrite = !m.begun
-			w.segment(p, m, st, lo, hi)
+			w.segment(p, &m.chunk, st, lo, hi)
 			m.begun = true
 		}
 	}
 }
 
 // allTogether adds keys [lo, hi), whole blocks that all rows see, to the states of all members.
-func (w *scratch) allTogether(p *plan, members []chunk, st *state, lo, hi int) {
-	all := members[0]
+func (w *scratch) allTogether(p *plan, members []member, st *state, lo, hi int) {
+	all := members[0].chunk
 	all.rows, all.several = 0, true
 	all.lo, all.hi, all.allLo, all.allHi = lo, hi, lo, hi
 	st.overwrite = true

@@ -10,8 +10,7 @@ import (
 // plan is a validated call as a value: what is asked for, with all defaults filled in, and how it will be computed.
 type plan struct {
 	dst, q Tensor
-	source         // keys and values
-	ragged *ragged // the sequences of a call over several, else nil
+	source // keys and values
 
 	batch, heads, kvHeads int
 	lq, lk                int
@@ -33,6 +32,9 @@ type plan struct {
 	bufferOptions
 
 	schedule
+
+	pages  *pages  // of the call's only sequence; nil if the blocks of each batch entry follow each other, or there are several sequences
+	ragged *ragged // the sequences of a call over several, else nil
 }
 
 // bufferOptions are the options that refer to memory.
@@ -166,11 +168,8 @@ type chunk struct {
 	from      int // the batch entry's keys begin here,
 	keys      int // and end here
 
-	pages   *pages  // of the sequence that the keys are of, if the call is over several
-	members []chunk // rows of several sequences, that begin with the same pages; none if the chunk is of one
-	shared  int     // of a member: positions in the same pages as those of the member before it
-	begun   bool    // of a member: its state has a block of the segment at hand
-	several bool    // rows are of several sequences, for keys in pages that they share
+	pages   *pages // of the sequence that the keys are of, if the call is over several
+	several bool   // rows are of several sequences, that begin with the same pages: scratch.members
 
 	lo, hi       int // keys [lo, hi) are seen by some row, by position
 	allLo, allHi int // keys [allLo, allHi) are seen by every row
@@ -253,4 +252,25 @@ func (p *plan) keyRange(c *chunk, i int) (lo, hi int) {
 		lo = min(max(lo, at-p.left), c.keys) // the window may begin after the last key
 	}
 	return lo, max(lo, hi)
+}
+
+// block is the memory of a store's block with key j of the chunk's batch entry and head.
+func (p *plan) block(c *chunk, j int) []byte { return p.store.data[p.placeOf(c, j):][:p.store.block] }
+
+// placeOf is where that block is.
+func (p *plan) placeOf(c *chunk, j int) int {
+	switch {
+	case c.pages != nil:
+		return p.store.place(c.kv, c.pages.at(j))
+	case p.pages != nil: // stored in the chunk, it would make the caller's buffers escape
+		return p.store.place(c.kv, p.pages.at(j))
+	}
+	return p.store.place(c.b*p.store.heads+c.kv, j/Block)
+}
+
+// findPlaces finds the places of the blocks from key j on. (Between kernels, to look for each of them is felt.)
+func (p *plan) findPlaces(c *chunk, j int, places []int) {
+	for i := range places {
+		places[i] = p.placeOf(c, j+i*Block)
+	}
 }

@@ -79,8 +79,15 @@ func (r *ragged) unitOf(unit int) (chunk, segment int) {
 	return p.chunk + (unit-p.unit)/p.segments, p.segment + (unit-p.unit)%p.segments
 }
 
+// member is the rows of one sequence in a chunk of several.
+type member struct {
+	chunk
+	shared int  // positions in the same pages as those of the member before it
+	begun  bool // its state has a block of the segment at hand
+}
+
 // sequenceChunk makes c chunk i of a call over sequences. Its members, if they are several, are in a buffer, which it returns.
-func (p *plan) sequenceChunk(i int, c *chunk, members []chunk) []chunk {
+func (p *plan) sequenceChunk(i int, c *chunk, members []member) []member {
 	r := p.ragged
 	work := r.pieceOf(i)
 	kv := i - work.chunk
@@ -89,19 +96,18 @@ func (p *plan) sequenceChunk(i int, c *chunk, members []chunk) []chunk {
 		return members
 	}
 	members = members[:0]
-	*c = chunk{kv: kv, heads: 1, lo: math.MaxInt}
+	*c = chunk{kv: kv, heads: 1, lo: math.MaxInt, several: true}
 	for _, s := range r.order[work.first:][:work.sequences] {
-		members = append(members, chunk{})
+		members = append(members, member{shared: r.sequences[s].shared})
 		m := &members[len(members)-1]
-		p.memberChunk(m, &r.sequences[s], kv, 0, r.sequences[s].queries*p.group)
-		m.at, m.shared = c.rows, r.sequences[s].shared
+		p.memberChunk(&m.chunk, &r.sequences[s], kv, 0, r.sequences[s].queries*p.group)
+		m.at = c.rows
 		c.rows += m.rows
 		if m.lo < m.hi {
 			c.lo, c.hi = min(c.lo, m.lo), max(c.hi, m.hi)
 		}
 	}
 	c.lo = min(c.lo, c.hi) // nobody sees a key
-	c.members = members
 	return members
 }
 

@@ -50,7 +50,7 @@ type scratch struct {
 	visible []uint64      // keys that the rows of s see
 	queue   prefetchQueue // memory to prefetch
 	next    chunk         // the chunk after the one at hand; no rows if there is none
-	members []chunk       // those of the chunk at hand, if it is of several sequences
+	members []member      // those of the chunk at hand, if it is of several sequences
 	ragged  ragged        // a call over several sequences
 	s       []float32     // scores, then weights, of a tile, or of a span of several blocks or heads
 	maxima  []float32     // row maxima of a tile, see kernel_variants.go

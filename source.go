@@ -10,28 +10,6 @@ import (
 type source struct {
 	k, v  Tensor
 	store *blockStore // if not nil, instead of views
-	pages *pages      // of the call's only sequence; nil if the blocks of each batch entry follow each other, or there are several sequences
-}
-
-// block is the memory of a store's block with key j of the chunk's batch entry and head.
-func (s *source) block(c *chunk, j int) []byte { return s.store.data[s.place(c, j):][:s.store.block] }
-
-// place is where that block is.
-func (s *source) place(c *chunk, j int) int {
-	switch {
-	case c.pages != nil:
-		return s.store.place(c.kv, c.pages.at(j))
-	case s.pages != nil: // stored in the chunk, it would make the caller's buffers escape
-		return s.store.place(c.kv, s.pages.at(j))
-	}
-	return s.store.place(c.b*s.store.heads+c.kv, j/Block)
-}
-
-// findPlaces finds the places of the blocks from key j on. (Between kernels, to look for each of them is felt.)
-func (s *source) findPlaces(c *chunk, j int, places []int) {
-	for i := range places {
-		places[i] = s.place(c, j+i*Block)
-	}
 }
 
 // blockStore is packed blocks of keys and values, those of a head one after the other, where a head is one of a batch entry if there are
