@@ -38,3 +38,18 @@ func fuzzTrials(f *testing.F, run func(t *testing.T, c *trial)) {
 		}
 	})
 }
+
+// fuzzPlays runs f on plays of many steps that spend the fuzzer's bytes, each with one implementation, drawn like everything else.
+func fuzzPlays(f *testing.F, run func(t *testing.T, c *trial)) {
+	seedInputs(f)
+	c := newTrial(f, nil)
+	c.stock = newStock()
+	all := implementations()
+	f.Fuzz(func(t *testing.T, data []byte) {
+		defer func() { tuned = chosen }()
+		useTuning(t, with16Lanes(tuned))
+		c.Rand = randomFrom(data)
+		tuned.isa = all[c.IntN(len(all))]
+		run(t, c)
+	})
+}

@@ -33,7 +33,7 @@ type modelSequence struct {
 // FuzzStore: after any operations, attending over any sequences of a store gives the bits of each one's definition over plain tensors; pages are
 // where they should be, and operations that fail change nothing.
 func FuzzStore(f *testing.F) {
-	fuzzTrials(f, func(t *testing.T, c *trial) {
+	fuzzPlays(f, func(t *testing.T, c *trial) {
 		c.kind = randomKind(c.Rand)
 		p := newStorePlay(t, c)
 		if p.config.Pages > Segment/Block {
