@@ -9,7 +9,7 @@ import (
 // self is attn.
 type self struct{}
 
-func (self) version() string { return "attn, " + attn.Implementation() }
+func (self) version() string { return attn.Implementation() + " kernels" }
 
 func (self) prepare(c *Case, in inputs, threads int) (call func() error, result func() []float32, err error) {
 	dst := attn.BHLD(make([]float32, c.queries()), c.Batch, c.Heads, c.Lq, c.Dim)

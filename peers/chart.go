@@ -31,7 +31,7 @@ func (r *Report) draw(file string) error {
 	const bar, gap, height = 8, 14, 230 // points
 	counts, peers := r.threads(), r.present()
 	cases := r.measured(counts[0])
-	width := vg.Points(float64((bar*len(peers)+gap)*len(cases) + 70))
+	width := vg.Points(max(640, float64((bar*len(peers)+gap)*len(cases)+70))) // room for the legend
 	page, err := draw.NewFormattedCanvas(width, vg.Points(float64(height*len(counts)+30)), filepath.Ext(file)[1:])
 	if err != nil {
 		return err

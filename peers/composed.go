@@ -101,7 +101,7 @@ func (p *share) block(dst, q, k, v []float32, first int) {
 // gonum is BLAS in Go, with assembly for vectors of four floats.
 type gonum struct{}
 
-func (gonum) version() string { return "gonum " + moduleVersion("gonum.org/v1/gonum") }
+func (gonum) version() string { return moduleVersion("gonum.org/v1/gonum") }
 
 func matrix(x []float32, rows, cols int) blas32.General {
 	return blas32.General{Rows: rows, Cols: cols, Stride: cols, Data: x}
@@ -141,7 +141,7 @@ func (gonum) values(dst, p, v, factors []float32, rows, keys, d int) {
 // vek is vectors, and products of matrices, in AVX2 assembly.
 type vek struct{ transposed []float32 }
 
-func (*vek) version() string { return "vek " + moduleVersion("github.com/viterin/vek") }
+func (*vek) version() string { return moduleVersion("github.com/viterin/vek") }
 
 // few rows are dot products: transposing the keys would take longer.
 const few = 8

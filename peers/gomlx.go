@@ -13,7 +13,7 @@ import (
 type gomlx struct{}
 
 func (gomlx) version() string {
-	return "gomlx " + moduleVersion("github.com/gomlx/gomlx") + ", backend go"
+	return moduleVersion("github.com/gomlx/gomlx")
 }
 
 func (gomlx) prepare(c *Case, in inputs, threads int) (func() error, func() []float32, error) {

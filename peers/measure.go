@@ -190,7 +190,11 @@ func (m *measurement) limit(c *Case, threads int) (top float64) {
 	if c.decode() {
 		pieces := m.memory.Split(threads)
 		pieces.ReadStreams() // leaves nothing of what comes next in the caches
-		return pieces.ReadPart(int(c.work()))
+		for range 3 {
+			top = max(top, pieces.ReadPart(int(c.work())))
+			pieces.ReadStreams()
+		}
+		return top
 	}
 	for range 12 * threads {
 		for _, with := range []string{"avx2", "avx512"} {

@@ -20,6 +20,9 @@ func openONNXRuntime() (library, error) {
 	if err != nil {
 		return nil, err
 	}
+	if ort.IsInitialized() {
+		return onnxRuntime{}, nil
+	}
 	ort.SetSharedLibraryPath(file)
 	return onnxRuntime{}, ort.InitializeEnvironment()
 }

@@ -23,7 +23,7 @@ type peer struct {
 
 var peers = []peer{
 	{name: "attn", key: "attn", open: known(self{}), about: "`Attend` and `Pool.Attend`; a `Cache` for decoding"},
-	{name: "ONNX Runtime", key: "onnxruntime", open: openONNXRuntime, about: "operators MultiHeadAttention; GroupQueryAttention for causal calls and for decoding, with int8 in one scale for each channel"},
+	{name: "ONNX Runtime", key: "onnxruntime", open: openONNXRuntime, about: "operators MultiHeadAttention; GroupQueryAttention for causal calls and for decoding, where int8 has one scale"},
 	{name: "PyTorch", key: "torch", python: true, about: "`scaled_dot_product_attention`"},
 	{name: "OpenBLAS", key: "openblas", python: true, about: "composed head by head: products by OpenBLAS, exponentials by NumPy, into buffers that are used again"},
 	{name: "NumPy", key: "numpy", python: true, about: "as introductions to attention write it, over the same OpenBLAS"},

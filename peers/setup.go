@@ -36,6 +36,9 @@ func findONNXRuntime() (string, error) {
 	return found[0], nil
 }
 
+// systemPythons are tried in this order. The second is where a distribution's modules are, if somebody put another in the way.
+var systemPythons = []string{"python3", "/usr/bin/python3"}
+
 // pythons are commands that run Python: that of the Debian which -setup put there, then the system's.
 func pythons() (commands [][]string) {
 	debian := filepath.Join(folder(), "debian", "usr")
@@ -46,7 +49,7 @@ func pythons() (commands [][]string) {
 		search := strings.Join([]string{filepath.Join(libraries, "openblas-pthread"), libraries, filepath.Join(debian, "lib")}, ":")
 		commands = append(commands, []string{loader, "--library-path", search, filepath.Join(debian, "bin", "python3")})
 	}
-	for _, name := range []string{"python3", "/usr/bin/python3"} {
+	for _, name := range systemPythons {
 		if file, err := exec.LookPath(name); err == nil {
 			commands = append(commands, []string{file})
 		}

@@ -42,14 +42,14 @@ class Composed:
         if not files:
             raise Lacking("the BLAS of this NumPy is not OpenBLAS")
         import ctypes
-        name = "OpenBLAS"
+        name = "unknown"
         try:
             config = ctypes.CDLL(sorted(files)[0]).openblas_get_config
             config.restype = ctypes.c_char_p
-            name = " ".join(config().decode().split()[:2])
+            name = " ".join(config().decode().split()[1:2])
         except AttributeError:
             pass
-        self.version = f"{name} by NumPy {numpy.__version__}"
+        self.version = f"{name} of NumPy {numpy.__version__}"
 
     def prepare(self, c, q, k, v):
         if c["type"] != "f32":
@@ -69,7 +69,7 @@ class Composed:
                 s = buffers[h % self.threads][:(stop - start) * keys].reshape(stop - start, keys)
                 numpy.matmul(q[h, start:stop], k[h, :keys].T, out=s)
                 if causal:
-                    s[:, start:] += hidden
+                    s[:, start:] += hidden[:stop - start, :stop - start]
                 s -= s.max(axis=1, keepdims=True)
                 numpy.exp(s, out=s)
                 total = s.sum(axis=1, keepdims=True)
@@ -84,7 +84,7 @@ class WalkThrough:
     """As introductions to attention write it."""
 
     def __init__(self, threads):
-        self.version = f"NumPy {numpy.__version__}"
+        self.version = f"{numpy.__version__}"
 
     def prepare(self, c, q, k, v):
         if c["type"] != "f32":
@@ -106,7 +106,7 @@ class WalkThrough:
 class Torch:
     def __init__(self, threads):
         torch.set_num_threads(threads)
-        self.version = f"PyTorch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}"
+        self.version = f"{torch.__version__}, {torch.backends.cpu.get_cpu_capability()}"
 
     def prepare(self, c, q, k, v):
         if c["type"] == "i8":
@@ -127,9 +127,10 @@ def read(folder, name, *shape):
     return numpy.fromfile(os.path.join(folder, name), "<f4").reshape(shape)
 
 
-def turn(call, flush, seconds):
-    """Calls once to get warm, and then for so long, at least once."""
-    call()
+def turn(call, took, flush, seconds):
+    """Calls once to get warm, unless that takes longer than a turn, and then for so long, at least once."""
+    if took < seconds:
+        call()
     times, begin = [], time.perf_counter()
     while not times or time.perf_counter() - begin < seconds:
         if flush is not None:
@@ -150,13 +151,15 @@ def serve(peer):
                 # Query heads that share keys are rows of one head.
                 q, k, v = (read(r["dir"], x, c["batch"], c["kv_heads"], -1, c["dim"]) for x in "qkv")
                 call, result = peer.prepare(c, q, k, v)
+                start = time.perf_counter()
                 call()
+                took = time.perf_counter() - start
                 if c["queries"] == 1:
                     flush = numpy.ones(32 << 20, numpy.float32)
                 numpy.asarray(result(), "<f4").tofile(r["output"])
                 answer()
             else:
-                answer(times=turn(call, flush, r["seconds"]))
+                answer(times=turn(call, took, flush, r["seconds"]))
         except Lacking as e:
             answer(lacking=str(e))
         except Exception as e:
