@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/gomlx/gomlx/backends/simplego"
-	. "github.com/gomlx/gomlx/pkg/core/graph"
+	"github.com/gomlx/gomlx/pkg/core/graph"
 	"github.com/gomlx/gomlx/pkg/core/tensors"
 )
 
@@ -24,14 +24,14 @@ func (gomlx) prepare(c *Case, in inputs, threads int) (func() error, func() []fl
 	if err != nil {
 		return nil, nil, err
 	}
-	exec, err := NewExec(backend, func(q, k, v *Node) *Node {
-		s := MulScalar(Einsum("bhqd,bhkd->bhqk", q, k), 1/math.Sqrt(float64(c.Dim)))
+	exec, err := graph.NewExec(backend, func(q, k, v *graph.Node) *graph.Node {
+		s := graph.MulScalar(graph.Einsum("bhqd,bhkd->bhqk", q, k), 1/math.Sqrt(float64(c.Dim)))
 		if c.Causal {
-			visible := LowerTriangular(q.Graph(), c.Lq)
-			visible = BroadcastToDims(Reshape(visible, 1, 1, c.Lq, c.Lk), s.Shape().Dimensions...)
-			s = Where(visible, s, BroadcastToShape(Scalar(q.Graph(), s.DType(), math.Inf(-1)), s.Shape()))
+			visible := graph.LowerTriangular(q.Graph(), c.Lq)
+			visible = graph.BroadcastToDims(graph.Reshape(visible, 1, 1, c.Lq, c.Lk), s.Shape().Dimensions...)
+			s = graph.Where(visible, s, graph.BroadcastToShape(graph.Scalar(q.Graph(), s.DType(), math.Inf(-1)), s.Shape()))
 		}
-		return Einsum("bhqk,bhkd->bhqd", Softmax(s, -1), v)
+		return graph.Einsum("bhqk,bhkd->bhqd", graph.Softmax(s, -1), v)
 	})
 	if err != nil {
 		return nil, nil, err
