@@ -110,9 +110,9 @@ func readInputs(dir string) (in inputs, err error) {
 
 // writeFloats writes little-endian numbers.
 func writeFloats(name string, x []float32) error {
-	b := make([]byte, 0, 4*len(x))
-	for _, e := range x {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(e))
+	b, err := binary.Append(nil, binary.LittleEndian, x)
+	if err != nil {
+		return err
 	}
 	return os.WriteFile(name, b, 0o600)
 }
@@ -123,10 +123,8 @@ func readFloats(name string) ([]float32, error) {
 		return nil, err
 	}
 	x := make([]float32, len(b)/4)
-	for i := range x {
-		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
-	}
-	return x, nil
+	_, err = binary.Decode(b, binary.LittleEndian, x)
+	return x, err
 }
 
 // difference is the largest difference of two results, relative to the largest element; +Inf if one is no number.

@@ -93,7 +93,7 @@ func (r *Report) panel(threads int, cases []Case, peers []PeerInfo, bar float64)
 		for j, c := range cases {
 			names[j] = c.Name
 			if x := r.result(c.Name, peer.Name, threads); x != nil {
-				values[j] = x.Percent
+				values[j] = 100 * x.Limit / x.Best
 			}
 		}
 		bars, err := plotter.NewBarChart(values, vg.Points(bar-1))

@@ -108,10 +108,6 @@ func matrix(x []float32, rows, cols int) blas32.General {
 }
 
 func (gonum) scores(dst, q, k []float32, scale float32, rows, keys, d int) {
-	if rows == 1 {
-		blas32.Gemv(blas.NoTrans, scale, matrix(k, keys, d), blas32.Vector{N: d, Inc: 1, Data: q}, 0, blas32.Vector{N: keys, Inc: 1, Data: dst})
-		return
-	}
 	blas32.Gemm(blas.NoTrans, blas.Trans, scale, matrix(q, rows, d), matrix(k, keys, d), 0, matrix(dst, rows, keys))
 }
 
@@ -128,10 +124,6 @@ func (gonum) exponentials(x []float32) (sum float32) {
 }
 
 func (gonum) values(dst, p, v, factors []float32, rows, keys, d int) {
-	if rows == 1 {
-		blas32.Gemv(blas.Trans, factors[0], matrix(v, keys, d), blas32.Vector{N: keys, Inc: 1, Data: p}, 0, blas32.Vector{N: d, Inc: 1, Data: dst})
-		return
-	}
 	blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, matrix(p, rows, keys), matrix(v, keys, d), 0, matrix(dst, rows, d))
 	for r := range rows {
 		blas32.Scal(factors[r], blas32.Vector{N: d, Inc: 1, Data: dst[r*d:]})

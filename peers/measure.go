@@ -21,16 +21,8 @@ type Result struct {
 	Best       float64 `json:"best_ns"`
 	Median     float64 `json:"median_ns"`
 	Calls      int     `json:"calls"`
-	Percent    float64 `json:"percent_of_limit"`
+	Limit      float64 `json:"limit_ns"`                // what the machine would take at the rate that it reached in the same turns
 	Difference float64 `json:"difference_from_float32"` // see difference
-}
-
-// Limit is what the machine can do at most, in the turns of a case.
-type Limit struct {
-	Case    string  `json:"case"`
-	Threads int     `json:"threads"`
-	Rate    float64 `json:"rate"` // floating-point operations, or bytes, a nanosecond
-	Of      string  `json:"of"`
 }
 
 // measurement is peers that run, in the order of peers for each number of threads.
@@ -148,14 +140,11 @@ const (
 
 // rounds gives all a turn, again and again, until each had its time. So all meet the same machine.
 func (m *measurement) rounds(c *Case, threads int, entrants []*entrant) error {
-	limit := Limit{Case: c.Name, Threads: threads, Of: "multiply-adds"}
-	if c.decode() {
-		limit.Of = "memory"
-	}
+	rate := 0.0
 	for busy := true; busy; {
 		busy = false
 		time.Sleep(settle)
-		limit.Rate = max(limit.Rate, m.limit(c, threads)/1e9)
+		rate = max(rate, m.limit(c, threads)/1e9)
 		for _, e := range entrants {
 			if e.spent >= m.perCase && e.turns >= leastTurns {
 				continue
@@ -172,17 +161,12 @@ func (m *measurement) rounds(c *Case, threads int, entrants []*entrant) error {
 			e.turns++
 		}
 	}
-	m.report.Limits = append(m.report.Limits, limit)
 	for _, e := range entrants {
-		m.report.Results = append(m.report.Results, e.result(c, limit))
+		slices.Sort(e.times)
+		best, median := float64(e.times[0]), float64(e.times[len(e.times)/2])
+		m.report.Results = append(m.report.Results, Result{c.Name, e.peer.name, threads, best, median, len(e.times), c.work() / rate, e.off})
 	}
 	return nil
-}
-
-func (e *entrant) result(c *Case, limit Limit) Result {
-	slices.Sort(e.times)
-	best, median := float64(e.times[0]), float64(e.times[len(e.times)/2])
-	return Result{c.Name, e.peer.name, e.threads, best, median, len(e.times), 100 * c.work() / best / limit.Rate, e.off}
 }
 
 // limit is the peak of multiply-adds in short bursts, or of reading as many bytes as the case.

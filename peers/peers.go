@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 )
 
 // peer is attn, or what a program could take instead.
@@ -85,7 +85,7 @@ func (p *peer) start(threads int, dir string) (*process, error) {
 func launch(args []string, environment ...string) (*process, error) {
 	p := &process{command: exec.Command(args[0], args[1:]...)}
 	p.command.Env = append(os.Environ(), environment...)
-	var diagnosis tail
+	var diagnosis bytes.Buffer
 	p.command.Stderr = &diagnosis
 	in, err := p.command.StdinPipe()
 	if err != nil {
@@ -103,7 +103,7 @@ func launch(args []string, environment ...string) (*process, error) {
 	if err != nil {
 		p.stop()
 		if errors.Is(err, io.EOF) {
-			err = fmt.Errorf("%w: %s", err, diagnosis)
+			err = fmt.Errorf("%w: %s", err, &diagnosis)
 		}
 		return nil, err
 	}
@@ -115,14 +115,3 @@ func (p *process) stop() {
 	p.requests.Close()
 	p.command.Wait()
 }
-
-// tail keeps the end of what a worker says beside its answers.
-type tail []byte
-
-func (t *tail) Write(b []byte) (int, error) {
-	*t = append(*t, b...)
-	*t = (*t)[max(0, len(*t)-1000):]
-	return len(b), nil
-}
-
-func (t tail) String() string { return strings.TrimSpace(string(t)) }

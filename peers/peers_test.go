@@ -186,8 +186,7 @@ func written() *Report {
 		{Name: "attn", Version: "x", About: "this"}, {Name: "other", Version: "y", About: "that"}, {Name: "third", Missing: "of a reason"}}}
 	for i, own := range []float64{20e6, 2e6, 1e6} {
 		name := []string{"bert", "decode", "decode, i8"}[i]
-		r.Limits = append(r.Limits, Limit{name, 1, 1, "x"})
-		r.Results = append(r.Results, Result{name, "attn", 1, own, own * 2, 5, 50, 0}, Result{name, "other", 1, 1.96e6, 123456e3, 5, 50, 0})
+		r.Results = append(r.Results, Result{name, "attn", 1, own, own * 2, 5, own / 2, 0}, Result{name, "other", 1, 1.96e6, 123456e3, 5, own / 2, 0})
 	}
 	return r
 }
@@ -234,9 +233,9 @@ func TestWriteAndAdopt(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := written()
-	r.Results, r.Limits = []Result{{Case: "bert", Peer: "attn", Threads: 1, Best: 7}}, nil
+	r.Results = []Result{{Case: "bert", Peer: "attn", Threads: 1, Best: 7}}
 	r.adopt(old)
-	if len(r.Results) != 5 || len(r.Limits) != 2 || r.result("bert", "attn", 1).Best != 7 || r.result("decode", "other", 1) == nil {
+	if len(r.Results) != 5 || r.result("bert", "attn", 1).Best != 7 || r.result("decode", "other", 1) == nil {
 		t.Errorf("adopted %+v", r)
 	}
 	r = written()
@@ -263,7 +262,7 @@ func TestRounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := m.report.result("tiny", "attn", 1)
-	if x == nil || x.Best <= 0 || x.Median < x.Best || x.Calls < leastTurns || x.Percent <= 0 || x.Percent > 100 {
+	if x == nil || x.Best <= 0 || x.Median < x.Best || x.Calls < leastTurns || x.Limit <= 0 || x.Limit > x.Best {
 		t.Errorf("measured %+v", x)
 	}
 }

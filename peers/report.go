@@ -24,7 +24,6 @@ type Report struct {
 	Go      string     `json:"go"`
 	NumCPU  int        `json:"num_cpu"`
 	Peers   []PeerInfo `json:"peers"`
-	Limits  []Limit    `json:"limits"`
 	Results []Result   `json:"results"`
 }
 
@@ -52,7 +51,6 @@ func (r *Report) adopt(old *Report) {
 	}
 	for _, c := range cases {
 		if !slices.ContainsFunc(r.Results, func(x Result) bool { return x.Case == c.Name }) {
-			r.Limits = append(r.Limits, filter(old.Limits, func(x Limit) bool { return x.Case == c.Name })...)
 			r.Results = append(r.Results, filter(old.Results, func(x Result) bool { return x.Case == c.Name })...)
 		}
 	}
@@ -171,7 +169,7 @@ func (r *Report) table(w io.Writer, threads int) {
 		if other != nil {
 			ahead = fmt.Sprintf("%.2f", other.Best/own.Best)
 		}
-		fmt.Fprintf(w, " %s | %s |\n", milliseconds(own.Best*own.Percent/100), ahead)
+		fmt.Fprintf(w, " %s | %s |\n", milliseconds(own.Limit), ahead)
 	}
 }
 
