@@ -84,23 +84,25 @@ class WalkThrough:
     """As introductions to attention write it."""
 
     def __init__(self, threads):
-        self.version = f"{numpy.__version__}"
+        self.version, self.threads = numpy.__version__, threads
 
     def prepare(self, c, q, k, v):
         if c["type"] != "f32":
             raise Lacking("float32 only")
         scale = numpy.float32(c["dim"] ** -0.5)
         hidden = numpy.triu(numpy.full((c["queries"], c["keys"]), -numpy.inf, numpy.float32), 1) if c.get("causal") else None
-        result = []
+        parts = [[x.reshape(-1, *x.shape[2:])[i::self.threads] for x in (q, k, v)] for i in range(self.threads)]
+        out = numpy.empty_like(q)
 
-        def call():
+        def part(i):
+            q, k, v = parts[i]
             s = q @ k.swapaxes(-1, -2) * scale
             if hidden is not None:
                 s = s + hidden
             p = numpy.exp(s - s.max(axis=-1, keepdims=True))
-            result[:] = [p / p.sum(axis=-1, keepdims=True) @ v]
+            out.reshape(-1, *out.shape[2:])[i::self.threads] = p / p.sum(axis=-1, keepdims=True) @ v
 
-        return call, lambda: result[0]
+        return split(self.threads, self.threads, part), lambda: out
 
 
 class Torch:
