@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/binary"
 	"math"
+	"runtime"
 	"unsafe"
 
 	ort "github.com/yalue/onnxruntime_go"
@@ -43,7 +44,11 @@ func (onnxRuntime) prepare(c *Case, in inputs, threads int) (func() error, func(
 	if err != nil {
 		return nil, nil, err
 	}
-	return session.Run, m.result, nil
+	call := func() error {
+		defer runtime.KeepAlive(m) // the session does not keep what it reads and writes
+		return session.Run()
+	}
+	return call, m.result, nil
 }
 
 // ortModel is a model and what it reads and writes.

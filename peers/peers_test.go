@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,7 @@ func testPeer(t *testing.T, p *peer, threads int) {
 		if off := difference(got, want); off > k.tolerance() {
 			t.Errorf("%s: the difference is %g", k.Name, off)
 		}
+		overwriteGarbage()
 		if a, err := c.ask(&request{Seconds: 1e-3}); err != nil || len(a.Times) == 0 || a.Times[0] <= 0 {
 			t.Errorf("%s: times %v, %v", k.Name, a.Times, err)
 		}
@@ -71,6 +73,22 @@ func testPeer(t *testing.T, p *peer, threads int) {
 	if computed < 3 {
 		t.Errorf("%d cases were computed, want all of float32", computed)
 	}
+}
+
+// overwriteGarbage makes calls fail that need memory which nothing keeps.
+func overwriteGarbage() {
+	runtime.GC()
+	var kept [][]int32
+	for size := 1; size <= 1<<12; size *= 2 {
+		for range 1 << 18 / size {
+			x := make([]int32, size)
+			for i := range x {
+				x[i] = -1
+			}
+			kept = append(kept, x)
+		}
+	}
+	runtime.KeepAlive(kept)
 }
 
 // connect starts a worker: for a library in this process, since the program of the tests is no worker.
