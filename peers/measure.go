@@ -175,8 +175,7 @@ func (m *measurement) limit(c *Case, threads int) (top float64) {
 		pieces := m.memory.Split(threads)
 		pieces.ReadStreams() // leaves nothing of what comes next in the caches
 		for range 3 {
-			top = max(top, pieces.ReadPart(int(c.work())))
-			pieces.ReadStreams()
+			top = max(top, pieces.ReadPart(int(c.work())), pieces.Read())
 		}
 		return top
 	}
