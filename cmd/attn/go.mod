@@ -5,7 +5,6 @@ go 1.26
 require (
 	codeberg.org/go-fonts/dejavu v0.4.0
 	github.com/klauspost/cpuid/v2 v2.4.2
-	github.com/loov/hrtime v1.0.3
 	github.com/sbinet/npyio v0.9.0
 	github.com/schollz/progressbar/v3 v3.19.0
 	github.com/seed-1415985d/attn v0.0.0

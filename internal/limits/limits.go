@@ -11,7 +11,7 @@ import (
 
 	"github.com/klauspost/cpuid/v2"
 
-	"github.com/seed-1415985d/attn/cmd/attn/internal/clock"
+	"github.com/seed-1415985d/attn/internal/clock"
 	"github.com/seed-1415985d/attn/internal/memory"
 )
 

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// Case is one call that all who have it compute: those of attn bench. Of decoding, keys and values may be kept
+// in any order and prepared as the peer likes, since an engine does so once for many tokens.
+type Case struct {
+	Name   string `json:"name"`
+	Batch  int    `json:"batch"`
+	Heads  int    `json:"heads"`
+	KV     int    `json:"kv_heads"`
+	Lq     int    `json:"queries"`
+	Lk     int    `json:"keys"`
+	Dim    int    `json:"dim"`
+	Causal bool   `json:"causal,omitempty"`
+	Type   string `json:"type"` // of keys and values: f32, f16 or i8
+}
+
+var cases = []Case{
+	{"prefill_d64", 1, 8, 8, 1024, 1024, 64, false, "f32"},
+	{"prefill_d64_causal", 1, 8, 8, 1024, 1024, 64, true, "f32"},
+	{"prefill_d128", 1, 8, 8, 2048, 2048, 128, false, "f32"},
+	{"prefill_d128_causal", 1, 8, 8, 2048, 2048, 128, true, "f32"},
+	{"bert", 8, 12, 12, 128, 128, 64, false, "f32"},
+	{"decode", 1, 32, 32, 1, 4096, 128, false, "f32"},
+	{"decode, f16", 1, 32, 32, 1, 4096, 128, false, "f16"},
+	{"decode, i8", 1, 32, 32, 1, 4096, 128, false, "i8"},
+	{"decode_gqa", 1, 32, 8, 1, 4096, 128, false, "f32"},
+	{"decode_gqa, f16", 1, 32, 8, 1, 4096, 128, false, "f16"},
+	{"decode_gqa, i8", 1, 32, 8, 1, 4096, 128, false, "i8"},
+}
+
+// decode says that memory is the limit, since each key and value is read once.
+func (c *Case) decode() bool { return c.Lq == 1 }
+
+// work is useful floating-point operations, or the bytes of keys and values where memory is the limit.
+func (c *Case) work() float64 {
+	if c.decode() {
+		bytes := map[string]float64{"f32": 4, "f16": 2, "i8": 1}[c.Type]
+		return 2 * bytes * float64(c.Batch*c.KV*c.Lk*c.Dim)
+	}
+	flops := 4 * float64(c.Batch*c.Heads) * float64(c.Lq) * float64(c.Lk) * float64(c.Dim)
+	if c.Causal {
+		flops /= 2
+	}
+	return flops
+}
+
+// tolerance is how far a result may be from float32's, relative to its largest element. What a type of fewer bits
+// makes of the inputs is no mistake of whoever has it.
+func (c *Case) tolerance() float64 {
+	return map[string]float64{"f32": 1e-5, "f16": 5e-3, "i8": 5e-2}[c.Type]
+}
+
+func (c *Case) queries() int { return c.Batch * c.Heads * c.Lq * c.Dim } // elements, and those of the output
+func (c *Case) keys() int    { return c.Batch * c.KV * c.Lk * c.Dim }    // elements, and those of the values
+
+// inputs are contiguous [B, H, L, D].
+type inputs struct{ q, k, v []float32 }
+
+func newInputs(c *Case) inputs {
+	random := rand.New(rand.NewPCG(1, 2))
+	normal := func(n int) []float32 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(random.NormFloat64())
+		}
+		return x
+	}
+	return inputs{normal(c.queries()), normal(c.keys()), normal(c.keys())}
+}
+
+// reference is what attn gives for float32.
+func (in inputs) reference(c *Case) ([]float32, error) {
+	dst := make([]float32, c.queries())
+	opt := &attn.Options{}
+	if c.Causal {
+		opt.Causal = attn.TopLeft
+	}
+	return dst, attn.Attend(attn.BHLD(dst, c.Batch, c.Heads, c.Lq, c.Dim), attn.BHLD(in.q, c.Batch, c.Heads, c.Lq, c.Dim),
+		attn.BHLD(in.k, c.Batch, c.KV, c.Lk, c.Dim), attn.BHLD(in.v, c.Batch, c.KV, c.Lk, c.Dim), opt)
+}
+
+// write puts the inputs where workers read them.
+func (in inputs) write(dir string) error {
+	for name, x := range map[string][]float32{"q": in.q, "k": in.k, "v": in.v} {
+		if err := writeFloats(filepath.Join(dir, name), x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readInputs(dir string) (in inputs, err error) {
+	for name, x := range map[string]*[]float32{"q": &in.q, "k": &in.k, "v": &in.v} {
+		if *x, err = readFloats(filepath.Join(dir, name)); err != nil {
+			return in, err
+		}
+	}
+	return in, nil
+}
+
+// writeFloats writes little-endian numbers.
+func writeFloats(name string, x []float32) error {
+	b, err := binary.Append(nil, binary.LittleEndian, x)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, b, 0o600)
+}
+
+func readFloats(name string) ([]float32, error) {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	x := make([]float32, len(b)/4)
+	_, err = binary.Decode(b, binary.LittleEndian, x)
+	return x, err
+}
+
+// difference is the largest difference of two results, relative to the largest element; +Inf if one is no number.
+func difference(got, want []float32) float64 {
+	if len(got) != len(want) {
+		return math.Inf(1)
+	}
+	most, top := 0.0, 0.0
+	for i, w := range want {
+		d := math.Abs(float64(got[i]) - float64(w))
+		if math.IsNaN(d) {
+			return math.Inf(1)
+		}
+		most, top = max(most, d), max(top, math.Abs(float64(w)))
+	}
+	return most / top
+}

@@ -1,0 +1,98 @@
+// Peers measures attn beside what a program could take instead: other libraries, and compositions of matrix products.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"time"
+)
+
+const about = `peers [flags]
+
+Measures attn beside ONNX Runtime, PyTorch, OpenBLAS, NumPy and Go libraries. Each runs in a process
+of its own; all compute the same, compared first, and take turns. What is not on this machine is
+named, and left out. Nothing is downloaded but with -setup.
+
+`
+
+func main() {
+	err := run(os.Args[1:], os.Stdout, os.Stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "peers:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("peers", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() {
+		fmt.Fprint(stderr, about)
+		flags.PrintDefaults()
+	}
+	get := flags.Bool("setup", false, "download what is missing first: ONNX Runtime by npm (110 MB), and as root a Debian with PyTorch and NumPy by debootstrap (1.5 GB)")
+	perCase := flags.Duration("time", 2*time.Second, "measure each peer for so long in each case")
+	pattern := flags.String("run", "", "only cases whose name matches this `regexp`; with -o, others stay as they were measured before")
+	threads := flags.Int("threads", min(2, runtime.GOMAXPROCS(0)), "measure on `n` threads too; 1: only on one")
+	dir := flags.String("o", "", "write peers.md, .json, .svg and .png to this `folder`, and not only the tables to the terminal")
+	cpu := flags.String("cpu", "", "a `name` of the CPU that says more than its own")
+	worker := flags.String("worker", "", "used by itself: be this peer")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if p := peerOf(*worker); p != nil && p.open != nil {
+		answers := os.Stdout
+		os.Stdout = os.Stderr // for what libraries print
+		return serve(os.Stdin, answers, p.open, *threads)
+	}
+	match, err := regexp.Compile(*pattern)
+	if err != nil {
+		return fmt.Errorf("-run: %w", err)
+	}
+	if !slices.ContainsFunc(cases, func(c Case) bool { return match.MatchString(c.Name) }) {
+		return fmt.Errorf("no case matches -run %s", *pattern)
+	}
+	if n := runtime.GOMAXPROCS(0); *threads < 1 || *threads > n {
+		return fmt.Errorf("-threads is %d, want 1 to %d (GOMAXPROCS)", *threads, n)
+	}
+	if *get {
+		if err := setup(stderr); err != nil {
+			fmt.Fprintln(stderr, err) // what there is can be measured
+		}
+	}
+	counts := []int{1}
+	if *threads > 1 {
+		counts = append(counts, *threads)
+	}
+	return measureAndWrite(newReport(*cpu), match, counts, *perCase, *dir, stdout, stderr)
+}
+
+func measureAndWrite(r *Report, match *regexp.Regexp, counts []int, perCase time.Duration, dir string, stdout, stderr io.Writer) error {
+	var old *Report
+	if dir != "" {
+		var err error
+		if old, err = read(dir); err != nil {
+			return err
+		}
+	}
+	if err := measureAll(r, match, counts, perCase, stderr); err != nil {
+		return err
+	}
+	if old != nil {
+		r.adopt(old)
+	}
+	r.markdown(stdout)
+	if dir == "" {
+		return nil
+	}
+	return r.write(dir)
+}

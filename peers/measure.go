@@ -1,0 +1,218 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/seed-1415985d/attn/internal/limits"
+)
+
+// Result is what one peer took for one case.
+type Result struct {
+	Case       string  `json:"case"`
+	Peer       string  `json:"peer"`
+	Threads    int     `json:"threads"`
+	Best       float64 `json:"best_ns"`
+	Median     float64 `json:"median_ns"`
+	Calls      int     `json:"calls"`
+	Limit      float64 `json:"limit_ns"`                // what the machine would take at the rate that it reached in the same turns
+	Difference float64 `json:"difference_from_float32"` // see difference
+}
+
+// measurement is peers that run, in the order of peers for each number of threads.
+type measurement struct {
+	entrants []*entrant
+	dir      string
+	perCase  time.Duration
+	say      io.Writer
+	report   *Report
+	memory   *limits.Memory
+}
+
+// entrant is a peer with so many threads.
+type entrant struct {
+	*process
+	peer    *peer
+	threads int
+	times   []int64
+	spent   time.Duration
+	turns   int
+	off     float64
+}
+
+// start runs all workers. What is not there is in the report.
+func (m *measurement) start(counts []int) error {
+	for i := range peers {
+		p := &peers[i]
+		info := PeerInfo{Name: p.name, About: p.about}
+		for _, threads := range counts {
+			w, err := p.start(threads, m.dir)
+			var l lacking
+			if errors.As(err, &l) {
+				info.Missing = string(l)
+				break
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", p.name, err)
+			}
+			info.Version = w.version
+			m.entrants = append(m.entrants, &entrant{process: w, peer: p, threads: threads})
+		}
+		if info.Missing != "" {
+			fmt.Fprintf(m.say, "%s is missing: %s\n", p.name, info.Missing)
+		}
+		m.report.Peers = append(m.report.Peers, info)
+	}
+	return nil
+}
+
+func (m *measurement) stop() {
+	for _, e := range m.entrants {
+		e.stop()
+	}
+}
+
+// run measures the cases whose name matches.
+func (m *measurement) run(match *regexp.Regexp, counts []int) error {
+	for i := range cases {
+		c := &cases[i]
+		if !match.MatchString(c.Name) {
+			continue
+		}
+		fmt.Fprintf(m.say, "%s\n", c.Name)
+		in := newInputs(c)
+		if err := in.write(m.dir); err != nil {
+			return err
+		}
+		want, err := in.reference(c)
+		if err != nil {
+			return err
+		}
+		for _, threads := range counts {
+			entrants, err := m.compare(c, threads, want)
+			if err != nil {
+				return err
+			}
+			if err := m.rounds(c, threads, entrants); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// compare lets those who have a case compute it, and fails if a result is wrong: its time would mean nothing.
+func (m *measurement) compare(c *Case, threads int, want []float32) (entrants []*entrant, err error) {
+	for _, e := range m.entrants {
+		if e.threads != threads {
+			continue
+		}
+		got, err := e.compute(c, m.dir)
+		var l lacking
+		if errors.As(err, &l) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s, %s: %w", e.peer.name, c.Name, err)
+		}
+		e.off = difference(got, want)
+		if e.off > c.tolerance() {
+			return nil, fmt.Errorf("%s, %s: the result differs by %.2g of the largest element, at most %.2g is right", e.peer.name, c.Name, e.off, c.tolerance())
+		}
+		e.times, e.spent, e.turns = nil, 0, 0
+		entrants = append(entrants, e)
+	}
+	return entrants, nil
+}
+
+const (
+	turnTime = 60 * time.Millisecond
+	// settle is how long threads of others may go on spinning after their turn, waiting for work.
+	settle     = 30 * time.Millisecond
+	leastTurns = 3
+)
+
+// rounds gives all a turn, again and again, until each had its time. So all meet the same machine.
+func (m *measurement) rounds(c *Case, threads int, entrants []*entrant) error {
+	rate := 0.0
+	for busy := true; busy; {
+		busy = false
+		time.Sleep(settle)
+		rate = max(rate, m.limit(c, threads)/1e9)
+		for _, e := range entrants {
+			if e.spent >= m.perCase && e.turns >= leastTurns {
+				continue
+			}
+			busy = true
+			time.Sleep(settle)
+			start := time.Now()
+			a, err := e.ask(&request{Seconds: turnTime.Seconds()})
+			if err != nil {
+				return fmt.Errorf("%s, %s: %w", e.peer.name, c.Name, err)
+			}
+			e.times = append(e.times, a.Times...)
+			e.spent += time.Since(start)
+			e.turns++
+		}
+	}
+	for _, e := range entrants {
+		slices.Sort(e.times)
+		best, median := float64(e.times[0]), float64(e.times[len(e.times)/2])
+		m.report.Results = append(m.report.Results, Result{c.Name, e.peer.name, threads, best, median, len(e.times), c.work() / rate, e.off})
+	}
+	return nil
+}
+
+// limit is the peak of multiply-adds in short bursts, or of reading as many bytes as the case.
+func (m *measurement) limit(c *Case, threads int) (top float64) {
+	if c.decode() {
+		pieces := m.memory.Split(threads)
+		pieces.ReadStreams() // leaves nothing of what comes next in the caches
+		for range 3 {
+			top = max(top, pieces.ReadPart(int(c.work())), pieces.Read())
+		}
+		return top
+	}
+	for range 12 * threads {
+		for _, with := range []string{"avx2", "avx512"} {
+			top = max(top, limits.FMA(limits.For(with), threads, limits.Burst))
+		}
+	}
+	return top
+}
+
+// newMemory is memory in pages like those of a cache, if the system gives such.
+func newMemory() *limits.Memory {
+	v := limits.For("avx2")
+	if m := limits.NewMemoryInHugePages(v, 1, limits.DRAM()); m != nil {
+		return m
+	}
+	return limits.NewMemory(v, 1, limits.DRAM())
+}
+
+// measureAll starts the peers, measures and stops them.
+func measureAll(r *Report, match *regexp.Regexp, counts []int, perCase time.Duration, say io.Writer) error {
+	dir, err := os.MkdirTemp("", "attn-peers")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	m := &measurement{dir: dir, perCase: perCase, say: say, report: r, memory: newMemory()}
+	defer m.stop()
+	if err := m.start(counts); err != nil {
+		return err
+	}
+	return m.run(match, counts)
+}
+
+// milliseconds has three digits.
+func milliseconds(ns float64) string {
+	ms := ns / 1e6
+	return fmt.Sprintf("%.*f", max(0, 2-int(math.Floor(math.Log10(max(ms, 1e-3))))), ms)
+}

@@ -1,0 +1,229 @@
+//go:build cgo
+
+package main
+
+import (
+	"encoding/binary"
+	"math"
+	"runtime"
+	"unsafe"
+
+	ort "github.com/yalue/onnxruntime_go"
+
+	"github.com/seed-1415985d/attn/internal/f32"
+)
+
+// onnxRuntime computes with MultiHeadAttention, or with GroupQueryAttention what is causal or has a cache.
+type onnxRuntime struct{}
+
+func openONNXRuntime() (library, error) {
+	file, err := findONNXRuntime()
+	if err != nil {
+		return nil, err
+	}
+	if ort.IsInitialized() {
+		return onnxRuntime{}, nil
+	}
+	ort.SetSharedLibraryPath(file)
+	return onnxRuntime{}, ort.InitializeEnvironment()
+}
+
+func (onnxRuntime) version() string { return ort.GetVersion() }
+
+func (onnxRuntime) prepare(c *Case, in inputs, threads int) (func() error, func() []float32, error) {
+	m := &ortModel{c: c}
+	switch {
+	case c.decode():
+		m.grouped(in, 1)
+	case c.Causal:
+		m.grouped(in, c.Lk)
+	default:
+		m.multiHead(in)
+	}
+	session, err := m.session(threads)
+	if err != nil {
+		return nil, nil, err
+	}
+	call := func() error {
+		defer runtime.KeepAlive(m) // the session does not keep what it reads and writes
+		return session.Run()
+	}
+	return call, m.result, nil
+}
+
+// ortModel is a model and what it reads and writes.
+type ortModel struct {
+	onnxModel
+	c      *Case
+	values []ort.Value // of inputs that have a name, then of outputs
+	out    []byte
+	err    error
+}
+
+// multiHead takes tokens, in each of which the heads are side by side.
+func (m *ortModel) multiHead(in inputs) {
+	c := m.c
+	m.op = "MultiHeadAttention"
+	m.attributes = []onnxAttribute{{name: "num_heads", number: c.Heads}}
+	m.input("query", onnxFloat, bytesOf(tokens(in.q, c.Batch, c.Heads, c.Lq, c.Dim)), c.Batch, c.Lq, c.Heads*c.Dim)
+	m.input("key", onnxFloat, bytesOf(tokens(in.k, c.Batch, c.KV, c.Lk, c.Dim)), c.Batch, c.Lk, c.KV*c.Dim)
+	m.input("value", onnxFloat, bytesOf(tokens(in.v, c.Batch, c.KV, c.Lk, c.Dim)), c.Batch, c.Lk, c.KV*c.Dim)
+	m.output(onnxFloat)
+}
+
+// grouped appends the last tokens, so many of them, to a cache of the case's type that has the others, and attends to
+// all. The cache is input and output: it stays where it is.
+func (m *ortModel) grouped(in inputs, fresh int) {
+	c := m.c
+	kind, encode := uint64(onnxFloat), bytesOf[float32] // of all but the cache
+	cached, k, v := uint64(onnxFloat), bytesOf(in.k), bytesOf(in.v)
+	var scales [2]float32
+	m.op = "GroupQueryAttention"
+	m.attributes = []onnxAttribute{{name: "num_heads", number: c.Heads}, {name: "kv_num_heads", number: c.KV}}
+	switch c.Type {
+	case "f16":
+		kind, encode, cached, k, v = onnxFloat16, halves, onnxFloat16, halves(in.k), halves(in.v)
+	case "i8":
+		cached = onnxInt8
+		k, scales[0] = integers(in.k)
+		v, scales[1] = integers(in.v)
+		m.attributes = append(m.attributes, onnxAttribute{name: "kv_cache_bit_width", number: 8},
+			onnxAttribute{name: "k_quant_type", text: "PER_TENSOR"}, onnxAttribute{name: "v_quant_type", text: "PER_TENSOR"})
+	}
+	m.input("query", kind, encode(tokens(in.q, c.Batch, c.Heads, c.Lq, c.Dim)), c.Batch, c.Lq, c.Heads*c.Dim)
+	m.input("key", kind, encode(m.last(in.k, fresh)), c.Batch, fresh, c.KV*c.Dim)
+	m.input("value", kind, encode(m.last(in.v, fresh)), c.Batch, fresh, c.KV*c.Dim)
+	m.input("past_key", cached, k, c.Batch, c.KV, c.Lk, c.Dim)
+	m.input("past_value", cached, v, c.Batch, c.KV, c.Lk, c.Dim)
+	lengths := make([]int32, c.Batch)
+	for i := range lengths {
+		lengths[i] = int32(c.Lk - 1)
+	}
+	m.input("seqlens_k", onnxInt32, bytesOf(lengths), c.Batch)
+	m.input("total_sequence_length", onnxInt32, bytesOf([]int32{int32(c.Lk)}), 1)
+	if c.Type == "i8" {
+		m.inputs = append(m.inputs, make([]onnxValue, 5)...) // rotations, positions, a bias and sinks
+		m.input("k_scale", onnxFloat, bytesOf(scales[:1]), 1)
+		m.input("v_scale", onnxFloat, bytesOf(scales[1:]), 1)
+	}
+	m.output(kind)
+	m.outputs = append(m.outputs, onnxValue{"present_key", cached, m.inputs[3].dims}, onnxValue{"present_value", cached, m.inputs[4].dims})
+	m.values = append(m.values, m.values[3:5]...)
+}
+
+// last returns the last tokens of keys or values, heads side by side in each.
+func (m *ortModel) last(x []float32, n int) []float32 {
+	c := m.c
+	y := tokens(x, c.Batch, c.KV, c.Lk, c.Dim)
+	var kept []float32
+	for end := c.Lk * c.KV * c.Dim; end <= len(y); end += c.Lk * c.KV * c.Dim {
+		kept = append(kept, y[end-n*c.KV*c.Dim:end]...)
+	}
+	return kept
+}
+
+func (m *ortModel) input(name string, kind uint64, data []byte, dims ...int) {
+	v := onnxValue{name: name, kind: kind}
+	for _, d := range dims {
+		v.dims = append(v.dims, int64(d))
+	}
+	m.inputs = append(m.inputs, v)
+	m.value(v, data)
+}
+
+func (m *ortModel) output(kind uint64) {
+	c := m.c
+	m.out = make([]byte, 4*c.queries())
+	if kind == onnxFloat16 {
+		m.out = m.out[:2*c.queries()]
+	}
+	v := onnxValue{"output", kind, []int64{int64(c.Batch), int64(c.Lq), int64(c.Heads * c.Dim)}}
+	m.outputs = append(m.outputs, v)
+	m.value(v, m.out)
+}
+
+func (m *ortModel) value(v onnxValue, data []byte) {
+	t, err := ort.NewCustomDataTensor(v.dims, data, ort.TensorElementDataType(v.kind))
+	if err != nil && m.err == nil {
+		m.err = err
+	}
+	m.values = append(m.values, t)
+}
+
+func (m *ortModel) session(threads int) (*ort.AdvancedSession, error) {
+	if m.err != nil {
+		return nil, m.err
+	}
+	options, err := ort.NewSessionOptions()
+	if err != nil {
+		return nil, err
+	}
+	defer options.Destroy()
+	if err := options.SetIntraOpNumThreads(threads); err != nil {
+		return nil, err
+	}
+	// Its threads wait for work by spinning; so they stop when a call ends, and disturb nobody else's turn.
+	if err := options.AddSessionConfigEntry("session.force_spinning_stop", "1"); err != nil {
+		return nil, err
+	}
+	var in, out []string
+	for _, v := range m.inputs {
+		if v.name != "" {
+			in = append(in, v.name)
+		}
+	}
+	for _, v := range m.outputs {
+		out = append(out, v.name)
+	}
+	return ort.NewAdvancedSessionWithONNXData(m.encode(), in, out, m.values[:len(in)], m.values[len(in):], options)
+}
+
+func (m *ortModel) result() []float32 {
+	c := m.c
+	x := make([]float32, c.queries())
+	for i := range x {
+		if len(m.out) == 2*len(x) {
+			x[i] = f32.FromF16(binary.NativeEndian.Uint16(m.out[2*i:]))
+		} else {
+			x[i] = math.Float32frombits(binary.NativeEndian.Uint32(m.out[4*i:]))
+		}
+	}
+	return tokens(x, c.Batch, c.Lq, c.Heads, c.Dim)
+}
+
+// tokens turns [B, H, L, D] into [B, L, H, D], and the other way round.
+func tokens(x []float32, batch, heads, length, d int) []float32 {
+	y := make([]float32, 0, len(x))
+	for i := range batch {
+		for l := range length {
+			for h := range heads {
+				y = append(y, x[((i*heads+h)*length+l)*d:][:d]...)
+			}
+		}
+	}
+	return y
+}
+
+func halves(x []float32) []byte {
+	b := make([]byte, 0, 2*len(x))
+	for _, e := range x {
+		b = binary.NativeEndian.AppendUint16(b, f32.ToF16(e))
+	}
+	return b
+}
+
+// integers have one scale: with one for each channel, the operator takes longer.
+func integers(x []float32) (b []byte, scale float32) {
+	for _, e := range x {
+		scale = max(scale, float32(math.Abs(float64(e)))/127)
+	}
+	for _, e := range x {
+		b = append(b, byte(int8(math.RoundToEven(float64(e/scale)))))
+	}
+	return b, scale
+}
+
+// bytesOf is the memory of x.
+func bytesOf[T float32 | int32](x []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
+}

@@ -1,0 +1,294 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Small cases with what the real ones have: several blocks of rows, groups, one query.
+var small = []Case{
+	{"full", 2, 3, 3, 150, 200, 16, false, "f32"},
+	{"causal", 1, 2, 2, 200, 200, 16, true, "f32"},
+	{"decode", 1, 4, 2, 1, 300, 32, false, "f32"},
+	{"decode, f16", 1, 4, 2, 1, 300, 32, false, "f16"},
+	{"decode, i8", 1, 4, 2, 1, 300, 32, false, "i8"},
+}
+
+// Each peer that is on this machine computes what attn does, on one thread and on two.
+func TestPeers(t *testing.T) {
+	for i := range peers {
+		for _, threads := range []int{1, 2} {
+			t.Run(peers[i].key, func(t *testing.T) { testPeer(t, &peers[i], threads) })
+		}
+	}
+}
+
+func testPeer(t *testing.T, p *peer, threads int) {
+	dir := t.TempDir()
+	c, err := connect(t, p, threads, dir)
+	var l lacking
+	if errors.As(err, &l) {
+		t.Skip(l)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	computed := 0
+	for i := range small {
+		k := &small[i]
+		in := newInputs(k)
+		want, err := in.reference(k)
+		if err == nil {
+			err = in.write(dir)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := c.compute(k, dir)
+		if errors.As(err, &l) {
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", k.Name, err)
+		}
+		if off := difference(got, want); off > k.tolerance() {
+			t.Errorf("%s: the difference is %g", k.Name, off)
+		}
+		overwriteGarbage()
+		if a, err := c.ask(&request{Seconds: 1e-3}); err != nil || len(a.Times) == 0 || a.Times[0] <= 0 {
+			t.Errorf("%s: times %v, %v", k.Name, a.Times, err)
+		}
+		computed++
+	}
+	if computed < 3 {
+		t.Errorf("%d cases were computed, want all of float32", computed)
+	}
+}
+
+// overwriteGarbage makes calls fail that need memory which nothing keeps.
+func overwriteGarbage() {
+	runtime.GC()
+	var kept [][]int32
+	for size := 1; size <= 1<<12; size *= 2 {
+		for range 1 << 18 / size {
+			x := make([]int32, size)
+			for i := range x {
+				x[i] = -1
+			}
+			kept = append(kept, x)
+		}
+	}
+	runtime.KeepAlive(kept)
+}
+
+// connect starts a worker: for a library in this process, since the program of the tests is no worker.
+func connect(t *testing.T, p *peer, threads int, dir string) (*client, error) {
+	if p.python {
+		w, err := p.start(threads, dir)
+		if err != nil {
+			return nil, err
+		}
+		t.Cleanup(w.stop)
+		return &w.client, nil
+	}
+	requests, answers := pipe(t, p.open, threads)
+	c := &client{requests, bufio.NewReader(answers)}
+	_, err := c.ask(nil)
+	return c, err
+}
+
+func pipe(t *testing.T, open func() (library, error), threads int) (io.WriteCloser, io.Reader) {
+	requests, in := io.Pipe()
+	answers, out := io.Pipe()
+	go func() { out.CloseWithError(serve(requests, out, open, threads)) }()
+	t.Cleanup(func() { in.Close() })
+	return in, answers
+}
+
+// A result that is wrong, or from a worker that fails, ends the measurement and says whose it is.
+func TestCompareRefuses(t *testing.T) {
+	c := &small[0]
+	m := &measurement{dir: t.TempDir(), report: new(Report)}
+	in := newInputs(c)
+	if err := in.write(m.dir); err != nil {
+		t.Fatal(err)
+	}
+	requests, answers := pipe(t, known(self{}), 1)
+	w := &process{client: client{requests, bufio.NewReader(answers)}}
+	if _, err := w.ask(nil); err != nil {
+		t.Fatal(err)
+	}
+	m.entrants = []*entrant{{process: w, peer: &peer{name: "somebody"}, threads: 1}}
+	want, err := in.reference(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list, err := m.compare(c, 1, want); err != nil || len(list) != 1 || list[0].off != 0 {
+		t.Errorf("right: %v, %v", list, err)
+	}
+	want[7] += 1e-3
+	if _, err := m.compare(c, 1, want); err == nil || !strings.Contains(err.Error(), "somebody, full: the result differs") {
+		t.Errorf("wrong: %v", err)
+	}
+	os.Remove(filepath.Join(m.dir, "k"))
+	if _, err := m.compare(c, 1, want); err == nil || !strings.Contains(err.Error(), "somebody, full: open") {
+		t.Errorf("without keys: %v", err)
+	}
+}
+
+func TestDifference(t *testing.T) {
+	nan := float32(math.NaN())
+	for _, c := range []struct {
+		got, want []float32
+		off       float64
+	}{
+		{[]float32{1, 2}, []float32{1, 2}, 0},
+		{[]float32{1, -2.5}, []float32{1, -2}, 0.25},
+		{[]float32{1.5, -2}, []float32{1, -2}, 0.25},
+		{[]float32{1, nan}, []float32{1, 2}, math.Inf(1)},
+		{[]float32{1}, []float32{1, 2}, math.Inf(1)},
+	} {
+		if off := difference(c.got, c.want); off != c.off {
+			t.Errorf("%v and %v: %g, want %g", c.got, c.want, off, c.off)
+		}
+	}
+}
+
+// What is missing is left out of the measurement and named, with what to do about it.
+func TestMissing(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // os.UserCacheDir on Linux
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("LocalAppData", t.TempDir())
+	if _, err := openONNXRuntime(); err == nil || !strings.Contains(err.Error(), "-setup") && !strings.Contains(err.Error(), "cgo") {
+		t.Errorf("ONNX Runtime: %v", err)
+	}
+	all, installed := peers, systemPythons
+	defer func() { peers, systemPythons = all, installed }()
+	peers, systemPythons = []peer{{name: "Snake", key: "snake", python: true}}, nil
+	var said bytes.Buffer
+	m := &measurement{dir: t.TempDir(), report: new(Report), say: &said}
+	if err := m.start([]int{1}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(said.String(), "Snake is missing: there is no Python; -setup gets") || m.report.Peers[0].Missing == "" {
+		t.Errorf("said %q of %+v", said.String(), m.report.Peers)
+	}
+}
+
+func TestFlags(t *testing.T) {
+	for args, want := range map[string]string{
+		"-run nothing": "no case matches -run nothing",
+		"-run (":       "-run: ",
+		"-threads 0":   "-threads is 0",
+		"-nonsense":    "not defined",
+	} {
+		if err := run(strings.Fields(args), io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
+}
+
+// written is a report with a peer that wins, one that loses and one that is missing.
+func written() *Report {
+	r := &Report{CPU: "a CPU", NumCPU: 1, GOOS: "plan9", GOARCH: "mips", Go: "go1", Peers: []PeerInfo{
+		{Name: "attn", Version: "x", About: "this"}, {Name: "other", Version: "y", About: "that"}, {Name: "third", Missing: "of a reason"}}}
+	for i, own := range []float64{20e6, 2e6, 1e6} {
+		name := []string{"bert", "decode", "decode, i8"}[i]
+		r.Results = append(r.Results, Result{name, "attn", 1, own, own * 2, 5, own / 2, 0}, Result{name, "other", 1, 1.96e6, 123456e3, 5, own / 2, 0})
+	}
+	return r
+}
+
+func TestMarkdown(t *testing.T) {
+	var b strings.Builder
+	written().markdown(&b)
+	for _, want := range []string{
+		"a CPU, one core, plan9/mips, go1.",
+		"| other | y | that |",
+		"Missing on this machine: third, because of a reason.",
+		"## One thread",
+		"| case | attn | other | at the limit | ahead |\n|---|---:|---:|---:|---:|\n",
+		"| bert | 20.0 (40.0) | **1.96** (123) | 10.0 | 0.10 |",
+		"| decode, i8 | **1.00** (2.00) | 1.96 (123) | 0.500 | 1.96 |",
+		"- bert, one thread: other is faster, 1.96 ms against 20.0 of attn.",
+		"- decode, one thread: other is even, within 5 %, 1.96 ms against 2.00 of attn.",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	if strings.Contains(b.String(), "- decode, i8") {
+		t.Error("attn is said to lose where it wins")
+	}
+}
+
+// Files are written and read again; cases that are measured again replace those of the same machine only.
+func TestWriteAndAdopt(t *testing.T) {
+	dir := t.TempDir()
+	if r, err := read(dir); r != nil || err != nil {
+		t.Errorf("nothing: %v, %v", r, err)
+	}
+	if err := written().write(dir); err != nil {
+		t.Fatal(err)
+	}
+	for name, start := range map[string]string{"peers.svg": "<?xml", "peers.png": "\x89PNG", "peers.md": "# "} {
+		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !bytes.HasPrefix(text, []byte(start)) {
+			t.Errorf("%s: %.10q, %v", name, text, err)
+		}
+	}
+	old, err := read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := written()
+	r.Results = []Result{{Case: "bert", Peer: "attn", Threads: 1, Best: 7}}
+	r.adopt(old)
+	if len(r.Results) != 5 || r.result("bert", "attn", 1).Best != 7 || r.result("decode", "other", 1) == nil {
+		t.Errorf("adopted %+v", r)
+	}
+	r = written()
+	r.CPU, r.Results = "another CPU", nil
+	if r.adopt(old); r.Results != nil {
+		t.Error("adopted what another machine measured")
+	}
+}
+
+// One case of one peer, from start to end.
+func TestRounds(t *testing.T) {
+	requests, answers := pipe(t, known(self{}), 1)
+	w := &process{client: client{requests, bufio.NewReader(answers)}}
+	if _, err := w.ask(nil); err != nil {
+		t.Fatal(err)
+	}
+	all := cases
+	defer func() { cases = all }()
+	cases = []Case{{"tiny", 1, 1, 1, 16, 16, 64, false, "f32"}}
+	m := &measurement{dir: t.TempDir(), perCase: time.Millisecond, say: io.Discard, report: written()}
+	m.entrants = []*entrant{{process: w, peer: &peers[0], threads: 1}}
+	m.report.Results = nil
+	if err := m.run(regexp.MustCompile("tiny"), []int{1}); err != nil {
+		t.Fatal(err)
+	}
+	x := m.report.result("tiny", "attn", 1)
+	if x == nil || x.Best <= 0 || x.Median < x.Best || x.Calls < leastTurns || x.Limit <= 0 || x.Limit > x.Best {
+		t.Errorf("measured %+v", x)
+	}
+}
+
+func TestMilliseconds(t *testing.T) {
+	for ns, want := range map[float64]string{123e6: "123", 12.34e6: "12.3", 1.234e6: "1.23", 0.1234e6: "0.123", 4567e6: "4567"} {
+		if got := milliseconds(ns); got != want {
+			t.Errorf("%g: %s, want %s", ns, got, want)
+		}
+	}
+}

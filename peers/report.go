@@ -1,0 +1,228 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/cpuid/v2"
+)
+
+// Report is everything that was measured.
+type Report struct {
+	CPU     string     `json:"cpu"`
+	GOOS    string     `json:"goos"`
+	GOARCH  string     `json:"goarch"`
+	Go      string     `json:"go"`
+	NumCPU  int        `json:"num_cpu"`
+	Peers   []PeerInfo `json:"peers"`
+	Results []Result   `json:"results"`
+}
+
+// PeerInfo says which version was measured, or why none was.
+type PeerInfo struct {
+	Name    string `json:"name"`
+	About   string `json:"about"`
+	Version string `json:"version,omitempty"`
+	Missing string `json:"missing,omitempty"`
+}
+
+func newReport(cpu string) *Report {
+	c := &cpuid.CPU
+	if cpu == "" {
+		cpu = fmt.Sprintf("%s (family %d, model %d)", cmp.Or(strings.TrimSpace(c.BrandName), "unknown CPU"), c.Family, c.Model)
+	}
+	return &Report{CPU: cpu, GOOS: runtime.GOOS, GOARCH: runtime.GOARCH, Go: runtime.Version(), NumCPU: runtime.NumCPU()}
+}
+
+// adopt takes the cases of an earlier report of the same machine and the same peers, so that some can be measured again.
+func (r *Report) adopt(old *Report) {
+	same := r.CPU == old.CPU && r.GOARCH == old.GOARCH && r.NumCPU == old.NumCPU && r.Go == old.Go && slices.Equal(r.Peers, old.Peers)
+	if !same {
+		return
+	}
+	for _, c := range cases {
+		if !slices.ContainsFunc(r.Results, func(x Result) bool { return x.Case == c.Name }) {
+			r.Results = append(r.Results, filter(old.Results, func(x Result) bool { return x.Case == c.Name })...)
+		}
+	}
+}
+
+func filter[T any](list []T, keep func(T) bool) (kept []T) {
+	for _, x := range list {
+		if keep(x) {
+			kept = append(kept, x)
+		}
+	}
+	return kept
+}
+
+// result returns what a peer took, or nil.
+func (r *Report) result(c, peer string, threads int) *Result {
+	for i := range r.Results {
+		if x := &r.Results[i]; x.Case == c && x.Peer == peer && x.Threads == threads {
+			return x
+		}
+	}
+	return nil
+}
+
+// threads are the numbers of threads that were measured.
+func (r *Report) threads() (counts []int) {
+	for _, x := range r.Results {
+		if !slices.Contains(counts, x.Threads) {
+			counts = append(counts, x.Threads)
+		}
+	}
+	slices.Sort(counts)
+	return counts
+}
+
+// measured are the cases that a number of threads has.
+func (r *Report) measured(threads int) []Case {
+	return filter(cases, func(c Case) bool { return r.result(c.Name, peers[0].name, threads) != nil })
+}
+
+// present are the peers that were measured.
+func (r *Report) present() []PeerInfo {
+	return filter(r.Peers, func(p PeerInfo) bool { return p.Missing == "" })
+}
+
+// fastest returns the best of the others.
+func (r *Report) fastest(c string, threads int) (best *Result) {
+	for _, p := range r.present() {
+		x := r.result(c, p.Name, threads)
+		if p.Name != peers[0].name && x != nil && (best == nil || x.Best < best.Best) {
+			best = x
+		}
+	}
+	return best
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "one " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// markdown writes the tables.
+func (r *Report) markdown(w io.Writer) {
+	fmt.Fprintf(w, "# attn beside others\n\nWritten by `go run ./peers -o docs`, with `peers.svg`, `peers.png` and `peers.json`. %s, %s, %s/%s, %s.\n",
+		r.CPU, count(r.NumCPU, "core"), r.GOOS, r.GOARCH, r.Go)
+	fmt.Fprint(w, "\n![share of the limit by case and peer](peers.svg)\n\n| peer | version | what it computes |\n|---|---|---|\n")
+	for _, p := range r.present() {
+		fmt.Fprintf(w, "| %s | %s | %s |\n", p.Name, p.Version, p.About)
+	}
+	for _, p := range r.Peers {
+		if p.Missing != "" {
+			fmt.Fprintf(w, "\nMissing on this machine: %s, because %s.\n", p.Name, p.Missing)
+		}
+	}
+	fmt.Fprint(w, method)
+	for _, threads := range r.threads() {
+		r.table(w, threads)
+	}
+	r.wins(w)
+}
+
+const method = `
+Each peer runs in a process of its own, with float32 inputs in the order of memory that it prefers and warm buffers, and all take turns of 60 ms.
+Before anything is timed its result is compared with that of attn for float32; it differs by at most 1e-5 of the largest element, by 5e-3 with
+f16 and by 5e-2 with i8. A cell is the least time of a call in milliseconds, and the median in parentheses; both belong to the same turns.
+*At the limit* is what the work would take at the rate that loops of multiply-adds reached in the same turns, or for decoding loops that read as many bytes;
+decoding starts with nothing in the caches. *Ahead* is the least time of the fastest other peer, as a multiple of attn's; below 1 that peer is faster.
+`
+
+// table writes the cases of a number of threads.
+func (r *Report) table(w io.Writer, threads int) {
+	fmt.Fprintf(w, "\n## %s\n\n| case |", strings.ToUpper(count(threads, "thread")[:1])+count(threads, "thread")[1:])
+	rule := "|---|"
+	for _, p := range r.present() {
+		fmt.Fprintf(w, " %s |", p.Name)
+		rule += "---:|"
+	}
+	fmt.Fprintf(w, " at the limit | ahead |\n%s---:|---:|\n", rule)
+	for _, c := range r.measured(threads) {
+		own, other := r.result(c.Name, peers[0].name, threads), r.fastest(c.Name, threads)
+		fmt.Fprintf(w, "| %s |", c.Name)
+		for _, p := range r.present() {
+			x := r.result(c.Name, p.Name, threads)
+			switch {
+			case x == nil:
+				fmt.Fprint(w, " – |")
+			case x == other && other.Best < own.Best || x == own && (other == nil || own.Best <= other.Best):
+				fmt.Fprintf(w, " **%s** (%s) |", milliseconds(x.Best), milliseconds(x.Median))
+			default:
+				fmt.Fprintf(w, " %s (%s) |", milliseconds(x.Best), milliseconds(x.Median))
+			}
+		}
+		ahead := "–"
+		if other != nil {
+			ahead = fmt.Sprintf("%.2f", other.Best/own.Best)
+		}
+		fmt.Fprintf(w, " %s | %s |\n", milliseconds(own.Limit), ahead)
+	}
+}
+
+// even is how far apart two times have to be for one to be called faster.
+const even = 1.05
+
+// wins says plainly where attn is not the fastest.
+func (r *Report) wins(w io.Writer) {
+	fmt.Fprint(w, "\n## Where another is as fast or faster\n\n")
+	none := true
+	for _, threads := range r.threads() {
+		for _, c := range r.measured(threads) {
+			own, other := r.result(c.Name, peers[0].name, threads), r.fastest(c.Name, threads)
+			if other == nil || other.Best > even*own.Best {
+				continue
+			}
+			verdict := "is faster"
+			if other.Best*even >= own.Best {
+				verdict = "is even, within 5 %"
+			}
+			none = false
+			fmt.Fprintf(w, "- %s, %s: %s %s, %s ms against %s of attn.\n", c.Name, count(threads, "thread"), other.Peer, verdict, milliseconds(other.Best), milliseconds(own.Best))
+		}
+	}
+	if none {
+		fmt.Fprintln(w, "Nowhere in these cases.")
+	}
+}
+
+// read returns an earlier report, or nil if there is none.
+func read(dir string) (*Report, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "peers.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := new(Report)
+	return r, json.Unmarshal(text, r)
+}
+
+// write leaves all files in a folder.
+func (r *Report) write(dir string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	var tables strings.Builder
+	r.markdown(&tables)
+	return errors.Join(
+		os.WriteFile(filepath.Join(dir, "peers.json"), append(text, '\n'), 0o644),
+		os.WriteFile(filepath.Join(dir, "peers.md"), []byte(tables.String()), 0o644),
+		r.draw(filepath.Join(dir, "peers.svg")),
+		r.draw(filepath.Join(dir, "peers.png")))
+}

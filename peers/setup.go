@@ -1,0 +1,107 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// folder is where -setup puts what it downloads.
+func folder() string {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = os.TempDir()
+	}
+	return filepath.Join(cache, "attn-peers")
+}
+
+// findONNXRuntime returns the shared library for this system, out of a package that has it for several.
+func findONNXRuntime() (string, error) {
+	system, arch := runtime.GOOS, runtime.GOARCH
+	if system == "windows" {
+		system = "win32"
+	}
+	if arch == "amd64" {
+		arch = "x64"
+	}
+	found, _ := filepath.Glob(filepath.Join(folder(), "package", "bin", "napi-*", system, arch, "*onnxruntime.*"))
+	if len(found) == 0 {
+		return "", lacking("its library is not here (-setup gets it)")
+	}
+	return found[0], nil
+}
+
+// systemPythons are tried in this order. The second is where a distribution's modules are, if somebody put another in the way.
+var systemPythons = []string{"python3", "/usr/bin/python3"}
+
+// pythons are commands that run Python: that of the Debian which -setup put there, then the system's.
+func pythons() (commands [][]string) {
+	debian := filepath.Join(folder(), "debian", "usr")
+	loaders, _ := filepath.Glob(filepath.Join(debian, "lib", "*-linux-gnu", "ld-linux-*"))
+	for _, loader := range loaders {
+		// Its own loader and libraries: so it runs without root's rights, and sees the machine as everybody does.
+		libraries := filepath.Dir(loader)
+		search := strings.Join([]string{filepath.Join(libraries, "openblas-pthread"), libraries, filepath.Join(debian, "lib")}, ":")
+		commands = append(commands, []string{loader, "--library-path", search, filepath.Join(debian, "bin", "python3")})
+	}
+	for _, name := range systemPythons {
+		if file, err := exec.LookPath(name); err == nil {
+			commands = append(commands, []string{file})
+		}
+	}
+	return commands
+}
+
+// setup downloads the peers that are no Go modules, each unless it is there, and shows the commands.
+func setup(say io.Writer) error {
+	if err := os.MkdirAll(folder(), 0o755); err != nil {
+		return err
+	}
+	return errors.Join(setupONNXRuntime(say), setupDebian(say))
+}
+
+// setupONNXRuntime takes the package for Node.js, which has the library for each system.
+func setupONNXRuntime(say io.Writer) error {
+	if _, err := findONNXRuntime(); err == nil {
+		return nil
+	}
+	if err := command(say, "npm", "pack", "--silent", "onnxruntime-node"); err != nil {
+		return err
+	}
+	packed, _ := filepath.Glob(filepath.Join(folder(), "onnxruntime-node-*.tgz"))
+	for _, name := range packed {
+		if err := command(say, "tar", "-xzf", filepath.Base(name)); err != nil {
+			return err
+		}
+		os.Remove(name)
+	}
+	return nil
+}
+
+// setupDebian makes a small Debian in a folder, because few systems have a recent PyTorch.
+func setupDebian(say io.Writer) error {
+	if _, err := os.Stat(filepath.Join(folder(), "debian")); err == nil {
+		return nil
+	}
+	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		return errors.New("setup gets PyTorch and NumPy on Linux, as root; else they are the system's, if it has them")
+	}
+	os.RemoveAll(filepath.Join(folder(), "part")) // of a setup that failed
+	if err := command(say, "debootstrap", "--variant=minbase", "--include=python3-numpy,python3-torch,libopenblas0-pthread", "trixie", "part"); err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(folder(), "part"), filepath.Join(folder(), "debian"))
+}
+
+// command runs a tool in the folder and shows what it prints.
+func command(say io.Writer, name string, args ...string) error {
+	fmt.Fprintln(say, "+", name, strings.Join(args, " "))
+	c := exec.Command(name, args...)
+	c.Dir, c.Stdout, c.Stderr = folder(), say, say
+	return c.Run()
+}
