@@ -22,13 +22,13 @@ var (
 	ErrOption = errors.New("attn: invalid option")
 	// ErrUnsupported: a valid request that this version cannot serve, or not on this architecture.
 	ErrUnsupported = errors.New("attn: unsupported")
-	// ErrCapacity: a cache has no room for more tokens.
+	// ErrCapacity: a cache or a store has no room for more tokens.
 	ErrCapacity = errors.New("attn: capacity exceeded")
-	// ErrMemory: the system has no memory for a cache, a matrix or a state.
+	// ErrMemory: the system has no memory for a cache, a store, a matrix or a state.
 	ErrMemory = errors.New("attn: out of memory")
-	// ErrClosed: the pool, cache or matrix was closed.
+	// ErrClosed: the pool, cache, store or matrix was closed, or the sequence released.
 	ErrClosed = errors.New("attn: already closed")
-	// ErrFormat: binary data is not what MarshalBinary wrote.
+	// ErrFormat: binary data is not what MarshalBinary or WriteTo wrote.
 	ErrFormat = errors.New("attn: invalid format")
 )
 
