@@ -97,9 +97,9 @@ func (f *fileWriter) write(x []byte, last bool) error {
 // exactly what WriteTo wrote, so r may hold several sequences one after the other, and returns how many bytes were read.
 //
 // The tokens go to free pages of the store first, and the pages before go back only then: if the free ones are too few, the error is
-// [ErrCapacity] and says how many are missing. A store of another shape is [ErrShape], of another type or rotation [ErrOption]. What WriteTo cannot have written is [ErrFormat]; it wraps [io.EOF]
-// too if r has no bytes, and [io.ErrUnexpectedEOF] if it has too few. Other errors of r are wrapped. After any error the tokens are those that
-// there were.
+// [ErrCapacity] and says how many are missing. A store of another shape is [ErrShape], of another type or rotation [ErrOption]. What WriteTo
+// cannot have written is [ErrFormat]; it wraps [io.EOF] too if r has no bytes, and [io.ErrUnexpectedEOF] if it has too few. Other errors of r
+// are wrapped. After any error the tokens are those that there were.
 func (s *Sequence) ReadFrom(r io.Reader) (n int64, err error) {
 	if err := s.checkOpen(); err != nil {
 		return 0, err
