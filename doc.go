@@ -73,10 +73,11 @@
 //
 // Bad shapes, strides, lengths, options, and outputs that overlap other
 // arguments are errors that wrap [ErrShape], [ErrStride], [ErrLength],
-// [ErrOption] or [ErrOverlap]; there are also [ErrUnsupported], [ErrCapacity] of a Cache or Store, [ErrMemory] of a Cache, Store, Matrix or State,
-// [ErrClosed] of a Cache, Store, Sequence, Matrix or Pool, and [ErrFormat] of binary data. The text names the argument, what came
+// [ErrOption] or [ErrOverlap]; there are also [ErrUnsupported], [ErrCapacity] of a Cache or Store, [ErrMemory] of a Cache,
+// Store, Matrix or State, [ErrClosed] of a Cache, Store, Sequence, Matrix or Pool, and [ErrFormat] of what a State or a Sequence reads. The text names the argument, what came
 // and what was wanted, and nothing has been written. Functions on plain slices panic if
-// lengths differ, as indexing does; the others panic on nil pointers only.
+// lengths differ, as indexing does; the others panic on nil pointers only. [Sequence.WriteTo] and [Sequence.ReadFrom] also return errors of
+// their writer and reader, wrapped.
 //
 // # Implementations
 //

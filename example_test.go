@@ -2,7 +2,9 @@ package attn_test
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -237,6 +239,52 @@ func ExampleCache() {
 	// Output:
 	// 30 tokens, the same bits: true
 	// 26 tokens
+}
+
+// A prompt that many requests begin with is computed once and kept on disk. Two requests fork it, and go on by themselves.
+func ExampleSequence_WriteTo() {
+	config := attn.StoreConfig{KVHeads: 1, HeadDim: 2, ValueDim: 2, Pages: 8, Type: attn.BF16}
+	prompt := matrix(3,
+		1, 0,
+		0, 1,
+		1, 1)
+
+	file, err := os.CreateTemp("", "prompt")
+	check(err)
+	defer os.Remove(file.Name())
+	defer file.Close()
+	{ // one process
+		store, err := attn.NewStore(config)
+		check(err)
+		defer store.Close()
+		s := store.NewSequence()
+		check(s.Append(prompt, prompt))
+		_, err = s.WriteTo(file)
+		check(err)
+	}
+	_, err = file.Seek(0, io.SeekStart)
+	check(err)
+
+	// Another one, perhaps on another machine.
+	store, err := attn.NewStore(config)
+	check(err)
+	defer store.Close()
+	cached := store.NewSequence()
+	_, err = cached.ReadFrom(file)
+	check(err)
+	fmt.Println(cached.Len(), "tokens,", config.Pages-store.Free(), "page")
+
+	requests := []*attn.Sequence{cached.Fork(), cached.Fork()}
+	for i, token := range []attn.Tensor{matrix(1, 4, 0), matrix(1, 0, 4)} {
+		check(requests[i].Append(token, token))
+	}
+	q, out := matrix(2, 8, 0, 8, 0), matrix(2, make([]float32, 4)...) // one query of each
+	check(attn.AttendSequences(out, q, requests, &attn.Options{Causal: attn.BottomRight}))
+	printRows(out, "%.3f")
+	// Output:
+	// 3 tokens, 1 page
+	// 4.000 0.000
+	// 0.997 0.507
 }
 
 // Context parallelism: four workers each hold a quarter of the keys and values

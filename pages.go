@@ -14,6 +14,12 @@ func (p *pages) at(j int) int { return int(p.table[j/Block-p.base]) }
 // end is the position after the last page.
 func (p *pages) end() int { return (p.base + len(p.table)) * Block }
 
+// inPage is the positions of page i of the table that have a token, counted from the page's first.
+func (p *pages) inPage(i int) (lo, hi int) {
+	at := (p.base + i) * Block
+	return max(0, p.first-at), min(Block, p.length-at)
+}
+
 // shared is how many positions from 0 on two sequences have in the same pages. Sequences that have given back pages share with those only
 // that have given back as many.
 func (p *pages) shared(q *pages) int {

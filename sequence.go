@@ -6,9 +6,9 @@ import "runtime"
 //
 // Positions count from the first token that was ever appended: dropping tokens from the front does not renumber those after them.
 //
-// Any number of goroutines may attend over a sequence, read it or write it to a file at the same time. The methods that change it need it for
-// themselves, and are safe beside anything that happens to other sequences. After Release a handle must not be used, for a new
-// sequence may have it.
+// Any number of goroutines may attend over a sequence, Read it and write it to files by WriteTo at the same time. The methods that change it,
+// ReadFrom among them, need it for themselves, and are safe beside anything that happens to other sequences. After Release a handle must not be
+// used, for a new sequence may have it.
 type Sequence struct {
 	pages
 	store  *Store

@@ -1,6 +1,7 @@
 package attn
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -98,7 +99,7 @@ func (p *storePlay) any() int { return p.IntN(len(p.live)) }
 
 func (p *storePlay) step() {
 	s := p.live[p.any()]
-	switch p.IntN(16) {
+	switch p.IntN(17) {
 	case 0:
 		p.join(p.store.NewSequence())
 	case 1, 2:
@@ -123,6 +124,8 @@ func (p *storePlay) step() {
 		p.update(s)
 	case 11:
 		p.append(s, p.IntN(3*Block))
+	case 12:
+		p.file(s)
 	default:
 		p.append(s, p.IntN(20))
 	}
@@ -260,6 +263,35 @@ func (p *storePlay) read(s *modelSequence) {
 	}
 	mustEqualBits(p.T, "keys", k.Data, s.rotated(wantK).Data)
 	mustEqualBits(p.T, "values", v.Data, wantV.Data)
+}
+
+// file writes a sequence, and reads it into some sequence, itself perhaps.
+func (p *storePlay) file(s *modelSequence) {
+	var file, again bytes.Buffer
+	_, err := s.WriteTo(&file)
+	p.want(err, nil)
+	data, to := file.Bytes(), p.live[p.any()]
+	if p.IntN(3) == 0 {
+		cut, wanted := p.IntN(len(data)), ErrFormat
+		if cut >= sequenceHeader+checksumSize && len(s.table) > p.store.Free() {
+			wanted = ErrCapacity
+		}
+		_, err = to.ReadFrom(bytes.NewReader(data[:cut]))
+		p.want(err, wanted)
+		return
+	}
+	n, err := to.ReadFrom(&file)
+	if need, free := len(s.table), p.store.Free(); err != nil && need > free {
+		mustFail(p.T, "capacity", err, ErrCapacity, fmt.Sprintf("the file takes %d pages: %d are missing, as %d of %d are free", need, need-free, free, p.config.Pages))
+		return
+	}
+	p.want(err, nil)
+	to.take(s)
+	_, err = to.WriteTo(&again)
+	p.want(err, nil)
+	if n != int64(len(data)) || !bytes.Equal(again.Bytes(), data) {
+		p.Fatalf("%d of %d bytes were read, and came out as %d, which should be the same", n, len(data), again.Len())
+	}
 }
 
 // wrong makes calls that must change nothing.
@@ -656,6 +688,8 @@ func soakStep(r *rand.Rand, store *Store, mine []*Sequence) ([]*Sequence, error)
 		return mine, s.Truncate(s.First() + r.IntN(s.Len()-s.First()+1))
 	case 5:
 		return mine, s.DropFront(r.IntN(s.Len() + 1))
+	case 6:
+		return mine, soakFile(s, mine[r.IntN(len(mine))])
 	default:
 		n := 1 + r.IntN(70)
 		x := BHLD(make([]float32, 2*8*n), 1, 2, n, 8)
@@ -672,6 +706,18 @@ func soakStep(r *rand.Rand, store *Store, mine []*Sequence) ([]*Sequence, error)
 		return mine, soakCheck(s, r)
 	}
 	return mine, nil
+}
+
+// soakFile copies a sequence to another one through a file, if there are pages enough.
+func soakFile(s, to *Sequence) error {
+	var file bytes.Buffer
+	if _, err := s.WriteTo(&file); err != nil {
+		return err
+	}
+	if _, err := to.ReadFrom(&file); err != nil && !errors.Is(err, ErrCapacity) {
+		return err
+	}
+	return nil
 }
 
 // soakCheck attends over the last tokens of a sequence, which hold their positions, and reads them.

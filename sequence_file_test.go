@@ -1,0 +1,617 @@
+package attn
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/iotest"
+
+	"github.com/seed-1415985d/attn/internal/sanitize"
+)
+
+var (
+	_ io.WriterTo   = (*Sequence)(nil)
+	_ io.ReaderFrom = (*Sequence)(nil)
+)
+
+// newSequenceIn returns a sequence of n tokens, always the same, in a new store in which other tokens have been; the first ones are dropped.
+func newSequenceIn(t testing.TB, g StoreConfig, first, n int) *Sequence {
+	store, err := NewStore(g)
+	must(t, err)
+	fillWith(elements[float32](store.blocks.data), nan32())
+	s := store.NewSequence()
+	r := goldenRandom("sequence file")
+	k, v := goldenTensor(r, 4, 1, g.KVHeads, n, g.HeadDim), goldenTensor(r, 2, 1, g.KVHeads, n, g.ValueDim)
+	must(t, s.Append(k, v))
+	must(t, s.DropFront(first))
+	return s
+}
+
+// fileOf is what WriteTo writes.
+func fileOf(t testing.TB, s *Sequence) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	n, err := s.WriteTo(&b)
+	must(t, err)
+	if n != int64(b.Len()) {
+		t.Fatalf("WriteTo returns %d, want the %d bytes that it wrote", n, b.Len())
+	}
+	return b.Bytes()
+}
+
+// shuffled returns a sequence with a few tokens of another store, whose next pages do not follow each other, and one whose pages are the
+// first one's, too.
+func shuffled(t testing.TB, g StoreConfig) (s, fork *Sequence) {
+	s = newSequenceIn(t, g, 3, Block+5)
+	slices.Reverse(s.store.free)
+	for i := 0; i+1 < len(s.store.free); i += 2 {
+		s.store.free[i], s.store.free[i+1] = s.store.free[i+1], s.store.free[i]
+	}
+	return s, s.Fork()
+}
+
+// everySequence calls f for stores of every type, rotated and not, and sequences of ragged lengths.
+func everySequence(t *testing.T, f func(t *testing.T, g StoreConfig, first, n int)) {
+	for _, kind := range allCacheTypes {
+		for _, rotate := range []bool{false, true} {
+			for _, d := range [][2]int{{6, 5}, {16, 32}} {
+				g := StoreConfig{KVHeads: 2, HeadDim: d[0], ValueDim: d[1], Pages: 7, Type: kind, Rotate: rotate}
+				for _, n := range [][2]int{{0, 0}, {0, 1}, {0, 63}, {0, 64}, {0, 65}, {1, 64}, {17, 150}, {63, 64}, {64, 64}, {70, 70}, {70, 128}, {130, 200}, {190, 192}} {
+					t.Run(fmt.Sprint(kind, rotate, d, n), func(t *testing.T) { f(t, g, n[0], n[1]) })
+				}
+			}
+		}
+	}
+}
+
+// A sequence that was written and read gives the same bits, wherever its pages are, and the same file.
+func TestSequenceFile(t *testing.T) {
+	everySequence(t, func(t *testing.T, g StoreConfig, first, n int) {
+		s := newSequenceIn(t, g, first, n)
+		file := fileOf(t, s)
+		to, fork := shuffled(t, g)
+		forked := fileOf(t, fork)
+		read, err := to.ReadFrom(iotest.OneByteReader(bytes.NewReader(append(slices.Clip(file), "more"...))))
+		must(t, err)
+		if read != int64(len(file)) {
+			t.Errorf("%d bytes were read, want the %d of the file", read, len(file))
+		}
+		mustEqualSequences(t, to, s)
+		mustEqualFiles(t, "that was read", fileOf(t, to), file)
+		again := to.Fork()
+		mustEqualFiles(t, "of a fork", fileOf(t, again), file)
+		again.Release()
+		mustEqualFiles(t, "of a fork of the tokens before", fileOf(t, fork), forked)
+
+		// Both go on alike.
+		k, v := tensor(random("more"), normal, 1, g.KVHeads, 70, g.HeadDim), tensor(random("more"), normal, 1, g.KVHeads, 70, g.ValueDim)
+		fork.Release()
+		must(t, s.Append(k, v))
+		must(t, to.Append(k, v))
+		must(t, s.Truncate(n+67))
+		must(t, to.Truncate(n+67))
+		mustEqualSequences(t, to, s)
+		mustEqualFiles(t, "after more tokens", fileOf(t, to), fileOf(t, s))
+		must(t, to.Truncate(to.First()))
+		must(t, to.DropFront(to.First()))
+		to.Release()
+		if free := to.store.Free(); free != g.Pages {
+			t.Errorf("%d pages are free in the end, want %d", free, g.Pages)
+		}
+	})
+}
+
+func mustEqualFiles(t testing.TB, what string, got, want []byte) {
+	t.Helper()
+	if !bytes.Equal(got, want) {
+		t.Fatalf("the file %s has %d bytes %x…, want %d bytes %x…", what, len(got), got[:44], len(want), want[:44])
+	}
+}
+
+// mustEqualSequences compares what two sequences hold and what attending over them gives.
+func mustEqualSequences(t testing.TB, a, b *Sequence) {
+	t.Helper()
+	if a.First() != b.First() || a.Len() != b.Len() {
+		t.Fatalf("positions are %d to %d, want %d to %d", a.First(), a.Len(), b.First(), b.Len())
+	}
+	g, n := &a.store.config, a.Len()-a.First()
+	q := tensor(random("queries"), normal, 1, 2*g.KVHeads, 3, g.HeadDim)
+	var out, lse, keys, values [2][]float32
+	for i, s := range []*Sequence{a, b} {
+		k, v, dst := zeros(1, g.KVHeads, n, g.HeadDim), zeros(1, g.KVHeads, n, g.ValueDim), zeros(1, q.H, q.L, g.ValueDim)
+		must(t, s.Read(k, v, s.First()))
+		lse[i] = nans(q.H * q.L)
+		must(t, AttendSequences(dst, q, []*Sequence{s}, &Options{Causal: BottomRight, QueryLens: []int{q.L}, LSE: lse[i]}))
+		keys[i], values[i], out[i] = k.Data, v.Data, dst.Data
+	}
+	mustEqualBits(t, "keys", keys[0], keys[1])
+	mustEqualBits(t, "values", values[0], values[1])
+	mustEqualBits(t, "attention", out[0], out[1])
+	mustEqualBits(t, "LSE", lse[0], lse[1])
+}
+
+// The form is fixed: other versions and machines read it. Here it is written from its definition.
+func TestSequenceFileForm(t *testing.T) {
+	for _, kind := range []CacheType{F32, I8} {
+		g := StoreConfig{KVHeads: 2, HeadDim: 6, ValueDim: 3, Pages: 3, Type: kind}
+		s := newSequenceIn(t, g, 70, 131)
+		k, v := zeros(1, 2, 61, 6), zeros(1, 2, 61, 3)
+		must(t, s.Read(k, v, 70))
+
+		want := append([]byte("attnSeq"), 1)
+		for _, n := range []uint32{uint32(kind), 0, 2, 6, 3, 70, 131} {
+			want = binary.LittleEndian.AppendUint32(want, n)
+		}
+		table := crc32.MakeTable(crc32.Castagnoli)
+		sum := crc32.Checksum(want, table)
+		want = binary.LittleEndian.AppendUint32(want, sum)
+		for page := 1; page < 3; page++ {
+			var body []byte
+			for h := range 2 {
+				body = append(body, formOfBlock(k, v, h, 70-Block*page, kind)...)
+			}
+			sum = crc32.Update(sum, table, body)
+			want = binary.LittleEndian.AppendUint32(append(want, body...), sum)
+		}
+		mustEqualFiles(t, kind.String(), fileOf(t, s), want)
+	}
+}
+
+// formOfBlock is the block of a head, in which token 0 of k and v is at position first.
+func formOfBlock(k, v Tensor, h, first int, kind CacheType) []byte {
+	if kind == F32 {
+		keys, values := make([]byte, 4*Block*6), make([]byte, 4*Block*16)
+		for j := max(0, first); j < min(Block, first+k.L); j++ {
+			for x, e := range k.row(0, h, j-first) {
+				binary.LittleEndian.PutUint32(keys[4*((j/16*6+x)*16+j%16):], math.Float32bits(e))
+			}
+			for c, e := range v.row(0, h, j-first) {
+				binary.LittleEndian.PutUint32(values[4*(j*16+c):], math.Float32bits(e))
+			}
+		}
+		return append(keys, values...)
+	}
+	keys, values := make([]byte, Block*8+4*Block), make([]byte, Block*16+4*Block)
+	for j := max(0, first); j < min(Block, first+k.L); j++ {
+		integers, scale := integersOf(k.row(0, h, j-first))
+		for x, e := range integers {
+			keys[((j/16*2+x/4)*16+j%16)*4+x%4] = byte(int8(e))
+		}
+		binary.LittleEndian.PutUint32(keys[Block*8+4*j:], math.Float32bits(scale))
+		integers, scale = integersOf(v.row(0, h, j-first))
+		for c, e := range integers {
+			values[(j/4*16+c)*4+j%4] = byte(int8(e))
+		}
+		binary.LittleEndian.PutUint32(values[Block*16+4*j:], math.Float32bits(scale))
+	}
+	return append(keys, values...)
+}
+
+// Every machine, little-endian or big, writes these bytes, and reads them: see TestSequenceFile.
+func TestSequenceFileGolden(t *testing.T) {
+	golden := map[string]string{
+		"F32 false": "d5e525d51b24d66c", "F32 true": "f43d16b2042cd2ad", "F16 false": "20d1ef1888b9f1df", "F16 true": "8e632d96493d7c80",
+		"BF16 false": "342f2edbc076834c", "BF16 true": "bce7ead01c492737", "I8 false": "426c162cf4327f59", "I8 true": "399d284e96775416",
+	}
+	for _, kind := range allCacheTypes {
+		for _, rotate := range []bool{false, true} {
+			s := newSequenceIn(t, StoreConfig{KVHeads: 2, HeadDim: 6, ValueDim: 19, Pages: 3, Type: kind, Rotate: rotate}, 5, 150)
+			name, hash := fmt.Sprint(kind, " ", rotate), fmt.Sprintf("%x", sha256.Sum256(fileOf(t, s)))[:16]
+			if hash != golden[name] {
+				t.Errorf("%q: %q, want %q", name, hash, golden[name])
+			}
+		}
+	}
+}
+
+// Bytes are turned within numbers, wherever these are. (Machines where that is never done run this, too.)
+func TestSwapBytes(t *testing.T) {
+	for kind, size := range map[CacheType]int{F32: 4, BF16: 2, I8: 4} {
+		s := newBlockStore(kind, 1, 4, 16, false)
+		x := make([]byte, s.block)
+		want := make([]byte, s.block)
+		for i := range x {
+			x[i] = byte(i)
+			keys, values := i >= s.keyBytes-4*Block && i < s.keyBytes, i >= s.block-4*Block // with scales
+			if want[i] = byte(i); kind != I8 || keys || values {
+				want[i] = byte(i/size*size + size - 1 - i%size)
+			}
+		}
+		if s.swapBytes(x); !bytes.Equal(x, want) {
+			t.Errorf("%v: %x, want %x", kind, x, want)
+		}
+	}
+}
+
+// readCase is a file, and a sequence with other tokens that is to read it or fail.
+type readCase struct {
+	s, fork *Sequence
+	table   []int32
+	free    []int32
+	users   []int32
+	file    []byte
+}
+
+func newReadCase(t testing.TB, g StoreConfig) *readCase {
+	c := &readCase{}
+	c.s, c.fork = shuffled(t, g)
+	c.note(t)
+	return c
+}
+
+// note notes what there is.
+func (c *readCase) note(t testing.TB) {
+	c.table, c.free, c.users = slices.Clone(c.s.table), slices.Clone(c.s.store.free), slices.Clone(c.s.store.users)
+	c.file = fileOf(t, c.s)
+}
+
+// mustFail makes sure that reading from r fails and that nothing has changed but what nobody reads.
+func (c *readCase) mustFail(t testing.TB, what string, r io.Reader, kind error, text ...string) {
+	t.Helper()
+	_, err := c.s.ReadFrom(r)
+	mustFail(t, what, err, kind, text...)
+	if !slices.Equal(c.s.table, c.table) || !slices.Equal(c.s.store.free, c.free) || !slices.Equal(c.s.store.users, c.users) {
+		t.Fatalf("%s: pages are %v, free %v, users %v after a call that failed, want %v, %v, %v",
+			what, c.s.table, c.s.store.free, c.s.store.users, c.table, c.free, c.users)
+	}
+}
+
+// unchanged makes sure that the tokens are those that were noted.
+func (c *readCase) unchanged(t testing.TB) {
+	t.Helper()
+	mustEqualFiles(t, "after calls that failed", fileOf(t, c.s), c.file)
+	mustEqualFiles(t, "of a fork after calls that failed", fileOf(t, c.fork), c.file)
+}
+
+// smallest is the configuration of a store with the smallest pages.
+func smallest(kind CacheType) StoreConfig {
+	return StoreConfig{KVHeads: 1, HeadDim: 1, ValueDim: 1, Pages: 5, Type: kind}
+}
+
+// Whichever byte is not what it was, and wherever the file ends, it is an error.
+func TestSequenceFileCorrupted(t *testing.T) {
+	for _, kind := range allCacheTypes {
+		file := fileOf(t, newSequenceIn(t, smallest(kind), 3, Block+3))
+		c := newReadCase(t, smallest(kind))
+		step := 1
+		if testing.Short() {
+			step = 7
+		}
+		for at := 0; at < len(file); at++ {
+			if at > 100 && at < len(file)-50 {
+				at += step - 1
+			}
+			e := file[at]
+			for bit := range 8 {
+				file[at] = e ^ 1<<bit
+				c.mustFail(t, fmt.Sprintf("%v: byte %d", kind, at), bytes.NewReader(file), ErrFormat)
+			}
+			file[at] = e
+			what, end := fmt.Sprintf("%v: first %d bytes", kind, at), io.ErrUnexpectedEOF
+			if at == 0 {
+				end = io.EOF
+			}
+			c.mustFail(t, what, bytes.NewReader(file[:at]), ErrFormat)
+			c.mustFail(t, what, iotest.DataErrReader(bytes.NewReader(file[:at])), end)
+		}
+		c.unchanged(t)
+		_, err := c.s.ReadFrom(bytes.NewReader(file))
+		must(t, err)
+	}
+}
+
+// repair makes the checksums of a file right, as far as it goes.
+func repair(file []byte, page int) {
+	table, sum := crc32.MakeTable(crc32.Castagnoli), uint32(0)
+	for n := sequenceHeader; len(file) >= n+4; n = page {
+		sum = crc32.Update(sum, table, file[:n])
+		binary.LittleEndian.PutUint32(file[n:], sum)
+		file = file[n+4:]
+	}
+}
+
+// What a checksum does not find is found.
+func TestSequenceFileHostile(t *testing.T) {
+	word := func(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }
+	scale := func(e float32) []byte { return word(math.Float32bits(e)) }
+	const (
+		head, keys, block8 = 40, 64 * 4, 64*(4+4) + 64*(16+4) // of keys of F32 and I8; of I8
+		page8              = 2*block8 + 4
+		stray              = "a byte is of no token and not zero"
+	)
+	c := map[CacheType]*readCase{}
+	for _, e := range []struct {
+		kind CacheType
+		at   int
+		to   []byte
+		want error
+		text string
+	}{
+		{F32, 7, []byte{2}, ErrFormat, "the file is version 2 of the form, want version 1"},
+		{F32, 0, []byte{'A'}, ErrFormat, `the file begins with "AttnSeq\x01", want "attnSeq\x01"`},
+		{F32, 8, word(4), ErrFormat, "the file's Type is 4, want 0 to 3"},
+		{F32, 8, word(math.MaxUint32), ErrFormat, "the file's Type is 4294967295, want 0 to 3"},
+		{F32, 8, word(2), ErrOption, "the file's Type is BF16, want the store's F32"},
+		{F32, 12, word(2), ErrFormat, "the file's mark of rotation is 2, want 0 to 1"},
+		{F32, 12, word(1), ErrOption, "the file's Rotate is true, want the store's false"},
+		{F32, 16, word(0), ErrFormat, "the file's KVHeads is 0, want 1 to 268435456"},
+		{F32, 16, word(3), ErrShape, "the file's KVHeads is 3, want the store's 2"},
+		{F32, 20, word(maxLength + 1), ErrFormat, "the file's HeadDim is 268435457, want 1 to 268435456"},
+		{F32, 20, word(2), ErrShape, "the file's HeadDim is 2, want the store's 1"},
+		{F32, 24, word(maxLength), ErrShape, "the file's ValueDim is 268435456, want the store's 1"},
+		{F32, 28, word(68), ErrFormat, "the file's length is 67, want 68 to 268435456"},
+		{F32, 28, word(1 << 31), ErrFormat, "the file's first position is 2147483648, want 0 to 268435456"},
+		{F32, 32, word(maxLength + 1), ErrFormat, "the file's length is 268435457, want 3 to 268435456"},
+		{F32, 32, word(maxLength), ErrCapacity, "the file takes 4194304 pages: 4194301 are missing, as 3 of 5 are free"},
+		{F32, 32, word(4 * Block), ErrCapacity, "the file takes 4 pages: 1 are missing, as 3 of 5 are free"},
+		{F32, 32, word(3 * Block), ErrFormat, "page 2: the file ends after 17456 bytes: unexpected EOF"},
+		{F32, 32, word(2*Block + 1), ErrFormat, "page 2: the file ends after 17456 bytes: unexpected EOF"},
+		{F32, head + 4*2, word(1), ErrFormat, "page 0, head 0: " + stray},                       // key 2
+		{F32, head + keys + 4*16*2, word(1 << 31), ErrFormat, "page 0, head 0: " + stray},       // value 2
+		{F16, head + 64*2 + 2*(3*16+1), []byte{1}, ErrFormat, "page 0, head 0: " + stray},       // column 1 of value 3
+		{BF16, head + 2*64*(1+16) + 2*2, []byte{0, 1}, ErrFormat, "page 0, head 1: " + stray},   // key 2
+		{I8, head + 4*5 + 1, []byte{1}, ErrFormat, "page 0, head 0: " + stray},                  // dimension 1 of key 5
+		{I8, head + keys + 4*2, word(1), ErrFormat, "page 0, head 0: " + stray},                 // scale of key 2
+		{I8, head + page8 + block8 - 4, word(1), ErrFormat, "page 1, head 0: " + stray},         // scale of value 63
+		{I8, head + page8 + 2*keys + 4*3 + 3, []byte{1}, ErrFormat, "page 1, head 0: " + stray}, // column 3 of value 3
+		{I8, head + block8 + 4*5, []byte{0x80}, ErrFormat, "page 0, head 1: an element of the keys is -128, want -127 to 127"},
+		{I8, head + page8 + block8 + 2*keys + 1, []byte{0x80}, ErrFormat, "page 1, head 1: an element of the values is -128, want -127 to 127"},
+		{I8, head + keys + 4*3, scale(nan32()), ErrFormat, "page 0, head 0: the scale of key 3 is NaN, want 0 to 2.6793884e+36"},
+		{I8, head + keys + 4*4, scale(float32(math.Inf(1))), ErrFormat, "page 0, head 0: the scale of key 4 is +Inf, want 0 to 2.6793884e+36"},
+		{I8, head + keys + 4*4, scale(2.7e36), ErrFormat, "page 0, head 0: the scale of key 4 is 2.7e+36, want 0 to 2.6793884e+36"},
+		{I8, head + block8 + keys + 4*63, scale(-1), ErrFormat, "page 0, head 1: the scale of key 63 is -1, want 0 to 2.6793884e+36"},
+		{I8, head + page8 + 2*block8 - 4*63, scale(float32(math.Copysign(0, -1))), ErrFormat, "page 1, head 1: the scale of value 1 is -0, want 0 to 2.6793884e+36"},
+	} {
+		g := smallest(e.kind)
+		g.KVHeads = 2
+		if c[e.kind] == nil {
+			c[e.kind] = newReadCase(t, g)
+		}
+		s := newSequenceIn(t, g, 3, Block+3)
+		file := fileOf(t, s)
+		copy(file[e.at:], e.to)
+		repair(file, 2*s.store.blocks.block)
+		c[e.kind].mustFail(t, fmt.Sprintf("%v: %x at %d", e.kind, e.to, e.at), bytes.NewReader(file), e.want, e.text)
+	}
+	for _, c := range c {
+		c.unchanged(t)
+	}
+}
+
+// Pages in another order, or of another file, are found although each is whole.
+func TestSequenceFilePagesAreOfTheirPlace(t *testing.T) {
+	g := smallest(F16)
+	file := fileOf(t, newSequenceIn(t, g, 0, 3*Block))
+	c := newReadCase(t, g)
+	page := (len(file) - 40) / 3
+	swapped := slices.Concat(file[:40], file[40+page:40+2*page], file[40:40+page], file[40+2*page:])
+	c.mustFail(t, "swapped", bytes.NewReader(swapped), ErrFormat)
+	other := fileOf(t, newSequenceIn(t, g, 1, 3*Block))
+	c.mustFail(t, "of another file", bytes.NewReader(slices.Concat(file[:40+page], other[40+page:])), ErrFormat)
+	c.unchanged(t)
+}
+
+var errBroken = errors.New("broken")
+
+// brokenWriter takes so many bytes, and then fails, or says nothing.
+type brokenWriter struct {
+	left int
+	err  error
+}
+
+func (w *brokenWriter) Write(x []byte) (int, error) {
+	if len(x) <= w.left {
+		w.left -= len(x)
+		return len(x), nil
+	}
+	n := w.left
+	w.left = 0
+	return n, w.err
+}
+
+// Errors of readers and writers come out as they are, with the bytes that went through.
+func TestSequenceFileBroken(t *testing.T) {
+	g := smallest(I8)
+	s := newSequenceIn(t, g, 3, Block+3)
+	c := newReadCase(t, g)
+	file := fileOf(t, s)
+	for n := 0; n < len(file); n += 1 + n/5 {
+		for err, want := range map[error]error{errBroken: errBroken, nil: io.ErrShortWrite} {
+			got, err := s.WriteTo(&brokenWriter{n, err})
+			if got != int64(n) || !errors.Is(err, want) {
+				t.Errorf("a writer that takes %d bytes: WriteTo returns %d and error %v, want %v", n, got, err, want)
+			}
+		}
+		broken := io.MultiReader(bytes.NewReader(file[:n]), iotest.ErrReader(errBroken))
+		c.mustFail(t, "broken reader", broken, errBroken)
+		got, err := c.s.ReadFrom(io.MultiReader(bytes.NewReader(file[:n]), iotest.ErrReader(errBroken)))
+		if got != int64(n) || errors.Is(err, ErrFormat) {
+			t.Errorf("a reader of %d bytes: ReadFrom returns %d and error %v", n, got, err)
+		}
+	}
+	c.mustFail(t, "timeout", iotest.TimeoutReader(iotest.HalfReader(bytes.NewReader(file))), iotest.ErrTimeout)
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the reader's panic is gone")
+			}
+		}()
+		c.mustFail(t, "panic", io.MultiReader(bytes.NewReader(file[:100]), panicReader{}), nil)
+	}()
+	c.mustFail(t, "after a panic", bytes.NewReader(nil), io.EOF)
+	c.unchanged(t)
+	c.fork.Release()
+	for _, r := range []io.Reader{iotest.HalfReader(bytes.NewReader(file)), iotest.DataErrReader(bytes.NewReader(file))} {
+		_, err := c.s.ReadFrom(r)
+		must(t, err)
+		mustEqualFiles(t, "that was read", fileOf(t, c.s), file)
+	}
+}
+
+type panicReader struct{}
+
+func (panicReader) Read([]byte) (int, error) { panic("the reader's") }
+
+func TestSequenceFileClosed(t *testing.T) {
+	s := newSequenceIn(t, smallest(F32), 0, 1)
+	released := s.Fork()
+	released.Release()
+	for what, seq := range map[string]*Sequence{"zero": {}, "released": released} {
+		_, err := seq.WriteTo(io.Discard)
+		mustFail(t, what, err, ErrClosed)
+		_, err = seq.ReadFrom(iotest.ErrReader(errBroken))
+		mustFail(t, what, err, ErrClosed)
+	}
+	must(t, s.store.Close())
+	_, err := s.WriteTo(io.Discard)
+	mustFail(t, "closed", err, ErrClosed, "the sequence's store was closed")
+	_, err = s.ReadFrom(iotest.ErrReader(errBroken))
+	mustFail(t, "closed", err, ErrClosed, "the sequence's store was closed")
+}
+
+// A stream holds several sequences; they may go through a pipe, to the same store, while others attend over them and write them.
+func TestSequenceFileStream(t *testing.T) {
+	g := StoreConfig{KVHeads: 2, HeadDim: 4, ValueDim: 4, Pages: 20, Type: BF16}
+	s := newSequenceIn(t, g, 10, 3*Block+7)
+	fork := s.Fork()
+	must(t, fork.Append(zeros(1, 2, 3, 4), zeros(1, 2, 3, 4)))
+	of := []*Sequence{s, fork, s.store.NewSequence(), s}
+	from, to := io.Pipe()
+	var all sync.WaitGroup
+	all.Go(func() {
+		for _, seq := range of {
+			if _, err := seq.WriteTo(to); err != nil {
+				t.Error(err)
+			}
+		}
+		to.Close()
+	})
+	all.Go(func() {
+		q, dst := zeros(1, 2, 2, 4), zeros(1, 2, 2, 4)
+		for range 20 {
+			if err := AttendSequences(dst, q, []*Sequence{s, fork}, nil); err != nil {
+				t.Error(err)
+			}
+			if _, err := s.WriteTo(io.Discard); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	got := s.store.NewSequence()
+	for i, seq := range of {
+		_, err := got.ReadFrom(from)
+		must(t, err)
+		mustEqualSequences(t, got, seq)
+		mustEqualFiles(t, fmt.Sprint(i), fileOf(t, got), fileOf(t, seq))
+	}
+	_, err := got.ReadFrom(from)
+	mustFail(t, "end", err, io.EOF)
+	mustFail(t, "end", err, ErrFormat)
+	all.Wait()
+}
+
+// However long a sequence is, it goes through a buffer of a block.
+func TestSequenceFileTakesLittleMemory(t *testing.T) {
+	if sanitize.Enabled {
+		t.Skip("a build with a sanitizer allocates")
+	}
+	s := newSequenceIn(t, StoreConfig{KVHeads: 1, HeadDim: 64, ValueDim: 64, Pages: 40}, 0, 20*Block)
+	to, file := s.store.NewSequence(), fileOf(t, s)
+	r := bytes.NewReader(file)
+	for name, f := range map[string]func() (int64, error){
+		"WriteTo":  func() (int64, error) { return s.WriteTo(io.Discard) },
+		"ReadFrom": func() (int64, error) { r.Reset(file); return to.ReadFrom(r) },
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		n, err := f()
+		runtime.ReadMemStats(&after)
+		must(t, err)
+		if got, most := int(after.TotalAlloc-before.TotalAlloc), 2*s.store.blocks.block; n != int64(len(file)) || got > most {
+			t.Errorf("%s of %d bytes allocates %d bytes, want at most %d", name, n, got, most)
+		}
+	}
+}
+
+// FuzzReadFrom: what is read can be used, and is written again as it was; what is not leaves everything as it is. The first byte says which
+// store reads, and whether checksums are made right first, so that the fuzzer gets behind them.
+func FuzzReadFrom(f *testing.F) {
+	for i, kind := range allCacheTypes {
+		file := fileOf(f, newSequenceIn(f, fuzzedStore(byte(i)), 3, 20))
+		f.Add(append([]byte{byte(i)}, file...))
+		f.Add(append([]byte{byte(i) | repaired}, file...))
+		f.Add(append([]byte{byte(i) | repaired}, file[:40]...))
+		file = fileOf(f, newSequenceIn(f, fuzzedStore(byte(i)|rotated), 60, Block+1))
+		f.Add(append([]byte{byte(i) | rotated | repaired}, file...))
+		if kind == I8 {
+			file[40+64*4+4*61+3] |= 0x80 // a negative scale
+			f.Add(append([]byte{byte(i) | rotated | repaired}, file...))
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) == 0 {
+			return
+		}
+		g, file := fuzzedStore(data[0]), slices.Clone(data[1:])
+		c := newReadCase(t, g)
+		if data[0]&repaired != 0 {
+			repair(file, c.s.store.blocks.block)
+		}
+		r := bytes.NewReader(file)
+		n, err := c.s.ReadFrom(r)
+		if int(n) != len(file)-r.Len() {
+			t.Fatalf("ReadFrom returns %d, but took %d", n, len(file)-r.Len())
+		}
+		if err != nil {
+			kinds := []error{ErrFormat, ErrShape, ErrOption, ErrCapacity}
+			kind := slices.IndexFunc(kinds, func(kind error) bool { return errors.Is(err, kind) })
+			if kind < 0 {
+				t.Fatalf("error is %v, want one of %v", err, kinds)
+			}
+			r.Reset(file)
+			c.mustFail(t, "again", r, kinds[kind])
+			c.unchanged(t)
+			return
+		}
+		mustEqualFiles(t, "that was read", fileOf(t, c.s), file[:n])
+		mustEqualFiles(t, "of the fork", fileOf(t, c.fork), c.file)
+		useAll(t, c.s)
+		c.s.Release()
+		c.fork.Release()
+		if free := c.s.store.Free(); free != g.Pages {
+			t.Fatalf("%d pages are free in the end, want %d", free, g.Pages)
+		}
+	})
+}
+
+// What the first byte of FuzzReadFrom says beside the type.
+const (
+	rotated  = 1 << 2
+	repaired = 1 << 3
+)
+
+// fuzzedStore is a store with small pages.
+func fuzzedStore(b byte) StoreConfig {
+	return StoreConfig{KVHeads: 1, HeadDim: 2, ValueDim: 1, Pages: 5, Type: CacheType(b & 3), Rotate: b&rotated != 0}
+}
+
+// useAll does with a sequence what can be done.
+func useAll(t testing.TB, s *Sequence) {
+	n := s.Len() - s.First()
+	must(t, s.Read(zeros(1, 1, n, 2), zeros(1, 1, n, 1), s.First()))
+	must(t, AttendSequences(zeros(1, 1, 1, 1), zeros(1, 1, 1, 2), []*Sequence{s}, &Options{Causal: BottomRight}))
+	if s.PagesFor(1) <= s.store.Free() && s.Len() < maxLength {
+		must(t, s.Append(zeros(1, 1, 1, 2), zeros(1, 1, 1, 1)))
+		must(t, s.Truncate(s.Len()-1))
+	}
+	must(t, s.Truncate(s.First()))
+}
