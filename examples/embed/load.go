@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -40,17 +42,18 @@ type loader struct {
 	tensors map[string]*safetensors.TensorInfo
 	data    []byte     // of the tensors
 	random  *rand.Rand // nil for a folder
+	packed  int        // bytes of matrices
 	err     error
 }
 
-// load returns a model of sizes c, or with those of the folder.
+// load returns a model of sizes c, or that of the folder.
 func (l *loader) load(c config) (*model, *tokenizer) {
-	t := &tokenizer{Lower: true}
+	t := &tokenizer{Normalizer: normalizer{Lower: true}}
 	if l.random == nil {
 		c = standard
-		l.json("config.json", &c)
-		l.json("1_Pooling/config.json", &c)
-		l.json("sentence_bert_config.json", &c)
+		l.json("config.json", &c, true)
+		l.json("1_Pooling/config.json", &c, false)
+		l.json("sentence_bert_config.json", &c, false)
 		t = l.tokenizer(c.Vocab)
 		l.open()
 	}
@@ -70,31 +73,25 @@ func (l *loader) fail(format string, args ...any) {
 	}
 }
 
-func (l *loader) has(name string) bool {
-	_, err := os.Stat(filepath.Join(l.folder, name))
-	return err == nil
-}
-
-func (l *loader) read(name string) (data []byte) {
-	if l.err == nil {
-		data, l.err = os.ReadFile(filepath.Join(l.folder, name))
+// read returns nil for a file that is missing, which is an error if it is needed.
+func (l *loader) read(name string, needed bool) []byte {
+	data, err := os.ReadFile(filepath.Join(l.folder, name))
+	if err != nil && (needed || !errors.Is(err, fs.ErrNotExist)) {
+		l.fail("%w", err)
 	}
 	return data
 }
 
-// json reads a file, which may be missing unless it is config.json.
-func (l *loader) json(name string, into any) {
-	if name != "config.json" && !l.has(name) {
-		return
-	}
-	data := l.read(name)
-	if err := json.Unmarshal(data, into); err != nil {
-		l.fail("%s: %w", name, err)
+func (l *loader) json(name string, into any, needed bool) {
+	if data := l.read(name, needed); data != nil {
+		if err := json.Unmarshal(data, into); err != nil {
+			l.fail("%s: %w", name, err)
+		}
 	}
 }
 
 func (l *loader) open() {
-	data := l.read("model.safetensors")
+	data := l.read("model.safetensors", true)
 	size, metadata, err := safetensors.ReadMetadata(data)
 	if err != nil {
 		l.fail("model.safetensors: %w", err)
@@ -112,29 +109,22 @@ func (l *loader) tensor(name string, shape ...int) []float32 {
 	switch {
 	case l.err != nil:
 	case l.random != nil:
-		return l.untrained(name, shape[0]*append(shape, 1)[1])
+		x := make([]float32, shape[0]*append(shape, 1)[1])
+		for i := range x {
+			x[i] = float32(0.1 * (l.random.Float32() - 0.5))
+			if strings.HasSuffix(name, "LayerNorm.weight") {
+				x[i]++
+			}
+		}
+		return x
 	case info == nil:
 		l.fail("model.safetensors has no tensor %s", name)
 	case !slices.EqualFunc(info.Shape, shape, func(a uint64, b int) bool { return a == uint64(b) }):
 		l.fail("model.safetensors: %s is %d, want %d by config.json", name, info.Shape, shape)
-	case info.DataOffsets[1] > uint64(len(l.data)):
-		l.fail("model.safetensors: %s is beyond the end", name)
 	default:
 		return l.floats(name, l.data[info.DataOffsets[0]:info.DataOffsets[1]], info.DType)
 	}
 	return nil
-}
-
-// untrained weights are small random numbers, and about 1 in a LayerNorm.
-func (l *loader) untrained(name string, size int) []float32 {
-	x := make([]float32, size)
-	for i := range x {
-		x[i] = 0.02 * float32(l.random.NormFloat64())
-		if strings.HasSuffix(name, "LayerNorm.weight") {
-			x[i]++
-		}
-	}
-	return x
 }
 
 // floats converts to float32, which is exact.

@@ -12,6 +12,7 @@ type model struct {
 	words, positions, types []float32 // a row for each token, position and type
 	norm                    layerNorm
 	layers                  []layer
+	packed                  int // bytes of matrices
 }
 
 // layer is attention and a feed-forward network, each with a sum and a LayerNorm after it.
@@ -47,6 +48,7 @@ func (l *loader) model(c config) *model {
 			ffnNorm: l.norm(at+"output.LayerNorm", d),
 		})
 	}
+	m.packed = l.packed
 	return m
 }
 
@@ -65,17 +67,8 @@ func (l *loader) linear(in, out int, names ...string) linear {
 	if l.err == nil {
 		made.Matrix, l.err = attn.PackTransposed(attn.BHLD(rows, 1, 1, made.out, in))
 	}
+	if l.err == nil {
+		l.packed += made.MemoryUse()
+	}
 	return made
-}
-
-// memory is the megabytes of matrices, and of embeddings and buffers.
-func (e *encoder) memory() (matrices, other float64) {
-	for i := range e.layers {
-		l := &e.layers[i]
-		matrices += float64(l.qkv.MemoryUse()+l.join.MemoryUse()+l.up.MemoryUse()+l.down.MemoryUse()) / 1e6
-	}
-	for _, x := range [][]float32{e.words, e.positions, e.types, e.x, e.y, e.heads, e.qkv, e.middle} {
-		other += 4 * float64(len(x)) / 1e6
-	}
-	return matrices, other
 }

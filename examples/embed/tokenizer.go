@@ -11,46 +11,33 @@ import (
 
 // tokenizer is BERT's: a text is cleaned and cut into words, and words into pieces of the vocabulary.
 type tokenizer struct {
-	Vocab   map[string]int // nil for a random model, whose words are hashed
-	Lower   bool           `json:"do_lower_case"`
-	Strip   *bool          `json:"strip_accents"` // nil is as Lower
-	size    int            // of the model's vocabulary
-	longest int            // text in tokens
+	Model struct {
+		Type  string
+		Vocab map[string]int // nil for a random model, whose words are hashed
+	}
+	Normalizer    normalizer
+	size, longest int // of the model's vocabulary, and of a text in tokens
 }
 
-// tokenizer reads tokenizer.json or, where there is none, vocab.txt, in which each line is a token.
+type normalizer struct {
+	Lower bool  `json:"lowercase"`
+	Strip *bool `json:"strip_accents"` // nil is as Lower
+}
+
+// tokenizer reads tokenizer.json or, where there is none, vocab.txt.
 func (l *loader) tokenizer(size int) *tokenizer {
-	t := &tokenizer{Lower: true}
-	if l.has("tokenizer.json") {
-		var file struct {
-			Model struct {
-				Type  string
-				Vocab map[string]int
-			}
-			Normalizer struct {
-				Lower bool  `json:"lowercase"`
-				Strip *bool `json:"strip_accents"`
-			}
-		}
-		l.json("tokenizer.json", &file)
-		t.Vocab, t.Lower, t.Strip = file.Model.Vocab, file.Normalizer.Lower, file.Normalizer.Strip
-		if file.Model.Type != "WordPiece" {
-			l.fail("tokenizer.json: the model is %q, want WordPiece", file.Model.Type)
-		}
-	} else {
-		l.json("tokenizer_config.json", t)
-		t.Vocab = map[string]int{}
-		for i, line := range strings.Split(string(l.read("vocab.txt")), "\n") {
-			t.Vocab[strings.TrimSuffix(line, "\r")] = i
-		}
-		delete(t.Vocab, "") // after the last line
+	t := &tokenizer{}
+	if l.json("tokenizer.json", t, false); t.Model.Type == "" {
+		l.vocabulary(t)
+	} else if t.Model.Type != "WordPiece" {
+		l.fail("tokenizer.json: the model is %q, want WordPiece", t.Model.Type)
 	}
 	for _, name := range []string{"[CLS]", "[SEP]", "[UNK]"} {
-		if _, ok := t.Vocab[name]; !ok {
+		if _, ok := t.Model.Vocab[name]; !ok {
 			l.fail("the vocabulary has no %s", name)
 		}
 	}
-	for piece, id := range t.Vocab {
+	for piece, id := range t.Model.Vocab {
 		if id < 0 || id >= size {
 			l.fail("token %q has number %d, and config.json a vocab_size of %d", piece, id, size)
 		}
@@ -58,22 +45,39 @@ func (l *loader) tokenizer(size int) *tokenizer {
 	return t
 }
 
+// vocabulary reads vocab.txt, in which each line is a token.
+func (l *loader) vocabulary(t *tokenizer) {
+	options := struct {
+		Lower bool  `json:"do_lower_case"`
+		Strip *bool `json:"strip_accents"`
+	}{Lower: true}
+	l.json("tokenizer_config.json", &options, false)
+	t.Normalizer, t.Model.Vocab = normalizer(options), map[string]int{}
+	for i, line := range strings.Split(string(l.read("vocab.txt", true)), "\n") {
+		t.Model.Vocab[strings.TrimSuffix(line, "\r")] = i
+	}
+	delete(t.Model.Vocab, "") // after the last line
+}
+
 // encode returns the tokens of a text.
 func (t *tokenizer) encode(text string) []int {
-	ids := []int{t.Vocab["[CLS]"]}
+	ids := []int{t.Model.Vocab["[CLS]"]}
 	for _, word := range t.words(text) {
 		ids = t.pieces(ids, word)
 	}
-	return append(ids[:min(len(ids), t.longest-1)], t.Vocab["[SEP]"])
+	return append(ids[:min(len(ids), t.longest-1)], t.Model.Vocab["[SEP]"])
 }
 
 // words cuts a text at spaces, and before and after each punctuation mark and Chinese character.
 func (t *tokenizer) words(text string) []string {
-	strip := t.Lower && t.Strip == nil || t.Strip != nil && *t.Strip
+	strip := t.Normalizer.Lower
+	if s := t.Normalizer.Strip; s != nil {
+		strip = *s
+	}
 	if strip {
 		text = norm.NFD.String(text) // accents are characters of their own
 	}
-	if t.Lower {
+	if t.Normalizer.Lower {
 		text = strings.Map(unicode.ToLower, text)
 	}
 	var b strings.Builder
@@ -93,7 +97,7 @@ func (t *tokenizer) words(text string) []string {
 
 // pieces appends the longest pieces of the vocabulary that make up a word, from the left.
 func (t *tokenizer) pieces(ids []int, word string) []int {
-	if t.Vocab == nil {
+	if t.Model.Vocab == nil {
 		hash := fnv.New32a()
 		hash.Write([]byte(word))
 		return append(ids, 1+int(hash.Sum32()>>1)%(t.size-1))
@@ -102,9 +106,9 @@ func (t *tokenizer) pieces(ids []int, word string) []int {
 	known, prefix, rest := len(ids), "", word
 	for n := len(rest); rest != ""; n-- {
 		if n == 0 || utf8.RuneCountInString(word) > longest {
-			return append(ids[:known], t.Vocab["[UNK]"])
+			return append(ids[:known], t.Model.Vocab["[UNK]"])
 		}
-		if id, ok := t.Vocab[prefix+rest[:n]]; ok {
+		if id, ok := t.Model.Vocab[prefix+rest[:n]]; ok {
 			ids, rest, prefix = append(ids, id), rest[n:], "##"
 			n = len(rest) + 1
 		}
