@@ -86,7 +86,7 @@ func (t *tokenizer) words(text string) []string {
 		case unicode.IsSpace(r):
 			b.WriteByte(' ')
 		case r == utf8.RuneError, unicode.Is(unicode.C, r), strip && unicode.Is(unicode.Mn, r):
-		case unicode.IsPunct(r), r < 128 && unicode.IsSymbol(r), unicode.Is(unicode.Han, r) && unicode.Is(unicode.Ideographic, r):
+		case unicode.IsPunct(r), r < 128 && unicode.IsSymbol(r), r >= 0x3400 && unicode.Is(unicode.Han, r) && unicode.Is(unicode.Ideographic, r):
 			b.WriteString(" " + string(r) + " ")
 		default:
 			b.WriteRune(r)
