@@ -1,0 +1,141 @@
+package main
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/nlpodyssey/safetensors"
+)
+
+// tiny is a model that a test writes to a folder. No size is a multiple of what kernels take at a time.
+var tiny = map[string]any{"model_type": "bert", "hidden_act": "gelu", "hidden_size": 30, "num_hidden_layers": 2,
+	"num_attention_heads": 3, "intermediate_size": 37, "vocab_size": 12, "max_position_embeddings": 20,
+	"type_vocab_size": 2, "layer_norm_eps": 1e-5}
+
+const tinyVocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\ncat\nun\n##believ\n##able\n,\n!\nzurich\n中\n"
+
+// tinyShapes are its tensors.
+func tinyShapes() map[string][]int {
+	d, f := 30, 37
+	shapes := map[string][]int{
+		"embeddings.word_embeddings.weight":       {12, d},
+		"embeddings.position_embeddings.weight":   {20, d},
+		"embeddings.token_type_embeddings.weight": {2, d},
+		"embeddings.LayerNorm.weight":             {d},
+		"embeddings.LayerNorm.bias":               {d},
+	}
+	for i := range 2 {
+		for name, size := range map[string][2]int{"attention.self.query": {d, d}, "attention.self.key": {d, d},
+			"attention.self.value": {d, d}, "attention.output.dense": {d, d}, "intermediate.dense": {f, d}, "output.dense": {d, f}} {
+			shapes[fmt.Sprintf("encoder.layer.%d.%s.weight", i, name)] = []int{size[0], size[1]}
+			shapes[fmt.Sprintf("encoder.layer.%d.%s.bias", i, name)] = []int{size[0]}
+		}
+		for _, name := range []string{"attention.output.LayerNorm", "output.LayerNorm"} {
+			shapes[fmt.Sprintf("encoder.layer.%d.%s.weight", i, name)] = []int{d}
+			shapes[fmt.Sprintf("encoder.layer.%d.%s.bias", i, name)] = []int{d}
+		}
+	}
+	return shapes
+}
+
+// encodings are the types of tensors: the bytes of a number, and the number that they are.
+var encodings = map[safetensors.DType]func(x float64) ([]byte, float64){
+	safetensors.F32: func(x float64) ([]byte, float64) {
+		f := float32(x)
+		return binary.LittleEndian.AppendUint32(nil, math.Float32bits(f)), float64(f)
+	},
+	safetensors.BF16: func(x float64) ([]byte, float64) {
+		bits := math.Float32bits(float32(x)) >> 16
+		return binary.LittleEndian.AppendUint16(nil, uint16(bits)), float64(math.Float32frombits(bits << 16))
+	},
+	safetensors.F16: func(x float64) ([]byte, float64) {
+		fraction, exponent := math.Frexp(math.Abs(x)) // in [½, 1), to 11 bits, or down to 2⁻²⁴
+		unit := math.Ldexp(1, max(exponent-11, -24))
+		n := math.Floor(math.Ldexp(fraction, exponent) / unit)
+		bits := uint16(n) // subnormal
+		if n >= 1024 {
+			bits = uint16(exponent+14)<<10 | uint16(n)&1023
+		}
+		if x < 0 {
+			return binary.LittleEndian.AppendUint16(nil, bits|1<<15), -n * unit
+		}
+		return binary.LittleEndian.AppendUint16(nil, bits), n * unit
+	},
+}
+
+// weights are the numbers that a folder holds.
+type weights map[string][]float64
+
+// tensorsOf makes the tensors of a model with random numbers.
+func tensorsOf(t *testing.T, kind safetensors.DType) (map[string]safetensors.TensorView, weights) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(3, uint64(kind)))
+	views, values := map[string]safetensors.TensorView{}, weights{}
+	for name, shape := range tinyShapes() {
+		size, dims := 1, []uint64{}
+		for _, n := range shape {
+			size, dims = size*n, append(dims, uint64(n))
+		}
+		var data []byte
+		for i := range size {
+			x := 0.4 * random.NormFloat64()
+			if i%7 == 0 {
+				x *= 1e-6 // subnormal as F16
+			}
+			b, value := encodings[kind](x)
+			data, values[name] = append(data, b...), append(values[name], value)
+		}
+		view, err := safetensors.NewTensorView(kind, dims, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		views[name] = view
+	}
+	return views, values
+}
+
+// writeModel writes a folder and returns it.
+func writeModel(t *testing.T, kind safetensors.DType) (string, weights) {
+	t.Helper()
+	folder := t.TempDir()
+	views, values := tensorsOf(t, kind)
+	writeTensors(t, folder, views)
+	write(t, folder, "config.json", encode(t, tiny))
+	write(t, folder, "vocab.txt", []byte(tinyVocabulary))
+	return folder, values
+}
+
+func writeTensors(t *testing.T, folder string, views map[string]safetensors.TensorView) {
+	t.Helper()
+	data, err := safetensors.Serialize(views, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, folder, "model.safetensors", data)
+}
+
+func encode(t *testing.T, x any) []byte {
+	t.Helper()
+	data, err := json.Marshal(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func write(t *testing.T, folder, name string, data []byte) {
+	t.Helper()
+	path := filepath.Join(folder, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,71 @@
+// Command embed computes sentence embeddings with a BERT encoder: the model of a folder, as it is published, or a random
+// one. It prints how similar the texts are, and shows that an embedding has the same bits alone and in a batch.
+package main
+
+import (
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdin, os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "embed:", err)
+		os.Exit(1)
+	}
+}
+
+//go:embed texts.txt
+var builtIn string
+
+func run(args []string, stdin io.Reader, stdout io.Writer) error {
+	c := standard
+	set := flag.NewFlagSet("embed [flags] [TEXT...]", flag.ContinueOnError)
+	folder := set.String("model", "", "`folder` with config.json, model.safetensors and tokenizer.json or vocab.txt; none is a random model")
+	pooling := set.String("pool", "", "the mean of all tokens, or cls, the first; by default as the model says")
+	workers := set.Int("workers", runtime.GOMAXPROCS(0), "threads")
+	limit := set.Duration("time", time.Second, "how long the speed is measured")
+	set.IntVar(&c.Layers, "layers", 6, "of a random model")
+	set.IntVar(&c.Hidden, "dim", 384, "of a random model's embeddings")
+	set.IntVar(&c.Heads, "heads", 12, "of a random model")
+	set.IntVar(&c.FFN, "ffn", 1536, "inner dimension of a random model")
+	set.IntVar(&c.Vocab, "vocab", 30522, "tokens of a random model")
+	if err := set.Parse(args); err != nil {
+		return err
+	}
+	if *workers < 1 || *pooling != "" && *pooling != "mean" && *pooling != "cls" {
+		return errors.New("want -workers of 1 or more, and -pool mean or cls")
+	}
+	texts, err := inputs(set.Args(), stdin)
+	if err != nil {
+		return err
+	}
+	l := &loader{folder: *folder}
+	if *folder == "" {
+		l.random = rand.New(rand.NewPCG(1, 1))
+	}
+	m, t := l.load(c)
+	if l.err != nil {
+		return l.err
+	}
+	m.CLS = *pooling == "cls" || *pooling == "" && m.CLS
+	return report(stdout, newEncoder(m, *workers), t, texts, *limit)
+}
+
+// inputs are the texts of the command line, with - the lines of the standard input, or built-in ones.
+func inputs(args []string, stdin io.Reader) ([]string, error) {
+	text, err := []byte(builtIn), error(nil)
+	if len(args) == 1 && args[0] == "-" {
+		text, err = io.ReadAll(stdin)
+	} else if len(args) > 0 {
+		return args, nil
+	}
+	return strings.Split(strings.TrimSpace(string(text)), "\n"), err
+}
