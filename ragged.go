@@ -13,7 +13,6 @@ type ragged struct {
 
 	longest      int     // queries of a sequence
 	flops, bytes float64 // of the call, if nothing is shared
-	queryLens    []int   // the caller's
 }
 
 // raggedSequence is one sequence of a call.
