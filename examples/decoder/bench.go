@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"regexp"
 	"runtime"
 	"slices"
 	"time"
@@ -20,7 +21,11 @@ const (
 )
 
 // bench prints tokens a second with attn and with the textbook's loop, whatever the settings say of that.
-func bench(w io.Writer, m *model, s settings) error {
+func bench(w io.Writer, m *model, s settings, cases string) error {
+	wanted, err := regexp.Compile(cases)
+	if err != nil {
+		return fmt.Errorf("-bench: %w", err)
+	}
 	fmt.Fprintf(w, "%-52s %12s %12s %7s\n", "tokens a second, median", "attn", "textbook", "ratio")
 	for _, c := range []struct {
 		name                  string
@@ -32,10 +37,12 @@ func bench(w io.Writer, m *model, s settings) error {
 		{"decode after 2048 tokens, batch of 16", 16, benchContext, 1, false},
 		{"decode after 2048 shared tokens, batch of 16", 16, benchContext, 1, true},
 	} {
+		if !wanted.MatchString(c.name) {
+			continue
+		}
 		var rate [2]float64
 		for i := range rate {
 			s.textbook, s.places, s.context = i == 1, c.batch, c.before+max(c.tokens, 256)
-			var err error
 			if rate[i], err = benchRate(m, s, c.batch, c.before, c.tokens, c.shared); err != nil {
 				return err
 			}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 
 	"github.com/seed-1415985d/attn"
@@ -25,7 +24,8 @@ type options struct {
 	most                int
 	seed                uint64
 	temperature         float64
-	prove, bench        bool
+	prove               bool
+	bench               string
 }
 
 // sizes are random models: one that takes seconds anywhere, and one like published models of half a billion weights.
@@ -66,7 +66,7 @@ func parse(args []string, help io.Writer) (*options, error) {
 	f.Float64Var(&o.temperature, "temperature", 0, "of sampling; 0 takes the most likely token")
 	f.BoolVar(&o.textbook, "textbook", false, "attention as in a textbook, for comparison")
 	f.BoolVar(&o.prove, "prove", false, "compare the bits of logits; what a run without model and prompts does, too")
-	f.BoolVar(&o.bench, "bench", false, "measure tokens a second and end")
+	f.StringVar(&o.bench, "bench", "", "measure tokens a second of the `cases` that match, . for all, and end")
 	err := f.Parse(args)
 	o.prompts = append(o.prompts, f.Args()...)
 	return o, err
@@ -95,8 +95,8 @@ func run(args []string, out, help io.Writer) error {
 	}
 	fmt.Fprintf(out, "%d layers of %d, %d heads, %d key/value heads of %d, %d tokens; weights %d MiB; kernels %s, %d workers\n\n",
 		m.Layers, m.Dim, m.Heads, m.KVHeads, m.HeadDim, m.Vocab, m.memory()>>20, attn.Implementation(), o.workers)
-	if o.bench {
-		return bench(out, m, o.settings)
+	if o.bench != "" {
+		return bench(out, m, o.settings, o.bench)
 	}
 	if o.model == "" && len(o.prompts) == 0 {
 		o.prove = true
@@ -106,7 +106,7 @@ func run(args []string, out, help io.Writer) error {
 	if err := o.generate(out, m, text); err != nil || !o.prove {
 		return err
 	}
-	return o.proveAll(out, m, text)
+	return o.proveAll(out, m)
 }
 
 // open loads the model, or makes one.
@@ -184,12 +184,12 @@ func (o *options) share(e *engine, text codec, prompt []int) error {
 }
 
 // proveAll takes a prompt of 150 tokens, so that it is on several pages.
-func (o *options) proveAll(out io.Writer, m *model, text codec) error {
-	prompt, err := text.Encode(strings.Repeat("Same bits in any company, however they are cut. ", 10))
-	if err != nil {
-		return err
+func (o *options) proveAll(out io.Writer, m *model) error {
+	prompt := make([]int, 150)
+	for i := range prompt {
+		prompt[i] = i * i % m.Vocab
 	}
-	different, err := prove(out, m, o.settings, slices.Repeat(prompt, 150/len(prompt)+1)[:150])
+	different, err := prove(out, m, o.settings, prompt)
 	if err == nil && different > 0 {
 		err = fmt.Errorf("%d of %d comparisons differ", different, len(trials)-1)
 	}

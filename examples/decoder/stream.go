@@ -71,5 +71,5 @@ func (e *engine) report(out io.Writer) {
 	rate := func(n int, d time.Duration) float64 { return float64(n) / max(d.Seconds(), 1e-9) }
 	fmt.Fprintf(out, "prefill: %d tokens, %.1f a second (%d more were decoded in the same steps)\n", e.read, rate(e.read, e.reading), e.beside)
 	fmt.Fprintf(out, "decode:  %d tokens, %.1f a second\n", e.made, rate(e.made, e.making))
-	fmt.Fprintf(out, "keys and values: %.1f MiB in use at most\n\n", float64(e.peak)/(1<<20))
+	fmt.Fprintf(out, "keys and values: %d KiB in use at most\n\n", e.peak>>10)
 }
