@@ -5,112 +5,132 @@ import (
 	"io"
 	"math/rand/v2"
 	"regexp"
-	"runtime"
 	"slices"
 	"time"
 
 	"github.com/seed-1415985d/attn"
 )
 
-// What -bench measures: a prompt, and decoding behind many tokens.
 const (
-	benchPrompt  = 512
-	benchContext = 2048
-	benchTime    = 3 * time.Second
-	benchTurns   = 3 // at least
+	benchTime  = 6 * time.Second // for a case,
+	benchTurns = 3               // but so many turns at least,
+	benchMost  = 200             // and at most
 )
 
-// bench prints tokens a second with attn and with the textbook's loop, whatever the settings say of that.
+// benchCase is calls for some sequences of new tokens after others.
+type benchCase struct {
+	name                  string
+	batch, before, tokens int
+	shared                bool // what is before is the same for all
+}
+
+var benchCases = []benchCase{
+	{"prefill of 512 tokens", 1, 0, 512, false},
+	{"decode after 2048 tokens", 1, 2048, 1, false},
+	{"decode after 2048 tokens, batch of 16", 16, 2048, 1, false},
+	{"decode after 2048 shared tokens, batch of 16", 16, 2048, 1, true},
+}
+
+// bench prints tokens a second with attn and with the textbook's attention, whose turns alternate.
 func bench(w io.Writer, m *model, s settings, cases string) error {
 	wanted, err := regexp.Compile(cases)
 	if err != nil {
 		return fmt.Errorf("-bench: %w", err)
 	}
-	fmt.Fprintf(w, "%-52s %12s %12s %7s\n", "tokens a second, median", "attn", "textbook", "ratio")
-	for _, c := range []struct {
-		name                  string
-		batch, before, tokens int
-		shared                bool
-	}{
-		{"prefill of 512 tokens", 1, 0, benchPrompt, false},
-		{"decode after 2048 tokens", 1, benchContext, 1, false},
-		{"decode after 2048 tokens, batch of 16", 16, benchContext, 1, false},
-		{"decode after 2048 shared tokens, batch of 16", 16, benchContext, 1, true},
-	} {
+	fmt.Fprintf(w, "%-48s %10s %10s %7s\n", "tokens a second, median", "attn", "textbook", "ratio")
+	for _, c := range benchCases {
 		if !wanted.MatchString(c.name) {
 			continue
 		}
-		var rate [2]float64
-		for i := range rate {
-			s.textbook, s.places, s.context = i == 1, c.batch, c.before+max(c.tokens, 256)
-			if rate[i], err = benchRate(m, s, c.batch, c.before, c.tokens, c.shared); err != nil {
-				return err
-			}
+		rates, err := c.rates(m, s)
+		if err != nil {
+			return err
 		}
-		fmt.Fprintf(w, "%-52s %12.2f %12.2f %7.2f\n", c.name, rate[0], rate[1], rate[0]/rate[1])
+		fmt.Fprintf(w, "%-48s %10.2f %10.2f %7.2f\n", c.name, rates[0], rates[1], rates[0]/rates[1])
 	}
 	return nil
 }
 
-// benchRate is the tokens a second of calls for a batch of sequences.
-func benchRate(m *model, s settings, batch, before, tokens int, shared bool) (float64, error) {
-	defer runtime.GC() // what the textbook's cache was
-	e, err := newEngine(m, s)
-	if err != nil {
-		return 0, err
-	}
-	defer e.close()
-	source := rand.New(rand.NewPCG(1, 2))
-	base := e.cache.newSequence()
-	if err := e.fill(base, before, source); err != nil {
-		return 0, err
-	}
-	var pieces []piece
-	for i := range batch {
-		p := piece{base, make([]int, tokens)}
-		for t := range p.tokens {
-			p.tokens[t] = source.IntN(m.Vocab)
+// rates are tokens a second with attn and the textbook.
+func (c *benchCase) rates(m *model, s settings) (rates [2]float64, err error) {
+	var sides [2]contender
+	for i := range sides {
+		s.textbook, s.places, s.context = i == 1, c.batch, c.before+max(c.tokens, benchMost)
+		if sides[i].engine, err = newEngine(m, s); err != nil {
+			return rates, err
 		}
-		switch {
-		case shared:
-			p.seq = base.fork()
-		case i > 0 || tokens > 1:
-			p.seq = e.cache.newSequence()
-			if err := e.fill(p.seq, before, source); err != nil {
-				return 0, err
+		defer sides[i].close()
+		if err := sides[i].begin(c); err != nil {
+			return rates, err
+		}
+	}
+	for start, n := time.Now(), 0; n < benchTurns || time.Since(start) < benchTime && n < benchMost; n++ {
+		for i := range sides {
+			if err := sides[i].turn(c); err != nil {
+				return rates, err
 			}
 		}
-		pieces = append(pieces, p)
 	}
-	var seconds []float64
-	for start := time.Now(); len(seconds) < benchTurns || time.Since(start) < benchTime && len(seconds) < 200; {
-		call := time.Now()
-		if _, err := e.forward(pieces); err != nil {
-			return 0, err
-		}
-		seconds = append(seconds, time.Since(call).Seconds())
-		if tokens > 1 { // each turn is of a new prompt
-			pieces[0].seq.release()
-			pieces[0].seq = e.cache.newSequence()
-		}
+	for i := range sides {
+		slices.Sort(sides[i].seconds)
+		rates[i] = float64(c.batch*c.tokens) / sides[i].seconds[len(sides[i].seconds)/2]
 	}
-	slices.Sort(seconds)
-	return float64(batch*tokens) / seconds[len(seconds)/2], nil
+	return rates, nil
+}
+
+// contender is one side of a case.
+type contender struct {
+	*engine
+	pieces  []piece
+	seconds []float64
+}
+
+// begin makes the sequences.
+func (b *contender) begin(c *benchCase) error {
+	source := rand.New(rand.NewPCG(1, 2))
+	var s sequence
+	for i := range c.batch {
+		if i > 0 && c.shared {
+			s = s.fork()
+		} else {
+			s = b.cache.newSequence()
+			if err := b.fill(s, c.before, source); err != nil {
+				return err
+			}
+		}
+		p := piece{s, make([]int, c.tokens)}
+		for t := range p.tokens {
+			p.tokens[t] = source.IntN(b.Vocab)
+		}
+		b.pieces = append(b.pieces, p)
+	}
+	return nil
+}
+
+// turn is a new prompt, or one more token for each sequence.
+func (b *contender) turn(c *benchCase) error {
+	if c.before == 0 {
+		b.pieces[0].seq.release()
+		b.pieces[0].seq = b.cache.newSequence()
+	}
+	start := time.Now()
+	_, err := b.forward(b.pieces)
+	b.seconds = append(b.seconds, time.Since(start).Seconds())
+	return err
 }
 
 // fill appends random keys and values, as if there had been a prompt: speed does not depend on what they are.
-func (e *engine) fill(s sequence, n int, source *rand.Rand) error {
-	size := n * e.KVHeads * e.HeadDim
-	if size == 0 {
+func (b *contender) fill(s sequence, n int, source *rand.Rand) error {
+	if n == 0 {
 		return nil
 	}
-	x := make([]float32, size)
+	x := make([]float32, n*b.KVHeads*b.HeadDim)
 	for i := range x {
 		x[i] = 2*source.Float32() - 1
 	}
-	view := attn.BLHD(x, 1, n, e.KVHeads, e.HeadDim)
-	for i := range e.layers {
-		if err := e.cache.append(i, s, view, view); err != nil {
+	view := attn.BLHD(x, 1, n, b.KVHeads, b.HeadDim)
+	for i := range b.layers {
+		if err := b.cache.append(i, s, view, view); err != nil {
 			return err
 		}
 	}

@@ -117,15 +117,14 @@ func (e *engine) step() error {
 	e.admit()
 	var pieces []piece
 	var jobs []*job
-	budget, read, made := e.chunk, 0, 0
+	budget, made := e.chunk, 0
 	for _, j := range e.active {
 		tokens := j.pending()
-		if len(j.tokens) == len(j.prompt) {
+		if len(j.tokens) > len(j.prompt) {
+			made++
+		} else {
 			tokens = tokens[:min(len(tokens), budget)]
 			budget -= len(tokens)
-			read += len(tokens)
-		} else {
-			made++
 		}
 		if len(tokens) > 0 {
 			pieces, jobs = append(pieces, piece{j.seq, tokens}), append(jobs, j)
@@ -141,7 +140,7 @@ func (e *engine) step() error {
 			e.advance(j, logits[i])
 		}
 	}
-	e.count(read, made, time.Since(start))
+	e.count(e.chunk-budget, made, time.Since(start))
 	return nil
 }
 

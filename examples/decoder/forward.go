@@ -20,17 +20,21 @@ type runner struct {
 
 	x, normed, qkv, heads, hidden, active, last, logits []float32
 	cos, sin                                            []float32
+	err                                                 error // the first of a call
 }
 
 // forward appends the pieces to their sequences and returns the logits after the last token of each.
 func (r *runner) forward(pieces []piece) ([][]float32, error) {
+	r.err = nil
 	rows := r.begin(pieces)
 	for i := range r.layers {
-		if err := r.layer(i, rows, pieces); err != nil {
-			return nil, err
+		r.attention(i, rows, pieces)
+		r.feedForward(&r.layers[i], rows)
+		if r.err != nil {
+			return nil, r.err
 		}
 	}
-	return r.finish(pieces)
+	return r.finish(pieces), r.err
 }
 
 // begin looks up the tokens' embeddings and the rotations of their positions.
@@ -50,68 +54,57 @@ func (r *runner) begin(pieces []piece) (rows int) {
 	return rows
 }
 
-// layer is attention and the feed-forward network, each added to x.
-func (r *runner) layer(i, rows int, pieces []piece) error {
-	l, c := &r.layers[i], &r.Config
-	width := (c.Heads + 2*c.KVHeads) * c.HeadDim
+// attention adds to each row what its token sees in the tokens before it.
+func (r *runner) attention(i, rows int, pieces []piece) {
+	l, width := &r.layers[i], (r.Heads+2*r.KVHeads)*r.HeadDim
 	r.normalize(l.attentionNorm, rows)
-	if err := r.multiply(&r.qkv, r.normed, l.qkv, rows, width, l.bias); err != nil {
-		return err
-	}
+	r.multiply(&r.qkv, r.normed, l.qkv, rows, width, l.bias)
 	r.rotateAll(rows, width)
-	r.heads = resize(r.heads, rows*c.Heads*c.HeadDim)
 	// Queries, keys and values are views into the rows of their product: nothing is copied but into the cache.
 	view := func(first, heads int) attn.Tensor {
-		return attn.Tensor{Data: r.qkv[first*c.HeadDim:], B: 1, H: heads, L: rows, D: c.HeadDim, SH: c.HeadDim, SL: width}
+		return attn.Tensor{Data: r.qkv[first*r.HeadDim:], B: 1, H: heads, L: rows, D: r.HeadDim, SH: r.HeadDim, SL: width}
 	}
-	q, k, v := view(0, c.Heads), view(c.Heads, c.KVHeads), view(c.Heads+c.KVHeads, c.KVHeads)
+	q, k, v := view(0, r.Heads), view(r.Heads, r.KVHeads), view(r.Heads+r.KVHeads, r.KVHeads)
 	first := 0
 	for _, p := range pieces {
 		n := len(p.tokens)
-		if err := r.cache.append(i, p.seq, rowsOf(k, first, n), rowsOf(v, first, n)); err != nil {
-			return err
-		}
+		r.try(r.cache.append(i, p.seq, rowsOf(k, first, n), rowsOf(v, first, n)))
 		first += n
 	}
-	if err := r.cache.attend(i, attn.BLHD(r.heads, 1, rows, c.Heads, c.HeadDim), q, pieces); err != nil {
-		return err
+	if r.err != nil {
+		return // tokens are missing
 	}
-	if err := r.multiply(&r.hidden, r.heads, l.out, rows, c.Dim, nil); err != nil {
-		return err
-	}
+	r.heads = resize(r.heads, rows*r.Heads*r.HeadDim)
+	r.try(r.cache.attend(i, attn.BLHD(r.heads, 1, rows, r.Heads, r.HeadDim), q, pieces))
+	r.multiply(&r.hidden, r.heads, l.out, rows, r.Dim, nil)
 	add(r.x, r.hidden)
+}
 
+// feedForward adds to each row what the layer's network makes of it.
+func (r *runner) feedForward(l *layer, rows int) {
 	r.normalize(l.ffnNorm, rows)
-	if err := r.multiply(&r.hidden, r.normed, l.gateUp, rows, 2*c.FFN, nil); err != nil {
-		return err
-	}
-	r.active = resize(r.active, rows*c.FFN)
+	r.multiply(&r.hidden, r.normed, l.gateUp, rows, 2*r.FFN, nil)
+	r.active = resize(r.active, rows*r.FFN)
 	for t := range rows {
-		swiGLU(r.active[t*c.FFN:][:c.FFN], r.hidden[t*2*c.FFN:][:2*c.FFN])
+		swiGLU(r.active[t*r.FFN:][:r.FFN], r.hidden[t*2*r.FFN:][:2*r.FFN])
 	}
-	if err := r.multiply(&r.hidden, r.active, l.down, rows, c.Dim, nil); err != nil {
-		return err
-	}
+	r.multiply(&r.hidden, r.active, l.down, rows, r.Dim, nil)
 	add(r.x, r.hidden)
-	return nil
 }
 
 // finish computes logits of the rows that somebody asks for: the last one of each piece.
-func (r *runner) finish(pieces []piece) ([][]float32, error) {
+func (r *runner) finish(pieces []piece) (logits [][]float32) {
 	r.last = resize(r.last, len(pieces)*r.Dim)
 	end := 0
 	for i, p := range pieces {
 		end += len(p.tokens)
 		rmsNorm(r.last[i*r.Dim:][:r.Dim], r.x[(end-1)*r.Dim:][:r.Dim], r.norm, r.Epsilon)
 	}
-	if err := r.multiply(&r.logits, r.last, r.head, len(pieces), r.Vocab, nil); err != nil {
-		return nil, err
+	r.multiply(&r.logits, r.last, r.head, len(pieces), r.Vocab, nil)
+	for i := range pieces {
+		logits = append(logits, r.logits[i*r.Vocab:][:r.Vocab])
 	}
-	logits := make([][]float32, len(pieces))
-	for i := range logits {
-		logits[i] = r.logits[i*r.Vocab:][:r.Vocab]
-	}
-	return logits, nil
+	return logits
 }
 
 // normalize is normed = rmsNorm(x), row by row.
@@ -134,9 +127,16 @@ func (r *runner) rotateAll(rows, width int) {
 }
 
 // multiply is dst = a·m + bias. attn computes an element by one chain of multiply-adds in a fixed order, whatever rows are around it.
-func (r *runner) multiply(dst *[]float32, a []float32, m *attn.Matrix, rows, cols int, bias []float32) error {
+func (r *runner) multiply(dst *[]float32, a []float32, m *attn.Matrix, rows, cols int, bias []float32) {
 	*dst = resize(*dst, rows*cols)
-	return r.pool.MatMul(attn.BHLD(*dst, 1, 1, rows, cols), attn.BHLD(a, 1, 1, rows, len(a)/rows), m, bias)
+	r.try(r.pool.MatMul(attn.BHLD(*dst, 1, 1, rows, cols), attn.BHLD(a, 1, 1, rows, len(a)/rows), m, bias))
+}
+
+// try notes the first error.
+func (r *runner) try(err error) {
+	if r.err == nil {
+		r.err = err
+	}
 }
 
 // rowsOf is n positions of a view.

@@ -126,7 +126,11 @@ func (b *builder) matrix(cols int, parts ...part) *attn.Matrix {
 		}
 		var x []float32
 		x, b.err = b.Tensor(p.name, p.rows, cols)
-		all, rows = append(all, x...), rows+p.rows
+		if rows += p.rows; len(parts) == 1 {
+			all = x // without a copy: it may be large
+		} else {
+			all = append(all, x...)
+		}
 	}
 	m := b.pack(all, rows, cols)
 	if b.err != nil {

@@ -10,11 +10,11 @@ import (
 
 // reference is a decoder in float64, written from the papers' formulas for whole sequences: no cache, no batch, no packed matrices.
 type reference struct {
-	f                                 *fake
-	layers, dim, heads, kv, head, ffn int
-	epsilon, theta                    float64
-	factor, low, high, original       float64 // of rotations; factor 0 for none
-	tied, linear                      bool
+	f                           *fake
+	layers, heads, kv, head     int
+	epsilon, theta              float64
+	factor, low, high, original float64 // of rotations; factor 0 for none
+	tied, linear                bool
 }
 
 // logits are those after the last token.
@@ -148,7 +148,7 @@ func sum(a, b []float64) []float64 {
 
 // TestReference compares logits with those of the reference, for folders of each kind that is supported.
 func TestReference(t *testing.T) {
-	base := reference{layers: 2, dim: 24, heads: 4, kv: 2, head: 8, ffn: 40, epsilon: 1e-5, theta: 500}
+	base := reference{layers: 2, heads: 4, kv: 2, head: 8, epsilon: 1e-5, theta: 500}
 	for _, c := range []struct {
 		name   string
 		kind   string
