@@ -124,6 +124,23 @@ func TestJoins(t *testing.T) {
 	}
 }
 
+// TestPromptIsThePrefix computes a prompt that is all shared again, as nobody kept its logits.
+func TestPromptIsThePrefix(t *testing.T) {
+	m := tinyModel(t, attn.F32, 1)
+	e, err := newEngine(m, settings{workers: 1, places: 1, chunk: 10, context: 100})
+	must(t, err)
+	defer e.close()
+	must(t, e.share(countUp(20)))
+	j := &job{prompt: countUp(20), most: 2, choose: greedy, made: func(int) {}, ended: func() {}}
+	must(t, e.submit(j))
+	for range 3 {
+		must(t, e.step())
+	}
+	if len(j.tokens) != 22 {
+		t.Errorf("there are %d tokens after three steps, want 22", len(j.tokens))
+	}
+}
+
 // TestStops ends an answer at the model's token for that.
 func TestStops(t *testing.T) {
 	m := tinyModel(t, attn.F32, 1)

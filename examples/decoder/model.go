@@ -46,10 +46,10 @@ func loadModel(path string, kind attn.CacheType) (*model, error) {
 		return nil, err
 	}
 	tensors, err := folder.OpenTensors(path)
-	defer tensors.Close()
 	if err != nil {
 		return nil, err
 	}
+	defer tensors.Close()
 	m, err := newModel(c, tensors, kind)
 	if err != nil {
 		return nil, err

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -43,8 +45,8 @@ func prove(w io.Writer, m *model, s settings, prompt []int) (different int, err 
 		}
 		if i == 0 {
 			first = logits
-			fmt.Fprintf(w, "The logits after a prompt of %d tokens and %d generated ones, %d numbers; %s against:\n",
-				len(prompt), proofSteps-1, proofSteps*m.Vocab, t.name)
+			fmt.Fprintf(w, "The logits after a prompt of %d tokens and %d generated ones (%d numbers, checksum %08x): %s, and\n",
+				len(prompt), proofSteps-1, proofSteps*m.Vocab, checksum(logits), t.name)
 			continue
 		}
 		verdict := "OK, same bits"
@@ -117,4 +119,13 @@ func differences(a, b [][]float32) int {
 		}
 	}
 	return n
+}
+
+// checksum is one number for all bits, to compare machines by.
+func checksum(logits [][]float32) uint32 {
+	sum := crc32.NewIEEE()
+	for _, x := range logits {
+		_ = binary.Write(sum, binary.LittleEndian, x) // which cannot fail
+	}
+	return sum.Sum32()
 }

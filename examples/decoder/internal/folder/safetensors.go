@@ -42,25 +42,33 @@ var storedTypes = map[string]struct {
 // OpenTensors finds the tensors of a folder, in one file or in those that an index names.
 func OpenTensors(folder string) (*Tensors, error) {
 	c := &Tensors{folder: folder, tensors: map[string]*stored{}}
-	single, index := filepath.Join(folder, "model.safetensors"), filepath.Join(folder, "model.safetensors.index.json")
+	if err := c.addAll(); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Tensors) addAll() error {
+	single, index := filepath.Join(c.folder, "model.safetensors"), filepath.Join(c.folder, "model.safetensors.index.json")
 	if _, err := os.Stat(single); err == nil {
-		return c, c.add(single)
+		return c.add(single)
 	}
 	var shards struct {
 		Files map[string]string `json:"weight_map"`
 	}
 	if err := readJSON(index, &shards); err != nil {
-		return c, fmt.Errorf("want model.safetensors or, for a model in several files, an index: %w", err)
+		return fmt.Errorf("want model.safetensors or, for a model in several files, an index: %w", err)
 	}
 	for _, name := range slices.Compact(slices.Sorted(maps.Values(shards.Files))) {
 		if name != filepath.Base(name) {
-			return c, fmt.Errorf("%s: weight_map names %q, want files in the same folder", index, name)
+			return fmt.Errorf("%s: weight_map names %q, want files in the same folder", index, name)
 		}
-		if err := c.add(filepath.Join(folder, name)); err != nil {
-			return c, err
+		if err := c.add(filepath.Join(c.folder, name)); err != nil {
+			return err
 		}
 	}
-	return c, nil
+	return nil
 }
 
 // add reads the header of a file.
