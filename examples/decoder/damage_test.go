@@ -27,11 +27,11 @@ func TestDamagedFolders(t *testing.T) {
 		after  func(t *testing.T, folder string)
 		want   []string
 	}{
-		{"no config", nil, remove("config.json"), []string{"config.json", "no such file"}},
+		{"no config", nil, remove("config.json"), []string{"config.json"}},
 		{"config is not JSON", nil, write("config.json", "{"), []string{"config.json", "want JSON"}},
 		{"a number is text", set("hidden_size", "24"), nil, []string{"config.json", "want JSON", "hidden_size"}},
 		{"no layers", set("num_hidden_layers", 0), nil, []string{"config.json", "num_hidden_layers is 0, want 1 to"}},
-		{"huge", set("vocab_size", 1<<40), nil, []string{"config.json", "vocab_size", "want 1 to"}},
+		{"huge", set("vocab_size", 1<<30), nil, []string{"config.json", "vocab_size", "want 1 to"}},
 		{"another architecture", set("model_type", "gemma"), nil, []string{"config.json", `"gemma", want llama`}},
 		{"heads", set("num_key_value_heads", 3), nil, []string{"num_attention_heads is 4, want a multiple of num_key_value_heads, 3"}},
 		{"odd head", set("head_dim", 7), nil, []string{"head_dim is 7, want an even"}},
@@ -46,7 +46,7 @@ func TestDamagedFolders(t *testing.T) {
 		{"no tensors", nil, remove(single), []string{"want model.safetensors or", "model.safetensors.index.json"}},
 		{"index is not JSON", nil, both(remove(single), write("model.safetensors.index.json", "x")), []string{"index.json", "want JSON"}},
 		{"index leads away", nil, both(remove(single), write("model.safetensors.index.json", `{"weight_map": {"a": "../b"}}`)), []string{"index.json", `"../b"`, "same folder"}},
-		{"a file of the index is missing", func(_ *testing.T, f *fake) { f.shards = 2 }, remove("model-2.safetensors"), []string{"model-2.safetensors", "no such file"}},
+		{"a file of the index is missing", func(_ *testing.T, f *fake) { f.shards = 2 }, remove("model-2.safetensors"), []string{"model-2.safetensors"}},
 		{"twice", func(_ *testing.T, f *fake) { f.shards = 2 }, func(t *testing.T, folder string) {
 			data, err := os.ReadFile(filepath.Join(folder, "model-1.safetensors"))
 			must(t, err)
@@ -69,7 +69,7 @@ func TestDamagedFolders(t *testing.T) {
 		{"too few bytes", nil, header(func(h map[string]any) { h[down].(map[string]any)["data_offsets"] = []int{0, 3836} }), []string{single, down, "3836 bytes, want 3840"}},
 		{"unknown weights", func(_ *testing.T, f *fake) { f.add("model.layers.0.self_attn.q_norm.weight", 8) }, nil, []string{single, "q_norm.weight has no place"}},
 
-		{"no tokenizer", nil, remove("tokenizer.json"), []string{"tokenizer.json", "no such file"}},
+		{"no tokenizer", nil, remove("tokenizer.json"), []string{"tokenizer.json"}},
 		{"tokenizer is not JSON", nil, write("tokenizer.json", `{"model": `), []string{"tokenizer.json", "want JSON"}},
 		{"another kind of tokenizer", model("type", "Unigram"), nil, []string{"tokenizer.json", `"Unigram", want BPE`}},
 		{"too many tokens", model("vocab", map[string]int{"a": 20}), nil, []string{"tokenizer.json", `"a" is 20, want 0 to 19`}},

@@ -162,8 +162,8 @@ func TestMisuse(t *testing.T) {
 	if _, err := newEngine(m, settings{}); err == nil || !strings.Contains(err.Error(), "want at least 1") {
 		t.Errorf("no workers: %v", err)
 	}
-	if _, err := newEngine(m, settings{workers: 1, places: 1, chunk: 1, context: 1 << 60}); err == nil {
-		t.Error("there is a cache of 2⁶⁰ tokens")
+	if _, err := newEngine(m, settings{workers: 1, places: 1, chunk: 1, context: math.MaxInt / 4}); err == nil {
+		t.Error("there is a cache for all tokens that can be counted")
 	}
 	e, err := newEngine(m, settings{workers: 1, places: 1, chunk: 1, context: 8})
 	must(t, err)
@@ -210,6 +210,7 @@ func TestCommand(t *testing.T) {
 		{"-model " + folder + " -shared x a", []string{`no token for "x"`}},
 		{"-model " + folder + " a\xff", []string{"not UTF-8"}},
 		{"-model nowhere", []string{"nowhere", "config.json"}},
+		{"-model " + folder, []string{"no prompt"}},
 		{"-size 1t", []string{`"1t", want tiny`}},
 		{"-dim 30 -heads 4", []string{"head_dim is 7"}},
 		{"-cache f64", []string{"want f32, f16, bf16 or i8"}},

@@ -103,6 +103,9 @@ func run(args []string, out, help io.Writer) error {
 		o.shared = "You are a helpful assistant, and a random one. "
 		o.prompts = []string{"The capital of France is", "Two and two are", "Once upon a time"}
 	}
+	if len(o.prompts) == 0 && !o.prove {
+		return fmt.Errorf("no prompt, want at least one as an argument")
+	}
 	if err := o.generate(out, m, text); err != nil || !o.prove {
 		return err
 	}

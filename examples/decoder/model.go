@@ -60,8 +60,8 @@ func loadModel(path string, kind attn.CacheType) (*model, error) {
 // builder collects the first error, so that a layer can be read like a table.
 type builder struct {
 	weights
-	type_ attn.CacheType
-	err   error
+	kind attn.CacheType
+	err  error
 }
 
 func newModel(c *folder.Config, w weights, kind attn.CacheType) (*model, error) {
@@ -144,7 +144,7 @@ func (b *builder) pack(x []float32, rows, cols int) *attn.Matrix {
 		return nil
 	}
 	var m *attn.Matrix
-	m, b.err = attn.PackTransposedAs(attn.BHLD(x, 1, 1, rows, cols), b.type_)
+	m, b.err = attn.PackTransposedAs(attn.BHLD(x, 1, 1, rows, cols), b.kind)
 	return m
 }
 
