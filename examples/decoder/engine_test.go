@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -252,5 +253,24 @@ func TestBench(t *testing.T) {
 	must(t, run([]string{"-layers", "1", "-dim", "32", "-heads", "2", "-kv", "1", "-vocab", "256", "-bench", "prefill|shared"}, &out, &out))
 	if text := out.String(); !strings.Contains(text, "prefill of 512 tokens ") || !strings.Contains(text, "shared") || strings.Contains(text, "Inf") {
 		t.Errorf("printed\n%s", text)
+	}
+}
+
+// TestErrorsOfACall closes what an engine needs, so that its calls fail.
+func TestErrorsOfACall(t *testing.T) {
+	for name, end := range map[string]func(*engine){
+		"cache": func(e *engine) { e.cache.close() },
+		"pool":  func(e *engine) { must(t, e.pool.Close()) },
+	} {
+		e, err := newEngine(tinyModel(t, attn.F32, 1), settings{workers: 1, places: 1, chunk: 10, context: 100})
+		must(t, err)
+		must(t, e.submit(&job{prompt: countUp(20), most: 2, choose: greedy, made: func(int) {}, ended: func() {}}))
+		end(e)
+		if err := e.run(); !errors.Is(err, attn.ErrClosed) {
+			t.Errorf("the error of a call with a closed %s is %v", name, err)
+		}
+		if err := e.share(countUp(5)); !errors.Is(err, attn.ErrClosed) {
+			t.Errorf("the error of a prefix with a closed %s is %v", name, err)
+		}
 	}
 }

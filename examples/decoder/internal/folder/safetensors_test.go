@@ -2,6 +2,8 @@ package folder
 
 import (
 	"math"
+	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -27,4 +29,25 @@ func TestHalf(t *testing.T) {
 			t.Fatalf("half %#04x is %v, want %v", bits, got, want)
 		}
 	}
+}
+
+// FuzzTensors reads hostile files: an error, or a tensor of the shape that was asked for.
+func FuzzTensors(f *testing.F) {
+	header := `{"a":{"dtype":"F16","shape":[2,3],"data_offsets":[0,12]}}`
+	f.Add(append(append([]byte{byte(len(header)), 0, 0, 0, 0, 0, 0, 0}, header...), make([]byte, 12)...))
+	f.Add([]byte{})
+	folder := f.TempDir()
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if err := os.WriteFile(filepath.Join(folder, "model.safetensors"), data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		tensors, err := OpenTensors(folder)
+		if err != nil {
+			return
+		}
+		defer tensors.Close()
+		if x, err := tensors.Tensor("a", 2, 3); err == nil && len(x) != 6 {
+			t.Errorf("there are %d elements, want 6", len(x))
+		}
+	})
 }
