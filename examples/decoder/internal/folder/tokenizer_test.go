@@ -1,0 +1,137 @@
+package folder
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// llama3 is the pattern of Llama 3's tokenizer.json.
+const llama3 = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+
+// tokenizerOf reads JSON with ' for ".
+func tokenizerOf(t *testing.T, json string) *Tokenizer {
+	t.Helper()
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "tokenizer.json"), []byte(strings.ReplaceAll(json, "'", `"`)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	tokenizer, err := LoadTokenizer(folder, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tokenizer
+}
+
+func TestSplits(t *testing.T) {
+	for _, c := range []struct {
+		stage *stage
+		text  string
+		want  []string
+	}{
+		{&stage{Type: "ByteLevel"}, "Hello world's  foo 12!?\n\n", []string{"Hello", " world", "'s", " ", " foo", " 12", "!?", "\n\n"}},
+		{&stage{Type: "Split", Behavior: "Isolated", Pattern: struct{ String, Regex string }{Regex: llama3}}, "12345 I'LL go(\n\n  x", []string{"123", "45", " I", "'LL", " go", "(\n\n", " ", " x"}},
+		{&stage{Type: "Digits", Individual: true}, "a12 b٣", []string{"a", "1", "2", " b", "٣"}},
+		{&stage{Type: "Sequence", Pretokenizers: []*stage{{Type: "Digits", Individual: true}, {Type: "ByteLevel"}}}, "x=10 y", []string{"x", "=", "1", "0", " y"}},
+		{&stage{Type: "Metaspace", Replacement: "▁"}, "▁a▁b▁▁c", []string{"▁a", "▁b", "▁", "▁c"}},
+	} {
+		var tokenizer Tokenizer
+		if err := c.stage.each(tokenizer.addSplit); err != nil {
+			t.Fatal(err)
+		}
+		got := []string{c.text}
+		for _, re := range tokenizer.splits {
+			var parts []string
+			for _, word := range got {
+				parts = append(parts, split(re, word)...)
+			}
+			got = parts
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q becomes %q, want %q", c.stage.Type, c.text, got, c.want)
+		}
+	}
+}
+
+func TestEncode(t *testing.T) {
+	llama2 := `{'normalizer': {'type': 'Sequence', 'normalizers': [{'type': 'Prepend', 'prepend': '▁'}, {'type': 'Replace', 'pattern': {'String': ' '}, 'content': '▁'}]},
+		'added_tokens': [{'id': 1, 'content': '<s>'}, {'id': 2, 'content': '<s>>'}],
+		'model': {'type': 'BPE', 'byte_fallback': true, 'unk_token': '?', 'merges': ['▁ a', 'b c', 'a b', '▁a bc'],
+			'vocab': {'▁': 10, 'a': 11, 'b': 12, 'c': 13, '▁a': 14, 'bc': 15, 'ab': 16, '▁abc': 17, '<0xC3>': 20, '<0xA9>': 21, '?': 0}}}`
+	metaspace := func(options string) string {
+		return `{'pre_tokenizer': {'type': 'Metaspace', 'replacement': '▁', ` + options + `}, 'added_tokens': [{'id': 1, 'content': '<s>'}],
+			'model': {'vocab': {'▁': 10, 'a': 11, '▁a': 14, 'a▁': 15}, 'merges': ['a ▁', '▁ a']}}`
+	}
+	for _, c := range []struct {
+		json, text string
+		want       []int
+	}{
+		{llama2, "abc", []int{17}}, // (▁a)(bc), as ab comes after bc
+		{llama2, "a abc b", []int{14, 17, 10, 12}},
+		{llama2, "é", []int{10, 20, 21}},           // as bytes
+		{llama2, "ü", []int{10, 0}},                // of which the vocabulary lacks one
+		{llama2, "a<s>>a<s>", []int{14, 2, 14, 1}}, // the longer one
+		{metaspace(`'prepend_scheme': 'first', 'split': true`), "a a<s>a", []int{14, 14, 1, 11}},
+		{metaspace(`'prepend_scheme': 'first', 'split': false`), " a a", []int{10, 15, 11}},
+		{metaspace(`'prepend_scheme': 'always'`), "a<s>a", []int{14, 1, 14}},
+		{metaspace(`'prepend_scheme': 'never'`), "a", []int{11}},
+		{`{'normalizer': {'type': 'NFC'}, 'model': {'vocab': {'é': 5}, 'merges': []}}`, "e\u0301", []int{5}},
+		{`{'model': {'vocab': {'a': 1, 'b': 2, 'c': 3, 'ab': 4, 'bc': 5, 'abc': 6}, 'merges': ['b c', 'a b']}}`, "abc", []int{1, 5}},
+		{`{'model': {'vocab': {'a': 1, 'b': 2, 'c': 3, 'ab': 4, 'bc': 5, 'abc': 6}, 'merges': ['b c', 'a b'], 'ignore_merges': true}}`, "abc", []int{6}},
+		{`{'model': {'vocab': {'a': 1, 'aa': 2, 'aaaa': 3}, 'merges': ['a a', 'aa aa']}}`, "aaaaaaa", []int{3, 2, 1}},
+	} {
+		got, err := tokenizerOf(t, c.json).Encode(c.text)
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%q becomes %v (%v), want %v by %s", c.text, got, err, c.want, c.json)
+		}
+	}
+	llama := tokenizerOf(t, llama2)
+	if got := llama.Decode(17) + llama.Decode(20) + llama.Decode(21) + llama.Decode(1); got != " abcé<s>" {
+		t.Errorf("tokens become %q", got)
+	}
+	for text, want := range map[string]string{"\xff": "not UTF-8", "z": `no token for "z"`} {
+		if _, err := tokenizerOf(t, metaspace("'split': false")).Encode(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: the error is %v, want it to say %q", text, err, want)
+		}
+	}
+}
+
+// TestThereAndBack encodes random text with a vocabulary of bytes and decodes it.
+func TestThereAndBack(t *testing.T) {
+	var vocab []string
+	for b, letter := range letters {
+		vocab = append(vocab, fmt.Sprintf("%q: %d", string(letter), b))
+	}
+	json := fmt.Sprintf(`{"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": %q}, "behavior": "Isolated"},
+		{"type": "ByteLevel", "use_regex": false}]}, "model": {"vocab": {%s, "Ġt": 256, "ĠĠ": 257}, "merges": ["Ġ t", "Ġ Ġ"]}}`, llama3, strings.Join(vocab, ", "))
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "tokenizer.json"), []byte(json), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	tokenizer, err := LoadTokenizer(folder, 258)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alphabet, source := []rune("  tt\n'sé漢😀1٣.\x00\u00ad"), rand.New(rand.NewPCG(1, 1))
+	for range 300 {
+		var text []rune
+		for range source.IntN(40) {
+			text = append(text, alphabet[source.IntN(len(alphabet))])
+		}
+		ids, err := tokenizer.Encode(string(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		back := ""
+		for _, id := range ids {
+			back += tokenizer.Decode(id)
+		}
+		if back != string(text) {
+			t.Fatalf("%q becomes %v, and these %q", string(text), ids, back)
+		}
+	}
+}

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// reference is a decoder in float64, written from the papers' formulas for whole sequences: no cache, no batch, no packed matrices.
+type reference struct {
+	f                           *fake
+	layers, heads, kv, head     int
+	epsilon, theta              float64
+	factor, low, high, original float64 // of rotations; factor 0 for none
+	tied, linear                bool
+}
+
+// logits are those after the last token.
+func (r *reference) logits(tokens []int) []float64 {
+	var states [][]float64
+	for _, token := range tokens {
+		states = append(states, r.row("model.embed_tokens.weight", token))
+	}
+	for i := range r.layers {
+		at := fmt.Sprintf("model.layers.%d.", i)
+		mixed := r.attention(states, at)
+		for t := range states {
+			states[t] = sum(states[t], mixed[t])
+			x := r.norm(states[t], at+"post_attention_layernorm.weight")
+			gate, up := r.linearMap(x, at+"mlp.gate_proj"), r.linearMap(x, at+"mlp.up_proj")
+			for j, g := range gate {
+				up[j] *= g / (1 + math.Exp(-g))
+			}
+			states[t] = sum(states[t], r.linearMap(up, at+"mlp.down_proj"))
+		}
+	}
+	last := r.norm(states[len(states)-1], "model.norm.weight")
+	if r.tied {
+		return r.linearMap(last, "model.embed_tokens")
+	}
+	return r.linearMap(last, "lm_head")
+}
+
+// attention is causal softmax attention with rotated queries and keys.
+func (r *reference) attention(states [][]float64, at string) [][]float64 {
+	var q, k, v [][]float64
+	for t, s := range states {
+		x := r.norm(s, at+"input_layernorm.weight")
+		q = append(q, r.rotate(r.linearMap(x, at+"self_attn.q_proj"), t))
+		k = append(k, r.rotate(r.linearMap(x, at+"self_attn.k_proj"), t))
+		v = append(v, r.linearMap(x, at+"self_attn.v_proj"))
+	}
+	var out [][]float64
+	for t := range states {
+		all := make([]float64, r.heads*r.head)
+		for h := range r.heads {
+			g := h / (r.heads / r.kv) * r.head
+			weights, total := []float64{}, 0.0
+			for j := range t + 1 {
+				s := 0.0
+				for d := range r.head {
+					s += q[t][h*r.head+d] * k[j][g+d]
+				}
+				weights = append(weights, math.Exp(s/math.Sqrt(float64(r.head))))
+				total += weights[j]
+			}
+			for j, w := range weights {
+				for d := range r.head {
+					all[h*r.head+d] += w / total * v[j][g+d]
+				}
+			}
+		}
+		out = append(out, r.linearMap(all, at+"self_attn.o_proj"))
+	}
+	return out
+}
+
+// rotate turns element i and i+head/2 of each head, as complex numbers, by position·θ^(−2i/head).
+func (r *reference) rotate(x []float64, position int) []float64 {
+	for h := 0; h < len(x); h += r.head {
+		for i := range r.head / 2 {
+			angle := float64(position) * r.frequency(i)
+			a, b := x[h+i], x[h+i+r.head/2]
+			x[h+i], x[h+i+r.head/2] = a*math.Cos(angle)-b*math.Sin(angle), a*math.Sin(angle)+b*math.Cos(angle)
+		}
+	}
+	return x
+}
+
+// frequency is that of Llama 3.1: long waves are stretched, short ones are not, and those between are between.
+func (r *reference) frequency(i int) float64 {
+	f := 1 / math.Pow(r.theta, float64(2*i)/float64(r.head))
+	wave := 2 * math.Pi / f
+	switch {
+	case r.factor == 0 || !r.linear && wave < r.original/r.high:
+		return f
+	case r.linear || wave > r.original/r.low:
+		return f / r.factor
+	}
+	smooth := (r.original/wave - r.low) / (r.high - r.low)
+	return (1-smooth)*f/r.factor + smooth*f
+}
+
+func (r *reference) norm(x []float64, weight string) []float64 {
+	mean := 0.0
+	for _, e := range x {
+		mean += e * e / float64(len(x))
+	}
+	y := make([]float64, len(x))
+	for i, e := range x {
+		y[i] = e / math.Sqrt(mean+r.epsilon) * float64(r.f.tensors[weight].data[i])
+	}
+	return y
+}
+
+// linearMap multiplies by a layer's weight and adds its bias, if there is one.
+func (r *reference) linearMap(x []float64, name string) []float64 {
+	y := make([]float64, r.f.tensors[name+".weight"].shape[0])
+	for i := range y {
+		for j, w := range r.row(name+".weight", i) {
+			y[i] += w * x[j]
+		}
+		if bias, ok := r.f.tensors[name+".bias"]; ok {
+			y[i] += float64(bias.data[i])
+		}
+	}
+	return y
+}
+
+func (r *reference) row(name string, i int) []float64 {
+	t := r.f.tensors[name]
+	row := make([]float64, t.shape[1])
+	for j := range row {
+		row[j] = float64(t.data[i*len(row)+j])
+	}
+	return row
+}
+
+func sum(a, b []float64) []float64 {
+	c := make([]float64, len(a))
+	for i := range c {
+		c[i] = a[i] + b[i]
+	}
+	return c
+}
+
+// TestReference compares logits with those of the reference, for folders of each kind that is supported.
+func TestReference(t *testing.T) {
+	base := reference{layers: 2, heads: 4, kv: 2, head: 8, epsilon: 1e-5, theta: 500}
+	for _, c := range []struct {
+		name   string
+		kind   string
+		change func(*fake, *reference)
+	}{
+		{"F32", "F32", func(*fake, *reference) {}},
+		{"F16", "F16", func(*fake, *reference) {}},
+		{"BF16", "BF16", func(*fake, *reference) {}},
+		{"three files", "BF16", func(f *fake, _ *reference) { f.shards = 3 }},
+		{"tied", "F32", func(f *fake, r *reference) {
+			f.config["tie_word_embeddings"], r.tied = true, true
+		}},
+		{"biases of Qwen2", "F32", func(f *fake, _ *reference) {
+			f.config["model_type"], f.config["sliding_window"], f.config["use_sliding_window"] = "qwen2", 4096, false
+			for _, at := range []string{"model.layers.0.self_attn.", "model.layers.1.self_attn."} {
+				f.add(at+"q_proj.bias", 32)
+				f.add(at+"k_proj.bias", 16)
+				f.add(at+"v_proj.bias", 16)
+			}
+		}},
+		{"one key/value head for all", "F32", func(f *fake, r *reference) {
+			r.kv = 1
+			f.config["num_key_value_heads"] = 1
+			for _, at := range []string{"model.layers.0.self_attn.", "model.layers.1.self_attn."} {
+				f.add(at+"k_proj.weight", 8, 24)
+				f.add(at+"v_proj.weight", 8, 24)
+			}
+		}},
+		{"left out and newer names", "F32", func(f *fake, r *reference) {
+			delete(f.config, "num_key_value_heads")
+			delete(f.config, "head_dim")
+			delete(f.config, "rope_theta")
+			f.config["num_attention_heads"], f.config["rope_parameters"] = 3, map[string]any{"rope_type": "default", "rope_theta": 700}
+			r.heads, r.kv, r.theta = 3, 3, 700
+			for _, at := range []string{"model.layers.0.self_attn.", "model.layers.1.self_attn."} {
+				for _, name := range []string{"q", "k", "v", "o"} {
+					f.add(at+name+"_proj.weight", 24, 24)
+				}
+			}
+		}},
+		{"rotations of Llama 3.1", "F32", func(f *fake, r *reference) {
+			r.factor, r.low, r.high, r.original = 8, 1, 4, 64
+			f.config["rope_scaling"] = map[string]any{"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 64}
+		}},
+		{"linear rotations", "F32", func(f *fake, r *reference) {
+			r.factor, r.linear = 2.5, true
+			f.config["rope_scaling"] = map[string]any{"type": "linear", "factor": 2.5}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, r := newFake(c.kind), base
+			c.change(f, &r)
+			r.f = f
+			m, err := loadModel(f.write(t), attn.F32)
+			must(t, err)
+			prompt := []int{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6, 2, 6, 4, 3, 3, 8, 3, 2, 7, 9, 5, 0, 2, 8, 8, 4, 1, 9, 7}
+			for _, textbook := range []bool{false, true} {
+				compareLogits(t, m, textbook, prompt, r.logits(prompt))
+			}
+		})
+	}
+}
+
+// compareLogits allows what float32 rounds.
+func compareLogits(t *testing.T, m *model, textbook bool, prompt []int, want []float64) {
+	t.Helper()
+	got := firstLogits(t, m, settings{workers: 2, places: 1, chunk: 16, context: 64, textbook: textbook}, prompt)
+	worst, size := 0.0, 0.0
+	for i, x := range got {
+		worst, size = max(worst, math.Abs(float64(x)-want[i])), max(size, math.Abs(want[i]))
+	}
+	if !(worst < 1e-5*size) {
+		t.Errorf("textbook %v: logits differ by %v from those of float64, the largest of which is %v", textbook, worst, size)
+	}
+}
+
+// firstLogits are those after a prompt.
+func firstLogits(t *testing.T, m *model, s settings, prompt []int) []float32 {
+	t.Helper()
+	e, err := newEngine(m, s)
+	must(t, err)
+	defer e.close()
+	var logits []float32
+	must(t, e.submit(&job{prompt: prompt, most: 1, made: func(int) {}, ended: func() {}, choose: func(x []float32) int {
+		logits = append(logits, x...)
+		return 0
+	}}))
+	must(t, e.run())
+	return logits
+}
