@@ -120,7 +120,7 @@ func (p *plan) divideKeys(t *tuning, w *piece, target float64, states *int) {
 	p.chunkRows = max(p.chunkRows, w.rows)
 	segments := (hi+Segment-1)/Segment - lo/Segment
 	w.stateSize = roundUp(w.rows*(p.oStride+2), panel)
-	if size := p.kvHeads * segments * w.stateSize; w.cost > target && segments > 1 && size <= segmentBytes/4-*states {
+	if size, ok := product(p.kvHeads, segments, w.stateSize); ok && w.cost > target && segments > 1 && size <= segmentBytes/4-*states {
 		w.segment, w.segments = lo/Segment, segments
 		w.state = *states
 		*states += size
