@@ -6,8 +6,10 @@
 package attn
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"runtime"
 	"runtime/debug"
@@ -344,5 +346,25 @@ func TestNoAllocationInPoolMatMul(t *testing.T) {
 		m, err := PackMatrixAs(zeros(1, 1, size, size), typ)
 		must(t, err)
 		mustHardlyAllocate(t, func() error { return pool.MatMul(dst, a, m, nil) })
+	}
+}
+
+// However long a sequence is, it goes through a buffer of a block.
+func TestSequenceFileTakesLittleMemory(t *testing.T) {
+	s := newSequenceIn(t, StoreConfig{KVHeads: 1, HeadDim: 64, ValueDim: 64, Pages: 40}, 0, 20*Block)
+	to, file := s.store.NewSequence(), fileOf(t, s)
+	r := bytes.NewReader(file)
+	for name, f := range map[string]func() (int64, error){
+		"WriteTo":  func() (int64, error) { return s.WriteTo(io.Discard) },
+		"ReadFrom": func() (int64, error) { r.Reset(file); return to.ReadFrom(r) },
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		n, err := f()
+		runtime.ReadMemStats(&after)
+		must(t, err)
+		if got, most := int(after.TotalAlloc-before.TotalAlloc), 2*s.store.blocks.block; n != int64(len(file)) || got > most {
+			t.Errorf("%s of %d bytes allocates %d bytes, want at most %d", name, n, got, most)
+		}
 	}
 }

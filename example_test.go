@@ -7,10 +7,8 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"testing"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/internal/sanitize"
 )
 
 // matrix views data as one matrix of l rows: one batch entry, one head.
@@ -356,22 +354,6 @@ func Example_contextParallel() {
 func check(err error) {
 	if err != nil {
 		panic(err)
-	}
-}
-
-// Example_multiHead says that its Forward does not allocate.
-func TestNoAllocationInMultiHead(t *testing.T) {
-	if sanitize.Enabled {
-		t.Skip("a build with a sanitizer allocates")
-	}
-	m, err := newMultiHead(3)
-	check(err)
-	n := testing.AllocsPerRun(20, func() {
-		var x, dst [3 * 4]float32
-		check(m.Forward(dst[:], x[:], 3))
-	})
-	if n != 0 {
-		t.Errorf("%v allocations per call, want 0", n)
 	}
 }
 

@@ -9,13 +9,10 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
 	"testing/iotest"
-
-	"github.com/seed-1415985d/attn/internal/sanitize"
 )
 
 var (
@@ -517,29 +514,6 @@ func TestSequenceFileStream(t *testing.T) {
 	mustFail(t, "end", err, io.EOF)
 	mustFail(t, "end", err, ErrFormat)
 	all.Wait()
-}
-
-// However long a sequence is, it goes through a buffer of a block.
-func TestSequenceFileTakesLittleMemory(t *testing.T) {
-	if sanitize.Enabled {
-		t.Skip("a build with a sanitizer allocates")
-	}
-	s := newSequenceIn(t, StoreConfig{KVHeads: 1, HeadDim: 64, ValueDim: 64, Pages: 40}, 0, 20*Block)
-	to, file := s.store.NewSequence(), fileOf(t, s)
-	r := bytes.NewReader(file)
-	for name, f := range map[string]func() (int64, error){
-		"WriteTo":  func() (int64, error) { return s.WriteTo(io.Discard) },
-		"ReadFrom": func() (int64, error) { r.Reset(file); return to.ReadFrom(r) },
-	} {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		n, err := f()
-		runtime.ReadMemStats(&after)
-		must(t, err)
-		if got, most := int(after.TotalAlloc-before.TotalAlloc), 2*s.store.blocks.block; n != int64(len(file)) || got > most {
-			t.Errorf("%s of %d bytes allocates %d bytes, want at most %d", name, n, got, most)
-		}
-	}
 }
 
 // FuzzReadFrom: what is read can be used, and is written again as it was; what is not leaves everything as it is. The first byte says which

@@ -76,9 +76,7 @@ func TestWatchingWorkerNeedsNoSignal(t *testing.T) {
 	p.watch.limit = time.Hour
 	p.watch.jobless.Store(1)
 	p.watch.quick.Store(1)
-	if runtime.GOMAXPROCS(0) < 2 {
-		t.Skip("one goroutine runs at a time, so none may watch")
-	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // else none may watch
 	took := make(chan bool)
 	go func() {
 		p.mu.Lock()
@@ -121,7 +119,7 @@ func TestWatchQuickCalls(t *testing.T) {
 
 // Calls that are shared for nothing leave more and more of the next ones alone, but not long ones.
 func TestWatchLeavesCallsAlone(t *testing.T) {
-	const cost = patience / 2
+	cost := tuned.patience / 2
 	var w watch
 	futile := func(calls int) {
 		for range calls {
@@ -144,7 +142,7 @@ func TestWatchLeavesCallsAlone(t *testing.T) {
 		}
 	}
 	futile(2)
-	if w.leftAlone(longCalls * tuned.wakingCall) {
+	if w.leftAlone(tuned.longCall) {
 		t.Error("a long call is left alone")
 	}
 	left()

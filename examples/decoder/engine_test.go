@@ -246,9 +246,6 @@ func TestAnswersInAnyBatch(t *testing.T) {
 
 // TestBench runs some cases for a model that is too small to wait for.
 func TestBench(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes seconds")
-	}
 	var out bytes.Buffer
 	must(t, run([]string{"-layers", "1", "-dim", "32", "-heads", "2", "-kv", "1", "-vocab", "256", "-bench", "prefill|shared"}, &out, &out))
 	if text := out.String(); !strings.Contains(text, "prefill of 512 tokens ") || !strings.Contains(text, "shared") || strings.Contains(text, "Inf") {
