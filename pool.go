@@ -333,8 +333,7 @@ func (j *job) beginSequences(workers int) {
 // piece is the chunk of a unit, its segment, and how many segments the chunk is divided into.
 func (j *job) piece(i int) (item, segment, segments int) {
 	if r := j.plan.ragged; r != nil {
-		item, segment = r.unitOf(i)
-		return item, segment, r.pieceOf(item).segments
+		return r.unitOf(i)
 	}
 	return j.order(i / j.segments), i % j.segments, j.segments
 }

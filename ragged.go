@@ -51,11 +51,11 @@ func (r *ragged) several() bool {
 	return false
 }
 
-// pieceOf is the piece of a chunk.
-func (r *ragged) pieceOf(chunk int) *piece {
+// find is the last piece of which the first chunk, or unit, as of says, is n or comes before it.
+func (r *ragged) find(n int, of func(*piece) int) *piece {
 	lo, hi := 0, len(r.pieces)
 	for hi-lo > 1 {
-		if middle := int(uint(lo+hi) / 2); r.pieces[middle].chunk <= chunk {
+		if middle := int(uint(lo+hi) / 2); of(&r.pieces[middle]) <= n {
 			lo = middle
 		} else {
 			hi = middle
@@ -64,18 +64,15 @@ func (r *ragged) pieceOf(chunk int) *piece {
 	return &r.pieces[lo]
 }
 
-// unitOf is the chunk and segment of a unit.
-func (r *ragged) unitOf(unit int) (chunk, segment int) {
-	lo, hi := 0, len(r.pieces)
-	for hi-lo > 1 {
-		if middle := int(uint(lo+hi) / 2); r.pieces[middle].unit <= unit {
-			lo = middle
-		} else {
-			hi = middle
-		}
-	}
-	p := &r.pieces[lo]
-	return p.chunk + (unit-p.unit)/p.segments, p.segment + (unit-p.unit)%p.segments
+// pieceOf is the piece of a chunk.
+func (r *ragged) pieceOf(chunk int) *piece {
+	return r.find(chunk, func(p *piece) int { return p.chunk })
+}
+
+// unitOf is the chunk and segment of a unit, and how many segments the chunk is divided into.
+func (r *ragged) unitOf(unit int) (chunk, segment, segments int) {
+	p := r.find(unit, func(p *piece) int { return p.unit })
+	return p.chunk + (unit-p.unit)/p.segments, p.segment + (unit-p.unit)%p.segments, p.segments
 }
 
 // member is the rows of one sequence in a chunk of several.

@@ -19,10 +19,6 @@ const (
 	// memory, and steps cost more than they save.
 	stepHeadRows = 32
 
-	// stepBytes is up to how many bytes of tokens a step of few rows in order has, if that is more than one panel of keys: what is prefetched in order
-	// comes the better the further ahead it is, until the L2 cache holds it no longer.
-	stepBytes = 128 << 10
-
 	// fullStoreRows is up to how many rows full blocks of a store go from kernel to kernel in one span: more rows do not feel what is between.
 	fullStoreRows = 16
 
@@ -222,7 +218,7 @@ func (p *plan) decidePages(t *tuning, to *placement, x *Tensor) {
 func (p *plan) decideSpans(t *tuning) {
 	if p.hasSteps(p.headsPerChunk) && p.keys.pagedRows > 0 && p.values.pagedRows > 0 {
 		p.step = 2 * panel
-		if p.chunkRows <= inPlaceRows && !(p.sequential && p.step*4*max(p.k.SL, p.v.SL) <= stepBytes) {
+		if p.chunkRows <= inPlaceRows && !(p.sequential && p.step*4*max(p.k.SL, p.v.SL) <= t.prefetchBytes()) {
 			p.step = panel // packing takes longer for fewer keys at a time, so this is for rows that do not
 		}
 	}

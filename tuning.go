@@ -79,6 +79,8 @@ type tuning struct {
 	bytesPerNs float64       // from memory
 	smallCall  float64       // calls of fewer nanoseconds stay on the caller's goroutine
 	wakingCall float64       // and calls of fewer wake no workers for themselves
+	longCall   float64       // calls of so many are always shared
+	patience   float64       // of calls that were shared for nothing, before some are left alone: workers that sleep need that long to come
 	watch      time.Duration // how long who expects something soon watches for it before it sleeps
 }
 
@@ -178,6 +180,7 @@ func (t tuning) withCosts() tuning {
 		t.flopsPerNs = 90
 	}
 	t.bytesPerNs, t.smallCall, t.wakingCall, t.watch = 40, 20e3, 250e3, 50*time.Microsecond
+	t.longCall, t.patience = 4*t.wakingCall, 300e3
 	return t
 }
 

@@ -31,14 +31,8 @@ const (
 	// quickCalls is after how many quick calls in a row workers are woken for the next ones.
 	quickCalls = 2
 
-	// patience is how many nanoseconds of calls are shared for nothing before some are left alone: workers that sleep need that long to come.
-	patience = 300e3
-
-	// mostPenalty bounds watch.penalty.
-	mostPenalty = 128 * patience
-
-	// longCalls times tuning.wakingCall is from where on calls are always shared.
-	longCalls = 4
+	// mostPenalty times tuning.patience bounds watch.penalty.
+	mostPenalty = 128
 )
 
 // watching is how many workers watch, of all pools. They are fewer than GOMAXPROCS, so that they do not keep callers from running.
@@ -71,7 +65,7 @@ func (w *watch) callEnds() { w.last.Store(int64(time.Since(epoch))) }
 // helpers' cores, which the program cannot see if it is another process; and helpers that are woken may even take the caller's.
 func (w *watch) leftAlone(cost float64) bool {
 	n := w.alone.Load()
-	if n <= 0 || cost >= longCalls*tuned.wakingCall {
+	if n <= 0 || cost >= tuned.longCall {
 		return false
 	}
 	w.alone.Store(n - int64(cost))
@@ -85,9 +79,9 @@ func (w *watch) shared(cost float64, useful bool) {
 	case useful:
 		w.futile.Store(0)
 		w.penalty.Store(penalty / 2)
-	case w.futile.Add(int64(cost)) >= patience:
+	case w.futile.Add(int64(cost)) >= int64(tuned.patience):
 		w.futile.Store(0)
-		penalty = min(max(patience, 2*penalty), mostPenalty)
+		penalty = min(max(int64(tuned.patience), 2*penalty), mostPenalty*int64(tuned.patience))
 		w.penalty.Store(penalty)
 		w.alone.Store(penalty)
 	}
