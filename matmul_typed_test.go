@@ -91,11 +91,22 @@ var packers = []struct {
 func TestMatrixTypesAreTheirDefinition(t *testing.T) {
 	shareSmallCalls(t)
 	hosts := random(t.Name())
+	type operands struct { // the same for all implementations
+		dst, a, b  Tensor
+		bias, want []float32
+	}
+	defined := map[string]operands{}
+	for _, s := range typedShapes {
+		dst, a, b, bias, _ := productOperands(s)
+		for _, typ := range matrixTypes {
+			defined[fmt.Sprint(typ, s)] = operands{dst, a, b, bias, definedProduct(typ, a, b)}
+		}
+	}
 	forEach(t, func(t *testing.T) {
 		for _, typ := range matrixTypes {
 			for _, s := range typedShapes {
-				dst, a, b, bias, _ := productOperands(s)
-				want := definedProduct(typ, a, b)
+				o := defined[fmt.Sprint(typ, s)]
+				dst, a, b, bias, want := o.dst, o.a, o.b, o.bias, o.want
 				for _, way := range packers {
 					what := fmt.Sprint(typ, s, way.name)
 					anyTuning(t, hosts)
