@@ -207,8 +207,16 @@ func TestCacheErrors(t *testing.T) {
 	c, err := NewCache(good)
 	must(t, err)
 	must(t, c.Append(zeros(2, 1, 7, 4), zeros(2, 1, 7, 3)))
+	ragged, err := NewCache(good)
+	must(t, err)
+	must(t, ragged.AppendSequence(1, zeros(1, 1, 7, 4), zeros(1, 1, 7, 3)))
+	closed, err := NewCache(good)
+	must(t, err)
+	must(t, closed.Close())
 	short := zeros(2, 1, 3, 4)
 	short.Data = short.Data[1:]
+	sameKeys, sameValues := zeros(2, 1, 3, 4), zeros(2, 1, 3, 3)
+	sameKeys.SL, sameValues.SL = 0, 0
 	negative := zeros(2, 1, 3, 4)
 	negative.SL = -1
 	for _, e := range []struct {
@@ -234,6 +242,19 @@ func TestCacheErrors(t *testing.T) {
 		{"q.D", c.Attend(zeros(2, 1, 1, 3), zeros(2, 1, 1, 3), nil), ErrShape, "q.D is 3, want the keys' 4"},
 		{"dst.D", c.Attend(zeros(2, 1, 1, 4), zeros(2, 1, 1, 4), nil), ErrShape, "dst is [2 1 1 4], want [2 1 1 3]"},
 		{"KeyLens", c.Attend(zeros(2, 1, 1, 3), zeros(2, 1, 1, 4), &Options{KeyLens: []int{7, 8}}), ErrLength, "KeyLens[1] is 8, want 0 to 7"},
+		{"KeyLens", ragged.Attend(zeros(2, 1, 1, 3), zeros(2, 1, 1, 4), &Options{KeyLens: []int{1, 7}}), ErrLength, "KeyLens[0] is 1, want 0 to 0, the tokens of the sequence"},
+		{"sequence", c.AppendSequence(2, zeros(1, 1, 1, 4), zeros(1, 1, 1, 3)), ErrShape, "b is 2, want 0 to 1"},
+		{"sequence", c.TruncateSequence(-1, 0), ErrShape, "b is -1, want 0 to 1"},
+		{"sequence", c.AppendSequence(1, zeros(2, 1, 1, 4), zeros(2, 1, 1, 3)), ErrShape, "k is [2 1 … 4], want [1 1 … 4]"},
+		{"sequence", c.AppendSequence(1, zeros(1, 1, 4, 4), zeros(1, 1, 4, 3)), ErrCapacity, "k.L is 4, want at most 3: 7 of 10 tokens are in the cache"},
+		{"read k", c.Read(zeros(2, 1, 1, 3), zeros(2, 1, 1, 3), 0), ErrShape, "k is [2 1 … 3], want [2 1 … 4]"},
+		{"read from", c.Read(zeros(2, 1, 1, 4), zeros(2, 1, 1, 3), -1), ErrLength, "from is -1 and k.L 1, want at most 7 in all, the tokens in the cache"},
+		{"read too many", c.Read(zeros(2, 1, 3, 4), zeros(2, 1, 3, 3), 5), ErrLength, "from is 5 and k.L 3, want at most 7 in all, the tokens in the cache"},
+		{"read ragged", ragged.Read(zeros(2, 1, 1, 4), zeros(2, 1, 1, 3), 0), ErrLength, "from is 0 and k.L 1, want at most 0 in all, the tokens in the cache"},
+		{"read k stride", c.Read(sameKeys, zeros(2, 1, 3, 3), 0), ErrStride, ""},
+		{"read v stride", c.Read(zeros(2, 1, 3, 4), sameValues, 0), ErrStride, ""},
+		{"closed", closed.Read(zeros(2, 1, 1, 4), zeros(2, 1, 1, 3), 0), ErrClosed, ""},
+		{"closed", closed.AppendSequence(0, zeros(1, 1, 1, 4), zeros(1, 1, 1, 3)), ErrClosed, ""},
 	} {
 		mustFail(t, e.name, e.err, e.kind, e.text)
 	}

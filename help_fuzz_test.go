@@ -1,6 +1,7 @@
 package attn
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 )
@@ -13,13 +14,17 @@ func seedInputs(f *testing.F) {
 	r := random(f.Name())
 	f.Add([]byte{})
 	for _, n := range []int{8, 32, 64, 256} {
-		data := make([]byte, n)
-		for i := range data {
-			data[i] = byte(r.Uint32())
-		}
-		f.Add(data)
+		f.Add(anyBytes(r, n))
 	}
 	f.Add(make([]byte, 64))
+}
+
+func anyBytes(r *rand.Rand, n int) []byte {
+	data := make([]byte, n)
+	for i := range data {
+		data[i] = byte(r.Uint32())
+	}
+	return data
 }
 
 // fuzzTrials runs f on trials that spend the fuzzer's bytes, the same with each
@@ -39,9 +44,14 @@ func fuzzTrials(f *testing.F, run func(t *testing.T, c *trial)) {
 	})
 }
 
-// fuzzPlays runs f on plays of many steps that spend the fuzzer's bytes, each with one implementation, drawn like everything else.
+// fuzzPlays runs f on plays of many steps that spend the fuzzer's bytes, each with one implementation, drawn like everything else. The
+// normal test run plays often, since one play takes few of the steps that there are.
 func fuzzPlays(f *testing.F, run func(t *testing.T, c *trial)) {
 	seedInputs(f)
+	r := random(f.Name() + ", plays")
+	for range 300 {
+		f.Add(anyBytes(r, 64))
+	}
 	c := newTrial(f, nil)
 	c.stock = newStock()
 	all := implementations()

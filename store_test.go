@@ -539,6 +539,14 @@ func TestStoreErrors(t *testing.T) {
 	released := store.NewSequence()
 	released.Release()
 	q, dst := zeros(1, 1, 2, 4), zeros(1, 1, 2, 3)
+	stranger := sequenceOf(t, good)
+	state, err := NewState(1, 1, 2, 3)
+	must(t, err)
+	sameKeys := zeros(1, 1, 2, 4)
+	sameKeys.SL = 0
+	infinite := zeros(1, 1, 1, 4)
+	infinite.Data[3] = negInf
+	scaled := sequenceOf(t, StoreConfig{KVHeads: 1, HeadDim: 4, ValueDim: 3, Pages: 2, Type: I8})
 	for _, e := range []struct {
 		name string
 		err  error
@@ -560,16 +568,23 @@ func TestStoreErrors(t *testing.T) {
 		{"QueryLens", AttendSequences(dst, q, []*Sequence{s}, &Options{QueryLens: []int{1, 1}}), ErrLength, "len(QueryLens) is 2, want one for each of 1 sequences"},
 		{"dst", AttendSequences(q, q, []*Sequence{s, s}, nil), ErrShape, "dst is [1 1 2 4], want [1 1 2 3]"},
 		{"heads", AttendSequences(dst, zeros(1, 0, 2, 4), []*Sequence{s, s}, nil), ErrShape, "dst is [1 1 2 3], want [1 0 2 3]"},
-		{"none", AttendSequences(zeros(1, 1, 0, 3), zeros(1, 1, 0, 4), nil, nil), nil, ""},
+		{"KeyLens", AttendSequences(dst, q, []*Sequence{s, s}, &Options{KeyLens: []int{1, 1}}), ErrOption, "KeyLens has 2 lengths, want nil: a sequence knows its length"},
+		{"Offset", AttendSequences(dst, q, []*Sequence{s, s}, &Options{Offset: 1}), ErrOption, "Offset is 1, want 0: positions are those of each sequence"},
+		{"store", AttendSequences(dst, q, []*Sequence{s, stranger}, nil), ErrOption, "seqs[1] is of another store than seqs[0], want sequences of one"},
+		{"pooled", threeWorkers().AttendSequences(dst, q, []*Sequence{s, stranger}, nil), ErrOption, "seqs[1] is of another store than seqs[0], want sequences of one"},
+		{"read k", s.Read(zeros(1, 1, 1, 3), zeros(1, 1, 1, 3), 65), ErrShape, ""},
+		{"read one", s.Read(sameKeys, zeros(1, 1, 2, 3), 65), ErrStride, ""},
+		{"drop", released.DropFront(0), ErrClosed, ""},
+		{"fork", released.Fork().Append(zeros(1, 1, 1, 4), zeros(1, 1, 1, 3)), ErrClosed, ""},
+		{"scales", scaled.Append(infinite, zeros(1, 1, 1, 3)), ErrOption, ""},
+		{"state", state.UpdateSequence(q, nil, nil), ErrOption, ""},
+		{"state", state.UpdateSequence(q, released, nil), ErrClosed, ""},
+		{"state", state.UpdateSequence(q, s, &Options{KeyLens: []int{1}}), ErrOption, "KeyLens has 1 lengths, want nil: a sequence knows its length"},
+		{"state", threeWorkers().UpdateSequence(state, q, released, nil), ErrClosed, ""},
 	} {
-		if e.text == "" {
-			if !errors.Is(e.err, e.kind) {
-				t.Errorf("%s: error is %v, want %v", e.name, e.err, e.kind)
-			}
-			continue
-		}
 		mustFail(t, e.name, e.err, e.kind, e.text)
 	}
+	must(t, AttendSequences(zeros(1, 1, 0, 3), zeros(1, 1, 0, 4), nil, nil)) // of no sequences
 	if s.Len() != 70 || s.First() != 65 || other.Len() != 0 || store.Free() != 1 {
 		t.Errorf("positions are %d to %d and %d, %d pages free after failed calls, want 65 to 70, 0, 1", s.First(), s.Len(), other.Len(), store.Free())
 	}
@@ -578,6 +593,14 @@ func TestStoreErrors(t *testing.T) {
 	mustFail(t, "closed", s.Append(zeros(1, 1, 1, 4), zeros(1, 1, 1, 3)), ErrClosed, "the sequence's store was closed")
 	mustFail(t, "closed", store.NewSequence().Truncate(0), ErrClosed)
 	mustFail(t, "closed", AttendSequences(dst, q, []*Sequence{s, s}, nil), ErrClosed)
+}
+
+// sequenceOf is the first sequence of a new store.
+func sequenceOf(t testing.TB, g StoreConfig) *Sequence {
+	t.Helper()
+	store, err := NewStore(g)
+	must(t, err)
+	return store.NewSequence()
 }
 
 // Sequences that share pages are one piece of work for each head; a call is divided by work, not by sequences.
