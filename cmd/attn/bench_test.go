@@ -97,6 +97,15 @@ func TestBenchMeasuresAllImplementations(t *testing.T) {
 	}
 }
 
+// Memory in ordinary pages is one buffer, of which each number of threads has pieces.
+func TestMemoryOfThreads(t *testing.T) {
+	m := measurement{vectors: limits.For(attn.Implementation())}
+	two := m.memory(dram{2, false})
+	if two == nil || two != m.memory(dram{2, false}) || two == m.memory(dram{1, false}) || len(m.dram) != 2 {
+		t.Errorf("there are %d buffers, want one for one thread and one for two", len(m.dram))
+	}
+}
+
 // Cases that memory limits and others take turns, on one thread and on more, until each had enough.
 func TestRounds(t *testing.T) {
 	m := measurement{effort: effort{time.Millisecond, 2, 3 * time.Second}, vectors: limits.For(attn.Implementation()), perCycle: 1}

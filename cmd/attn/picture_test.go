@@ -8,11 +8,24 @@ import (
 	"fmt"
 	"image/png"
 	"io"
+	"math"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/seed-1415985d/attn/cmd/attn/internal/chart"
 )
+
+// An infinite weight has no colour.
+func TestHeatmapOfNoWeights(t *testing.T) {
+	cells := chart.NewCells(1, 2, 8)
+	cells.Add(0, []float32{1, float32(math.Inf(1))})
+	h := chart.Heatmap{Maps: []chart.Heat{{Title: "head", Cells: cells}}}
+	if err := h.Draw(io.Discard, chart.SVG); err == nil {
+		t.Error("no error for an infinite weight")
+	}
+}
 
 // pictureFolder has inputs of one head with six tokens, and their labels.
 func pictureFolder(t *testing.T, labels ...string) folder {

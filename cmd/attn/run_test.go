@@ -556,3 +556,12 @@ func (f folder) picture(name string) image.Rectangle {
 	}
 	return img.Bounds()
 }
+
+// What a shape may be that is no size of memory: an int of 32 bits may overflow to it.
+func TestAllocateNothing(t *testing.T) {
+	for _, shape := range [][]int{{-1, 1 << 20}, {-1, -1}, {1 << 30, 1 << 30}} {
+		if a, err := allocate("-o", shape); err == nil || a.Data != nil {
+			t.Errorf("%v: there are %d elements and error %v, want an error", shape, len(a.Data), err)
+		}
+	}
+}

@@ -74,7 +74,7 @@ func allocate(name string, shape []int) (npyfile.Array[float32], error) {
 	n := 1.0
 	for _, d := range shape {
 		if d < 0 { // heads side by side, where an int has 32 bits
-			n = math.Inf(1)
+			d = math.MaxInt
 		}
 		n *= float64(d)
 	}

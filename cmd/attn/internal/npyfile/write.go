@@ -3,6 +3,7 @@ package npyfile
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"io"
 	"math"
 )
@@ -12,13 +13,9 @@ import (
 // rank than 1.
 func Write(w io.Writer, a Array[float32]) error {
 	b := bufio.NewWriterSize(w, 1<<16)
-	if _, err := b.Write((&header{descr: "<f4", shape: a.Shape}).bytes()); err != nil {
-		return err
+	_, err := b.Write((&header{descr: "<f4", shape: a.Shape}).bytes())
+	for i := 0; i < len(a.Data) && err == nil; i++ {
+		_, err = b.Write(binary.LittleEndian.AppendUint32(b.AvailableBuffer(), math.Float32bits(a.Data[i])))
 	}
-	for _, e := range a.Data {
-		if _, err := b.Write(binary.LittleEndian.AppendUint32(b.AvailableBuffer(), math.Float32bits(e))); err != nil {
-			return err
-		}
-	}
-	return b.Flush()
+	return errors.Join(err, b.Flush())
 }
