@@ -49,6 +49,7 @@ func BenchmarkCold(b *testing.B) {
 			}
 			b.ReportMetric(ratioOfRates(layouts[1], layouts[0]), "BLHD/BHLD")
 			b.ReportMetric(ratioOfRates(layouts[0], layouts[2]), "BHLD/Cache")
+			b.ReportMetric(ratioOfRates(layouts[1], layouts[2]), "BLHD/Cache")
 		})
 	}
 }
