@@ -40,7 +40,7 @@ func TestDamagedFolders(t *testing.T) {
 		{"epsilon", set("rms_norm_eps", -1), nil, []string{"rms_norm_eps is -1"}},
 		{"stops", set("eos_token_id", "x"), nil, []string{"config.json", "want JSON"}},
 		{"rotations", set("rope_scaling", map[string]any{"type": "yarn"}), nil, []string{"config.json", `"yarn", want llama3`}},
-		{"no factor", set("rope_scaling", map[string]any{"type": "linear"}), nil, []string{"factor 0, want above 0"}},
+		{"no factor", set("rope_scaling", map[string]any{"type": "linear"}), nil, []string{"type linear has factor 0, "}},
 		{"no waves", set("rope_scaling", map[string]any{"rope_type": "llama3", "factor": 8}), nil, []string{"low_freq_factor 0"}},
 
 		{"no tensors", nil, remove(single), []string{"want model.safetensors or", "model.safetensors.index.json"}},
@@ -55,16 +55,19 @@ func TestDamagedFolders(t *testing.T) {
 		{"empty", nil, write(single, ""), []string{single, "0 bytes, want a safetensors file"}},
 		{"header beyond the end", nil, write(single, "\xff\xff\xff\xff\xff\xff\xff\xffx"), []string{single, "header", "no more than the file, which has 9"}},
 		{"header cut off", nil, truncate(single, 100), []string{single, "header", "no more than the file, which has 100"}},
-		{"header is not JSON", nil, write(single, "\x02\x00\x00\x00\x00\x00\x00\x00[]"), []string{single, "header in JSON"}},
-		{"header of something else", nil, header(func(h map[string]any) { h[down] = 1 }), []string{single, down, "want dtype, shape and data_offsets"}},
+		{"header is not JSON", nil, write(single, "\x02\x00\x00\x00\x00\x00\x00\x00[]"), []string{single, "want a header of safetensors"}},
+		{"header of something else", nil, header(func(h map[string]any) { h[down] = 1 }), []string{single, "want a header of safetensors", "unmarshal number"}},
 		{"cut off", nil, truncate(single, -100), []string{single, "want them within the file"}},
 		{"missing tensor", func(_ *testing.T, f *fake) { delete(f.tensors, down) }, nil, []string{down, "want one of shape [24 40]"}},
 		{"missing part", func(_ *testing.T, f *fake) { delete(f.tensors, "model.layers.0.self_attn.k_proj.weight") }, nil, []string{"0.self_attn.k_proj", "want one of shape [16 24]"}},
 		{"wrong shape", func(_ *testing.T, f *fake) { f.add(down, 40, 24) }, nil, []string{single, down, "shape [40 24], want [24 40] by config.json"}},
 		{"shape by config", set("intermediate_size", 41), nil, []string{single, "mlp.gate_proj", "shape [40 24], want [41 24] by config.json"}},
-		{"dtype", nil, header(func(h map[string]any) { h[down].(map[string]any)["dtype"] = "F8_E4M3" }), []string{single, down, `"F8_E4M3", want F32, F16 or BF16`}},
+		{"dtype", nil, header(func(h map[string]any) { h[down].(map[string]any)["dtype"] = "F8_E4M3" }), []string{single, down, `invalid DType string value "F8_E4M3"`}},
+		{"integers", nil, header(func(h map[string]any) {
+			h[down].(map[string]any)["dtype"] = "I64"
+		}), []string{single, down, "has dtype I64, want F32, F16 or BF16"}},
 		{"offsets beyond the end", nil, header(func(h map[string]any) { h[down].(map[string]any)["data_offsets"] = []int64{1 << 40, 1<<40 + 3840} }), []string{single, down, "within the file"}},
-		{"negative offsets", nil, header(func(h map[string]any) { h[down].(map[string]any)["data_offsets"] = []int{-3840, 0} }), []string{single, down, "within the file"}},
+		{"negative offsets", nil, header(func(h map[string]any) { h[down].(map[string]any)["data_offsets"] = []int{-3840, 0} }), []string{single, down, `invalid "data_offsets"`}},
 		{"offsets backwards", nil, header(func(h map[string]any) { h[down].(map[string]any)["data_offsets"] = []int{3840, 0} }), []string{single, down, "within the file"}},
 		{"too few bytes", nil, header(func(h map[string]any) { h[down].(map[string]any)["data_offsets"] = []int{0, 3836} }), []string{single, down, "3836 bytes, want 3840"}},
 		{"unknown weights", func(_ *testing.T, f *fake) { f.add("model.layers.0.self_attn.q_norm.weight", 8) }, nil, []string{single, "q_norm.weight has no place"}},
@@ -90,7 +93,7 @@ func TestDamagedFolders(t *testing.T) {
 			if c.after != nil {
 				c.after(t, folder)
 			}
-			_, _, err := (&options{model: folder, weights: -1}).open()
+			_, _, err := (&options{model: folder, size: "tiny", weights: -1}).open()
 			if err == nil {
 				t.Fatal("the folder was read")
 			}

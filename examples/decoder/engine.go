@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,51 +14,43 @@ type job struct {
 	prompt []int
 	most   int // tokens to generate
 	choose func(logits []float32) int
-	made   func(token int) // is told each token as soon as there is one,
-	ended  func()          // and that there are no more
+	keep   bool // the sequence, for others to fork
 
 	tokens []int // the prompt and what was generated
+	done   bool
 	seq    sequence
 }
 
-// pending is the tokens that the model has not seen yet.
-func (j *job) pending() []int { return j.tokens[j.seq.length():] }
+// settings are what no logits depend on, but for the types of weights and cache.
+type settings struct {
+	workers int
+	places  int            // for jobs that run
+	chunk   int            // tokens of prompts in a step, so that those that decode do not wait for long
+	context int            // tokens of a sequence
+	kind    attn.CacheType // of the cache
+}
 
 // engine generates for several prompts at once (continuous batching): a prompt joins as soon as there is a place, while others decode.
 type engine struct {
 	runner
-	places  int // for jobs that run
-	chunk   int // tokens of prompts in a step, so that those that decode do not wait for long
-	context int // tokens of a sequence
-
-	prefix          []int    // what many prompts begin with,
+	settings
+	cache           *cache
+	prefix          []int    // what many prompts begin with; none at first,
 	shared          sequence // in a sequence that they fork
 	waiting, active []*job
 	meter
 }
 
-// settings are what no logits depend on, but for the types of weights and cache.
-type settings struct {
-	workers, places, chunk, context int
-	kind                            attn.CacheType // of the cache
-	textbook                        bool
-}
-
 func newEngine(m *model, s settings) (*engine, error) {
-	if s.workers < 1 || s.places < 1 || s.chunk < 1 || s.context < 1 {
+	if min(s.workers, s.places, s.chunk, s.context) < 1 {
 		return nil, fmt.Errorf("workers, batch, chunk and context are %d, %d, %d and %d, want at least 1 each", s.workers, s.places, s.chunk, s.context)
 	}
-	e := &engine{runner: runner{model: m, pool: attn.NewPool(s.workers)}, places: s.places, chunk: s.chunk, context: s.context}
-	if s.textbook {
-		e.cache = newPlainCache(&m.Config, s.workers)
-		return e, nil
-	}
-	c, err := newPagedCache(&m.Config, e.pool, s.kind, s.places+1, s.context) // one for the prefix
+	c, err := newCache(m, s.kind, s.places+1, s.context) // one for the prefix
 	if err != nil {
-		_ = e.pool.Close() // nobody uses it
 		return nil, err
 	}
-	e.cache = c
+	e := &engine{runner: runner{model: m, pool: attn.NewPool(s.workers)}, settings: s, cache: c, shared: c.newSequence()}
+	e.attend = e.attendPages
 	return e, nil
 }
 
@@ -66,65 +59,52 @@ func (e *engine) close() {
 	_ = e.pool.Close() // nobody uses it
 }
 
-// share computes a prefix once, which prompts that begin with it then share.
+// share computes a prefix once, which prompts that begin like it then share. It is for the time before other jobs.
 func (e *engine) share(prefix []int) error {
-	if len(prefix) > e.context {
-		return fmt.Errorf("the shared prompt has %d tokens, want at most %d, the context", len(prefix), e.context)
+	j := &job{prompt: prefix, choose: greedy, keep: true}
+	err := e.submit(j)
+	if err == nil {
+		err = e.run(func() {})
 	}
-	e.prefix, e.shared = prefix, e.cache.newSequence()
-	for at := 0; at < len(prefix); at += e.chunk {
-		start := time.Now()
-		tokens := prefix[at:min(at+e.chunk, len(prefix))]
-		if _, err := e.forward([]piece{{e.shared, tokens}}); err != nil {
-			return err
-		}
-		e.count(len(tokens), 0, time.Since(start))
+	if err == nil {
+		e.prefix, e.shared = prefix, j.seq
 	}
-	return nil
+	return err
 }
 
 // submit queues a job.
 func (e *engine) submit(j *job) error {
 	if len(j.prompt) == 0 {
-		return fmt.Errorf("a prompt has no tokens, want at least one")
-	}
-	if n := len(j.prompt) + j.most; n > e.context {
+		return errors.New("a prompt has no tokens, want at least one")
+	} else if n := len(j.prompt) + j.most; n > e.context {
 		return fmt.Errorf("a prompt and its answer may have %d tokens, want at most %d, the context", n, e.context)
-	}
-	for _, token := range j.prompt {
-		if token < 0 || token >= e.Vocab {
-			return fmt.Errorf("a prompt has token %d, want 0 to %d", token, e.Vocab-1)
-		}
 	}
 	j.tokens = slices.Clone(j.prompt)
 	e.waiting = append(e.waiting, j)
 	return nil
 }
 
-// run is steps until all jobs are done.
-func (e *engine) run() error {
-	for len(e.waiting)+len(e.active) > 0 {
-		if err := e.step(); err != nil {
-			return err
-		}
+// run is steps until all jobs are done. It says when there may be new tokens.
+func (e *engine) run(stepped func()) (err error) {
+	for err == nil && len(e.waiting)+len(e.active) > 0 {
+		err = e.step()
+		stepped()
 	}
-	return nil
+	return err
 }
 
 // step takes the next token of each job that decodes and some of the prompts through the model, in one batch.
 func (e *engine) step() error {
-	start := time.Now()
+	start, read, made := time.Now(), 0, 0
 	e.admit()
-	var pieces []piece
-	var jobs []*job
-	budget, made := e.chunk, 0
+	pieces, jobs := []piece{}, []*job{}
 	for _, j := range e.active {
-		tokens := j.pending()
+		tokens := j.tokens[j.seq[0].Len():] // which the model has not seen yet
 		if len(j.tokens) > len(j.prompt) {
 			made++
 		} else {
-			tokens = tokens[:min(len(tokens), budget)]
-			budget -= len(tokens)
+			tokens = tokens[:min(len(tokens), e.chunk-read)]
+			read += len(tokens)
 		}
 		if len(tokens) > 0 {
 			pieces, jobs = append(pieces, piece{j.seq, tokens}), append(jobs, j)
@@ -136,26 +116,24 @@ func (e *engine) step() error {
 	}
 	e.peak = max(e.peak, e.cache.inUse())
 	for i, j := range jobs {
-		if len(j.pending()) == 0 {
+		if j.seq[0].Len() == len(j.tokens) {
 			e.advance(j, logits[i])
 		}
 	}
-	e.count(e.chunk-budget, made, time.Since(start))
+	e.count(read, made, time.Since(start))
 	return nil
 }
 
-// admit lets jobs that wait begin where there are places.
+// admit lets jobs that wait begin where there are places, each with what its prompt has in common with the prefix. One token at least is left
+// to compute: the prefix's logits were not kept.
 func (e *engine) admit() {
 	for len(e.active) < e.places && len(e.waiting) > 0 {
-		j := e.waiting[0]
-		e.waiting = e.waiting[1:]
-		// The prefix's logits were not kept, so that one token at least is left to compute.
-		if n := len(e.prefix); n > 0 && len(j.prompt) > n && slices.Equal(j.prompt[:n], e.prefix) {
-			j.seq = e.shared.fork()
-		} else {
-			j.seq = e.cache.newSequence()
+		j, n := e.waiting[0], 0
+		for n < min(len(e.prefix), len(j.prompt)-1) && e.prefix[n] == j.prompt[n] {
+			n++
 		}
-		e.active = append(e.active, j)
+		j.seq = e.shared.fork(n)
+		e.waiting, e.active = e.waiting[1:], append(e.active, j)
 	}
 }
 
@@ -163,28 +141,12 @@ func (e *engine) admit() {
 func (e *engine) advance(j *job, logits []float32) {
 	token := j.choose(logits)
 	j.tokens = append(j.tokens, token)
-	j.made(token)
-	if len(j.tokens) < len(j.prompt)+j.most && !slices.Contains(e.Stop, token) {
+	j.done = len(j.tokens) >= len(j.prompt)+j.most || slices.Contains(e.Stop, token)
+	if !j.done {
 		return
 	}
-	j.ended()
-	j.seq.release()
 	e.active = slices.DeleteFunc(e.active, func(other *job) bool { return other == j })
-}
-
-// meter counts tokens and time: steps with parts of prompts apart from those that only decode.
-type meter struct {
-	read, beside int // tokens of prompts, and those that others decoded in the same steps
-	made         int
-	reading      time.Duration
-	making       time.Duration
-	peak         int // bytes of the cache in use
-}
-
-func (m *meter) count(read, made int, d time.Duration) {
-	if read > 0 {
-		m.read, m.beside, m.reading = m.read+read, m.beside+made, m.reading+d
-	} else {
-		m.made, m.making = m.made+made, m.making+d
+	if !j.keep {
+		j.seq.release()
 	}
 }

@@ -2,8 +2,10 @@ package main
 
 import (
 	"math"
+	"slices"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/examples/internal/folder"
 )
 
 // piece is tokens that continue a sequence: part of a prompt, or the one that was generated last.
@@ -12,36 +14,34 @@ type piece struct {
 	tokens []int
 }
 
-// runner takes pieces of any number of sequences through the model at once. All of its memory is for the rows of one call.
+// runner takes pieces of any number of sequences through the model at once: a row for each token, of all pieces one after the other.
 type runner struct {
 	*model
-	pool  *attn.Pool
-	cache cache
+	pool   *attn.Pool
+	attend func(layer int, dst, q attn.Tensor, pieces []piece) error // attendPages, or what a test compares it with
 
-	x, normed, qkv, heads, hidden, active, last, logits []float32
+	x, normed, qkv, heads, hidden, active, last, logits []float32 // rows of one call
 	cos, sin                                            []float32
-	err                                                 error // the first of a call
+	err                                                 error // the first of a call, whose logits mean nothing
 }
 
 // forward appends the pieces to their sequences and returns the logits after the last token of each.
 func (r *runner) forward(pieces []piece) ([][]float32, error) {
 	r.err = nil
-	rows := r.begin(pieces)
+	r.begin(pieces)
 	for i := range r.layers {
-		r.attention(i, rows, pieces)
-		r.feedForward(&r.layers[i], rows)
-		if r.err != nil {
-			return nil, r.err
-		}
+		r.attention(i, pieces)
+		r.feedForward(&r.layers[i])
 	}
-	return r.finish(pieces), r.err
+	r.finish(pieces)
+	return slices.Collect(slices.Chunk(r.logits, r.Vocab)), r.err
 }
 
 // begin looks up the tokens' embeddings and the rotations of their positions.
-func (r *runner) begin(pieces []piece) (rows int) {
+func (r *runner) begin(pieces []piece) {
 	r.x, r.cos, r.sin = r.x[:0], r.cos[:0], r.sin[:0]
 	for _, p := range pieces {
-		first := p.seq.length()
+		first := p.seq[0].Len()
 		for i, token := range p.tokens {
 			r.x = append(r.x, r.embedding[token*r.Dim:][:r.Dim]...)
 			for _, turn := range r.turns {
@@ -49,87 +49,66 @@ func (r *runner) begin(pieces []piece) (rows int) {
 				r.cos, r.sin = append(r.cos, float32(cos)), append(r.sin, float32(sin))
 			}
 		}
-		rows += len(p.tokens)
 	}
-	return rows
 }
 
 // attention adds to each row what its token sees in the tokens before it.
-func (r *runner) attention(i, rows int, pieces []piece) {
-	l, width := &r.layers[i], (r.Heads+2*r.KVHeads)*r.HeadDim
-	r.normalize(l.attentionNorm, rows)
-	r.multiply(&r.qkv, r.normed, l.qkv, rows, width, l.bias)
-	r.rotateAll(rows, width)
+func (r *runner) attention(i int, pieces []piece) {
+	l, width, all := &r.layers[i], r.layers[i].qkv.Out, len(r.x)/r.Dim
+	rmsNorm(&r.normed, r.x, l.attentionNorm, r.Epsilon)
+	r.multiply(&r.qkv, r.normed, &l.qkv)
+	rotate(r.qkv, r.cos, r.sin, width, r.HeadDim, r.Heads+r.KVHeads)
 	// Queries, keys and values are views into the rows of their product: nothing is copied but into the cache.
-	view := func(first, heads int) attn.Tensor {
-		return attn.Tensor{Data: r.qkv[first*r.HeadDim:], B: 1, H: heads, L: rows, D: r.HeadDim, SH: r.HeadDim, SL: width}
+	view := func(head, heads, row, rows int) attn.Tensor {
+		return attn.Tensor{Data: r.qkv[row*width+head*r.HeadDim:], B: 1, H: heads, L: rows, D: r.HeadDim, SH: r.HeadDim, SL: width}
 	}
-	q, k, v := view(0, r.Heads), view(r.Heads, r.KVHeads), view(r.Heads+r.KVHeads, r.KVHeads)
-	first := 0
+	row := 0
 	for _, p := range pieces {
 		n := len(p.tokens)
-		r.try(r.cache.append(i, p.seq, rowsOf(k, first, n), rowsOf(v, first, n)))
-		first += n
+		r.try(p.seq[i].Append(view(r.Heads, r.KVHeads, row, n), view(r.Heads+r.KVHeads, r.KVHeads, row, n)))
+		row += n
 	}
-	if r.err != nil {
-		return // tokens are missing
-	}
-	r.heads = resize(r.heads, rows*r.Heads*r.HeadDim)
-	r.try(r.cache.attend(i, attn.BLHD(r.heads, 1, rows, r.Heads, r.HeadDim), q, pieces))
-	r.multiply(&r.hidden, r.heads, l.out, rows, r.Dim, nil)
+	r.heads = resize(r.heads, all*l.out.In)
+	r.try(r.attend(i, attn.BLHD(r.heads, 1, all, r.Heads, r.HeadDim), view(0, r.Heads, 0, all), pieces))
+	r.multiply(&r.hidden, r.heads, &l.out)
 	add(r.x, r.hidden)
 }
 
-// feedForward adds to each row what the layer's network makes of it.
-func (r *runner) feedForward(l *layer, rows int) {
-	r.normalize(l.ffnNorm, rows)
-	r.multiply(&r.hidden, r.normed, l.gateUp, rows, 2*r.FFN, nil)
-	r.active = resize(r.active, rows*r.FFN)
-	for t := range rows {
-		swiGLU(r.active[t*r.FFN:][:r.FFN], r.hidden[t*2*r.FFN:][:2*r.FFN])
+// attendPages is one call for prompts and decoding together: the queries of each piece are its sequence's last tokens.
+func (r *runner) attendPages(layer int, dst, q attn.Tensor, pieces []piece) error {
+	seqs, queries := []*attn.Sequence{}, []int{}
+	for _, p := range pieces {
+		seqs, queries = append(seqs, p.seq[layer]), append(queries, len(p.tokens))
 	}
-	r.multiply(&r.hidden, r.active, l.down, rows, r.Dim, nil)
+	return r.pool.AttendSequences(dst, q, seqs, &attn.Options{Causal: attn.BottomRight, QueryLens: queries})
+}
+
+// feedForward adds to each row what the layer's network makes of it.
+func (r *runner) feedForward(l *layer) {
+	rmsNorm(&r.normed, r.x, l.ffnNorm, r.Epsilon)
+	r.multiply(&r.hidden, r.normed, &l.gateUp)
+	swiGLU(&r.active, r.hidden, r.FFN)
+	r.multiply(&r.hidden, r.active, &l.down)
 	add(r.x, r.hidden)
 }
 
 // finish computes logits of the rows that somebody asks for: the last one of each piece.
-func (r *runner) finish(pieces []piece) (logits [][]float32) {
-	r.last = resize(r.last, len(pieces)*r.Dim)
+func (r *runner) finish(pieces []piece) {
+	r.last = r.last[:0]
 	end := 0
-	for i, p := range pieces {
-		end += len(p.tokens)
-		rmsNorm(r.last[i*r.Dim:][:r.Dim], r.x[(end-1)*r.Dim:][:r.Dim], r.norm, r.Epsilon)
+	for _, p := range pieces {
+		end += len(p.tokens) * r.Dim
+		r.last = append(r.last, r.x[end-r.Dim:end]...)
 	}
-	r.multiply(&r.logits, r.last, r.head, len(pieces), r.Vocab, nil)
-	for i := range pieces {
-		logits = append(logits, r.logits[i*r.Vocab:][:r.Vocab])
-	}
-	return logits
+	rmsNorm(&r.last, r.last, r.norm, r.Epsilon)
+	r.multiply(&r.logits, r.last, &r.head)
 }
 
-// normalize is normed = rmsNorm(x), row by row.
-func (r *runner) normalize(weight []float32, rows int) {
-	r.normed = resize(r.normed, rows*r.Dim)
-	for t := range rows {
-		rmsNorm(r.normed[t*r.Dim:][:r.Dim], r.x[t*r.Dim:][:r.Dim], weight, r.Epsilon)
-	}
-}
-
-// rotateAll turns queries and keys by their positions.
-func (r *runner) rotateAll(rows, width int) {
-	half := r.HeadDim / 2
-	for t := range rows {
-		cos, sin := r.cos[t*half:][:half], r.sin[t*half:][:half]
-		for h := range r.Heads + r.KVHeads {
-			rotate(r.qkv[t*width+h*r.HeadDim:][:r.HeadDim], cos, sin)
-		}
-	}
-}
-
-// multiply is dst = a·m + bias. attn computes an element by one chain of multiply-adds in a fixed order, whatever rows are around it.
-func (r *runner) multiply(dst *[]float32, a []float32, m *attn.Matrix, rows, cols int, bias []float32) {
-	*dst = resize(*dst, rows*cols)
-	r.try(r.pool.MatMul(attn.BHLD(*dst, 1, 1, rows, cols), attn.BHLD(a, 1, 1, rows, len(a)/rows), m, bias))
+// multiply is dst = a·Wᵀ + bias. attn computes an element by one chain of multiply-adds in a fixed order, whatever rows are around it.
+func (r *runner) multiply(dst *[]float32, a []float32, by *folder.Linear) {
+	rows := len(a) / by.In
+	*dst = resize(*dst, rows*by.Out)
+	r.try(r.pool.MatMul(attn.BHLD(*dst, 1, 1, rows, by.Out), attn.BHLD(a, 1, 1, rows, by.In), by.Matrix, by.Bias))
 }
 
 // try notes the first error.
@@ -137,18 +116,4 @@ func (r *runner) try(err error) {
 	if r.err == nil {
 		r.err = err
 	}
-}
-
-// rowsOf is n positions of a view.
-func rowsOf(t attn.Tensor, first, n int) attn.Tensor {
-	t.Data, t.L = t.Data[first*t.SL:], n
-	return t
-}
-
-// resize returns n elements, whose values are left open.
-func resize(x []float32, n int) []float32 {
-	if cap(x) < n {
-		return make([]float32, n)
-	}
-	return x[:n]
 }

@@ -141,7 +141,7 @@ func appendElement(data []byte, kind string, x float32) []byte {
 	return binary.LittleEndian.AppendUint32(data, bits)
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

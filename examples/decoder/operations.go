@@ -6,37 +6,48 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// What a decoder does between its matrices. Each function works on one row, in a fixed order, so that a row's bits do not depend on the rows
-// around it. float32(x*y) keeps compilers from fusing a product with a sum, which some CPUs can and others cannot.
+// What a decoder does between its matrices, row by row and in a fixed order, so that a row's bits do not depend on the rows around it.
+// float32(x*y) keeps compilers from fusing a product with a sum, which some CPUs can and others cannot.
 
-// rmsNorm is dst = weight·x / √(mean of x² + epsilon).
-func rmsNorm(dst, x, weight []float32, epsilon float64) {
-	mean := float64(attn.Dot(x, x)) / float64(len(x))
-	scale := float32(1 / math.Sqrt(mean+epsilon))
-	for i := range dst {
-		dst[i] = x[i] * scale * weight[i]
+// rmsNorm is to = weight·x / √(mean of x² + epsilon).
+func rmsNorm(to *[]float32, x, weight []float32, epsilon float64) {
+	*to = resize(*to, len(x))
+	for n, dst := len(weight), *to; len(x) > 0; dst, x = dst[n:], x[n:] {
+		mean := float64(attn.Dot(x[:n], x[:n])) / float64(n)
+		scale := float32(1 / math.Sqrt(mean+epsilon))
+		for i, w := range weight {
+			dst[i] = x[i] * scale * w
+		}
 	}
 }
 
-// rotate turns the pairs (i, i+n/2) of a head by a position's angles (RoPE).
-func rotate(x, cos, sin []float32) {
-	a, b := x[:len(cos)], x[len(cos):]
-	for i, c := range cos {
-		p, q := a[i], b[i]
-		a[i] = float32(p*c) - float32(q*sin[i])
-		b[i] = float32(q*c) + float32(p*sin[i])
+// rotate turns the pairs (i, i+dim/2) of the first heads of each row by the angles of its position (RoPE).
+func rotate(x, cos, sin []float32, width, dim, heads int) {
+	half := dim / 2
+	for ; len(x) > 0; x, cos, sin = x[width:], cos[half:], sin[half:] {
+		for h := range heads {
+			a, b := x[h*dim:][:half], x[h*dim+half:][:half]
+			for i, c := range cos[:half] {
+				p, q := a[i], b[i]
+				a[i] = float32(p*c) - float32(q*sin[i])
+				b[i] = float32(q*c) + float32(p*sin[i])
+			}
+		}
 	}
 }
 
-// swiGLU is dst = silu(gate)·up, where gate and up are the halves of x and silu(g) = g/(1+e⁻ᵍ).
-func swiGLU(dst, x []float32) {
-	gate, up := x[:len(dst)], x[len(dst):]
-	for i, g := range gate {
-		dst[i] = -g
-	}
-	attn.Exp(dst, dst)
-	for i, g := range gate {
-		dst[i] = g / (1 + dst[i]) * up[i]
+// swiGLU is to = silu(gate)·up, where gate and up are the halves of each row of x and silu(g) = g/(1+e⁻ᵍ).
+func swiGLU(to *[]float32, x []float32, width int) {
+	*to = resize(*to, len(x)/2)
+	for dst := *to; len(x) > 0; dst, x = dst[width:], x[2*width:] {
+		gate, up, out := x[:width], x[width:2*width], dst[:width]
+		for i, g := range gate {
+			out[i] = -g
+		}
+		attn.Exp(out, out)
+		for i, g := range gate {
+			out[i] = g / (1 + out[i]) * up[i]
+		}
 	}
 }
 
@@ -45,4 +56,12 @@ func add(dst, x []float32) {
 	for i := range dst {
 		dst[i] += x[i]
 	}
+}
+
+// resize returns n elements, whose values are left open.
+func resize(x []float32, n int) []float32 {
+	if cap(x) < n {
+		return make([]float32, n)
+	}
+	return x[:n]
 }

@@ -202,7 +202,7 @@ func TestReference(t *testing.T) {
 			f, r := newFake(c.kind), base
 			c.change(f, &r)
 			r.f = f
-			m, err := loadModel(f.write(t), attn.F32)
+			m, _, err := (&options{model: f.write(t), size: "tiny", weights: attn.F32}).open()
 			must(t, err)
 			prompt := []int{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6, 2, 6, 4, 3, 3, 8, 3, 2, 7, 9, 5, 0, 2, 8, 8, 4, 1, 9, 7}
 			for _, textbook := range []bool{false, true} {
@@ -215,7 +215,7 @@ func TestReference(t *testing.T) {
 // compareLogits allows what float32 rounds.
 func compareLogits(t *testing.T, m *model, textbook bool, prompt []int, want []float64) {
 	t.Helper()
-	got := firstLogits(t, m, settings{workers: 2, places: 1, chunk: 16, context: 64, textbook: textbook}, prompt)
+	got := firstLogits(t, m, settings{workers: 2, places: 1, chunk: 16, context: 64}, textbook, prompt)
 	worst, size := 0.0, 0.0
 	for i, x := range got {
 		worst, size = max(worst, math.Abs(float64(x)-want[i])), max(size, math.Abs(want[i]))
@@ -226,16 +226,19 @@ func compareLogits(t *testing.T, m *model, textbook bool, prompt []int, want []f
 }
 
 // firstLogits are those after a prompt.
-func firstLogits(t *testing.T, m *model, s settings, prompt []int) []float32 {
+func firstLogits(t *testing.T, m *model, s settings, textbook bool, prompt []int) []float32 {
 	t.Helper()
 	e, err := newEngine(m, s)
 	must(t, err)
 	defer e.close()
+	if textbook {
+		useTextbook(e)
+	}
 	var logits []float32
-	must(t, e.submit(&job{prompt: prompt, most: 1, made: func(int) {}, ended: func() {}, choose: func(x []float32) int {
+	must(t, e.submit(&job{prompt: prompt, most: 1, choose: func(x []float32) int {
 		logits = append(logits, x...)
 		return 0
 	}}))
-	must(t, e.run())
+	must(t, e.run(func() {}))
 	return logits
 }

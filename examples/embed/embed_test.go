@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -12,19 +13,32 @@ import (
 	"testing"
 
 	"github.com/nlpodyssey/safetensors"
+	"github.com/seed-1415985d/attn/examples/internal/folder"
 )
 
 // ragged are texts of 2 to 20 tokens of the tiny model.
 var ragged = []string{"cat, cat!", "", "Zürich cat unbelievable", strings.Repeat("cat zurich ", 50), "dog", "中cat中!"}
 
-func mustLoad(t *testing.T, folder string) (*model, *tokenizer) {
+func mustLoad(t *testing.T, path string) (*model, *folder.WordPiece) {
 	t.Helper()
-	l := &loader{folder: folder}
-	m, tokens := l.load(config{})
-	if l.err != nil {
-		t.Fatal(l.err)
+	m, tokens, err := load(path, config{})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return m, tokens
+}
+
+// randomModel has two layers and three heads.
+func randomModel(t *testing.T, sizes config) (*model, *folder.WordPiece) {
+	t.Helper()
+	c := standard
+	c.Layers, c.Hidden, c.Heads, c.FFN, c.Vocab = 2, sizes.Hidden, 3, sizes.FFN, sizes.Vocab
+	l := &folder.Loader{Random: random(rand.New(rand.NewPCG(5, 6)))}
+	m := newModel(l, c)
+	if l.Err != nil {
+		t.Fatal(l.Err)
+	}
+	return m, folder.HashedWords(c.Vocab, c.Longest)
 }
 
 func TestAgainstFloat64(t *testing.T) {
@@ -37,7 +51,7 @@ func TestAgainstFloat64(t *testing.T) {
 			defer e.pool.Close()
 			var ids [][]int
 			for _, text := range ragged {
-				ids = append(ids, tokens.encode(text))
+				ids = append(ids, tokens.Encode(text))
 			}
 			got, err := e.embed(ids)
 			if err != nil {
@@ -57,18 +71,27 @@ func TestAgainstFloat64(t *testing.T) {
 	}
 }
 
+// TestPartOfAModel reads an encoder that has a name of its own in its file, as in models with something on top of it.
+func TestPartOfAModel(t *testing.T) {
+	path, _ := writeModel(t, safetensors.F32)
+	views, values := tensorsOf(t, safetensors.F32)
+	for name, view := range maps.Clone(views) {
+		delete(views, name)
+		views["bert."+name] = view
+	}
+	writeTensors(t, path, views)
+	m, _ := mustLoad(t, path)
+	if got, want := m.words[7], float32(values["embeddings.word_embeddings.weight"][7]); got != want {
+		t.Errorf("the eighth number of the embeddings is %v, want %v", got, want)
+	}
+}
+
 // TestSameBits embeds each text alone, in batches in two orders, and with one to three workers, across the ends of batches.
 func TestSameBits(t *testing.T) {
-	l := &loader{random: rand.New(rand.NewPCG(5, 6))}
-	c := standard
-	c.Layers, c.Hidden, c.Heads, c.FFN, c.Vocab = 2, 33, 3, 70, 500
-	m, tokens := l.load(c)
-	if l.err != nil {
-		t.Fatal(l.err)
-	}
+	m, tokens := randomModel(t, config{Hidden: 33, FFN: 70, Vocab: 500})
 	var texts [][]int
 	for n := range 20 {
-		texts = append(texts, tokens.encode(strings.Repeat("a fox, ", n*n%90)))
+		texts = append(texts, tokens.Encode(strings.Repeat("a fox, ", n*n%90)))
 	}
 	var want [][]float32
 	for workers := 1; workers <= 3; workers++ {
@@ -112,13 +135,10 @@ const goldenBits uint32 = 0x9013d40d
 
 // TestBitsOfEveryCPU fails where an embedding has other bits than on the CPU that the number is from.
 func TestBitsOfEveryCPU(t *testing.T) {
-	l := &loader{random: rand.New(rand.NewPCG(5, 6))}
-	c := standard
-	c.Layers, c.Hidden, c.Heads, c.FFN, c.Vocab = 2, 48, 3, 100, 100
-	m, tokens := l.load(c)
+	m, tokens := randomModel(t, config{Hidden: 48, FFN: 100, Vocab: 100})
 	e := newEncoder(m, 1)
 	defer e.pool.Close()
-	embeddings, err := e.embed([][]int{tokens.encode(builtIn)})
+	embeddings, err := e.embed([][]int{tokens.Encode(builtIn)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,34 +148,6 @@ func TestBitsOfEveryCPU(t *testing.T) {
 	}
 	if got := hash.Sum32(); got != goldenBits {
 		t.Errorf("bits %#x, want %#x", got, goldenBits)
-	}
-}
-
-func TestTokens(t *testing.T) {
-	folder, _ := writeModel(t, safetensors.F32)
-	_, tokens := mustLoad(t, folder)
-	write(t, folder, "tokenizer.json", []byte(`{"model": {"type": "WordPiece", "vocab": {"[UNK]": 1, "[CLS]": 2, "[SEP]": 3,
-		"Cat": 4, "cat": 5, "é": 6, "e": 7}}, "normalizer": {"type": "BertNormalizer", "lowercase": false, "strip_accents": null}}`))
-	_, cased := mustLoad(t, folder)
-	for _, c := range []struct {
-		tokens *tokenizer
-		text   string
-		want   []int
-	}{
-		{tokens, "", []int{2, 3}},
-		{tokens, "CAT, cat!", []int{2, 4, 8, 4, 9, 3}},
-		{tokens, "  Zürich\tunbelievable\n", []int{2, 10, 5, 6, 7, 3}},
-		{tokens, "unable", []int{2, 5, 7, 3}},
-		{tokens, "able believ unx", []int{2, 1, 1, 1, 3}},
-		{tokens, "中中cat中", []int{2, 11, 11, 4, 11, 3}},
-		{tokens, "c\u200bat\x00\ufffd\xff", []int{2, 4, 3}},
-		{tokens, "un" + strings.Repeat("able", 24) + "able" + strings.Repeat("able", 1), []int{2, 1, 3}}, // over 100 characters
-		{tokens, strings.Repeat("cat ", 30), append(append([]int{2}, slices.Repeat([]int{4}, 18)...), 3)},
-		{cased, "Cat cat é e É", []int{2, 4, 5, 6, 7, 1, 3}},
-	} {
-		if got := c.tokens.encode(c.text); !slices.Equal(got, c.want) {
-			t.Errorf("%q: %d, want %d", c.text, got, c.want)
-		}
 	}
 }
 
@@ -206,40 +198,41 @@ func TestDamagedFolders(t *testing.T) {
 		want   string
 	}{
 		{"no config", remove("config.json"), "config.json: "},
-		{"no weights", remove("model.safetensors"), "model.safetensors: "},
+		{"no weights", remove("model.safetensors"), "want model.safetensors or"},
 		{"no vocabulary", remove("vocab.txt"), "vocab.txt: "},
-		{"config is no JSON", put("config.json", "{"), "config.json: unexpected end of JSON"},
-		{"config of other types", put("config.json", `{"hidden_size": "30"}`), "config.json: json: cannot unmarshal"},
-		{"pooling is no JSON", put("1_Pooling/config.json", "?"), "1_Pooling/config.json: invalid character"},
-		{"tokenizer is no JSON", put("tokenizer.json", "[]"), "tokenizer.json: json: cannot unmarshal"},
-		{"empty config", put("config.json", "{}"), "a vocab_size of 0"},
+		{"config is no JSON", put("config.json", "{"), "config.json: want JSON as published models have it: unexpected end of JSON"},
+		{"config of other types", put("config.json", `{"hidden_size": "30"}`), "config.json: want JSON as published models have it: json: cannot unmarshal"},
+		{"pooling is no JSON", put("1_Pooling/config.json", "?"), "1_Pooling/config.json: want JSON as published models have it: invalid character"},
+		{"tokenizer is no JSON", put("tokenizer.json", "[]"), "tokenizer.json: want JSON as published models have it: json: cannot unmarshal"},
+		{"empty config", put("config.json", "{}"), "config.json: hidden_size is 0, want 1 to"},
+		{"one token", change("max_position_embeddings", 1), "texts have at most 1 tokens of 12, want at least 2"},
 		{"other model", change("model_type", "roberta"), "want a bert"},
 		{"other activation", change("hidden_act", "relu"), "want a bert with gelu"},
-		{"negative size", change("num_hidden_layers", -1), "a size is missing"},
-		{"huge size", change("hidden_size", 3<<28), "want [805306368] by config.json"},
-		{"heads", change("num_attention_heads", 4), "heads do not divide"},
-		{"no heads", change("num_attention_heads", 0), "a size is missing"},
-		{"too few tokens", change("vocab_size", 11), "and config.json a vocab_size of 11"},
-		{"more tokens", change("vocab_size", 13), "embeddings.word_embeddings.weight is [12 30], want [13 30]"},
-		{"more layers", change("num_hidden_layers", 3), "has no tensor encoder.layer.2."},
-		{"wider", change("intermediate_size", 38), "intermediate.dense.weight is [37 30], want [38 30]"},
+		{"negative size", change("num_hidden_layers", -1), "num_hidden_layers is -1, want 1 to"},
+		{"huge size", change("hidden_size", 3<<28), "hidden_size is 805306368, want 1 to"},
+		{"heads", change("num_attention_heads", 4), "hidden_size is 30, want a multiple of num_attention_heads, 4"},
+		{"no heads", change("num_attention_heads", 0), "num_attention_heads is 0, want 1 to"},
+		{"too few tokens", change("vocab_size", 11), `token "中" is 11, want 0 to 10 by vocab_size in config.json`},
+		{"more tokens", change("vocab_size", 13), "embeddings.word_embeddings.weight has shape [12 30], want [13 30]"},
+		{"more layers", change("num_hidden_layers", 3), "no safetensors file has tensor encoder.layer.2."},
+		{"wider", change("intermediate_size", 38), "intermediate.dense.weight has shape [37 30], want [38 30]"},
 		{"max pooling", put("1_Pooling/config.json", `{"pooling_mode_mean_tokens": false}`), "pooling by the mean or the cls"},
-		{"other tokenizer", put("tokenizer.json", `{"model": {"type": "BPE"}}`), `the model is "BPE", want WordPiece`},
+		{"other tokenizer", put("tokenizer.json", `{"model": {"type": "BPE"}}`), `the model is of type "BPE", want WordPiece`},
 		{"no special tokens", put("vocab.txt", "a\nb\n"), "the vocabulary has no [CLS]"},
-		{"cut off", truncate(-1), "model.safetensors: metadata incomplete buffer"},
-		{"cut off in the header", truncate(100), "model.safetensors: invalid header length"},
-		{"almost empty", truncate(5), "model.safetensors: header too small"},
-		{"header is no JSON", put("model.safetensors", "\x02\x00\x00\x00\x00\x00\x00\x00{["), "model.safetensors: invalid header"},
+		{"cut off", truncate(-1), "53336, want them within the file, which has 53335"},
+		{"cut off in the header", truncate(100), "model.safetensors: its header is to have"},
+		{"almost empty", truncate(5), "model.safetensors: 5 bytes, want a safetensors file"},
+		{"header is no JSON", put("model.safetensors", "\x02\x00\x00\x00\x00\x00\x00\x00{["), "model.safetensors: want a header of safetensors"},
 		{"missing tensor", tensor(func(v map[string]safetensors.TensorView) {
 			delete(v, "encoder.layer.1.output.dense.bias")
-		}), "has no tensor encoder.layer.1.output.dense.bias"},
+		}), "no safetensors file has tensor encoder.layer.1.output.dense.bias"},
 		{"integers", tensor(func(v map[string]safetensors.TensorView) {
 			view, err := safetensors.NewTensorView(safetensors.I16, []uint64{30}, make([]byte, 60))
 			if err != nil {
 				t.Fatal(err)
 			}
 			v["embeddings.LayerNorm.bias"] = view
-		}), "embeddings.LayerNorm.bias is of type I16, want F32, F16 or BF16"},
+		}), "embeddings.LayerNorm.bias has dtype I16, want F32, F16 or BF16"},
 	} {
 		folder, _ := writeModel(t, safetensors.F32)
 		c.damage(folder)

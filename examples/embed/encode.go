@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/examples/internal/folder"
 )
 
 // encoder turns tokens into embeddings. It has buffers, so that one goroutine uses it at a time.
@@ -85,9 +86,9 @@ func (e *encoder) lookUp(texts [][]int) {
 }
 
 // multiply is a linear layer over all rows.
-func (e *encoder) multiply(dst, x []float32, by *linear) {
+func (e *encoder) multiply(dst, x []float32, by *folder.Linear) {
 	if e.err == nil {
-		e.err = e.pool.MatMul(attn.BHLD(dst, 1, 1, e.tokens, by.out), attn.BHLD(x, 1, 1, e.tokens, by.in), by.Matrix, by.bias)
+		e.err = e.pool.MatMul(attn.BHLD(dst, 1, 1, e.tokens, by.Out), attn.BHLD(x, 1, 1, e.tokens, by.In), by.Matrix, by.Bias)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"runtime"
 	"strings"
@@ -28,7 +27,7 @@ var builtIn string
 func run(args []string, stdin io.Reader, stdout io.Writer) error {
 	c := standard
 	set := flag.NewFlagSet("embed [flags] [TEXT...]", flag.ContinueOnError)
-	folder := set.String("model", "", "`folder` with config.json, model.safetensors and tokenizer.json or vocab.txt; none is a random model")
+	path := set.String("model", "", "`folder` with config.json, model.safetensors and tokenizer.json or vocab.txt; none is a random model")
 	pooling := set.String("pool", "", "the mean of all tokens, or cls, the first; by default as the model says")
 	workers := set.Int("workers", runtime.GOMAXPROCS(0), "threads")
 	limit := set.Duration("time", time.Second, "how long the speed is measured")
@@ -47,13 +46,9 @@ func run(args []string, stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	l := &loader{folder: *folder}
-	if *folder == "" {
-		l.random = rand.New(rand.NewPCG(1, 1))
-	}
-	m, t := l.load(c)
-	if l.err != nil {
-		return l.err
+	m, t, err := load(*path, c)
+	if err != nil {
+		return err
 	}
 	m.CLS = *pooling == "cls" || *pooling == "" && m.CLS
 	return report(stdout, newEncoder(m, *workers), t, texts, *limit)

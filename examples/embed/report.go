@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/examples/internal/folder"
 )
 
 // report prints what a model makes of texts.
-func report(w io.Writer, e *encoder, t *tokenizer, texts []string, limit time.Duration) error {
+func report(w io.Writer, e *encoder, t *folder.WordPiece, texts []string, limit time.Duration) error {
 	defer e.pool.Close()
 	all, tokens := make([][]int, len(texts)), 0
 	for i, text := range texts {
-		all[i] = t.encode(text)
+		all[i] = t.Encode(text)
 		tokens += len(all[i])
 	}
 	embeddings, err := e.embed(all)

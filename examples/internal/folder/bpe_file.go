@@ -3,7 +3,6 @@ package folder
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -12,10 +11,12 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Tokenizer is the byte-pair encoding of a tokenizer.json: bytes as letters, as GPT-2 and Llama 3 have it, or text whose spaces are ▁, with
-// bytes for what the vocabulary lacks, as Llama 2 has it. What it does not know is an error, not other tokens.
-type Tokenizer struct {
-	bpe
+// BPE is the byte-pair encoding of a tokenizer.json: bytes as letters, as GPT-2 and Llama 3 have it, or text whose spaces are ▁, with bytes for
+// what the vocabulary lacks, as Llama 2 has it. What it does not know is an error, not other tokens. It is own code because the pure Go libraries
+// that were found do not read these files: sugarme/tokenizer v0.3.0 panics at the lookahead in the patterns of Llama 3 and Qwen 2, and ignores
+// byte_fallback, and gomlx/go-huggingface v0.3.1 has models of SentencePiece only.
+type BPE struct {
+	pairs
 	special   map[string]int // that no text is split across
 	splitter  *regexp2.Regexp
 	normalize []func(text string, first bool) string
@@ -28,41 +29,36 @@ type Tokenizer struct {
 // tokenizerFile is tokenizer.json, as far as it is used.
 type tokenizerFile struct {
 	Added []struct {
-		ID      int    `json:"id"`
-		Content string `json:"content"`
+		ID      int
+		Content string
 	} `json:"added_tokens"`
-	Normalizer    *stage `json:"normalizer"`
+	Normalizer    *stage
 	PreTokenizer  *stage `json:"pre_tokenizer"`
 	PostProcessor *stage `json:"post_processor"`
 	Model         struct {
-		Type         string         `json:"type"`
-		Vocab        map[string]int `json:"vocab"`
-		Merges       []merge        `json:"merges"`
-		ByteFallback bool           `json:"byte_fallback"`
-		IgnoreMerges bool           `json:"ignore_merges"`
-		Unknown      *string        `json:"unk_token"`
-	} `json:"model"`
+		Type         string
+		Vocab        map[string]int
+		Merges       []merge
+		ByteFallback bool   `json:"byte_fallback"`
+		IgnoreMerges bool   `json:"ignore_merges"`
+		Unknown      string `json:"unk_token"`
+	}
 }
 
 // stage is a normalizer, pre-tokenizer or post-processor: one type with the fields of all that are supported.
 type stage struct {
-	Type          string   `json:"type"`
-	Normalizers   []*stage `json:"normalizers"`
-	Pretokenizers []*stage `json:"pretokenizers"`
-	Processors    []*stage `json:"processors"`
+	Type                                   string
+	Normalizers, Pretokenizers, Processors []*stage // of a Sequence
 
-	Prepend     string                                        `json:"prepend"`
-	Content     string                                        `json:"content"`
-	Pattern     struct{ String, Regex string }                `json:"pattern"`
-	Behavior    string                                        `json:"behavior"`
-	Invert      bool                                          `json:"invert"`
-	Individual  bool                                          `json:"individual_digits"`
-	AddSpace    bool                                          `json:"add_prefix_space"`
-	UseRegex    *bool                                         `json:"use_regex"`
-	Replacement string                                        `json:"replacement"`
-	Split       *bool                                         `json:"split"`
-	Scheme      string                                        `json:"prepend_scheme"`
-	Single      []struct{ SpecialToken *struct{ ID string } } `json:"single"`
+	Prepend, Content, Behavior, Replacement string
+	Pattern                                 struct{ String, Regex string }
+	Invert                                  bool
+	Individual                              bool  `json:"individual_digits"`
+	AddSpace                                bool  `json:"add_prefix_space"`
+	UseRegex                                *bool `json:"use_regex"`
+	Split                                   *bool
+	Scheme                                  string `json:"prepend_scheme"`
+	Single                                  []struct{ SpecialToken *struct{ ID string } }
 }
 
 // merge is a pair of tokens that become one: a list of two strings, or in older files one with a space between.
@@ -80,42 +76,39 @@ func (m *merge) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// LoadTokenizer reads tokenizer.json of a folder whose model has some tokens.
-func LoadTokenizer(folder string, vocab int) (*Tokenizer, error) {
-	path := filepath.Join(folder, "tokenizer.json")
+// BPE reads tokenizer.json for a model that has some tokens.
+func (l *Loader) BPE(vocab int) *BPE {
+	const file = "tokenizer.json"
 	var f tokenizerFile
-	if err := readJSON(path, &f); err != nil {
-		return nil, err
+	t := &BPE{special: map[string]int{}, texts: map[int]string{}}
+	if l.JSON(file, &f); l.Err == nil {
+		l.Check(file, t.build(&f, vocab))
 	}
-	t := &Tokenizer{special: map[string]int{}, texts: map[int]string{}}
-	if err := t.build(&f, vocab); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return t, nil
+	return t
 }
 
-func (t *Tokenizer) build(f *tokenizerFile, vocab int) error {
+func (t *BPE) build(f *tokenizerFile, vocab int) (err error) {
 	if f.Model.Type != "BPE" && f.Model.Type != "" {
 		return fmt.Errorf("the model is of type %q, want BPE", f.Model.Type)
 	}
-	if err := t.addAll(f, vocab); err != nil {
+	if err := t.addTokens(f, vocab); err != nil {
 		return err
 	}
-	for _, add := range []struct {
-		s     *stage
-		stage func(*stage) error
-	}{{f.Normalizer, t.addNormalizer}, {f.PreTokenizer, t.addSplit}, {f.PostProcessor, t.addProcessor}} {
-		if err := add.s.each(add.stage); err != nil {
-			return err
-		}
+	if err := f.Normalizer.each(t.addNormalizer); err != nil {
+		return err
 	}
-	var err error
-	t.bpe, err = newBPE(f)
+	if err := f.PreTokenizer.each(t.addSplit); err != nil {
+		return err
+	}
+	if err := f.PostProcessor.each(t.addProcessor); err != nil {
+		return err
+	}
+	t.pairs, err = newPairs(f)
 	return err
 }
 
-// addAll notes the vocabulary and the tokens beside it.
-func (t *Tokenizer) addAll(f *tokenizerFile, vocab int) error {
+// addTokens notes the vocabulary and the tokens beside it.
+func (t *BPE) addTokens(f *tokenizerFile, vocab int) error {
 	for text, id := range f.Model.Vocab {
 		t.texts[id] = text
 	}
@@ -127,13 +120,13 @@ func (t *Tokenizer) addAll(f *tokenizerFile, vocab int) error {
 		t.special[a.Content], t.texts[a.ID] = a.ID, a.Content
 		patterns = append(patterns, regexp2.Escape(a.Content))
 	}
-	slices.SortFunc(patterns, func(a, b string) int { return len(b) - len(a) }) // the longest that matches
 	for id, text := range t.texts {
 		if id < 0 || id >= vocab {
 			return fmt.Errorf("token %q is %d, want 0 to %d by vocab_size in config.json", text, id, vocab-1)
 		}
 	}
 	if len(patterns) > 0 {
+		slices.SortFunc(patterns, func(a, b string) int { return len(b) - len(a) }) // the longest that matches
 		t.splitter = regexp2.MustCompile(strings.Join(patterns, "|"), regexp2.None) // of escaped text
 	}
 	return nil
@@ -147,7 +140,7 @@ func (s *stage) each(visit func(*stage) error) error {
 	case s.Type != "Sequence":
 		return visit(s)
 	}
-	for _, inner := range append(append(s.Normalizers, s.Pretokenizers...), s.Processors...) {
+	for _, inner := range slices.Concat(s.Normalizers, s.Pretokenizers, s.Processors) {
 		if err := inner.each(visit); err != nil {
 			return err
 		}
@@ -155,7 +148,7 @@ func (s *stage) each(visit func(*stage) error) error {
 	return nil
 }
 
-func (t *Tokenizer) addNormalizer(s *stage) error {
+func (t *BPE) addNormalizer(s *stage) error {
 	switch {
 	case s.Type == "NFC":
 		t.normalize = append(t.normalize, func(text string, _ bool) string { return norm.NFC.String(text) })
@@ -172,7 +165,7 @@ func (t *Tokenizer) addNormalizer(s *stage) error {
 // words are what GPT-2 splits text into.
 const words = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
-func (t *Tokenizer) addSplit(s *stage) error {
+func (t *BPE) addSplit(s *stage) error {
 	pattern := ""
 	switch {
 	case s.Type == "ByteLevel" && !s.AddSpace:
@@ -185,13 +178,7 @@ func (t *Tokenizer) addSplit(s *stage) error {
 	case s.Type == "Digits" && s.Individual:
 		pattern = `\p{N}`
 	case s.Type == "Metaspace" && utf8.RuneCountInString(s.Replacement) == 1:
-		t.normalize = append(t.normalize, func(text string, first bool) string {
-			text = strings.ReplaceAll(text, " ", s.Replacement)
-			if (s.Scheme == "always" || s.Scheme == "first" && first) && !strings.HasPrefix(text, s.Replacement) {
-				text = s.Replacement + text
-			}
-			return text
-		})
+		t.normalize = append(t.normalize, s.metaspace)
 		if s.Split == nil || *s.Split {
 			pattern = s.Replacement + "[^" + s.Replacement + "]*"
 		}
@@ -206,8 +193,17 @@ func (t *Tokenizer) addSplit(s *stage) error {
 	return err
 }
 
+// metaspace shows spaces, and that there might have been one at the beginning.
+func (s *stage) metaspace(text string, first bool) string {
+	text = strings.ReplaceAll(text, " ", s.Replacement)
+	if (s.Scheme == "always" || s.Scheme == "first" && first) && !strings.HasPrefix(text, s.Replacement) {
+		return s.Replacement + text
+	}
+	return text
+}
+
 // addProcessor takes what a template has before the text.
-func (t *Tokenizer) addProcessor(s *stage) error {
+func (t *BPE) addProcessor(s *stage) error {
 	for _, x := range s.Single {
 		if x.SpecialToken == nil {
 			break
@@ -222,29 +218,24 @@ func (t *Tokenizer) addProcessor(s *stage) error {
 }
 
 // Encode returns the tokens of a prompt.
-func (t *Tokenizer) Encode(text string) ([]int, error) {
+func (t *BPE) Encode(text string) (ids []int, err error) {
 	if !utf8.ValidString(text) {
 		return nil, fmt.Errorf("prompt %q is not UTF-8", text)
 	}
-	ids := append([]int(nil), t.before...)
-	for i, p := range split(t.splitter, text) {
-		if id, ok := t.special[p]; ok {
+	ids = slices.Clone(t.before)
+	for i, part := range split(t.splitter, []string{text}) {
+		if id, ok := t.special[part]; ok {
 			ids = append(ids, id)
 			continue
 		}
 		for _, change := range t.normalize {
-			p = change(p, i == 0)
+			part = change(part, i == 0)
 		}
-		list := []string{p}
+		list := []string{part}
 		for _, re := range t.splits {
-			var parts []string
-			for _, word := range list {
-				parts = append(parts, split(re, word)...)
-			}
-			list = parts
+			list = split(re, list)
 		}
 		for _, word := range list {
-			var err error
 			if ids, err = t.word(ids, word, t.byteLevel); err != nil {
 				return nil, err
 			}
@@ -254,29 +245,31 @@ func (t *Tokenizer) Encode(text string) ([]int, error) {
 }
 
 // split returns the matches of a pattern and what is between them.
-func split(re *regexp2.Regexp, text string) (parts []string) {
+func split(re *regexp2.Regexp, texts []string) (parts []string) {
 	if re == nil {
-		return []string{text}
+		return texts
 	}
-	runes, at := []rune(text), 0
-	add := func(end int) {
-		if end > at {
-			parts = append(parts, string(runes[at:end]))
-			at = end
+	for _, text := range texts {
+		runes, at := []rune(text), 0
+		add := func(end int) {
+			if end > at {
+				parts = append(parts, string(runes[at:end]))
+				at = end
+			}
 		}
+		m, _ := re.FindRunesMatch(runes) // an error is a timeout, and there is none
+		for m != nil {
+			add(m.Index)
+			add(m.Index + m.Length)
+			m, _ = re.FindNextMatch(m)
+		}
+		add(len(runes))
 	}
-	m, _ := re.FindRunesMatch(runes) // an error is a timeout, and there is none
-	for m != nil {
-		add(m.Index)
-		add(m.Index + m.Length)
-		m, _ = re.FindNextMatch(m)
-	}
-	add(len(runes))
 	return parts
 }
 
 // Decode returns the bytes of a token, which may be part of a letter only.
-func (t *Tokenizer) Decode(id int) string {
+func (t *BPE) Decode(id int) string {
 	text := t.texts[id]
 	if _, ok := t.special[text]; ok {
 		return text

@@ -5,40 +5,40 @@ import (
 	"strings"
 )
 
-// bpe is the vocabulary of a byte-pair encoding and which pairs become one token, the earliest of the list first.
-type bpe struct {
+// pairs is the vocabulary of a byte-pair encoding and which pairs become one token, the earliest of the list first.
+type pairs struct {
 	vocab        map[string]int
 	ranks        map[[2]string]int
 	byteFallback bool
 	ignoreMerges bool // where a whole word is a token
-	unknown      *string
+	unknown      string
 }
 
-func newBPE(f *tokenizerFile) (bpe, error) {
+func newPairs(f *tokenizerFile) (pairs, error) {
 	m := &f.Model
-	b := bpe{m.Vocab, map[[2]string]int{}, m.ByteFallback, m.IgnoreMerges, m.Unknown}
+	p := pairs{m.Vocab, map[[2]string]int{}, m.ByteFallback, m.IgnoreMerges, m.Unknown}
 	for i, pair := range m.Merges {
 		if _, ok := m.Vocab[pair[0]+pair[1]]; !ok {
-			return b, fmt.Errorf("merge %d makes %q, want a token of the vocabulary", i, pair[0]+pair[1])
+			return p, fmt.Errorf("merge %d makes %q, want a token of the vocabulary", i, pair[0]+pair[1])
 		}
-		if _, ok := b.ranks[pair]; !ok {
-			b.ranks[pair] = i
+		if _, ok := p.ranks[pair]; !ok {
+			p.ranks[pair] = i
 		}
 	}
-	return b, nil
+	return p, nil
 }
 
 // word appends the tokens of a word.
-func (b *bpe) word(ids []int, word string, byteLevel bool) ([]int, error) {
+func (p *pairs) word(ids []int, word string, byteLevel bool) ([]int, error) {
 	if byteLevel {
 		word = bytesToLetters(word)
 	}
-	if id, ok := b.vocab[word]; ok && b.ignoreMerges {
+	if id, ok := p.vocab[word]; ok && p.ignoreMerges {
 		return append(ids, id), nil
 	}
-	for _, symbol := range b.mergeAll(strings.Split(word, "")) {
+	for _, symbol := range p.mergeAll(strings.Split(word, "")) {
 		var err error
-		if ids, err = b.symbol(ids, symbol); err != nil {
+		if ids, err = p.symbol(ids, symbol); err != nil {
 			return nil, err
 		}
 	}
@@ -46,12 +46,12 @@ func (b *bpe) word(ids []int, word string, byteLevel bool) ([]int, error) {
 }
 
 // mergeAll joins the neighbours of the lowest rank until no pair has one.
-func (b *bpe) mergeAll(symbols []string) []string {
+func (p *pairs) mergeAll(symbols []string) []string {
 	rank := func(i int) int {
-		if r, ok := b.ranks[[2]string{symbols[i], symbols[i+1]}]; ok {
+		if r, ok := p.ranks[[2]string{symbols[i], symbols[i+1]}]; ok {
 			return r
 		}
-		return len(b.ranks)
+		return len(p.ranks)
 	}
 	var ranks []int // of each symbol with the next
 	for i := range len(symbols) - 1 {
@@ -64,7 +64,7 @@ func (b *bpe) mergeAll(symbols []string) []string {
 				best = i
 			}
 		}
-		if ranks[best] == len(b.ranks) {
+		if ranks[best] == len(p.ranks) {
 			break
 		}
 		symbols[best] += symbols[best+1]
@@ -81,27 +81,21 @@ func (b *bpe) mergeAll(symbols []string) []string {
 }
 
 // symbol appends a token, or what stands for one that is not in the vocabulary.
-func (b *bpe) symbol(ids []int, symbol string) ([]int, error) {
-	if id, ok := b.vocab[symbol]; ok {
+func (p *pairs) symbol(ids []int, symbol string) ([]int, error) {
+	if id, ok := p.vocab[symbol]; ok {
 		return append(ids, id), nil
 	}
-	if b.byteFallback {
-		all := ids
-		for i := range len(symbol) {
-			id, ok := b.vocab[fmt.Sprintf("<0x%02X>", symbol[i])]
-			if !ok {
-				break
-			}
-			all = append(all, id)
-		}
-		if len(all) == len(ids)+len(symbol) {
-			return all, nil
+	var bytes []int
+	for i := range len(symbol) {
+		if id, ok := p.vocab[fmt.Sprintf("<0x%02X>", symbol[i])]; ok && p.byteFallback {
+			bytes = append(bytes, id)
 		}
 	}
-	if b.unknown != nil {
-		if id, ok := b.vocab[*b.unknown]; ok {
-			return append(ids, id), nil
-		}
+	if len(bytes) == len(symbol) {
+		return append(ids, bytes...), nil
+	}
+	if id, ok := p.vocab[p.unknown]; ok {
+		return append(ids, id), nil
 	}
 	return nil, fmt.Errorf("tokenizer.json has no token for %q, nor one for what is unknown", symbol)
 }

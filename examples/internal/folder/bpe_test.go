@@ -14,17 +14,23 @@ import (
 const llama3 = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 
 // tokenizerOf reads JSON with ' for ".
-func tokenizerOf(t *testing.T, json string) *Tokenizer {
+func tokenizerOf(t *testing.T, json string) *BPE {
 	t.Helper()
 	folder := t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, "tokenizer.json"), []byte(strings.ReplaceAll(json, "'", `"`)), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	tokenizer, err := LoadTokenizer(folder, 1000)
-	if err != nil {
-		t.Fatal(err)
+	return loadBPE(t, folder, 1000)
+}
+
+func loadBPE(t *testing.T, folder string, vocab int) *BPE {
+	t.Helper()
+	l := &Loader{Path: folder}
+	b := l.BPE(vocab)
+	if l.Err != nil {
+		t.Fatal(l.Err)
 	}
-	return tokenizer
+	return b
 }
 
 func TestSplits(t *testing.T) {
@@ -39,17 +45,13 @@ func TestSplits(t *testing.T) {
 		{&stage{Type: "Sequence", Pretokenizers: []*stage{{Type: "Digits", Individual: true}, {Type: "ByteLevel"}}}, "x=10 y", []string{"x", "=", "1", "0", " y"}},
 		{&stage{Type: "Metaspace", Replacement: "▁"}, "▁a▁b▁▁c", []string{"▁a", "▁b", "▁", "▁c"}},
 	} {
-		var tokenizer Tokenizer
+		var tokenizer BPE
 		if err := c.stage.each(tokenizer.addSplit); err != nil {
 			t.Fatal(err)
 		}
 		got := []string{c.text}
 		for _, re := range tokenizer.splits {
-			var parts []string
-			for _, word := range got {
-				parts = append(parts, split(re, word)...)
-			}
-			got = parts
+			got = split(re, got)
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q becomes %q, want %q", c.stage.Type, c.text, got, c.want)
@@ -112,10 +114,7 @@ func TestThereAndBack(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "tokenizer.json"), []byte(json), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	tokenizer, err := LoadTokenizer(folder, 258)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tokenizer := loadBPE(t, folder, 258)
 	alphabet, source := []rune("  tt\n'sé漢😀1٣.\x00\u00ad"), rand.New(rand.NewPCG(1, 1))
 	for range 300 {
 		var text []rune

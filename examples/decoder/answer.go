@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/examples/internal/folder"
+)
+
+// greedy takes the most likely token.
+func greedy(logits []float32) int { return max(slices.Index(logits, slices.Max(logits)), 0) } // 0 if there is a NaN
+
+// sampler draws tokens. Since logits have the same bits in any batch, a prompt and a seed give the same answer in any batch.
+func sampler(temperature float64, seed, prompt uint64) func([]float32) int {
+	if temperature <= 0 {
+		return greedy
+	}
+	source := rand.New(rand.NewPCG(seed, prompt))
+	var p []float32
+	return func(logits []float32) int {
+		p = resize(p, len(logits))
+		for i, x := range logits {
+			p[i] = x / float32(temperature)
+		}
+		attn.Softmax(p, p)
+		left := source.Float32()
+		for i, x := range p {
+			if left -= x; left < 0 {
+				return i
+			}
+		}
+		return greedy(logits) // the sum was a little below 1
+	}
+}
+
+// stream prints the answers to several prompts one after the other, though they come at the same time: the first that has not ended as its
+// tokens come, those after it when it is their turn.
+type stream struct {
+	out     io.Writer
+	text    folder.Codec
+	prompts []string
+	jobs    []*job
+	turn    int
+	printed int // tokens of the answer whose turn it is
+}
+
+// print prints what is new.
+func (s *stream) print() {
+	for ; s.turn < len(s.jobs); s.turn, s.printed = s.turn+1, 0 {
+		j := s.jobs[s.turn]
+		for _, token := range j.tokens[len(j.prompt)+s.printed:] {
+			if s.printed == 0 {
+				fmt.Fprintf(s.out, "[%d] %s", s.turn+1, s.prompts[s.turn])
+			}
+			fmt.Fprint(s.out, s.text.Decode(token))
+			s.printed++
+		}
+		if !j.done {
+			return
+		}
+		fmt.Fprint(s.out, "\n\n")
+	}
+}
+
+// meter counts tokens and time: steps with parts of prompts apart from those that only decode.
+type meter struct {
+	read, beside    int // tokens of prompts, and those that others decoded in the same steps
+	made            int
+	reading, making time.Duration
+	peak            int // bytes of the cache in use
+}
+
+func (m *meter) count(read, made int, d time.Duration) {
+	if read > 0 {
+		m.read, m.beside, m.reading = m.read+read, m.beside+made, m.reading+d
+	} else {
+		m.made, m.making = m.made+made, m.making+d
+	}
+}
+
+// report prints what a run took.
+func (m *meter) report(out io.Writer) {
+	rate := func(n int, d time.Duration) float64 { return float64(n) / max(d.Seconds(), 1e-9) }
+	fmt.Fprintf(out, "prefill: %d tokens, %.1f a second (%d more were decoded in the same steps)\n", m.read, rate(m.read, m.reading), m.beside)
+	fmt.Fprintf(out, "decode:  %d tokens, %.1f a second\n", m.made, rate(m.made, m.making))
+	fmt.Fprintf(out, "keys and values: %d KiB in use at most\n\n", m.peak>>10)
+}

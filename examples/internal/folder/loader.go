@@ -1,0 +1,142 @@
+// Package folder reads models from folders as they are published: JSON, tensors in safetensors files, and tokenizers.
+package folder
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// Loader reads a model's folder. It keeps the first error and does nothing after it, so that a model can be read like a table.
+type Loader struct {
+	Path   string
+	Random func(name string, shape []int) []float32 // makes weights of no folder
+	Err    error
+	Packed int // bytes of all matrices so far
+
+	files   []*os.File
+	tensors map[string]*stored
+}
+
+// Fail notes an error, if it is the first.
+func (l *Loader) Fail(format string, args ...any) {
+	if l.Err == nil {
+		l.Err = fmt.Errorf(format, args...)
+	}
+}
+
+// Check notes what is wrong with a file.
+func (l *Loader) Check(name string, err error) {
+	if err != nil {
+		l.Fail("%s: %w", filepath.Join(l.Path, name), err)
+	}
+}
+
+// JSON reads a file into what it fills.
+func (l *Loader) JSON(name string, into any) {
+	if data := l.read(name); data != nil {
+		if err := json.Unmarshal(data, into); err != nil {
+			l.Check(name, fmt.Errorf("want JSON as published models have it: %w", err))
+		}
+	}
+}
+
+// OptionalJSON reads a file if it is there.
+func (l *Loader) OptionalJSON(name string, into any) {
+	if l.exists(name) {
+		l.JSON(name, into)
+	}
+}
+
+func (l *Loader) exists(name string) bool {
+	_, err := os.Stat(filepath.Join(l.Path, name))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+func (l *Loader) read(name string) []byte {
+	if l.Err != nil {
+		return nil
+	}
+	data, err := os.ReadFile(filepath.Join(l.Path, name))
+	if err != nil {
+		l.Fail("%w", err)
+	}
+	return data
+}
+
+// OneOrMore is a number or a list of them.
+type OneOrMore []int
+
+func (o *OneOrMore) UnmarshalJSON(data []byte) error {
+	if data[0] == '[' || string(data) == "null" {
+		return json.Unmarshal(data, (*[]int)(o))
+	}
+	*o = make(OneOrMore, 1)
+	return json.Unmarshal(data, &(*o)[0])
+}
+
+// Linear is x·Wᵀ + bias.
+type Linear struct {
+	*attn.Matrix
+	Bias    []float32 // nil for none
+	In, Out int
+}
+
+// Part is outputs of a Linear that have a name of their own.
+type Part struct {
+	Name string
+	Out  int
+}
+
+// Linear packs layers with the same input into one matrix, side by side.
+func (l *Loader) Linear(kind attn.CacheType, in int, bias bool, parts ...Part) Linear {
+	var rows, biases []float32 // a row for each output
+	out := 0
+	for _, p := range parts {
+		x := l.Tensor(p.Name+".weight", p.Out, in)
+		if out += p.Out; len(parts) == 1 {
+			rows = x // without a copy: it may be large
+		} else {
+			rows = append(rows, x...)
+		}
+		if bias {
+			biases = append(biases, l.Tensor(p.Name+".bias", p.Out)...)
+		}
+	}
+	made := l.Pack(kind, rows, in, out)
+	made.Bias = biases
+	return made
+}
+
+// Pack makes a Linear without bias of rows that are there already.
+func (l *Loader) Pack(kind attn.CacheType, rows []float32, in, out int) Linear {
+	made := Linear{In: in, Out: out}
+	if l.Err == nil {
+		made.Matrix, l.Err = attn.PackTransposedAs(attn.BHLD(rows, 1, 1, out, in), kind)
+	}
+	if l.Err == nil {
+		l.Packed += made.MemoryUse()
+	}
+	return made
+}
+
+// Sizes refuses numbers of a config, under their names there, that no model has.
+func Sizes(names []string, sizes ...int) error {
+	for i, n := range sizes {
+		if n < 1 || n > 1<<24 {
+			return fmt.Errorf("%s is %d, want 1 to %d", names[i], n, 1<<24)
+		}
+	}
+	return nil
+}
+
+// Codec turns text into tokens and back.
+type Codec interface {
+	Encode(text string) ([]int, error)
+	Decode(token int) string
+}

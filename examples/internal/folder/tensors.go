@@ -1,0 +1,192 @@
+package folder
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nlpodyssey/safetensors"
+	"github.com/seed-1415985d/attn"
+)
+
+// stored is one tensor of a safetensors file, whose offsets are not believed until it is read. A file is a length in 8 bytes, so much JSON, and
+// the elements, of which each tensor's are read when they are asked for: a model may have more than there is memory for twice.
+type stored struct {
+	*safetensors.TensorInfo
+	file       *os.File
+	base, size int64 // of all elements in the file
+	used       bool
+}
+
+// kinds are the types that are read.
+var kinds = map[safetensors.DType]attn.CacheType{safetensors.F32: attn.F32, safetensors.F16: attn.F16, safetensors.BF16: attn.BF16}
+
+// Open finds the tensors of the folder, in one file or in those that an index names.
+func (l *Loader) Open() {
+	const single, index = "model.safetensors", "model.safetensors.index.json"
+	l.tensors = map[string]*stored{}
+	if l.Err != nil {
+		return
+	}
+	if l.exists(single) {
+		l.Check(single, l.add(single))
+		return
+	}
+	var shards struct {
+		Files map[string]string `json:"weight_map"`
+	}
+	if !l.exists(index) {
+		l.Fail("%s: want %s or, for a model in several files, %s", l.Path, single, index)
+	}
+	l.JSON(index, &shards)
+	for _, name := range slices.Compact(slices.Sorted(maps.Values(shards.Files))) {
+		if name != filepath.Base(name) {
+			l.Check(index, fmt.Errorf("weight_map names %q, want files in the same folder", name))
+			return
+		}
+		l.Check(name, l.add(name))
+	}
+}
+
+// add reads the header of a file.
+func (l *Loader) add(name string) error {
+	f, err := os.Open(filepath.Join(l.Path, name))
+	if err != nil {
+		return err
+	}
+	l.files = append(l.files, f)
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	var length [8]byte
+	if _, err := f.ReadAt(length[:], 0); err != nil {
+		return fmt.Errorf("%d bytes, want a safetensors file, which begins with the length of its header: %w", info.Size(), err)
+	}
+	n := binary.LittleEndian.Uint64(length[:])
+	if n > uint64(info.Size()-8) || n > 100<<20 {
+		return fmt.Errorf("its header is to have %d bytes, want at most 100 MiB and no more than the file, which has %d", n, info.Size())
+	}
+	header := make([]byte, n)
+	if _, err := f.ReadAt(header, 8); err != nil {
+		return err
+	}
+	var metadata safetensors.Metadata
+	if err := json.Unmarshal(header, &metadata); err != nil {
+		return fmt.Errorf("want a header of safetensors: %w", err)
+	}
+	for tensor, described := range metadata.Tensors() {
+		if other := l.tensors[tensor]; other != nil {
+			return fmt.Errorf("tensor %s is in %s, too", tensor, other.file.Name())
+		}
+		l.tensors[tensor] = &stored{TensorInfo: described, file: f, base: int64(n) + 8, size: info.Size() - int64(n) - 8}
+	}
+	return nil
+}
+
+// Has says whether a folder has a tensor.
+func (l *Loader) Has(name string) bool { return l.tensors[name] != nil }
+
+// Kind is the type in which the folder keeps a tensor.
+func (l *Loader) Kind(name string) attn.CacheType {
+	if t := l.tensors[name]; t != nil {
+		return kinds[t.DType]
+	}
+	return attn.F32
+}
+
+// Tensor reads a tensor that must have a shape.
+func (l *Loader) Tensor(name string, shape ...int) []float32 {
+	t := l.tensors[name]
+	switch {
+	case l.Err != nil:
+		return nil
+	case l.Random != nil:
+		return l.Random(name, shape)
+	case t == nil:
+		l.Fail("%s: no safetensors file has tensor %s, want one of shape %v", l.Path, name, shape)
+		return nil
+	}
+	t.used = true
+	x, err := t.read(shape)
+	if err != nil {
+		l.Fail("%s: tensor %s %w", t.file.Name(), name, err)
+	}
+	return x
+}
+
+func (t *stored) read(shape []int) ([]float32, error) {
+	kind, ok := kinds[t.DType]
+	from, to, elements := t.DataOffsets[0], t.DataOffsets[1], uint64(1)
+	for _, n := range shape {
+		elements *= uint64(n)
+	}
+	switch {
+	case !slices.EqualFunc(t.Shape, shape, func(a uint64, b int) bool { return a == uint64(b) }):
+		return nil, fmt.Errorf("has shape %v, want %v by config.json", t.Shape, shape)
+	case !ok:
+		return nil, fmt.Errorf("has dtype %v, want F32, F16 or BF16", t.DType)
+	case to < from || to > uint64(t.size):
+		return nil, fmt.Errorf("is to be bytes %d to %d, want them within the file, which has %d after its header", from, to, t.size)
+	case to-from != elements*t.DType.Size():
+		return nil, fmt.Errorf("has %d bytes, want %d for %v elements of %v", to-from, elements*t.DType.Size(), shape, t.DType)
+	}
+	data := make([]byte, to-from)
+	if _, err := t.file.ReadAt(data, t.base+int64(from)); err != nil {
+		return nil, fmt.Errorf("cannot be read: %w", err)
+	}
+	return widen(data, kind), nil
+}
+
+// widen returns elements as float32, which represents all of them.
+func widen(data []byte, kind attn.CacheType) []float32 {
+	if kind == attn.F32 {
+		x := make([]float32, len(data)/4)
+		for i := range x {
+			x[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+		}
+		return x
+	}
+	x := make([]float32, len(data)/2)
+	for i := range x {
+		bits := uint32(binary.LittleEndian.Uint16(data[2*i:]))
+		if kind == attn.F16 {
+			x[i] = half(bits)
+		} else {
+			x[i] = math.Float32frombits(bits << 16)
+		}
+	}
+	return x
+}
+
+// half is the value of an IEEE 754 half.
+func half(bits uint32) float32 {
+	sign, rest := bits&0x8000<<16, bits&0x7fff<<13
+	if rest >= 0x7c00<<13 { // infinity or NaN
+		return math.Float32frombits(sign | 0xff<<23 | rest)
+	}
+	// The exponents' biases are 127 and 15; the product is exact, for subnormal halves, too.
+	return math.Float32frombits(sign|rest) * 0x1p112
+}
+
+// CheckUsed refuses weights that nobody asked for, since a model that knows nothing of them would answer wrongly, but for those of known endings.
+func (l *Loader) CheckUsed(known ...string) {
+	for _, name := range slices.Sorted(maps.Keys(l.tensors)) {
+		if !l.tensors[name].used && !slices.ContainsFunc(known, func(end string) bool { return strings.HasSuffix(name, end) }) {
+			l.Fail("%s: tensor %s has no place in this kind of model, want only those that it has", l.tensors[name].file.Name(), name)
+		}
+	}
+}
+
+// Close closes what Open opened.
+func (l *Loader) Close() {
+	for _, f := range l.files {
+		_ = f.Close() // it was only read
+	}
+}
