@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/seed-1415985d/attn"
@@ -159,7 +160,7 @@ func TestReference(t *testing.T) {
 		{"BF16", "BF16", func(*fake, *reference) {}},
 		{"three files", "BF16", func(f *fake, _ *reference) { f.shards = 3 }},
 		{"tied", "F32", func(f *fake, r *reference) {
-			f.config["tie_word_embeddings"], r.tied = true, true
+			f.config["tie_word_embeddings"], f.config["eos_token_id"], r.tied = true, nil, true
 		}},
 		{"biases of Qwen2", "F32", func(f *fake, _ *reference) {
 			f.config["model_type"], f.config["sliding_window"], f.config["use_sliding_window"] = "qwen2", 4096, false
@@ -181,6 +182,7 @@ func TestReference(t *testing.T) {
 			delete(f.config, "num_key_value_heads")
 			delete(f.config, "head_dim")
 			delete(f.config, "rope_theta")
+			f.config["eos_token_id"] = []int{18, 19}
 			f.config["num_attention_heads"], f.config["rope_parameters"] = 3, map[string]any{"rope_type": "default", "rope_theta": 700}
 			r.heads, r.kv, r.theta = 3, 3, 700
 			for _, at := range []string{"model.layers.0.self_attn.", "model.layers.1.self_attn."} {
@@ -204,6 +206,9 @@ func TestReference(t *testing.T) {
 			r.f = f
 			m, _, err := (&options{model: f.write(t), size: "tiny", weights: attn.F32}).open()
 			must(t, err)
+			if eos, ok := f.config["eos_token_id"].([]int); ok && !slices.Equal(m.Stop, eos) || !ok && len(m.Stop) > 1 {
+				t.Errorf("answers stop at %v, want %v", m.Stop, f.config["eos_token_id"])
+			}
 			prompt := []int{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6, 2, 6, 4, 3, 3, 8, 3, 2, 7, 9, 5, 0, 2, 8, 8, 4, 1, 9, 7}
 			for _, textbook := range []bool{false, true} {
 				compareLogits(t, m, textbook, prompt, r.logits(prompt))
