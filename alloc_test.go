@@ -349,18 +349,19 @@ func TestNoAllocationInMatMulOfTypes(t *testing.T) {
 }
 
 func TestNoAllocationInPoolMatMul(t *testing.T) {
+	shareSmallCalls(t)
 	pool := NewPool(2)
 	defer pool.Close()
-	size := 300
+	rows, inner := 300, 300
 	if testing.Short() {
-		size = productInner + 1
+		rows, inner = 60, productInner+1
 	}
 	row := tuned
 	row.l2 = 0 // so that sums are gathered in scratch memory
 	useTuning(t, row)
-	dst, a := zeros(1, 1, size, size), zeros(1, 1, size, size)
+	dst, a := zeros(1, 1, rows, rows), zeros(1, 1, rows, inner)
 	for _, typ := range matrixTypes {
-		m, err := PackMatrixAs(zeros(1, 1, size, size), typ)
+		m, err := PackMatrixAs(zeros(1, 1, inner, rows), typ)
 		must(t, err)
 		mustNotAllocateInPool(t, func() error { return pool.MatMul(dst, a, m, nil) })
 	}

@@ -84,7 +84,7 @@ func TestScratchOfOtherCallsDoesNotMatter(t *testing.T) {
 		var calls []func(w func() any) []float32
 		count := 12
 		if testing.Short() {
-			count = 8
+			count = 6
 		}
 		for i := range count {
 			calls = append(calls, randomCall(t, r, i%4, i%3 == 0))
