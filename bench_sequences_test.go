@@ -8,11 +8,14 @@ import (
 )
 
 // ratio times two ways in turns and reports the median of one over the median of the other, and that of their minima.
-func ratio(b *testing.B, way, other func() error) {
+func ratio(b *testing.B, way, other func() error) { ratioInTurns(b, 1, way, other) }
+
+// ratioInTurns is ratio with turns of some calls.
+func ratioInTurns(b *testing.B, calls int, way, other func() error) {
 	var times [2][]float64
 	for i := 0; b.Loop(); i++ {
-		for j := range 2 {
-			at := (i + j) % 2
+		for j := range 2 * calls {
+			at := (i + j/calls) % 2
 			call := []func() error{way, other}[at]
 			start := time.Now()
 			if err := call(); err != nil {
@@ -81,21 +84,24 @@ func BenchmarkSequencesShared(b *testing.B) {
 	}
 }
 
-// BenchmarkSequencesTwoWorkers is one new token each for 8 sequences of 180 to 700 keys, on one worker over two.
+// BenchmarkSequencesTwoWorkers is one new token each for 8 sequences of 180 to 700 keys, on one worker over two: in turns of one call, for which the
+// second worker has to be woken each time, and of several.
 func BenchmarkSequencesTwoWorkers(b *testing.B) {
 	pool := NewPool(2)
 	defer pool.Close()
 	for _, kind := range allCacheTypes {
-		b.Run(fmt.Sprint("type=", kind), func(b *testing.B) {
-			store, err := NewStore(StoreConfig{KVHeads: 8, HeadDim: 128, ValueDim: 128, Pages: 100, Type: kind})
-			must(b, err)
-			var seqs []*Sequence
-			for i := range 8 {
-				seqs = append(seqs, filledSequence(b, store.NewSequence(), 180+520*i/7))
-			}
-			q, dst := tensor(random("q"), normal, 1, 16, 8, 128), zeros(1, 16, 8, 128)
-			opt := Options{Causal: BottomRight}
-			ratio(b, func() error { return AttendSequences(dst, q, seqs, &opt) }, func() error { return pool.AttendSequences(dst, q, seqs, &opt) })
-		})
+		for _, calls := range []int{1, 10} {
+			b.Run(fmt.Sprintf("type=%v/turns=%d", kind, calls), func(b *testing.B) {
+				store, err := NewStore(StoreConfig{KVHeads: 8, HeadDim: 128, ValueDim: 128, Pages: 100, Type: kind})
+				must(b, err)
+				var seqs []*Sequence
+				for i := range 8 {
+					seqs = append(seqs, filledSequence(b, store.NewSequence(), 180+520*i/7))
+				}
+				q, dst := tensor(random("q"), normal, 1, 16, 8, 128), zeros(1, 16, 8, 128)
+				opt := Options{Causal: BottomRight}
+				ratioInTurns(b, calls, func() error { return AttendSequences(dst, q, seqs, &opt) }, func() error { return pool.AttendSequences(dst, q, seqs, &opt) })
+			})
+		}
 	}
 }
