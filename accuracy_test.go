@@ -68,7 +68,7 @@ type accuracyGrid struct{ dims, keys []int }
 
 func newAccuracyGrid() accuracyGrid {
 	if testing.Short() || tuned.isa == generic { // which has the bits of the others, and takes long
-		return accuracyGrid{[]int{8, 96}, []int{16, 500}}
+		return accuracyGrid{[]int{8, 64, 96}, []int{16, 500}}
 	}
 	return accuracyGrid{[]int{1, 8, 40, 64, 80, 96, 112, 128, 256}, []int{1, 16, 128, 512, 4096, 100_000}}
 }
@@ -77,7 +77,7 @@ func newAccuracyGrid() accuracyGrid {
 func (g accuracyGrid) rows(keys, d int) int {
 	switch {
 	case testing.Short():
-		return 96
+		return 128
 	case keys > 4096 && d != 8 && d != 96:
 		return 0
 	}

@@ -3,7 +3,6 @@ package npyfile
 import (
 	"bufio"
 	"encoding/binary"
-	"errors"
 	"io"
 	"math"
 )
@@ -17,5 +16,5 @@ func Write(w io.Writer, a Array[float32]) error {
 	for i := 0; i < len(a.Data) && err == nil; i++ {
 		_, err = b.Write(binary.LittleEndian.AppendUint32(b.AvailableBuffer(), math.Float32bits(a.Data[i])))
 	}
-	return errors.Join(err, b.Flush())
+	return b.Flush() // which returns the first error again
 }
