@@ -42,9 +42,9 @@ func BenchmarkSequencesOverCache(b *testing.B) {
 	for _, kind := range allCacheTypes {
 		for _, c := range []struct{ heads, kv, lq, lk int }{{32, 32, 1, 4096}, {32, 8, 1, 4096}, {8, 8, 512, 1024}, {8, 8, 1, 100}} {
 			b.Run(fmt.Sprintf("type=%v/H=%d/KVH=%d/Lq=%d/Lk=%d", kind, c.heads, c.kv, c.lq, c.lk), func(b *testing.B) {
-				cache, err := NewCache(CacheConfig{Batch: 1, KVHeads: c.kv, HeadDim: 128, ValueDim: 128, Capacity: c.lk, Type: kind})
+				cache, err := NewCache(CacheConfig{Batch: 1, KVHeads: c.kv, HeadDim: 128, ValueDim: 128, Capacity: c.lk, Format: kind})
 				must(b, err)
-				store, err := NewStore(StoreConfig{KVHeads: c.kv, HeadDim: 128, ValueDim: 128, Pages: (c.lk + Block - 1) / Block, Type: kind})
+				store, err := NewStore(StoreConfig{KVHeads: c.kv, HeadDim: 128, ValueDim: 128, Pages: (c.lk + Block - 1) / Block, Format: kind})
 				must(b, err)
 				s := filledSequence(b, store.NewSequence(), c.lk)
 				x := tensor(random("k"), normal, 1, c.kv, c.lk, 128)
@@ -62,9 +62,9 @@ func BenchmarkSequencesOverCache(b *testing.B) {
 // one call for each sequence.
 func BenchmarkSequencesShared(b *testing.B) {
 	const n, shared, own, heads = 16, 4096, 64, 32
-	for _, kind := range []CacheType{F32, I8} {
+	for _, kind := range []Format{F32, I8} {
 		b.Run(fmt.Sprint("type=", kind), func(b *testing.B) {
-			store, err := NewStore(StoreConfig{KVHeads: heads, HeadDim: 128, ValueDim: 128, Pages: shared/Block + 2*n, Type: kind})
+			store, err := NewStore(StoreConfig{KVHeads: heads, HeadDim: 128, ValueDim: 128, Pages: shared/Block + 2*n, Format: kind})
 			must(b, err)
 			prompt, seqs := filledSequence(b, store.NewSequence(), shared), []*Sequence{}
 			for range n {
@@ -92,7 +92,7 @@ func BenchmarkSequencesTwoWorkers(b *testing.B) {
 	for _, kind := range allCacheTypes {
 		for _, calls := range []int{1, 10} {
 			b.Run(fmt.Sprintf("type=%v/turns=%d", kind, calls), func(b *testing.B) {
-				store, err := NewStore(StoreConfig{KVHeads: 8, HeadDim: 128, ValueDim: 128, Pages: 100, Type: kind})
+				store, err := NewStore(StoreConfig{KVHeads: 8, HeadDim: 128, ValueDim: 128, Pages: 100, Format: kind})
 				must(b, err)
 				var seqs []*Sequence
 				for i := range 8 {

@@ -71,14 +71,14 @@ func BenchmarkAttend(b *testing.B) {
 }
 
 // typeName is the part of a benchmark's name that a cache's type adds: nothing for F32.
-func typeName(kind CacheType) string {
+func typeName(kind Format) string {
 	if kind == F32 {
 		return ""
 	}
 	return "/type=" + strings.ToLower(kind.String())
 }
 
-var allCacheTypes = []CacheType{F32, F16, BF16, I8}
+var allCacheTypes = []Format{F32, F16, BF16, I8}
 
 func BenchmarkCache(b *testing.B) {
 	for _, s := range benchShapes {
@@ -102,8 +102,8 @@ func BenchmarkCache(b *testing.B) {
 }
 
 // benchCache is a cache with room for a problem's keys and values.
-func (p *problem) benchCache(b *testing.B, kind CacheType) *Cache {
-	c, err := NewCache(CacheConfig{Batch: p.k.B, KVHeads: p.k.H, HeadDim: p.k.D, ValueDim: p.v.D, Capacity: p.k.L, Type: kind})
+func (p *problem) benchCache(b *testing.B, kind Format) *Cache {
+	c, err := NewCache(CacheConfig{Batch: p.k.B, KVHeads: p.k.H, HeadDim: p.k.D, ValueDim: p.v.D, Capacity: p.k.L, Format: kind})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -16,8 +16,8 @@ var typedCacheShapes = []struct {
 }
 
 // randomCache is a cache of a type with random tokens.
-func randomCache(b *testing.B, kind CacheType, kv, n, d int) *Cache {
-	c, err := NewCache(CacheConfig{Batch: 1, KVHeads: kv, HeadDim: d, ValueDim: d, Capacity: n, Type: kind})
+func randomCache(b *testing.B, kind Format, kv, n, d int) *Cache {
+	c, err := NewCache(CacheConfig{Batch: 1, KVHeads: kv, HeadDim: d, ValueDim: d, Capacity: n, Format: kind})
 	must(b, err)
 	b.Cleanup(func() { must(b, c.Close()) })
 	must(b, c.Append(tensor(random("k"), normal, 1, kv, n, d), tensor(random("v"), normal, 1, kv, n, d)))

@@ -12,7 +12,7 @@ type CacheConfig struct {
 	HeadDim  int       // dimension of queries and keys
 	ValueDim int       // dimension of values and outputs
 	Capacity int       // tokens that fit
-	Type     CacheType // F32 is the zero value
+	Format   Format // F32 is the zero value
 	Rotate   bool      // spread outlier channels of keys, see docs/low-precision.md
 }
 
@@ -52,7 +52,7 @@ func NewCache(config CacheConfig) (*Cache, error) {
 	sizes := [...]namedSize{
 		{"Batch", config.Batch}, {"KVHeads", config.KVHeads}, {"HeadDim", config.HeadDim}, {"ValueDim", config.ValueDim}, {"Capacity", config.Capacity},
 	}
-	if err := checkConfig("CacheConfig", config.Type, sizes[:]); err != nil {
+	if err := checkConfig("CacheConfig", config.Format, sizes[:]); err != nil {
 		return nil, err
 	}
 	perToken := roundUp(config.HeadDim, 4) + roundUp(config.ValueDim, panel)
@@ -60,11 +60,11 @@ func NewCache(config CacheConfig) (*Cache, error) {
 		return nil, fail(ErrShape, "CacheConfig is %d×%d×%d×(%d+%d) elements, want at most %d",
 			config.Batch, config.KVHeads, config.Capacity, config.HeadDim, config.ValueDim, maxElements)
 	}
-	c := &Cache{config: config, store: newBlockStore(config.Type, config.KVHeads, config.HeadDim, config.ValueDim, config.Rotate)}
+	c := &Cache{config: config, store: newBlockStore(config.Format, config.KVHeads, config.HeadDim, config.ValueDim, config.Rotate)}
 	blocks := (config.Capacity + Block - 1) / Block
 	if err := c.store.allocate(config.Batch, blocks); err != nil {
 		return nil, fail(ErrMemory, "CacheConfig is %d×%d×%d×(%d+%d) elements of %v: %v",
-			config.Batch, config.KVHeads, config.Capacity, config.HeadDim, config.ValueDim, config.Type, err)
+			config.Batch, config.KVHeads, config.Capacity, config.HeadDim, config.ValueDim, config.Format, err)
 	}
 	c.writer, c.lengths = newTokenWriter(&c.store), make([]int, config.Batch)
 	return c, nil

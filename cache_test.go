@@ -197,11 +197,11 @@ func TestCacheErrors(t *testing.T) {
 	huge := CacheConfig{Batch: maxLength, KVHeads: maxLength, HeadDim: maxLength, ValueDim: maxLength, Capacity: maxLength}
 	_, err := NewCache(huge)
 	mustFail(t, "overflow", err, ErrShape)
-	for _, kind := range []CacheType{-1, 9} {
+	for _, kind := range []Format{-1, 9} {
 		bad := good
-		bad.Type = kind
+		bad.Format = kind
 		_, err := NewCache(bad)
-		mustFail(t, kind.String(), err, ErrOption, "CacheConfig.Type is "+kind.String()+", want F32, F16, BF16 or I8")
+		mustFail(t, kind.String(), err, ErrOption, "CacheConfig.Format is "+kind.String()+", want F32, F16, BF16 or I8")
 	}
 
 	c, err := NewCache(good)
@@ -306,7 +306,7 @@ func newCachePlay(t *testing.T, c *trial) *cachePlay {
 		capacity += Block - 5
 	}
 	config := CacheConfig{Batch: 1 + c.IntN(2), KVHeads: 1 + c.IntN(2), HeadDim: 1 + c.IntN(9), ValueDim: 1 + c.IntN(18), Capacity: capacity}
-	config.Type, config.Rotate = CacheType(c.IntN(int(I8)+1)), c.IntN(3) == 0
+	config.Format, config.Rotate = Format(c.IntN(int(I8)+1)), c.IntN(3) == 0
 	cache, err := NewCache(config)
 	if err != nil {
 		t.Fatal(err)
@@ -334,7 +334,7 @@ func (p *cachePlay) rotated(x Tensor) Tensor {
 func (p *cachePlay) rounded(x Tensor) Tensor {
 	y := contiguous(x)
 	for i, e := range y.Data {
-		switch p.model.config.Type {
+		switch p.model.config.Format {
 		case F16:
 			y.Data[i] = f32.FromF16(f32.ToF16(e))
 		case BF16:
@@ -432,7 +432,7 @@ func (p *cachePlay) append(n int, sequence ...int) {
 		add, batch = func(k, v Tensor) error { return p.cache.AppendSequence(sequence[0], k, v) }, 1
 	}
 	k, v := p.tokens(batch, n)
-	if p.model.config.Type == I8 && !(p.scales(k, p.rotation()) && p.scales(v, 1)) {
+	if p.model.config.Format == I8 && !(p.scales(k, p.rotation()) && p.scales(v, 1)) {
 		p.want(add(k, v), ErrOption)
 		return
 	}
@@ -460,7 +460,7 @@ func (p *cachePlay) read() {
 	p.want(p.cache.Read(k, v, -1), ErrLength)
 	p.want(p.cache.Read(k, v, from), nil)
 	wantK, wantV := contiguous(rowsOf(p.model.k, from, n)), contiguous(rowsOf(p.model.v, from, n))
-	if g.Type == I8 {
+	if g.Format == I8 {
 		wantK, wantV = decoded(integersOfAll(wantK)), decoded(integersOfAll(wantV))
 	}
 	mustEqualBits(p, "keys", k.Data, p.rotated(wantK).Data)
@@ -534,7 +534,7 @@ func (p *cachePlay) define(dst, q Tensor, opt *Options) {
 		own := *opt
 		own.KeyLens, opt = p.model.lens, &own
 	}
-	if q = p.rotated(q); p.model.config.Type == I8 {
+	if q = p.rotated(q); p.model.config.Format == I8 {
 		newIntegers(contiguous(p.model.k), contiguous(p.model.v)).attend(dst, q, opt)
 		return
 	}
@@ -572,7 +572,7 @@ func BenchmarkCacheAppend(b *testing.B) {
 	for _, kind := range allCacheTypes {
 		for _, rotated := range []bool{false, true} {
 			if kind != F32 || rotated {
-				b.Run(fmt.Sprintf("n=1%s/rotate=%t", typeName(kind), rotated), func(b *testing.B) { benchmarkAppend(b, 1, CacheConfig{Type: kind, Rotate: rotated}) })
+				b.Run(fmt.Sprintf("n=1%s/rotate=%t", typeName(kind), rotated), func(b *testing.B) { benchmarkAppend(b, 1, CacheConfig{Format: kind, Rotate: rotated}) })
 			}
 		}
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 // typedCache is a cache of a type that holds a problem's keys and values, appended in pieces.
-func (p *problem) typedCache(t testing.TB, r *rand.Rand, kind CacheType, rotated bool) *Cache {
-	c, err := NewCache(CacheConfig{Batch: p.k.B, KVHeads: p.k.H, HeadDim: p.k.D, ValueDim: p.v.D, Capacity: p.k.L + r.IntN(70), Type: kind, Rotate: rotated})
+func (p *problem) typedCache(t testing.TB, r *rand.Rand, kind Format, rotated bool) *Cache {
+	c, err := NewCache(CacheConfig{Batch: p.k.B, KVHeads: p.k.H, HeadDim: p.k.D, ValueDim: p.v.D, Capacity: p.k.L + r.IntN(70), Format: kind, Rotate: rotated})
 	must(t, err)
 	for at := 0; at < p.k.L; {
 		n := min(p.k.L-at, 1+r.IntN(1+r.IntN(100)))
@@ -61,7 +61,7 @@ func anyTypedShape(r *rand.Rand) shape {
 // Attending over a cache of F16 or BF16 is attending over the numbers that it decodes to, bit for bit, with every option.
 func TestCacheOfHalvesEqualsAttendOverWhatItReads(t *testing.T) {
 	forEach(t, func(t *testing.T) {
-		for _, kind := range []CacheType{F16, BF16} {
+		for _, kind := range []Format{F16, BF16} {
 			r := random("halves " + kind.String())
 			for range budget(250) {
 				anyTuning(t, r)
@@ -110,7 +110,7 @@ func TestCacheOfIntegersIsItsDefinition(t *testing.T) {
 // Which implementation, how many workers, how many rows together: no bit of any type depends on it. Where all scales are 1, a cache of
 // I8 is attention over the integers.
 func TestCacheOfEveryTypeDoesNotMatter(t *testing.T) {
-	for _, kind := range []CacheType{F32, F16, BF16, I8} {
+	for _, kind := range []Format{F32, F16, BF16, I8} {
 		for _, rotated := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%v/rotated=%t", kind, rotated), func(t *testing.T) {
 				forEach(t, func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestCacheRotation(t *testing.T) {
 func TestCacheOfIntegersRefusesWhatHasNoScale(t *testing.T) {
 	for _, bad := range []float32{nan32(), float32(math.Inf(1)), negInf} {
 		for _, into := range []string{"k", "v"} {
-			c, err := NewCache(CacheConfig{Batch: 2, KVHeads: 3, HeadDim: 8, ValueDim: 8, Capacity: 9, Type: I8})
+			c, err := NewCache(CacheConfig{Batch: 2, KVHeads: 3, HeadDim: 8, ValueDim: 8, Capacity: 9, Format: I8})
 			must(t, err)
 			k, v := zeros(2, 3, 2, 8), zeros(2, 3, 2, 8)
 			x := map[string]*Tensor{"k": &k, "v": &v}[into]
@@ -206,8 +206,8 @@ func TestCacheOfIntegersRefusesWhatHasNoScale(t *testing.T) {
 
 // MemoryUse is what the type says: bytes of elements, and scales for I8.
 func TestCacheMemoryUse(t *testing.T) {
-	for kind, want := range map[CacheType]int{F32: 4 * 96, F16: 2 * 96, BF16: 2 * 96, I8: 96 + 8} {
-		c, err := NewCache(CacheConfig{Batch: 2, KVHeads: 3, HeadDim: 64, ValueDim: 32, Capacity: 3 * Block, Type: kind})
+	for kind, want := range map[Format]int{F32: 4 * 96, F16: 2 * 96, BF16: 2 * 96, I8: 96 + 8} {
+		c, err := NewCache(CacheConfig{Batch: 2, KVHeads: 3, HeadDim: 64, ValueDim: 32, Capacity: 3 * Block, Format: kind})
 		must(t, err)
 		if got := c.MemoryUse(); got != 2*3*3*Block*want {
 			t.Errorf("%v: %d bytes, want %d", kind, got, 2*3*3*Block*want)
@@ -259,7 +259,7 @@ func TestCacheOfEveryTypeHasManyCallers(t *testing.T) {
 // The largest numbers come back from a cache of I8 finite, though rounded.
 func TestCacheOfIntegersKeepsTheLargestFinite(t *testing.T) {
 	x := BHLD([]float32{math.MaxFloat32, 1, -math.MaxFloat32, 0}, 1, 1, 1, 4)
-	c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: 4, ValueDim: 4, Capacity: 1, Type: I8})
+	c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: 4, ValueDim: 4, Capacity: 1, Format: I8})
 	must(t, err)
 	must(t, c.Append(x, x))
 	k, v := zeros(1, 1, 1, 4), zeros(1, 1, 1, 4)

@@ -241,7 +241,7 @@ func ExampleCache() {
 
 // A prompt that many requests begin with is computed once and kept on disk. Two requests fork it, and go on by themselves.
 func ExampleSequence_WriteTo() {
-	config := attn.StoreConfig{KVHeads: 1, HeadDim: 2, ValueDim: 2, Pages: 8, Type: attn.BF16}
+	config := attn.StoreConfig{KVHeads: 1, HeadDim: 2, ValueDim: 2, Pages: 8, Format: attn.BF16}
 	prompt := matrix(3,
 		1, 0,
 		0, 1,

@@ -12,12 +12,12 @@ import (
 // halfFormat is a format of 16 bits in the words of IEEE 754: its numbers that are not negative, in ascending order of their bits, with the
 // power of two that would follow the largest one in the place of infinity. float64 has all of these, and what is halfway between them.
 type halfFormat struct {
-	typ      CacheType
+	typ      Format
 	fraction int // bits
 	values   []float64
 }
 
-func newHalfFormat(typ CacheType, fraction, exponent int) *halfFormat {
+func newHalfFormat(typ Format, fraction, exponent int) *halfFormat {
 	f := &halfFormat{typ: typ, fraction: fraction}
 	bias := 1<<(exponent-1) - 1
 	for bits := range (1<<exponent-1)<<fraction + 1 {

@@ -17,7 +17,7 @@ const typedRows = 8
 
 // accumulateTyped is accumulate of values in a type of fewer bits: o_rc = o_rc·alpha_r, or 0 if b.overwrite, or what is there if alpha
 // is nil; then o_rc = FMA(p_rj, v_jc, o_rc) for ascending j. Columns are whole panels.
-func accumulateTyped(t CacheType, o, p []float32, v []byte, alpha []float32, rows, oStride, pStride int, b *panelLayout) {
+func accumulateTyped(t Format, o, p []float32, v []byte, alpha []float32, rows, oStride, pStride int, b *panelLayout) {
 	updatesRows(o, rows, oStride, b.cols)
 	readsRows(p, rows, pStride, b.keys)
 	readsTyped(t, v, b)
@@ -47,7 +47,7 @@ func accumulateTyped(t CacheType, o, p []float32, v []byte, alpha []float32, row
 }
 
 // splitTyped takes fewer columns at a time, and of these fewer rows.
-func splitTyped(t CacheType, o, p []float32, v []byte, alpha []float32, rows, oStride, pStride int, b *panelLayout) {
+func splitTyped(t Format, o, p []float32, v []byte, alpha []float32, rows, oStride, pStride int, b *panelLayout) {
 	cols := max(panel, callProducts/productsOf(rows, b.keys)/panel*panel)
 	step := max(1, min(rows, callProducts/(b.keys*min(cols, b.cols))))
 	part := *b
@@ -64,7 +64,7 @@ func splitTyped(t CacheType, o, p []float32, v []byte, alpha []float32, rows, oS
 }
 
 // scoreLayout is the layout of packed keys for accumulateTyped, which makes products of n keys in d dimensions of them.
-func scoreLayout(t CacheType, d, n int) panelLayout {
+func scoreLayout(t Format, d, n int) panelLayout {
 	l := panelLayout{keys: d, cols: n, stride: panel, panelStride: d * panel, overwrite: true}
 	if t == I8 {
 		l.stride, l.panelStride = 4*panel, roundUp(d, 4)*panel
@@ -73,7 +73,7 @@ func scoreLayout(t CacheType, d, n int) panelLayout {
 }
 
 // widen is dst = v in float32, for panels of so many steps: step k of column c goes to c/panel·dstStride + k·panel + c%panel.
-func widen(t CacheType, dst []float32, v []byte, dstStride int, b *panelLayout) {
+func widen(t Format, dst []float32, v []byte, dstStride int, b *panelLayout) {
 	readsTyped(t, v, b)
 	for c := 0; c < b.cols; c += panel {
 		to, from := dst[c/panel*dstStride:][:b.keys*panel], v[c/panel*b.panelStride*t.bytes():]
@@ -94,7 +94,7 @@ func widen(t CacheType, dst []float32, v []byte, dstStride int, b *panelLayout) 
 }
 
 // narrow is dst = x in F16 or BF16.
-func narrow(t CacheType, dst []uint16, x []float32) {
+func narrow(t Format, dst []uint16, x []float32) {
 	reads(x, len(x))
 	writes(dst, len(x))
 	if !hasTyped() || len(x) == 0 {
@@ -169,7 +169,7 @@ func rotate(x []float32, rows, stride, n, block int) {
 }
 
 // readsTyped: the values of a block, panel by panel.
-func readsTyped(t CacheType, v []byte, b *panelLayout) {
+func readsTyped(t Format, v []byte, b *panelLayout) {
 	steps := (b.keys-1)*b.stride + panel
 	if t == I8 {
 		steps = (b.keys-1)/4*b.stride + 4*panel

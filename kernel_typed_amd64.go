@@ -6,7 +6,7 @@ package attn
 func hasTyped() bool { return tuned.isa == avx2 || tuned.isa == avx512 }
 
 // typed16Lanes reports whether rows take 16 lanes. One row of I8 always does, because with these it is widened another way.
-func typed16Lanes(t CacheType, rows int) bool {
+func typed16Lanes(t Format, rows int) bool {
 	if rows == 1 {
 		return tuned.isa == avx512 && t == I8
 	}

@@ -10,7 +10,7 @@ import (
 // This file is the specification of the kernels over fewer bits, as kernel_generic.go is of the others.
 
 // elementOf widens element i of v.
-func elementOf(t CacheType, v []byte, i int) float32 {
+func elementOf(t Format, v []byte, i int) float32 {
 	switch t {
 	case F16:
 		return f32.FromF16(binary.NativeEndian.Uint16(v[2*i:]))
@@ -21,14 +21,14 @@ func elementOf(t CacheType, v []byte, i int) float32 {
 }
 
 // placeOf is where step k of column c is, see kernel_typed.go.
-func placeOf(t CacheType, b *panelLayout, k, c int) int {
+func placeOf(t Format, b *panelLayout, k, c int) int {
 	if t == I8 {
 		return c/panel*b.panelStride + k/4*b.stride + c%panel*4 + k%4
 	}
 	return c/panel*b.panelStride + k*b.stride + c%panel
 }
 
-func accumulateTypedGeneric(t CacheType, o, p []float32, v []byte, alpha []float32, rows, oStride, pStride int, b *panelLayout) {
+func accumulateTypedGeneric(t Format, o, p []float32, v []byte, alpha []float32, rows, oStride, pStride int, b *panelLayout) {
 	for r := range rows {
 		for c := range b.cols {
 			e := &o[r*oStride+c]
@@ -45,7 +45,7 @@ func accumulateTypedGeneric(t CacheType, o, p []float32, v []byte, alpha []float
 	}
 }
 
-func widenGeneric(t CacheType, dst []float32, v []byte, steps, stride int) {
+func widenGeneric(t Format, dst []float32, v []byte, steps, stride int) {
 	b := panelLayout{stride: stride}
 	for k := range steps {
 		for c := range panel {
@@ -54,7 +54,7 @@ func widenGeneric(t CacheType, dst []float32, v []byte, steps, stride int) {
 	}
 }
 
-func narrowGeneric(t CacheType, dst []uint16, x []float32) {
+func narrowGeneric(t Format, dst []uint16, x []float32) {
 	for i, e := range x {
 		if t == F16 {
 			dst[i] = f32.ToF16(e)

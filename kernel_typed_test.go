@@ -12,7 +12,7 @@ import (
 
 // typedInput is n elements of a type in guarded memory that may only be read. Words are guarded, so what is before or after the elements may be
 // a few bytes that belong to nobody.
-func (c *trial) typedInput(typ CacheType, n int) []byte {
+func (c *trial) typedInput(typ Format, n int) []byte {
 	size := n * typ.bytes()
 	words := (size + 3) / 4
 	write, read := place(c.Rand, &c.arena.floats, &c.arena.used[0], words)
@@ -37,7 +37,7 @@ func bytesIn(x []float32) []byte {
 }
 
 // anyTypedLayout draws the layout of packed keys, packed values of a cache, or a matrix, and how many elements it has.
-func (c *trial) anyTypedLayout(typ CacheType, keys, cols int) (panelLayout, int) {
+func (c *trial) anyTypedLayout(typ Format, keys, cols int) (panelLayout, int) {
 	b := panelLayout{keys: keys, cols: cols, stride: panel, panelStride: keys * panel, overwrite: c.IntN(3) == 0, access: c.anyAccess()}
 	b.pointer = 0
 	panels := cols / panel
@@ -86,7 +86,7 @@ var typedKernelTests = []kernelTest{
 
 var typedDims = []dim{size("rows", 1, 12, 99), size("keys", 1, 70, 300), {"cols", panel, 9 * panel, 20 * panel, panel}}
 
-func (c *trial) accumulateTyped(typ CacheType, n []int) {
+func (c *trial) accumulateTyped(typ Format, n []int) {
 	tuned.leastRows16 = []int{2, never}[c.IntN(2)]
 	rows, keys, cols := n[0], n[1], n[2]
 	if c.IntN(16) == 0 {
@@ -105,7 +105,7 @@ func (c *trial) accumulateTyped(typ CacheType, n []int) {
 	accumulateTypedGeneric(typ, want, p, v, alpha, rows, oStride, pStride, &b)
 }
 
-func (c *trial) widen(typ CacheType, n []int) {
+func (c *trial) widen(typ Format, n []int) {
 	keys, cols := n[0], n[1]
 	b, elements := c.anyTypedLayout(typ, keys, cols)
 	v := c.typedInput(typ, elements)
@@ -118,7 +118,7 @@ func (c *trial) widen(typ CacheType, n []int) {
 }
 
 // narrow compares the bits of what is written, and of what must not be.
-func (c *trial) narrow(typ CacheType, n int) {
+func (c *trial) narrow(typ Format, n int) {
 	x := c.input(n)
 	out, wantOut := c.outputOf((n+1)/2+c.IntN(9), normal)
 	got, want := elements[uint16](bytesIn(out)), elements[uint16](bytesIn(wantOut))
@@ -212,7 +212,7 @@ func benchmarkTyped(b *testing.B, size int) {
 				accumulate(o, p, buffer[at/4+Block*d:], nil, rows, d, Block, &l)
 			})
 		})
-		for _, typ := range []CacheType{F16, BF16, I8} {
+		for _, typ := range []Format{F16, BF16, I8} {
 			b.Run(fmt.Sprintf("rows=%d/%v", rows, typ), func(b *testing.B) {
 				keys := scoreLayout(typ, d, Block)
 				values := panelLayout{keys: Block, cols: d, stride: panel, panelStride: Block * panel}

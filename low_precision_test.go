@@ -41,7 +41,7 @@ func scaleChannels(x *Tensor, factor float32) {
 
 // lowPrecision is a way to keep keys and values.
 type lowPrecision struct {
-	kind   CacheType
+	kind   Format
 	rotate bool
 }
 
@@ -49,7 +49,7 @@ var lowPrecisions = []lowPrecision{{F16, false}, {BF16, false}, {I8, false}, {I8
 
 // outputs are those of causal attention over a cache of a kind.
 func (w lowPrecision) outputs(t *testing.T, p *problem) []float32 {
-	c, err := NewCache(CacheConfig{Batch: p.k.B, KVHeads: p.k.H, HeadDim: p.k.D, ValueDim: p.v.D, Capacity: p.k.L, Type: w.kind, Rotate: w.rotate})
+	c, err := NewCache(CacheConfig{Batch: p.k.B, KVHeads: p.k.H, HeadDim: p.k.D, ValueDim: p.v.D, Capacity: p.k.L, Format: w.kind, Rotate: w.rotate})
 	must(t, err)
 	must(t, c.Append(p.k, p.v))
 	got := p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return c.Attend(dst, q, opt) })
@@ -155,7 +155,7 @@ func checkLowPrecision(t *testing.T, kind outliers, what string, errors [len(low
 // The memory of a layer with 32 heads of 128 and room for 128·1024 tokens, in MiB, as docs/low-precision.md gives it.
 func TestLowPrecisionMemory(t *testing.T) {
 	const tokens, heads = 128 << 10, 32
-	for kind, want := range map[CacheType]int{F32: 4096, F16: 2048, BF16: 2048, I8: 1056} {
+	for kind, want := range map[Format]int{F32: 4096, F16: 2048, BF16: 2048, I8: 1056} {
 		s := newBlockStore(kind, heads, 128, 128, false)
 		if got := heads * tokens / Block * s.block; got != want<<20 {
 			t.Errorf("%v: %d bytes, want %d MiB", kind, got, want)
@@ -167,11 +167,11 @@ func TestLowPrecisionMemory(t *testing.T) {
 func TestLowPrecisionOverflow(t *testing.T) {
 	inf := float32(math.Inf(1))
 	forEach(t, func(t *testing.T) {
-		for kind, want := range map[CacheType][]float32{
+		for kind, want := range map[Format][]float32{
 			F16:  {65504, 65504, inf, -inf, inf, nan32()},
 			BF16: {65536, 65536, 65536, -65536, inf, nan32()},
 		} {
-			c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: len(want), ValueDim: len(want), Capacity: 1, Type: kind})
+			c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: len(want), ValueDim: len(want), Capacity: 1, Format: kind})
 			must(t, err)
 			x := BHLD([]float32{65504, 65519, 65520, -65520, inf, nan32()}, 1, 1, 1, len(want))
 			must(t, c.Append(x, x))
@@ -196,7 +196,7 @@ func TestLowPrecisionWeights(t *testing.T) {
 		for i := range p.v.Data {
 			p.v.Data[i] *= factor
 		}
-		c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 2, HeadDim: 32, ValueDim: 16, Capacity: 200, Type: I8})
+		c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 2, HeadDim: 32, ValueDim: 16, Capacity: 200, Format: I8})
 		must(t, err)
 		must(t, c.Append(p.k, p.v))
 		weights, lse := zeros(1, 4, 3, 200), make([]float32, 12)

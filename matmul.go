@@ -208,7 +208,7 @@ func addRows(dst, a, b []float32, rows, dstStride, aStride int, b0 *panelLayout)
 // [PackMatrix], [PackTransposed] and their variants for types of fewer bits make one.
 type Matrix struct {
 	b, h, inner, cols int
-	kind              CacheType
+	kind              Format
 	memory            *memory.Mapping // what data and scales are in; nil if the matrix is closed
 	data              []byte          // [b][h][inner/productInner] × panels, each of the layout that scoreLayout gives
 	scales            []float32       // of I8: [b][h][cols in whole panels]

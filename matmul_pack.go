@@ -32,13 +32,13 @@ func PackTransposed(w Tensor) (*Matrix, error) { return PackTransposedAs(w, F32)
 //
 // The bits are the same on every CPU and for any shape around a product, as those of F32 are. In I8, NaN and ±Inf have no scale:
 // the error is [ErrOption] and names row and column. So is an unknown type. In F16, what is above 65504 may become ±Inf.
-func PackMatrixAs(b Tensor, t CacheType) (*Matrix, error) {
+func PackMatrixAs(b Tensor, t Format) (*Matrix, error) {
 	return pack(&packing{name: "b", x: b, inner: b.L, cols: b.D}, t)
 }
 
 // PackTransposedAs is [PackTransposed] in a type of fewer bits, with what [PackMatrixAs] says of them. A column of the matrix, which
 // has a scale of its own, is a row of w.
-func PackTransposedAs(w Tensor, t CacheType) (*Matrix, error) {
+func PackTransposedAs(w Tensor, t Format) (*Matrix, error) {
 	return pack(&packing{name: "w", x: w, transposed: true, inner: w.D, cols: w.L}, t)
 }
 
@@ -54,7 +54,7 @@ type packing struct {
 	bytes  [productInner]int8
 }
 
-func pack(p *packing, t CacheType) (*Matrix, error) {
+func pack(p *packing, t Format) (*Matrix, error) {
 	m, err := p.allocate(t)
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func pack(p *packing, t CacheType) (*Matrix, error) {
 }
 
 // allocate validates the view and makes a matrix without elements.
-func (p *packing) allocate(t CacheType) (*Matrix, error) {
+func (p *packing) allocate(t Format) (*Matrix, error) {
 	x := &p.x
 	if t < F32 || t > I8 {
 		return nil, fail(ErrOption, "t is %v, want F32, F16, BF16 or I8", t)

@@ -49,7 +49,7 @@ func (p *projection) multiplyWidened(dst, a []float32, stride int, u *productBlo
 }
 
 // addTyped is addRows for a matrix of fewer bits and at most typedRows rows.
-func addTyped(t CacheType, dst, a []float32, b []byte, rows, cols, dstStride, aStride int, b0 *panelLayout) {
+func addTyped(t Format, dst, a []float32, b []byte, rows, cols, dstStride, aStride int, b0 *panelLayout) {
 	whole := cols / panel * panel
 	part := *b0
 	if part.cols = whole; whole > 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 )
 
-var matrixTypes = []CacheType{F32, F16, BF16, I8}
+var matrixTypes = []Format{F32, F16, BF16, I8}
 
 // typedShapes are products in which parts of the inner index, groups of four steps, panels, few rows and widened parts end anywhere.
 var typedShapes = append([]productShape{
@@ -39,7 +39,7 @@ func transposedView(b Tensor) Tensor {
 }
 
 // storedColumn is a column as a matrix of a type keeps it, and its scale.
-func storedColumn(typ CacheType, b *Tensor, i, h, c int) (column []float32, scale float32) {
+func storedColumn(typ Format, b *Tensor, i, h, c int) (column []float32, scale float32) {
 	for k := range b.L {
 		column = append(column, b.row(min(i, b.B-1), min(h, b.H-1), k)[c])
 	}
@@ -59,7 +59,7 @@ func storedColumn(typ CacheType, b *Tensor, i, h, c int) (column []float32, scal
 }
 
 // definedProduct is a·b by the definition of the type, bias left out.
-func definedProduct(typ CacheType, a, b Tensor) []float32 {
+func definedProduct(typ Format, a, b Tensor) []float32 {
 	want := make([]float32, a.B*a.H*a.L*b.D)
 	for i := range a.B {
 		for h := range a.H {
@@ -81,10 +81,10 @@ func definedProduct(typ CacheType, a, b Tensor) []float32 {
 // packers make a matrix of a type in every way.
 var packers = []struct {
 	name string
-	pack func(b Tensor, typ CacheType) (*Matrix, error)
+	pack func(b Tensor, typ Format) (*Matrix, error)
 }{
 	{"PackMatrixAs", PackMatrixAs},
-	{"PackTransposedAs", func(b Tensor, typ CacheType) (*Matrix, error) { return PackTransposedAs(transposedView(b), typ) }},
+	{"PackTransposedAs", func(b Tensor, typ Format) (*Matrix, error) { return PackTransposedAs(transposedView(b), typ) }},
 }
 
 // Products by matrices of every type are what the type's definition says, however they are packed and divided.
@@ -167,7 +167,7 @@ func TestPackTransposedBroadcast(t *testing.T) {
 
 // A matrix takes the memory of its type: whole panels, groups of four integers, and scales.
 func TestMatrixMemoryUse(t *testing.T) {
-	for typ, want := range map[CacheType]int{F32: 4 * 6 * 9 * 32, F16: 2 * 6 * 9 * 32, BF16: 2 * 6 * 9 * 32, I8: 6*12*32 + 4*6*32} {
+	for typ, want := range map[Format]int{F32: 4 * 6 * 9 * 32, F16: 2 * 6 * 9 * 32, BF16: 2 * 6 * 9 * 32, I8: 6*12*32 + 4*6*32} {
 		m, err := PackMatrixAs(zeros(2, 3, 9, 17), typ)
 		must(t, err)
 		if got := m.MemoryUse(); got != want {
@@ -195,9 +195,9 @@ func TestPackErrors(t *testing.T) {
 	huge := Tensor{Data: make([]float32, 1), B: maxLength, H: maxLength, L: 1, D: 1}
 	for _, e := range []struct {
 		name, arg string
-		pack      func(x Tensor, typ CacheType) (*Matrix, error)
+		pack      func(x Tensor, typ Format) (*Matrix, error)
 	}{{"PackMatrixAs", "b", PackMatrixAs}, {"PackTransposedAs", "w", PackTransposedAs}} {
-		fails := func(x Tensor, typ CacheType, kind error, text string) {
+		fails := func(x Tensor, typ Format, kind error, text string) {
 			t.Helper()
 			m, err := e.pack(x, typ)
 			mustFail(t, e.name, err, kind, text)
@@ -209,8 +209,8 @@ func TestPackErrors(t *testing.T) {
 		fails(with(math.NaN()), I8, ErrOption, e.arg+" is NaN"+end)
 		fails(with(math.Inf(1)), I8, ErrOption, e.arg+" is +Inf"+end)
 		fails(with(math.Inf(-1)), I8, ErrOption, e.arg+" is -Inf"+end)
-		fails(with(0), -1, ErrOption, "t is CacheType(-1), want F32, F16, BF16 or I8")
-		fails(with(0), I8+1, ErrOption, "t is CacheType(4), want F32, F16, BF16 or I8")
+		fails(with(0), -1, ErrOption, "t is Format(-1), want F32, F16, BF16 or I8")
+		fails(with(0), I8+1, ErrOption, "t is Format(4), want F32, F16, BF16 or I8")
 		for _, typ := range matrixTypes {
 			fails(Tensor{B: 1, H: 1, D: 1}, typ, ErrShape, e.arg+" is [1 1 0 1], "+rows)
 			fails(Tensor{B: 1, H: 1, L: 1}, typ, ErrShape, fmt.Sprintf("%s.D is 0, want 1 to %d", e.arg, maxLength))

@@ -166,7 +166,7 @@ func cacheRaces(races map[string]func() error) {
 }
 
 // typedRaces has races on what attending over a cache of several full blocks reads and writes, and on what Append of a panel does.
-func typedRaces(races map[string]func() error, kind CacheType, lq int) {
+func typedRaces(races map[string]func() error, kind Format, lq int) {
 	const d, dv, n = 24, 32, 3 * Block
 	r := random("race")
 	k, v := tensor(r, normal, 1, 1, n, d), tensor(r, normal, 1, 1, n, dv)
@@ -188,7 +188,7 @@ func typedRaces(races map[string]func() error, kind CacheType, lq int) {
 		operands["scales of values"] = func(c *Cache) { _, _, _, scales := store(c); overwrite(scales)() }
 	}
 	newCache := func() (*Cache, error) {
-		return NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: d, ValueDim: dv, Capacity: n, Type: kind})
+		return NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: d, ValueDim: dv, Capacity: n, Format: kind})
 	}
 	for name, other := range operands {
 		races[fmt.Sprintf("Cache of %v, Attend of %d queries, %s", kind, lq, name)] = func() error {

@@ -62,7 +62,7 @@ func putHeader(x []byte, g *StoreConfig, p *pages) []byte {
 		rotate = 1
 	}
 	x = append(x[:0], sequenceMagic...)
-	for _, n := range [sequenceFields]int{int(g.Type), rotate, g.KVHeads, g.HeadDim, g.ValueDim, p.first, p.length} {
+	for _, n := range [sequenceFields]int{int(g.Format), rotate, g.KVHeads, g.HeadDim, g.ValueDim, p.first, p.length} {
 		x = binary.LittleEndian.AppendUint32(x, uint32(n))
 	}
 	return x
@@ -194,7 +194,7 @@ func checkFields(head *[sequenceFields]int, g *StoreConfig) error {
 		name        string
 		least, most int
 	}{
-		{"Type", int(F32), int(I8)}, {"mark of rotation", 0, 1},
+		{"Format", int(F32), int(I8)}, {"mark of rotation", 0, 1},
 		{"KVHeads", 1, maxLength}, {"HeadDim", 1, maxLength}, {"ValueDim", 1, maxLength},
 		{"first position", 0, maxLength}, {"length", head[5], maxLength},
 	} {
@@ -202,9 +202,9 @@ func checkFields(head *[sequenceFields]int, g *StoreConfig) error {
 			return fail(ErrFormat, "the file's %s is %d, want %d to %d", f.name, uint32(head[i]), f.least, f.most)
 		}
 	}
-	switch kind, rotate := CacheType(head[0]), head[1] == 1; {
-	case kind != g.Type:
-		return fail(ErrOption, "the file's Type is %v, want the store's %v", kind, g.Type)
+	switch kind, rotate := Format(head[0]), head[1] == 1; {
+	case kind != g.Format:
+		return fail(ErrOption, "the file's Format is %v, want the store's %v", kind, g.Format)
 	case rotate != g.Rotate:
 		return fail(ErrOption, "the file's Rotate is %t, want the store's %t", rotate, g.Rotate)
 	}

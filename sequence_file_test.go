@@ -61,7 +61,7 @@ func everySequence(t *testing.T, f func(t *testing.T, g StoreConfig, first, n in
 	for _, kind := range allCacheTypes {
 		for _, rotate := range []bool{false, true} {
 			for _, d := range [][2]int{{6, 5}, {16, 32}} {
-				g := StoreConfig{KVHeads: 2, HeadDim: d[0], ValueDim: d[1], Pages: 7, Type: kind, Rotate: rotate}
+				g := StoreConfig{KVHeads: 2, HeadDim: d[0], ValueDim: d[1], Pages: 7, Format: kind, Rotate: rotate}
 				for _, n := range [][2]int{{0, 0}, {0, 1}, {0, 63}, {0, 64}, {0, 65}, {1, 64}, {17, 150}, {63, 64}, {64, 64}, {70, 70}, {70, 128}, {130, 200}, {190, 192}} {
 					t.Run(fmt.Sprint(kind, rotate, d, n), func(t *testing.T) { f(t, g, n[0], n[1]) })
 				}
@@ -138,8 +138,8 @@ func mustEqualSequences(t testing.TB, a, b *Sequence) {
 
 // The form is fixed: other versions and machines read it. Here it is written from its definition.
 func TestSequenceFileForm(t *testing.T) {
-	for _, kind := range []CacheType{F32, I8} {
-		g := StoreConfig{KVHeads: 2, HeadDim: 6, ValueDim: 3, Pages: 3, Type: kind}
+	for _, kind := range []Format{F32, I8} {
+		g := StoreConfig{KVHeads: 2, HeadDim: 6, ValueDim: 3, Pages: 3, Format: kind}
 		s := newSequenceIn(t, g, 70, 131)
 		k, v := zeros(1, 2, 61, 6), zeros(1, 2, 61, 3)
 		must(t, s.Read(k, v, 70))
@@ -164,7 +164,7 @@ func TestSequenceFileForm(t *testing.T) {
 }
 
 // formOfBlock is the block of a head, in which token 0 of k and v is at position first.
-func formOfBlock(k, v Tensor, h, first int, kind CacheType) []byte {
+func formOfBlock(k, v Tensor, h, first int, kind Format) []byte {
 	if kind == F32 {
 		keys, values := make([]byte, 4*Block*6), make([]byte, 4*Block*16)
 		for j := max(0, first); j < min(Block, first+k.L); j++ {
@@ -201,7 +201,7 @@ func TestSequenceFileGolden(t *testing.T) {
 	}
 	for _, kind := range allCacheTypes {
 		for _, rotate := range []bool{false, true} {
-			s := newSequenceIn(t, StoreConfig{KVHeads: 2, HeadDim: 6, ValueDim: 19, Pages: 3, Type: kind, Rotate: rotate}, 5, 150)
+			s := newSequenceIn(t, StoreConfig{KVHeads: 2, HeadDim: 6, ValueDim: 19, Pages: 3, Format: kind, Rotate: rotate}, 5, 150)
 			name, hash := fmt.Sprint(kind, " ", rotate), fmt.Sprintf("%x", sha256.Sum256(fileOf(t, s)))[:16]
 			if hash != golden[name] {
 				t.Errorf("%q: %q, want %q", name, hash, golden[name])
@@ -212,7 +212,7 @@ func TestSequenceFileGolden(t *testing.T) {
 
 // Bytes are turned within numbers, wherever these are. (Machines where that is never done run this, too.)
 func TestSwapBytes(t *testing.T) {
-	for kind, size := range map[CacheType]int{F32: 4, BF16: 2, I8: 4} {
+	for kind, size := range map[Format]int{F32: 4, BF16: 2, I8: 4} {
 		s := newBlockStore(kind, 1, 4, 16, false)
 		x := make([]byte, s.block)
 		want := make([]byte, s.block)
@@ -270,8 +270,8 @@ func (c *readCase) unchanged(t testing.TB) {
 }
 
 // smallest is the configuration of a store with the smallest pages.
-func smallest(kind CacheType) StoreConfig {
-	return StoreConfig{KVHeads: 1, HeadDim: 1, ValueDim: 1, Pages: 5, Type: kind}
+func smallest(kind Format) StoreConfig {
+	return StoreConfig{KVHeads: 1, HeadDim: 1, ValueDim: 1, Pages: 5, Format: kind}
 }
 
 // Whichever byte is not what it was, and wherever the file ends, it is an error.
@@ -325,9 +325,9 @@ func TestSequenceFileHostile(t *testing.T) {
 		page8              = 2*block8 + 4
 		stray              = "a byte is of no token and not zero"
 	)
-	c := map[CacheType]*readCase{}
+	c := map[Format]*readCase{}
 	for _, e := range []struct {
-		kind CacheType
+		kind Format
 		at   int
 		to   []byte
 		want error
@@ -335,9 +335,9 @@ func TestSequenceFileHostile(t *testing.T) {
 	}{
 		{F32, 7, []byte{2}, ErrFormat, "the file is version 2 of the form, want version 1"},
 		{F32, 0, []byte{'A'}, ErrFormat, `the file begins with "AttnSeq\x01", want "attnSeq\x01"`},
-		{F32, 8, word(4), ErrFormat, "the file's Type is 4, want 0 to 3"},
-		{F32, 8, word(math.MaxUint32), ErrFormat, "the file's Type is 4294967295, want 0 to 3"},
-		{F32, 8, word(2), ErrOption, "the file's Type is BF16, want the store's F32"},
+		{F32, 8, word(4), ErrFormat, "the file's Format is 4, want 0 to 3"},
+		{F32, 8, word(math.MaxUint32), ErrFormat, "the file's Format is 4294967295, want 0 to 3"},
+		{F32, 8, word(2), ErrOption, "the file's Format is BF16, want the store's F32"},
 		{F32, 12, word(2), ErrFormat, "the file's mark of rotation is 2, want 0 to 1"},
 		{F32, 12, word(1), ErrOption, "the file's Rotate is true, want the store's false"},
 		{F32, 16, word(0), ErrFormat, "the file's KVHeads is 0, want 1 to 268435456"},
@@ -477,7 +477,7 @@ func TestSequenceFileClosed(t *testing.T) {
 
 // A stream holds several sequences; they may go through a pipe, to the same store, while others attend over them and write them.
 func TestSequenceFileStream(t *testing.T) {
-	g := StoreConfig{KVHeads: 2, HeadDim: 4, ValueDim: 4, Pages: 20, Type: BF16}
+	g := StoreConfig{KVHeads: 2, HeadDim: 4, ValueDim: 4, Pages: 20, Format: BF16}
 	s := newSequenceIn(t, g, 10, 3*Block+7)
 	fork := s.Fork()
 	must(t, fork.Append(zeros(1, 2, 3, 4), zeros(1, 2, 3, 4)))
@@ -575,7 +575,7 @@ const (
 
 // fuzzedStore is a store with small pages.
 func fuzzedStore(b byte) StoreConfig {
-	return StoreConfig{KVHeads: 1, HeadDim: 2, ValueDim: 1, Pages: 5, Type: CacheType(b & 3), Rotate: b&rotated != 0}
+	return StoreConfig{KVHeads: 1, HeadDim: 2, ValueDim: 1, Pages: 5, Format: Format(b & 3), Rotate: b&rotated != 0}
 }
 
 // useAll does with a sequence what can be done.

@@ -26,7 +26,7 @@ type source struct {
 type blockStore struct {
 	memory *memory.Mapping // what data is in; nil if it was given back
 	data   []byte
-	kind   CacheType
+	kind   Format
 	heads  int
 	d, dv  int // HeadDim, and ValueDim in whole panels
 
@@ -37,7 +37,7 @@ type blockStore struct {
 }
 
 // newBlockStore describes the blocks of a type; it has no memory yet.
-func newBlockStore(kind CacheType, heads, d, dv int, rotated bool) blockStore {
+func newBlockStore(kind Format, heads, d, dv int, rotated bool) blockStore {
 	s := blockStore{kind: kind, heads: heads, d: d, dv: roundUp(dv, panel), rotation: 1}
 	if rotated {
 		s.rotation = d & -d

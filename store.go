@@ -11,7 +11,7 @@ type StoreConfig struct {
 	HeadDim  int       // dimension of queries and keys
 	ValueDim int       // dimension of values and outputs
 	Pages    int       // a page holds Block tokens of all heads
-	Type     CacheType // F32 is the zero value
+	Format   Format // F32 is the zero value
 	Rotate   bool      // spread outlier channels of keys, see docs/low-precision.md
 }
 
@@ -38,7 +38,7 @@ type Store struct {
 // for a store, too.
 func NewStore(config StoreConfig) (*Store, error) {
 	sizes := [...]namedSize{{"KVHeads", config.KVHeads}, {"HeadDim", config.HeadDim}, {"ValueDim", config.ValueDim}, {"Pages", config.Pages}}
-	if err := checkConfig("StoreConfig", config.Type, sizes[:]); err != nil {
+	if err := checkConfig("StoreConfig", config.Format, sizes[:]); err != nil {
 		return nil, err
 	}
 	perToken := roundUp(config.HeadDim, 4) + roundUp(config.ValueDim, panel)
@@ -46,10 +46,10 @@ func NewStore(config StoreConfig) (*Store, error) {
 		return nil, fail(ErrShape, "StoreConfig is %d×%d×%d×(%d+%d) elements, want at most %d",
 			config.KVHeads, config.Pages, Block, config.HeadDim, config.ValueDim, maxElements)
 	}
-	s := &Store{config: config, blocks: newBlockStore(config.Type, config.KVHeads, config.HeadDim, config.ValueDim, config.Rotate)}
+	s := &Store{config: config, blocks: newBlockStore(config.Format, config.KVHeads, config.HeadDim, config.ValueDim, config.Rotate)}
 	if err := s.blocks.allocate(1, config.Pages); err != nil {
 		return nil, fail(ErrMemory, "StoreConfig is %d×%d×%d×(%d+%d) elements of %v: %v",
-			config.KVHeads, config.Pages, Block, config.HeadDim, config.ValueDim, config.Type, err)
+			config.KVHeads, config.Pages, Block, config.HeadDim, config.ValueDim, config.Format, err)
 	}
 	s.users, s.free = make([]int32, config.Pages), make([]int32, config.Pages)
 	for i := range s.free {

@@ -57,7 +57,7 @@ func newStorePlay(t *testing.T, c *trial) *storePlay {
 	if c.IntN(64) == 0 {
 		p.config.Pages = 2*Segment/Block + c.IntN(8) // more than a segment
 	}
-	p.config.Type, p.config.Rotate = CacheType(c.IntN(int(I8)+1)), c.IntN(3) == 0
+	p.config.Format, p.config.Rotate = Format(c.IntN(int(I8)+1)), c.IntN(3) == 0
 	var err error
 	if p.store, err = NewStore(p.config); err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func (p *storePlay) join(s *Sequence) *modelSequence {
 	g := &p.config
 	m := &modelSequence{Sequence: s}
 	m.cachePlay = cachePlay{T: p.T, trial: p.trial, model: newTokens(CacheConfig{Batch: 1, KVHeads: g.KVHeads, HeadDim: g.HeadDim, ValueDim: g.ValueDim,
-		Capacity: 1, Type: g.Type, Rotate: g.Rotate})}
+		Capacity: 1, Format: g.Format, Rotate: g.Rotate})}
 	p.live = append(p.live, m)
 	return m
 }
@@ -183,7 +183,7 @@ func (p *storePlay) want(err, kind error) {
 func (p *storePlay) append(s *modelSequence, n int) {
 	g := &p.config
 	k, v := s.draw(1, g.KVHeads, n, g.HeadDim), s.draw(1, g.KVHeads, n, g.ValueDim)
-	if g.Type == I8 && !(s.scales(k, s.rotation()) && s.scales(v, 1)) {
+	if g.Format == I8 && !(s.scales(k, s.rotation()) && s.scales(v, 1)) {
 		p.want(s.Append(k, v), ErrOption)
 		return
 	}
@@ -258,7 +258,7 @@ func (p *storePlay) read(s *modelSequence) {
 	p.want(s.Read(k, v, s.first-1), ErrLength)
 	p.want(s.Read(k, v, from), nil)
 	wantK, wantV := contiguous(rowsOf(s.model.k, from, n)), contiguous(rowsOf(s.model.v, from, n))
-	if g.Type == I8 {
+	if g.Format == I8 {
 		wantK, wantV = decoded(integersOfAll(wantK)), decoded(integersOfAll(wantV))
 	}
 	mustEqualBits(p.T, "keys", k.Data, s.rotated(wantK).Data)
@@ -527,9 +527,9 @@ func TestStoreErrors(t *testing.T) {
 	_, err := NewStore(StoreConfig{KVHeads: maxLength, HeadDim: maxLength, ValueDim: maxLength, Pages: maxLength})
 	mustFail(t, "overflow", err, ErrShape)
 	bad := good
-	bad.Type = 9
+	bad.Format = 9
 	_, err = NewStore(bad)
-	mustFail(t, "type", err, ErrOption, "StoreConfig.Type is CacheType(9), want F32, F16, BF16 or I8")
+	mustFail(t, "type", err, ErrOption, "StoreConfig.Format is Format(9), want F32, F16, BF16 or I8")
 
 	store, err := NewStore(good)
 	must(t, err)
@@ -546,7 +546,7 @@ func TestStoreErrors(t *testing.T) {
 	sameKeys.SL = 0
 	infinite := zeros(1, 1, 1, 4)
 	infinite.Data[3] = negInf
-	scaled := sequenceOf(t, StoreConfig{KVHeads: 1, HeadDim: 4, ValueDim: 3, Pages: 2, Type: I8})
+	scaled := sequenceOf(t, StoreConfig{KVHeads: 1, HeadDim: 4, ValueDim: 3, Pages: 2, Format: I8})
 	for _, e := range []struct {
 		name string
 		err  error
@@ -766,9 +766,9 @@ func soakCheck(s *Sequence, r *rand.Rand) error {
 // A store takes as much memory as a cache of as many tokens.
 func TestStoreMemoryUse(t *testing.T) {
 	for _, kind := range allCacheTypes {
-		store, err := NewStore(StoreConfig{KVHeads: 3, HeadDim: 24, ValueDim: 40, Pages: 5, Type: kind})
+		store, err := NewStore(StoreConfig{KVHeads: 3, HeadDim: 24, ValueDim: 40, Pages: 5, Format: kind})
 		must(t, err)
-		cache, err := NewCache(CacheConfig{Batch: 1, KVHeads: 3, HeadDim: 24, ValueDim: 40, Capacity: 5 * Block, Type: kind})
+		cache, err := NewCache(CacheConfig{Batch: 1, KVHeads: 3, HeadDim: 24, ValueDim: 40, Capacity: 5 * Block, Format: kind})
 		must(t, err)
 		if store.MemoryUse() != cache.MemoryUse() {
 			t.Errorf("%v: a store takes %d bytes, a cache of as many tokens %d", kind, store.MemoryUse(), cache.MemoryUse())

@@ -178,7 +178,7 @@ func scaleBy(x []float32, scale float32) {
 }
 
 // elementAt is step k of column c in any type.
-func elementAt(t CacheType, v []byte, b *panelLayout, k, c int) float32 {
+func elementAt(t Format, v []byte, b *panelLayout, k, c int) float32 {
 	if t == F32 {
 		return elements[float32](v)[placeOf(t, b, k, c)]
 	}

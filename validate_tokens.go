@@ -11,7 +11,7 @@ type namedSize struct {
 }
 
 // checkConfig validates the type and the sizes of a configuration.
-func checkConfig(name string, kind CacheType, sizes []namedSize) error {
+func checkConfig(name string, kind Format, sizes []namedSize) error {
 	if kind < F32 || kind > I8 {
 		return fail(ErrOption, "%s.Type is %v, want F32, F16, BF16 or I8", name, kind)
 	}

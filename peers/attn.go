@@ -25,8 +25,8 @@ func (self) prepare(c *Case, in inputs, threads int) (call func() error, result 
 	}
 	var cache *attn.Cache
 	if c.decode() {
-		kind := map[string]attn.CacheType{"f32": attn.F32, "f16": attn.F16, "i8": attn.I8}[c.Type]
-		cache, err = attn.NewCache(attn.CacheConfig{Batch: c.Batch, KVHeads: c.KV, HeadDim: c.Dim, ValueDim: c.Dim, Capacity: c.Lk, Type: kind})
+		kind := map[string]attn.Format{"f32": attn.F32, "f16": attn.F16, "i8": attn.I8}[c.Type]
+		cache, err = attn.NewCache(attn.CacheConfig{Batch: c.Batch, KVHeads: c.KV, HeadDim: c.Dim, ValueDim: c.Dim, Capacity: c.Lk, Format: kind})
 		if err != nil {
 			return nil, nil, err
 		}

@@ -9,14 +9,14 @@ import (
 )
 
 // cacheTypes are what -cache takes.
-var cacheTypes = []attn.CacheType{attn.F32, attn.F16, attn.BF16, attn.I8}
+var cacheTypes = []attn.Format{attn.F32, attn.F16, attn.BF16, attn.I8}
 
 // cacheName is the name of a type on the command line and in names of benchmarks.
-func cacheName(t attn.CacheType) string { return strings.ToLower(t.String()) }
+func cacheName(t attn.Format) string { return strings.ToLower(t.String()) }
 
 // cacheType is the type that -cache names.
-func (f *runFlags) cacheType() (attn.CacheType, error) {
-	i := slices.IndexFunc(cacheTypes, func(t attn.CacheType) bool { return cacheName(t) == f.cache })
+func (f *runFlags) cacheType() (attn.Format, error) {
+	i := slices.IndexFunc(cacheTypes, func(t attn.Format) bool { return cacheName(t) == f.cache })
 	if i < 0 {
 		return 0, usagef("-cache is %q, want f32, f16, bf16 or i8", f.cache)
 	}
@@ -38,7 +38,7 @@ func (f *runFlags) checkCache() error {
 // cachedAttend attends over a cache of the keys and values that it is given. It keeps the last cache, because slices of the
 // same heads follow one another.
 type cachedAttend struct {
-	kind   attn.CacheType
+	kind   attn.Format
 	rotate bool
 	pool   *attn.Pool // nil for one thread
 
@@ -74,7 +74,7 @@ func (c *cachedAttend) attend(dst, q, k, v attn.Tensor, opt *attn.Options) error
 func (c *cachedAttend) fill(k, v attn.Tensor) error {
 	c.release()
 	cache, err := attn.NewCache(attn.CacheConfig{Batch: k.B, KVHeads: k.H, HeadDim: k.D, ValueDim: v.D,
-		Capacity: max(1, k.L), Type: c.kind, Rotate: c.rotate})
+		Capacity: max(1, k.L), Format: c.kind, Rotate: c.rotate})
 	if err != nil {
 		return err
 	}

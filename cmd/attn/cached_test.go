@@ -10,9 +10,9 @@ import (
 )
 
 // cacheOf is a cache of keys and values.
-func cacheOf(t *testing.T, kind attn.CacheType, rotate bool, k, v attn.Tensor) *attn.Cache {
+func cacheOf(t *testing.T, kind attn.Format, rotate bool, k, v attn.Tensor) *attn.Cache {
 	t.Helper()
-	c, err := attn.NewCache(attn.CacheConfig{Batch: k.B, KVHeads: k.H, HeadDim: k.D, ValueDim: v.D, Capacity: k.L, Type: kind, Rotate: rotate})
+	c, err := attn.NewCache(attn.CacheConfig{Batch: k.B, KVHeads: k.H, HeadDim: k.D, ValueDim: v.D, Capacity: k.L, Format: kind, Rotate: rotate})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ type benchCase struct {
 	cached bool // keys and values in a Cache
 	causal bool
 	shape
-	kind attn.CacheType // of the Cache
+	kind attn.Format // of the Cache
 }
 
 // shape is the sizes of a case.

@@ -12,10 +12,10 @@ type cache struct {
 type sequence []*attn.Sequence
 
 // newCache has room for some sequences of some tokens each.
-func newCache(m *model, kind attn.CacheType, sequences, tokens int) (*cache, error) {
+func newCache(m *model, kind attn.Format, sequences, tokens int) (*cache, error) {
 	c := &cache{pages: sequences * ((tokens + attn.Block - 1) / attn.Block)}
 	for range m.Layers {
-		store, err := attn.NewStore(attn.StoreConfig{KVHeads: m.KVHeads, HeadDim: m.HeadDim, ValueDim: m.HeadDim, Pages: c.pages, Type: kind})
+		store, err := attn.NewStore(attn.StoreConfig{KVHeads: m.KVHeads, HeadDim: m.HeadDim, ValueDim: m.HeadDim, Pages: c.pages, Format: kind})
 		if err != nil {
 			c.close()
 			return nil, err

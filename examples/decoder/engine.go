@@ -27,7 +27,7 @@ type settings struct {
 	places  int            // for jobs that run
 	chunk   int            // tokens of prompts in a step, so that those that decode do not wait for long
 	context int            // tokens of a sequence
-	kind    attn.CacheType // of the cache
+	kind    attn.Format // of the cache
 }
 
 // engine generates for several prompts at once (continuous batching): a prompt joins as soon as there is a place, while others decode.

@@ -14,7 +14,7 @@ import (
 )
 
 // tinyModel is random.
-func tinyModel(t *testing.T, kind attn.CacheType, seed uint64) *model {
+func tinyModel(t *testing.T, kind attn.Format, seed uint64) *model {
 	t.Helper()
 	c := config{ModelType: "llama", Activation: "silu", Layers: 2, Dim: 64, Heads: 8, KVHeads: 2, FFN: 96, Vocab: 300}
 	must(t, c.complete())
@@ -34,7 +34,7 @@ func countUp(n int) []int {
 
 // TestSameBits runs all trials for weights and caches of each type.
 func TestSameBits(t *testing.T) {
-	for _, kind := range []attn.CacheType{attn.F32, attn.F16, attn.BF16, attn.I8} {
+	for _, kind := range []attn.Format{attn.F32, attn.F16, attn.BF16, attn.I8} {
 		t.Run(kind.String(), func(t *testing.T) {
 			var out bytes.Buffer
 			err := prove(&out, tinyModel(t, kind, 1), settings{kind: kind})

@@ -19,7 +19,7 @@ import (
 type options struct {
 	settings
 	model, size, shared string
-	weights             attn.CacheType
+	weights             attn.Format
 	prompts             []string
 	most                int
 	seed                uint64
@@ -62,9 +62,9 @@ func parse(args []string, help io.Writer) (*options, error) {
 	return o, err
 }
 
-func typeFlag(to *attn.CacheType) func(string) error {
+func typeFlag(to *attn.Format) func(string) error {
 	return func(s string) (err error) {
-		if *to = attn.CacheType(slices.Index([]string{"f32", "f16", "bf16", "i8"}, s)); *to < 0 {
+		if *to = attn.Format(slices.Index([]string{"f32", "f16", "bf16", "i8"}, s)); *to < 0 {
 			err = errors.New("want f32, f16, bf16 or i8")
 		}
 		return err

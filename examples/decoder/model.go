@@ -25,7 +25,7 @@ type layer struct {
 }
 
 // newModel takes matrices as kind, or if it is negative as the folder has them.
-func newModel(l *folder.Loader, c *config, kind attn.CacheType) *model {
+func newModel(l *folder.Loader, c *config, kind attn.Format) *model {
 	const embedding = "model.embed_tokens.weight"
 	if kind < 0 {
 		kind = l.Kind(embedding)
@@ -44,7 +44,7 @@ func newModel(l *folder.Loader, c *config, kind attn.CacheType) *model {
 	return m
 }
 
-func newLayer(l *folder.Loader, c *config, kind attn.CacheType, at string) layer {
+func newLayer(l *folder.Loader, c *config, kind attn.Format, at string) layer {
 	part := func(name string, out int) folder.Part { return folder.Part{Name: at + name, Out: out} }
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	return layer{

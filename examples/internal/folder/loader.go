@@ -94,7 +94,7 @@ type Part struct {
 }
 
 // Linear packs layers with the same input into one matrix, side by side.
-func (l *Loader) Linear(kind attn.CacheType, in int, bias bool, parts ...Part) Linear {
+func (l *Loader) Linear(kind attn.Format, in int, bias bool, parts ...Part) Linear {
 	var rows, biases []float32 // a row for each output
 	out := 0
 	for _, p := range parts {
@@ -114,7 +114,7 @@ func (l *Loader) Linear(kind attn.CacheType, in int, bias bool, parts ...Part) L
 }
 
 // Pack makes a Linear without bias of rows that are there already.
-func (l *Loader) Pack(kind attn.CacheType, rows []float32, in, out int) Linear {
+func (l *Loader) Pack(kind attn.Format, rows []float32, in, out int) Linear {
 	made := Linear{In: in, Out: out}
 	if l.Err == nil {
 		made.Matrix, l.Err = attn.PackTransposedAs(attn.BHLD(rows, 1, 1, out, in), kind)

@@ -25,7 +25,7 @@ type stored struct {
 }
 
 // kinds are the types that are read.
-var kinds = map[safetensors.DType]attn.CacheType{safetensors.F32: attn.F32, safetensors.F16: attn.F16, safetensors.BF16: attn.BF16}
+var kinds = map[safetensors.DType]attn.Format{safetensors.F32: attn.F32, safetensors.F16: attn.F16, safetensors.BF16: attn.BF16}
 
 // Open finds the tensors of the folder, in one file or in those that an index names.
 func (l *Loader) Open() {
@@ -94,7 +94,7 @@ func (l *Loader) add(name string) error {
 func (l *Loader) Has(name string) bool { return l.tensors[name] != nil }
 
 // Kind is the type in which the folder keeps a tensor.
-func (l *Loader) Kind(name string) attn.CacheType {
+func (l *Loader) Kind(name string) attn.Format {
 	if t := l.tensors[name]; t != nil {
 		return kinds[t.DType]
 	}
@@ -145,7 +145,7 @@ func (t *stored) read(shape []int) ([]float32, error) {
 }
 
 // widen returns elements as float32, which represents all of them.
-func widen(data []byte, kind attn.CacheType) []float32 {
+func widen(data []byte, kind attn.Format) []float32 {
 	if kind == attn.F32 {
 		x := make([]float32, len(data)/4)
 		for i := range x {

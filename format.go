@@ -1,0 +1,56 @@
+package attn
+
+import "fmt"
+
+// Format is the number format in which a cache, a store or a matrix keeps its elements.
+// docs/low-precision.md says which to choose.
+type Format int
+
+const (
+	// F32 keeps float32 values as they are.
+	F32 Format = iota
+	// F16 is IEEE 754 half precision: 11 significant bits, up to 65504. Values are rounded to
+	// nearest, ties to even; what is too large becomes ±Inf.
+	F16
+	// BF16 is the upper half of a float32: 8 significant bits and all of its range. Values are
+	// rounded to nearest, ties to even.
+	BF16
+	// I8 is integers of −127 to 127 with one float32 scale for each token and head, or for each
+	// column of a matrix. Keys, queries and the inner dimension of matrices are rotated, see
+	// docs/low-precision.md.
+	I8
+)
+
+// formats has what the package knows of each format, in the order of the constants.
+var formats = [...]formatTraits{
+	F32:  {name: "F32", bytes: 4, group: 1},
+	F16:  {name: "F16", bytes: 2, group: 1},
+	BF16: {name: "BF16", bytes: 2, group: 1},
+	I8:   {name: "I8", bytes: 1, group: 4, scaled: true, rotated: true},
+}
+
+// formatTraits is what differs between formats.
+type formatTraits struct {
+	name    string
+	bytes   int  // of an element
+	group   int  // elements of one product that lie side by side in memory
+	scaled  bool // integers with a float32 scale for each token and head, or for each column
+	rotated bool // outliers are spread before elements become integers
+}
+
+// traits is the row of a format that exists.
+func (f Format) traits() *formatTraits { return &formats[f] }
+
+// valid reports whether there is such a format.
+func (f Format) valid() bool { return f >= 0 && int(f) < len(formats) }
+
+// String returns the name of the format.
+func (f Format) String() string {
+	if !f.valid() {
+		return fmt.Sprintf("Format(%d)", int(f))
+	}
+	return f.traits().name
+}
+
+// bytes is the size of an element.
+func (f Format) bytes() int { return f.traits().bytes }
