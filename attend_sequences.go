@@ -1,7 +1,5 @@
 package attn
 
-import "runtime"
-
 // AttendSequences computes attention of the queries of several sequences of one [Store], each over its own tokens, on the calling goroutine.
 // Queries and outputs are packed one sequence after the other, in the order of seqs:
 //
@@ -21,6 +19,10 @@ import "runtime"
 //
 // A nil sequence, or sequences of two stores, are [ErrOption], a released sequence is [ErrClosed]. Nothing has been written then.
 func AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) error {
+	if err := beginAll(seqs); err != nil {
+		return err
+	}
+	defer endAll(seqs)
 	w := scratches.Get().(*scratch)
 	p := newPlan(dst, q, Tensor{}, Tensor{}, opt)
 	err := p.initSequences(&w.ragged, seqs, opt)
@@ -30,31 +32,61 @@ func AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) error {
 	}
 	w.ragged.drop()
 	scratches.Put(w)
-	runtime.KeepAlive(seqs) // and with them their memory
 	return err
 }
 
-// AttendSequences works like the function [AttendSequences], on all workers of the pool. The call is divided by how much work its
-// sequences are.
+// AttendSequences works like the function [AttendSequences], on all workers of the pool. The call is
+// divided by how much work its sequences are.
 func (p *Pool) AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) error {
+	if p == nil {
+		return AttendSequences(dst, q, seqs, opt)
+	}
 	j, err := p.begin()
 	if err != nil {
 		return err
 	}
-	j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
-	if err = j.plan.initSequences(&j.ragged, seqs, opt); err == nil {
-		p.attend(j)
+	defer p.end(j)
+	if err := beginAll(seqs); err != nil {
+		return err
 	}
-	p.end(j)
-	runtime.KeepAlive(seqs) // and with them their memory
-	return err
+	defer endAll(seqs)
+	j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
+	if err := j.plan.initSequences(&j.ragged, seqs, opt); err != nil {
+		return err
+	}
+	p.attend(j)
+	return nil
+}
+
+// beginAll registers a call over sequences, which must be of one store that is open. It registers
+// none if there is an error.
+func beginAll(seqs []*Sequence) (err error) {
+	for i, s := range seqs {
+		if s == nil {
+			err = fail(ErrOption, "seqs[%d] is nil, want a sequence", i)
+		} else if e := s.begin(); e != nil {
+			err = fail(ErrClosed, "seqs[%d] cannot be used: %v", i, e)
+		} else if s.store != seqs[0].store {
+			s.end()
+			err = fail(ErrOption, "seqs[%d] is of another store than seqs[0], want sequences of one", i)
+		}
+		if err != nil {
+			endAll(seqs[:i])
+			return err
+		}
+	}
+	return nil
+}
+
+// endAll is called after beginAll.
+func endAll(seqs []*Sequence) {
+	for _, s := range seqs {
+		s.end()
+	}
 }
 
 // initSequences validates the arguments of a call over sequences, which it notes in r.
 func (p *plan) initSequences(r *ragged, seqs []*Sequence, opt *Options) error {
-	if err := checkSequences(seqs); err != nil {
-		return err
-	}
 	if opt != nil && opt.KeyLens != nil {
 		return fail(ErrOption, "KeyLens has %d lengths, want nil: a sequence knows its length", len(opt.KeyLens))
 	}
@@ -72,28 +104,12 @@ func (p *plan) initSequences(r *ragged, seqs []*Sequence, opt *Options) error {
 		return p.initCall(1, opt)
 	}
 	t := seqs[0].store
-	p.store = &t.blocks
+	p.packed = &t.packed
 	p.kvHeads, p.lk, p.d, p.dv = t.config.KVHeads, r.mostKeys(), t.config.HeadDim, t.config.ValueDim
 	if err := p.initCall(1, opt); err != nil {
 		return err
 	}
 	p.measure()
-	return nil
-}
-
-// checkSequences makes sure that sequences are of one store that is open.
-func checkSequences(seqs []*Sequence) error {
-	for i, s := range seqs {
-		if s == nil {
-			return fail(ErrOption, "seqs[%d] is nil, want a sequence", i)
-		}
-		if err := s.checkOpen(); err != nil {
-			return fail(ErrClosed, "seqs[%d] cannot be used: %v", i, err)
-		}
-		if s.store != seqs[0].store {
-			return fail(ErrOption, "seqs[%d] is of another store than seqs[0], want sequences of one", i)
-		}
-	}
 	return nil
 }
 
@@ -115,7 +131,7 @@ func (r *ragged) pack(seqs []*Sequence, lens []int, queries int) error {
 			}
 			return fail(ErrLength, "QueryLens[%d] is %d, want 0 to %d: q.L is %d, of which those before take %d", i, n, queries-at, queries, at)
 		}
-		r.sequences = append(r.sequences, raggedSequence{pages: &s.pages, query: at, queries: n})
+		r.sequences = append(r.sequences, raggedSequence{table: &s.table, query: at, queries: n})
 		r.longest = max(r.longest, n)
 		at += n
 	}
@@ -132,7 +148,7 @@ func (r *ragged) pack(seqs []*Sequence, lens []int, queries int) error {
 func (r *ragged) mostKeys() int {
 	most := 0
 	for i := range r.sequences {
-		most = max(most, r.sequences[i].length)
+		most = max(most, r.sequences[i].table.Len())
 	}
 	return most
 }

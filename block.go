@@ -25,7 +25,7 @@ type block struct {
 // returns b.k, or b.kTyped, and b.keyScales, which it must not set: stored through a pointer, the caller's buffer would escape to the heap.
 func (w *scratch) loadKeys(p *plan, c *chunk, b *block, first, lo, hi int) (k []float32, typed []byte, scales []float32) {
 	b.first, b.lo, b.hi, b.scanned, b.kStride = first, lo, hi, false, 0
-	if p.store != nil {
+	if p.packed != nil {
 		return w.loadStoreKeys(p, c, b)
 	}
 	b.pointer = p.keysPointer(c, first, lo, hi)
@@ -43,7 +43,7 @@ func (w *scratch) loadValues(p *plan, c *chunk, b *block, first, lo, hi int) (v 
 	b.first, b.lo, b.hi, b.scanned = first, lo, hi, false
 	layout := &b.layout
 	layout.cols, layout.stride, layout.panelStride = roundUp(p.dv, 8), panel, Block*panel
-	if p.store != nil {
+	if p.packed != nil {
 		return w.loadStoreValues(p, c, b)
 	}
 	pointer := p.valuesPointer(c, first, lo, hi)
@@ -59,37 +59,37 @@ func (w *scratch) loadValues(p *plan, c *chunk, b *block, first, lo, hi int) (v 
 
 // loadStoreKeys is loadKeys of a store. Fewer bits are widened here, unless there are so few rows that their kernels do.
 func (w *scratch) loadStoreKeys(p *plan, c *chunk, b *block) (k []float32, typed []byte, scales []float32) {
-	keys, scales := p.store.keys(p.block(c, b.first))
+	keys, scales := p.packed.keys(p.block(c, b.first))
 	switch {
-	case p.store.kind == F32:
+	case p.packed.format == F32:
 		k = elements[float32](keys)
 		b.pointer = storePointer(p.keys, c, k)
 		return k, nil, nil
 	case b.typed:
 		return nil, keys, scales
 	}
-	layout := scoreLayout(p.store.kind, p.d, roundUp(b.hi, panel))
-	widen(p.store.kind, w.k, keys, p.d*panel, &layout)
+	layout := scoreLayout(p.packed.format, p.d, roundUp(b.hi, panel))
+	widen(p.packed.format, w.k, keys, p.d*panel, &layout)
 	b.pointer = 0
 	return w.k, nil, scales
 }
 
 // loadStoreValues is loadValues of a store.
 func (w *scratch) loadStoreValues(p *plan, c *chunk, b *block) (v []float32, typed []byte, scales []float32) {
-	values, scales := p.store.values(p.block(c, b.first))
+	values, scales := p.packed.values(p.block(c, b.first))
 	sequential := c.rows <= p.sequentialRows
 	switch {
-	case p.store.kind == F32:
+	case p.packed.format == F32:
 		v = elements[float32](values)
 		b.layout.set(&tuned, storePointer(p.values, c, v), sequential)
 		return v, nil, nil
 	case b.typed:
-		b.layout = p.store.valueLayout(Block)
+		b.layout = p.packed.valueLayout(Block)
 		b.layout.setTyped(&tuned)
 		return nil, values, scales
 	}
-	layout := p.store.valueLayout(b.hi)
-	widen(p.store.kind, w.v, values, Block*panel, &layout)
+	layout := p.packed.valueLayout(b.hi)
+	widen(p.packed.format, w.v, values, Block*panel, &layout)
 	b.layout.set(&tuned, 0, false) // what has just been widened is in the cache
 	return w.v, nil, scales
 }
@@ -146,14 +146,14 @@ func (w *scratch) products(p *plan, c *chunk, b *block, t *tile, at, lo, hi int)
 	w.queue.pointer = b.pointer
 	switch from := lo / panel * panel; {
 	case b.typed:
-		layout := scoreLayout(p.store.kind, p.d, Block)
+		layout := scoreLayout(p.packed.format, p.d, Block)
 		layout.setTyped(&tuned)
-		accumulateTyped(p.store.kind, w.s[at*Block:], q, b.kTyped, nil, t.rows, Block, p.d, &layout)
+		accumulateTyped(p.packed.format, w.s[at*Block:], q, b.kTyped, nil, t.rows, Block, p.d, &layout)
 	case b.kStride > 0:
 		w.queue.sequential = p.sequential
 		scoreRows(w.s[at*Block+lo:], q, b.k[lo*b.kStride:], t.rows, p.d, b.kStride, hi-lo, &w.queue)
 	default:
-		w.queue.sequential = p.store != nil && c.rows <= p.sequentialRows
+		w.queue.sequential = p.packed != nil && c.rows <= p.sequentialRows
 		scorePrefetch(w.s[at*Block+from:], q, b.k[from*p.d:], t.rows, p.d, (hi-from+panel-1)/panel, &w.queue)
 	}
 	if b.keyScales != nil {
@@ -199,7 +199,7 @@ func (w *scratch) scaledValues(p *plan, c *chunk, st *state, b *block, t *tile, 
 	if b.typed {
 		layout := b.layout
 		layout.overwrite = st.overwrite
-		accumulateTyped(p.store.kind, st.o[row*p.oStride:], w.s[at*Block:], b.vTyped, w.alpha[at:], t.rows, p.oStride, Block, &layout)
+		accumulateTyped(p.packed.format, st.o[row*p.oStride:], w.s[at*Block:], b.vTyped, w.alpha[at:], t.rows, p.oStride, Block, &layout)
 	} else {
 		w.accumulate(p, c, st, b, t, at, t.lo, t.hi)
 	}

@@ -24,7 +24,7 @@ func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *block, row int) {
 	updates(m, rows)
 	updates(l, rows)
 	updatesRows(o, rows, stride, layout.cols)
-	w.queue.pointer, w.queue.sequential = b.pointer, p.store != nil && c.rows <= p.sequentialRows
+	w.queue.pointer, w.queue.sequential = b.pointer, p.packed != nil && c.rows <= p.sequentialRows
 	t := fullTile{s: &w.s[0], alpha: &w.alpha[0], maxima: &w.maxima[0], k: &b.k[0], v: &b.v[0], d: d, oStride: stride, c: p.c, layout: &layout, queue: &w.queue}
 	for r := 0; r < rows; r += tile {
 		n := min(tile, rows-r)
@@ -45,9 +45,9 @@ func (w *scratch) fullSpan(p *plan, c *chunk, st *state, s *span) bool {
 			return false
 		}
 		w.fullStepsInPlace(p, c, st, s)
-	case p.store != nil && p.store.kind != F32: // spans of a store are full
+	case p.packed != nil && p.packed.format != F32: // spans of a store are full
 		w.fullTypedBlocks(p, c, st, s)
-	case p.store != nil:
+	case p.packed != nil:
 		w.fullStoreBlocks(p, c, st, s)
 	case p.plainScores() && c.rows <= p.values.inPlaceRows:
 		w.fullBlocksInPlace(p, c, st, s)
@@ -61,7 +61,7 @@ func (w *scratch) fullSpan(p *plan, c *chunk, st *state, s *span) bool {
 func (w *scratch) fullStoreBlocks(p *plan, c *chunk, st *state, s *span) {
 	rows, stride := c.rows, p.oStride
 	q, m, l, o := w.queries(p, c, 0), st.m[c.at:], st.l[c.at:], st.o[c.at*stride:]
-	layout := p.store.valueLayout(Block)
+	layout := p.packed.valueLayout(Block)
 	layout.cols, layout.overwrite = roundUp(p.dv, 8), st.overwrite
 	layout.set(&tuned, 0, rows <= p.sequentialRows)
 	w.queue.pointer, w.queue.sequential = 0, layout.sequential
@@ -75,7 +75,7 @@ func (w *scratch) fullStoreBlocks(p *plan, c *chunk, st *state, s *span) {
 	var places [Segment / Block]int
 	p.findPlaces(c, s.first, places[:s.blocks])
 	for _, at := range places[:s.blocks] {
-		x := elements[float32](p.store.data[at:][:p.store.block])
+		x := elements[float32](p.packed.data[at:][:p.packed.block])
 		k, v := x[:Block*p.d], x[Block*p.d:]
 		reads(k, Block*p.d)
 		readsValues(v, &layout)
@@ -92,18 +92,18 @@ func (w *scratch) fullStoreBlocks(p *plan, c *chunk, st *state, s *span) {
 
 // fullTypedBlocks is fullStoreBlocks for keys and values of fewer bits, which the kernels widen.
 func (w *scratch) fullTypedBlocks(p *plan, c *chunk, st *state, s *span) {
-	rows, stride, kind := c.rows, p.oStride, p.store.kind
+	rows, stride, kind := c.rows, p.oStride, p.packed.format
 	q, m, l, o := w.queries(p, c, 0), st.m[c.at:], st.l[c.at:], st.o[c.at*stride:]
-	forKeys, forValues := scoreLayout(kind, p.d, Block), p.store.valueLayout(Block)
+	forKeys, forValues := scoreLayout(kind, p.d, Block), p.packed.valueLayout(Block)
 	forKeys.setTyped(&tuned)
 	forValues.setTyped(&tuned)
 	forValues.overwrite = st.overwrite
 	var places [Segment / Block]int
 	p.findPlaces(c, s.first, places[:s.blocks])
 	for _, at := range places[:s.blocks] {
-		x := p.store.data[at:][:p.store.block]
-		keys, keyScales := p.store.keys(x)
-		values, valueScales := p.store.values(x)
+		x := p.packed.data[at:][:p.packed.block]
+		keys, keyScales := p.packed.keys(x)
+		values, valueScales := p.packed.values(x)
 		accumulateTyped(kind, w.s, q, keys, nil, rows, Block, p.d, &forKeys)
 		if keyScales != nil {
 			scaleColumns(w.s, keyScales, rows, Block, Block)

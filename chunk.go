@@ -115,8 +115,8 @@ func (w *scratch) loadHead(p *plan, c *chunk) {
 	if p.flip {
 		scale(q, q, -1)
 	}
-	if p.store != nil && p.store.rotation > 1 {
-		rotate(q, c.rows, p.d, p.d, p.store.rotation)
+	if p.packed != nil && p.packed.rotation > 1 {
+		rotate(q, c.rows, p.d, p.d, p.packed.rotation)
 	}
 }
 

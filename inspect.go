@@ -47,7 +47,7 @@ func planOf(c inspect.Call) (plan, error) {
 	case "blhd":
 		view = func(_ []float32, b, h, l, d int) Tensor { return BLHD[float32](nil, b, l, h, d) }
 	case "cache":
-		p.store = new(blockStore)
+		p.packed = new(packedKV)
 		return p, nil
 	default:
 		return plan{}, fail(ErrOption, "layout is %q, want bhld, blhd or cache", c.Layout)
@@ -82,7 +82,7 @@ func describe(t *tuning, p *plan) string {
 // place says where the kernels of whole chunks read keys, or values.
 func (p *plan) place(at placement) string {
 	switch {
-	case p.store != nil:
+	case p.packed != nil:
 		return "cache"
 	case p.chunkRows <= at.inPlaceRows:
 		return "in place"

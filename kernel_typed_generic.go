@@ -12,6 +12,8 @@ import (
 // elementOf widens element i of v.
 func elementOf(t Format, v []byte, i int) float32 {
 	switch t {
+	case F32:
+		return math.Float32frombits(binary.NativeEndian.Uint32(v[4*i:]))
 	case F16:
 		return f32.FromF16(binary.NativeEndian.Uint16(v[2*i:]))
 	case BF16:

@@ -15,13 +15,13 @@ import (
 // and to those below, so that each layer can be read, tested and replaced without those above.
 var layerTable = []layers.Layer{
 	{Name: "API", Files: "doc attention cache store sequence sequence_file attend_sequences state state_sequence state_nodes pool watch matmul matmul_pack matmul_typed vector inspect"},
-	{Name: "call", Files: "validate validate_views validate_tokens schedule schedule_sequences"},
+	{Name: "call", Files: "validate validate_views validate_store schedule schedule_sequences"},
 	{Name: "engine", Files: "chunk members span block block_full block_options weights merge scratch prefetch"},
-	{Name: "plan", Files: "plan ragged source pages store_write store_file"},
+	{Name: "plan", Files: "plan ragged kv_packed kv_codec kv_file"},
 	{Name: "kernels", Files: `kernel kernel_layout kernel_generic kernel_typed kernel_typed_generic kernel_typed_noasm kernel_typed_amd64 kernel_typed_arm64 kernel_operands kernel_split kernel_variants kernel_prefetch
 		kernel_amd64 kernel_arm64 kernel_stubs kernel_noasm kernel_noavx`},
 	{Name: "tuning", Files: "tuning tuning_amd64 tuning_arm64 tuning_other"},
-	{Name: "types", Files: "view options cachetype errors"},
+	{Name: "types", Files: "view options format errors"},
 }
 
 // layerBuilds differ in their files. Each is checked for itself, because a file meets only those of its build.

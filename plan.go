@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/pages"
 )
 
 // plan is a validated call as a value: what is asked for, with all defaults filled in, and how it will be computed.
@@ -33,7 +34,6 @@ type plan struct {
 
 	schedule
 
-	pages  *pages  // of the call's only sequence; nil if the blocks of each batch entry follow each other, or there are several sequences
 	ragged *ragged // the sequences of a call over several, else nil
 }
 
@@ -168,7 +168,7 @@ type chunk struct {
 	from      int // the batch entry's keys begin here,
 	keys      int // and end here
 
-	pages   *pages // of the sequence that the keys are of, if the call is over several
+	table   *pages.Table // of the sequence that the keys are of, if the call is over several
 	several bool   // rows are of several sequences, that begin with the same pages: scratch.members
 
 	lo, hi       int // keys [lo, hi) are seen by some row, by position
@@ -215,8 +215,8 @@ func (p *plan) chunk(i int, c *chunk) (padding int) {
 	c.b, c.kv, c.row = i/per/heads, i/per%heads*p.headsPerChunk, i%per*p.chunkRows
 	c.heads, c.at = min(p.headsPerChunk, p.kvHeads-c.kv), 0
 	c.position, c.keys = p.position(c.b), p.keyLen(c.b)
-	if p.pages != nil {
-		c.from = p.pages.first
+	if p.table != nil {
+		c.from = p.table.First()
 	}
 	rows := min(p.chunkRows, p.lq*p.group-c.row)
 	c.rows = min(rows, max(0, p.queryLen(c.b)*p.group-c.row))
@@ -255,17 +255,15 @@ func (p *plan) keyRange(c *chunk, i int) (lo, hi int) {
 }
 
 // block is the memory of a store's block with key j of the chunk's batch entry and head.
-func (p *plan) block(c *chunk, j int) []byte { return p.store.data[p.placeOf(c, j):][:p.store.block] }
+func (p *plan) block(c *chunk, j int) []byte { return p.packed.data[p.placeOf(c, j):][:p.packed.block] }
 
 // placeOf is where that block is.
 func (p *plan) placeOf(c *chunk, j int) int {
-	switch {
-	case c.pages != nil:
-		return p.store.place(c.kv, c.pages.at(j))
-	case p.pages != nil: // stored in the chunk, it would make the caller's buffers escape
-		return p.store.place(c.kv, p.pages.at(j))
+	table := p.table // stored in the chunk, it would make the caller's buffers escape
+	if c.table != nil {
+		table = c.table
 	}
-	return p.store.place(c.b*p.store.heads+c.kv, j/Block)
+	return p.packed.offsetOf(table, c.b, c.kv, j)
 }
 
 // findPlaces finds the places of the blocks from key j on. (Between kernels, to look for each of them is felt.)

@@ -63,6 +63,9 @@ func NewPool(n int) *Pool {
 // Close waits for running calls and ends the workers. Calls that begin later,
 // Close among them, return [ErrClosed].
 func (p *Pool) Close() error {
+	if p == nil {
+		return nil
+	}
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
@@ -80,6 +83,9 @@ func (p *Pool) Close() error {
 
 // Attend works like the function [Attend], on all workers of the pool.
 func (p *Pool) Attend(dst, q, k, v Tensor, opt *Options) error {
+	if p == nil {
+		return Attend(dst, q, k, v, opt)
+	}
 	j, err := p.begin()
 	if err != nil {
 		return err
@@ -94,13 +100,16 @@ func (p *Pool) Attend(dst, q, k, v Tensor, opt *Options) error {
 
 // AttendCache works like [Cache.Attend], on all workers of the pool.
 func (p *Pool) AttendCache(dst, q Tensor, c *Cache, opt *Options) error {
+	if p == nil {
+		return c.Attend(dst, q, opt)
+	}
 	_ = c.length // a nil pointer panics before the call counts as running
 	j, err := p.begin()
 	if err != nil {
 		return err
 	}
 	j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
-	if err = j.plan.initCache(c, opt); err == nil {
+	if err = c.plan(&j.plan, opt); err == nil {
 		p.attend(j)
 	}
 	p.end(j)

@@ -56,7 +56,7 @@ func (w *scratch) appendTokens(runs []prefetchRun, p *plan, c *chunk, first int)
 // rows as tuning.prefetchBytes are, because score goes through the lines of a row in one go.
 func (p *plan) appendBlock(runs []prefetchRun, c *chunk, first, end int) []prefetchRun {
 	n := min(Block, end-first)
-	if p.store != nil || n <= 0 {
+	if p.packed != nil || n <= 0 {
 		return runs
 	}
 	if c.rows > p.keys.pagedRows {

@@ -1,6 +1,10 @@
 package attn
 
-import "math"
+import (
+	"math"
+
+	"github.com/seed-1415985d/attn/internal/pages"
+)
 
 // ragged is a call over several sequences: their queries are packed one sequence after the other, each sees keys of its own, and the pieces of
 // work that they make differ in size.
@@ -17,7 +21,7 @@ type ragged struct {
 
 // raggedSequence is one sequence of a call.
 type raggedSequence struct {
-	*pages
+	table          *pages.Table
 	query, queries int // its first query among all, and their number
 	shared         int // positions in the same pages as those of the sequence before it, by order
 }
@@ -109,10 +113,10 @@ func (p *plan) sequenceChunk(i int, c *chunk, members []member) []member {
 
 // memberChunk makes c rows of queries of one sequence. Queries are counted as they are packed.
 func (p *plan) memberChunk(c *chunk, s *raggedSequence, kv, row, rows int) {
-	*c = chunk{kv: kv, heads: 1, row: s.query*p.group + row, rows: rows, pages: s.pages, from: s.first, keys: s.length}
+	*c = chunk{kv: kv, heads: 1, row: s.query*p.group + row, rows: rows, table: s.table, from: s.table.First(), keys: s.table.Len()}
 	c.position = -s.query
 	if p.causal == BottomRight {
-		c.position += s.length - s.queries
+		c.position += s.table.Len() - s.queries
 	}
 	p.bound(c)
 }

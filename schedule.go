@@ -58,9 +58,9 @@ func (p *plan) decideTiles(t *tuning, workers int) {
 // decideReads says how chunks read their queries, keys and values.
 func (p *plan) decideReads(t *tuning) {
 	p.queriesInPlace = !p.flip && (p.lk <= copyKeys || p.chunkRows <= inPlaceRows) && p.queriesPacked()
-	if p.store != nil {
-		p.queriesInPlace = p.queriesInPlace && p.store.rotation <= 1
-		if p.store.kind != F32 && !p.pairwise() {
+	if p.packed != nil {
+		p.queriesInPlace = p.queriesInPlace && p.packed.rotation <= 1
+		if p.packed.format != F32 && !p.pairwise() {
 			p.typedRows = typedRows
 		}
 	}
@@ -102,7 +102,7 @@ func (p *plan) decideChunks(t *tuning) {
 // and again, long after the translation of its address has been forgotten.
 func (p *plan) headsBeside(t *tuning, rows int) int {
 	apart := max(p.k.SH, p.v.SH)
-	if p.store != nil || p.chunkRows > t.fewRows || apart >= min(p.k.SL, p.v.SL) {
+	if p.packed != nil || p.chunkRows > t.fewRows || apart >= min(p.k.SL, p.v.SL) {
 		return 1
 	}
 	most := rows / p.chunkRows
@@ -183,7 +183,7 @@ func (p *plan) decidePlacement(t *tuning) {
 	if t.reads == pagedReads {
 		p.keys.pagedRows, p.values.pagedRows = t.fewRows, t.fewRows
 	}
-	if p.store != nil {
+	if p.packed != nil {
 		return
 	}
 	if p.k.SL > 0 && p.d <= inPlaceDim {
@@ -223,14 +223,14 @@ func (p *plan) decideSpans(t *tuning) {
 		}
 	}
 	rows := min(p.tileRows, p.chunkRows)
-	scaled := p.store != nil && p.store.kind == I8
+	scaled := p.packed != nil && p.packed.format == I8
 	p.full = p.plainScores() && !scaled && canTakeFull(t, rows, p.d, roundUp(p.dv, 8))
 	switch {
-	case p.store != nil && p.store.kind == F32 && p.full:
+	case p.packed != nil && p.packed.format == F32 && p.full:
 		p.blocks, p.spanRows = Segment/Block, fullStoreRows
 	case p.typedRows > 0 && p.plainScores():
 		p.blocks, p.spanRows = Segment/Block, p.typedRows
-	case p.store == nil && p.sequential && p.headsPerChunk == 1:
+	case p.packed == nil && p.sequential && p.headsPerChunk == 1:
 		p.blocks, p.spanRows = Segment/Block, inPlaceRows
 	}
 }
@@ -241,8 +241,8 @@ func (p *plan) tokenBytes() float64 {
 	if p.ragged != nil {
 		return p.ragged.bytes
 	}
-	if p.store != nil {
-		size = float64(p.store.kind.bytes())
+	if p.packed != nil {
+		size = float64(p.packed.bytes)
 	}
 	return size * float64(p.batch) * float64(p.kvHeads) * float64(p.lk) * float64(p.d+p.dv)
 }

@@ -57,11 +57,11 @@ func (p *plan) orderSequences() {
 	if p.pairwise() || p.slopes != nil {
 		return // rows of several sequences have nothing in common that these options could be added to at once
 	}
-	slices.SortStableFunc(r.order, func(a, b int32) int { return r.sequences[a].compare(r.sequences[b].pages) })
+	slices.SortStableFunc(r.order, func(a, b int32) int { return r.sequences[a].table.Compare(r.sequences[b].table) })
 	for i, s := range r.order {
 		r.sequences[s].shared = 0
 		if i > 0 {
-			r.sequences[s].shared = r.sequences[s].pages.shared(r.sequences[r.order[i-1]].pages)
+			r.sequences[s].shared = r.sequences[s].table.Shared(r.sequences[r.order[i-1]].table)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func (p *plan) divideRows(t *tuning, at, most int, target float64) {
 	n := (all + most - 1) / most
 	if cost := p.sequenceCost(t, s, all, 0); cost > target {
 		least := leastRows
-		if s.length-s.first > Segment {
+		if s.table.Len()-s.table.First() > Segment {
 			least = 4 * leastRows // keys are read for each piece: prefer segments
 		}
 		n = max(n, min(int(cost/target)+1, (all+least-1)/least))
@@ -115,7 +115,7 @@ func (p *plan) divideKeys(t *tuning, w *piece, target float64, states *int) {
 			}
 		}
 		w.cost += p.sequenceCost(t, x, rows, shared)
-		lo, hi = min(lo, x.first), max(hi, x.length)
+		lo, hi = min(lo, x.table.First()), max(hi, x.table.Len())
 	}
 	p.chunkRows = max(p.chunkRows, w.rows)
 	segments := (hi+Segment-1)/Segment - lo/Segment
@@ -143,14 +143,14 @@ func (p *plan) numberPieces() {
 // sequenceCost estimates the nanoseconds of some rows of one key/value head, the first keys of which are read for other rows.
 func (p *plan) sequenceCost(t *tuning, s *raggedSequence, rows, shared int) float64 {
 	keys := float64(p.visibleKeys(s))
-	read := max(0, min(keys, float64(s.length-shared)))
+	read := max(0, min(keys, float64(s.table.Len()-shared)))
 	flops := 2 * float64(rows) * keys * float64(p.d+p.dv)
-	return t.cost(flops, read*float64((p.d+p.dv)*p.store.kind.bytes()))
+	return t.cost(flops, read*float64((p.d+p.dv)*p.packed.bytes))
 }
 
 // visibleKeys is about how many keys a query of a sequence sees.
 func (p *plan) visibleKeys(s *raggedSequence) int {
-	keys := s.length - s.first
+	keys := s.table.Len() - s.table.First()
 	if p.left >= 0 {
 		keys = min(keys, p.left+s.queries+max(0, p.right))
 	}
@@ -166,6 +166,6 @@ func (p *plan) measure() {
 		s := &r.sequences[i]
 		keys := float64(p.visibleKeys(s))
 		r.flops += 2 * float64(p.heads) * float64(s.queries) * keys * dims
-		r.bytes += float64(p.kvHeads) * keys * dims * float64(p.store.kind.bytes())
+		r.bytes += float64(p.kvHeads) * keys * dims * float64(p.packed.bytes)
 	}
 }

@@ -55,6 +55,7 @@ type scratch struct {
 	s       []float32     // scores, then weights, of a tile, or of a span of several blocks or heads
 	maxima  []float32     // row maxima of a tile, see kernel_variants.go
 	k, v    []float32     // the packed block
+	writer  tokenWriter   // rows on their way into a cache or store
 
 	fitted sizes // what the slices are long enough for
 }
@@ -84,7 +85,7 @@ func grow[T any](x []T, n int) []T {
 // fit makes the scratch large enough for calls of the plan.
 func (w *scratch) fit(p *plan) {
 	w.queue.set(&tuned, 0, false)
-	want := sizes{p.headsPerChunk * p.chunkRows, p.scoredRows(), p.d, p.oStride, p.levels(), p.store == nil || p.store.kind != F32}
+	want := sizes{p.headsPerChunk * p.chunkRows, p.scoredRows(), p.d, p.oStride, p.levels(), p.packed == nil || p.packed.format != F32}
 	if w.fitted.cover(&want) {
 		return
 	}

@@ -44,7 +44,7 @@ func (p *plan) span(c *chunk, lo, hi int, s *span) (end int) {
 	case c.heads > 1:
 		s.step = p.step
 	case p.blocks > 1 && c.rows <= p.spanRows:
-		if s.blocks = min((most-lo)/Block, p.blocks); p.store == nil {
+		if s.blocks = min((most-lo)/Block, p.blocks); p.packed == nil {
 			s.blocks = min(s.blocks, mostTileRows/c.rows) // all of their scores are kept
 		}
 	}

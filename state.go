@@ -93,15 +93,13 @@ func (s *State) Reset() {
 // system has no memory. If it returns an error, the state has not changed.
 func (s *State) Update(q, k, v Tensor, opt *Options) error {
 	p := newPlan(Tensor{}, q, k, v, opt)
-	err := p.initKeys()
-	if err == nil {
-		err = s.initUpdate(&p, opt)
+	if err := p.initKeys(); err != nil {
+		return err
 	}
-	if err == nil {
-		err = s.add(&p)
+	if err := s.initUpdate(&p, opt); err != nil {
+		return err
 	}
-	runtime.KeepAlive(s) // and with it its memory
-	return err
+	return s.add(&p)
 }
 
 // add adds the keys of a validated call.
@@ -143,6 +141,7 @@ func (s *State) beginAdd(p *plan) error {
 func (s *State) endAdd(p *plan) {
 	s.keepSinks(p.sinks)
 	s.keys += p.lk
+	runtime.KeepAlive(s) // and with it its memory
 }
 
 // initUpdate validates the arguments of an Update but for its keys.

@@ -89,10 +89,11 @@ func (s *State) nodesDuring(keys int) int {
 func (s *State) reserve(nodes int) error {
 	for len(s.spare) < nodes {
 		rows := s.rows()
-		m, x, err := allocateFloats(rows * (s.d + 2))
+		m, err := memory.Allocate(4 * rows * (s.d + 2)) // zero, and at a cache line
 		if err != nil {
 			return fail(ErrMemory, "node %d of the State is %d×%d×%d×(%d+2) numbers: %v", len(s.nodes)+len(s.spare), s.b, s.h, s.l, s.d, err)
 		}
+		x := m.Floats()
 		s.spare = append(s.spare, nodeRows{state{m: x[:rows], l: x[rows : 2*rows], o: x[2*rows:]}, m})
 	}
 	return nil

@@ -1,7 +1,5 @@
 package attn
 
-import "runtime"
-
 // UpdateSequence is [State.Update] over all tokens of a sequence, for parts of a context that are held in pages, here or elsewhere, and merged:
 // the first token of the sequence is at position Keys(), and tokens that DropFront took do not exist, as if masked.
 //
@@ -9,44 +7,73 @@ import "runtime"
 //
 // KeyLens is nil, because a sequence knows its length.
 func (s *State) UpdateSequence(q Tensor, seq *Sequence, opt *Options) error {
-	p := newPlan(Tensor{}, q, Tensor{}, Tensor{}, opt)
-	err := s.initSequence(&p, seq, opt)
-	if err == nil {
-		err = s.add(&p)
+	if err := seq.beginUpdate(); err != nil {
+		return err
 	}
-	runtime.KeepAlive(s) // and with them their memory
-	runtime.KeepAlive(seq)
-	return err
+	defer seq.end()
+	p := newPlan(Tensor{}, q, Tensor{}, Tensor{}, opt)
+	if err := s.initSequence(&p, seq, opt); err != nil {
+		return err
+	}
+	return s.add(&p)
 }
 
-// UpdateSequence is [State.UpdateSequence] on all workers of the pool.
-func (p *Pool) UpdateSequence(s *State, q Tensor, seq *Sequence, opt *Options) error {
-	_ = s.keys // a nil pointer panics before the call counts as running
+// Update is [State.Update] on all workers of the pool.
+func (p *Pool) Update(s *State, q, k, v Tensor, opt *Options) error {
+	if p == nil {
+		return s.Update(q, k, v, opt)
+	}
 	j, err := p.begin()
 	if err != nil {
 		return err
 	}
-	j.plan = newPlan(Tensor{}, q, Tensor{}, Tensor{}, opt)
-	if err = s.initSequence(&j.plan, seq, opt); err == nil {
-		err = s.addPooled(p, j)
+	defer p.end(j)
+	j.plan = newPlan(Tensor{}, q, k, v, opt)
+	if err := j.plan.initKeys(); err != nil {
+		return err
 	}
-	p.end(j)
-	runtime.KeepAlive(s) // and with them their memory
-	runtime.KeepAlive(seq)
-	return err
+	if err := s.initUpdate(&j.plan, opt); err != nil {
+		return err
+	}
+	return s.addPooled(p, j)
+}
+
+// UpdateSequence is [State.UpdateSequence] on all workers of the pool.
+func (p *Pool) UpdateSequence(s *State, q Tensor, seq *Sequence, opt *Options) error {
+	if p == nil {
+		return s.UpdateSequence(q, seq, opt)
+	}
+	if err := seq.beginUpdate(); err != nil {
+		return err
+	}
+	defer seq.end()
+	j, err := p.begin()
+	if err != nil {
+		return err
+	}
+	defer p.end(j)
+	j.plan = newPlan(Tensor{}, q, Tensor{}, Tensor{}, opt)
+	if err := s.initSequence(&j.plan, seq, opt); err != nil {
+		return err
+	}
+	return s.addPooled(p, j)
+}
+
+// beginUpdate is begin for a sequence that is an argument.
+func (s *Sequence) beginUpdate() error {
+	if s == nil {
+		return fail(ErrOption, "seq is nil, want a sequence")
+	}
+	return s.begin()
 }
 
 // initSequence validates the arguments of an Update over a sequence.
 func (s *State) initSequence(p *plan, seq *Sequence, opt *Options) error {
-	if err := checkSequences([]*Sequence{seq}); err != nil {
-		return err
-	}
 	if opt != nil && opt.KeyLens != nil {
 		return fail(ErrOption, "KeyLens has %d lengths, want nil: a sequence knows its length", len(opt.KeyLens))
 	}
-	t := seq.store
-	p.store, p.pages = &t.blocks, &seq.pages
-	p.kvHeads, p.lk, p.d, p.dv = t.config.KVHeads, seq.length, t.config.HeadDim, t.config.ValueDim
+	p.packed, p.table = &seq.store.packed, &seq.table
+	p.kvHeads, p.lk, p.d, p.dv = p.packed.heads, seq.table.Len(), p.packed.d, p.packed.dv
 	p.k.B = 1
 	return s.initUpdate(p, opt)
 }

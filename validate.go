@@ -50,6 +50,14 @@ func (p *plan) init(opt *Options) error {
 	return p.initCall(p.k.B, opt)
 }
 
+// initPacked validates the arguments of a call over the tokens of a cache, as many for each of a
+// batch of sequences.
+func (p *plan) initPacked(s *packedKV, batch, length int, opt *Options) error {
+	p.packed = s
+	p.kvHeads, p.lk, p.d, p.dv = s.heads, length, s.d, s.dv
+	return p.initCall(batch, opt)
+}
+
 // initCall validates all but the keys and values.
 func (p *plan) initCall(batch int, opt *Options) error {
 	if err := p.initQueries(batch); err != nil {

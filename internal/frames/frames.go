@@ -1,0 +1,88 @@
+// Package frames writes and reads bytes in parts that end with a checksum. A checksum is the CRC-32C
+// of all bytes from the beginning but earlier checksums, little-endian: parts in another order, or
+// of another file, do not pass.
+package frames
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+)
+
+// ChecksumSize is the length of a checksum.
+const ChecksumSize = 4
+
+// update returns the checksum of some more bytes.
+func update(sum uint32, x []byte) uint32 {
+	return crc32.Update(sum, crc32.MakeTable(crc32.Castagnoli), x)
+}
+
+// Writer writes to To.
+type Writer struct {
+	To  io.Writer
+	N   int64 // bytes written
+	sum uint32
+}
+
+// Write writes x, and after the last piece of a part its checksum, in one call of To. x has room for
+// that, or it is copied.
+func (w *Writer) Write(x []byte, last bool) error {
+	w.sum = update(w.sum, x)
+	if last {
+		x = binary.LittleEndian.AppendUint32(x, w.sum)
+	}
+	n, err := w.To.Write(x)
+	w.N += int64(n)
+	if err == nil && n != len(x) {
+		err = io.ErrShortWrite
+	}
+	return err
+}
+
+// Reader reads from From, never more than it is asked for.
+type Reader struct {
+	From   io.Reader
+	N      int64 // bytes read
+	sum    uint32
+	buffer [ChecksumSize]byte
+}
+
+// Read fills x with a piece of a part. The error wraps [io.EOF] where nothing at all was read, and
+// [io.ErrUnexpectedEOF] where the bytes end later.
+func (r *Reader) Read(x []byte) error {
+	if err := r.fill(x); err != nil {
+		return err
+	}
+	r.sum = update(r.sum, x)
+	return nil
+}
+
+// End reads the checksum of a part. The error is a [Mismatch] if it is another one than that of the
+// bytes before.
+func (r *Reader) End() error {
+	if err := r.fill(r.buffer[:]); err != nil {
+		return err
+	}
+	if got := binary.LittleEndian.Uint32(r.buffer[:]); got != r.sum {
+		return Mismatch{got, r.sum}
+	}
+	return nil
+}
+
+// fill reads bytes that are in no checksum.
+func (r *Reader) fill(x []byte) error {
+	n, err := io.ReadFull(r.From, x)
+	r.N += int64(n)
+	if err == io.EOF && r.N > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// Mismatch is a checksum that is not that of the bytes before it.
+type Mismatch struct{ Got, Want uint32 }
+
+func (m Mismatch) Error() string {
+	return fmt.Sprintf("the checksum is %08x, want %08x", m.Got, m.Want)
+}

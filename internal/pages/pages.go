@@ -1,0 +1,203 @@
+// Package pages shares a fixed number of pages among sequences of tokens. It counts how many
+// sequences have each page, and keeps the table of each sequence; what is in a page it does not
+// know. Sequences that were forked share pages until one of them writes.
+package pages
+
+import (
+	"slices"
+	"sync"
+)
+
+// Tokens is how many positions of a sequence a page holds.
+const Tokens = 64
+
+// Pool is the pages of a store. All methods are safe for concurrent use; a table belongs to one
+// caller at a time.
+type Pool struct {
+	size int
+
+	mu     sync.Mutex
+	users  []int32   // for each page the number of tables that have it
+	free   []int32   // pages that nobody has; the last one is taken next
+	spare  [][]int32 // memory of tables that were released
+	tables int       // that there are memory for, in use and spare
+}
+
+// NewPool returns n free pages, numbered from 0.
+func NewPool(n int) *Pool {
+	p := &Pool{size: n, users: make([]int32, n), free: make([]int32, n)}
+	for i := range p.free {
+		p.free[i] = int32(n - 1 - i) // a sequence that grows alone takes pages in ascending order
+	}
+	return p
+}
+
+// Size is the number of pages, free or not.
+func (p *Pool) Size() int { return p.size }
+
+// Free is the number of pages that no table has.
+func (p *Pool) Free() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.free)
+}
+
+// NewTable returns a table without pages. It uses the memory of a released table, if there is one.
+func (p *Pool) NewTable() Table {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.newTable()
+}
+
+// newTable is NewTable under the lock.
+func (p *Pool) newTable() Table {
+	if last := len(p.spare) - 1; last >= 0 {
+		t := Table{pages: p.spare[last]}
+		p.spare = p.spare[:last]
+		return t
+	}
+	p.tables++
+	p.spare = slices.Grow(p.spare, p.tables) // so that Release allocates nothing
+	return Table{pages: make([]int32, 0, p.size)}
+}
+
+// Fork returns a table with the same pages as t.
+func (p *Pool) Fork(t *Table) Table {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := p.newTable()
+	f.pages = append(f.pages, t.pages...)
+	f.base, f.first, f.length = t.base, t.first, t.length
+	for _, page := range t.pages {
+		p.users[page]++
+	}
+	return f
+}
+
+// Release gives back the pages that no other table has, and the memory of the table, which must
+// not be used again.
+func (p *Pool) Release(t *Table) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drop(t.pages)
+	p.spare = append(p.spare, t.pages[:0])
+}
+
+// Need is how many free pages n more tokens take, a copy of a shared page included.
+func (p *Pool) Need(t *Table, n int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.need(t, n)
+}
+
+// need is Need under the lock.
+func (p *Pool) need(t *Table, n int) int {
+	need := t.newPages(n)
+	if n > 0 && p.sharesLast(t) {
+		need++
+	}
+	return need
+}
+
+// sharesLast reports whether the next token goes to a page that another table has, too.
+func (p *Pool) sharesLast(t *Table) bool {
+	return t.length < t.end() && p.users[t.Page(t.length)] > 1
+}
+
+// Grow adds n positions to a table. If the next one is in a shared page, the table gets a page of
+// its own in its place, to which copyPage copies what is in the shared one. If more pages are
+// needed than are free, nothing changes, and ok is false.
+func (p *Pool) Grow(t *Table, n int, copyPage func(dst, src int32)) (need, free int, ok bool) {
+	p.mu.Lock()
+	if need, free = p.need(t, n), len(p.free); need > free {
+		p.mu.Unlock()
+		return need, free, false
+	}
+	var own [1]int32
+	shared := n > 0 && p.sharesLast(t)
+	if shared {
+		p.take(own[:0], 1)
+	}
+	t.pages = p.take(t.pages, t.newPages(n))
+	p.mu.Unlock()
+	if shared { // while it is copied the page is still shared, so nobody writes to it
+		last := &t.pages[t.length/Tokens-t.base]
+		copyPage(own[0], *last)
+		own[0], *last = *last, own[0]
+		p.giveBack(own[:])
+	}
+	t.length += n
+	return need, free, true
+}
+
+// Truncate drops the positions from n on, which is First to Len.
+func (p *Pool) Truncate(t *Table, n int) {
+	t.length = n
+	keep := max(0, (n+Tokens-1)/Tokens-t.base)
+	p.giveBack(t.pages[keep:])
+	t.pages = t.pages[:keep]
+}
+
+// DropFront drops the positions before n, which is at most Len. Pages in which no token is left
+// are free again.
+func (p *Pool) DropFront(t *Table, n int) {
+	t.first = max(t.first, n)
+	if whole := t.first/Tokens - t.base; whole > 0 {
+		p.giveBack(t.pages[:whole])
+		t.pages = t.pages[:copy(t.pages, t.pages[whole:])]
+		t.base += whole
+	}
+}
+
+// Replacement returns a table with new pages for positions first to length−1, to be filled and put
+// in the place of t by Replace, or given back by Discard. Until then both have their pages. The
+// pages are noted where t has room, so nothing is allocated: tables have room for all pages.
+func (p *Pool) Replacement(t *Table, first, length int) (r Table, need, free int, ok bool) {
+	r = Table{base: first / Tokens, first: first, length: length}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if need, free = (length+Tokens-1)/Tokens-r.base, len(p.free); need > free {
+		return r, need, free, false
+	}
+	r.pages = p.take(t.pages[len(t.pages):], need)
+	return r, need, free, true
+}
+
+// Replace gives the pages of t back and puts those of r in their place.
+func (p *Pool) Replace(t, r *Table) {
+	p.giveBack(t.pages)
+	r.pages = append(t.pages[:0], r.pages...)
+	*t = *r
+}
+
+// Discard gives back the pages of a replacement that was not used.
+func (p *Pool) Discard(r *Table) { p.giveBack(r.pages) }
+
+// take adds n pages to a list, under the lock; so many are free.
+func (p *Pool) take(list []int32, n int) []int32 {
+	for range n {
+		last := len(p.free) - 1
+		page := p.free[last]
+		p.free = p.free[:last]
+		p.users[page] = 1
+		list = append(list, page)
+	}
+	return list
+}
+
+// giveBack takes a user from each page.
+func (p *Pool) giveBack(list []int32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drop(list)
+}
+
+// drop is giveBack under the lock. The last page goes first, so that pages that follow each other
+// are taken again in that order.
+func (p *Pool) drop(list []int32) {
+	for _, page := range slices.Backward(list) {
+		if p.users[page]--; p.users[page] == 0 {
+			p.free = append(p.free, page)
+		}
+	}
+}

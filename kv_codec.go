@@ -1,0 +1,195 @@
+package attn
+
+import (
+	"math"
+
+	"github.com/seed-1415985d/attn/internal/pages"
+)
+
+// Tokens on their way into packed blocks, and back. A row of a head is rotated if its format says
+// so, encoded, and laid where the kernels read it.
+
+// tokenWriter is memory for rows of one head on their way.
+type tokenWriter struct {
+	row   []float32 // rotated
+	half  []uint16
+	bytes []int8
+	panel []float32 // panel keys of HeadDim
+}
+
+// fit makes the memory large enough for a format and its dimensions.
+func (w *tokenWriter) fit(s *packedKV) {
+	n := max(s.d, s.cols)
+	switch {
+	case s.scaled:
+		w.row, w.bytes = grow(w.row, n), grow(w.bytes, n)
+	case s.bytes == 2:
+		w.half, w.panel = grow(w.half, n), grow(w.panel, s.d*panel)
+	}
+}
+
+// write writes the tokens of one batch entry of k and v from position at on: to the pages of a
+// table, or where there is none, to the blocks of the batch entry.
+func (w *tokenWriter) write(s *packedKV, t *pages.Table, k, v *Tensor, entry, at int) {
+	w.fit(s)
+	for h := range k.H {
+		for i := 0; i < k.L; {
+			j := at + i
+			n := min(k.L-i, Block-j%Block)
+			x := s.data[s.offsetOf(t, entry, h, j):][:s.block]
+			w.writeKeys(s, x, j%Block, k.Data[k.offset(entry, h, i):], k.SL, n)
+			w.writeValues(s, x, j%Block, v.Data[v.offset(entry, h, i):], v.SL, n)
+			i += n
+		}
+	}
+}
+
+// writeKeys writes n keys of block x from key at on; rows are stride apart.
+func (w *tokenWriter) writeKeys(s *packedKV, x []byte, at int, k []float32, stride, n int) {
+	keys, scales := s.keys(x)
+	const few = 4 // keys that are faster to store one by one
+	for i := 0; i < n; {
+		j := at + i
+		m := min(n-i, panel-j%panel)
+		if s.group == 1 && j%panel == 0 && m >= few {
+			w.writePanel(s, keys, j, k[i*stride:], stride, m)
+		} else {
+			for r := range m {
+				w.writeKey(s, keys, scales, j+r, k[(i+r)*stride:][:s.d])
+			}
+		}
+		i += m
+	}
+}
+
+// writePanel writes the first m keys of the panel of key j.
+func (w *tokenWriter) writePanel(s *packedKV, keys []byte, j int, k []float32, stride, m int) {
+	if s.format == F32 {
+		packKeys(elements[float32](keys)[j*s.d:], k, stride, m, s.d)
+		return
+	}
+	packKeys(w.panel, k, stride, m, s.d)
+	narrow(s.format, elements[uint16](keys)[j*s.d:][:panel*s.d], w.panel[:panel*s.d])
+}
+
+// writeKey writes key j of a block.
+func (w *tokenWriter) writeKey(s *packedKV, keys []byte, scales []float32, j int, k []float32) {
+	if s.rotation > 1 {
+		copy(w.row, k)
+		k = w.row[:s.d]
+		rotate(k, 1, s.d, s.d, s.rotation)
+	}
+	switch s.format {
+	case F32:
+		spread(elements[float32](keys)[j/panel*panel*s.d+j%panel:], k)
+	case F16, BF16:
+		narrow(s.format, w.half[:s.d], k)
+		spread(elements[uint16](keys)[j/panel*panel*s.d+j%panel:], w.half[:s.d])
+	case I8:
+		scales[j] = scaleOf(largest(k))
+		quantize(w.bytes[:s.d], k, scales[j])
+		to := elements[int8](keys)[j/panel*panel*roundUp(s.d, s.group)+j%panel*s.group:]
+		for x := 0; x < s.d; x += s.group {
+			copy(to[x*panel:][:s.group], w.bytes[x:s.d])
+		}
+	}
+}
+
+// scaleOf is the scale of numbers of which the largest magnitude is top: top/127. Where that is
+// subnormal and was rounded down, it is so much more that no number becomes more than 127. Where
+// 127 scales would be infinite, it is the next smaller number.
+func scaleOf(top float32) float32 {
+	scale := top / 127
+	for scale > 0 && top/scale >= 127.5 {
+		scale = math.Nextafter32(scale, 1)
+	}
+	if top > 0 && scale == 0 {
+		scale = math.SmallestNonzeroFloat32
+	}
+	if 127*scale > math.MaxFloat32 {
+		scale = math.Nextafter32(scale, 0)
+	}
+	return scale
+}
+
+// spread writes a row to one lane of a panel.
+func spread[T any](dst, row []T) {
+	for x, e := range row {
+		dst[x*panel] = e
+	}
+}
+
+// writeValues writes n values of block x from key j on; rows are stride apart.
+func (w *tokenWriter) writeValues(s *packedKV, x []byte, j int, v []float32, stride, n int) {
+	values, scales := s.values(x)
+	if s.format == F32 {
+		packValues(elements[float32](values)[j*panel:], v, stride, n, s.dv)
+		return
+	}
+	for i := range n {
+		w.writeValue(s, values, scales, j+i, v[i*stride:][:s.dv])
+	}
+}
+
+// writeValue writes value j of a block of fewer bits. Columns that the value does not have are 0.
+func (w *tokenWriter) writeValue(s *packedKV, values []byte, scales []float32, j int, v []float32) {
+	if s.scaled {
+		row := w.bytes[:s.cols]
+		scales[j] = scaleOf(largest(v))
+		quantize(row[:len(v)], v, scales[j])
+		clear(row[len(v):])
+		to := elements[int8](values)[j/s.group*s.group*s.cols+j%s.group:]
+		for c, e := range row {
+			to[s.group*c] = e
+		}
+		return
+	}
+	row := w.half[:s.cols]
+	narrow(s.format, row[:len(v)], v)
+	clear(row[len(v):])
+	to := elements[uint16](values)[j*panel:]
+	for c := 0; c < s.cols; c += panel {
+		copy(to[c*Block:][:panel], row[c:])
+	}
+}
+
+// read decodes tokens from position from on into one batch entry of k and v.
+func (s *packedKV) read(t *pages.Table, k, v *Tensor, entry, from int) {
+	for h := range k.H {
+		for i := range k.L {
+			j := from + i
+			x := s.data[s.offsetOf(t, entry, h, j):][:s.block]
+			s.readToken(k.row(entry, h, i), v.row(entry, h, i), x, j%Block)
+		}
+	}
+}
+
+// readToken decodes token j of block x.
+func (s *packedKV) readToken(k, v []float32, x []byte, j int) {
+	keys, scales := s.keys(x)
+	layout := scoreLayout(s.format, s.d, Block)
+	for x := range k {
+		k[x] = elementOf(s.format, keys, placeOf(s.format, &layout, x, j))
+	}
+	if scales != nil {
+		scaleBy(k, scales[j])
+	}
+	if s.rotation > 1 {
+		rotate(k, 1, s.d, s.d, s.rotation)
+	}
+	values, scales := s.values(x)
+	layout = s.valueLayout(Block)
+	for c := range v {
+		v[c] = elementOf(s.format, values, placeOf(s.format, &layout, j, c))
+	}
+	if scales != nil {
+		scaleBy(v, scales[j])
+	}
+}
+
+// scaleBy multiplies by the scale of a token.
+func scaleBy(x []float32, scale float32) {
+	for i := range x {
+		x[i] *= scale
+	}
+}

@@ -1,0 +1,95 @@
+package attn
+
+import "math"
+
+// What caches and stores want of their configuration, and of tokens.
+
+// namedSize is a size of a configuration, by name.
+type namedSize struct {
+	name string
+	n    int
+}
+
+// openPacked validates a configuration and returns packed blocks of so many tokens for each head of
+// a batch. Its sizes are named; those that the blocks depend on come once more.
+func openPacked(config string, f Format, sizes []namedSize, batch, heads, d, dv, blocks int) (
+	s packedKV, err error) {
+	if !f.valid() {
+		return s, fail(ErrOption, "%s.Format is %v, want F32, F16, BF16 or I8", config, f)
+	}
+	for _, size := range sizes {
+		if size.n < 1 || size.n > maxLength {
+			return s, fail(ErrShape, "%s.%s is %d, want 1 to %d", config, size.name, size.n, maxLength)
+		}
+	}
+	s = newPackedKV(f, heads, d, dv)
+	if _, ok := product(batch, heads, blocks, Block, roundUp(d, 4)+s.cols); !ok {
+		return s, fail(ErrShape, "%s is %d×%d×%d×%d×(%d+%d) elements, want at most %d",
+			config, batch, heads, blocks, Block, d, dv, maxElements)
+	}
+	if err := s.allocate(batch, blocks); err != nil {
+		return s, fail(ErrMemory, "%s is %d×%d×%d×%d×(%d+%d) elements of %v: %v",
+			config, batch, heads, blocks, Block, d, dv, f, err)
+	}
+	return s, nil
+}
+
+// checkTokens makes sure that k and v are tokens of so many sequences.
+func (s *packedKV) checkTokens(k, v *Tensor, batch int) error {
+	if err := checkView("k", k); err != nil {
+		return err
+	}
+	if err := checkView("v", v); err != nil {
+		return err
+	}
+	switch {
+	case k.B != batch || k.H != s.heads || k.D != s.d:
+		return fail(ErrShape, "k is [%d %d … %d], want [%d %d … %d]", k.B, k.H, k.D, batch, s.heads, s.d)
+	case v.B != batch || v.H != s.heads || v.L != k.L || v.D != s.dv:
+		return fail(ErrShape, "v is [%d %d %d %d], want [%d %d %d %d]",
+			v.B, v.H, v.L, v.D, batch, s.heads, k.L, s.dv)
+	}
+	return nil
+}
+
+// checkFinite makes sure that tokens have scales, if the format has some.
+func (s *packedKV) checkFinite(k, v *Tensor) error {
+	if !s.scaled {
+		return nil
+	}
+	limit := math.MaxFloat32 / float32(s.rotation) // sums of so many are finite
+	if err := checkScales("k", k, limit); err != nil {
+		return err
+	}
+	return checkScales("v", v, math.MaxFloat32)
+}
+
+// checkScales makes sure that tokens have a scale. The error names the first one that has none.
+func checkScales(name string, x *Tensor, limit float32) error {
+	for b := range x.B {
+		for i := range x.L {
+			for h := range x.H {
+				if top := largest(x.row(b, h, i)); !(top <= limit) {
+					return fail(ErrOption, "%s has an element of size %v in token %d of head %d, batch entry %d, "+
+						"want at most %v for I8", name, top, i, h, b, limit)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// checkOutputs makes sure that decoded tokens have elements of their own.
+func checkOutputs(k, v *Tensor) error {
+	if err := checkDistinct("k", k); err != nil {
+		return err
+	}
+	if err := checkDistinct("v", v); err != nil {
+		return err
+	}
+	out := [...]extent{extentOf("k", k), extentOf("v", v)}
+	for i, at := range [len(out)]uintptr{address(k.Data, 0), address(v.Data, 0)} {
+		out[i].begin = at
+	}
+	return checkApart(out[:], nil)
+}
