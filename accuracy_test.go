@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // accuracyBound is how many times as large as the textbook's float32 the library's error may be.
@@ -67,7 +69,7 @@ func (m *meanRatio) root() float64 { return math.Sqrt(m.sum / float64(max(1, m.n
 type accuracyGrid struct{ dims, keys []int }
 
 func newAccuracyGrid() accuracyGrid {
-	if testing.Short() || tuned.isa == generic { // which has the bits of the others, and takes long
+	if testing.Short() || tuned.ISA == tuning.Generic { // which has the bits of the others, and takes long
 		return accuracyGrid{[]int{8, 64, 96}, []int{16, 500}}
 	}
 	return accuracyGrid{[]int{1, 8, 40, 64, 80, 96, 112, 128, 256}, []int{1, 16, 128, 512, 4096, 100_000}}

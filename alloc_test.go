@@ -15,6 +15,9 @@ import (
 	"runtime/debug"
 	"sync"
 	"testing"
+	"unsafe"
+
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // hotPaths calls every public function that a program calls again and again,
@@ -143,7 +146,7 @@ func stockWaits() {
 // Few rows may read their keys and values sequentially, from views and from a cache.
 func TestNoAllocationInSequentialReads(t *testing.T) {
 	forEach(t, func(t *testing.T) {
-		readingAs(t, sequentialReads)
+		readingAs(t, tuning.SequentialReads)
 		p := newProblem(random("no allocation"), normal, shape{1, 1, 1, 1, 300, 8, 8})
 		c, err := filled(p.k, p.v)
 		must(t, err)
@@ -177,12 +180,13 @@ func testNoAllocationInCache(t *testing.T, capacity int) {
 	})
 }
 
-// Sequences join, grow, share, shrink and leave in the memory that the store has.
+// Sequences grow, share and shrink in the memory that the store has.
 func TestNoAllocationInStore(t *testing.T) {
 	store, err := NewStore(StoreConfig{KVHeads: 2, HeadDim: 8, ValueDim: 8, Pages: 40})
 	must(t, err)
-	first, seqs := store.NewSequence(), make([]*Sequence, 3)
+	first := store.NewSequence()
 	must(t, first.Append(zeros(1, 2, 200, 8), zeros(1, 2, 200, 8)))
+	seqs := []*Sequence{first, first.Fork(), store.NewSequence()}
 	mustNotAllocate(t, func() error {
 		var q, dst [4 * 4 * 8]float32
 		var k, v [2 * 3 * 8]float32
@@ -190,17 +194,35 @@ func TestNoAllocationInStore(t *testing.T) {
 		queries := func(x []float32) Tensor { return BHLD(x, 1, 4, 4, 8) }
 		tokens := func(x []float32) Tensor { return BHLD(x, 1, 2, 3, 8) }
 		lens := [3]int{2, 1, 1}
-		seqs[0], seqs[1], seqs[2] = first, first.Fork(), store.NewSequence()
-		err := errors.Join(
+		opt := &Options{Causal: BottomRight, LSE: lse[:], QueryLens: lens[:]}
+		return errors.Join(
+			seqs[1].Truncate(200),
 			seqs[1].Append(tokens(k[:]), tokens(v[:])),
 			seqs[1].DropFront(70),
 			seqs[2].Append(tokens(k[:]), tokens(v[:])),
 			seqs[2].Truncate(1),
-			AttendSequences(queries(dst[:]), queries(q[:]), seqs, &Options{Causal: BottomRight, LSE: lse[:], QueryLens: lens[:]}))
-		seqs[1].Release()
-		seqs[2].Release()
-		return err
+			AttendSequences(queries(dst[:]), queries(q[:]), seqs, opt))
 	})
+}
+
+// A sequence that joins is a small handle: the table of its pages is one that was released.
+func TestHandlesAreSmall(t *testing.T) {
+	store, err := NewStore(StoreConfig{KVHeads: 2, HeadDim: 8, ValueDim: 8, Pages: 1000})
+	must(t, err)
+	first := store.NewSequence()
+	must(t, first.Append(zeros(1, 2, 200, 8), zeros(1, 2, 200, 8)))
+	join := func() {
+		fork, empty := first.Fork(), store.NewSequence()
+		fork.Release()
+		empty.Release()
+	}
+	join()
+	if n := allocations(100, join); n > 200 {
+		t.Errorf("%d allocations for 200 sequences", n)
+	}
+	if size := unsafe.Sizeof(Sequence{}); size > 100 {
+		t.Errorf("a handle is %d bytes", size)
+	}
 }
 
 func TestNoAllocationInPoolOverSequences(t *testing.T) {
@@ -357,7 +379,7 @@ func TestNoAllocationInPoolMatMul(t *testing.T) {
 		rows, inner = 60, productInner+1
 	}
 	row := tuned
-	row.l2 = 0 // so that sums are gathered in scratch memory
+	row.L2 = 0 // so that sums are gathered in scratch memory
 	useTuning(t, row)
 	dst, a := zeros(1, 1, rows, rows), zeros(1, 1, rows, inner)
 	for _, typ := range matrixTypes {
@@ -373,15 +395,15 @@ func TestSequenceFileTakesLittleMemory(t *testing.T) {
 	to, file := s.store.NewSequence(), fileOf(t, s)
 	r := bytes.NewReader(file)
 	for name, f := range map[string]func() (int64, error){
-		"WriteTo":  func() (int64, error) { return s.WriteTo(io.Discard) },
-		"ReadFrom": func() (int64, error) { r.Reset(file); return to.ReadFrom(r) },
+		"WriteTo":  func() (int64, error) { return s.Save(io.Discard) },
+		"ReadFrom": func() (int64, error) { r.Reset(file); return to.Load(r) },
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		n, err := f()
 		runtime.ReadMemStats(&after)
 		must(t, err)
-		if got, most := int(after.TotalAlloc-before.TotalAlloc), 2*s.store.blocks.block; n != int64(len(file)) || got > most {
+		if got, most := int(after.TotalAlloc-before.TotalAlloc), 2*s.store.packed.block; n != int64(len(file)) || got > most {
 			t.Errorf("%s of %d bytes allocates %d bytes, want at most %d", name, n, got, most)
 		}
 	}

@@ -1,23 +1,26 @@
 package attn
 
-// Attend computes scaled dot-product attention, dst = softmax(scale·QKᵀ + …)·V, on the calling goroutine. Options select
-// what is masked, added and returned beside; nil is softmax(QKᵀ/√D)·V.
+// Attend computes scaled dot-product attention, dst = softmax(scale·QKᵀ + …)·V, on the calling
+// goroutine. Options select what is masked, added and returned beside; nil is softmax(QKᵀ/√D)·V.
 //
 //	q   [B, H, Lq, D]
 //	k   [B, KVH, Lk, D]     KVH divides H; query head h reads key/value head h/(H/KVH)
 //	v   [B, KVH, Lk, Dv]
 //	dst [B, H, Lq, Dv]
 //
-// Views may have any strides from 0 on. The elements of dst must be distinct, and dst must share no memory with an input (see
-// [ErrOverlap]); inputs may share memory with each other. The row of a query that sees no key is zero. If the arguments are invalid, Attend
-// returns an error that names the argument, and has written nothing.
+// Views may have any strides from 0 on. The elements of dst must be distinct, and dst must share no
+// memory with an input (see [ErrOverlap]); inputs may share memory with each other. The row of a
+// query that sees no key is zero. If the arguments are invalid, Attend returns an error that names
+// the argument, and has written nothing.
 //
-// The bits of a row depend on its query, on the keys and values that it sees, on their absolute positions and on the options. They do not
-// depend on the CPU, the batch, the strides, or the way queries are split over calls.
+// The bits of a row depend on its query, on the keys and values that it sees, on their absolute
+// positions and on the options. They do not depend on the CPU, the batch, the strides, or the way
+// queries are split over calls.
 //
-// D and Dv may be 1 to 2²⁸, the other sizes 0 to 2²⁸. Attend allocates only when scratch memory, which calls share, has to
-// grow: up to nearly an L2 cache for each goroutine that is in a call, or some 448·D + 640·Dv bytes if that is more, and beyond [Segment] keys
-// a share of that for each doubling of their number.
+// D and Dv may be 1 to 2²⁸, the other sizes 0 to 2²⁸. Attend allocates only when scratch memory,
+// which calls share, has to grow: up to nearly an L2 cache for each goroutine that is in a call, or
+// some 448·D + 640·Dv bytes if that is more, and beyond [Segment] keys a share of that for each
+// doubling of their number.
 func Attend(dst, q, k, v Tensor, opt *Options) error {
 	p := newPlan(dst, q, k, v, opt)
 	if err := p.init(opt); err != nil {
@@ -33,4 +36,4 @@ func Attend(dst, q, k, v Tensor, opt *Options) error {
 // Implementation names the kernels in use: "avx512", "avx2", "neon" or "generic". It is
 // chosen once, when the program starts; the environment variable ATTN_ISA forces
 // one, and the program panics at its start if that one is not there.
-func Implementation() string { return tuned.isa.String() }
+func Implementation() string { return tuned.ISA.String() }

@@ -226,7 +226,7 @@ func BenchmarkKernel(b *testing.B) {
 
 func benchmarkPasses(b *testing.B, d int) {
 	r := random("passes")
-	const rows = leastTileRows
+	const rows = minTileRows
 	q, k, v := tensor(r, normal, 1, 1, rows, d).Data, tensor(r, normal, 1, 1, Block, d).Data, tensor(r, normal, 1, 1, Block, d).Data
 	packed, layout := make([]float32, Block*d), panelLayout{keys: Block, cols: d, stride: panel, panelStride: Block * panel}
 	s, o := make([]float32, rows*Block), make([]float32, rows*d)

@@ -1,7 +1,9 @@
 package attn
 
-// block is keys and values of one head in the form that the kernels read: a block of them, or one step of it.
-// Key indices count from the block's first key, which is a multiple of Block.
+import "github.com/seed-1415985d/attn/internal/operand"
+
+// block is keys and values of one head in the form that the kernels read: a block of them, or one
+// step of it. Key indices count from the block's first key, which is a multiple of Block.
 type block struct {
 	first  int // absolute index of the block's first key
 	lo, hi int // keys that are there; others are read up to the panel's ends and left out
@@ -13,22 +15,36 @@ type block struct {
 	v      []float32   // from key 0 of the block on
 	layout panelLayout // of v; keys and overwrite are set for each tile
 
-	typed                  bool      // keys and values are of fewer bits, and kernels of few rows widen them: these are
+	typed                  bool      // keys and values of fewer bits, which kernels widen, are
 	kTyped, vTyped         []byte    // in the place of k and v
-	keyScales, valueScales []float32 // of a block of I8, one for each key; else nil
+	keyScales, valueScales []float32 // one for each key, if the format has scales
 
 	scanned bool // finite is known
 	finite  bool // no value in [lo, hi) is NaN or infinite
 }
 
-// loadKeys makes b's keys [lo, hi) of the block at key first: those of a store, the caller's rows for few queries, or packed here. It
-// returns b.k, or b.kTyped, and b.keyScales, which it must not set: stored through a pointer, the caller's buffer would escape to the heap.
-func (w *scratch) loadKeys(p *plan, c *chunk, b *block, first, lo, hi int) (k []float32, typed []byte, scales []float32) {
-	b.first, b.lo, b.hi, b.scanned, b.kStride = first, lo, hi, false, 0
+// loadKeys makes b's keys [lo, hi) of the block at key first: those of a cache or store, the
+// caller's rows for few queries, or packed here. It returns b.k, or b.kTyped, and b.keyScales,
+// which it must not set: stored through a pointer, the caller's buffer would escape to the heap.
+func (w *scratch) loadKeys(p *plan, c *chunk, b *block, first, lo, hi int) (
+	k []float32, typed []byte, scales []float32) {
+	b.first, b.lo, b.hi, b.scanned, b.kStride, b.pointer = first, lo, hi, false, 0, 0
 	if p.packed != nil {
-		return w.loadStoreKeys(p, c, b)
+		keys, scales := p.packed.keys(p.blockOf(c, first))
+		if p.packed.format == F32 {
+			k = elements[float32](keys)
+			if c.rows <= p.keys.pagedRows {
+				b.pointer = operand.Address(k, 0)
+			}
+			return k, nil, nil
+		} else if b.typed {
+			return nil, keys, scales
+		}
+		layout := scoreLayout(p.packed.format, p.d, roundUp(hi, panel))
+		widen(p.packed.format, w.k, keys, p.d*panel, &layout)
+		return w.k, nil, scales
 	}
-	b.pointer = p.keysPointer(c, first, lo, hi)
+	b.pointer, _ = p.pointers(c, first, lo, hi)
 	if c.rows <= p.keys.inPlaceRows {
 		b.kStride = p.k.SL
 		return p.k.Data[p.k.offset(c.b, c.kv, first):], nil, nil
@@ -38,60 +54,49 @@ func (w *scratch) loadKeys(p *plan, c *chunk, b *block, first, lo, hi int) (k []
 	return w.k, nil, nil
 }
 
-// loadValues does the same for values, and returns b.v, or b.vTyped, and b.valueScales. Whole vectors can be read where they are.
-func (w *scratch) loadValues(p *plan, c *chunk, b *block, first, lo, hi int) (v []float32, typed []byte, scales []float32) {
+// loadValues does the same for values, and returns b.v, or b.vTyped, and b.valueScales. Whole
+// vectors can be read where they are.
+func (w *scratch) loadValues(p *plan, c *chunk, b *block, first, lo, hi int) (
+	v []float32, typed []byte, scales []float32) {
 	b.first, b.lo, b.hi, b.scanned = first, lo, hi, false
 	layout := &b.layout
 	layout.cols, layout.stride, layout.panelStride = roundUp(p.dv, 8), panel, Block*panel
 	if p.packed != nil {
-		return w.loadStoreValues(p, c, b)
+		values, scales := p.packed.values(p.blockOf(c, first))
+		switch {
+		case p.packed.format == F32:
+			v, pointer := elements[float32](values), uintptr(0)
+			if c.rows <= p.values.pagedRows {
+				pointer = operand.Address(v, 0)
+			}
+			layout.set(&tuned, pointer, c.rows <= p.inOrderRows)
+			return v, nil, nil
+		case b.typed:
+			*layout = p.packed.valueLayout(Block)
+			layout.setTyped(&tuned)
+			return nil, values, scales
+		}
+		from := p.packed.valueLayout(hi)
+		widen(p.packed.format, w.v, values, Block*panel, &from)
+		layout.set(&tuned, 0, false) // what has just been widened is in the cache
+		return w.v, nil, scales
 	}
-	pointer := p.valuesPointer(c, first, lo, hi)
+	_, pointer := p.pointers(c, first, lo, hi)
 	if c.rows <= p.values.inPlaceRows {
 		layout.stride, layout.panelStride = p.v.SL, panel
-		layout.set(&tuned, pointer, p.sequential)
+		layout.set(&tuned, pointer, p.inOrder)
 		return p.v.Data[p.v.offset(c.b, c.kv, first):], nil, nil
 	}
-	layout.set(&tuned, pointer, false) // what has just been packed is in the cache
+	layout.set(&tuned, pointer, false) // packed here: it is in the cache
 	packValues(w.v[lo*panel:], p.v.Data[p.v.offset(c.b, c.kv, first+lo):], p.v.SL, hi-lo, p.dv)
 	return w.v, nil, nil
 }
 
-// loadStoreKeys is loadKeys of a store. Fewer bits are widened here, unless there are so few rows that their kernels do.
-func (w *scratch) loadStoreKeys(p *plan, c *chunk, b *block) (k []float32, typed []byte, scales []float32) {
-	keys, scales := p.packed.keys(p.block(c, b.first))
-	switch {
-	case p.packed.format == F32:
-		k = elements[float32](keys)
-		b.pointer = storePointer(p.keys, c, k)
-		return k, nil, nil
-	case b.typed:
-		return nil, keys, scales
-	}
-	layout := scoreLayout(p.packed.format, p.d, roundUp(b.hi, panel))
-	widen(p.packed.format, w.k, keys, p.d*panel, &layout)
-	b.pointer = 0
-	return w.k, nil, scales
-}
-
-// loadStoreValues is loadValues of a store.
-func (w *scratch) loadStoreValues(p *plan, c *chunk, b *block) (v []float32, typed []byte, scales []float32) {
-	values, scales := p.packed.values(p.block(c, b.first))
-	sequential := c.rows <= p.sequentialRows
-	switch {
-	case p.packed.format == F32:
-		v = elements[float32](values)
-		b.layout.set(&tuned, storePointer(p.values, c, v), sequential)
-		return v, nil, nil
-	case b.typed:
-		b.layout = p.packed.valueLayout(Block)
-		b.layout.setTyped(&tuned)
-		return nil, values, scales
-	}
-	layout := p.packed.valueLayout(b.hi)
-	widen(p.packed.format, w.v, values, Block*panel, &layout)
-	b.layout.set(&tuned, 0, false) // what has just been widened is in the cache
-	return w.v, nil, scales
+// blockOf is the memory of the block of a cache or store at key first.
+func (p *plan) blockOf(c *chunk, first int) []byte {
+	var at [1]int
+	p.findBlocks(c, first, at[:])
+	return p.packed.data[at[0]:][:p.packed.block]
 }
 
 // allFinite reports whether weights of 0 make any value of the block vanish.
@@ -146,15 +151,14 @@ func (w *scratch) products(p *plan, c *chunk, b *block, t *tile, at, lo, hi int)
 	w.queue.pointer = b.pointer
 	switch from := lo / panel * panel; {
 	case b.typed:
-		layout := scoreLayout(p.packed.format, p.d, Block)
-		layout.setTyped(&tuned)
-		accumulateTyped(p.packed.format, w.s[at*Block:], q, b.kTyped, nil, t.rows, Block, p.d, &layout)
+		scoreTyped(p.packed.format, w.s[at*Block:], q, b.kTyped, t.rows, p.d, hi)
 	case b.kStride > 0:
-		w.queue.sequential = p.sequential
+		w.queue.sequential = p.inOrder
 		scoreRows(w.s[at*Block+lo:], q, b.k[lo*b.kStride:], t.rows, p.d, b.kStride, hi-lo, &w.queue)
 	default:
-		w.queue.sequential = p.packed != nil && c.rows <= p.sequentialRows
-		scorePrefetch(w.s[at*Block+from:], q, b.k[from*p.d:], t.rows, p.d, (hi-from+panel-1)/panel, &w.queue)
+		w.queue.sequential = p.packed != nil && c.rows <= p.inOrderRows
+		panels := (hi - from + panel - 1) / panel
+		scorePrefetch(w.s[at*Block+from:], q, b.k[from*p.d:], t.rows, p.d, panels, &w.queue)
 	}
 	if b.keyScales != nil {
 		scaleColumns(w.s[at*Block+lo:], b.keyScales[lo:hi], t.rows, Block, hi-lo)
@@ -185,8 +189,10 @@ func (w *scratch) blockValues(p *plan, c *chunk, st *state, b *block, t *tile, a
 	}
 }
 
-// scaledValues is blockValues where weights are multiplied by the values' scales, or values are of fewer bits.
-func (w *scratch) scaledValues(p *plan, c *chunk, st *state, b *block, t *tile, at int, every bool) {
+// scaledValues is blockValues where weights are multiplied by the values' scales, or values are of
+// fewer bits.
+func (w *scratch) scaledValues(
+	p *plan, c *chunk, st *state, b *block, t *tile, at int, every bool) {
 	row, masked := c.at+t.row, false
 	if m, l := st.m[row:], st.l[row:]; every {
 		masked = softmax(w.s[at*Block:], m, l, w.alpha[at:], t.rows, p.c)
@@ -198,8 +204,9 @@ func (w *scratch) scaledValues(p *plan, c *chunk, st *state, b *block, t *tile, 
 	}
 	if b.typed {
 		layout := b.layout
-		layout.overwrite = st.overwrite
-		accumulateTyped(p.packed.format, st.o[row*p.oStride:], w.s[at*Block:], b.vTyped, w.alpha[at:], t.rows, p.oStride, Block, &layout)
+		layout.keys, layout.overwrite = t.hi, st.overwrite
+		accumulateTyped(p.packed.format, st.o[row*p.oStride:], w.s[at*Block:], b.vTyped, w.alpha[at:],
+			t.rows, p.oStride, Block, &layout)
 	} else {
 		w.accumulate(p, c, st, b, t, at, t.lo, t.hi)
 	}

@@ -1,8 +1,9 @@
 package attn
 
-// optionScores makes scores of a tile's products, whose first row is at in w.s: softcap, bias and ALiBi
-// where asked for. The scale goes in with the first of these, and stays out where there is none. It reports whether every row sees every key of the block at key first; if
-// not, the keys that a row sees have their bits set in w.visible.
+// optionScores makes scores of a tile's products, whose first row is at in w.s: softcap, bias and
+// ALiBi where asked for. The scale goes in with the first of these, and stays out where there is
+// none. It reports whether every row sees every key of the block at key first; if not, the keys
+// that a row sees have their bits set in w.visible.
 func (w *scratch) optionScores(p *plan, c *chunk, first int, t *tile, at int) (full bool) {
 	full = t.uniform && t.lo == 0 && t.hi == Block
 	if !full || p.pairwise() {
@@ -68,7 +69,8 @@ func (w *scratch) addBias(p *plan, c *chunk, first int, t *tile, at int, u float
 		h, i := p.locate(c.kv, c.row+t.row+r)
 		from := p.bias.offset(c.b, h, i) + first + t.lo
 		s, rows := w.s[(at+r)*Block+t.lo:], p.rowsOfHead(t, r)
-		every &= addBias(s, p.bias.Data[from:], w.visible[at+r:], rows, p.group, p.bias.SL, t.lo, t.hi-t.lo, u)
+		every &= addBias(s, p.bias.Data[from:], w.visible[at+r:],
+			rows, p.group, p.bias.SL, t.lo, t.hi-t.lo, u)
 	}
 	return every
 }
@@ -80,7 +82,8 @@ func (w *scratch) maskKeys(p *plan, c *chunk, first int, t *tile, at int) (every
 	for r := range min(p.group, t.rows) {
 		h, i := p.locate(c.kv, c.row+t.row+r)
 		from := p.mask.offset(c.b, h, i) + first + t.lo
-		every &= maskKeys(p.mask.Data[from:], w.visible[at+r:], p.rowsOfHead(t, r), p.group, p.mask.SL, t.lo, t.hi-t.lo)
+		every &= maskKeys(p.mask.Data[from:], w.visible[at+r:],
+			p.rowsOfHead(t, r), p.group, p.mask.SL, t.lo, t.hi-t.lo)
 	}
 	return every
 }
@@ -91,7 +94,8 @@ func (p *plan) rowsOfHead(t *tile, first int) int {
 	return (t.rows - first + p.group - 1) / p.group
 }
 
-// visibleByPosition leaves a bit in w.visible for each key of the block that a row sees by its position.
+// visibleByPosition leaves a bit in w.visible for each key of the block that a row sees by its
+// position.
 func (w *scratch) visibleByPosition(p *plan, c *chunk, first int, t *tile, at int) {
 	seen := lowBits(t.hi) &^ lowBits(t.lo)
 	visible := w.visible[at:][:t.rows]

@@ -22,8 +22,8 @@ type CacheConfig struct {
 // a batch that was padded to one length are for a Cache with Options.KeyLens.
 //
 // All memory is allocated by NewCache: Batch·KVHeads·Capacity·(HeadDim+ValueDim) elements of 4, 2
-// or 1 bytes, with Capacity rounded up to a multiple of Block and ValueDim to one of 16; for I8 also
-// two float32 scales for each token and head. [Cache.MemoryUse] says how much. Appending and
+// or 1 bytes, with Capacity rounded up to a multiple of Block and ValueDim to one of 16; for I8
+// also two float32 scales for each token and head. [Cache.MemoryUse] says how much. Appending and
 // attending allocate only where [Attend] does. From 256 KiB on, the memory is the operating
 // system's and not the Go heap's, so the garbage collector does not count it. Close gives it back;
 // without Close, it goes back some time after the cache has become unreachable.
@@ -32,9 +32,9 @@ type CacheConfig struct {
 // with them. A huge page is mostly 2 MiB, and a system that gives them on request gives whole ones:
 // a head with room for that much takes that much from its first token on.
 //
-// Any number of goroutines may attend over a cache, and Read it, at the same time. Append, Truncate,
-// Reset and Close need it for themselves: closing a cache while another goroutine attends over it
-// ends the program.
+// Any number of goroutines may attend over a cache, and Read it, at the same time. Append,
+// Truncate, Reset and Close need it for themselves: closing a cache while another goroutine attends
+// over it ends the program.
 type Cache struct {
 	config CacheConfig
 	length int
@@ -63,8 +63,8 @@ func NewCache(c CacheConfig) (*Cache, error) {
 // use; 0 after Close.
 func (c *Cache) MemoryUse() int { return len(c.packed.data) }
 
-// Close gives the cache's memory back. Calls that begin later, Close among them, return [ErrClosed];
-// Len is 0.
+// Close gives the cache's memory back. Calls that begin later, Close among them, return
+// [ErrClosed]; Len is 0.
 func (c *Cache) Close() error {
 	if err := c.checkOpen(); err != nil {
 		return err

@@ -15,13 +15,12 @@ import (
 // tokens is the model of a cache: the same keys and values as tensors.
 type tokens struct {
 	config CacheConfig
-	k, v   Tensor // [Batch, KVHeads, Capacity, …]; L is the number of tokens of the longest sequence
-	lens   []int  // of each
+	k, v   Tensor // [Batch, KVHeads, Capacity, …]; L is the number of tokens
 }
 
 func newTokens(config CacheConfig) *tokens {
 	c := config
-	t := &tokens{config: c, lens: make([]int, c.Batch)}
+	t := &tokens{config: c}
 	t.k = BHLD(nans(c.Batch*c.KVHeads*c.Capacity*c.HeadDim), c.Batch, c.KVHeads, c.Capacity, c.HeadDim)
 	t.v = BHLD(nans(c.Batch*c.KVHeads*c.Capacity*c.ValueDim), c.Batch, c.KVHeads, c.Capacity, c.ValueDim)
 	t.k.L, t.v.L = 0, 0
@@ -38,35 +37,21 @@ func (m *tokens) append(t *testing.T, r *rand.Rand, c *Cache, n int) {
 	m.add(k, v)
 }
 
-// add adds tokens to the model: to all sequences, or to one.
-func (m *tokens) add(k, v Tensor, sequence ...int) {
-	for entry := range k.B {
-		b := append(sequence, entry)[0]
+// add adds tokens to the model.
+func (m *tokens) add(k, v Tensor) {
+	for b := range k.B {
 		for h := range k.H {
 			for i := range k.L {
-				copy(m.k.row(b, h, m.lens[b]+i), k.row(entry, h, i))
-				copy(m.v.row(b, h, m.lens[b]+i), v.row(entry, h, i))
+				copy(m.k.row(b, h, m.k.L+i), k.row(b, h, i))
+				copy(m.v.row(b, h, m.k.L+i), v.row(b, h, i))
 			}
 		}
-		m.lens[b] += k.L
 	}
-	m.setLength()
+	m.truncate(m.k.L + k.L)
 }
 
-// truncate leaves at most n tokens, of all sequences or of one.
-func (m *tokens) truncate(n int, sequence ...int) {
-	for b := range m.lens {
-		if len(sequence) == 0 || sequence[0] == b {
-			m.lens[b] = min(m.lens[b], n)
-		}
-	}
-	m.setLength()
-}
-
-func (m *tokens) setLength() {
-	m.k.L = slices.Max(m.lens)
-	m.v.L = m.k.L
-}
+// truncate makes the number of tokens n.
+func (m *tokens) truncate(n int) { m.k.L, m.v.L = n, n }
 
 // check compares attention over the cache and over the tensors.
 func (m *tokens) check(t *testing.T, r *rand.Rand, c *Cache, heads, lq int, opt *Options) {
@@ -108,7 +93,7 @@ func testCacheModel(t *testing.T) {
 			r := random(t.Name())
 			c, err := NewCache(config)
 			must(t, err)
-			fillWith(elements[float32](c.store.data), nan32())
+			fillWith(elements[float32](c.packed.data), nan32())
 			m := newTokens(config)
 			for range 60 {
 				switch free := config.Capacity - m.k.L; r.IntN(6) {
@@ -207,9 +192,6 @@ func TestCacheErrors(t *testing.T) {
 	c, err := NewCache(good)
 	must(t, err)
 	must(t, c.Append(zeros(2, 1, 7, 4), zeros(2, 1, 7, 3)))
-	ragged, err := NewCache(good)
-	must(t, err)
-	must(t, ragged.AppendSequence(1, zeros(1, 1, 7, 4), zeros(1, 1, 7, 3)))
 	closed, err := NewCache(good)
 	must(t, err)
 	must(t, closed.Close())
@@ -242,19 +224,16 @@ func TestCacheErrors(t *testing.T) {
 		{"q.D", c.Attend(zeros(2, 1, 1, 3), zeros(2, 1, 1, 3), nil), ErrShape, "q.D is 3, want the keys' 4"},
 		{"dst.D", c.Attend(zeros(2, 1, 1, 4), zeros(2, 1, 1, 4), nil), ErrShape, "dst is [2 1 1 4], want [2 1 1 3]"},
 		{"KeyLens", c.Attend(zeros(2, 1, 1, 3), zeros(2, 1, 1, 4), &Options{KeyLens: []int{7, 8}}), ErrLength, "KeyLens[1] is 8, want 0 to 7"},
-		{"KeyLens", ragged.Attend(zeros(2, 1, 1, 3), zeros(2, 1, 1, 4), &Options{KeyLens: []int{1, 7}}), ErrLength, "KeyLens[0] is 1, want 0 to 0, the tokens of the sequence"},
-		{"sequence", c.AppendSequence(2, zeros(1, 1, 1, 4), zeros(1, 1, 1, 3)), ErrShape, "b is 2, want 0 to 1"},
-		{"sequence", c.TruncateSequence(-1, 0), ErrShape, "b is -1, want 0 to 1"},
-		{"sequence", c.AppendSequence(1, zeros(2, 1, 1, 4), zeros(2, 1, 1, 3)), ErrShape, "k is [2 1 … 4], want [1 1 … 4]"},
-		{"sequence", c.AppendSequence(1, zeros(1, 1, 4, 4), zeros(1, 1, 4, 3)), ErrCapacity, "k.L is 4, want at most 3: 7 of 10 tokens are in the cache"},
 		{"read k", c.Read(zeros(2, 1, 1, 3), zeros(2, 1, 1, 3), 0), ErrShape, "k is [2 1 … 3], want [2 1 … 4]"},
 		{"read from", c.Read(zeros(2, 1, 1, 4), zeros(2, 1, 1, 3), -1), ErrLength, "from is -1 and k.L 1, want at most 7 in all, the tokens in the cache"},
 		{"read too many", c.Read(zeros(2, 1, 3, 4), zeros(2, 1, 3, 3), 5), ErrLength, "from is 5 and k.L 3, want at most 7 in all, the tokens in the cache"},
-		{"read ragged", ragged.Read(zeros(2, 1, 1, 4), zeros(2, 1, 1, 3), 0), ErrLength, "from is 0 and k.L 1, want at most 0 in all, the tokens in the cache"},
 		{"read k stride", c.Read(sameKeys, zeros(2, 1, 3, 3), 0), ErrStride, ""},
 		{"read v stride", c.Read(zeros(2, 1, 3, 4), sameValues, 0), ErrStride, ""},
 		{"closed", closed.Read(zeros(2, 1, 1, 4), zeros(2, 1, 1, 3), 0), ErrClosed, ""},
-		{"closed", closed.AppendSequence(0, zeros(1, 1, 1, 4), zeros(1, 1, 1, 3)), ErrClosed, ""},
+		{"closed", closed.Append(zeros(2, 1, 1, 4), zeros(2, 1, 1, 3)), ErrClosed, ""},
+		{"closed", closed.Attend(zeros(2, 1, 1, 3), zeros(2, 1, 1, 4), nil), ErrClosed, ""},
+		{"closed", closed.Truncate(0), ErrClosed, ""},
+		{"closed", closed.Close(), ErrClosed, ""},
 	} {
 		mustFail(t, e.name, e.err, e.kind, e.text)
 	}
@@ -267,7 +246,7 @@ func TestCacheIsAligned(t *testing.T) {
 	for d := 1; d < 6; d++ {
 		c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: d, ValueDim: d, Capacity: 3})
 		must(t, err)
-		if at := uintptr(unsafe.Pointer(&c.store.data[0])); at%64 != 0 {
+		if at := uintptr(unsafe.Pointer(&c.packed.data[0])); at%64 != 0 {
 			t.Errorf("memory starts at %x, want a multiple of 64", at)
 		}
 	}
@@ -306,18 +285,18 @@ func newCachePlay(t *testing.T, c *trial) *cachePlay {
 		capacity += Block - 5
 	}
 	config := CacheConfig{Batch: 1 + c.IntN(2), KVHeads: 1 + c.IntN(2), HeadDim: 1 + c.IntN(9), ValueDim: 1 + c.IntN(18), Capacity: capacity}
-	config.Format, config.Rotate = Format(c.IntN(int(I8)+1)), c.IntN(3) == 0
+	config.Format = Format(c.IntN(int(I8) + 1))
 	cache, err := NewCache(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fillWith(elements[float32](cache.store.data), nan32()) // as if it had been used; in other types, too, these bytes are NaN or −1
+	fillWith(elements[float32](cache.packed.data), nan32()) // as if it had been used; in other types, too, these bytes are NaN or −1
 	return &cachePlay{t, c, cache, newTokens(config)}
 }
 
 // rotation is the size of the matrix that keys and queries are multiplied by.
 func (p *cachePlay) rotation() int {
-	if d := p.model.config.HeadDim; p.model.config.Rotate {
+	if d := p.model.config.HeadDim; p.model.config.Format == I8 {
 		return d & -d
 	}
 	return 1
@@ -325,9 +304,10 @@ func (p *cachePlay) rotation() int {
 
 // rotated is x with its rows rotated as the cache's keys are.
 func (p *cachePlay) rotated(x Tensor) Tensor {
-	y := contiguous(x)
-	rotateGeneric(y.Data, x.B*x.H*x.L, x.D, x.D, p.rotation())
-	return y
+	if p.rotation() == 1 {
+		return contiguous(x)
+	}
+	return rotatedRows(x)
 }
 
 // rounded is x in numbers of the cache's type.
@@ -346,20 +326,10 @@ func (p *cachePlay) rounded(x Tensor) Tensor {
 
 func (p *cachePlay) step() {
 	n := p.IntN(p.model.k.L + 1)
-	switch b := p.IntN(p.model.config.Batch); p.IntN(15) {
+	switch p.IntN(12) {
 	case 0:
 		p.want(p.cache.Truncate(n), nil)
 		p.model.truncate(n)
-	case 12:
-		n := p.IntN(p.model.lens[b] + 1)
-		p.want(p.cache.TruncateSequence(b, n), nil)
-		p.model.truncate(n, b)
-		p.want(p.cache.TruncateSequence(b, n+1), ErrLength)
-		p.want(p.cache.TruncateSequence(p.model.config.Batch, 0), ErrShape)
-	case 13:
-		p.append(min(p.model.config.Capacity-p.model.lens[b], p.IntN(20)), b)
-	case 14:
-		p.clone()
 	case 1:
 		p.want(p.cache.Truncate([]int{-1 - n, p.model.k.L + 1 + n}[p.IntN(2)]), ErrLength)
 	case 2:
@@ -383,22 +353,6 @@ func (p *cachePlay) step() {
 	if p.cache.Len() != p.model.k.L {
 		p.Fatalf("Len is %d, want %d", p.cache.Len(), p.model.k.L)
 	}
-	for b, n := range p.model.lens {
-		if p.cache.LenOf(b) != n {
-			p.Fatalf("LenOf(%d) is %d, want %d", b, p.cache.LenOf(b), n)
-		}
-	}
-}
-
-// clone goes on with a copy. What happens to the original does not matter.
-func (p *cachePlay) clone() {
-	c, err := p.cache.Clone()
-	p.want(err, nil)
-	fillWith(elements[float32](p.cache.store.data), nan32())
-	p.want(p.cache.Close(), nil)
-	_, err = p.cache.Clone()
-	p.want(err, ErrClosed)
-	p.cache = c
 }
 
 // free is the number of tokens for which there is room.
@@ -425,19 +379,15 @@ func (p *cachePlay) tokens(batch, n int) (k, v Tensor) {
 	return p.draw(batch, g.KVHeads, n, g.HeadDim), p.draw(batch, g.KVHeads, n, g.ValueDim)
 }
 
-// append adds n tokens to all sequences, or to one.
-func (p *cachePlay) append(n int, sequence ...int) {
-	add, batch := p.cache.Append, p.model.config.Batch
-	if len(sequence) > 0 {
-		add, batch = func(k, v Tensor) error { return p.cache.AppendSequence(sequence[0], k, v) }, 1
-	}
-	k, v := p.tokens(batch, n)
+// append adds n tokens.
+func (p *cachePlay) append(n int) {
+	k, v := p.tokens(p.model.config.Batch, n)
 	if p.model.config.Format == I8 && !(p.scales(k, p.rotation()) && p.scales(v, 1)) {
-		p.want(add(k, v), ErrOption)
+		p.want(p.cache.Append(k, v), ErrOption)
 		return
 	}
-	p.want(add(k, v), nil)
-	p.model.add(p.rounded(p.rotated(k)), p.rounded(v), sequence...)
+	p.want(p.cache.Append(k, v), nil)
+	p.model.add(p.rounded(p.rotated(k)), p.rounded(v))
 }
 
 // scales reports whether sums of so many elements of x are finite, as a cache of I8 wants them.
@@ -452,11 +402,11 @@ func (p *cachePlay) scales(x Tensor, terms int) bool {
 
 // read compares some tokens with the model's, and asks for some that there are not.
 func (p *cachePlay) read() {
-	shortest := slices.Min(p.model.lens)
-	from := p.IntN(shortest + 1)
-	n, g := p.IntN(shortest-from+1), &p.model.config
+	tokens := p.model.k.L
+	from := p.IntN(tokens + 1)
+	n, g := p.IntN(tokens-from+1), &p.model.config
 	k, v := zeros(g.Batch, g.KVHeads, n, g.HeadDim), zeros(g.Batch, g.KVHeads, n, g.ValueDim)
-	p.want(p.cache.Read(k, v, shortest-n+1), ErrLength)
+	p.want(p.cache.Read(k, v, tokens-n+1), ErrLength)
 	p.want(p.cache.Read(k, v, -1), ErrLength)
 	p.want(p.cache.Read(k, v, from), nil)
 	wantK, wantV := contiguous(rowsOf(p.model.k, from, n)), contiguous(rowsOf(p.model.v, from, n))
@@ -506,9 +456,6 @@ func (p *cachePlay) call() (dst, q Tensor, opt *Options) {
 	q = p.draw(g.Batch, heads, lq, g.HeadDim)
 	dst = BHLD(nans(g.Batch*heads*lq*g.ValueDim), g.Batch, heads, lq, g.ValueDim)
 	opt = randomOptions(p.Rand, g.Batch, heads, lq, p.model.k.L)
-	for b, n := range opt.KeyLens {
-		opt.KeyLens[b] = min(n, p.model.lens[b])
-	}
 	if p.IntN(4) == 0 {
 		opt.Scale = []float32{-1, 0.3}[p.IntN(2)]
 	}
@@ -530,10 +477,6 @@ func (p *cachePlay) attend() {
 
 // define is what attending over the cache should give.
 func (p *cachePlay) define(dst, q Tensor, opt *Options) {
-	if opt.KeyLens == nil {
-		own := *opt
-		own.KeyLens, opt = p.model.lens, &own
-	}
 	if q = p.rotated(q); p.model.config.Format == I8 {
 		newIntegers(contiguous(p.model.k), contiguous(p.model.v)).attend(dst, q, opt)
 		return
@@ -551,7 +494,7 @@ func (p *cachePlay) attendWrong() {
 	case 1:
 		dst.D--
 	case 2:
-		opt.KeyLens, wanted = slices.Clone(p.model.lens), ErrLength
+		opt.KeyLens, wanted = slices.Repeat([]int{p.model.k.L}, q.B), ErrLength
 		opt.KeyLens[p.IntN(q.B)]++
 	case 3:
 		q.Data, wanted = q.Data[1:], ErrLength
@@ -569,12 +512,9 @@ func BenchmarkCacheAppend(b *testing.B) {
 	for _, n := range []int{1, 16, 64} {
 		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) { benchmarkAppend(b, n, CacheConfig{}) })
 	}
-	for _, kind := range allCacheTypes {
-		for _, rotated := range []bool{false, true} {
-			if kind != F32 || rotated {
-				b.Run(fmt.Sprintf("n=1%s/rotate=%t", typeName(kind), rotated), func(b *testing.B) { benchmarkAppend(b, 1, CacheConfig{Format: kind, Rotate: rotated}) })
-			}
-		}
+	for _, kind := range allCacheTypes[1:] {
+		name := "n=1" + typeName(kind)
+		b.Run(name, func(b *testing.B) { benchmarkAppend(b, 1, CacheConfig{Format: kind}) })
 	}
 }
 

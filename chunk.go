@@ -5,37 +5,44 @@ import "github.com/seed-1415985d/attn/internal/f32"
 // attend computes a validated and scheduled call on the calling goroutine.
 func (p *plan) attend() {
 	w := scratches.Get().(*scratch)
-	w.attendAll(p)
+	w.attend(p)
 	scratches.Put(w)
 }
 
-// attendAll computes all chunks of a call.
-func (w *scratch) attendAll(p *plan) {
+// attend computes all chunks of a call.
+func (w *scratch) attend(p *plan) {
 	w.fit(p)
-	for i := range p.chunks() {
-		w.item(p, i, i+1)
+	for i := range p.chunks {
+		w.attendChunk(p, i, i+1)
 	}
 }
 
-// item computes chunk i of the call. The caller's next one is next, or not less than
-// the number of chunks.
-func (w *scratch) item(p *plan, i, next int) {
+// attendChunk computes chunk i of the call. The caller's next one is next, or not less than the
+// number of chunks.
+func (w *scratch) attendChunk(p *plan, i, next int) {
 	var c chunk
-	if padding := w.chunk(p, i, &c); padding > 0 {
+	if p.sequences != nil {
+		w.prefix = p.sequenceChunk(i, &c, w.prefix)
+	} else if padding := p.chunk(i, &c); padding > 0 {
 		p.clearRows(&c, padding)
 	}
-	if c.rows > 0 {
-		w.attend(p, &c, next)
+	if c.rows == 0 {
+		return
 	}
-}
-
-// chunk makes c chunk i of the call, and returns how many rows of each head come after it that see nothing.
-func (w *scratch) chunk(p *plan, i int, c *chunk) (padding int) {
-	if p.ragged == nil {
-		return p.chunk(i, c)
+	w.loadQueries(p, &c)
+	if c.rows > inPlaceRows && p.sequences == nil && next < p.chunks { // as for prefetchTokens
+		p.chunk(next, &w.next)
 	}
-	w.members = p.sequenceChunk(i, c, w.members)
-	return 0
+	switch {
+	case c.lo == c.hi:
+		w.total.reset(c.allRows(), p.oStride)
+	case c.hi <= (c.lo/Segment+1)*Segment:
+		w.total.begin(c.allRows())
+		w.addSegment(p, &c, &w.total, c.lo, c.hi)
+	default:
+		w.addSegments(p, &c)
+	}
+	w.finish(p, &c)
 }
 
 // clearRows writes the result of n rows of each head without keys, those after the chunk's.
@@ -52,46 +59,30 @@ func (p *plan) clearRows(c *chunk, n int) {
 	}
 }
 
-// attend computes the rows of one chunk; next is the caller's next one.
-func (w *scratch) attend(p *plan, c *chunk, next int) {
-	w.loadQueries(p, c)
-	if p.ragged == nil {
-		w.prefetchNext(p, next)
-	}
-	if c.hi > (c.lo/Segment+1)*Segment {
-		w.attendSegments(p, c)
-	} else if c.lo == c.hi {
-		w.total.reset(c.allRows(), p.oStride)
-	} else {
-		w.total.begin(c.allRows())
-		w.keys(p, c, &w.total, c.lo, c.hi)
-	}
-	w.finish(p, c)
-}
-
-// attendSegments computes the keys of several segments, and merges them.
-func (w *scratch) attendSegments(p *plan, c *chunk) {
+// addSegments computes the keys of several segments, and merges them.
+func (w *scratch) addSegments(p *plan, c *chunk) {
 	w.tree.begin()
 	for first := c.lo; first < c.hi; {
 		end := min(c.hi, (first/Segment+1)*Segment)
 		w.part.begin(c.allRows())
-		w.keys(p, c, &w.part, first, end)
+		w.addSegment(p, c, &w.part, first, end)
 		w.push(first/Segment, c.allRows(), p.oStride, p.c)
 		first = end
 	}
 	w.fold(c.allRows(), p.oStride, p.c)
 }
 
-// loadQueries copies the queries of the chunk to where kernels read them, unless they lie in memory so.
+// loadQueries copies the queries of the chunk to where kernels read them, unless they lie in memory
+// so.
 func (w *scratch) loadQueries(p *plan, c *chunk) {
 	w.next.rows = 0 // unless the caller has one
 	w.queue.clear() // unless there are enough rows for a queue
 	if p.queriesInPlace {
 		return
 	}
-	if c.several {
-		for i := range w.members {
-			w.loadHead(p, &w.members[i].chunk)
+	if c.prefixes {
+		for i := range w.prefix {
+			w.loadHead(p, &w.prefix[i].chunk)
 		}
 		return
 	}
@@ -109,7 +100,7 @@ func (w *scratch) loadHead(p *plan, c *chunk) {
 	} else {
 		for r := range c.rows {
 			h, i := p.locate(c.kv, c.row+r)
-			copy(q[r*p.d:][:p.d], p.q.row(c.b, h, i))
+			copy(q[r*p.d:][:p.d], p.q.Data[p.q.offset(c.b, h, i):])
 		}
 	}
 	if p.flip {
@@ -122,9 +113,9 @@ func (w *scratch) loadHead(p *plan, c *chunk) {
 
 // finish writes the results of the chunk.
 func (w *scratch) finish(p *plan, c *chunk) {
-	if c.several {
-		for i := range w.members {
-			w.finishHead(p, &w.members[i].chunk)
+	if c.prefixes {
+		for i := range w.prefix {
+			w.finishHead(p, &w.prefix[i].chunk)
 		}
 		return
 	}

@@ -16,11 +16,13 @@
 //
 // Which layout is fast for what:
 //
-//   - Prefill and encoders (many queries): any. Keys and values are packed once for many queries, so BHLD and BLHD take the same time.
-//   - Decoding (one or a few queries): a [Cache] is fastest, because its keys and values are packed already, in one run of
-//     memory for each head. Views in BHLD come next: a head is one run of memory. Views in BLHD (token-major, as most engines
-//     store it) are about as fast if heads and tokens have no gaps between them: all heads go through the tokens together. With gaps they are
-//     slowest: each head reads a small piece of every token.
+//   - Prefill and encoders (many queries): any. Keys and values are packed once for many queries,
+//     so BHLD and BLHD take the same time.
+//   - Decoding (one or a few queries): a [Cache] is fastest, because its keys and values are packed
+//     already, in one run of memory for each head. Views in BHLD come next: a head is one run of
+//     memory. Views in BLHD (token-major, as most engines store it) are about as fast if heads and
+//     tokens have no gaps between them: all heads go through the tokens together. With gaps they
+//     are slowest: each head reads a small piece of every token.
 //   - A head dimension that is a multiple of 16 wastes nothing; others are filled up inside.
 //
 // # Which call
@@ -31,9 +33,11 @@
 //   - [Cache] keeps the keys and values of a growing sequence in the kernels'
 //     own order, for decoding token by token: [Cache.Append], then
 //     [Cache.Attend] or [Pool.AttendCache].
-//   - [Store] holds the keys and values of many sequences in pages, for serving: they join, grow, fork, shrink and leave. [AttendSequences] and
-//     [Pool.AttendSequences] compute one call over any of them, of different lengths, with any number of queries each; prefixes that
-//     sequences share are kept once and read once. [Sequence.WriteTo] and [Sequence.ReadFrom] keep prompts on disk.
+//   - [Store] holds the keys and values of many sequences in pages, for serving: they join, grow,
+//     fork, shrink and leave. [AttendSequences] and [Pool.AttendSequences] compute one call over
+//     any of them, of different lengths, with any number of queries each; prefixes that sequences
+//     share are kept once and read once. [Sequence.WriteTo] and [Sequence.ReadFrom] keep prompts on
+//     disk.
 //   - [State] takes keys and values in chunks, so that they need not be in
 //     memory at the same time or on the same machine. [State.Merge] puts parts
 //     together.
@@ -58,25 +62,28 @@
 //   - on every CPU and architecture, with assembly and without,
 //   - for any number of workers, in any batch, for any strides,
 //   - as part of a prefill, of a chunk of it, or decoded alone,
-//   - from Attend, from a Cache, from pages of a Store, shared or not, and from a State whose chunks and parts are cut as [State] says.
+//   - from Attend, from a Cache, from pages of a Store, shared or not, and from a State whose
+//     chunks and parts are cut as [State] says.
 //
 // Keys that a mask, a bias of −Inf, the position or the lengths hide do not
 // exist: whatever they hold, NaN and ±Inf included, changes no bit. A row
 // that sees no key is zero and its log-sum-exp −Inf. A NaN in what a row sees
 // makes that row NaN and touches no other row; which NaN is left open.
 //
-// This is version 2 of the contract; the generic code, kernel_generic.go, is its
-// text. The root-mean-square error of outputs and log-sum-exps against float64 is at most 1.25 times that of the textbook
-// float32 algorithm, for float32, float16, bfloat16 and integer values alike; docs/semantics.md says what the claim leaves out.
+// This is version 2 of the contract; the generic code, kernel_generic.go, is its text. The
+// root-mean-square error of outputs and log-sum-exps against float64 is at most 1.25 times that of
+// the textbook float32 algorithm, for float32, float16, bfloat16 and integer values alike;
+// docs/semantics.md says what the claim leaves out.
 //
 // # Errors
 //
-// Bad shapes, strides, lengths, options, and outputs that overlap other
-// arguments are errors that wrap [ErrShape], [ErrStride], [ErrLength],
-// [ErrOption] or [ErrOverlap]; there are also [ErrUnsupported], [ErrCapacity] of a Cache or Store, [ErrMemory] of a Cache,
-// Store, Matrix or State, [ErrClosed] of a Cache, Store, Sequence, Matrix or Pool, and [ErrFormat] of what a State or a Sequence reads. The text names the argument, what came
-// and what was wanted, and nothing has been written. Functions on plain slices panic if
-// lengths differ, as indexing does; the others panic on nil pointers only. [Sequence.WriteTo] and [Sequence.ReadFrom] also return errors of
+// Bad shapes, strides, lengths, options, and outputs that overlap other arguments are errors that
+// wrap [ErrShape], [ErrStride], [ErrLength], [ErrOption] or [ErrOverlap]; there are also
+// [ErrUnsupported], [ErrCapacity] of a Cache or Store, [ErrMemory] of a Cache, Store, Matrix or
+// State, [ErrClosed] of a Cache, Store, Sequence, Matrix or Pool, and [ErrFormat] of what a State
+// or a Sequence reads. The text names the argument, what came and what was wanted, and nothing has
+// been written. Functions on plain slices panic if lengths differ, as indexing does; the others
+// panic on nil pointers only. [Sequence.WriteTo] and [Sequence.ReadFrom] also return errors of
 // their writer and reader, wrapped.
 //
 // # Implementations
@@ -88,11 +95,16 @@
 // generic Go code runs everywhere.
 package attn
 
-// A call goes from the API files (attention.go, cache.go, attend_sequences.go, state.go, pool.go) down through the layers: validate.go makes a plan of the
-// arguments and schedule.go the decisions, plan.go and source.go hold them; chunk.go takes rows of queries (members.go those of sequences that share pages), span.go keys, block.go (and
-// block_full.go, where whole blocks go straight through) one block of them: products (Q·Kᵀ), optionScores, softmax, P·V.
+// A call goes from the API files (attention.go, cache.go, attend_sequences.go, state.go, pool.go)
+// down through the layers: validate.go makes a plan of the arguments and schedule.go the decisions,
+// plan.go and source.go hold them; chunk.go takes rows of queries (members.go those of sequences
+// that share pages), span.go keys, block.go (and block_full.go, where whole blocks go straight
+// through) one block of them: products (Q·Kᵀ), optionScores, softmax, P·V.
 //
-// kernel.go dispatches these to assembly, kernel_variants.go where there are several kernels to choose from, and kernel_typed.go where keys and
-// values have fewer bits. P·V is softmaxValues (kernel_variants.go) for a block that every row sees whole, the usual case; accumulate (kernel.go) for
-// others; accumulateTyped (kernel_typed.go) for few rows over fewer bits. What each computes is the function of the same name and
-// Generic, in kernel_generic.go and kernel_typed_generic.go; the line of P·V is the FMA in accumulateGeneric. TestLayers keeps that order.
+// kernel.go dispatches these to assembly, kernel_variants.go where there are several kernels to
+// choose from, and kernel_typed.go where keys and values have fewer bits. P·V is softmaxValues
+// (kernel_variants.go) for a block that every row sees whole, the usual case; accumulate
+// (kernel.go) for others; accumulateTyped (kernel_typed.go) for few rows over fewer bits. What each
+// computes is the function of the same name and Generic, in kernel_generic.go and
+// kernel_typed_generic.go; the line of P·V is the FMA in accumulateGeneric. TestLayers keeps that
+// order.

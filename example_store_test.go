@@ -82,7 +82,7 @@ func ExampleStore_continuousBatching() {
 			fmt.Println(err)
 			return
 		}
-		fmt.Printf("step %d: queries %v, %d pages free\n", step, lens, store.Free())
+		fmt.Printf("step %d: queries %v, %d pages free\n", step, lens, store.FreePages())
 		end := 0
 		for i, r := range running {
 			end += lens[i]
@@ -126,7 +126,7 @@ func ExampleSequence_Fork() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("pages of the prompt:", 16-store.Free())
+	fmt.Println("pages of the prompt:", 16-store.FreePages())
 	var seqs []*attn.Sequence
 	var q []float32
 	for text := range uint64(5) {
@@ -138,7 +138,7 @@ func ExampleSequence_Fork() {
 		}
 		seqs = append(seqs, s)
 	}
-	fmt.Println("pages with five requests:", 16-store.Free()) // each has a copy of the last page, which was not full
+	fmt.Println("pages with five requests:", 16-store.FreePages()) // each has a copy of the last page, which was not full
 	dst := attn.BLHD(make([]float32, len(q)), 1, 5, storeHeads, storeDim)
 	if err := attn.AttendSequences(dst, attn.BLHD(q, 1, 5, storeHeads, storeDim), seqs, &attn.Options{Causal: attn.BottomRight}); err != nil {
 		fmt.Println(err)
@@ -157,7 +157,7 @@ func ExampleSequence_Fork() {
 		s.Release()
 	}
 	fmt.Println("requests with the bits that they have alone:", same)
-	fmt.Println("pages after they left:", 16-store.Free())
+	fmt.Println("pages after they left:", 16-store.FreePages())
 	// Output:
 	// pages of the prompt: 4
 	// pages with five requests: 9
@@ -201,7 +201,7 @@ func ExampleSequence_Truncate() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(s.Len(), "tokens,", 16-store.Free(), "pages")
+	fmt.Println(s.Len(), "tokens,", 16-store.FreePages(), "pages")
 	// Output: 72 tokens, 2 pages
 }
 
@@ -227,7 +227,7 @@ func ExampleSequence_DropFront() {
 			fmt.Println(err)
 			return
 		}
-		most = max(most, 4-store.Free())
+		most = max(most, 4-store.FreePages())
 	}
 	fmt.Printf("position %d, tokens from %d on, at most %d pages\n", s.Len(), s.First(), most)
 	// Output: position 10000, tokens from 9872 on, at most 3 pages

@@ -240,7 +240,7 @@ func ExampleCache() {
 }
 
 // A prompt that many requests begin with is computed once and kept on disk. Two requests fork it, and go on by themselves.
-func ExampleSequence_WriteTo() {
+func ExampleSequence_Save() {
 	config := attn.StoreConfig{KVHeads: 1, HeadDim: 2, ValueDim: 2, Pages: 8, Format: attn.BF16}
 	prompt := matrix(3,
 		1, 0,
@@ -257,7 +257,7 @@ func ExampleSequence_WriteTo() {
 		defer store.Close()
 		s := store.NewSequence()
 		check(s.Append(prompt, prompt))
-		_, err = s.WriteTo(file)
+		_, err = s.Save(file)
 		check(err)
 	}
 	_, err = file.Seek(0, io.SeekStart)
@@ -268,9 +268,9 @@ func ExampleSequence_WriteTo() {
 	check(err)
 	defer store.Close()
 	cached := store.NewSequence()
-	_, err = cached.ReadFrom(file)
+	_, err = cached.Load(file)
 	check(err)
-	fmt.Println(cached.Len(), "tokens,", config.Pages-store.Free(), "page")
+	fmt.Println(cached.Len(), "tokens,", config.Pages-store.FreePages(), "page")
 
 	requests := []*attn.Sequence{cached.Fork(), cached.Fork()}
 	for i, token := range []attn.Tensor{matrix(1, 4, 0), matrix(1, 0, 4)} {

@@ -23,8 +23,8 @@ func FuzzAttend(f *testing.F) {
 		for _, way := range ways {
 			p.same(t, way.name, p.solveStrided(t, r, operands, way.attend), got)
 		}
-		for _, tuned.isa = range implementations()[1:] {
-			p.same(t, chosen.isa.String(), got, p.solve(t, Attend))
+		for _, tuned.ISA = range implementations()[1:] {
+			p.same(t, chosen.ISA.String(), got, p.solve(t, Attend))
 		}
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // testdata/golden.txt holds hashes of what a fixed set of calls returns. Every
@@ -242,7 +244,7 @@ func goldenText(t *testing.T) []byte {
 // TestGolden compares every implementation of this machine with the file.
 func TestGolden(t *testing.T) {
 	if *updateGolden {
-		use(t, generic)
+		use(t, tuning.Generic)
 		must(t, os.WriteFile(goldenFile, goldenText(t), 0o644))
 	}
 	t.Run("by choice", compareGolden) // forEach uses kernels that this CPU may not prefer

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // The fuzzer's bytes are spent as random numbers: first on sizes, strides and
@@ -33,11 +35,11 @@ func fuzzTrials(f *testing.F, run func(t *testing.T, c *trial)) {
 	seedInputs(f)
 	c := newTrial(f, nil)
 	c.stock = newStock()
-	compared := slices.DeleteFunc(implementations(), func(i isa) bool { return i == generic && chosen.isa != generic })
+	compared := slices.DeleteFunc(implementations(), func(i tuning.ISA) bool { return i == tuning.Generic && chosen.ISA != tuning.Generic })
 	f.Fuzz(func(t *testing.T, data []byte) {
 		defer func() { tuned = chosen }()
 		useTuning(t, with16Lanes(tuned))
-		for _, tuned.isa = range compared {
+		for _, tuned.ISA = range compared {
 			c.Rand = randomFrom(data)
 			run(t, c)
 		}
@@ -59,7 +61,7 @@ func fuzzPlays(f *testing.F, run func(t *testing.T, c *trial)) {
 		defer func() { tuned = chosen }()
 		useTuning(t, with16Lanes(tuned))
 		c.Rand = randomFrom(data)
-		tuned.isa = all[c.IntN(len(all))]
+		tuned.ISA = all[c.IntN(len(all))]
 		run(t, c)
 	})
 }

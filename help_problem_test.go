@@ -552,7 +552,7 @@ func (p *problem) firstChunk(t *testing.T) (plan, chunk) {
 func (p *problem) firstSpan(t *testing.T) (plan plan, s span) {
 	plan, c := p.firstChunk(t)
 	if c.rows > 0 && c.lo < c.hi {
-		plan.span(&c, c.lo, min(c.hi, (c.lo/Segment+1)*Segment), &s)
+		plan.nextSpan(&c, c.lo, min(c.hi, (c.lo/Segment+1)*Segment), &s)
 	}
 	return plan, s
 }

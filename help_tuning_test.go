@@ -1,10 +1,13 @@
 package attn
 
 import (
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
 	"testing"
+
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // chosen is the row that the program started with, before any test changed it.
@@ -12,46 +15,47 @@ var chosen = tuned
 
 // implementations lists what this machine can run: what was chosen and
 // everything below it.
-func implementations() []isa {
-	switch chosen.isa {
-	case generic:
-		return []isa{generic}
-	case avx512:
-		return []isa{avx512, avx2, generic}
+func implementations() []tuning.ISA {
+	switch chosen.ISA {
+	case tuning.Generic:
+		return []tuning.ISA{tuning.Generic}
+	case tuning.AVX512:
+		return []tuning.ISA{tuning.AVX512, tuning.AVX2, tuning.Generic}
 	}
-	return []isa{chosen.isa, generic}
+	return []tuning.ISA{chosen.ISA, tuning.Generic}
 }
 
 // useTuning puts a row in force until the test ends.
-func useTuning(t testing.TB, row tuning) {
+func useTuning(t testing.TB, row tuning.Row) {
 	before := tuned
 	t.Cleanup(func() { tuned = before })
 	tuned = row
 }
 
 // use puts an implementation in force until the test ends, with the row that this machine has for it.
-func use(t testing.TB, i isa) {
+func use(t testing.TB, i tuning.ISA) {
 	row := tuned
-	if row.isa != i {
-		row = tune(chosen.cpu, i, 0, chosen.l2)
-		row.smallCall, row.wakingCall = tuned.smallCall, tuned.wakingCall
+	if row.ISA != i {
+		row = tuning.For(chosen.CPU, i, 0, chosen.L2)
+		row.SmallCall, row.WakingCall = tuned.SmallCall, tuned.WakingCall
 	}
 	useTuning(t, with16Lanes(row))
 }
 
 // with16Lanes lets kernels with 16 lanes be used even if the CPU prefers others.
-func with16Lanes(row tuning) tuning {
-	row.leastRows16 = min(row.leastRows16, 13)
+func with16Lanes(row tuning.Row) tuning.Row {
+	row.MinRows16 = min(row.MinRows16, 13)
 	return row
 }
 
-// onThisMachine is the row with the best implementation that this machine has of those that it might ask for.
-func (t tuning) onThisMachine() tuning {
-	for !slices.Contains(implementations(), t.isa) {
-		if t.isa == avx512 {
-			t.isa = avx2
+// onThisMachine is the row with the best implementation that this machine has of those that it might
+// ask for.
+func onThisMachine(t tuning.Row) tuning.Row {
+	for !slices.Contains(implementations(), t.ISA) {
+		if t.ISA == tuning.AVX512 {
+			t.ISA = tuning.AVX2
 		} else {
-			t.isa = implementations()[0]
+			t.ISA = implementations()[0]
 		}
 	}
 	return t
@@ -69,9 +73,9 @@ func forEach(t *testing.T, test func(t *testing.T)) {
 
 // forEachTuning runs a subtest for each row of tunings, whatever this machine is.
 func forEachTuning(t *testing.T, test func(t *testing.T)) {
-	for _, row := range tunings {
-		t.Run(string(row.cpu)+"/"+row.isa.String(), func(t *testing.T) {
-			useTuning(t, row.withCaches(32<<10, 1<<20).withCosts().onThisMachine())
+	for _, row := range tuning.Table() {
+		t.Run(string(row.CPU)+"/"+row.ISA.String(), func(t *testing.T) {
+			useTuning(t, onThisMachine(tuning.For(row.CPU, row.ISA, 32<<10, 1<<20)))
 			test(t)
 		})
 	}
@@ -80,24 +84,26 @@ func forEachTuning(t *testing.T, test func(t *testing.T)) {
 // anyTuning puts random policies in force, but for the implementation, until the test ends: no bit depends on them.
 func anyTuning(t *testing.T, r *rand.Rand) {
 	coin := func() bool { return r.IntN(2) == 0 }
-	row := tunings[r.IntN(len(tunings))].withCaches(48<<10, 1).withCosts()
-	row.isa = tuned.isa
-	row.l2 = []int{0, 512 << 10, 2 << 20}[r.IntN(3)]
-	row.tileRows = []int{leastTileRows, mostTileRows}[r.IntN(2)]
-	row.reads = []memoryReads{queuedReads, pagedReads, sequentialReads}[r.IntN(3)]
-	row.fewRows = []int{64, 128}[r.IntN(2)]
-	row.quarterSteps, row.fourPanels = coin(), coin()
-	row.leastRows16 = []int{2, 13, never}[r.IntN(3)]
-	row.maximaInScore, row.fusedSoftmax = coin(), coin()
+	table := tuning.Table()
+	row := table[r.IntN(len(table))]
+	row = tuning.For(row.CPU, row.ISA, 48<<10, 1)
+	row.ISA = tuned.ISA
+	row.L2 = []int{0, 512 << 10, 2 << 20}[r.IntN(3)]
+	row.TileRows = []int{minTileRows, maxTileRows}[r.IntN(2)]
+	row.Reads = []tuning.Reads{tuning.QueuedReads, tuning.PagedReads, tuning.SequentialReads}[r.IntN(3)]
+	row.FewRows = []int{64, 128}[r.IntN(2)]
+	row.QuarterSteps, row.FourPanels = coin(), coin()
+	row.MinRows16 = []int{2, 13, math.MaxInt}[r.IntN(3)]
+	row.MaximaInScore, row.FusedSoftmax = coin(), coin()
 	useTuning(t, row)
 }
 
 // readingAs puts a way of reading memory in force, with no cache that calls might stay in, until the test ends.
-func readingAs(t testing.TB, reads memoryReads) {
+func readingAs(t testing.TB, reads tuning.Reads) {
 	row := tuned
-	row.reads = reads
-	if reads == sequentialReads {
-		row.l2 = 0
+	row.Reads = reads
+	if reads == tuning.SequentialReads {
+		row.L2 = 0
 	}
 	useTuning(t, row)
 }
@@ -118,7 +124,7 @@ func budget(n int) int {
 	if testing.Short() {
 		n /= 10
 	}
-	if tuned.isa == generic {
+	if tuned.ISA == tuning.Generic {
 		n /= 4
 	}
 	return max(n, 1)

@@ -78,7 +78,7 @@ func attendPooledCached(dst, q, k, v Tensor, opt *Options) error {
 	}
 	return pooled(dst, func(j *job) error {
 		j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
-		return j.plan.initCache(c, opt)
+		return c.plan(&j.plan, opt)
 	})
 }
 

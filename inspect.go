@@ -5,11 +5,13 @@ import (
 	"strings"
 
 	"github.com/seed-1415985d/attn/internal/inspect"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 func init() { inspect.Schedule = describeCall }
 
-// describeCall makes the schedule of a call as Attend and Pool would, over views without memory, and says what it means.
+// describeCall makes the schedule of a call as Attend and Pool would, over views without memory,
+// and says what it means.
 func describeCall(c inspect.Call) (string, error) {
 	p, err := planOf(c)
 	if err != nil {
@@ -24,7 +26,8 @@ func planOf(c inspect.Call) (plan, error) {
 	for _, f := range [...]struct {
 		name string
 		n    int
-	}{{"B", c.B}, {"H", c.H}, {"KVH", c.KVH}, {"Lq", c.Lq}, {"Lk", c.Lk}, {"D", c.D}, {"Dv", c.Dv}, {"workers", c.Workers}} {
+	}{{"B", c.B}, {"H", c.H}, {"KVH", c.KVH}, {"Lq", c.Lq}, {"Lk", c.Lk}, {"D", c.D}, {"Dv", c.Dv},
+		{"workers", c.Workers}} {
 		if f.n < 1 || f.n > maxLength {
 			return plan{}, fail(ErrShape, "%s is %d, want 1 to %d", f.name, f.n, maxLength)
 		}
@@ -47,7 +50,8 @@ func planOf(c inspect.Call) (plan, error) {
 	case "blhd":
 		view = func(_ []float32, b, h, l, d int) Tensor { return BLHD[float32](nil, b, l, h, d) }
 	case "cache":
-		p.packed = new(packedKV)
+		packed := newPackedKV(F32, c.KVH, c.D, c.Dv)
+		p.packed = &packed
 		return p, nil
 	default:
 		return plan{}, fail(ErrOption, "layout is %q, want bhld, blhd or cache", c.Layout)
@@ -57,14 +61,14 @@ func planOf(c inspect.Call) (plan, error) {
 }
 
 // describe says what a schedule means, a line for each decision.
-func describe(t *tuning, p *plan) string {
+func describe(t *tuning.Row, p *plan) string {
 	var s strings.Builder
 	line := func(name string, value any, meaning string, args ...any) {
 		fmt.Fprintf(&s, "%-18s %-10v %s\n", name, value, fmt.Sprintf(meaning, args...))
 	}
-	line("CPU", t.cpu, "with %v kernels; its row of the tuning table decides what follows", t.isa)
-	line("cost", fmt.Sprintf("%.3g µs", p.cost(t)/1e3), "estimated on one core; a Pool leaves calls below %.3g µs to the caller, and wakes workers for one of %.3g µs", t.smallCall/1e3, t.wakingCall/1e3)
-	line("chunks", p.chunks(), "pieces of work: %d rows of queries for each of %d key/value heads", p.chunkRows, p.headsPerChunk)
+	line("CPU", t.CPU, "with %v kernels; its row of the tuning table decides what follows", t.ISA)
+	line("cost", fmt.Sprintf("%.3g µs", p.cost(t)/1e3), "estimated on one core; a Pool leaves calls below %.3g µs to the caller, and wakes workers for one of %.3g µs", t.SmallCall/1e3, t.WakingCall/1e3)
+	line("chunks", p.chunks, "pieces of work: %d rows of queries for each of %d key/value heads", p.chunkRows, p.headsPerChunk)
 	line("segments", p.segments, "pieces of keys that each chunk is divided into, for %d workers", p.workers)
 	line("tiles", p.tileRows, "rows at most go through the kernels together")
 	line("keys", p.place(p.keys), "%s", p.prefetching(p.keys))
@@ -72,9 +76,9 @@ func describe(t *tuning, p *plan) string {
 	line("spans", p.blocks, "blocks at most are scored before their values are added")
 	line("steps", p.step, "keys at a time where heads of a chunk take turns; %d is a whole block", Block)
 	line("full blocks", p.full, "whole blocks go from kernel to kernel, operands checked once")
-	line("reads", t.reads, "of few rows; in order: %t", p.sequential || p.sequentialRows >= min(p.chunkRows, inPlaceRows) && p.sequentialRows > 0)
+	line("reads", t.Reads, "of few rows; in order: %t", p.inOrder || p.inOrderRows >= min(p.chunkRows, inPlaceRows) && p.inOrderRows > 0)
 	use := chooseKernels(min(p.tileRows, p.chunkRows), p.d, roundUp(p.dv, 8))
-	line("kernels", t.isa, "for a tile: 16 lanes %t, softmax with 16 lanes %t, maxima found in score %t, softmax fused with values %t",
+	line("kernels", t.ISA, "for a tile: 16 lanes %t, softmax with 16 lanes %t, maxima found in score %t, softmax fused with values %t",
 		use.lanes16, use.softmax16, use.maxima && !use.lanes16, use.fused)
 	return s.String()
 }
@@ -93,7 +97,7 @@ func (p *plan) place(at placement) string {
 // prefetching says how they are prefetched.
 func (p *plan) prefetching(at placement) string {
 	order := "page by page"
-	if p.sequential {
+	if p.inOrder {
 		order = "in order"
 	}
 	switch {

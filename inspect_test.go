@@ -20,7 +20,7 @@ func TestInspectShowsTheScheduleOfACall(t *testing.T) {
 			p := newPlan(BHLD(make([]float32, 8*3*40), 1, 8, 3, 40), x.q, k, v, nil)
 			must(t, p.init(nil))
 			if layout == "cache" {
-				p.store = new(blockStore)
+				p.packed = new(packedKV)
 			}
 			p.decide(&tuned, 2)
 			shown, err := planOf(inspect.Call{B: 1, H: 8, KVH: 4, Lq: 3, Lk: 200, D: 24, Dv: 40, Layout: layout, Workers: 2})

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // Bits of a row depend on the row's query, its visible keys and values and their
@@ -38,7 +40,7 @@ func TestImplementationsAgree(t *testing.T) {
 			r := random("implementations")
 			for range budget(200) {
 				p := randomProblem(r, randomKind(r))
-				use(t, generic)
+				use(t, tuning.Generic)
 				want := p.solve(t, Attend)
 				for _, i := range list {
 					use(t, i)
@@ -308,15 +310,15 @@ func TestCacheSizeDoesNotMatter(t *testing.T) {
 	if testing.Short() {
 		keys = Block + 9
 	}
-	p := newProblem(random("cache size"), normal, shape{1, 1, 1, 1100, keys, tileDim, 56})
-	tuned = tuned.withCaches(0, 0)
+	p := newProblem(random("cache size"), normal, shape{1, 1, 1, 1100, keys, tuning.TileDim, 56})
+	tuned = tuned.WithCaches(0, 0)
 	want := p.solve(t, Attend)
 	rows := map[int]bool{}
 	for _, size := range []int{-1, 1, 256 << 10, 1 << 20, 2 << 20, 64 << 20} {
-		tuned = tuned.withCaches(0, size)
-		rows[tuned.scratchBytes()] = true
-		for _, tuned.tileRows = range []int{leastTileRows, mostTileRows} {
-			p.same(t, fmt.Sprintf("a cache of %d bytes, tiles of %d rows", size, tuned.tileRows), p.solve(t, Attend), want)
+		tuned = tuned.WithCaches(0, size)
+		rows[tuned.ScratchBytes()] = true
+		for _, tuned.TileRows = range []int{minTileRows, maxTileRows} {
+			p.same(t, fmt.Sprintf("a cache of %d bytes, tiles of %d rows", size, tuned.TileRows), p.solve(t, Attend), want)
 		}
 	}
 	if len(rows) != 4 {
@@ -401,12 +403,12 @@ func TestTuningRowsDoNotMatter(t *testing.T) {
 	cases := tuningCases(t, random("tuning rows"), budget(280))
 	forEachTuning(t, func(t *testing.T) {
 		row, taken, some := tuned, tuningPaths{}, cases
-		if row.isa == generic && chosen.isa != generic { // slow, and the results were computed nearly so
+		if row.ISA == tuning.Generic && chosen.ISA != tuning.Generic { // slow, and the results were computed nearly so
 			some = cases[:(len(cases)+3)/4]
 		}
 		for i, c := range some {
-			tuned.l2 = []int{1 << 20, 1 << 20, 0}[i/8%3] // nearly all calls fit the first, and none fits the last
-			tuned.tileRows = []int{row.tileRows, leastTileRows, mostTileRows}[i/24%3]
+			tuned.L2 = []int{1 << 20, 1 << 20, 0}[i/8%3] // nearly all calls fit the first, and none fits the last
+			tuned.TileRows = []int{row.TileRows, minTileRows, maxTileRows}[i/24%3]
 			for _, way := range ways {
 				c.same(t, way.name, c.solve(t, way.attend), c.want)
 			}
@@ -414,10 +416,10 @@ func TestTuningRowsDoNotMatter(t *testing.T) {
 		}
 		taken.check(t, row, len(some))
 		tuned = row
-		if row.reads == sequentialReads {
-			tuned.l2 = 0 // only keys and values that do not fit are read sequentially
+		if row.Reads == tuning.SequentialReads {
+			tuned.L2 = 0 // only keys and values that do not fit are read sequentially
 		}
-		if row.isa != generic || !testing.Short() {
+		if row.ISA != tuning.Generic || !testing.Short() {
 			compareGolden(t)
 		}
 	})
@@ -431,8 +433,8 @@ type tuningCase struct {
 
 // tuningCases draws problems of all kinds, and solves them by generic code. In every second one the heads of a token lie side by side.
 func tuningCases(t *testing.T, r *rand.Rand, count int) (cases []tuningCase) {
-	use(t, generic)
-	defer func(row tuning) { tuned = row }(chosen)
+	use(t, tuning.Generic)
+	defer func(row tuning.Row) { tuned = row }(chosen)
 	for i := range count {
 		p := tuningProblem(r, i/2%4)
 		if r.IntN(4) == 0 {
@@ -487,9 +489,9 @@ func (n *tuningPaths) count(t *testing.T, p *problem) {
 }
 
 // check fails the test if a path that the row asks for was hardly taken, because then nothing was compared.
-func (n *tuningPaths) check(t *testing.T, row tuning, of int) {
+func (n *tuningPaths) check(t *testing.T, row tuning.Row, of int) {
 	least := of / 40
-	if row.reads == sequentialReads && n.blocks < least || row.reads == pagedReads && n.steps < least || row.isa != generic && n.full < least {
+	if row.Reads == tuning.SequentialReads && n.blocks < least || row.Reads == tuning.PagedReads && n.steps < least || row.ISA != tuning.Generic && n.full < least {
 		t.Errorf("of %d problems %d went in spans of blocks, %d in steps, %d through kernels of full blocks", of, n.blocks, n.steps, n.full)
 	}
 }

@@ -1,15 +1,35 @@
 package attn
 
+import (
+	"github.com/seed-1415985d/attn/internal/operand"
+	"github.com/seed-1415985d/attn/internal/sanitize"
+	"github.com/seed-1415985d/attn/internal/tuning"
+)
+
 // The kernels: their names, argument order and dispatch; those of which there are several variants are in kernel_variants.go, those over
 // fewer bits in kernel_typed.go. What each computes is defined by its generic twin in kernel_generic.go. The functions here first say of each operand what
 // is read and written: that checks that the slice is long enough, which assembly does
 // not. Then they choose an implementation by a switch on one variable, because calls
 // through func-typed variables would make the arguments escape to the heap.
 
+// productsOf is how many multiply-adds a call counts as that goes through so many elements for each row.
+func productsOf(rows, elements int) int { return max(rows, callRows) * elements }
+
+// reads tells a sanitizer of the build that a kernel reads the values of a block, panel by panel.
+func (b *panelLayout) reads(v []float32) {
+	last := (b.cols - 1) / panel
+	operand.Need(v, last*b.panelStride+(b.keys-1)*b.stride+b.cols-last*panel)
+	if sanitize.Enabled {
+		for c := 0; c < b.cols; c += panel {
+			operand.ReadsRows(v[c/panel*b.panelStride:], b.keys, b.stride, min(panel, b.cols-c))
+		}
+	}
+}
+
 func packKeys(dst, k []float32, stride, n, d int) {
-	writes(dst, roundUp(n, panel)*d)
-	readsRows(k, n, stride, d)
-	if tuned.isa == generic {
+	operand.Writes(dst, roundUp(n, panel)*d)
+	operand.ReadsRows(k, n, stride, d)
+	if !tuned.ISA.SIMD() {
 		packKeysGeneric(dst, k, stride, n, d)
 		return
 	}
@@ -17,13 +37,13 @@ func packKeys(dst, k []float32, stride, n, d int) {
 		splitPackKeys(dst, k, stride, n, d)
 		return
 	}
-	packKeysSIMD(&dst[0], &k[0], stride, n, d, tuned.reads == sequentialReads)
+	packKeysSIMD(&dst[0], &k[0], stride, n, d, tuned.Reads == tuning.SequentialReads)
 }
 
 func packValues(dst, v []float32, stride, n, d int) {
-	writesRows(dst, roundUp(d, panel)/panel, Block*panel, n*panel)
-	readsRows(v, n, stride, d)
-	if tuned.isa == generic {
+	operand.WritesRows(dst, roundUp(d, panel)/panel, Block*panel, n*panel)
+	operand.ReadsRows(v, n, stride, d)
+	if !tuned.ISA.SIMD() {
 		packValuesGeneric(dst, v, stride, n, d)
 		return
 	}
@@ -31,7 +51,7 @@ func packValues(dst, v []float32, stride, n, d int) {
 		splitPackValues(dst, v, stride, n, d)
 		return
 	}
-	packValuesSIMD(&dst[0], &v[0], stride, n, d, tuned.reads == sequentialReads)
+	packValuesSIMD(&dst[0], &v[0], stride, n, d, tuned.Reads == tuning.SequentialReads)
 }
 
 func score(s, q, k []float32, rows, d, panels int) {
@@ -40,10 +60,10 @@ func score(s, q, k []float32, rows, d, panels int) {
 
 // scorePrefetch is score that prefetches what is next in a queue, or nothing if that is nil.
 func scorePrefetch(s, q, k []float32, rows, d, panels int, next *prefetchQueue) {
-	writesRows(s, rows, Block, panels*panel)
-	reads(q, rows*d)
-	reads(k, panels*d*panel)
-	if tuned.isa == generic {
+	operand.WritesRows(s, rows, Block, panels*panel)
+	operand.Reads(q, rows*d)
+	operand.Reads(k, panels*d*panel)
+	if !tuned.ISA.SIMD() {
 		scoreGeneric(s, q, k, rows, d, panels)
 		return
 	}
@@ -59,10 +79,10 @@ func scorePrefetch(s, q, k []float32, rows, d, panels int, next *prefetchQueue) 
 }
 
 func scoreRows(s, q, k []float32, rows, d, stride, n int, next *prefetchQueue) {
-	writesRows(s, rows, Block, n)
-	reads(q, rows*d)
-	readsRows(k, n+next.touched(), stride, d)
-	if tuned.isa == generic {
+	operand.WritesRows(s, rows, Block, n)
+	operand.Reads(q, rows*d)
+	operand.ReadsRows(k, n+next.touched(), stride, d)
+	if !tuned.ISA.SIMD() {
 		scoreRowsGeneric(s, q, k, rows, d, stride, n)
 		return
 	}
@@ -80,11 +100,11 @@ func scoreRows(s, q, k []float32, rows, d, stride, n int, next *prefetchQueue) {
 }
 
 func softmax(s, m, l, alpha []float32, rows int, c float32) (masked bool) {
-	updates(s, rows*Block)
-	updates(m, rows)
-	updates(l, rows)
-	writes(alpha, rows)
-	if tuned.isa == generic {
+	operand.Updates(s, rows*Block)
+	operand.Updates(m, rows)
+	operand.Updates(l, rows)
+	operand.Writes(alpha, rows)
+	if !tuned.ISA.SIMD() {
 		return softmaxGeneric(s, m, l, alpha, rows, c)
 	}
 	for r := 0; r < rows; r += softmaxRows {
@@ -99,17 +119,17 @@ func softmax(s, m, l, alpha []float32, rows int, c float32) (masked bool) {
 }
 
 func softmaxMasked(s, m, l, alpha []float32, visible []uint64, rows int, c float32) (masked bool) {
-	updates(s, rows*Block)
-	updates(m, rows)
-	updates(l, rows)
-	writes(alpha, rows)
-	reads(visible, rows)
-	if tuned.isa == generic {
+	operand.Updates(s, rows*Block)
+	operand.Updates(m, rows)
+	operand.Updates(l, rows)
+	operand.Writes(alpha, rows)
+	operand.Reads(visible, rows)
+	if !tuned.ISA.SIMD() {
 		return softmaxMaskedGeneric(s, m, l, alpha, visible, rows, c)
 	}
 	for r := 0; r < rows; r += softmaxRows {
 		n := min(softmaxRows, rows-r)
-		if tuned.isa == avx512 {
+		if tuned.ISA.Lanes16() {
 			masked = softmaxMaskedAVX512(&s[r*Block], &m[r], &l[r], &alpha[r], &visible[r], n, c) || masked
 		} else {
 			masked = softmaxMaskedSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &visible[r], n, c) || masked
@@ -119,10 +139,10 @@ func softmaxMasked(s, m, l, alpha []float32, visible []uint64, rows int, c float
 }
 
 func accumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLayout) {
-	updatesRows(o, rows, oStride, b.cols)
-	readsRows(p, rows, pStride, b.keys)
-	readsValues(v, b)
-	if tuned.isa == generic {
+	operand.UpdatesRows(o, rows, oStride, b.cols)
+	operand.ReadsRows(p, rows, pStride, b.keys)
+	b.reads(v)
+	if !tuned.ISA.SIMD() {
 		accumulateGeneric(o, p, v, alpha, rows, oStride, pStride, b)
 		return
 	}
@@ -132,7 +152,7 @@ func accumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLa
 	}
 	var a *float32
 	if alpha != nil {
-		reads(alpha, rows)
+		operand.Reads(alpha, rows)
 		a = &alpha[0]
 	}
 	if chooseKernels(rows, 0, b.cols).lanes16 && b.cols >= panel {
@@ -143,11 +163,11 @@ func accumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLa
 }
 
 func accumulateMasked(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLayout) {
-	updatesRows(o, rows, oStride, b.cols)
-	readsRows(p, rows, pStride, b.keys)
-	readsValues(v, b)
-	reads(alpha, rows)
-	if tuned.isa == generic {
+	operand.UpdatesRows(o, rows, oStride, b.cols)
+	operand.ReadsRows(p, rows, pStride, b.keys)
+	b.reads(v)
+	operand.Reads(alpha, rows)
+	if !tuned.ISA.SIMD() {
 		accumulateMaskedGeneric(o, p, v, alpha, rows, oStride, pStride, b)
 		return
 	}
@@ -159,9 +179,9 @@ func accumulateMasked(o, p, v, alpha []float32, rows, oStride, pStride int, b *p
 }
 
 func scale(dst, x []float32, f float32) {
-	reads(x, len(x))
-	writes(dst, len(x))
-	if tuned.isa == generic || len(x) == 0 {
+	operand.Reads(x, len(x))
+	operand.Writes(dst, len(x))
+	if !tuned.ISA.SIMD() || len(x) == 0 {
 		scaleGeneric(dst, x, f)
 		return
 	}
@@ -176,10 +196,10 @@ func normalize(dst, o, l []float32, rows, n, dstStride, oStride int) {
 	if rows == 0 || n == 0 {
 		return
 	}
-	writesRows(dst, rows, dstStride, n)
-	readsRows(o, rows, oStride, n)
-	reads(l, rows)
-	if tuned.isa == generic {
+	operand.WritesRows(dst, rows, dstStride, n)
+	operand.ReadsRows(o, rows, oStride, n)
+	operand.Reads(l, rows)
+	if !tuned.ISA.SIMD() {
 		normalizeGeneric(dst, o, l, rows, n, dstStride, oStride)
 		return
 	}
@@ -191,9 +211,9 @@ func normalize(dst, o, l []float32, rows, n, dstStride, oStride int) {
 }
 
 func merge(o, b []float32, x, y float32) {
-	updates(o, len(b))
-	reads(b, len(b))
-	if tuned.isa == generic || len(b) == 0 {
+	operand.Updates(o, len(b))
+	operand.Reads(b, len(b))
+	if !tuned.ISA.SIMD() || len(b) == 0 {
 		mergeGeneric(o, b, x, y)
 		return
 	}
@@ -206,13 +226,13 @@ func merge(o, b []float32, x, y float32) {
 
 func mergeSums(m, l, m2, l2, x, y []float32, c float32) {
 	n := len(m)
-	updates(m, n)
-	updates(l, n)
-	reads(m2, n)
-	reads(l2, n)
-	writes(x, n)
-	writes(y, n)
-	if tuned.isa == generic || n == 0 {
+	operand.Updates(m, n)
+	operand.Updates(l, n)
+	operand.Reads(m2, n)
+	operand.Reads(l2, n)
+	operand.Writes(x, n)
+	operand.Writes(y, n)
+	if !tuned.ISA.SIMD() || n == 0 {
 		mergeSumsGeneric(m, l, m2, l2, x, y, c)
 		return
 	}
@@ -224,8 +244,8 @@ func mergeSums(m, l, m2, l2, x, y []float32, c float32) {
 }
 
 func softcap(s []float32, most, factor float32) {
-	updates(s, len(s))
-	if tuned.isa == generic || len(s) == 0 {
+	operand.Updates(s, len(s))
+	if !tuned.ISA.SIMD() || len(s) == 0 {
 		softcapGeneric(s, most, factor)
 		return
 	}
@@ -237,8 +257,8 @@ func softcap(s []float32, most, factor float32) {
 }
 
 func alibi(s []float32, slope float32, first int) {
-	updates(s, len(s))
-	if tuned.isa == generic || len(s) == 0 {
+	operand.Updates(s, len(s))
+	if !tuned.ISA.SIMD() || len(s) == 0 {
 		alibiGeneric(s, slope, first)
 		return
 	}
@@ -246,28 +266,28 @@ func alibi(s []float32, slope float32, first int) {
 }
 
 func addBias(s, bias []float32, visible []uint64, rows, step, stride, lo, n int, u float32) (every uint64) {
-	updatesRows(s, rows, step*Block, n)
-	readsRows(bias, rows, stride, n)
-	updatesRows(visible, rows, step, 1)
-	if tuned.isa == generic || rows == 0 || n == 0 {
+	operand.UpdatesRows(s, rows, step*Block, n)
+	operand.ReadsRows(bias, rows, stride, n)
+	operand.UpdatesRows(visible, rows, step, 1)
+	if !tuned.ISA.SIMD() || rows == 0 || n == 0 {
 		return addBiasGeneric(s, bias, visible, rows, step, stride, lo, n, u)
 	}
 	return addBiasSIMD(&s[0], &bias[0], &visible[0], rows, step, stride, lo, n, u)
 }
 
 func maskKeys(mask []bool, visible []uint64, rows, step, stride, lo, n int) (every uint64) {
-	readsRows(mask, rows, stride, n)
-	updatesRows(visible, rows, step, 1)
-	if tuned.isa == generic || rows == 0 || n == 0 {
+	operand.ReadsRows(mask, rows, stride, n)
+	operand.UpdatesRows(visible, rows, step, 1)
+	if !tuned.ISA.SIMD() || rows == 0 || n == 0 {
 		return maskKeysGeneric(mask, visible, rows, step, stride, lo, n)
 	}
 	return maskKeysSIMD(&mask[0], &visible[0], rows, step, stride, lo, n)
 }
 
 func weights(dst, s []float32, m, r, c float32, visible uint64) {
-	reads(s, len(dst))
-	writes(dst, len(dst))
-	if tuned.isa == generic || len(dst) == 0 {
+	operand.Reads(s, len(dst))
+	operand.Writes(dst, len(dst))
+	if !tuned.ISA.SIMD() || len(dst) == 0 {
 		weightsGeneric(dst, s, m, r, c, visible)
 		return
 	}
@@ -275,8 +295,8 @@ func weights(dst, s []float32, m, r, c float32, visible uint64) {
 }
 
 func allFinite(x []float32) bool {
-	reads(x, len(x))
-	if tuned.isa == generic || len(x) == 0 {
+	operand.Reads(x, len(x))
+	if !tuned.ISA.SIMD() || len(x) == 0 {
 		return allFiniteGeneric(x)
 	}
 	if len(x) > callElements {
@@ -286,9 +306,9 @@ func allFinite(x []float32) bool {
 }
 
 func dot(a, b []float32) float32 {
-	reads(a, len(a))
-	reads(b, len(a))
-	if tuned.isa == generic || len(a) == 0 {
+	operand.Reads(a, len(a))
+	operand.Reads(b, len(a))
+	if !tuned.ISA.SIMD() || len(a) == 0 {
 		return dotGeneric(a, b)
 	}
 	if len(a) > callElements {
@@ -299,9 +319,9 @@ func dot(a, b []float32) float32 {
 
 func addProducts(lane *[64]float32, a, b []float32) {
 	whole := len(a) / len(lane) * len(lane)
-	reads(a, len(a))
-	reads(b, len(a))
-	if tuned.isa != generic && whole > 0 {
+	operand.Reads(a, len(a))
+	operand.Reads(b, len(a))
+	if tuned.ISA.SIMD() && whole > 0 {
 		addProductsSIMD(lane, &a[0], &b[0], whole)
 		a, b = a[whole:], b[whole:]
 	}
@@ -309,8 +329,8 @@ func addProducts(lane *[64]float32, a, b []float32) {
 }
 
 func maxOf(x []float32) float32 {
-	reads(x, len(x))
-	if tuned.isa == generic || len(x) == 0 {
+	operand.Reads(x, len(x))
+	if !tuned.ISA.SIMD() || len(x) == 0 {
 		return maxOfGeneric(x)
 	}
 	if len(x) > callElements {
@@ -320,9 +340,9 @@ func maxOf(x []float32) float32 {
 }
 
 func exp(dst, x []float32) {
-	reads(x, len(x))
-	writes(dst, len(x))
-	if tuned.isa == generic || len(x) == 0 {
+	operand.Reads(x, len(x))
+	operand.Writes(dst, len(x))
+	if !tuned.ISA.SIMD() || len(x) == 0 {
 		expGeneric(dst, x)
 		return
 	}
@@ -334,9 +354,9 @@ func exp(dst, x []float32) {
 }
 
 func expSum(dst, x []float32, top float32) float32 {
-	reads(x, len(x))
-	writes(dst, len(x))
-	if tuned.isa == generic || len(x) == 0 {
+	operand.Reads(x, len(x))
+	operand.Writes(dst, len(x))
+	if !tuned.ISA.SIMD() || len(x) == 0 {
 		return expSumGeneric(dst, x, top)
 	}
 	if len(x) > callElements {
@@ -346,8 +366,8 @@ func expSum(dst, x []float32, top float32) float32 {
 }
 
 func sumExp(x []float32, top float32) float32 {
-	reads(x, len(x))
-	if tuned.isa == generic || len(x) == 0 {
+	operand.Reads(x, len(x))
+	if !tuned.ISA.SIMD() || len(x) == 0 {
 		return sumExpGeneric(x, top)
 	}
 	if len(x) > callElements {

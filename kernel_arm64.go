@@ -2,7 +2,11 @@
 
 package attn
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/seed-1415985d/attn/internal/operand"
+)
 
 const (
 	callProducts = 1 << 18 // see kernel_split.go
@@ -23,12 +27,12 @@ func maskRowSIMD(mask *bool, n int) (visible uint64)
 // normalizeSIMD goes row by row. It works like normalizeGeneric.
 func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int) {
 	for r := range rows {
-		to, sum := at(dst, r*dstStride), *at(l, r)
+		to, sum := operand.At(dst, r*dstStride), *operand.At(l, r)
 		if sum == 0 {
 			clear(unsafe.Slice(to, n))
 			continue
 		}
-		scaleSIMD(to, at(o, r*oStride), n, 1/sum)
+		scaleSIMD(to, operand.At(o, r*oStride), n, 1/sum)
 	}
 }
 
@@ -36,8 +40,8 @@ func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int) {
 func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n int, u float32) (every uint64) {
 	every = ^uint64(0)
 	for r := range rows {
-		bits := addBiasRowSIMD(at(s, r*step*Block), at(bias, r*stride), n, u)
-		row := at(visible, r*step)
+		bits := addBiasRowSIMD(operand.At(s, r*step*Block), operand.At(bias, r*stride), n, u)
+		row := operand.At(visible, r*step)
 		*row &^= (lowBits(n) &^ bits) << lo
 		every &= *row
 	}
@@ -48,8 +52,8 @@ func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n in
 func maskKeysSIMD(mask *bool, visible *uint64, rows, step, stride, lo, n int) (every uint64) {
 	every = ^uint64(0)
 	for r := range rows {
-		bits := maskRowSIMD(at(mask, r*stride), n)
-		row := at(visible, r*step)
+		bits := maskRowSIMD(operand.At(mask, r*stride), n)
+		row := operand.At(visible, r*step)
 		*row &^= (lowBits(n) &^ bits) << lo
 		every &= *row
 	}

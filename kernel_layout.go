@@ -44,6 +44,3 @@ type panelLayout struct {
 const negZero = 1 << 31
 
 var negInf = float32(math.Inf(-1))
-
-// roundUp is the next multiple of to.
-func roundUp(n, to int) int { return (n + to - 1) / to * to }

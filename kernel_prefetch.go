@@ -3,6 +3,8 @@ package attn
 import (
 	"math"
 	"unsafe"
+
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // Score prefetches memory that will be needed soon, while it has something to
@@ -21,14 +23,14 @@ type access struct {
 
 // set is what the CPU wants, along a pointer and in order or not. (Word by word: a copy of what has just been written waits for the
 // stores, which small calls feel.)
-func (a *access) set(t *tuning, pointer uintptr, sequential bool) {
+func (a *access) set(t *tuning.Row, pointer uintptr, sequential bool) {
 	a.pointer, a.sequential = pointer, sequential
-	a.prefetchOne, a.prefetchFew, a.fourPanels = t.prefetchOne, t.prefetchFew, t.fourPanels
+	a.prefetchOne, a.prefetchFew, a.fourPanels = t.PrefetchOne, t.PrefetchFew, t.FourPanels
 }
 
 // setTyped is what the CPU wants where kernels read elements of fewer bits.
-func (a *access) setTyped(t *tuning) {
-	a.prefetchOne, a.prefetchFew, a.fourPanels = t.prefetchTyped, t.prefetchTyped, t.fourPanels
+func (a *access) setTyped(t *tuning.Row) {
+	a.prefetchOne, a.prefetchFew, a.fourPanels = t.PrefetchTyped, t.PrefetchTyped, t.FourPanels
 }
 
 // prefetchQueue is what score prefetches, in order. It goes from the cursor to the end without
@@ -45,7 +47,7 @@ type prefetchQueue struct {
 	runs [pairRuns + tokenRuns]prefetchRun
 }
 
-// prefetchRun is rows of memory at equal distances. Where tuned.quarterSteps says so, and n is a multiple of 4, they are
+// prefetchRun is rows of memory at equal distances. Where tuned.QuarterSteps says so, and n is a multiple of 4, they are
 // prefetched from four places in turn, a quarter of the rows from each: several pages side by side come faster.
 type prefetchRun struct {
 	at    uintptr // of the next row; not a pointer, for a stack may move
@@ -82,7 +84,7 @@ func prefetchRunOf[T any](x []T, at, stride, n, d int) prefetchRun {
 	}
 	size := int(unsafe.Sizeof(x[0]))
 	first, step, back := uintptr(unsafe.Pointer(&x[at])), stride*size, 0
-	if tuned.quarterSteps && n%4 == 0 {
+	if tuned.QuarterSteps && n%4 == 0 {
 		back = step - n*step
 		step *= n / 4
 	}

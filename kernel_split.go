@@ -1,5 +1,7 @@
 package attn
 
+import "github.com/seed-1415985d/attn/internal/operand"
+
 // Assembly cannot be preempted, and the garbage collector waits for it. So no
 // assembly call may last longer than 100 µs on the slowest CPU that the
 // assembly is for: one with a single 4-lane FMA a cycle at 1.5 GHz, which reads 2 GB/s from
@@ -62,9 +64,6 @@ func splitPackValues(dst, v []float32, stride, n, d int) {
 		packValues(dst[c*Block:], v[c:], stride, n, min(step, d-c))
 	}
 }
-
-// productsOf is how many multiply-adds a call counts as that goes through so many elements for each row.
-func productsOf(rows, elements int) int { return max(rows, callRows) * elements }
 
 // splitScore takes fewer rows at a time, or if there are few, fewer panels.
 func splitScore(s, q, k []float32, rows, d, panels int, next *prefetchQueue) {
@@ -134,7 +133,7 @@ func splitAccumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *pa
 			part.pointer = b.pointer + uintptr(4*c*b.keys)
 		}
 		if next := c + cols; b.after != 0 && next < b.cols {
-			part.after = address(v, next/panel*b.panelStride)
+			part.after = operand.Address(v, next/panel*b.panelStride)
 		} else {
 			part.after = b.after
 		}

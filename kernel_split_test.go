@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // The slowest CPU that the assembly is for, see kernel_split.go.
@@ -34,9 +35,9 @@ func TestAssemblyCallsAreShort(t *testing.T) {
 		{"the same, subnormal on Intel", 30 * callElements}, // exp: 30, scale and merge: 22
 		{"softcaps, subnormal on Intel", 150 * callSoftcaps},
 		{"merged sums", 32 * callElements},
-		{"biases of a tile", (slowestRead + 2) * mostTileRows * Block},
+		{"biases of a tile", (slowestRead + 2) * maxTileRows * Block},
 		{"softmax of rows", 16 * softmaxRows * Block},
-		{"softmax and values of a tile", leastTileRows * Block * (slowestFMA()*fusedCols/slowestLanes + 16)},
+		{"softmax and values of a tile", minTileRows * Block * (slowestFMA()*fusedCols/slowestLanes + 16)},
 	} {
 		if s := c.cycles / slowestHertz; s > longestSeconds {
 			t.Errorf("%s: %.0f µs, want at most %.0f", c.name, s*1e6, longestSeconds*1e6)
@@ -142,7 +143,7 @@ func TestLongHeads(t *testing.T) {
 	p := newProblem(random("long heads"), normal, shape{1, 1, 1, 3, 5, callInner + 9, 2*callInner + 8})
 	forEach(t, func(t *testing.T) {
 		got := p.solve(t, Attend)
-		use(t, generic)
+		use(t, tuning.Generic)
 		p.same(t, "generic", got, p.solve(t, Attend))
 	})
 }
@@ -152,8 +153,8 @@ func BenchmarkLongestCall(b *testing.B) {
 	const d = callProducts / Block / 12
 	x := make([]float32, callProducts)
 	y := make([]float32, callProducts)
-	layout := panelLayout{keys: Block, cols: callProducts / Block / leastTileRows / panel * panel, stride: panel, panelStride: Block * panel}
-	m := make([]float32, leastTileRows)
+	layout := panelLayout{keys: Block, cols: callProducts / Block / minTileRows / panel * panel, stride: panel, panelStride: Block * panel}
+	m := make([]float32, minTileRows)
 	for _, c := range []struct {
 		name string
 		call func()
@@ -162,8 +163,8 @@ func BenchmarkLongestCall(b *testing.B) {
 		{"score_rows", func() {
 			scoreRows(y, x, x, inPlaceRows, callInPlaceProducts/inPlaceRows/Block, callInPlaceProducts/inPlaceRows/Block, Block, nil)
 		}},
-		{"accumulate", func() { accumulate(y, x, x, m, leastTileRows, layout.cols, Block, &layout) }},
-		{"softmax", func() { softmax(y, m, m, m, leastTileRows, f32.Log2E) }},
+		{"accumulate", func() { accumulate(y, x, x, m, minTileRows, layout.cols, Block, &layout) }},
+		{"softmax", func() { softmax(y, m, m, m, minTileRows, f32.Log2E) }},
 		{"pack_keys", func() { packKeys(y, x, callCopies/Block, Block, callCopies/Block) }},
 		{"pack_values", func() { packValues(y, x, callCopies/Block, Block, callCopies/Block) }},
 		{"exp", func() { exp(y, x[:callElements]) }},

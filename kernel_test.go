@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // A kernelTest compares a kernel with its generic twin.
@@ -51,7 +52,7 @@ var kernelTests = []kernelTest{
 		scorePrefetch(got, q, k, rows, d, panels, c.anywhere())
 		scoreGeneric(want, q, k, rows, d, panels)
 	}},
-	{"scoreMaxima", []dim{{"rows", maximaRows, 96, mostTileRows, maximaRows}, size("d", maximaDim, 99, 300), size("panels", 1, 4, 4)}, func(c *trial, n []int) {
+	{"scoreMaxima", []dim{{"rows", maximaRows, 96, maxTileRows, maximaRows}, size("d", maximaDim, 99, 300), size("panels", 1, 4, 4)}, func(c *trial, n []int) {
 		rows, d, panels := n[0], n[1], n[2]
 		q, k := c.input(rows*d), c.input(panels*d*panel)
 		got, want := c.output((rows-1)*Block + panels*panel)
@@ -80,7 +81,7 @@ var kernelTests = []kernelTest{
 		masked := softmax(s, m, l, alpha, n[0], unit)
 		c.equal("masked", masked, softmaxGeneric(sWant, mWant, lWant, alphaWant, n[0], unit))
 	}},
-	{"softmaxMaxima", []dim{size("rows", 1, mostTileRows, mostTileRows)}, func(c *trial, n []int) {
+	{"softmaxMaxima", []dim{size("rows", 1, maxTileRows, maxTileRows)}, func(c *trial, n []int) {
 		s, sWant := c.scores(n[0])
 		write, maxima := place(c.Rand, &c.arena.floats, &c.arena.used[0], n[0]*maximaLanes)
 		maximaOf(write, s, n[0], Block)
@@ -99,13 +100,13 @@ var kernelTests = []kernelTest{
 		masked := softmaxMasked(s, m, l, alpha, visible, n[0], unit)
 		c.equal("masked", masked, softmaxMaskedGeneric(sWant, mWant, lWant, alphaWant, visible, n[0], unit))
 	}},
-	{"softmaxValues", []dim{size("rows", 1, 2*leastTileRows+fusedRows+1, 300), size("gap", 0, 20, 100), {"cols", 8, 160, 600, 8}}, func(c *trial, n []int) {
+	{"softmaxValues", []dim{size("rows", 1, 2*minTileRows+fusedRows+1, 300), size("gap", 0, 20, 100), {"cols", 8, 160, 600, 8}}, func(c *trial, n []int) {
 		rows := n[0]
 		a := c.newAccumulation([]int{rows, Block, n[2], n[1]})
 		s, sWant := c.scores(rows)
 		m, mWant, l, lWant := c.runningState(rows)
 		alpha, alphaWant := c.output(rows)
-		tuned.fusedSoftmax = c.IntN(2) == 0
+		tuned.FusedSoftmax = c.IntN(2) == 0
 		unit := c.unit()
 		masked := softmaxValues(s, m, l, alpha, a.got, a.v, rows, a.oStride, &a.layout, unit)
 		c.equal("masked", masked, softmaxValuesGeneric(sWant, mWant, lWant, alphaWant, a.want, a.v, rows, a.oStride, &a.layout, unit))
@@ -283,9 +284,9 @@ var accumulateDims = []dim{
 // How few rows of queries go through memory depends on the CPU; the bits do not.
 func TestKernelsOfFewRows(t *testing.T) {
 	forEach(t, func(t *testing.T) {
-		for _, reads := range []memoryReads{queuedReads, sequentialReads} {
+		for _, reads := range []tuning.Reads{tuning.QueuedReads, tuning.SequentialReads} {
 			readingAs(t, reads)
-			tuned.leastRows16 = 2
+			tuned.MinRows16 = 2
 			for i := range kernelTests {
 				switch k := &kernelTests[i]; k.name {
 				case "score", "scoreRows", "accumulate", "packKeys", "packValues":
@@ -383,7 +384,7 @@ func (k *kernelTest) describe() (names []string) {
 func (k *kernelTest) sweep(t *testing.T, c *trial) {
 	n := make([]int, len(k.dims))
 	step := 1
-	if testing.Short() && tuned.isa == generic {
+	if testing.Short() && tuned.ISA == tuning.Generic {
 		step = 7 // an emulator that compares generic code with itself
 	}
 	for i, swept := range k.dims {
@@ -437,8 +438,8 @@ func (k *kernelTest) large(t *testing.T, c *trial) {
 // must be the same.
 func TestSoftmaxSpread(t *testing.T) {
 	r := random(t.Name())
-	s, want := make([]float32, leastTileRows*Block), make([]float32, leastTileRows*Block)
-	state := func() []float32 { return make([]float32, leastTileRows) }
+	s, want := make([]float32, minTileRows*Block), make([]float32, minTileRows*Block)
+	state := func() []float32 { return make([]float32, minTileRows) }
 	for range 4000 {
 		largest := []float32{1, 20, 63.9, 64.1, 100}[r.IntN(5)]
 		for i := range s {
@@ -453,8 +454,8 @@ func TestSoftmaxSpread(t *testing.T) {
 		}
 		copy(want, s)
 		m, l, alpha, mWant, lWant, alphaWant := state(), state(), state(), state(), state(), state()
-		softmax(s, m, l, alpha, leastTileRows, f32.Log2E)
-		softmaxGeneric(want, mWant, lWant, alphaWant, leastTileRows, f32.Log2E)
+		softmax(s, m, l, alpha, minTileRows, f32.Log2E)
+		softmaxGeneric(want, mWant, lWant, alphaWant, minTileRows, f32.Log2E)
 		for _, pair := range [][2][]float32{{s, want}, {m, mWant}, {l, lWant}, {alpha, alphaWant}} {
 			if i := firstDifference(pair[0], pair[1]); i >= 0 {
 				t.Fatalf("scores from −%v: element %d is %x, want %x", largest, i, pair[0][i], pair[1][i])
@@ -466,16 +467,16 @@ func TestSoftmaxSpread(t *testing.T) {
 // A running maximum that is NaN, as in a state that was loaded, must not hide
 // from the choice of exp how far the scores of another row are apart.
 func TestSoftmaxNaNMaximum(t *testing.T) {
-	state := func() []float32 { return make([]float32, leastTileRows) }
-	for nan := range leastTileRows {
-		for far := range leastTileRows {
-			s := make([]float32, leastTileRows*Block)
+	state := func() []float32 { return make([]float32, minTileRows) }
+	for nan := range minTileRows {
+		for far := range minTileRows {
+			s := make([]float32, minTileRows*Block)
 			s[far*Block+nan] = 1e30
 			m, l, alpha, lWant, alphaWant := state(), state(), state(), state(), state()
 			m[nan] = math.Float32frombits(0x7fc00000 | uint32(far%2)<<31)
 			want, mWant := slices.Clone(s), slices.Clone(m)
-			softmax(s, m, l, alpha, leastTileRows, f32.Log2E)
-			softmaxGeneric(want, mWant, lWant, alphaWant, leastTileRows, f32.Log2E)
+			softmax(s, m, l, alpha, minTileRows, f32.Log2E)
+			softmaxGeneric(want, mWant, lWant, alphaWant, minTileRows, f32.Log2E)
 			if i := firstDifference(s, want); i >= 0 {
 				t.Fatalf("m is NaN in row %d, scores are far apart in row %d: weight %d of row %d is %v, want %v",
 					nan, far, i%Block, i/Block, s[i], want[i])

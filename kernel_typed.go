@@ -1,6 +1,9 @@
 package attn
 
 import (
+	"math"
+
+	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/sanitize"
 )
 
@@ -18,13 +21,13 @@ const typedRows = 8
 // accumulateTyped is accumulate of values in a type of fewer bits: o_rc = o_rc·alpha_r, or 0 if b.overwrite, or what is there if alpha
 // is nil; then o_rc = FMA(p_rj, v_jc, o_rc) for ascending j. Columns are whole panels.
 func accumulateTyped(t Format, o, p []float32, v []byte, alpha []float32, rows, oStride, pStride int, b *panelLayout) {
-	updatesRows(o, rows, oStride, b.cols)
-	readsRows(p, rows, pStride, b.keys)
+	operand.UpdatesRows(o, rows, oStride, b.cols)
+	operand.ReadsRows(p, rows, pStride, b.keys)
 	readsTyped(t, v, b)
 	if alpha != nil {
-		reads(alpha, rows)
+		operand.Reads(alpha, rows)
 	}
-	if !hasTyped() {
+	if !tuned.ISA.SIMD() {
 		accumulateTypedGeneric(t, o, p, v, alpha, rows, oStride, pStride, b)
 		return
 	}
@@ -63,6 +66,13 @@ func splitTyped(t Format, o, p []float32, v []byte, alpha []float32, rows, oStri
 	}
 }
 
+// scoreTyped is score of queries by n packed keys of a format of fewer bits, in whole panels.
+func scoreTyped(t Format, s, q []float32, k []byte, rows, d, n int) {
+	layout := scoreLayout(t, d, roundUp(n, panel))
+	layout.setTyped(&tuned)
+	accumulateTyped(t, s, q, k, nil, rows, Block, d, &layout)
+}
+
 // scoreLayout is the layout of packed keys for accumulateTyped, which makes products of n keys in d dimensions of them.
 func scoreLayout(t Format, d, n int) panelLayout {
 	l := panelLayout{keys: d, cols: n, stride: panel, panelStride: d * panel, overwrite: true}
@@ -77,8 +87,8 @@ func widen(t Format, dst []float32, v []byte, dstStride int, b *panelLayout) {
 	readsTyped(t, v, b)
 	for c := 0; c < b.cols; c += panel {
 		to, from := dst[c/panel*dstStride:][:b.keys*panel], v[c/panel*b.panelStride*t.bytes():]
-		writes(to, len(to))
-		if !hasTyped() {
+		operand.Writes(to, len(to))
+		if !tuned.ISA.SIMD() {
 			widenGeneric(t, to, from, b.keys, b.stride)
 			continue
 		}
@@ -95,9 +105,9 @@ func widen(t Format, dst []float32, v []byte, dstStride int, b *panelLayout) {
 
 // narrow is dst = x in F16 or BF16.
 func narrow(t Format, dst []uint16, x []float32) {
-	reads(x, len(x))
-	writes(dst, len(x))
-	if !hasTyped() || len(x) == 0 {
+	operand.Reads(x, len(x))
+	operand.Writes(dst, len(x))
+	if !tuned.ISA.SIMD() || len(x) == 0 {
 		narrowGeneric(t, dst, x)
 		return
 	}
@@ -113,8 +123,8 @@ func narrow(t Format, dst []uint16, x []float32) {
 
 // largest is max |x_i|: NaN if one is NaN.
 func largest(x []float32) float32 {
-	reads(x, len(x))
-	if !hasTyped() || len(x) == 0 {
+	operand.Reads(x, len(x))
+	if !tuned.ISA.SIMD() || len(x) == 0 {
 		return largestGeneric(x)
 	}
 	most := float32(0)
@@ -130,9 +140,9 @@ func largest(x []float32) float32 {
 
 // quantize is dst = rint(x/scale), ties to even, and 0 if the scale is 0. No |x| is above 127·scale.
 func quantize(dst []int8, x []float32, scale float32) {
-	reads(x, len(x))
-	writes(dst, len(x))
-	if !hasTyped() || len(x) == 0 || scale == 0 {
+	operand.Reads(x, len(x))
+	operand.Writes(dst, len(x))
+	if !tuned.ISA.SIMD() || len(x) == 0 || scale == 0 {
 		quantizeGeneric(dst, x, scale)
 		return
 	}
@@ -143,9 +153,9 @@ func quantize(dst []int8, x []float32, scale float32) {
 
 // scaleColumns is s_rj = s_rj·f_j for n columns of rows that are stride apart. Signs of zeros stay.
 func scaleColumns(s, f []float32, rows, stride, n int) {
-	updatesRows(s, rows, stride, n)
-	reads(f, n)
-	if !hasTyped() || rows == 0 || n == 0 {
+	operand.UpdatesRows(s, rows, stride, n)
+	operand.Reads(f, n)
+	if !tuned.ISA.SIMD() || rows == 0 || n == 0 {
 		scaleColumnsGeneric(s, f, rows, stride, n)
 		return
 	}
@@ -155,8 +165,8 @@ func scaleColumns(s, f []float32, rows, stride, n int) {
 // rotate multiplies rows of n elements by the orthonormal Walsh–Hadamard matrix of the size of a block, a power of two that divides
 // n: for h = 1, 2, 4, …, a and b that are h apart become a + b and a − b; then all are multiplied by 1/√block, rounded once.
 func rotate(x []float32, rows, stride, n, block int) {
-	updatesRows(x, rows, stride, n)
-	if !hasTyped() || rows == 0 || block == 1 || block > callElements {
+	operand.UpdatesRows(x, rows, stride, n)
+	if !tuned.ISA.SIMD() || rows == 0 || block == 1 || block > callElements {
 		rotateGeneric(x, rows, stride, n, block)
 		return
 	}
@@ -175,10 +185,13 @@ func readsTyped(t Format, v []byte, b *panelLayout) {
 		steps = (b.keys-1)/4*b.stride + 4*panel
 	}
 	last := (b.cols - 1) / panel
-	need(v, (last*b.panelStride+steps)*t.bytes())
+	operand.Need(v, (last*b.panelStride+steps)*t.bytes())
 	if sanitize.Enabled {
 		for c := range last + 1 {
-			reads(v[c*b.panelStride*t.bytes():], steps*t.bytes())
+			operand.Reads(v[c*b.panelStride*t.bytes():], steps*t.bytes())
 		}
 	}
 }
+
+// rotateFactor is 1/√block.
+func rotateFactor(block int) float32 { return float32(1 / math.Sqrt(float64(block))) }

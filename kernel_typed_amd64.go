@@ -2,13 +2,10 @@
 
 package attn
 
-// hasTyped reports whether the implementation has kernels over fewer bits.
-func hasTyped() bool { return tuned.isa == avx2 || tuned.isa == avx512 }
-
 // typed16Lanes reports whether rows take 16 lanes. One row of I8 always does, because with these it is widened another way.
 func typed16Lanes(t Format, rows int) bool {
 	if rows == 1 {
-		return tuned.isa == avx512 && t == I8
+		return tuned.ISA.Lanes16() && t == I8
 	}
 	return chooseKernels(rows, 0, 0).lanes16
 }

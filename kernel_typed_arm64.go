@@ -5,9 +5,6 @@ package attn
 // Stubs of the kernels over fewer bits. The dispatchers in kernel_typed.go have checked all lengths; pointers are to the first
 // element and every count is at least 1.
 
-// hasTyped reports whether the implementation has kernels over fewer bits.
-func hasTyped() bool { return tuned.isa == neon }
-
 // accumulateF16SIMD adds weighted values to the output. It works like accumulateTypedGeneric.
 //
 //go:noescape

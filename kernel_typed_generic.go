@@ -111,6 +111,3 @@ func rotateGeneric(x []float32, rows, stride, n, block int) {
 		}
 	}
 }
-
-// rotateFactor is 1/√block.
-func rotateFactor(block int) float32 { return float32(1 / math.Sqrt(float64(block))) }

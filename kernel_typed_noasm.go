@@ -4,9 +4,6 @@ package attn
 
 // Stubs of the kernels over fewer bits, where the assembly lacks them. They are never called.
 
-// hasTyped reports whether the implementation has kernels over fewer bits.
-func hasTyped() bool { return false }
-
 const noTyped = "attn: no kernels over fewer bits in this implementation"
 
 func accumulateF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *panelLayout) {

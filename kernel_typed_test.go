@@ -3,6 +3,7 @@ package attn
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"testing"
 	"unsafe"
 
@@ -87,7 +88,7 @@ var typedKernelTests = []kernelTest{
 var typedDims = []dim{size("rows", 1, 12, 99), size("keys", 1, 70, 300), {"cols", panel, 9 * panel, 20 * panel, panel}}
 
 func (c *trial) accumulateTyped(typ Format, n []int) {
-	tuned.leastRows16 = []int{2, never}[c.IntN(2)]
+	tuned.MinRows16 = []int{2, math.MaxInt}[c.IntN(2)]
 	rows, keys, cols := n[0], n[1], n[2]
 	if c.IntN(16) == 0 {
 		keys = []int{Block, 128, 96}[c.IntN(3)]

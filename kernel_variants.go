@@ -1,5 +1,7 @@
 package attn
 
+import "github.com/seed-1415985d/attn/internal/operand"
+
 // Some kernels exist in several variants, which return the same bits: with 8 or 16 lanes, softmax with the maxima
 // that score has found, softmax fused with the product of weights and values. This file chooses between them.
 
@@ -10,7 +12,7 @@ const (
 	// fusedCols is the number of value columns that the fused kernel sums. Others are summed by accumulate.
 	fusedCols = 64
 
-	// maximaRows is what the rows of a call of scoreMaxima are a multiple of; softmaxMaxima takes up to mostTileRows.
+	// maximaRows is what the rows of a call of scoreMaxima are a multiple of; softmaxMaxima takes up to maxTileRows.
 	maximaRows = 6
 
 	// maximaDim is the least dimension of scoreMaxima: one row of the tile before is looked at in every 8 steps but the last 4.
@@ -29,15 +31,13 @@ type kernels struct {
 // a kernel that does not depend on one of these leaves it 0. lanes16 goes before maxima, where both are true.
 func chooseKernels(rows, d, cols int) kernels {
 	return kernels{
-		lanes16:   tuned.isa == avx512 && rows >= tuned.leastRows16,
-		softmax16: tuned.isa == avx512 && rows > 1, // one row has a kernel that keeps all of it in registers
-		maxima:    tuned.maximaInScore && hasMaxima() && d >= maximaDim && rows%maximaRows == 0,
-		fused:     tuned.fusedSoftmax && tuned.isa == avx2 && rows >= fusedRows && cols >= fusedCols,
+		lanes16:   tuned.ISA.Lanes16() && rows >= tuned.MinRows16,
+		softmax16: tuned.ISA.Lanes16() && rows > 1, // one row has a kernel that keeps it in registers
+		maxima:    tuned.MaximaInScore && tuned.ISA.Maxima() && d >= maximaDim && rows%maximaRows == 0,
+		fused: tuned.FusedSoftmax && tuned.ISA.Fused() &&
+			rows >= fusedRows && cols >= fusedCols,
 	}
 }
-
-// hasMaxima reports whether the kernels of maxima exist.
-func hasMaxima() bool { return tuned.isa == avx2 || tuned.isa == avx512 }
 
 // fullTile is what the tiles of a block have in common whose rows see all of its keys, with scores that are products
 // and nothing more. They go through the kernels one after the other, with operands that are checked once for all tiles.
@@ -75,13 +75,13 @@ func (t *fullTile) add(q, m, l, o *float32, rows int) (masked bool) {
 
 // softmaxValues is softmax and accumulate, for a block whose keys all exist.
 func softmaxValues(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLayout, c float32) (masked bool) {
-	updates(s, rows*Block)
-	updates(m, rows)
-	updates(l, rows)
-	writes(alpha, rows)
-	updatesRows(o, rows, oStride, b.cols)
-	readsValues(v, b)
-	if tuned.isa == generic {
+	operand.Updates(s, rows*Block)
+	operand.Updates(m, rows)
+	operand.Updates(l, rows)
+	operand.Writes(alpha, rows)
+	operand.UpdatesRows(o, rows, oStride, b.cols)
+	b.reads(v)
+	if !tuned.ISA.SIMD() {
 		return softmaxValuesGeneric(s, m, l, alpha, o, v, rows, oStride, b, c)
 	}
 	fused := 0
@@ -99,8 +99,8 @@ func softmaxValues(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLa
 
 // softmaxValuesFused is softmaxValues of a multiple of fusedRows rows.
 func softmaxValuesFused(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLayout, c float32) (masked bool) {
-	for r := 0; r < rows; r += leastTileRows {
-		n := min(leastTileRows, rows-r)
+	for r := 0; r < rows; r += minTileRows {
+		n := min(minTileRows, rows-r)
 		masked = softmaxValuesSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &o[r*oStride], &v[0], n, oStride, b, c) || masked
 	}
 	if b.cols > fusedCols {
@@ -121,36 +121,5 @@ func accumulatePanels(o, p, v, alpha *float32, rows, oStride, pStride int, b *pa
 	}
 	rest := *b
 	rest.cols -= whole * panel
-	accumulateSIMD(at(o, whole*panel), p, at(v, whole*b.panelStride), alpha, rows, oStride, pStride, &rest)
-}
-
-// Softmax begins with the largest score of each row, of a block that score has just written. Where finding it beside
-// the chains of multiply-adds takes less time than a pass of its own, score does it (gen/score_maxima.go).
-// The maxima of a row are maximaLanes numbers: in each lane the largest score, NaN not counting.
-
-// scoreMaxima is score of whole rows of a tile, which leaves their maxima, too. This function and softmaxMaxima are for
-// tests of their kernels, which fullTile calls.
-func scoreMaxima(s, q, k, maxima []float32, rows, d, panels int, next *prefetchQueue) {
-	writesRows(s, rows, Block, panels*panel)
-	reads(q, rows*d)
-	reads(k, panels*d*panel)
-	writes(maxima, rows*maximaLanes)
-	if !hasMaxima() {
-		scoreMaximaGeneric(s, q, k, maxima, rows, d, panels)
-		return
-	}
-	scoreMaximaSIMD(&s[0], &q[0], &k[0], &maxima[0], rows, d, panels, next)
-}
-
-// softmaxMaxima is softmax of scores whose maxima are known.
-func softmaxMaxima(s, m, l, alpha, maxima []float32, rows int, c float32) (masked bool) {
-	updates(s, rows*Block)
-	updates(m, rows)
-	updates(l, rows)
-	writes(alpha, rows)
-	reads(maxima, rows*maximaLanes)
-	if !hasMaxima() {
-		return softmaxMaximaGeneric(s, m, l, alpha, maxima, rows, c)
-	}
-	return softmaxMaximaSIMD(&s[0], &m[0], &l[0], &alpha[0], &maxima[0], rows, c)
+	accumulateSIMD(operand.At(o, whole*panel), p, operand.At(v, whole*b.panelStride), alpha, rows, oStride, pStride, &rest)
 }

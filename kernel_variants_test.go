@@ -1,18 +1,23 @@
 package attn
 
-import "testing"
+import (
+	"math"
+	"testing"
+
+	"github.com/seed-1415985d/attn/internal/tuning"
+)
 
 // Full tiles give the same bits through whatever kernels they go.
 func TestFullTilesEqualGeneric(t *testing.T) {
 	forEach(t, func(t *testing.T) {
-		if tuned.isa == generic {
+		if tuned.ISA == tuning.Generic {
 			return // tiles go through the kernels of assembly only
 		}
 		c := newTrial(t, random("full tiles"))
 		for range budget(400) {
 			anyTuning(t, c.Rand)
 			c.reset()
-			rows, d, cols := 1+c.IntN(tuned.tileRows), 1+c.IntN(2*maximaDim), 8*(1+c.IntN(12))
+			rows, d, cols := 1+c.IntN(tuned.TileRows), 1+c.IntN(2*maximaDim), 8*(1+c.IntN(12))
 			if c.IntN(2) == 0 {
 				rows = max(1, rows/maximaRows) * maximaRows
 			}
@@ -21,7 +26,7 @@ func TestFullTilesEqualGeneric(t *testing.T) {
 			s, sWant := c.output(rows * Block)
 			m, mWant, l, lWant := c.runningState(rows)
 			alpha, alphaWant := c.output(rows)
-			maxima, _ := place(c.Rand, &c.arena.floats, &c.arena.used[0], mostTileRows*maximaLanes)
+			maxima, _ := place(c.Rand, &c.arena.floats, &c.arena.used[0], maxTileRows*maximaLanes)
 			unit := c.unit()
 			tile := fullTile{c: unit, s: &s[0], alpha: &alpha[0], maxima: &maxima[0], k: &k[0], v: &a.v[0],
 				d: d, oStride: a.oStride, layout: &a.layout, queue: c.anywhere()}
@@ -38,24 +43,24 @@ func TestFullTilesEqualGeneric(t *testing.T) {
 // No choice is one that the implementation lacks, and each is made where its tuning wants it.
 func TestChooseKernels(t *testing.T) {
 	for _, c := range []struct {
-		row           tuning
+		row           tuning.Row
 		rows, d, cols int
 		want          kernels
 	}{
-		{tuning{isa: avx512, leastRows16: 13}, 13, 64, 64, kernels{lanes16: true, softmax16: true}},
-		{tuning{isa: avx512, leastRows16: 13}, 12, 64, 64, kernels{softmax16: true}},
-		{tuning{isa: avx512, leastRows16: 1}, 1, 64, 64, kernels{lanes16: true}},
-		{tuning{isa: avx512, leastRows16: never, maximaInScore: true}, maximaRows, maximaDim, 8, kernels{softmax16: true, maxima: true}},
-		{tuning{isa: avx2, maximaInScore: true}, maximaRows, maximaDim, 8, kernels{maxima: true}},
-		{tuning{isa: avx2, maximaInScore: true}, maximaRows + 1, maximaDim, 8, kernels{}},
-		{tuning{isa: avx2, maximaInScore: true}, maximaRows, maximaDim - 1, 8, kernels{}},
-		{tuning{isa: avx2, fusedSoftmax: true}, fusedRows, 64, fusedCols, kernels{fused: true}},
-		{tuning{isa: avx2, fusedSoftmax: true}, fusedRows - 1, 64, fusedCols, kernels{}},
-		{tuning{isa: avx2, fusedSoftmax: true}, fusedRows, 64, fusedCols - 8, kernels{}},
-		{tuning{isa: avx512, leastRows16: never, fusedSoftmax: true}, 1, 64, fusedCols, kernels{}},
-		{tuning{isa: avx2, leastRows16: 1}, 96, 128, 128, kernels{}},
-		{tuning{isa: neon, maximaInScore: true, fusedSoftmax: true}, 96, 128, 128, kernels{}},
-		{tuning{isa: generic, maximaInScore: true, fusedSoftmax: true}, 96, 128, 128, kernels{}},
+		{tuning.Row{ISA: tuning.AVX512, MinRows16: 13}, 13, 64, 64, kernels{lanes16: true, softmax16: true}},
+		{tuning.Row{ISA: tuning.AVX512, MinRows16: 13}, 12, 64, 64, kernels{softmax16: true}},
+		{tuning.Row{ISA: tuning.AVX512, MinRows16: 1}, 1, 64, 64, kernels{lanes16: true}},
+		{tuning.Row{ISA: tuning.AVX512, MinRows16: math.MaxInt, MaximaInScore: true}, maximaRows, maximaDim, 8, kernels{softmax16: true, maxima: true}},
+		{tuning.Row{ISA: tuning.AVX2, MaximaInScore: true}, maximaRows, maximaDim, 8, kernels{maxima: true}},
+		{tuning.Row{ISA: tuning.AVX2, MaximaInScore: true}, maximaRows + 1, maximaDim, 8, kernels{}},
+		{tuning.Row{ISA: tuning.AVX2, MaximaInScore: true}, maximaRows, maximaDim - 1, 8, kernels{}},
+		{tuning.Row{ISA: tuning.AVX2, FusedSoftmax: true}, fusedRows, 64, fusedCols, kernels{fused: true}},
+		{tuning.Row{ISA: tuning.AVX2, FusedSoftmax: true}, fusedRows - 1, 64, fusedCols, kernels{}},
+		{tuning.Row{ISA: tuning.AVX2, FusedSoftmax: true}, fusedRows, 64, fusedCols - 8, kernels{}},
+		{tuning.Row{ISA: tuning.AVX512, MinRows16: math.MaxInt, FusedSoftmax: true}, 1, 64, fusedCols, kernels{}},
+		{tuning.Row{ISA: tuning.AVX2, MinRows16: 1}, 96, 128, 128, kernels{}},
+		{tuning.Row{ISA: tuning.NEON, MaximaInScore: true, FusedSoftmax: true}, 96, 128, 128, kernels{}},
+		{tuning.Row{ISA: tuning.Generic, MaximaInScore: true, FusedSoftmax: true}, 96, 128, 128, kernels{}},
 	} {
 		useTuning(t, c.row)
 		if got := chooseKernels(c.rows, c.d, c.cols); got != c.want {

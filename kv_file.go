@@ -70,8 +70,8 @@ func swapEach(x []byte, size int) {
 	}
 }
 
-// faultOfIntegers says what in a block of integers no token becomes: a scale that [scaleOf] does not
-// give, or −128. It is empty if there is nothing.
+// faultOfIntegers says what in a block of integers no token becomes: a scale that [scaleOf] does
+// not give, or −128. It is empty if there is nothing.
 func (s *packedKV) faultOfIntegers(x []byte) string {
 	if !s.scaled {
 		return ""

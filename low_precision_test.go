@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // What a cache of fewer bits does to outputs. The tables of docs/low-precision.md are what this test prints:
@@ -39,17 +41,23 @@ func scaleChannels(x *Tensor, factor float32) {
 	}
 }
 
-// lowPrecision is a way to keep keys and values.
+// lowPrecision is a way to keep keys and values: in a format, or in I8 without the rotation, which is
+// what it would be without it.
 type lowPrecision struct {
-	kind   Format
-	rotate bool
+	kind  Format
+	plain bool
 }
 
-var lowPrecisions = []lowPrecision{{F16, false}, {BF16, false}, {I8, false}, {I8, true}}
+var lowPrecisions = []lowPrecision{{F16, false}, {BF16, false}, {I8, true}, {I8, false}}
 
 // outputs are those of causal attention over a cache of a kind.
 func (w lowPrecision) outputs(t *testing.T, p *problem) []float32 {
-	c, err := NewCache(CacheConfig{Batch: p.k.B, KVHeads: p.k.H, HeadDim: p.k.D, ValueDim: p.v.D, Capacity: p.k.L, Format: w.kind, Rotate: w.rotate})
+	if w.plain {
+		got := *p
+		got.k, got.v = decoded(integersOfAll(p.k)), decoded(integersOfAll(p.v))
+		return got.solve(t, Attend).o
+	}
+	c, err := NewCache(CacheConfig{Batch: p.k.B, KVHeads: p.k.H, HeadDim: p.k.D, ValueDim: p.v.D, Capacity: p.k.L, Format: w.kind})
 	must(t, err)
 	must(t, c.Append(p.k, p.v))
 	got := p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return c.Attend(dst, q, opt) })
@@ -72,11 +80,11 @@ var lowPrecisionBounds = [...]float64{5e-4, 4e-3, 2e-2, 2e-2}
 
 func TestLowPrecisionErrors(t *testing.T) {
 	var table strings.Builder
-	fmt.Fprintf(&table, "| data | D | keys | F16 | BF16 | I8 | I8, rotated |\n|---|---:|---:|---:|---:|---:|---:|\n")
+	fmt.Fprintf(&table, "| data | D | keys | F16 | BF16 | integers, not rotated | I8 |\n|---|---:|---:|---:|---:|---:|---:|\n")
 	for _, kind := range outlierKinds {
 		for _, d := range []int{64, 128} {
 			for _, keys := range []int{512, 8192} {
-				if keys > 512 && (testing.Short() || tuned.isa == generic) { // which would take minutes
+				if keys > 512 && (testing.Short() || tuned.ISA == tuning.Generic) { // which would take minutes
 					continue
 				}
 				p := newProblem(random(fmt.Sprint("low precision ", d, keys)), normal, shape{1, 4, 1, 16, keys, d, d})
@@ -126,7 +134,7 @@ func TestLowPrecisionNamesTests(t *testing.T) {
 
 // lowPrecisionErrors compares with a cache of F32.
 func lowPrecisionErrors(t *testing.T, p *problem) (errors [len(lowPrecisionBounds)]float64) {
-	want := lowPrecision{F32, false}.outputs(t, p)
+	want := lowPrecision{kind: F32}.outputs(t, p)
 	for i, w := range lowPrecisions {
 		errors[i] = relativeError(w.outputs(t, p), want)
 	}
@@ -156,7 +164,7 @@ func checkLowPrecision(t *testing.T, kind outliers, what string, errors [len(low
 func TestLowPrecisionMemory(t *testing.T) {
 	const tokens, heads = 128 << 10, 32
 	for kind, want := range map[Format]int{F32: 4096, F16: 2048, BF16: 2048, I8: 1056} {
-		s := newBlockStore(kind, heads, 128, 128, false)
+		s := newPackedKV(kind, heads, 128, 128)
 		if got := heads * tokens / Block * s.block; got != want<<20 {
 			t.Errorf("%v: %d bytes, want %d MiB", kind, got, want)
 		}

@@ -4,6 +4,8 @@ import (
 	"runtime"
 
 	"github.com/seed-1415985d/attn/internal/memory"
+	"github.com/seed-1415985d/attn/internal/operand"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // How matrix products are divided. No result depends on these numbers.
@@ -88,7 +90,7 @@ func checkProduct(dst, a *Tensor, right *rightSide, b *Tensor, bias []float32) e
 		return err
 	}
 	all := [...]extent{extentOf("dst", dst), extentOf("a", a), extentOf("b", b), extentOfSlice("bias", bias)}
-	for i, at := range [len(all)]uintptr{address(dst.Data, 0), address(a.Data, 0), address(b.Data, 0), address(bias, 0)} {
+	for i, at := range [len(all)]uintptr{operand.Address(dst.Data, 0), operand.Address(a.Data, 0), operand.Address(b.Data, 0), operand.Address(bias, 0)} {
 		all[i].begin = at
 	}
 	return checkApart(all[:1], all[1:])
@@ -106,8 +108,8 @@ func multiplyInPlace(dst, a, b *Tensor, cols int) {
 			for k := 0; k < a.D; k += productInner {
 				layout := panelLayout{keys: min(productInner, a.D-k), cols: cols, stride: b.SL, panelStride: panel, overwrite: k == 0}
 				layout.set(&tuned, 0, false)
-				if tuned.reads == pagedReads && b.SL == cols { // one run of memory, see prefetch.go
-					layout.pointer = address(b.Data, b.offset(bi, bh, k))
+				if tuned.Reads == tuning.PagedReads && b.SL == cols { // one run of memory, see prefetch.go
+					layout.pointer = operand.Address(b.Data, b.offset(bi, bh, k))
 				}
 				addProduct(dst.Data[dst.offset(i, h, 0):], a.Data[a.offset(i, h, 0)+k:], b.Data[b.offset(bi, bh, k):],
 					a.L, dst.SL, a.SL, &layout)
@@ -246,8 +248,8 @@ func (m *Matrix) checkOpen() error {
 func (m *Matrix) part(b, h, k, first, cols int) ([]float32, panelLayout) {
 	layout := packedLayout(min(productInner, m.inner-k), cols)
 	data := elements[float32](m.bytes(b, h, k, first, cols))
-	if tuned.reads == pagedReads { // see prefetch.go
-		layout.pointer = address(data, 0)
+	if tuned.Reads == tuning.PagedReads { // see prefetch.go
+		layout.pointer = operand.Address(data, 0)
 	}
 	return data, layout
 }
@@ -350,7 +352,7 @@ func (p *projection) partition(workers int) {
 // mostPerWorker is how many units there should be for each worker, as long as they are not narrow. Where rows of a stay in the L2 cache, it costs nothing to
 // go through them for more units, and the last ones end sooner.
 func (p *projection) mostPerWorker() int {
-	if p.m.kind == F32 && p.dst.L > inPlaceRows && tuned.stays(4*p.rows*p.m.inner) {
+	if p.m.kind == F32 && p.dst.L > inPlaceRows && tuned.Stays(4*p.rows*p.m.inner) {
 		return 3 * unitsPerWorker
 	}
 	return unitsPerWorker
@@ -359,7 +361,7 @@ func (p *projection) mostPerWorker() int {
 // gathers reports whether sums that are kept between parts of the inner steps are worth a place of their own. Rows of a large dst lie in as many pages,
 // and many of them in the same sets of a cache. (With a matrix of fewer bits, what it is widened to needs the cache.)
 func (p *projection) gathers() bool {
-	return p.m.kind == F32 && p.m.inner > productInner && p.dst.L > inPlaceRows && !tuned.stays(4*p.dst.L*p.dst.SL)
+	return p.m.kind == F32 && p.m.inner > productInner && p.dst.L > inPlaceRows && !tuned.Stays(4*p.dst.L*p.dst.SL)
 }
 
 // units is the number of blocks of rows and columns in all products.
@@ -422,7 +424,7 @@ func (p *projection) multiply(dst []float32, stride int, u *productBlock) {
 
 // after is where the panel begins that is read after those of the inner steps from k on, 0 if it is not to be prefetched.
 func (p *projection) after(u *productBlock, k int) uintptr {
-	if u.rows <= inPlaceRows || tuned.reads == pagedReads { // these have ways of their own
+	if u.rows <= inPlaceRows || tuned.Reads == tuning.PagedReads { // these have ways of their own
 		return 0
 	}
 	first := u.first
@@ -432,7 +434,7 @@ func (p *projection) after(u *productBlock, k int) uintptr {
 			first = (u.first + u.cols) % p.m.cols // where other workers take part, a guess
 		}
 	}
-	return address(p.m.bytes(u.b, u.h, k, first, panel), 0)
+	return operand.Address(p.m.bytes(u.b, u.h, k, first, panel), 0)
 }
 
 // addBias adds the bias to a block of dst.
@@ -448,12 +450,12 @@ func (p *projection) addBias(u *productBlock) {
 
 // panelsSequential reports whether few rows take the panels of a large matrix in order, as they take those of a cache.
 func (p *projection) panelsSequential() bool {
-	return p.dst.L <= inPlaceRows && tuned.sequential(float64(len(p.m.data)))
+	return p.dst.L <= inPlaceRows && tuned.InOrder(float64(len(p.m.data)))
 }
 
 // cost estimates the nanoseconds of the product on one core.
 func (p *projection) cost() float64 {
 	flops := 2 * float64(p.m.inner) * float64(p.dst.D) * float64(p.dst.B) * float64(p.dst.H) * float64(p.dst.L)
 	bytes := float64(len(p.m.data))
-	return tuned.cost(flops, bytes)
+	return tuned.Cost(flops, bytes)
 }

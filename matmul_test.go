@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/operand"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // productShape is a product of [b, h, l, k] by [bb, bh, k, n].
@@ -294,7 +296,7 @@ func TestPartOfRows(t *testing.T) {
 // Products for several workers have units of which the last ones do not keep the others waiting for long, unless a does not stay in the cache.
 func TestPartitionForWorkers(t *testing.T) {
 	row := tuned
-	row.l2 = 1 << 20
+	row.L2 = 1 << 20
 	useTuning(t, row)
 	for _, c := range []struct{ rows, inner, cols, workers, units, width int }{
 		{128, 768, 768, 1, 3, 256},
@@ -317,7 +319,7 @@ func TestMatrixPrefetchesWhatFollows(t *testing.T) {
 	m, err := PackMatrix(zeros(1, 1, 2*productInner+5, 2*productCols+20))
 	must(t, err)
 	defer m.Close()
-	for _, reads := range []memoryReads{queuedReads, pagedReads, sequentialReads} {
+	for _, reads := range []tuning.Reads{tuning.QueuedReads, tuning.PagedReads, tuning.SequentialReads} {
 		readingAs(t, reads)
 		for _, rows := range []int{inPlaceRows, inPlaceRows + 1, productRows + 1} {
 			p := projection{dst: zeros(1, 1, rows, m.cols), m: m}
@@ -327,12 +329,12 @@ func TestMatrixPrefetchesWhatFollows(t *testing.T) {
 				u := p.block(i)
 				for k := 0; k < m.inner; k += productInner {
 					part, _ := m.part(u.b, u.h, k, u.first, u.cols)
-					read, prefetched = append(read, address(part, 0)), append(prefetched, p.after(&u, k))
+					read, prefetched = append(read, operand.Address(part, 0)), append(prefetched, p.after(&u, k))
 				}
 			}
 			for i, got := range prefetched {
 				want := read[(i+1)%len(read)]
-				if rows <= inPlaceRows || reads == pagedReads {
+				if rows <= inPlaceRows || reads == tuning.PagedReads {
 					want = 0
 				}
 				if got != want {

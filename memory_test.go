@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-1415985d/attn/internal/memory"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // large is a cache whose memory is the system's and in huge pages, if there are any.
@@ -32,7 +33,7 @@ func TestMemoryIsRefused(t *testing.T) {
 	}
 	_, err := NewCache(config)
 	mustFail(t, "a cache of 32 TiB", err, ErrMemory)
-	mustSay(t, err, "1×1×4194304×(1048576+1048576)", "35184372088832 bytes")
+	mustSay(t, err, "1×1×65536×64×(1048576+1048576)", "35184372088832 bytes")
 	_, err = PackMatrix(matrix)
 	mustFail(t, "a matrix of 32 TiB", err, ErrMemory)
 	mustSay(t, err, "[1 1 8388608 1048576]", "35184372088832 bytes")
@@ -66,7 +67,7 @@ func TestMemoryOfStateIsRefused(t *testing.T) {
 		keys := s.keys
 		q, k, v := view(1<<8, 1), view(Segment, 1), view(Segment, 14)
 		refused("Update", s.Update(q, k, v, &Options{Sinks: make([]float32, 1<<10)}))
-		refused("Merge", s.Merge(&State{b: s.b, h: s.h, l: s.l, d: s.d, keys: 1, unit: 1, nodes: []stateNode{full(1)}, sinks: make([]float32, 1<<10)}))
+		refused("Merge", s.Merge(&State{stateShape: stateShape{s.b, s.h, s.l, s.d, 1}, unit: 1, nodes: []stateNode{full(1)}, sinks: make([]float32, 1<<10)}))
 		if nodes != nil {
 			refused("Merge with itself", s.Merge(s))
 		}
@@ -185,7 +186,7 @@ func TestMemoryOutlivesCalls(t *testing.T) {
 	if testing.Short() {
 		n, rows, times = 2*Segment, 64, 2
 	}
-	if tuned.isa == generic {
+	if tuned.ISA == tuning.Generic {
 		rows, times = 8, 1
 	}
 	config := large

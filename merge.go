@@ -2,9 +2,10 @@ package attn
 
 import "github.com/seed-1415985d/attn/internal/f32"
 
-// Segments merge as a binary tree by their index: node (k, i) covers segments [i·2ᵏ, (i+1)·2ᵏ) and is its left half merged with
-// its right one. A half that nothing is seen of changes nothing, so what comes before the first segment or after the last does not
-// matter: any cut of the keys into nodes gives the same bits.
+// Segments merge as a binary tree by their index: node (k, i) covers segments [i·2ᵏ, (i+1)·2ᵏ) and
+// is its left half merged with its right one. A half that nothing is seen of changes nothing, so
+// what comes before the first segment or after the last does not matter: any cut of the keys into
+// nodes gives the same bits.
 
 // tree is the nodes that wait for the other half of a larger one, at most one for each level.
 type tree struct {
@@ -14,10 +15,12 @@ type tree struct {
 
 func (t *tree) begin() { t.nodes = 0 }
 
-// push adds w.part to the tree, the state of segment i. Segments come in ascending order; those left out are empty.
+// push adds w.part to the tree, the state of segment i. Segments come in ascending order; those
+// left out are empty.
 func (w *scratch) push(i, rows, oStride int, c float32) { w.pushNode(0, i, rows, oStride, c) }
 
-// pushNode adds w.part to the tree, the state of node (k, i). It uses up part's memory, and gives it another one.
+// pushNode adds w.part to the tree, the state of node (k, i). It uses up part's memory, and gives
+// it another one.
 func (w *scratch) pushNode(k, i, rows, oStride int, c float32) {
 	t := &w.tree
 	for ; i&1 != 0; i >>= 1 {
@@ -28,13 +31,13 @@ func (w *scratch) pushNode(k, i, rows, oStride int, c float32) {
 		}
 		k++
 	}
-	t.levels[k].grow(w.fitted.rows, w.fitted.oStride) // not before: there may be many keys, and few that the rows see
+	t.levels[k].grow(w.fitted.rows, w.fitted.oStride) // only now: rows may see few of many keys
 	t.levels[k], w.part = w.part, t.levels[k]
 	t.nodes |= 1 << k
 }
 
-// fold merges the nodes that wait, of which there is at least one, into w.total: the smallest first, as if the segments that
-// are missing from the largest one were there and empty.
+// fold merges the nodes that wait, of which there is at least one, into w.total: the smallest
+// first, as if the segments that are missing from the largest one were there and empty.
 func (w *scratch) fold(rows, oStride int, c float32) {
 	t, first := &w.tree, true
 	for k := range t.levels {
@@ -57,8 +60,8 @@ func (w *scratch) merge(total, part *state, rows, oStride int, c float32) {
 	}
 }
 
-// mergeSinks merges each row, brought to natural units, with a state of maximum sink, sum 1 and output 0. Fully masked rows
-// stay empty, whatever the sink.
+// mergeSinks merges each row, brought to natural units, with a state of maximum sink, sum 1 and
+// output 0. Fully masked rows stay empty, whatever the sink.
 func (w *scratch) mergeSinks(p *plan, c *chunk) {
 	total, sink := &w.total, &w.part
 	total.toNatural(c.at, c.rows, p.unit)

@@ -131,8 +131,8 @@ func TestTreeKeepsStatesSmall(t *testing.T) {
 		must(t, err)
 		update(part, 1+i*37%2000)
 		must(t, s.Merge(part))
-		if len(s.nodes) > mostNodes {
-			t.Fatalf("%d nodes after %d parts, want at most %d", len(s.nodes), i+1, mostNodes)
+		if len(s.nodes) > maxNodes {
+			t.Fatalf("%d nodes after %d parts, want at most %d", len(s.nodes), i+1, maxNodes)
 		}
 	}
 	dst := make([]float32, 1)
@@ -185,7 +185,7 @@ func TestTreeOfOddPartsIsBounded(t *testing.T) {
 		x := Tensor{Data: []float32{1}, B: 1, H: 1, L: keys, D: 1}
 		must(t, s.Update(BHLD([]float32{1}, 1, 1, 1, 1), x, x, nil))
 	}
-	for i := 0; len(s.nodes) < mostNodes; i++ {
+	for i := 0; len(s.nodes) < maxNodes; i++ {
 		part, err := NewState(1, 1, 1, 1)
 		must(t, err)
 		update(part, [...]int{Segment - 24, 2*Segment + 24, Segment}[i%3])

@@ -21,7 +21,7 @@ func TestNaNValueUnderOverflow(t *testing.T) {
 		{"something in the block", [2]int{0, 2*Block - 1}, true},
 		{"something before", [2]int{Block, 2 * Block}, true},
 	} {
-		p := newProblem(random(bad.name), normal, shape{1, 2, 2, 2*tuned.tileRows + 5, lk, d, d})
+		p := newProblem(random(bad.name), normal, shape{1, 2, 2, 2*tuned.TileRows + 5, lk, d, d})
 		for i := range p.q.Data {
 			p.q.Data[i] = 0 // a neighbour: all scores are 0
 		}

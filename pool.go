@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/seed-1415985d/attn/internal/spin"
 )
 
 // Pool is a set of persistent workers that share the work of each call. The
@@ -14,27 +16,26 @@ import (
 // A Pool may be used by any number of goroutines at the same time. A call that
 // would take less than about 20 µs stays on the caller's goroutine.
 //
-// Where calls follow each other within 50 µs, workers watch for the next one for up to
-// 50 µs before they sleep, and take it within a microsecond: two
-// workers are then 1.7 times as fast or more from about 75 µs on. Each watching worker keeps a core busy for that time. They are
-// fewer than GOMAXPROCS in all pools together, and a caller watches as long for the last workers. Where
-// calls are rarer, workers sleep from one to the next and take tens of
-// microseconds to wake, so only calls of about 250 µs or more are shared. A pool
-// that is not used costs no time.
+// Where calls follow each other within 50 µs, workers watch for the next one for up to 50 µs before
+// they sleep, and take it within a microsecond: two workers are then 1.7 times as fast or more from
+// about 75 µs on. Each watching worker keeps a core busy for that time. They are fewer than
+// GOMAXPROCS in all pools together, and a caller watches as long for the last workers. Where calls
+// are rarer, workers sleep from one to the next and take tens of microseconds to wake, so only
+// calls of about 250 µs or more are shared. A pool that is not used costs no time.
 //
-// If workers come too late or not at all, because others use their cores, the
-// next calls of less than a millisecond stay on the caller's goroutine, for at most some 40 ms until the workers are tried again.
+// If workers come too late or not at all, because others use their cores, the next calls of less
+// than a millisecond stay on the caller's goroutine, for at most some 40 ms until the workers are
+// tried again.
 //
-// In the steady state a call does not allocate. Since other goroutines see the
-// caller's buffers, these cannot live on the caller's stack: a local array that
-// is passed to a Pool is allocated on the heap by the function that declares
-// it. So is what Options point at: a literal &Options{Window: &Window{…}} beside the
-// call costs an allocation for the window. Options that are kept with the window, the mask and so on
-// that they point at cost none, see the example.
+// In the steady state a call does not allocate. Since other goroutines see the caller's buffers,
+// these cannot live on the caller's stack: a local array that is passed to a Pool is allocated on
+// the heap by the function that declares it. So is what Options point at: a literal
+// &Options{Window: &Window{…}} beside the call costs an allocation for the window. Options that are
+// kept with the window, the mask and so on that they point at cost none, see the example.
 type Pool struct {
 	size    int // workers, counting one caller
 	workers sync.WaitGroup
-	watch   watch
+	spin    spin.Spinner
 
 	mu     sync.Mutex
 	wake   sync.Cond // there is a job, or the pool was closed
@@ -52,7 +53,7 @@ func NewPool(n int) *Pool {
 		n = runtime.GOMAXPROCS(0)
 	}
 	p := &Pool{size: n}
-	p.watch.init(&tuned)
+	p.spin.Init(tuned.Spin, spin.Costs{Backoff: tuned.Backoff, LongCall: tuned.LongCall})
 	p.wake.L, p.idle.L = &p.mu, &p.mu
 	for range n - 1 {
 		p.workers.Go(p.work)
@@ -126,20 +127,21 @@ func (p *Pool) attend(j *job) {
 	p.run(j)
 }
 
-// workersFor returns how many workers a call of some nanoseconds is for. A call that does not pay for waking workers
-// is for those that watch, unless calls follow each other so fast that the next ones pay.
+// workersFor returns how many workers a call of some nanoseconds is for. A call that does not pay
+// for waking workers is for those that watch, unless calls follow each other so fast that the next
+// ones pay.
 func (p *Pool) workersFor(cost float64) int {
-	if p.size == 1 || cost < tuned.smallCall {
+	if p.size == 1 || cost < tuned.SmallCall {
 		return 1
 	}
-	quick := p.watch.callBegins()
+	quick := p.spin.CallBegins()
 	switch {
-	case p.watch.leftAlone(cost):
+	case p.spin.LeftAlone(cost):
 		return 1
-	case quick || cost >= tuned.wakingCall:
+	case quick || cost >= tuned.WakingCall:
 		return p.size
 	}
-	return min(p.size, 1+int(p.watch.workers.Load()))
+	return min(p.size, 1+p.spin.Workers())
 }
 
 // begin registers a call and returns a job for it.
@@ -158,11 +160,12 @@ func (p *Pool) begin() (*job, error) {
 	return &job{done: make(chan struct{}, 1)}, nil
 }
 
-// end takes back the job of a call that is over. Until then the job, which run does not leave before the last worker is done with
-// it, holds the cache or the matrix of the call, whose memory lives no longer than they do.
+// end takes back the job of a call that is over. Until then the job, which run does not leave
+// before the last worker is done with it, holds the cache or the matrix of the call, whose memory
+// lives no longer than they do.
 func (p *Pool) end(j *job) {
 	j.plan, j.projection, j.other = plan{}, projection{}, nil // let go of the caller's buffers
-	j.ragged.drop()
+	j.call.drop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.free = append(p.free, j)
@@ -180,8 +183,8 @@ func (p *Pool) run(j *job) {
 	} else {
 		j.work(&j.scratch)
 	}
-	if p.size > 1 && j.cost >= tuned.smallCall {
-		p.watch.callEnds()
+	if p.size > 1 && j.cost >= tuned.SmallCall {
+		p.spin.CallEnds()
 	}
 }
 
@@ -192,15 +195,17 @@ func (p *Pool) runWith(j *job, helpers int) {
 	p.mu.Lock()
 	p.retire(j)
 	p.mu.Unlock()
-	inTime := p.watch.zero(&j.helpers)
+	inTime := p.spin.Zero(&j.helpers)
 	if !inTime {
 		p.await(j)
 	}
-	inTime = inTime || j.cost > float64(j.units)*float64(p.watch.limit) // a unit may take longer than one watches
-	p.watch.shared(j.cost, inTime && j.fair(own, helpers))
+	longUnits := j.cost > float64(j.units)*float64(p.spin.Limit()) // one takes longer than a caller spins
+	inTime = inTime || longUnits
+	p.spin.Shared(j.cost, inTime && j.fair(own, helpers))
 }
 
-// fair reports whether helpers worked beside the caller: who has to take turns with them on its core has done little of its part, but for a unit.
+// fair reports whether helpers worked beside the caller: who has to take turns with them on its
+// core has done little of its part, but for a unit.
 func (j *job) fair(own, helpers int) bool {
 	return own < j.units && 4*(own+1)*(helpers+1) >= 3*j.units
 }
@@ -209,7 +214,7 @@ func (j *job) fair(own, helpers int) bool {
 func (p *Pool) share(j *job, helpers int) {
 	p.mu.Lock()
 	p.jobs = append(p.jobs, j)
-	for range helpers - p.watch.call(helpers) {
+	for range helpers - p.spin.Call(helpers) {
 		p.wake.Signal()
 	}
 	p.mu.Unlock()
@@ -232,7 +237,7 @@ func (p *Pool) retire(j *job) {
 		p.jobs = slices.Delete(p.jobs, i, i+1)
 	}
 	if len(p.jobs) == 0 {
-		p.watch.jobless.Store(1)
+		p.spin.Jobless()
 	}
 }
 
@@ -254,7 +259,7 @@ func (p *Pool) work() {
 // next waits for a job, or for the end of the pool.
 func (p *Pool) next() (ok bool) {
 	for len(p.jobs) == 0 && !p.closed {
-		if !p.expectCall() && len(p.jobs) == 0 && !p.closed {
+		if !p.spin.Expect(&p.mu) && len(p.jobs) == 0 && !p.closed {
 			p.wake.Wait()
 		}
 	}
@@ -295,8 +300,8 @@ type job struct {
 	left   []int32   // for each chunk, segments that are not done yet
 	states []float32 // for each chunk and segment its state, if there are several segments
 
-	scratch scratch // the caller's
-	ragged  ragged  // of a call over sequences
+	scratch scratch      // the caller's
+	call    sequenceCall // if it is over several sequences
 
 	helpers atomic.Int32 // workers that have the job now, apart from the caller; written under Pool.mu
 	waiting bool         // the caller sleeps until the helpers are done; guarded by Pool.mu
@@ -306,45 +311,48 @@ type job struct {
 // begin schedules a call of Attend for some workers.
 func (j *job) begin(workers int) {
 	p := &j.plan
-	if j.next.Store(0); p.ragged != nil {
+	if j.next.Store(0); p.sequences != nil {
 		j.beginSequences(workers)
 		return
 	}
 	p.decide(&tuned, workers)
-	j.units, j.workers, j.segments = p.chunks()*p.segments, workers, p.segments
+	j.units, j.workers, j.segments = p.chunks*p.segments, workers, p.segments
 	if p.segments > 1 {
 		j.states = grow(j.states, j.units*p.stateSize())
-		j.left = grow(j.left, p.chunks())
+		j.left = grow(j.left, p.chunks)
 		for i := range j.left {
 			j.left[i] = int32(p.segments)
 		}
 	}
 }
 
-// beginSequences makes room for the states of a call over sequences, whose pieces are divided differently.
+// beginSequences makes room for the states of a call over sequences, whose items are divided
+// differently.
 func (j *job) beginSequences(workers int) {
-	j.plan.decideSequences(&tuned, workers)
-	r, size := j.plan.ragged, 0
-	j.units, j.workers = r.units, workers
-	j.left = grow(j.left, r.chunks)
-	for i := range r.pieces {
-		w := &r.pieces[i]
-		for chunk := range j.plan.kvHeads {
+	p := &j.plan
+	p.decideSequences(&tuned, workers)
+	j.units, j.workers = 0, workers
+	j.left = grow(j.left, p.chunks)
+	size := 0
+	for i := range p.sequences.items {
+		w := &p.sequences.items[i]
+		j.units += p.kvHeads * w.segments
+		for chunk := range p.kvHeads {
 			j.left[w.chunk+chunk] = int32(w.segments)
 		}
 		if w.segments > 1 {
-			size = max(size, w.state+j.plan.kvHeads*w.segments*w.stateSize)
+			size = max(size, w.state+p.kvHeads*w.segments*w.stateSize)
 		}
 	}
 	j.states = grow(j.states, size)
 }
 
-// piece is the chunk of a unit, its segment, and how many segments the chunk is divided into.
-func (j *job) piece(i int) (item, segment, segments int) {
-	if r := j.plan.ragged; r != nil {
-		return r.unitOf(i)
+// chunkOf is the chunk of a unit, its segment, and how many segments the chunk is divided into.
+func (j *job) chunkOf(unit int) (chunk, segment, segments int) {
+	if s := j.plan.sequences; s != nil {
+		return s.unit(unit)
 	}
-	return j.order(i / j.segments), i % j.segments, j.segments
+	return j.order(unit / j.segments), unit % j.segments, j.segments
 }
 
 // work takes and computes units until none is left. It returns how many it took.
@@ -373,62 +381,67 @@ func (j *job) unit(w *scratch, i int) {
 		j.other.shareUnit(w, &j.plan, i)
 		return
 	}
-	item, segment, segments := j.piece(i)
+	chunk, segment, segments := j.chunkOf(i)
 	if segments > 1 {
-		j.segment(w, item, segment)
+		j.segment(w, chunk, segment)
 		return
 	}
-	next := j.plan.chunks()
-	if i+j.workers < j.units && j.plan.ragged == nil { // a guess: others take one each
+	next := j.plan.chunks
+	if i+j.workers < j.units && j.plan.sequences == nil { // a guess: others take one each
 		next = j.order(i + j.workers)
 	}
-	w.item(&j.plan, item, next)
+	w.attendChunk(&j.plan, chunk, next)
 }
 
 // order puts chunks with many keys first: the last rows under a causal mask.
 // Otherwise the chunks of a head follow each other, which leaves its keys in
 // the cache.
-func (j *job) order(i int) (item int) {
+func (j *job) order(i int) (chunk int) {
 	p := &j.plan
 	if p.causal == Full {
 		return i
 	}
-	per := p.chunksPerHead()
-	heads := p.chunks() / per
+	per := p.chunksPerHead
+	heads := p.chunks / per
 	return i%heads*per + per - 1 - i/heads
 }
 
-// segment computes the state of one chunk over one segment. Whoever finishes
-// the last segment of a chunk merges all, from left to right as one worker does it.
-func (j *job) segment(w *scratch, item, segment int) {
+// segment computes the state of chunk i over one segment. Whoever finishes the last segment of a
+// chunk merges all, from left to right as one worker does it.
+func (j *job) segment(w *scratch, i, segment int) {
 	p := &j.plan
 	var c chunk
-	padding := w.chunk(p, item, &c)
+	padding := 0
+	if p.sequences != nil {
+		w.prefix = p.sequenceChunk(i, &c, w.prefix)
+	} else {
+		padding = p.chunk(i, &c)
+	}
 	if c.rows > 0 {
 		first, end := max(c.lo, segment*Segment), min(c.hi, (segment+1)*Segment)
 		if first < end {
 			w.loadQueries(p, &c)
-			st := j.state(item, segment)
+			st := j.state(i, segment)
 			st.reset(c.allRows(), p.oStride)
-			w.keys(p, &c, &st, first, end)
+			w.addSegment(p, &c, &st, first, end)
 		}
 	}
-	if atomic.AddInt32(&j.left[item], -1) > 0 {
+	if atomic.AddInt32(&j.left[i], -1) > 0 {
 		return
 	}
 	p.clearRows(&c, padding)
 	if c.rows > 0 {
-		j.finish(w, &c, item)
+		j.finish(w, &c, i)
 	}
 }
 
-// finish merges the segments of a chunk and writes the results.
-func (j *job) finish(w *scratch, c *chunk, item int) {
+// finish merges the segments of chunk i and writes the results.
+func (j *job) finish(w *scratch, c *chunk, i int) {
 	p, rows := &j.plan, c.allRows()
 	w.total.reset(rows, p.oStride)
 	w.tree.begin()
 	for first := c.lo; first < c.hi; first = (first/Segment + 1) * Segment {
-		st := j.state(item, first/Segment)
+		st := j.state(i, first/Segment)
 		w.part.copy(&st, rows, p.oStride)
 		w.push(first/Segment, rows, p.oStride, p.c)
 	}
@@ -439,14 +452,14 @@ func (j *job) finish(w *scratch, c *chunk, item int) {
 	w.finish(p, c)
 }
 
-// state is the memory for the state of a chunk over a segment.
-func (j *job) state(item, segment int) state {
+// state is the memory for the state of chunk i over a segment.
+func (j *job) state(i, segment int) state {
 	size, rows := j.plan.stateSize(), j.plan.headsPerChunk*j.plan.chunkRows
-	at := (item*j.segments + segment) * size
-	if r := j.plan.ragged; r != nil {
-		w := r.pieceOf(item)
+	at := (i*j.segments + segment) * size
+	if s := j.plan.sequences; s != nil {
+		w := s.itemOf(i, false)
 		size, rows = w.stateSize, w.rows
-		at = w.state + ((item-w.chunk)*w.segments+segment-w.segment)*size
+		at = w.state + ((i-w.chunk)*w.segments+segment-w.segment)*size
 	}
 	x := j.states[at:][:size]
 	return state{m: x[:rows], l: x[rows : 2*rows], o: x[2*rows:]}

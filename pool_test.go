@@ -6,6 +6,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/seed-1415985d/attn/internal/spin"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // poolCase is a problem and its result on one goroutine.
@@ -18,7 +21,7 @@ type poolCase struct {
 // poolCases are problems of all kinds that a pool divides in different ways.
 func poolCases(t testing.TB) (cases []*poolCase) {
 	scaled := 1
-	if tuned.isa == generic || testing.Short() {
+	if tuned.ISA == tuning.Generic || testing.Short() {
 		scaled = 4 // divided in the same ways in less time
 	}
 	for _, c := range []struct {
@@ -51,7 +54,7 @@ func (c *poolCase) check(t testing.TB, what string, attend attender) {
 // shareSmallCalls makes a Pool share calls that it would leave to the calling goroutine.
 func shareSmallCalls(t *testing.T) {
 	row := tuned
-	row.smallCall, row.wakingCall = 0, 0
+	row.SmallCall, row.WakingCall = 0, 0
 	useTuning(t, row)
 }
 
@@ -61,7 +64,7 @@ func TestPoolEqualsAttend(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		cases := poolCases(t)
 		counts := []int{1, 2, 3, 16, 64}
-		if tuned.isa == generic || testing.Short() {
+		if tuned.ISA == tuning.Generic || testing.Short() {
 			counts = []int{5} // slow, and divided in the same ways
 		}
 		for _, n := range counts {
@@ -272,8 +275,8 @@ func TestPoolSmallCallStaysOnCaller(t *testing.T) {
 	must(t, j.plan.init(nil))
 	p.attend(j) // would wait for the lock forever if it were shared
 	p.mu.Unlock()
-	if cost := j.plan.cost(&tuned); tuned.isa != generic && cost >= tuned.smallCall {
-		t.Errorf("estimated cost is %v ns, want less than %v", cost, tuned.smallCall)
+	if cost := j.plan.cost(&tuned); tuned.ISA != tuning.Generic && cost >= tuned.SmallCall {
+		t.Errorf("estimated cost is %v ns, want less than %v", cost, tuned.SmallCall)
 	}
 }
 
@@ -312,6 +315,120 @@ func BenchmarkPool(b *testing.B) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// Pools and callers at all speeds: calls follow each other before, while and after workers stop spinning. Each is computed, none waits for
+// ever, and no goroutine is left.
+func TestPoolRhythms(t *testing.T) {
+	shareSmallCalls(t)
+	cases := poolCases(t)
+	before := runtime.NumGoroutine()
+	pauses := []time.Duration{0, 0, 0, tuned.Spin / 2, tuned.Spin, 2 * tuned.Spin, time.Millisecond}
+	var all sync.WaitGroup
+	for n := 2; n <= 5; n++ {
+		p := NewPool(n)
+		var callers sync.WaitGroup
+		for i := range 3 {
+			callers.Go(func() {
+				r := random(fmt.Sprint("rhythms", n, i))
+				for range budget(200) {
+					if pause := pauses[r.IntN(len(pauses))]; r.IntN(2) == 0 {
+						time.Sleep(pause)
+					} else {
+						compute(pause)
+					}
+					cases[r.IntN(len(cases))].check(t, fmt.Sprintf("%d workers, caller %d", n, i), p.Attend)
+				}
+			})
+		}
+		all.Go(func() { callers.Wait(); must(t, p.Close()) })
+	}
+	all.Wait()
+	untilTrue(t, "the goroutines of closed pools end", func() bool { return runtime.NumGoroutine() <= before })
+}
+
+// Workers that have nothing to do stop spinning, and a call that comes then is shared all the same.
+func TestPoolStopsSpinning(t *testing.T) {
+	shareSmallCalls(t)
+	c := poolCases(t)[0]
+	p := NewPool(3)
+	defer p.Close()
+	for range 3 {
+		for range 2 * 2 {
+			c.check(t, "quick call", p.Attend)
+		}
+		untilTrue(t, "workers sleep", p.idleWorkers)
+	}
+}
+
+// idleWorkers reports whether no worker spins or is called.
+func (p *Pool) idleWorkers() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.spin.Idle()
+}
+
+// untilTrue waits for what happens soon.
+func untilTrue(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for range 5000 {
+		if is() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("%s: not within 5 s", what)
+}
+
+// A worker spins if calls have been quick, and is not woken if it does.
+func TestPoolSpinningWorkerNeedsNoSignal(t *testing.T) {
+	p := &Pool{size: 2}
+	p.wake.L = &p.mu
+	p.spin.Init(time.Hour, spin.Costs{})
+	p.spin.CallEnds()
+	p.spin.CallBegins()                                                         // soon after a call
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // else none may watch
+	took := make(chan bool)
+	go func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		took <- p.next() // with the lock
+	}()
+	untilTrue(t, "the worker spins", func() bool { return p.spin.Workers() == 1 })
+	p.mu.Lock()
+	p.jobs = append(p.jobs, &job{})
+	called := p.spin.Call(5)
+	p.mu.Unlock()
+	if called != 1 {
+		t.Errorf("%d workers were spinning, want 1", called)
+	}
+	if !<-took {
+		t.Error("the worker found no job")
+	}
+	untilTrue(t, "nobody spins", p.idleWorkers)
+}
+
+// A share is fair if the caller did about its part, and others did something.
+func TestJobFair(t *testing.T) {
+	for _, c := range []struct {
+		own, helpers, units int
+		want                bool
+	}{
+		{10, 1, 10, false}, // nobody came
+		{0, 1, 10, false},  // the helper had the caller's core
+		{1, 1, 10, false},
+		{2, 1, 10, false}, // it came a little later
+		{3, 1, 10, true},
+		{9, 1, 10, true},
+		{1, 1, 2, true},
+		{2, 3, 16, true},
+		{0, 3, 16, false},
+	} {
+		j := job{units: c.units}
+		if got := j.fair(c.own, c.helpers); got != c.want {
+			t.Errorf("%+v: fair is %t", c, got)
 		}
 	}
 }

@@ -1,7 +1,10 @@
 package attn
 
-// What the engine has prefetched while kernels compute, and in which way: a queue of rows for score, and for few rows a pointer
-// along which their kernels go through pages (gen/prefetch_pages.go), or line by line (gen/sequential.go). What these prefetch is
+import "github.com/seed-1415985d/attn/internal/operand"
+
+// What the engine has prefetched while kernels compute, and in which way: a queue of rows for
+// score, and for few rows a pointer along which their kernels go through pages
+// (gen/prefetch_pages.go), or line by line (gen/sequential.go). What these prefetch is
 // prefetchWindow after the pointer. No result depends on any of it.
 
 const (
@@ -10,20 +13,13 @@ const (
 	outputBlocks = 4
 )
 
-// prefetchNext notes which chunk comes after the one at hand; next is its number in the call, or
-// not less than the number of chunks.
-func (w *scratch) prefetchNext(p *plan, next int) {
-	if next < p.chunks() {
-		p.chunk(next, &w.next)
-	}
-}
-
-// prefetchTokens fills the queue for the block at key first. It is for chunks of so many rows that computing takes longer than memory.
+// prefetchTokens fills the queue for the block at key first. It is for chunks of so many rows that
+// computing takes longer than memory.
 func (w *scratch) prefetchTokens(p *plan, c *chunk, first int) {
 	a := &w.queue
-	if a.stop(); c.several {
+	if a.stop(); c.apart {
 		a.end = a.place(pairRuns)
-		return // its outputs are not side by side
+		return
 	}
 	runs := w.appendTokens(a.runs[:pairRuns], p, c, first)
 	a.end = a.place(len(runs))
@@ -69,7 +65,8 @@ func (p *plan) appendBlock(runs []prefetchRun, c *chunk, first, end int) []prefe
 }
 
 func (p *plan) runOfTokens(x *Tensor, c *chunk, first, n int) prefetchRun {
-	return prefetchRunOf(x.Data, x.offset(c.b, c.kv, first), x.SL, min(n, tuned.prefetchBytes()/4/x.D), x.D)
+	n = min(n, tuned.PrefetchBytes()/4/x.D)
+	return prefetchRunOf(x.Data, x.offset(c.b, c.kv, first), x.SL, n, x.D)
 }
 
 // appendRows appends one of several parts of the chunk's queries or outputs: rows that
@@ -79,7 +76,7 @@ func (p *plan) appendRows(runs []prefetchRun, x *Tensor, c *chunk, part, parts i
 		return runs
 	}
 	heads := min(p.group, c.rows, pairRuns)
-	n := min(c.rows/p.group, tuned.prefetchBytes()/4/x.D/heads)
+	n := min(c.rows/p.group, tuned.PrefetchBytes()/4/x.D/heads)
 	from, to := n*part/parts, n*(part+1)/parts
 	for r := range heads {
 		h, i := p.locate(c.kv, c.row+r)
@@ -100,37 +97,42 @@ func (w *scratch) prefetchPairs(p *plan, c *chunk, b *block, t *tile) {
 		rows := p.rowsOfHead(t, first)
 		at := &w.queue.runs[pairRuns-heads+first]
 		if p.bias.Data != nil {
-			*at = prefetchRunOf(p.bias.Data, p.bias.offset(c.b, h, i)+b.first+t.lo, p.bias.SL, rows, t.hi-t.lo)
+			from := p.bias.offset(c.b, h, i) + b.first + t.lo
+			*at = prefetchRunOf(p.bias.Data, from, p.bias.SL, rows, t.hi-t.lo)
 		} else {
-			*at = prefetchRunOf(p.mask.Data, p.mask.offset(c.b, h, i)+b.first+t.lo, p.mask.SL, rows, t.hi-t.lo)
+			from := p.mask.offset(c.b, h, i) + b.first + t.lo
+			*at = prefetchRunOf(p.mask.Data, from, p.mask.SL, rows, t.hi-t.lo)
 		}
 	}
 	w.queue.start(pairRuns-heads, pairEvery)
 }
 
-// pointerOf is where kernels are that read keys or values of the block at key first, page by page; 0 if they do not. Rows
-// of a head that follow each other are one run of memory. If those of all heads of a token do, the tokens are one: while
-// head h reads a block, it prefetches share h of the next one, so the pointer is a window before that.
+// pointerOf is where kernels are that read keys or values of the block at key first, page by page;
+// 0 if they do not. Rows of a head that follow each other are one run of memory. If those of all
+// heads of a token do, the tokens are one: while head h reads a block, it prefetches share h of the
+// next one, so the pointer is a window before that.
 func (p *plan) pointerOf(at placement, x *Tensor, c *chunk, first int) uintptr {
 	switch {
 	case c.rows > at.pagedRows:
 		return 0
 	case !at.shared:
-		return address(x.Data, x.offset(c.b, c.kv, first))
+		return operand.Address(x.Data, x.offset(c.b, c.kv, first))
 	}
 	return sharePointer(x, c, first+Block, Block)
 }
 
-// sharePointer is where kernels of a head are that prefetch its share of n tokens from next on; 0 if these do not exist.
+// sharePointer is where kernels of a head are that prefetch its share of n tokens from next on; 0
+// if these do not exist.
 func sharePointer(x *Tensor, c *chunk, next, n int) uintptr {
 	if next >= x.L {
 		return 0
 	}
-	return address(x.Data, x.offset(c.b, 0, next)+c.kv*n*x.D) - prefetchWindow
+	return operand.Address(x.Data, x.offset(c.b, 0, next)+c.kv*n*x.D) - prefetchWindow
 }
 
-// stepPointers are the pointers of a head while it reads a step of keys, and of values, that ends at key end of the block at
-// first: the step after it is prefetched, after the last of keys the first of values, and after that of values the next block's first keys.
+// stepPointers are the pointers of a head while it reads a step of keys, and of values, that ends
+// at key end of the block at first: the step after it is prefetched, after the last of keys the
+// first of values, and after that of values the next block's first keys.
 func (p *plan) stepPointers(c *chunk, first, end int) (keys, values uintptr) {
 	if end < Block {
 		return sharePointer(&p.k, c, first+end, p.step), sharePointer(&p.v, c, first+end, p.step)
@@ -138,27 +140,11 @@ func (p *plan) stepPointers(c *chunk, first, end int) (keys, values uintptr) {
 	return sharePointer(&p.v, c, first, p.step), sharePointer(&p.k, c, first+Block, p.step)
 }
 
-// keysPointer and valuesPointer are the pointers of keys, and values, [lo, hi) of the block at key first: all that the chunk sees of it, or a step.
-func (p *plan) keysPointer(c *chunk, first, lo, hi int) uintptr {
+// pointers are the pointers of keys and values [lo, hi) of the block at key first: all that the
+// chunk sees of it, or a step.
+func (p *plan) pointers(c *chunk, first, lo, hi int) (keys, values uintptr) {
 	if p.step < Block && hi-lo == p.step {
-		keys, _ := p.stepPointers(c, first, hi)
-		return keys
+		return p.stepPointers(c, first, hi)
 	}
-	return p.pointerOf(p.keys, &p.k, c, first)
-}
-
-func (p *plan) valuesPointer(c *chunk, first, lo, hi int) uintptr {
-	if p.step < Block && hi-lo == p.step {
-		_, values := p.stepPointers(c, first, hi)
-		return values
-	}
-	return p.pointerOf(p.values, &p.v, c, first)
-}
-
-// storePointer is the pointer of a store's keys or values: the next ones follow them in memory.
-func storePointer(at placement, c *chunk, x []float32) uintptr {
-	if c.rows > at.pagedRows {
-		return 0
-	}
-	return address(x, 0)
+	return p.pointerOf(p.keys, &p.k, c, first), p.pointerOf(p.values, &p.v, c, first)
 }

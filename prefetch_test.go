@@ -3,15 +3,18 @@ package attn
 import (
 	"testing"
 	"unsafe"
+
+	"github.com/seed-1415985d/attn/internal/operand"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // The blocks of a call together prefetch each row once: outputs, and keys, values
 // and queries except those that the call begins with.
 func TestPrefetchedOnce(t *testing.T) {
-	for _, reads := range []memoryReads{queuedReads, pagedReads} {
+	for _, reads := range []tuning.Reads{tuning.QueuedReads, tuning.PagedReads} {
 		for _, quarters := range []bool{false, true} {
 			readingAs(t, reads)
-			tuned.quarterSteps = quarters
+			tuned.QuarterSteps = quarters
 			forEach(t, testPrefetchedOnce)
 		}
 	}
@@ -42,7 +45,7 @@ func testPrefetchedOnce(t *testing.T) {
 		{4, 60, 700, Options{}, nil, true, true},
 		{3, 30, 200, Options{Offset: 150, Causal: TopLeft, Window: &Window{100, -1}}, nil, false, true},
 		{pairRuns, 5, 100, Options{}, nil, true, true},
-		{1, 40, 200, Options{}, func(p *plan) { p.store = new(blockStore) }, false, true},
+		{1, 40, 200, Options{}, func(p *plan) { p.packed = new(packedKV) }, false, true},
 		{1, 40, 200, Options{}, func(p *plan) { p.dst = Tensor{} }, true, false},
 	} {
 		view := func(h, l, d int) Tensor { return zeros(batch, h, l, d) }
@@ -79,7 +82,7 @@ func testPrefetchedOnce(t *testing.T) {
 		if c.tokens && (keys != want || values != want) {
 			t.Errorf("%+v: %d keys and %d values, want %d", c, keys, values, want)
 		}
-		if p.store != nil && keys+values > 0 {
+		if p.packed != nil && keys+values > 0 {
 			t.Errorf("%+v: %d keys and %d values, want none", c, keys, values)
 		}
 		if len(counts) > 0 {
@@ -92,11 +95,13 @@ func testPrefetchedOnce(t *testing.T) {
 func countQueued(p *plan) map[uintptr]int {
 	counts := map[uintptr]int{}
 	var w scratch
-	for i := range p.chunks() {
+	for i := range p.chunks {
 		var c chunk
 		p.chunk(i, &c)
 		w.next.rows = 0
-		w.prefetchNext(p, i+1)
+		if i+1 < p.chunks {
+			p.chunk(i+1, &w.next)
+		}
 		for first := c.lo / Block * Block; first < c.hi; first += Block {
 			w.prefetchTokens(p, &c, first)
 			for i := pairRuns; w.queue.place(i) < w.queue.end; i++ {
@@ -124,8 +129,8 @@ func TestPrefetchedBytes(t *testing.T) {
 		var w scratch
 		w.prefetchTokens(&p, &c, 0)
 		for i := pairRuns; w.queue.place(i) < w.queue.end; i++ {
-			if r := w.queue.runs[i]; r.n*(r.lines-1)*cacheLine > tuned.prefetchBytes() {
-				t.Errorf("Dv=%d: run %d is %d rows of %d lines, want at most %d bytes", dv, i, r.n, r.lines, tuned.prefetchBytes())
+			if r := w.queue.runs[i]; r.n*(r.lines-1)*cacheLine > tuned.PrefetchBytes() {
+				t.Errorf("Dv=%d: run %d is %d rows of %d lines, want at most %d bytes", dv, i, r.n, r.lines, tuned.PrefetchBytes())
 			}
 		}
 	}
@@ -134,7 +139,7 @@ func TestPrefetchedBytes(t *testing.T) {
 // A call with few rows prefetches each key and value after the first
 // block once, page by page. The heads of a token share in that.
 func TestPrefetchPagesMeetAllTokens(t *testing.T) {
-	readingAs(t, pagedReads)
+	readingAs(t, tuning.PagedReads)
 	const heads, keys, d, dv = 4, 5*Block + 9, 16, 24
 	for _, rows := range []int{1, inPlaceRows + 1, 60} {
 		view := func(h, l, d int) Tensor { return BLHD(make([]float32, h*l*d), 1, l, h, d) }
@@ -163,7 +168,7 @@ func TestPrefetchPagesMeetAllTokens(t *testing.T) {
 // countPaged counts how often the call prefetches each element of x page by page.
 func (p *plan) countPaged(x *Tensor) []int {
 	counts := make([]int, len(x.Data))
-	for i := range p.chunks() {
+	for i := range p.chunks {
 		var c chunk
 		p.chunk(i, &c)
 		for first := 0; first < x.L; first += Block {
@@ -177,7 +182,7 @@ func (p *plan) countPaged(x *Tensor) []int {
 				if pointer == 0 {
 					continue
 				}
-				from := int(pointer+prefetchWindow-address(x.Data, 0)) / 4
+				from := int(pointer+prefetchWindow-operand.Address(x.Data, 0)) / 4
 				for j := from; j < min(from+Block*x.D, len(counts)); j++ {
 					counts[j]++
 				}
@@ -191,13 +196,13 @@ func (p *plan) countPaged(x *Tensor) []int {
 func TestPrefetchStepsMeetAllTokens(t *testing.T) {
 	const heads, keys, d = 4, 5 * Block, 16
 	for _, c := range []struct {
-		reads memoryReads
+		reads tuning.Reads
 		rows  int
 	}{
-		{pagedReads, 1}, {pagedReads, inPlaceRows + 1}, {sequentialReads, 1}, {sequentialReads, inPlaceRows},
+		{tuning.PagedReads, 1}, {tuning.PagedReads, inPlaceRows + 1}, {tuning.SequentialReads, 1}, {tuning.SequentialReads, inPlaceRows},
 	} {
 		readingAs(t, c.reads)
-		tuned.l2 = 64 << 10 // room for steps, and not for all tokens
+		tuned.L2 = 64 << 10 // room for steps, and not for all tokens
 		view := func(h, l, d int) Tensor { return BLHD(make([]float32, h*l*d), 1, l, h, d) }
 		rows := c.rows
 		q, k, v, dst := view(heads*rows, 1, d), view(heads, keys, d), view(heads, keys, d), view(heads*rows, 1, d)
@@ -207,7 +212,7 @@ func TestPrefetchStepsMeetAllTokens(t *testing.T) {
 		var c chunk
 		p.chunk(0, &c)
 		if p.step == Block {
-			t.Fatalf("%v, %d rows do not go in steps", tuned.reads, rows)
+			t.Fatalf("%v, %d rows do not go in steps", tuned.Reads, rows)
 		}
 		prefetched := map[*Tensor][]int{&p.k: make([]int, len(k.Data)), &p.v: make([]int, len(v.Data))}
 		for first := 0; first < keys; first += Block {
@@ -227,7 +232,7 @@ func TestPrefetchStepsMeetAllTokens(t *testing.T) {
 					want = 0
 				}
 				if n != want {
-					t.Fatalf("%v, %d rows: element %d of token %d is prefetched %d times, want %d", tuned.reads, rows, at%x.SL, at/x.SL, n, want)
+					t.Fatalf("%v, %d rows: element %d of token %d is prefetched %d times, want %d", tuned.Reads, rows, at%x.SL, at/x.SL, n, want)
 				}
 			}
 		}
@@ -238,7 +243,7 @@ func TestPrefetchStepsMeetAllTokens(t *testing.T) {
 func (p *plan) countStep(prefetched map[*Tensor][]int, pointer uintptr) {
 	for x, counts := range prefetched {
 		from := pointer + prefetchWindow
-		if lo, hi := address(x.Data, 0), address(x.Data, len(x.Data)); from >= lo && from < hi {
+		if lo, hi := operand.Address(x.Data, 0), operand.Address(x.Data, len(x.Data)); from >= lo && from < hi {
 			for j := range p.step * x.D {
 				counts[int(from-lo)/4+j]++
 			}

@@ -172,8 +172,8 @@ func typedRaces(races map[string]func() error, kind Format, lq int) {
 	k, v := tensor(r, normal, 1, 1, n, d), tensor(r, normal, 1, 1, n, dv)
 	q, dst := tensor(r, normal, 1, 1, lq, d), tensor(r, normal, 1, 1, lq, dv)
 	store := func(c *Cache) (keys, values []byte, keyScales, valueScales []float32) {
-		keys, keyScales = c.store.keys(c.store.at(0, 1))
-		values, valueScales = c.store.values(c.store.at(0, 1))
+		keys, keyScales = c.packed.keys(c.packed.at(0, 1))
+		values, valueScales = c.packed.values(c.packed.at(0, 1))
 		return keys, values, keyScales, valueScales
 	}
 	operands := map[string]func(c *Cache){
@@ -207,7 +207,7 @@ func typedRaces(races map[string]func() error, kind Format, lq int) {
 		if err != nil {
 			return err
 		}
-		keys, _ := c.store.keys(c.store.at(0, 0))
+		keys, _ := c.packed.keys(c.packed.at(0, 0))
 		return race(func() error { return c.Append(rowsOf(k, 0, lq), rowsOf(v, 0, lq)) }, func() { look(elements[float32](keys[:panel*d*kind.bytes()]))() })
 	}
 }

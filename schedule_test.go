@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/inspect"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // Every way to divide the work is taken. Without this, TestPoolEqualsAttend might compare the
@@ -17,10 +18,10 @@ func TestSchedulePartition(t *testing.T) {
 		chunkRows, segment int
 	}{
 		{"enough chunks", 2, 1, 16, 64, 64, 64, 1},
-		{"smaller chunks", 2, 1, 1, 16 * leastRows, 512, 2 * leastRows, 1},
-		{"smallest chunks", 64, 1, 1, 512, 512, leastRows, 1},
+		{"smaller chunks", 2, 1, 1, 16 * minChunkRows, 512, 2 * minChunkRows, 1},
+		{"smallest chunks", 64, 1, 1, 512, 512, minChunkRows, 1},
 		{"segments", 2, 1, 1, 1, 3 * Segment, 1, 3},
-		{"chunks, then segments", 8, 1, 1, 960, 3*Segment - 1, 4 * leastRows, 3},
+		{"chunks, then segments", 8, 1, 1, 960, 3*Segment - 1, 4 * minChunkRows, 3},
 		{"one worker", 1, 1, 1, 1, 3 * Segment, 1, 1},
 	} {
 		j := job{plan: newPlan(zeros(c.b, c.h, c.lq, 8), zeros(c.b, c.h, c.lq, 8), zeros(c.b, c.h, c.lk, 8), zeros(c.b, c.h, c.lk, 8), nil)}
@@ -54,7 +55,8 @@ func TestSchedulePartitionOfHeads(t *testing.T) {
 	}
 }
 
-// Full blocks have kernels of their own if scores are products and nothing more, and no call has to be split.
+// Full blocks have kernels of their own if scores are products and nothing more, and no call has to
+// be split.
 func TestScheduleOfFullBlocks(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(p *plan)
@@ -67,14 +69,14 @@ func TestScheduleOfFullBlocks(t *testing.T) {
 		"natural units":   {func(p *plan) { p.natural = true }, false},
 		"mask":            {func(p *plan) { p.mask.Data = []bool{true} }, false},
 		"bias":            {func(p *plan) { p.bias.Data = []float32{1} }, false},
-		"long dimensions": {func(p *plan) { p.d = callProducts/Block/leastTileRows + 1 }, false},
-		"many columns":    {func(p *plan) { p.dv = callProducts/Block/leastTileRows + 1 }, false},
+		"long dimensions": {func(p *plan) { p.d = callProducts/Block/minTileRows + 1 }, false},
+		"many columns":    {func(p *plan) { p.dv = callProducts/Block/minTileRows + 1 }, false},
 	} {
 		forEach(t, func(t *testing.T) {
 			p := plan{batch: 1, heads: 1, kvHeads: 1, group: 1, lq: 500, lk: 500, d: 64, dv: 64, left: -1, right: -1}
 			c.change(&p)
 			p.decide(&tuned, 1)
-			want := c.want && tuned.isa != generic && !(tuned.fusedSoftmax && tuned.isa == avx2 && p.chunkRows >= fusedRows && p.dv >= fusedCols)
+			want := c.want && tuned.ISA != tuning.Generic && !(tuned.FusedSoftmax && tuned.ISA == tuning.AVX2 && p.chunkRows >= fusedRows && p.dv >= fusedCols)
 			if p.full != want {
 				t.Errorf("%s: %v, want %v", name, p.full, want)
 			}
@@ -104,11 +106,11 @@ func TestScheduleReadsStoresSequentially(t *testing.T) {
 			must(t, cache.Append(x.k, x.v))
 			opt := Options{Softcap: softcap}
 			p := newPlan(BHLD(make([]float32, group*c.lq*d), 1, group, c.lq, d), x.q, Tensor{}, Tensor{}, &opt)
-			must(t, p.initCache(cache, &opt))
+			must(t, cache.plan(&p, &opt))
 			p.decide(&tuned, 1)
 			var w scratch
 			w.fit(&p)
-			w.item(&p, 0, p.chunks())
+			w.attendChunk(&p, 0, p.chunks)
 			var rows chunk
 			p.chunk(0, &rows)
 			var b block
@@ -120,8 +122,8 @@ func TestScheduleReadsStoresSequentially(t *testing.T) {
 	}
 }
 
-// Where few queries are to read in order, heads side by side go together, in longer steps if tokens are short, and heads by
-// themselves stay so.
+// Where few queries are to read in order, heads side by side go together, in longer steps if tokens
+// are short, and heads by themselves stay so.
 func TestScheduleReadsHeadsBesideInOrder(t *testing.T) {
 	const megabyte = 1 << 20
 	for _, c := range []struct {
@@ -176,35 +178,57 @@ func TestHeadsBesideInOrderEqualOthers(t *testing.T) {
 
 // setSequential says whether few rows read more than some bytes sequentially, until the test ends.
 func setSequential(t *testing.T, sequential bool, bytes int) {
-	readingAs(t, queuedReads)
+	readingAs(t, tuning.QueuedReads)
 	if sequential {
-		readingAs(t, sequentialReads)
+		readingAs(t, tuning.SequentialReads)
 	}
-	tuned.l2 = bytes
+	tuned.L2 = bytes
 }
 
-// A window bounds what a call costs, whatever the number of keys.
-func TestScheduleCostOfWindow(t *testing.T) {
-	p := newProblem(random("cost"), normal, shape{1, 1, 1, 8, 4096, 8, 8})
-	cost := func(w *Window) float64 {
-		opt := Options{Window: w}
-		dst, _, _ := p.results()
-		call := newPlan(dst, p.q, p.k, p.v, &opt)
-		if err := call.init(&opt); err != nil {
-			t.Fatal(err)
+// The cost of a call follows the keys that its queries see by their positions, whatever hides the
+// others, and is the same for a cache and for a sequence with the same tokens.
+func TestScheduleCost(t *testing.T) {
+	r := random("cost")
+	for _, format := range allCacheTypes {
+		for range 100 {
+			s := shape{1, 1 + r.IntN(3), 1 + r.IntN(4), 1 + r.IntN(300), 1 + r.IntN(4096), 16, 32}
+			x := newProblem(r, normal, s)
+			seq := sequenceOf(t, StoreConfig{KVHeads: s.kvh, HeadDim: s.d, ValueDim: s.dv, Pages: s.lk/Block + 1, Format: format})
+			must(t, seq.Append(x.k, x.v))
+			opt := Options{Causal: []Causal{Full, BottomRight}[r.IntN(2)], QueryLens: []int{s.lq}}
+			if r.IntN(2) == 0 {
+				opt.Window = &Window{r.IntN(s.lk) - 1, r.IntN(s.lk) - 1}
+			}
+			dst, _, _ := x.results()
+			var call sequenceCall
+			p := newPlan(dst, x.q, Tensor{}, Tensor{}, &opt)
+			must(t, p.initSequences(&call, call.take([]*Sequence{seq}), &opt))
+			got := p.cost(&tuned)
+			p.sequences, p.queryLens, p.table = nil, nil, &seq.table
+			if cost := p.cost(&tuned); cost != got {
+				t.Fatalf("%v, %+v: the cost of a sequence is %v, of its tokens %v", format, s, got, cost)
+			}
+			var c chunk
+			c.rows = p.entry(0, &c)
+			pairs, keys := 0, map[int]bool{}
+			for i := range s.lq {
+				lo, hi := p.keyRange(&c, i)
+				pairs += hi - lo
+				for j := lo; j < hi; j++ {
+					keys[j] = true
+				}
+			}
+			flops := 2 * float64(pairs) * float64(s.kvh*s.group*(s.d+s.dv))
+			bytes := float64(len(keys)*s.kvh*(s.d+s.dv)) * float64(format.traits().bytes)
+			if want := tuned.Cost(flops, bytes); math.Abs(got-want) > 1e-9*want {
+				t.Errorf("%v, %+v, %+v: the cost is %v, want %v", format, s, opt, got, want)
+			}
 		}
-		return call.cost(&tuned)
-	}
-	all, few := cost(nil), cost(&Window{Left: 31, Right: 0})
-	if want := all * 32 / 4096; few != want {
-		t.Errorf("32 of 4096 keys cost %v ns, want %v", few, want)
-	}
-	if half := cost(&Window{Left: 31, Right: -1}); half != all {
-		t.Errorf("a window without a right end costs %v ns, want %v", half, all)
 	}
 }
 
-// Strides of 0 make keys and values of more bytes than an int holds, and more heads, whose tokens are longer than a cache.
+// Strides of 0 make keys and values of more bytes than an int holds, and more heads, whose tokens
+// are longer than a cache.
 func TestSizesDoNotOverflow(t *testing.T) {
 	p := plan{batch: 1 << 14, kvHeads: 1 << 13, lk: maxLength, d: 1 << 3, dv: 1 << 3, schedule: schedule{chunkRows: 32}}
 	if got := p.tokenBytes(); got != 1<<61 {

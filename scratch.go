@@ -1,6 +1,9 @@
 package attn
 
-import "sync"
+import (
+	"math/bits"
+	"sync"
+)
 
 // state is the online softmax of some rows: running maximum, sum and output.
 type state struct {
@@ -9,7 +12,8 @@ type state struct {
 	overwrite bool      // no block has been added: what o holds means nothing
 }
 
-// grow makes the state large enough for so many rows. (It may change places with others, so all have the same size.)
+// grow makes the state large enough for so many rows. (It may change places with others, so all
+// have the same size.)
 func (s *state) grow(rows, oStride int) {
 	s.m, s.l, s.o = grow(s.m, rows), grow(s.l, rows), grow(s.o, rows*oStride)
 }
@@ -38,8 +42,8 @@ func (s *state) begin(rows int) {
 	s.overwrite = true
 }
 
-// scratch is the working memory of one worker. Its size grows with the logarithm of the number of keys: beyond a segment
-// by one state for each level of the tree of segments.
+// scratch is the working memory of one worker. Its size grows with the logarithm of the number of
+// keys: beyond a segment by one state for each level of the tree of segments.
 type scratch struct {
 	q       []float32     // scaled queries, rows × d
 	total   state         // merged segments
@@ -50,8 +54,8 @@ type scratch struct {
 	visible []uint64      // keys that the rows of s see
 	queue   prefetchQueue // memory to prefetch
 	next    chunk         // the chunk after the one at hand; no rows if there is none
-	members []member      // those of the chunk at hand, if it is of several sequences
-	ragged  ragged        // a call over several sequences
+	prefix  []prefixRows  // of the chunk at hand, if it is of several sequences
+	call    sequenceCall  // a call over several sequences
 	s       []float32     // scores, then weights, of a tile, or of a span of several blocks or heads
 	maxima  []float32     // row maxima of a tile, see kernel_variants.go
 	k, v    []float32     // the packed block
@@ -67,28 +71,28 @@ type sizes struct {
 	packs                    bool // keys and values
 }
 
-func (s *sizes) cover(o *sizes) bool {
-	return s.rows >= o.rows && s.scores >= o.scores && s.d >= o.d && s.oStride >= o.oStride && s.levels >= o.levels && (s.packs || !o.packs)
-}
-
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
-
-// grow returns x, if it has n elements, or a slice that has. It never gets shorter: others may
-// rely on what they have seen.
-func grow[T any](x []T, n int) []T {
-	if len(x) < n {
-		return make([]T, n)
-	}
-	return x
-}
 
 // fit makes the scratch large enough for calls of the plan.
 func (w *scratch) fit(p *plan) {
 	w.queue.set(&tuned, 0, false)
-	want := sizes{p.headsPerChunk * p.chunkRows, p.scoredRows(), p.d, p.oStride, p.levels(), p.packed == nil || p.packed.format != F32}
-	if w.fitted.cover(&want) {
-		return
+	rows := p.headsPerChunk * p.chunkRows
+	want := sizes{rows: rows, scores: maxTileRows, d: p.d, oStride: p.oStride,
+		packs: p.packed == nil || p.packed.format != F32}
+	if p.step < Block {
+		want.scores = max(maxTileRows, rows)
 	}
+	if p.lk > Segment {
+		want.levels = bits.Len(uint((p.lk-1)/Segment)) + 1
+	}
+	if f := &w.fitted; f.rows < want.rows || f.scores < want.scores || f.d < want.d ||
+		f.oStride < want.oStride || f.levels < want.levels || !f.packs && want.packs {
+		w.grow(p, want)
+	}
+}
+
+// grow makes all memory at least as large as a plan wants.
+func (w *scratch) grow(p *plan, want sizes) {
 	w.fitted = want
 	rows := want.rows
 	w.q = grow(w.q, rows*p.d)
@@ -100,7 +104,7 @@ func (w *scratch) fit(p *plan) {
 	w.alpha, w.beta = grow(w.alpha, max(rows, want.scores)), grow(w.beta, rows)
 	w.visible = grow(w.visible, want.scores)
 	w.s = grow(w.s, want.scores*Block)
-	w.maxima = grow(w.maxima, mostTileRows*maximaLanes)
+	w.maxima = grow(w.maxima, maxTileRows*maximaLanes)
 	if want.packs {
 		w.k = grow(w.k, Block*p.d)
 		w.v = grow(w.v, Block*roundUp(p.dv, panel))

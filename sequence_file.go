@@ -71,14 +71,14 @@ func putHeader(x []byte, c *StoreConfig, t *pages.Table) []byte {
 }
 
 // Load replaces the tokens by those that [Sequence.Save] wrote from a store of the same shape and
-// format, with whatever pages. It reads exactly what Save wrote, so r may hold several sequences one
-// after the other, and returns how many bytes were read.
+// format, with whatever pages. It reads exactly what Save wrote, so r may hold several sequences
+// one after the other, and returns how many bytes were read.
 //
 // The tokens go to free pages of the store first, and the pages before go back only then: if the
 // free ones are too few, the error is [ErrCapacity] and says how many are missing. A store of
 // another shape is [ErrShape], of another format [ErrOption]. What Save cannot have written is
-// [ErrFormat]; it wraps [io.EOF] too if r has no bytes, and [io.ErrUnexpectedEOF] if it has too few.
-// Other errors of r are wrapped. After any error the tokens are those that there were.
+// [ErrFormat]; it wraps [io.EOF] too if r has no bytes, and [io.ErrUnexpectedEOF] if it has too
+// few. Other errors of r are wrapped. After any error the tokens are those that there were.
 func (s *Sequence) Load(r io.Reader) (n int64, err error) {
 	if err := s.begin(); err != nil {
 		return 0, err
@@ -159,7 +159,8 @@ func checkFields(head *[sequenceFields]int, c *StoreConfig) error {
 		{"first position", 0, maxLength}, {"length", head[4], maxLength},
 	} {
 		if uint(head[i]) > uint(f.max) || head[i] < f.min { // 32 bits may have become negative
-			return fail(ErrFormat, "the file's %s is %d, want %d to %d", f.name, uint32(head[i]), f.min, f.max)
+			return fail(ErrFormat, "the file's %s is %d, want %d to %d",
+				f.name, uint32(head[i]), f.min, f.max)
 		}
 	}
 	if f := Format(head[0]); f != c.Format {
@@ -174,7 +175,8 @@ func checkFields(head *[sequenceFields]int, c *StoreConfig) error {
 	return nil
 }
 
-// readPage reads page i of a file, whose positions lo to hi−1 have tokens, into a page of the store.
+// readPage reads page i of a file, whose positions lo to hi−1 have tokens, into a page of the
+// store.
 func (s *Store) readPage(f *frames.Reader, i, page, lo, hi int) error {
 	part := fmt.Sprintf("page %d", i)
 	for h := range s.config.KVHeads {

@@ -15,16 +15,12 @@ import (
 	"testing/iotest"
 )
 
-var (
-	_ io.WriterTo   = (*Sequence)(nil)
-	_ io.ReaderFrom = (*Sequence)(nil)
-)
-
-// newSequenceIn returns a sequence of n tokens, always the same, in a new store in which other tokens have been; the first ones are dropped.
+// newSequenceIn returns a sequence of n tokens, always the same, in a new store in which other
+// tokens have been; the first ones are dropped.
 func newSequenceIn(t testing.TB, g StoreConfig, first, n int) *Sequence {
 	store, err := NewStore(g)
 	must(t, err)
-	fillWith(elements[float32](store.blocks.data), nan32())
+	fillWith(elements[float32](store.packed.data), nan32())
 	s := store.NewSequence()
 	r := goldenRandom("sequence file")
 	k, v := goldenTensor(r, 4, 1, g.KVHeads, n, g.HeadDim), goldenTensor(r, 2, 1, g.KVHeads, n, g.ValueDim)
@@ -33,25 +29,33 @@ func newSequenceIn(t testing.TB, g StoreConfig, first, n int) *Sequence {
 	return s
 }
 
-// fileOf is what WriteTo writes.
+// fileOf is what Save writes.
 func fileOf(t testing.TB, s *Sequence) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	n, err := s.WriteTo(&b)
+	n, err := s.Save(&b)
 	must(t, err)
 	if n != int64(b.Len()) {
-		t.Fatalf("WriteTo returns %d, want the %d bytes that it wrote", n, b.Len())
+		t.Fatalf("Save returns %d, want the %d bytes that it wrote", n, b.Len())
 	}
 	return b.Bytes()
 }
 
-// shuffled returns a sequence with a few tokens of another store, whose next pages do not follow each other, and one whose pages are the
-// first one's, too.
+// shuffled returns a sequence with a few tokens of another store, whose next pages do not follow
+// each other, and one whose pages are the first one's, too.
 func shuffled(t testing.TB, g StoreConfig) (s, fork *Sequence) {
 	s = newSequenceIn(t, g, 3, Block+5)
-	slices.Reverse(s.store.free)
-	for i := 0; i+1 < len(s.store.free); i += 2 {
-		s.store.free[i], s.store.free[i+1] = s.store.free[i+1], s.store.free[i]
+	var holders []*Sequence
+	for s.store.FreePages() > 0 {
+		h := s.store.NewSequence()
+		must(t, h.Append(zeros(1, g.KVHeads, 1, g.HeadDim), zeros(1, g.KVHeads, 1, g.ValueDim)))
+		holders = append(holders, h)
+	}
+	for i := 0; i+1 < len(holders); i += 2 {
+		holders[i], holders[i+1] = holders[i+1], holders[i]
+	}
+	for _, h := range holders {
+		h.Release()
 	}
 	return s, s.Fork()
 }
@@ -59,25 +63,24 @@ func shuffled(t testing.TB, g StoreConfig) (s, fork *Sequence) {
 // everySequence calls f for stores of every type, rotated and not, and sequences of ragged lengths.
 func everySequence(t *testing.T, f func(t *testing.T, g StoreConfig, first, n int)) {
 	for _, kind := range allCacheTypes {
-		for _, rotate := range []bool{false, true} {
-			for _, d := range [][2]int{{6, 5}, {16, 32}} {
-				g := StoreConfig{KVHeads: 2, HeadDim: d[0], ValueDim: d[1], Pages: 7, Format: kind, Rotate: rotate}
-				for _, n := range [][2]int{{0, 0}, {0, 1}, {0, 63}, {0, 64}, {0, 65}, {1, 64}, {17, 150}, {63, 64}, {64, 64}, {70, 70}, {70, 128}, {130, 200}, {190, 192}} {
-					t.Run(fmt.Sprint(kind, rotate, d, n), func(t *testing.T) { f(t, g, n[0], n[1]) })
-				}
+		for _, d := range [][2]int{{6, 5}, {16, 32}} {
+			g := StoreConfig{KVHeads: 2, HeadDim: d[0], ValueDim: d[1], Pages: 7, Format: kind}
+			for _, n := range [][2]int{{0, 0}, {0, 1}, {0, 63}, {0, 64}, {0, 65}, {1, 64}, {17, 150}, {63, 64}, {64, 64}, {70, 70}, {70, 128}, {130, 200}, {190, 192}} {
+				t.Run(fmt.Sprint(kind, d, n), func(t *testing.T) { f(t, g, n[0], n[1]) })
 			}
 		}
 	}
 }
 
-// A sequence that was written and read gives the same bits, wherever its pages are, and the same file.
+// A sequence that was written and read gives the same bits, wherever its pages are, and the same
+// file.
 func TestSequenceFile(t *testing.T) {
 	everySequence(t, func(t *testing.T, g StoreConfig, first, n int) {
 		s := newSequenceIn(t, g, first, n)
 		file := fileOf(t, s)
 		to, fork := shuffled(t, g)
 		forked := fileOf(t, fork)
-		read, err := to.ReadFrom(iotest.OneByteReader(bytes.NewReader(append(slices.Clip(file), "more"...))))
+		read, err := to.Load(iotest.OneByteReader(bytes.NewReader(append(slices.Clip(file), "more"...))))
 		must(t, err)
 		if read != int64(len(file)) {
 			t.Errorf("%d bytes were read, want the %d of the file", read, len(file))
@@ -101,7 +104,7 @@ func TestSequenceFile(t *testing.T) {
 		must(t, to.Truncate(to.First()))
 		must(t, to.DropFront(to.First()))
 		to.Release()
-		if free := to.store.Free(); free != g.Pages {
+		if free := to.store.FreePages(); free != g.Pages {
 			t.Errorf("%d pages are free in the end, want %d", free, g.Pages)
 		}
 	})
@@ -143,9 +146,13 @@ func TestSequenceFileForm(t *testing.T) {
 		s := newSequenceIn(t, g, 70, 131)
 		k, v := zeros(1, 2, 61, 6), zeros(1, 2, 61, 3)
 		must(t, s.Read(k, v, 70))
+		keys := k
+		if kind == I8 {
+			keys = rotatedRows(goldenTokens(g, 131, 70))
+		}
 
-		want := append([]byte("attnSeq"), 1)
-		for _, n := range []uint32{uint32(kind), 0, 2, 6, 3, 70, 131} {
+		want := append([]byte("attnSeq"), 2)
+		for _, n := range []uint32{uint32(kind), 2, 6, 3, 70, 131} {
 			want = binary.LittleEndian.AppendUint32(want, n)
 		}
 		table := crc32.MakeTable(crc32.Castagnoli)
@@ -154,13 +161,19 @@ func TestSequenceFileForm(t *testing.T) {
 		for page := 1; page < 3; page++ {
 			var body []byte
 			for h := range 2 {
-				body = append(body, formOfBlock(k, v, h, 70-Block*page, kind)...)
+				body = append(body, formOfBlock(keys, v, h, 70-Block*page, kind)...)
 			}
 			sum = crc32.Update(sum, table, body)
 			want = binary.LittleEndian.AppendUint32(append(want, body...), sum)
 		}
 		mustEqualFiles(t, kind.String(), fileOf(t, s), want)
 	}
+}
+
+// goldenTokens are the keys of newSequenceIn from token first on.
+func goldenTokens(g StoreConfig, n, first int) Tensor {
+	r := goldenRandom("sequence file")
+	return rowsOf(goldenTensor(r, 4, 1, g.KVHeads, n, g.HeadDim), first, n-first)
 }
 
 // formOfBlock is the block of a head, in which token 0 of k and v is at position first.
@@ -195,25 +208,22 @@ func formOfBlock(k, v Tensor, h, first int, kind Format) []byte {
 
 // Every machine, little-endian or big, writes these bytes, and reads them: see TestSequenceFile.
 func TestSequenceFileGolden(t *testing.T) {
-	golden := map[string]string{
-		"F32 false": "d5e525d51b24d66c", "F32 true": "f43d16b2042cd2ad", "F16 false": "20d1ef1888b9f1df", "F16 true": "8e632d96493d7c80",
-		"BF16 false": "342f2edbc076834c", "BF16 true": "bce7ead01c492737", "I8 false": "426c162cf4327f59", "I8 true": "399d284e96775416",
-	}
+	golden := map[Format]string{F32: "e2322b671273aad1", F16: "61a16fb593c0453f",
+		BF16: "e17e89bfd7bb763a", I8: "ee4b6a8b21171d34"}
 	for _, kind := range allCacheTypes {
-		for _, rotate := range []bool{false, true} {
-			s := newSequenceIn(t, StoreConfig{KVHeads: 2, HeadDim: 6, ValueDim: 19, Pages: 3, Format: kind, Rotate: rotate}, 5, 150)
-			name, hash := fmt.Sprint(kind, " ", rotate), fmt.Sprintf("%x", sha256.Sum256(fileOf(t, s)))[:16]
-			if hash != golden[name] {
-				t.Errorf("%q: %q, want %q", name, hash, golden[name])
-			}
+		g := StoreConfig{KVHeads: 2, HeadDim: 6, ValueDim: 19, Pages: 3, Format: kind}
+		file := fileOf(t, newSequenceIn(t, g, 5, 150))
+		if hash := fmt.Sprintf("%x", sha256.Sum256(file))[:16]; hash != golden[kind] {
+			t.Errorf("%v: %q, want %q", kind, hash, golden[kind])
 		}
 	}
 }
 
-// Bytes are turned within numbers, wherever these are. (Machines where that is never done run this, too.)
+// Bytes are turned within numbers, wherever these are. (Machines where that is never done run this,
+// too.)
 func TestSwapBytes(t *testing.T) {
 	for kind, size := range map[Format]int{F32: 4, BF16: 2, I8: 4} {
-		s := newBlockStore(kind, 1, 4, 16, false)
+		s := newPackedKV(kind, 1, 4, 16)
 		x := make([]byte, s.block)
 		want := make([]byte, s.block)
 		for i := range x {
@@ -229,12 +239,11 @@ func TestSwapBytes(t *testing.T) {
 	}
 }
 
-// readCase is a file, and a sequence with other tokens that is to read it or fail.
+// readCase is a sequence with other tokens that is to read a file or fail.
 type readCase struct {
 	s, fork *Sequence
-	table   []int32
-	free    []int32
-	users   []int32
+	pages   []int
+	free    int
 	file    []byte
 }
 
@@ -247,18 +256,18 @@ func newReadCase(t testing.TB, g StoreConfig) *readCase {
 
 // note notes what there is.
 func (c *readCase) note(t testing.TB) {
-	c.table, c.free, c.users = slices.Clone(c.s.table), slices.Clone(c.s.store.free), slices.Clone(c.s.store.users)
+	c.pages, c.free = pagesOf(c.s), c.s.store.FreePages()
 	c.file = fileOf(t, c.s)
 }
 
 // mustFail makes sure that reading from r fails and that nothing has changed but what nobody reads.
 func (c *readCase) mustFail(t testing.TB, what string, r io.Reader, kind error, text ...string) {
 	t.Helper()
-	_, err := c.s.ReadFrom(r)
+	_, err := c.s.Load(r)
 	mustFail(t, what, err, kind, text...)
-	if !slices.Equal(c.s.table, c.table) || !slices.Equal(c.s.store.free, c.free) || !slices.Equal(c.s.store.users, c.users) {
-		t.Fatalf("%s: pages are %v, free %v, users %v after a call that failed, want %v, %v, %v",
-			what, c.s.table, c.s.store.free, c.s.store.users, c.table, c.free, c.users)
+	if got, free := pagesOf(c.s), c.s.store.FreePages(); !slices.Equal(got, c.pages) || free != c.free {
+		t.Fatalf("%s: pages are %v, %d free, after a call that failed, want %v, %d",
+			what, got, free, c.pages, c.free)
 	}
 }
 
@@ -301,7 +310,7 @@ func TestSequenceFileCorrupted(t *testing.T) {
 			c.mustFail(t, what, iotest.DataErrReader(bytes.NewReader(file[:at])), end)
 		}
 		c.unchanged(t)
-		_, err := c.s.ReadFrom(bytes.NewReader(file))
+		_, err := c.s.Load(bytes.NewReader(file))
 		must(t, err)
 	}
 }
@@ -321,7 +330,7 @@ func TestSequenceFileHostile(t *testing.T) {
 	word := func(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }
 	scale := func(e float32) []byte { return word(math.Float32bits(e)) }
 	const (
-		head, keys, block8 = 40, 64 * 4, 64*(4+4) + 64*(16+4) // of keys of F32 and I8; of I8
+		head, keys, block8 = 36, 64 * 4, 64*(4+4) + 64*(16+4) // of keys of F32 and I8; of I8
 		page8              = 2*block8 + 4
 		stray              = "a byte is of no token and not zero"
 	)
@@ -333,25 +342,23 @@ func TestSequenceFileHostile(t *testing.T) {
 		want error
 		text string
 	}{
-		{F32, 7, []byte{2}, ErrFormat, "the file is version 2 of the form, want version 1"},
-		{F32, 0, []byte{'A'}, ErrFormat, `the file begins with "AttnSeq\x01", want "attnSeq\x01"`},
+		{F32, 7, []byte{1}, ErrFormat, "the file is version 1 of the form, want version 2"},
+		{F32, 0, []byte{'A'}, ErrFormat, `the file begins with "AttnSeq\x02", want "attnSeq\x02"`},
 		{F32, 8, word(4), ErrFormat, "the file's Format is 4, want 0 to 3"},
 		{F32, 8, word(math.MaxUint32), ErrFormat, "the file's Format is 4294967295, want 0 to 3"},
 		{F32, 8, word(2), ErrOption, "the file's Format is BF16, want the store's F32"},
-		{F32, 12, word(2), ErrFormat, "the file's mark of rotation is 2, want 0 to 1"},
-		{F32, 12, word(1), ErrOption, "the file's Rotate is true, want the store's false"},
-		{F32, 16, word(0), ErrFormat, "the file's KVHeads is 0, want 1 to 268435456"},
-		{F32, 16, word(3), ErrShape, "the file's KVHeads is 3, want the store's 2"},
-		{F32, 20, word(maxLength + 1), ErrFormat, "the file's HeadDim is 268435457, want 1 to 268435456"},
-		{F32, 20, word(2), ErrShape, "the file's HeadDim is 2, want the store's 1"},
-		{F32, 24, word(maxLength), ErrShape, "the file's ValueDim is 268435456, want the store's 1"},
-		{F32, 28, word(68), ErrFormat, "the file's length is 67, want 68 to 268435456"},
-		{F32, 28, word(1 << 31), ErrFormat, "the file's first position is 2147483648, want 0 to 268435456"},
-		{F32, 32, word(maxLength + 1), ErrFormat, "the file's length is 268435457, want 3 to 268435456"},
-		{F32, 32, word(maxLength), ErrCapacity, "the file takes 4194304 pages: 4194301 are missing, as 3 of 5 are free"},
-		{F32, 32, word(4 * Block), ErrCapacity, "the file takes 4 pages: 1 are missing, as 3 of 5 are free"},
-		{F32, 32, word(3 * Block), ErrFormat, "page 2: the file ends after 17456 bytes: unexpected EOF"},
-		{F32, 32, word(2*Block + 1), ErrFormat, "page 2: the file ends after 17456 bytes: unexpected EOF"},
+		{F32, 12, word(0), ErrFormat, "the file's KVHeads is 0, want 1 to 268435456"},
+		{F32, 12, word(3), ErrShape, "the file's KVHeads is 3, want the store's 2"},
+		{F32, 16, word(maxLength + 1), ErrFormat, "the file's HeadDim is 268435457, want 1 to 268435456"},
+		{F32, 16, word(2), ErrShape, "the file's HeadDim is 2, want the store's 1"},
+		{F32, 20, word(maxLength), ErrShape, "the file's ValueDim is 268435456, want the store's 1"},
+		{F32, 24, word(68), ErrFormat, "the file's length is 67, want 68 to 268435456"},
+		{F32, 24, word(1 << 31), ErrFormat, "the file's first position is 2147483648, want 0 to 268435456"},
+		{F32, 28, word(maxLength + 1), ErrFormat, "the file's length is 268435457, want 3 to 268435456"},
+		{F32, 28, word(maxLength), ErrCapacity, "the file of 268435453 tokens takes 4194304 pages: 4194301 are missing, as 3 of 5 are free"},
+		{F32, 28, word(4 * Block), ErrCapacity, "the file of 253 tokens takes 4 pages: 1 are missing, as 3 of 5 are free"},
+		{F32, 28, word(3 * Block), ErrFormat, "page 2: the file ends after 17452 bytes: unexpected EOF"},
+		{F32, 28, word(2*Block + 1), ErrFormat, "page 2: the file ends after 17452 bytes: unexpected EOF"},
 		{F32, head + 4*2, word(1), ErrFormat, "page 0, head 0: " + stray},                       // key 2
 		{F32, head + keys + 4*16*2, word(1 << 31), ErrFormat, "page 0, head 0: " + stray},       // value 2
 		{F16, head + 64*2 + 2*(3*16+1), []byte{1}, ErrFormat, "page 0, head 0: " + stray},       // column 1 of value 3
@@ -376,7 +383,7 @@ func TestSequenceFileHostile(t *testing.T) {
 		s := newSequenceIn(t, g, 3, Block+3)
 		file := fileOf(t, s)
 		copy(file[e.at:], e.to)
-		repair(file, 2*s.store.blocks.block)
+		repair(file, 2*s.store.packed.block)
 		c[e.kind].mustFail(t, fmt.Sprintf("%v: %x at %d", e.kind, e.to, e.at), bytes.NewReader(file), e.want, e.text)
 	}
 	for _, c := range c {
@@ -389,11 +396,11 @@ func TestSequenceFilePagesAreOfTheirPlace(t *testing.T) {
 	g := smallest(F16)
 	file := fileOf(t, newSequenceIn(t, g, 0, 3*Block))
 	c := newReadCase(t, g)
-	page := (len(file) - 40) / 3
-	swapped := slices.Concat(file[:40], file[40+page:40+2*page], file[40:40+page], file[40+2*page:])
+	page := (len(file) - 36) / 3
+	swapped := slices.Concat(file[:36], file[36+page:36+2*page], file[36:36+page], file[36+2*page:])
 	c.mustFail(t, "swapped", bytes.NewReader(swapped), ErrFormat)
 	other := fileOf(t, newSequenceIn(t, g, 1, 3*Block))
-	c.mustFail(t, "of another file", bytes.NewReader(slices.Concat(file[:40+page], other[40+page:])), ErrFormat)
+	c.mustFail(t, "of another file", bytes.NewReader(slices.Concat(file[:36+page], other[36+page:])), ErrFormat)
 	c.unchanged(t)
 }
 
@@ -423,16 +430,16 @@ func TestSequenceFileBroken(t *testing.T) {
 	file := fileOf(t, s)
 	for n := 0; n < len(file); n += 1 + n/5 {
 		for err, want := range map[error]error{errBroken: errBroken, nil: io.ErrShortWrite} {
-			got, err := s.WriteTo(&brokenWriter{n, err})
+			got, err := s.Save(&brokenWriter{n, err})
 			if got != int64(n) || !errors.Is(err, want) {
-				t.Errorf("a writer that takes %d bytes: WriteTo returns %d and error %v, want %v", n, got, err, want)
+				t.Errorf("a writer that takes %d bytes: Save returns %d and error %v, want %v", n, got, err, want)
 			}
 		}
 		broken := io.MultiReader(bytes.NewReader(file[:n]), iotest.ErrReader(errBroken))
 		c.mustFail(t, "broken reader", broken, errBroken)
-		got, err := c.s.ReadFrom(io.MultiReader(bytes.NewReader(file[:n]), iotest.ErrReader(errBroken)))
+		got, err := c.s.Load(io.MultiReader(bytes.NewReader(file[:n]), iotest.ErrReader(errBroken)))
 		if got != int64(n) || errors.Is(err, ErrFormat) {
-			t.Errorf("a reader of %d bytes: ReadFrom returns %d and error %v", n, got, err)
+			t.Errorf("a reader of %d bytes: Load returns %d and error %v", n, got, err)
 		}
 	}
 	c.mustFail(t, "timeout", iotest.TimeoutReader(iotest.HalfReader(bytes.NewReader(file))), iotest.ErrTimeout)
@@ -448,7 +455,7 @@ func TestSequenceFileBroken(t *testing.T) {
 	c.unchanged(t)
 	c.fork.Release()
 	for _, r := range []io.Reader{iotest.HalfReader(bytes.NewReader(file)), iotest.DataErrReader(bytes.NewReader(file))} {
-		_, err := c.s.ReadFrom(r)
+		_, err := c.s.Load(r)
 		must(t, err)
 		mustEqualFiles(t, "that was read", fileOf(t, c.s), file)
 	}
@@ -463,19 +470,20 @@ func TestSequenceFileClosed(t *testing.T) {
 	released := s.Fork()
 	released.Release()
 	for what, seq := range map[string]*Sequence{"zero": {}, "released": released} {
-		_, err := seq.WriteTo(io.Discard)
+		_, err := seq.Save(io.Discard)
 		mustFail(t, what, err, ErrClosed)
-		_, err = seq.ReadFrom(iotest.ErrReader(errBroken))
+		_, err = seq.Load(iotest.ErrReader(errBroken))
 		mustFail(t, what, err, ErrClosed)
 	}
 	must(t, s.store.Close())
-	_, err := s.WriteTo(io.Discard)
+	_, err := s.Save(io.Discard)
 	mustFail(t, "closed", err, ErrClosed, "the sequence's store was closed")
-	_, err = s.ReadFrom(iotest.ErrReader(errBroken))
+	_, err = s.Load(iotest.ErrReader(errBroken))
 	mustFail(t, "closed", err, ErrClosed, "the sequence's store was closed")
 }
 
-// A stream holds several sequences; they may go through a pipe, to the same store, while others attend over them and write them.
+// A stream holds several sequences; they may go through a pipe, to the same store, while others
+// attend over them and write them.
 func TestSequenceFileStream(t *testing.T) {
 	g := StoreConfig{KVHeads: 2, HeadDim: 4, ValueDim: 4, Pages: 20, Format: BF16}
 	s := newSequenceIn(t, g, 10, 3*Block+7)
@@ -486,7 +494,7 @@ func TestSequenceFileStream(t *testing.T) {
 	var all sync.WaitGroup
 	all.Go(func() {
 		for _, seq := range of {
-			if _, err := seq.WriteTo(to); err != nil {
+			if _, err := seq.Save(to); err != nil {
 				t.Error(err)
 			}
 		}
@@ -498,37 +506,38 @@ func TestSequenceFileStream(t *testing.T) {
 			if err := AttendSequences(dst, q, []*Sequence{s, fork}, nil); err != nil {
 				t.Error(err)
 			}
-			if _, err := s.WriteTo(io.Discard); err != nil {
+			if _, err := s.Save(io.Discard); err != nil {
 				t.Error(err)
 			}
 		}
 	})
 	got := s.store.NewSequence()
 	for i, seq := range of {
-		_, err := got.ReadFrom(from)
+		_, err := got.Load(from)
 		must(t, err)
 		mustEqualSequences(t, got, seq)
 		mustEqualFiles(t, fmt.Sprint(i), fileOf(t, got), fileOf(t, seq))
 	}
-	_, err := got.ReadFrom(from)
+	_, err := got.Load(from)
 	mustFail(t, "end", err, io.EOF)
 	mustFail(t, "end", err, ErrFormat)
 	all.Wait()
 }
 
-// FuzzReadFrom: what is read can be used, and is written again as it was; what is not leaves everything as it is. The first byte says which
-// store reads, and whether checksums are made right first, so that the fuzzer gets behind them.
-func FuzzReadFrom(f *testing.F) {
+// FuzzLoad: what is read can be used, and is written again as it was; what is not leaves
+// everything as it is. The first byte says which store reads, and whether checksums are made right
+// first, so that the fuzzer gets behind them.
+func FuzzLoad(f *testing.F) {
 	for i, kind := range allCacheTypes {
 		file := fileOf(f, newSequenceIn(f, fuzzedStore(byte(i)), 3, 20))
 		f.Add(append([]byte{byte(i)}, file...))
 		f.Add(append([]byte{byte(i) | repaired}, file...))
-		f.Add(append([]byte{byte(i) | repaired}, file[:40]...))
-		file = fileOf(f, newSequenceIn(f, fuzzedStore(byte(i)|rotated), 60, Block+1))
-		f.Add(append([]byte{byte(i) | rotated | repaired}, file...))
+		f.Add(append([]byte{byte(i) | repaired}, file[:36]...))
+		file = fileOf(f, newSequenceIn(f, fuzzedStore(byte(i)), 60, Block+1))
+		f.Add(append([]byte{byte(i) | repaired}, file...))
 		if kind == I8 {
-			file[40+64*4+4*61+3] |= 0x80 // a negative scale
-			f.Add(append([]byte{byte(i) | rotated | repaired}, file...))
+			file[36+64*4+4*61+3] |= 0x80 // a negative scale
+			f.Add(append([]byte{byte(i) | repaired}, file...))
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -538,12 +547,12 @@ func FuzzReadFrom(f *testing.F) {
 		g, file := fuzzedStore(data[0]), slices.Clone(data[1:])
 		c := newReadCase(t, g)
 		if data[0]&repaired != 0 {
-			repair(file, c.s.store.blocks.block)
+			repair(file, c.s.store.packed.block)
 		}
 		r := bytes.NewReader(file)
-		n, err := c.s.ReadFrom(r)
+		n, err := c.s.Load(r)
 		if int(n) != len(file)-r.Len() {
-			t.Fatalf("ReadFrom returns %d, but took %d", n, len(file)-r.Len())
+			t.Fatalf("Load returns %d, but took %d", n, len(file)-r.Len())
 		}
 		if err != nil {
 			kinds := []error{ErrFormat, ErrShape, ErrOption, ErrCapacity}
@@ -561,21 +570,20 @@ func FuzzReadFrom(f *testing.F) {
 		useAll(t, c.s)
 		c.s.Release()
 		c.fork.Release()
-		if free := c.s.store.Free(); free != g.Pages {
+		if free := c.s.store.FreePages(); free != g.Pages {
 			t.Fatalf("%d pages are free in the end, want %d", free, g.Pages)
 		}
 	})
 }
 
-// What the first byte of FuzzReadFrom says beside the type.
+// What the first byte of FuzzLoad says beside the type.
 const (
-	rotated  = 1 << 2
 	repaired = 1 << 3
 )
 
 // fuzzedStore is a store with small pages.
 func fuzzedStore(b byte) StoreConfig {
-	return StoreConfig{KVHeads: 1, HeadDim: 2, ValueDim: 1, Pages: 5, Format: Format(b & 3), Rotate: b&rotated != 0}
+	return StoreConfig{KVHeads: 1, HeadDim: 2, ValueDim: 1, Pages: 5, Format: Format(b & 3)}
 }
 
 // useAll does with a sequence what can be done.
@@ -583,7 +591,7 @@ func useAll(t testing.TB, s *Sequence) {
 	n := s.Len() - s.First()
 	must(t, s.Read(zeros(1, 1, n, 2), zeros(1, 1, n, 1), s.First()))
 	must(t, AttendSequences(zeros(1, 1, 1, 1), zeros(1, 1, 1, 2), []*Sequence{s}, &Options{Causal: BottomRight}))
-	if s.PagesFor(1) <= s.store.Free() && s.Len() < maxLength {
+	if s.PagesFor(1) <= s.store.FreePages() && s.Len() < maxLength {
 		must(t, s.Append(zeros(1, 1, 1, 2), zeros(1, 1, 1, 1)))
 		must(t, s.Truncate(s.Len()-1))
 	}

@@ -3,6 +3,8 @@ package attn
 import (
 	"fmt"
 	"testing"
+
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // Spans of several blocks give the bits of one block after the other, with every option. Few rows take such spans.
@@ -29,9 +31,9 @@ func TestSpanOfBlocks(t *testing.T) {
 			for range r.IntN(4) { // a mask or bias may hide some of them
 				p.v.Data[r.IntN(len(p.v.Data))] = nan32()
 			}
-			readingAs(t, queuedReads)
+			readingAs(t, tuning.QueuedReads)
 			want := p.solve(t, Attend)
-			readingAs(t, sequentialReads)
+			readingAs(t, tuning.SequentialReads)
 			for _, way := range ways {
 				p.same(t, way.name+" in spans of blocks", p.solve(t, way.attend), want)
 			}
@@ -67,9 +69,9 @@ func TestSpanOfSteps(t *testing.T) {
 				p.v.Data[r.IntN(len(p.v.Data))] = nan32()
 			}
 			k, v := tokenMajor(p.k), tokenMajor(p.v)
-			readingAs(t, queuedReads)
+			readingAs(t, tuning.QueuedReads)
 			want := p.solve(t, Attend)
-			readingAs(t, pagedReads)
+			readingAs(t, tuning.PagedReads)
 			for _, way := range ways {
 				got := p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return way.attend(dst, q, k, v, opt) })
 				p.same(t, way.name+" in steps", got, want)
@@ -106,9 +108,9 @@ func TestSpanOfStepsOfManyRows(t *testing.T) {
 			p.opt.Mask = &mask
 			p.v.row(0, s.kvh-1, 0)[0] = nan32()
 			k, v := tokenMajor(p.k), tokenMajor(p.v)
-			readingAs(t, queuedReads)
+			readingAs(t, tuning.QueuedReads)
 			one := p.solve(t, Attend)
-			readingAs(t, pagedReads)
+			readingAs(t, tuning.PagedReads)
 			p.same(t, "in steps", p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return Attend(dst, q, k, v, opt) }), one)
 			if got := p.hasStepsOver(t, k, v); got != want {
 				t.Errorf("%d heads of %d rows in steps: %v, want %v", s.kvh, s.group*s.lq, got, want)
@@ -131,7 +133,7 @@ func TestSpanBounds(t *testing.T) {
 	}{
 		{"a segment", true, one, Options{}, 0, Segment, span{0, 0, Block, 16, Block, true}, Segment},
 		{"the last segment", true, one, Options{}, Segment, 2000, span{Segment, 0, Block, 15, Block, true}, Segment + 15*Block},
-		{"its rest", true, one, Options{}, Segment + 15*Block, 2000, span{Segment + 15*Block, 0, 16, 1, Block, false}, 2000},
+		{"its rest", true, one, Options{}, Segment + 15*Block, 2000, span{Segment + 15*Block, 0, 16, 1, Block, true}, 2000},
 		{"two blocks", true, one, Options{}, 64, 64 + 130, span{64, 0, Block, 2, Block, true}, 192},
 		{"not from a block's first key", true, one, Options{}, 70, Segment, span{64, 6, Block, 1, Block, false}, 128},
 		{"a group of 4", true, shape{1, 1, 4, 1, 2000, 8, 8}, Options{}, 0, Segment, span{0, 0, Block, 16, Block, true}, Segment},
@@ -143,21 +145,21 @@ func TestSpanBounds(t *testing.T) {
 		{"key lengths", true, shape{1, 1, 1, 1, 500, 8, 8}, Options{KeyLens: []int{300}}, 0, 300, span{0, 0, Block, 4, Block, true}, 256},
 		{"queued reads", false, one, Options{}, 0, Segment, span{0, 0, Block, 1, Block, true}, Block},
 	} {
-		readingAs(t, queuedReads)
+		readingAs(t, tuning.QueuedReads)
 		if c.sequential {
-			readingAs(t, sequentialReads)
+			readingAs(t, tuning.SequentialReads)
 		}
 		p := newProblem(random("bounds"), normal, c.shape)
 		p.opt = c.opt
 		plan, chunk := p.firstChunk(t)
 		var s span
-		if end := plan.span(&chunk, c.lo, c.hi, &s); s != c.want || end != c.end {
+		if end := plan.nextSpan(&chunk, c.lo, c.hi, &s); s != c.want || end != c.end {
 			t.Errorf("%s: %+v that ends at %d, want %+v and %d", c.name, s, end, c.want, c.end)
 		}
-		plan.store, plan.natural = &blockStore{rotation: 1}, true
+		plan.packed, plan.natural = &packedKV{rotation: 1}, true
 		plan.decide(&tuned, 1)
 		plan.chunk(0, &chunk)
-		if plan.span(&chunk, c.lo, c.hi, &s); s.blocks != 1 {
+		if plan.nextSpan(&chunk, c.lo, c.hi, &s); s.blocks != 1 {
 			t.Errorf("%s: %d blocks of a store, want one where scores are not plain: its keys and values take turns", c.name, s.blocks)
 		}
 	}
@@ -166,7 +168,7 @@ func TestSpanBounds(t *testing.T) {
 // A row whose scores are all −Inf so far is empty, whatever the values.
 func TestSpanOfFullyMaskedRows(t *testing.T) {
 	forEach(t, func(t *testing.T) {
-		for _, reads := range []memoryReads{queuedReads, pagedReads, sequentialReads} {
+		for _, reads := range []tuning.Reads{tuning.QueuedReads, tuning.PagedReads, tuning.SequentialReads} {
 			readingAs(t, reads)
 			p := newProblem(random("masked"), normal, shape{1, 1, 1, 1, 3*Block + 5, 8, 8})
 			fillWith(p.q.Data, 1e30)
@@ -182,20 +184,6 @@ func TestSpanOfFullyMaskedRows(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Rows of a chunk see the whole block up to the one for which the window begins at its first key.
-func TestFullBlockEndsWithTheWindow(t *testing.T) {
-	for rows, want := range map[int]bool{64 + 150: true, 64 + 151: true, 64 + 152: false, 300: false} {
-		p := plan{batch: 1, heads: 1, kvHeads: 1, group: 1, lq: rows, lk: 300, d: 8, dv: 8, left: 150, right: -1}
-		p.decide(&tuned, 1)
-		var c chunk
-		p.chunk(0, &c)
-		s := span{first: 64, hi: Block, blocks: 1, step: Block}
-		if got := s.lastSeesStart(&p, &c); got != want {
-			t.Errorf("%d rows: %v, want %v", rows, got, want)
-		}
-	}
 }
 
 // Rows that see less than the ones before are not in full tiles: in a call with many rows, those at the end of a window
@@ -222,7 +210,7 @@ func TestFullBlockRowsOfWindowsAlone(t *testing.T) {
 // tiles, columns that are no whole panel.
 func TestFullBlockKernelsDoNotMatter(t *testing.T) {
 	forEach(t, func(t *testing.T) {
-		r, implementation := random("full blocks"), tuned.isa
+		r, implementation := random("full blocks"), tuned.ISA
 		for range budget(60) {
 			anyTuning(t, r)
 			s := shape{1, 1, 1 + r.IntN(2), maximaRows*(1+r.IntN(20)) + r.IntN(2), Block*(1+r.IntN(3)) + r.IntN(20), maximaDim - 4 + r.IntN(20), 8 * (1 + r.IntN(10))}
@@ -237,9 +225,9 @@ func TestFullBlockKernelsDoNotMatter(t *testing.T) {
 			if r.IntN(3) == 0 {
 				p.v.Data[r.IntN(len(p.v.Data))] = nan32()
 			}
-			tuned.isa = generic
+			tuned.ISA = tuning.Generic
 			want := p.solve(t, Attend)
-			tuned.isa = implementation
+			tuned.ISA = implementation
 			p.same(t, p.describe(), p.solve(t, Attend), want)
 		}
 	})

@@ -1,42 +1,41 @@
 package attn
 
 import (
-	"encoding/binary"
-	"math"
 	"runtime"
-	"slices"
 
 	"github.com/seed-1415985d/attn/internal/f32"
 )
 
-// State is attention over keys that arrive in chunks: the online softmax of
-// every query row, namely the running maximum, sum and output. The keys of one
-// sequence may be spread over goroutines or machines, each with a State for
-// its part; Merge puts the parts together and Finish writes the result.
+// State is attention over keys that arrive in chunks: the online softmax of every query row, namely
+// the running maximum, sum and output. The keys of one sequence may be spread over goroutines or
+// machines, each with a State for its part; Merge puts the parts together and Finish writes the
+// result.
 //
 // The result has the bits of one call of [Attend] over all keys if
 //
 //   - every chunk but the last ends at a multiple of [Block] keys;
-//   - every merged part but the last holds a multiple of [Segment] keys, and begins, counted in segments from the first key of the
-//     whole, at a multiple of a power of two that is at least its length: for example parts of 4 segments each, with a last one of up to 4;
+//   - every merged part but the last holds a multiple of [Segment] keys, and begins, counted in
+//     segments from the first key of the whole, at a multiple of a power of two that is at least
+//     its length: for example parts of 4 segments each, with a last one of up to 4;
 //   - all Updates have their scores in the same unit, see [State.Update].
 //
-// Otherwise it is the same sum in another order, with rounding errors of the same size. (And where a sum overflows, or a
-// score of −Inf meets a value that is NaN or infinite, it may be NaN in one order only.)
+// Otherwise it is the same sum in another order, with rounding errors of the same size. (And where
+// a sum overflows, or a score of −Inf meets a value that is NaN or infinite, it may be NaN in one
+// order only.)
 //
-// Segments merge as a binary tree, so a State holds one state for each bit of the number of its segments: its memory is
-// 4·(d+2) bytes for each row of each batch and head, once for 2ᵏ segments, and at most as often as the number of segments has bits.
-// From 256 KiB on, each of these is memory of the operating system, like that of a [Cache]: it goes back some time after the State has become
-// unreachable.
+// Segments merge as a binary tree, so a State holds one state for each bit of the number of its
+// segments: its memory is 4·(d+2) bytes for each row of each batch and head, once for 2ᵏ segments,
+// and at most as often as the number of segments has bits. From 256 KiB on, each of these is memory
+// of the operating system, like that of a [Cache]: it goes back some time after the State has
+// become unreachable.
 //
 // A State is not safe for concurrent use.
 type State struct {
-	b, h, l, d int
-	keys       int
+	stateShape
 
 	nodes []stateNode // in the order of their keys
 	spare []nodeRows  // memory of nodes that there were, or will be
-	unit  float32     // of the maxima: the scale of the first Update, or 1 for natural units; 0 if there was none
+	unit  float32     // of the maxima: of the first Update's scores; 0 if there was none
 
 	sinks []float32 // one per head, empty if there are none
 
@@ -52,9 +51,10 @@ func NewState(b, h, l, d int) (*State, error) {
 		}
 	}
 	if _, ok := product(b, h, l, d+2); !ok {
-		return nil, fail(ErrShape, "the state has %d×%d×%d×(%d+2) elements, want at most %d", b, h, l, d, maxElements)
+		return nil, fail(ErrShape, "the state has %d×%d×%d×(%d+2) elements, want at most %d",
+			b, h, l, d, maxElements)
 	}
-	return &State{b: b, h: h, l: l, d: d}, nil
+	return &State{stateShape: stateShape{b: b, h: h, l: l, d: d}}, nil
 }
 
 // Keys returns the number of keys that the state has seen, with those beyond KeyLens.
@@ -68,29 +68,27 @@ func (s *State) Reset() {
 	s.keys, s.unit, s.nodes, s.sinks = 0, 0, s.nodes[:0], s.sinks[:0]
 }
 
-// Update adds a chunk of any number of keys, which follow those of the Updates
-// before:
+// Update adds a chunk of any number of keys, which follow those of the Updates before:
 //
 //	q [B, H, L, D]      the same queries each time
 //	k [B, KVH, n, D]    the keys at positions Keys() to Keys()+n−1
 //	v [B, KVH, n, Dv]
 //
-// Options mean what they mean to [Attend], with these differences. Mask and
-// Bias [B or 1, H or 1, L, n] cover the chunk, and KeyLens says how many keys
-// of the chunk exist. Rows beyond QueryLens do not see the chunk. Offset, and
-// with it TopLeft, Window and Slopes, counts from the first key of the state; a
-// state that begins with key j of a longer sequence takes Offset = position of
-// query 0 − j. BottomRight is an error because the number of keys is not known
-// yet: use TopLeft and Offset. Sinks
-// are remembered until Finish counts them once; they must be the same in every
-// Update that has them. LSE belongs to Finish. Weights are not supported: they
-// need the final maximum.
+// Options mean what they mean to [Attend], with these differences. Mask and Bias [B or 1, H or 1,
+// L, n] cover the chunk, and KeyLens says how many keys of the chunk exist. Rows beyond QueryLens
+// do not see the chunk. Offset, and with it TopLeft, Window and Slopes, counts from the first key
+// of the state; a state that begins with key j of a longer sequence takes Offset = position of
+// query 0 − j. BottomRight is an error because the number of keys is not known yet: use TopLeft and
+// Offset. Sinks are remembered until Finish counts them once; they must be the same in every Update
+// that has them. LSE belongs to Finish. Weights are not supported: they need the final maximum.
 //
-// Scores are in natural units where Softcap, Bias or Slopes are given, and otherwise in units of the Scale. The first Update
-// decides which the state has. An Update in another unit brings both to natural units, with one rounding of each maximum.
+// Scores are in natural units where Softcap, Bias or Slopes are given, and otherwise in units of
+// the Scale. The first Update decides which the state has. An Update in another unit brings both to
+// natural units, with one rounding of each maximum.
 //
-// Update allocates when the number of keys passes a power of two of segments that it has not reached before, and returns [ErrMemory] if the
-// system has no memory. If it returns an error, the state has not changed.
+// Update allocates when the number of keys passes a power of two of segments that it has not
+// reached before, and returns [ErrMemory] if the system has no memory. If it returns an error, the
+// state has not changed.
 func (s *State) Update(q, k, v Tensor, opt *Options) error {
 	p := newPlan(Tensor{}, q, k, v, opt)
 	if err := p.initKeys(); err != nil {
@@ -113,7 +111,7 @@ func (s *State) add(p *plan) error {
 		w.fit(p)
 		for lo := 0; lo < p.lk; {
 			node, hi := s.openSegment(p, lo)
-			for i := range p.chunks() {
+			for i := range p.chunks {
 				s.updateNode(w, p, node, i, lo, hi)
 			}
 			s.closeSegment(p, node, hi)
@@ -125,7 +123,8 @@ func (s *State) add(p *plan) error {
 	return nil
 }
 
-// beginAdd makes sure that there is memory for the keys of a call, and that their unit is the state's.
+// beginAdd makes sure that there is memory for the keys of a call, and that their unit is the
+// state's.
 func (s *State) beginAdd(p *plan) error {
 	if p.lk == 0 || p.q.empty() {
 		return nil
@@ -146,44 +145,7 @@ func (s *State) endAdd(p *plan) {
 
 // initUpdate validates the arguments of an Update but for its keys.
 func (s *State) initUpdate(p *plan, opt *Options) error {
-	if err := p.initQueries(p.k.B); err != nil {
-		return err
-	}
-	if err := p.initOptions(opt); err != nil {
-		return err
-	}
-	switch {
-	case p.batch != s.b || p.heads != s.h || p.lq != s.l:
-		return fail(ErrShape, "q is [%d %d %d …], want the state's [%d %d %d …]", p.batch, p.heads, p.lq, s.b, s.h, s.l)
-	case p.dv != s.d:
-		return fail(ErrShape, "v.D is %d, want the state's %d", p.dv, s.d)
-	case p.lk > maxLength-s.keys:
-		return fail(ErrLength, "k.L is %d after %d keys, want at most %d in all", p.lk, s.keys, maxLength)
-	case p.causal == BottomRight:
-		return fail(ErrOption, "Causal is BottomRight, want TopLeft with Offset: the number of keys is not known yet")
-	case p.lse != nil:
-		return fail(ErrOption, "LSE is set in an Update, want nil: Finish returns it")
-	case opt != nil && opt.Weights != nil:
-		return fail(ErrUnsupported, "Weights are set in an Update, want nil: they need the maximum over all keys")
-	}
-	if err := s.checkSinks("Sinks", p.sinks); err != nil {
-		return err
-	}
-	p.offset -= s.keys // the chunk's keys count from 0
-	return nil
-}
-
-// checkSinks makes sure that sinks, if any, are the ones that the state has.
-func (s *State) checkSinks(name string, sinks []float32) error {
-	if len(s.sinks) == 0 {
-		return nil
-	}
-	for h, e := range sinks {
-		if e != s.sinks[h] && (e == e || s.sinks[h] == s.sinks[h]) {
-			return fail(ErrOption, "%s[%d] is %v, want %v as before", name, h, e, s.sinks[h])
-		}
-	}
-	return nil
+	return p.initUpdate(s.stateShape, s.sinks, opt)
 }
 
 func (s *State) keepSinks(sinks []float32) {
@@ -199,7 +161,7 @@ func (s *State) fixUnit(p *plan) {
 	}
 	if s.unit != p.unit {
 		s.toNatural()
-		p.setUnit(true)
+		p.natural, p.unit, p.c = true, 1, f32.Log2E
 	}
 }
 
@@ -214,7 +176,8 @@ func (s *State) toNatural() {
 // rows is the number of rows of all batches and heads.
 func (s *State) rows() int { return s.b * s.h * s.l }
 
-// openSegment returns the node that takes the keys of a call from lo on, and where the segment of these ends.
+// openSegment returns the node that takes the keys of a call from lo on, and where the segment of
+// these ends.
 func (s *State) openSegment(p *plan, lo int) (node *stateNode, hi int) {
 	at := s.keys + lo
 	return s.openNode(at, p.c), min(p.lk, (at/Segment+1)*Segment-s.keys)
@@ -231,7 +194,7 @@ func (s *State) openNode(position int, c float32) *stateNode {
 	if last := len(s.nodes) - 1; last >= 0 && s.nodes[last].open {
 		return &s.nodes[last]
 	}
-	if len(s.nodes) == mostNodes {
+	if len(s.nodes) == maxNodes {
 		s.mergeLast(c)
 	}
 	s.nodes = append(s.nodes, stateNode{nodeKeys{first: position}, s.newRows()})
@@ -248,13 +211,16 @@ func (s *State) updateNode(w *scratch, p *plan, node *stateNode, i, lo, hi int) 
 	}
 	w.loadQueries(p, &c)
 	s.load(&w.part, &node.state, p, &c)
-	w.segment(p, &c, &w.part, max(lo, c.lo), min(hi, c.hi))
+	w.addSegment(p, &c, &w.part, max(lo, c.lo), min(hi, c.hi))
 	s.store(&node.state, &w.part, p, &c)
 }
 
 // settle merges the last nodes as long as they are mergeable.
 func (s *State) settle(c float32) {
-	for last := len(s.nodes) - 1; last > 0 && mergeable(&s.nodes[last-1].nodeKeys, &s.nodes[last].nodeKeys); last-- {
+	for last := len(s.nodes) - 1; last > 0; last-- {
+		if !mergeable(&s.nodes[last-1].nodeKeys, &s.nodes[last].nodeKeys) {
+			return
+		}
 		s.mergeLast(c)
 	}
 }
@@ -270,7 +236,8 @@ func (s *State) mergeLast(c float32) {
 	s.nodes = s.nodes[:last]
 }
 
-// mergeStates puts b, whose keys come after a's, into a. Rows go through in groups, so that the factors stay on the stack.
+// mergeStates puts b, whose keys come after a's, into a. Rows go through in groups, so that the
+// factors stay on the stack.
 func mergeStates(a, b *state, rows, stride int, c float32) {
 	var x, y [64]float32
 	for r := 0; r < rows; r += len(x) {
@@ -301,19 +268,22 @@ func (s *State) store(node, src *state, p *plan, c *chunk) {
 	}
 }
 
-// Merge adds the keys of t, which follow those of s. It does not change t. The
-// merged state is what s would be had it seen the keys of t itself, if the parts are cut as [State] says;
-// otherwise it is the same sum in another order. States in different units are brought to natural units, as by [State.Update]. The states must
-// be of the same shape, or the error is [ErrShape], and have the same sinks, if they have any,
-// or it is [ErrOption]. It is [ErrMemory] if the system has no memory. Then s has not changed.
+// Merge adds the keys of t, which follow those of s. It does not change t. The merged state is what
+// s would be had it seen the keys of t itself, if the parts are cut as [State] says; otherwise it
+// is the same sum in another order. States in different units are brought to natural units, as by
+// [State.Update]. The states must be of the same shape, or the error is [ErrShape], and have the
+// same sinks, if they have any, or it is [ErrOption]. It is [ErrMemory] if the system has no
+// memory. Then s has not changed.
 func (s *State) Merge(t *State) error {
 	switch {
 	case s.b != t.b || s.h != t.h || s.l != t.l || s.d != t.d:
-		return fail(ErrShape, "t is [%d %d %d %d], want [%d %d %d %d]", t.b, t.h, t.l, t.d, s.b, s.h, s.l, s.d)
+		return fail(ErrShape, "t is [%d %d %d %d], want [%d %d %d %d]",
+			t.b, t.h, t.l, t.d, s.b, s.h, s.l, s.d)
 	case t.keys > maxLength-s.keys:
-		return fail(ErrLength, "t has %d keys, want at most %d after %d", t.keys, maxLength-s.keys, s.keys)
+		return fail(ErrLength, "t has %d keys, want at most %d after %d",
+			t.keys, maxLength-s.keys, s.keys)
 	}
-	if err := s.checkSinks("t's sink", t.sinks); err != nil {
+	if err := checkSinks("t's sink", t.sinks, s.sinks); err != nil {
 		return err
 	}
 	if err := s.reserve(len(t.nodes)); err != nil {
@@ -326,13 +296,15 @@ func (s *State) Merge(t *State) error {
 	return nil
 }
 
-// mergeNodes appends copies of t's nodes, which may be s's own, and merges those that are halves of larger ones.
+// mergeNodes appends copies of t's nodes, which may be s's own, and merges those that are halves of
+// larger ones.
 func (s *State) mergeNodes(t *State) {
-	var copies [mostNodes]stateNode
+	var copies [maxNodes]stateNode
 	nodes := copies[:len(t.nodes)]
 	for i := range nodes {
 		from := &t.nodes[i]
-		nodes[i] = stateNode{nodeKeys{s.keys + from.first, from.keys, from.open && s.keys%Segment == 0}, s.newRows()}
+		keys := nodeKeys{s.keys + from.first, from.keys, from.open && s.keys%Segment == 0}
+		nodes[i] = stateNode{keys, s.newRows()}
 		nodes[i].copy(&from.state, s.rows(), s.d)
 	}
 	switch {
@@ -354,14 +326,14 @@ func (s *State) mergeNodes(t *State) {
 		s.settle(c)
 	}
 	s.keys += t.keys
-	for len(s.nodes) > mostNodes {
+	for len(s.nodes) > maxNodes {
 		s.mergeLast(c)
 	}
 }
 
-// Finish writes the attention over all keys so far to dst [B, H, L, d] and, if
-// lse is not nil, the B×H×L natural logarithms of the sums of exp(score), in the order of
-// Options.LSE. The state stays as it is and can take more keys.
+// Finish writes the attention over all keys so far to dst [B, H, L, d] and, if lse is not nil, the
+// B×H×L natural logarithms of the sums of exp(score), in the order of Options.LSE. The state stays
+// as it is and can take more keys.
 func (s *State) Finish(dst Tensor, lse []float32) error {
 	opt := Options{LSE: lse, Scale: s.unit}
 	if s.unit == 0 {
@@ -392,7 +364,7 @@ func (s *State) finish(p *plan) {
 	w := scratches.Get().(*scratch)
 	w.fit(p)
 	var c chunk
-	for i := range p.chunks() {
+	for i := range p.chunks {
 		p.chunk(i, &c)
 		w.total.reset(c.allRows(), p.oStride)
 		for j := len(s.nodes) - 1; j >= 0; j-- {
@@ -403,189 +375,4 @@ func (s *State) finish(p *plan) {
 		w.finish(p, &c)
 	}
 	scratches.Put(w)
-}
-
-// The binary form of a state, little-endian:
-//
-//	8 bytes   stateMagic; its last byte is the version
-//	4 × u32   b, h, l, d
-//	u32       keys
-//	f32       the unit of maxima, 0 if no key was seen
-//	u32       nodes
-//	u32       1 if sinks follow, else 0
-//	f32       sinks, h of them
-//	          for each node, in the order of their keys:
-//	u32       its keys
-//	u32       1 if it takes more keys, else 0; only the last one may
-//	f32       m and l of all rows, then o of all rows
-//
-// Version 2 belongs to version 2 of the numeric contract, which fixes Block, Segment and the tree of segments.
-const (
-	stateMagic  = "attnSta\x02"
-	stateHeader = len(stateMagic) + 8*4
-)
-
-// MarshalBinary returns the state in a form that any machine can read with
-// UnmarshalBinary. A state that travels gives the same bits as one that stays.
-// The zero State has no shape, so it has no such form: that is an error that wraps [ErrShape].
-// One of more numbers than UnmarshalBinary takes on this architecture is an error that wraps [ErrUnsupported].
-func (s *State) MarshalBinary() ([]byte, error) { return s.AppendBinary(nil) }
-
-// AppendBinary appends what MarshalBinary returns to data.
-func (s *State) AppendBinary(data []byte) ([]byte, error) {
-	if s.d == 0 {
-		return nil, fail(ErrShape, "the State is the zero value, want one from NewState or UnmarshalBinary")
-	}
-	size, ok := s.binarySize()
-	if !ok || size > maxInt-len(data) {
-		return nil, fail(ErrUnsupported, "the State is %d×%d×%d×%d×(%d+2) numbers after %d bytes, want at most %d numbers and %d bytes in all",
-			len(s.nodes), s.b, s.h, s.l, s.d, len(data), maxElements, maxInt)
-	}
-	data = slices.Grow(data, size)
-	data = append(data, stateMagic...)
-	for _, n := range [...]uint32{uint32(s.b), uint32(s.h), uint32(s.l), uint32(s.d), uint32(s.keys),
-		math.Float32bits(s.unit), uint32(len(s.nodes)), uint32(min(1, len(s.sinks)))} {
-		data = binary.LittleEndian.AppendUint32(data, n)
-	}
-	data = appendFloats(data, s.sinks)
-	for i := range s.nodes {
-		node, open := &s.nodes[i], uint32(0)
-		if node.open {
-			open = 1
-		}
-		data = binary.LittleEndian.AppendUint32(data, uint32(node.keys))
-		data = binary.LittleEndian.AppendUint32(data, open)
-		data = appendFloats(data, node.m)
-		data = appendFloats(data, node.l)
-		data = appendFloats(data, node.o)
-	}
-	runtime.KeepAlive(s) // and with it its memory
-	return data, nil
-}
-
-// binarySize is the length of the binary form, if an int holds it.
-func (s *State) binarySize() (bytes int, ok bool) {
-	elements, ok := product(len(s.nodes), s.b, s.h, s.l, s.d+2)
-	if elements += 2*len(s.nodes) + len(s.sinks); !ok || elements > maxElements {
-		return 0, false
-	}
-	return stateHeader + 4*elements, true
-}
-
-// appendFloats writes −0 as +0: the sign of a zero depends on how the rows were
-// cut, and no result on it.
-func appendFloats(data []byte, x []float32) []byte {
-	for _, e := range x {
-		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(e+0))
-	}
-	return data
-}
-
-// UnmarshalBinary replaces the state by one that MarshalBinary wrote. Data that
-// it cannot have written is an error that wraps [ErrFormat], and leaves the
-// state as it is. So does [ErrMemory], if the system has no memory.
-func (s *State) UnmarshalBinary(data []byte) error {
-	if err := checkStateMagic(data); err != nil {
-		return err
-	}
-	var head [8]uint32
-	for i := range head {
-		head[i] = binary.LittleEndian.Uint32(data[len(stateMagic)+4*i:])
-		if i != 5 && head[i] > maxLength {
-			return fail(ErrFormat, "header field %d is %d, want at most %d", i, head[i], maxLength)
-		}
-	}
-	t, err := NewState(int(head[0]), int(head[1]), int(head[2]), int(head[3]))
-	if err != nil {
-		return fail(ErrFormat, "%v", err)
-	}
-	t.keys, t.unit = int(head[4]), math.Float32frombits(head[5])
-	nodes, sinks := int(head[6]), int(head[7])
-	if err := t.checkBody(nodes, sinks, len(data)-stateHeader); err != nil {
-		return err
-	}
-	// From here on the data is as long as what it asks to allocate.
-	data = data[stateHeader:]
-	if sinks == 1 {
-		t.sinks = make([]float32, t.h)
-		data = readFloats(t.sinks, data)
-	}
-	if err := t.reserve(nodes); err != nil {
-		return err
-	}
-	if err := t.readNodes(nodes, data); err != nil {
-		return err
-	}
-	*s = *t
-	return nil
-}
-
-// checkStateMagic makes sure that data has a header of this version.
-func checkStateMagic(data []byte) error {
-	const version = len(stateMagic) - 1
-	switch {
-	case len(data) > version && string(data[:version]) == stateMagic[:version] && data[version] != stateMagic[version]:
-		return fail(ErrFormat, "data is version %d of the form, want version %d: sums of another version of the numeric contract cannot be continued",
-			data[version], stateMagic[version])
-	case len(data) < stateHeader || string(data[:len(stateMagic)]) != stateMagic:
-		return fail(ErrFormat, "data is %d bytes and begins with %q, want a header of %d bytes that begins with %q",
-			len(data), data[:min(len(data), len(stateMagic))], stateHeader, stateMagic)
-	}
-	return nil
-}
-
-// checkBody compares the numbers in a header with each other and with the
-// length of what follows.
-func (s *State) checkBody(nodes, sinks, length int) error {
-	least, most := min(1, s.keys), min(mostNodes, s.keys)
-	if s.b == 0 || s.h == 0 || s.l == 0 {
-		least, most = 0, 0
-	}
-	if nodes < least || nodes > most {
-		return fail(ErrFormat, "%d nodes for %d keys, want %d to %d", nodes, s.keys, least, most)
-	}
-	if c := float32(float64(s.unit) * f32.Log2E); !(s.unit >= 0) || c-c != 0 || (s.unit == 0) != (nodes == 0) {
-		return fail(ErrFormat, "the unit of %d nodes is %v, want a positive number, or 0 for none", nodes, s.unit)
-	}
-	if sinks > 1 || sinks == 1 && s.h == 0 {
-		return fail(ErrFormat, "the mark of sinks is %d, want 0, or 1 with at least one head", sinks)
-	}
-	elements, ok := product(nodes, s.b, s.h, s.l, s.d+2)
-	if !ok || length%4 != 0 || length/4 != elements+2*nodes+sinks*s.h {
-		return fail(ErrFormat, "%d bytes follow the header, want 4 × (%d×(2 + %d×%d×%d×(%d+2)) + %d)",
-			length, nodes, s.b, s.h, s.l, s.d, sinks*s.h)
-	}
-	return nil
-}
-
-// readNodes reads the nodes of a state. Their keys follow each other, and only the last one may take more.
-func (s *State) readNodes(nodes int, data []byte) error {
-	first := 0
-	for i := range nodes {
-		keys, open := int(binary.LittleEndian.Uint32(data)), binary.LittleEndian.Uint32(data[4:])
-		if keys < 1 || keys > s.keys-first {
-			return fail(ErrFormat, "node %d has %d keys, want 1 to %d", i, keys, s.keys-first)
-		}
-		node := stateNode{nodeKeys: nodeKeys{first, keys, open == 1}}
-		first += keys
-		if takes := i == nodes-1 && first%Segment != 0 && (node.first/Segment == first/Segment); open > 1 || node.open && !takes {
-			return fail(ErrFormat, "the mark of node %d of %d is %d, want 0, or 1 for a last one inside a segment", i, nodes, open)
-		}
-		node.nodeRows = s.newRows()
-		data = readFloats(node.m, data[8:])
-		data = readFloats(node.l, data)
-		data = readFloats(node.o, data)
-		s.nodes = append(s.nodes, node)
-	}
-	if nodes > 0 && first != s.keys {
-		return fail(ErrFormat, "the nodes have %d keys, want %d", first, s.keys)
-	}
-	return nil
-}
-
-func readFloats(dst []float32, data []byte) (rest []byte) {
-	for i := range dst {
-		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
-	}
-	return data[4*len(dst):]
 }

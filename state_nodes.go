@@ -26,8 +26,8 @@ type nodeRows struct {
 	memory *memory.Mapping // what the rows are in
 }
 
-// mostNodes is more nodes than the tree has, for states that were merged in other cuts.
-const mostNodes = 64
+// maxNodes is more nodes than the tree has, for states that were merged in other cuts.
+const maxNodes = 64
 
 // regular reports whether a node is one of the tree of segments.
 func (n *nodeKeys) regular() bool {
@@ -40,7 +40,8 @@ func (n *nodeKeys) extend(end int) {
 	n.open = end%Segment != 0
 }
 
-// mergeable reports whether two nodes that follow each other merge: they are the halves of a larger one, or none of the tree.
+// mergeable reports whether two nodes that follow each other merge: they are the halves of a larger
+// one, or none of the tree.
 func mergeable(a, b *nodeKeys) bool {
 	if b.open {
 		return false
@@ -51,18 +52,18 @@ func mergeable(a, b *nodeKeys) bool {
 	return true
 }
 
-// nodesDuring is the most nodes that the state has at a time during an Update of so many keys. It makes the same steps without their rows, so that
-// all memory is there before anything changes.
+// nodesDuring is the largest number of nodes that the state has during an Update of so many keys.
+// It makes the same steps without their rows, so that all memory is there before anything changes.
 func (s *State) nodesDuring(keys int) int {
 	if last := len(s.nodes) - 1; last >= 0 && s.nodes[last].open && s.keys%Segment+keys <= Segment {
 		return len(s.nodes) // the usual case: a segment takes a few more
 	}
-	var buffer [mostNodes]nodeKeys
+	var buffer [maxNodes]nodeKeys
 	nodes := buffer[:0]
 	for i := range s.nodes {
 		nodes = append(nodes, s.nodes[i].nodeKeys)
 	}
-	most := len(nodes)
+	peak := len(nodes)
 	mergeLast := func() {
 		last := len(nodes) - 1
 		nodes[last-1].keys += nodes[last].keys
@@ -70,19 +71,19 @@ func (s *State) nodesDuring(keys int) int {
 	}
 	for at, end := s.keys, s.keys+keys; at < end; {
 		if last := len(nodes) - 1; last < 0 || !nodes[last].open {
-			if len(nodes) == mostNodes {
+			if len(nodes) == maxNodes {
 				mergeLast()
 			}
 			nodes = append(nodes, nodeKeys{first: at})
 		}
-		most = max(most, len(nodes))
+		peak = max(peak, len(nodes))
 		at = min(end, (at/Segment+1)*Segment)
 		nodes[len(nodes)-1].extend(at)
 		for last := len(nodes) - 1; last > 0 && mergeable(&nodes[last-1], &nodes[last]); last-- {
 			mergeLast()
 		}
 	}
-	return most
+	return peak
 }
 
 // reserve makes sure that there is memory for so many more nodes.
@@ -91,7 +92,8 @@ func (s *State) reserve(nodes int) error {
 		rows := s.rows()
 		m, err := memory.Allocate(4 * rows * (s.d + 2)) // zero, and at a cache line
 		if err != nil {
-			return fail(ErrMemory, "node %d of the State is %d×%d×%d×(%d+2) numbers: %v", len(s.nodes)+len(s.spare), s.b, s.h, s.l, s.d, err)
+			return fail(ErrMemory, "node %d of the State is %d×%d×%d×(%d+2) numbers: %v",
+				len(s.nodes)+len(s.spare), s.b, s.h, s.l, s.d, err)
 		}
 		x := m.Floats()
 		s.spare = append(s.spare, nodeRows{state{m: x[:rows], l: x[rows : 2*rows], o: x[2*rows:]}, m})

@@ -1,7 +1,8 @@
 package attn
 
-// UpdateSequence is [State.Update] over all tokens of a sequence, for parts of a context that are held in pages, here or elsewhere, and merged:
-// the first token of the sequence is at position Keys(), and tokens that DropFront took do not exist, as if masked.
+// UpdateSequence is [State.Update] over all tokens of a sequence, for parts of a context that are
+// held in pages, here or elsewhere, and merged: the first token of the sequence is at position
+// Keys(), and tokens that DropFront took do not exist, as if masked.
 //
 //	q [1, H, L, D]      the same queries each time
 //
@@ -70,7 +71,7 @@ func (s *Sequence) beginUpdate() error {
 // initSequence validates the arguments of an Update over a sequence.
 func (s *State) initSequence(p *plan, seq *Sequence, opt *Options) error {
 	if opt != nil && opt.KeyLens != nil {
-		return fail(ErrOption, "KeyLens has %d lengths, want nil: a sequence knows its length", len(opt.KeyLens))
+		return errKeyLens(opt)
 	}
 	p.packed, p.table = &seq.store.packed, &seq.table
 	p.kvHeads, p.lk, p.d, p.dv = p.packed.heads, seq.table.Len(), p.packed.d, p.packed.dv
@@ -78,7 +79,8 @@ func (s *State) initSequence(p *plan, seq *Sequence, opt *Options) error {
 	return s.initUpdate(p, opt)
 }
 
-// addPooled is add by the workers of a pool, which take the chunks of a segment, one segment after the other.
+// addPooled is add by the workers of a pool, which take the chunks of a segment, one segment after
+// the other.
 func (s *State) addPooled(pool *Pool, j *job) error {
 	p := &j.plan
 	if err := s.beginAdd(p); err != nil {
@@ -91,7 +93,7 @@ func (s *State) addPooled(pool *Pool, j *job) error {
 		for lo := 0; lo < p.lk; {
 			node, hi := s.openSegment(p, lo)
 			s.shared = stateUpdate{node, lo, hi}
-			j.other, j.units, j.workers = s, p.chunks(), workers
+			j.other, j.units, j.workers = s, p.chunks, workers
 			j.next.Store(0)
 			pool.run(j)
 			s.closeSegment(p, node, hi)

@@ -8,6 +8,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // stateCase is a call whose keys are given to states in chunks.
@@ -116,7 +118,7 @@ func TestStateChunks(t *testing.T) {
 		for i, c := range stateCases(t) {
 			s := c.newState(t)
 			splits := [][]int{{Block, 3 * Block, 5 * Block}, {Segment + Block, 2 * Block}, {Block}, {Segment}, {c.lk}}
-			if tuned.isa == generic {
+			if tuned.ISA == tuning.Generic {
 				splits = splits[:2] // slow, and split in the same ways
 			}
 			for _, sizes := range splits {
@@ -460,8 +462,8 @@ func TestNoElements(t *testing.T) {
 // A state whose binary form is longer than a slice can be says so. (It has no memory here, and that is not looked at.)
 func TestStateTooLargeForBinaryForm(t *testing.T) {
 	for _, s := range []*State{
-		{b: maxLength, h: maxLength, l: 1, d: 2, nodes: make([]stateNode, 1)},
-		{b: 1 << 12, h: 1 << 14, l: 1 << 16, d: 2, nodes: make([]stateNode, mostNodes)},
+		{stateShape: stateShape{b: maxLength, h: maxLength, l: 1, d: 2}, nodes: make([]stateNode, 1)},
+		{stateShape: stateShape{b: 1 << 12, h: 1 << 14, l: 1 << 16, d: 2}, nodes: make([]stateNode, maxNodes)},
 	} {
 		_, err := s.MarshalBinary()
 		mustFail(t, fmt.Sprint(s.b, s.h, s.l, s.d), err, ErrUnsupported)

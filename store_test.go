@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/seed-1415985d/attn/internal/frames"
 )
 
 // storePlay does the same to the sequences of a store and to models of them, step by step. A model holds plain tensors, with all tokens that
@@ -57,12 +59,12 @@ func newStorePlay(t *testing.T, c *trial) *storePlay {
 	if c.IntN(64) == 0 {
 		p.config.Pages = 2*Segment/Block + c.IntN(8) // more than a segment
 	}
-	p.config.Format, p.config.Rotate = Format(c.IntN(int(I8)+1)), c.IntN(3) == 0
+	p.config.Format = Format(c.IntN(int(I8) + 1))
 	var err error
 	if p.store, err = NewStore(p.config); err != nil {
 		t.Fatal(err)
 	}
-	fillWith(elements[float32](p.store.blocks.data), nan32()) // as if it had been used
+	fillWith(elements[float32](p.store.packed.data), nan32()) // as if it had been used
 	p.join(p.store.NewSequence())
 	return p
 }
@@ -72,7 +74,7 @@ func (p *storePlay) join(s *Sequence) *modelSequence {
 	g := &p.config
 	m := &modelSequence{Sequence: s}
 	m.cachePlay = cachePlay{T: p.T, trial: p.trial, model: newTokens(CacheConfig{Batch: 1, KVHeads: g.KVHeads, HeadDim: g.HeadDim, ValueDim: g.ValueDim,
-		Capacity: 1, Format: g.Format, Rotate: g.Rotate})}
+		Capacity: 1, Format: g.Format})}
 	p.live = append(p.live, m)
 	return m
 }
@@ -143,7 +145,6 @@ func (s *modelSequence) length() int { return s.model.k.L }
 func (s *modelSequence) take(t *modelSequence) {
 	s.first = t.first
 	s.model.k, s.model.v = contiguous(t.model.k), contiguous(t.model.v)
-	s.model.lens[0] = t.length()
 }
 
 // cut leaves the first n tokens.
@@ -155,7 +156,6 @@ func (s *modelSequence) cut(n int) {
 // add appends tokens to the model.
 func (s *modelSequence) add(k, v Tensor) {
 	s.model.k, s.model.v = afterEachOther(s.model.k, k), afterEachOther(s.model.v, v)
-	s.model.lens[0] = s.length()
 }
 
 // afterEachOther is the rows of one tensor and then those of another.
@@ -187,7 +187,7 @@ func (p *storePlay) append(s *modelSequence, n int) {
 		p.want(s.Append(k, v), ErrOption)
 		return
 	}
-	if need, free := p.pagesFor(s, n), p.store.Free(); need != s.PagesFor(n) {
+	if need, free := p.pagesFor(s, n), p.store.FreePages(); need != s.PagesFor(n) {
 		p.Fatalf("PagesFor(%d) is %d, want %d", n, s.PagesFor(n), need)
 	} else if need > free {
 		err := s.Append(k, v)
@@ -201,21 +201,30 @@ func (p *storePlay) append(s *modelSequence, n int) {
 
 // pagesFor counts pages one token at a time.
 func (p *storePlay) pagesFor(s *modelSequence, n int) int {
-	pages := 0
+	need := 0
 	for j := s.length(); j < s.length()+n; j++ {
-		alone := s.base+len(s.table) <= j/Block
-		if j%Block == 0 && alone || j == s.length() && !alone && p.users(s.at(j)) > 1 {
-			pages++
+		exists := j < (s.first/Block+s.table.Count())*Block
+		if j%Block == 0 && !exists || j == s.length() && exists && p.users(s.table.Page(j)) > 1 {
+			need++
 		}
 	}
-	return pages
+	return need
+}
+
+// pagesOf lists the pages of a sequence.
+func pagesOf(s *Sequence) (list []int) {
+	for i := range s.table.Count() {
+		page, _, _ := s.table.At(i)
+		list = append(list, page)
+	}
+	return list
 }
 
 // users counts the live sequences that have a page.
 func (p *storePlay) users(page int) int {
 	n := 0
 	for _, s := range p.live {
-		if slices.Contains(s.table, int32(page)) {
+		if slices.Contains(pagesOf(s.Sequence), page) {
 			n++
 		}
 	}
@@ -234,18 +243,14 @@ func (p *storePlay) release(i int) {
 
 // checkPages makes sure that no page is lost, and none is free twice.
 func (p *storePlay) checkPages() {
-	free := map[int32]bool{}
-	for _, page := range p.store.free {
-		if free[page] {
-			p.Fatalf("page %d is free twice", page)
-		}
-		free[page] = true
-	}
+	used := 0
 	for page := range p.config.Pages {
-		users := p.users(page)
-		if int(p.store.users[page]) != users || (users == 0) != free[int32(page)] {
-			p.Fatalf("page %d has %d users and is free %t, want %d users", page, p.store.users[page], free[int32(page)], users)
+		if p.users(page) > 0 {
+			used++
 		}
+	}
+	if free := p.store.FreePages(); free != p.config.Pages-used {
+		p.Fatalf("%d pages are free, want %d", free, p.config.Pages-used)
 	}
 }
 
@@ -268,26 +273,26 @@ func (p *storePlay) read(s *modelSequence) {
 // file writes a sequence, and reads it into some sequence, itself perhaps.
 func (p *storePlay) file(s *modelSequence) {
 	var file, again bytes.Buffer
-	_, err := s.WriteTo(&file)
+	_, err := s.Save(&file)
 	p.want(err, nil)
 	data, to := file.Bytes(), p.live[p.any()]
 	if p.IntN(3) == 0 {
 		cut, wanted := p.IntN(len(data)), ErrFormat
-		if cut >= sequenceHeader+checksumSize && len(s.table) > p.store.Free() {
+		if cut >= sequenceHeader+frames.ChecksumSize && s.table.Count() > p.store.FreePages() {
 			wanted = ErrCapacity
 		}
-		_, err = to.ReadFrom(bytes.NewReader(data[:cut]))
+		_, err = to.Load(bytes.NewReader(data[:cut]))
 		p.want(err, wanted)
 		return
 	}
-	n, err := to.ReadFrom(&file)
-	if need, free := len(s.table), p.store.Free(); err != nil && need > free {
-		mustFail(p.T, "capacity", err, ErrCapacity, fmt.Sprintf("the file takes %d pages: %d are missing, as %d of %d are free", need, need-free, free, p.config.Pages))
+	n, err := to.Load(&file)
+	if need, free := s.table.Count(), p.store.FreePages(); err != nil && need > free {
+		mustFail(p.T, "capacity", err, ErrCapacity, fmt.Sprintf("the file of %d tokens takes %d pages: %d are missing, as %d of %d are free", s.length()-s.first, need, need-free, free, p.config.Pages))
 		return
 	}
 	p.want(err, nil)
 	to.take(s)
-	_, err = to.WriteTo(&again)
+	_, err = to.Save(&again)
 	p.want(err, nil)
 	if n != int64(len(data)) || !bytes.Equal(again.Bytes(), data) {
 		p.Fatalf("%d of %d bytes were read, and came out as %d, which should be the same", n, len(data), again.Len())
@@ -314,10 +319,10 @@ func (p *storePlay) wrong(s *modelSequence) {
 		v.SL = -1
 		p.want(s.Append(k, v), ErrStride)
 	case 4:
-		if len(p.gone) > 0 && !slices.ContainsFunc(p.live, func(s *modelSequence) bool { return s.Sequence == p.gone[0] }) {
-			p.want(p.gone[0].Append(k, v), ErrClosed)
-			p.gone[0].Release()
-			p.want(p.gone[0].Fork().Truncate(0), ErrClosed)
+		for _, s := range p.gone {
+			p.want(s.Append(k, v), ErrClosed)
+			s.Release()
+			p.want(s.Fork().Truncate(0), ErrClosed)
 		}
 	case 5:
 		p.attendWrong(s)
@@ -435,7 +440,7 @@ func (p *storePlay) attend() {
 		"Pool": func(dst Tensor, opt *Options) error {
 			return pooled(dst, func(j *job) error {
 				j.plan = newPlan(dst, c.q, Tensor{}, Tensor{}, opt)
-				return j.plan.initSequences(&j.ragged, c.seqs, opt)
+				return j.plan.initSequences(&j.call, j.call.take(c.seqs), opt)
 			})
 		},
 	} {
@@ -585,8 +590,8 @@ func TestStoreErrors(t *testing.T) {
 		mustFail(t, e.name, e.err, e.kind, e.text)
 	}
 	must(t, AttendSequences(zeros(1, 1, 0, 3), zeros(1, 1, 0, 4), nil, nil)) // of no sequences
-	if s.Len() != 70 || s.First() != 65 || other.Len() != 0 || store.Free() != 1 {
-		t.Errorf("positions are %d to %d and %d, %d pages free after failed calls, want 65 to 70, 0, 1", s.First(), s.Len(), other.Len(), store.Free())
+	if s.Len() != 70 || s.First() != 65 || other.Len() != 0 || store.FreePages() != 1 {
+		t.Errorf("positions are %d to %d and %d, %d pages free after failed calls, want 65 to 70, 0, 1", s.First(), s.Len(), other.Len(), store.FreePages())
 	}
 	must(t, store.Close())
 	mustFail(t, "closed", store.Close(), ErrClosed)
@@ -603,8 +608,8 @@ func sequenceOf(t testing.TB, g StoreConfig) *Sequence {
 	return store.NewSequence()
 }
 
-// Sequences that share pages are one piece of work for each head; a call is divided by work, not by sequences.
-func TestSequencesSharePieces(t *testing.T) {
+// Sequences that share pages are one work item; a call is divided by work, not by sequences.
+func TestSequencesShareItems(t *testing.T) {
 	store, err := NewStore(StoreConfig{KVHeads: 2, HeadDim: 64, ValueDim: 64, Pages: 100})
 	must(t, err)
 	prompt, alone := store.NewSequence(), store.NewSequence()
@@ -618,18 +623,24 @@ func TestSequencesSharePieces(t *testing.T) {
 	}
 	slices.Reverse(seqs) // the one alone is the last
 	for _, c := range []struct {
-		workers, pieces, chunks int
-		slopes                  []float32
+		workers, items, chunks int
+		slopes                 []float32
 	}{{1, 2, 4, nil}, {2, 2, 4, nil}, {1, 9, 18, make([]float32, 4)}} {
-		var r ragged
-		p := newPlan(zeros(1, 4, 9, 64), zeros(1, 4, 9, 64), Tensor{}, Tensor{}, &Options{Causal: BottomRight, Slopes: c.slopes})
-		must(t, p.initSequences(&r, seqs, &Options{Causal: BottomRight, Slopes: c.slopes}))
+		var r sequenceCall
+		opt := &Options{Causal: BottomRight, Slopes: c.slopes}
+		p := newPlan(zeros(1, 4, 9, 64), zeros(1, 4, 9, 64), Tensor{}, Tensor{}, opt)
+		must(t, p.initSequences(&r, r.take(seqs), opt))
 		p.decideSequences(&tuned, c.workers)
-		if len(r.pieces) != c.pieces || r.chunks != c.chunks {
-			t.Errorf("%d workers: %d pieces, %d chunks, want %d, %d", c.workers, len(r.pieces), r.chunks, c.pieces, c.chunks)
+		if len(r.items) != c.items || p.chunks != c.chunks {
+			t.Errorf("%d workers: %d items, %d chunks, want %d, %d",
+				c.workers, len(r.items), p.chunks, c.items, c.chunks)
 		}
-		if c.workers > 1 && r.units <= r.chunks {
-			t.Errorf("%d units of %d chunks, want keys divided", r.units, r.chunks)
+		units := 0
+		for _, w := range r.items {
+			units += w.segments * p.kvHeads
+		}
+		if c.workers > 1 && units <= p.chunks {
+			t.Errorf("%d units of %d chunks, want keys divided", units, p.chunks)
 		}
 	}
 }
@@ -682,14 +693,8 @@ func soak(t *testing.T, callers, most int, duration time.Duration) {
 	}
 	all.Wait()
 	prompt.Release()
-	if store.Free() != config.Pages {
-		t.Errorf("%d pages are free in the end, want %d", store.Free(), config.Pages)
-	}
-	free := slices.Sorted(slices.Values(store.free))
-	for i, page := range free {
-		if page != int32(i) || store.users[i] != 0 {
-			t.Fatalf("page %d is the %d-th free one, and %d has %d users", page, i, i, store.users[i])
-		}
+	if store.FreePages() != config.Pages {
+		t.Errorf("%d pages are free in the end, want %d", store.FreePages(), config.Pages)
 	}
 	t.Logf("steps: %v", steps)
 }
@@ -734,10 +739,10 @@ func soakStep(r *rand.Rand, store *Store, mine []*Sequence) ([]*Sequence, error)
 // soakFile copies a sequence to another one through a file, if there are pages enough.
 func soakFile(s, to *Sequence) error {
 	var file bytes.Buffer
-	if _, err := s.WriteTo(&file); err != nil {
+	if _, err := s.Save(&file); err != nil {
 		return err
 	}
-	if _, err := to.ReadFrom(&file); err != nil && !errors.Is(err, ErrCapacity) {
+	if _, err := to.Load(&file); err != nil && !errors.Is(err, ErrCapacity) {
 		return err
 	}
 	return nil

@@ -6,13 +6,14 @@ import (
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/operand"
 )
 
 // Arguments become a plan here, or an error.
 
-// newPlan takes the arguments of one call, not yet validated. It returns a value, and no
-// later step stores a slice through a pointer: then the compiler can see that
-// the caller's buffers do not escape, and leaves them on the caller's stack. Inlined it would be copied three times.
+// newPlan takes the arguments of one call, not yet validated. It returns a value, and no later step
+// stores a slice through a pointer: then the compiler can see that the caller's buffers do not
+// escape, and leaves them on the caller's stack. Inlined it would be copied three times.
 //
 //go:noinline
 func newPlan(dst, q, k, v Tensor, opt *Options) plan {
@@ -24,7 +25,8 @@ func newPlan(dst, q, k, v Tensor, opt *Options) plan {
 
 // bufferOptions returns the options that refer to memory.
 func (o *Options) bufferOptions() bufferOptions {
-	e := bufferOptions{slopes: o.Slopes, sinks: o.Sinks, lse: o.LSE, queryLens: o.QueryLens, keyLens: o.KeyLens}
+	e := bufferOptions{slopes: o.Slopes, sinks: o.Sinks, lse: o.LSE,
+		queryLens: o.QueryLens, keyLens: o.KeyLens}
 	if o.Mask != nil {
 		e.mask = *o.Mask
 	}
@@ -37,24 +39,27 @@ func (o *Options) bufferOptions() bufferOptions {
 	return e
 }
 
-// init validates the arguments. On an error nothing was written.
+// init validates the arguments of a call over views. On an error nothing was written.
 func (p *plan) init(opt *Options) error {
-	if p.quickValid(opt) {
-		p.batch, p.heads, p.kvHeads, p.group = p.q.B, p.q.H, p.k.H, p.q.H/p.k.H
-		p.lq, p.lk, p.d, p.dv = p.q.L, p.k.L, p.k.D, p.v.D
+	k, v := &p.k, &p.v
+	p.kvHeads, p.lk, p.d, p.dv = k.H, k.L, k.D, v.D
+	if p.quickValid(k.B, opt) {
 		return p.initScalars(opt)
 	}
 	if err := p.initKeys(); err != nil {
 		return err
 	}
-	return p.initCall(p.k.B, opt)
+	return p.initCall(k.B, opt)
 }
 
-// initPacked validates the arguments of a call over the tokens of a cache, as many for each of a
-// batch of sequences.
+// initPacked validates the arguments of a call over the tokens of a cache, so many of each batch
+// entry, or over sequences of a store.
 func (p *plan) initPacked(s *packedKV, batch, length int, opt *Options) error {
 	p.packed = s
 	p.kvHeads, p.lk, p.d, p.dv = s.heads, length, s.d, s.dv
+	if p.quickValid(batch, opt) {
+		return p.initScalars(opt)
+	}
 	return p.initCall(batch, opt)
 }
 
@@ -124,9 +129,11 @@ func (p *plan) initOptions(opt *Options) error {
 	if opt == nil {
 		opt = &Options{}
 	}
-	// The scratch of a call. Where an int has 64 bits it cannot be too large, so quick validation need not look.
+	// The scratch of a call. Where an int has 64 bits it cannot be too large, so quick validation need
+	// not look.
 	if _, ok := product(4*Block, p.d+p.dv); !ok && !p.empty() {
-		return fail(ErrUnsupported, "k.D is %d and v.D %d, want at most %d in all on this architecture", p.d, p.dv, maxElements/4/Block)
+		return fail(ErrUnsupported, "k.D is %d and v.D %d, want at most %d in all on this architecture",
+			p.d, p.dv, maxElements/4/Block)
 	}
 	if err := p.initScalars(opt); err != nil {
 		return err
@@ -144,7 +151,8 @@ func (p *plan) initOptions(opt *Options) error {
 		return fail(ErrLength, "len(Sinks) is %d, want one for each of %d heads", len(p.sinks), p.heads)
 	}
 	if p.lse != nil && !lengthIs(len(p.lse), p.batch, p.heads, p.lq) {
-		return fail(ErrLength, "len(LSE) is %d, want B×H×Lq = %d×%d×%d", len(p.lse), p.batch, p.heads, p.lq)
+		return fail(ErrLength, "len(LSE) is %d, want B×H×Lq = %d×%d×%d",
+			len(p.lse), p.batch, p.heads, p.lq)
 	}
 	return p.checkMemory()
 }
@@ -180,13 +188,15 @@ func (p *plan) initPairs(opt *Options) error {
 func (p *plan) checkMemory() error {
 	all := [...]extent{
 		extentOf("dst", &p.dst), extentOf("Weights", &p.weights), extentOfSlice("LSE", p.lse),
-		extentOf("k", &p.k), extentOf("v", &p.v), extentOf("q", &p.q), extentOf("Mask", &p.mask), extentOf("Bias", &p.bias),
+		extentOf("k", &p.k), extentOf("v", &p.v), extentOf("q", &p.q),
+		extentOf("Mask", &p.mask), extentOf("Bias", &p.bias),
 		extentOfSlice("Slopes", p.slopes), extentOfSlice("Sinks", p.sinks),
 	}
 	for i, at := range [len(all)]uintptr{
-		address(p.dst.Data, 0), address(p.weights.Data, 0), address(p.lse, 0),
-		address(p.k.Data, 0), address(p.v.Data, 0), address(p.q.Data, 0), address(p.mask.Data, 0), address(p.bias.Data, 0),
-		address(p.slopes, 0), address(p.sinks, 0),
+		operand.Address(p.dst.Data, 0), operand.Address(p.weights.Data, 0), operand.Address(p.lse, 0),
+		operand.Address(p.k.Data, 0), operand.Address(p.v.Data, 0), operand.Address(p.q.Data, 0),
+		operand.Address(p.mask.Data, 0), operand.Address(p.bias.Data, 0),
+		operand.Address(p.slopes, 0), operand.Address(p.sinks, 0),
 	} {
 		all[i].begin = at
 	}
@@ -212,7 +222,8 @@ func (p *plan) initScalars(opt *Options) error {
 		return fail(ErrOption, "Offset is %d, want %d to %d", p.offset, -maxLength, maxLength)
 	}
 	if p.causal == BottomRight && p.offset != 0 {
-		return fail(ErrOption, "Offset is %d, want 0 with BottomRight, which aligns by the lengths", p.offset)
+		return fail(ErrOption, "Offset is %d, want 0 with BottomRight, which aligns by the lengths",
+			p.offset)
 	}
 	if w := opt.Window; w != nil {
 		if w.Left < -1 || w.Right < -1 {
@@ -229,8 +240,14 @@ func (p *plan) initScalars(opt *Options) error {
 	if f := p.scale / p.softcap; p.softcap > 0 && f-f != 0 {
 		return fail(ErrOption, "Softcap is %v, want more: the scale divided by it overflows", p.softcap)
 	}
-	if p.setUnit(p.softcap > 0 || p.bias.Data != nil || p.slopes != nil); p.c-p.c != 0 {
-		return fail(ErrOption, "Scale is %v, want at most %v: times log₂e it overflows", opt.Scale, float32(math.MaxFloat32/f32.Log2E))
+	if p.natural = p.softcap > 0 || p.bias.Data != nil || p.slopes != nil; p.natural {
+		p.unit = 1
+	} else {
+		p.unit = p.scale
+	}
+	if p.c = float32(float64(p.unit) * f32.Log2E); p.c-p.c != 0 {
+		return fail(ErrOption, "Scale is %v, want at most %v: times log₂e it overflows",
+			opt.Scale, float32(math.MaxFloat32/f32.Log2E))
 	}
 	return nil
 }
@@ -269,7 +286,8 @@ func checkPairs[T any](name string, v *View[T], p *plan, broadcast bool) error {
 	}
 	oneB, oneH := broadcast && v.B == 1, broadcast && v.H == 1
 	if v.B != p.batch && !oneB || v.H != p.heads && !oneH || v.L != p.lq || v.D != p.lk {
-		return fail(ErrShape, "%s is [%d %d %d %d], want [%d %d %d %d]", name, v.B, v.H, v.L, v.D, p.batch, p.heads, p.lq, p.lk)
+		return fail(ErrShape, "%s is [%d %d %d %d], want [%d %d %d %d]",
+			name, v.B, v.H, v.L, v.D, p.batch, p.heads, p.lq, p.lk)
 	}
 	if oneB {
 		v.SB = 0
@@ -288,19 +306,23 @@ func lengthIs(n, a, b, c int) bool {
 	return n%a == 0 && n/a%b == 0 && n/a/b == c
 }
 
-// quickValid reports that a call's four views are such that none of the thorough
-// checks could object, and that no option refers to further memory. Most calls
-// are like that, and a small call would take longer to check than to compute. Any
-// doubt is an answer of no.
-func (p *plan) quickValid(opt *Options) bool {
+// quickValid reports that a call's views are such that none of the thorough checks could object, and
+// that no option refers to further memory. Most calls are like that, and a small call would take
+// longer to check than to compute. Any doubt is an answer of no.
+func (p *plan) quickValid(batch int, opt *Options) bool {
 	dst, q, k, v := &p.dst, &p.q, &p.k, &p.v
-	return opt.onlyScalars() &&
-		dst.compact() && q.compact() && k.compact() && v.compact() &&
-		v.B == k.B && v.H == k.H && v.L == k.L &&
-		q.B == k.B && q.D == k.D && q.H%k.H == 0 &&
-		dst.B == q.B && dst.H == q.H && dst.L == q.L && dst.D == v.D &&
-		dst.nested() &&
-		apart(dst, q) && apart(dst, k) && apart(dst, v)
+	views := p.packed == nil
+	if views && !(k.compact() && v.compact() && v.B == k.B && v.H == k.H && v.L == k.L) {
+		return false
+	}
+	if !opt.onlyScalars() || !dst.compact() || !q.compact() ||
+		q.B != batch || q.D != p.d || q.H%p.kvHeads != 0 ||
+		dst.B != q.B || dst.H != q.H || dst.L != q.L || dst.D != p.dv ||
+		!dst.nested() || !apart(dst, q) || views && !(apart(dst, k) && apart(dst, v)) {
+		return false
+	}
+	p.batch, p.heads, p.group, p.lq = q.B, q.H, q.H/p.kvHeads, q.L
+	return true
 }
 
 // apart reports that one view's memory ends before the other's begins, or the
@@ -328,11 +350,20 @@ func (v *View[T]) compact() bool {
 // end is the index after the last element.
 func (v *View[T]) end() int { return (v.B-1)*v.SB + (v.H-1)*v.SH + (v.L-1)*v.SL + v.D }
 
-// nested reports that positions, heads and batches follow each other without
-// touching, in this order or with heads inside positions.
+// nested reports that positions, heads and batches follow each other without touching, in this
+// order or with heads inside positions. Where a dimension is 1, its stride does not matter.
 func (v *View[T]) nested() bool {
-	if v.SL >= v.SH { // heads inside positions
-		return v.SH >= v.D && v.SL >= (v.H-1)*v.SH+v.D && v.SB >= (v.L-1)*v.SL+v.SL
+	batch := (v.H-1)*v.SH + (v.L-1)*v.SL + v.D // from the first element of one to its last
+	if v.B > 1 && v.SB < batch {
+		return false
 	}
-	return v.SL >= v.D && v.SH >= (v.L-1)*v.SL+v.D && v.SB >= (v.H-1)*v.SH+v.SH
+	switch {
+	case v.L == 1:
+		return v.H == 1 || v.SH >= v.D
+	case v.H == 1:
+		return v.SL >= v.D
+	case v.SL >= v.SH: // heads inside positions
+		return v.SH >= v.D && v.SL >= (v.H-1)*v.SH+v.D
+	}
+	return v.SL >= v.D && v.SH >= (v.L-1)*v.SL+v.D
 }

@@ -1,6 +1,10 @@
 package attn
 
-import "math"
+import (
+	"math"
+
+	"github.com/seed-1415985d/attn/internal/operand"
+)
 
 // What caches and stores want of their configuration, and of tokens.
 
@@ -88,7 +92,7 @@ func checkOutputs(k, v *Tensor) error {
 		return err
 	}
 	out := [...]extent{extentOf("k", k), extentOf("v", v)}
-	for i, at := range [len(out)]uintptr{address(k.Data, 0), address(v.Data, 0)} {
+	for i, at := range [len(out)]uintptr{operand.Address(k.Data, 0), operand.Address(v.Data, 0)} {
 		out[i].begin = at
 	}
 	return checkApart(out[:], nil)

@@ -384,7 +384,8 @@ func TestQuickValidIsValid(t *testing.T) {
 		q, dst := view(b, h, lq, d), view(b, wrong(h), wrong(lq), wrong(dv))
 		k, v := view(wrong(b), kvh, lk, wrong(d)), view(b, wrong(kvh), wrong(lk), dv)
 		p := newPlan(dst, q, k, v, nil)
-		if !p.quickValid(nil) {
+		p.kvHeads, p.lk, p.d, p.dv = k.H, k.L, k.D, v.D
+		if !p.quickValid(k.B, nil) {
 			continue
 		}
 		accepted++

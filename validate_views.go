@@ -1,15 +1,9 @@
 package attn
 
 import (
-	"math"
 	"math/bits"
-	"slices"
 	"unsafe"
 )
-
-// maxLength bounds lengths and offsets, so that positions and their
-// differences are exact in int32 arithmetic on every path.
-const maxLength = 1 << 28
 
 // checkView validates one view. No buffer is needed for a view without elements.
 func checkView[T any](name string, v *View[T]) error {
@@ -29,7 +23,8 @@ func checkView[T any](name string, v *View[T]) error {
 		}
 		hi, span := bits.Mul64(uint64(counts[i]-1), uint64(stride))
 		if hi != 0 || span > uint64(maxInt-extent) {
-			return fail(ErrStride, "%s.S%c is %d, which overflows with %s.%c = %d", name, "BHL"[i], stride, name, "BHL"[i], counts[i])
+			return fail(ErrStride, "%s.S%c is %d, which overflows with %s.%c = %d",
+				name, "BHL"[i], stride, name, "BHL"[i], counts[i])
 		}
 		extent += int(span)
 	}
@@ -37,32 +32,10 @@ func checkView[T any](name string, v *View[T]) error {
 		return nil
 	}
 	if len(v.Data) < extent {
-		return fail(ErrLength, "len(%s.Data) is %d, want at least %d for [%d %d %d %d] with strides [%d %d %d]",
-			name, len(v.Data), extent, v.B, v.H, v.L, v.D, v.SB, v.SH, v.SL)
+		return fail(ErrLength, "len(%s.Data) is %d, want at least %d for [%d %d %d %d] with strides "+
+			"[%d %d %d]", name, len(v.Data), extent, v.B, v.H, v.L, v.D, v.SB, v.SH, v.SL)
 	}
 	return nil
-}
-
-const maxInt = int(^uint(0) >> 1)
-
-// maxElements bounds what one object allocates, so that a size beyond the
-// address space is an error and not a panic.
-const maxElements = min(math.MaxInt/8, 1<<44)
-
-// product multiplies, and reports whether the result is at most maxElements. Where a factor is 0 it is 0, however large the others.
-func product(factors ...int) (n int, ok bool) {
-	if slices.Contains(factors, 0) {
-		return 0, true
-	}
-	n = 1
-	for _, f := range factors {
-		hi, lo := bits.Mul64(uint64(n), uint64(f))
-		if hi != 0 || lo > maxElements {
-			return 0, false
-		}
-		n = int(lo)
-	}
-	return n, true
 }
 
 // checkDistinct makes sure that no two elements of an output view coincide:
@@ -85,8 +58,8 @@ func checkDistinct(name string, v *Tensor) error {
 			continue
 		}
 		if stride[i] < inside {
-			return fail(ErrStride, "%s has a stride of %d over %d elements, want at least %d so that no two outputs coincide",
-				name, stride[i], count[i], inside)
+			return fail(ErrStride, "%s has a stride of %d over %d elements, want at least %d so that no "+
+				"two outputs coincide", name, stride[i], count[i], inside)
 		}
 		inside += (count[i] - 1) * stride[i]
 	}
@@ -99,13 +72,13 @@ type extent struct {
 	name  string
 	begin uintptr // address of the first byte
 	size  uintptr // bytes to the end of the last element
-	row   uintptr // bytes from a position to the next in all of the view's rows, 0 if they have no common pitch
+	row   uintptr // bytes from a position to the next in all rows; 0 if they have no common pitch
 	width uintptr // bytes that the view occupies within each pitch
 }
 
-// extentOf describes the extent of a valid view, but not where it begins: see checkApart. Views whose
-// heads lie side by side in rows of one pitch (BLHD, and slices of it) may share a buffer without
-// sharing an element, as the Q, K and V columns of one projection do.
+// extentOf describes the extent of a valid view, but not where it begins: see checkApart. Views
+// whose heads lie side by side in rows of one pitch (BLHD, and slices of it) may share a buffer
+// without sharing an element, as the Q, K and V columns of one projection do.
 func extentOf[T any](name string, v *View[T]) extent {
 	if v.empty() || v.D == 0 {
 		return extent{}
@@ -137,8 +110,9 @@ func (m *extent) overlaps(o *extent) bool {
 	return gap < m.width || gap+o.width > m.row
 }
 
-// checkApart makes sure that outputs share no memory with each other, nor with inputs. The caller takes all
-// addresses together, without a call in between: any call may grow the stack, and buffers on it move then.
+// checkApart makes sure that outputs share no memory with each other, nor with inputs. The caller
+// takes all addresses together, without a call in between: any call may grow the stack, and buffers
+// on it move then.
 func checkApart(outputs, inputs []extent) error {
 	for i := range outputs {
 		out := &outputs[i]

@@ -1,11 +1,11 @@
 //go:build !purego
 
-package attn
+package tuning
 
 import "github.com/klauspost/cpuid/v2"
 
 // detect returns this machine's CPU, its caches, and the implementations that it can run, best first.
-func detect() (cpu microarchitecture, l1, l2 int, possible []isa) {
+func detect() (cpu Microarchitecture, l1, l2 int, possible []ISA) {
 	c := &cpuid.CPU
 	return microarchitectureOf(c), c.Cache.L1D, c.Cache.L2, possibleISAs(c)
 }
@@ -13,29 +13,29 @@ func detect() (cpu microarchitecture, l1, l2 int, possible []isa) {
 // possibleISAs gates each implementation on every feature its kernels use. cpuid
 // reports AVX2, FMA3 and F16C only if the operating system saves YMM registers, and AVX-512 only
 // if it saves ZMM and mask registers.
-func possibleISAs(c *cpuid.CPUInfo) []isa {
+func possibleISAs(c *cpuid.CPUInfo) []ISA {
 	switch {
 	case !c.Supports(cpuid.AVX2, cpuid.FMA3, cpuid.F16C):
-		return []isa{generic}
+		return []ISA{Generic}
 	case !c.Supports(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL):
-		return []isa{avx2, generic}
+		return []ISA{AVX2, Generic}
 	}
-	return []isa{avx512, avx2, generic}
+	return []ISA{AVX512, AVX2, Generic}
 }
 
 // microarchitectureOf goes by vendor, family and model, as AMD and Intel assign them.
-func microarchitectureOf(c *cpuid.CPUInfo) microarchitecture {
+func microarchitectureOf(c *cpuid.CPUInfo) Microarchitecture {
 	switch {
 	case c.VendorID == cpuid.Intel:
-		return intel
+		return Intel
 	case c.VendorID != cpuid.AMD:
-		return otherX86
+		return OtherX86
 	case c.Family >= 0x1a:
-		return zen5
+		return Zen5
 	case c.Family != 0x19:
-		return otherX86
+		return OtherX86
 	case c.Model < 0x10 || c.Model >= 0x20 && c.Model < 0x60:
-		return zen3
+		return Zen3
 	}
-	return zen4
+	return Zen4
 }

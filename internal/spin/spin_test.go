@@ -1,0 +1,84 @@
+package spin
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Calls are quick if several in a row begin soon after another.
+func TestQuickCalls(t *testing.T) {
+	w := Spinner{limit: time.Hour}
+	w.CallEnds()
+	for i := 1; i <= quickCalls+1; i++ {
+		if got, want := w.CallBegins(), i >= quickCalls; got != want {
+			t.Errorf("call %d: quick %t, want %t", i, got, want)
+		}
+		w.CallEnds()
+	}
+	w.limit = 0
+	if w.CallBegins() || w.quick.Load() != 0 {
+		t.Error("a call long after the last one counts as quick")
+	}
+}
+
+// Calls that are shared for nothing leave more and more of the next ones alone, but not long ones.
+func TestLeavesCallsAlone(t *testing.T) {
+	cost := 150e3
+	w := Spinner{costs: Costs{Backoff: 300e3, LongCall: 1e6}}
+	futile := func(calls int) {
+		for range calls {
+			w.Shared(cost, false)
+		}
+	}
+	left := func() (n int) {
+		for w.LeftAlone(cost) {
+			n++
+		}
+		return n
+	}
+	for _, want := range []int{1, 2, 4, 8, 16, 32, 64, 128, 128} {
+		if futile(1); left() != 0 {
+			t.Error("calls are left alone before workers can have come")
+		}
+		futile(1)
+		if got := left(); got != 2*want {
+			t.Errorf("%d calls are left alone, want %d", got, 2*want)
+		}
+	}
+	futile(2)
+	if w.LeftAlone(1e6) {
+		t.Error("a long call is left alone")
+	}
+	left()
+	w.Shared(cost, true)
+	w.Shared(cost, true)
+	futile(2)
+	if got := left(); got != 128 {
+		t.Errorf("after two useful ones %d calls are left alone, want %d", got, 128)
+	}
+	futile(1)
+	w.Shared(cost, true)
+	futile(1)
+	if got := left(); got != 0 {
+		t.Errorf("%d calls are left alone, though a useful one was between those shared for nothing", got)
+	}
+}
+
+// Spinning takes no longer than its limit.
+func TestLimit(t *testing.T) {
+	w := Spinner{limit: time.Millisecond}
+	var x atomic.Int32
+	if !w.Zero(&x) {
+		t.Error("0 is not 0")
+	}
+	x.Store(1)
+	start := time.Now()
+	if w.Zero(&x) {
+		t.Error("1 is 0")
+	}
+	if took := time.Since(start); took < w.limit {
+		t.Errorf("spun for %v, want %v", took, w.limit)
+	}
+}
+

@@ -1,0 +1,192 @@
+// Package tuning is every policy that depends on the CPU: a table with a row for each
+// microarchitecture and implementation that is known. No result depends on it, so a test may put any
+// row in the place of another, with kernels that its machine has.
+package tuning
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"time"
+)
+
+// Microarchitecture is a family of processors that want the same.
+type Microarchitecture string
+
+const (
+	Zen3     Microarchitecture = "Zen 3"
+	Zen4     Microarchitecture = "Zen 4"
+	Zen5     Microarchitecture = "Zen 5"
+	Intel    Microarchitecture = "Intel"
+	OtherX86 Microarchitecture = "other x86-64"
+	ARM64    Microarchitecture = "arm64"
+	AnyCPU   Microarchitecture = "any" // of the generic code
+)
+
+// Reads is what makes kernels of few rows, which wait for memory, read it fast.
+type Reads int
+
+const (
+	// QueuedReads: the processor's own prefetching is good enough. Score prefetches what comes after
+	// its block.
+	QueuedReads Reads = iota
+	// PagedReads: kernels of few rows prefetch a line of each of 8 pages in turn, see
+	// gen/prefetch_pages.go.
+	PagedReads
+	// SequentialReads: few rows read rows of keys and values in order, and prefetch nothing but
+	// packed panels; first the keys of several blocks, then their values. Where heads lie side by
+	// side, they prefetch the tokens of all, in order.
+	SequentialReads
+)
+
+func (r Reads) String() string { return [...]string{"queued", "paged", "sequential"}[r] }
+
+// Row is the policies of one CPU and implementation.
+type Row struct {
+	CPU Microarchitecture
+	ISA ISA // the kernels
+
+	// Which kernels take full blocks.
+	MinRows16     int  // from so many rows on, score and accumulate have 16 lanes, if there are such
+	FusedSoftmax  bool // softmax and P·V are one kernel of 8 lanes: exps run beside multiply-adds
+	MaximaInScore bool // score with 8 lanes finds the maxima of its rows
+
+	// How memory is read.
+	Reads         Reads
+	FourPanels    bool // one row reads four packed panels side by side, else one after the other
+	PrefetchOne   int  // how many bytes ahead one or two rows prefetch packed panels,
+	PrefetchFew   int  // three to five rows,
+	PrefetchTyped int  // and rows over elements of fewer bits
+	FewRows       int  // up to so many rows, heads side by side go together and prefetch page by page
+	QuarterSteps  bool // rows that are prefetched come from four places in turn, a quarter from each
+
+	// Sizes of tiles and chunks.
+	TileRows int // rows that go through the kernels together, of at most TileDim dimensions
+	MinL1    int // bytes of L1 cache that these need; with less there are MinTileRows
+	L2       int // bytes of L2 cache for each core
+
+	// When a Pool wakes workers.
+	FlopsPerNs float64       // multiply-adds count twice
+	BytesPerNs float64       // from memory
+	SmallCall  float64       // calls of fewer nanoseconds stay on the caller's goroutine
+	WakingCall float64       // and calls of fewer wake no workers for themselves
+	LongCall   float64       // calls of so many are always shared
+	Backoff    float64       // of calls that workers came late for, before some are not shared
+	Spin       time.Duration // how long an idle goroutine spins before it parks
+}
+
+const (
+	// MinTileRows and MaxTileRows are what Row.TileRows may be.
+	MinTileRows, MaxTileRows = 48, 96
+
+	// TileDim is up to how many dimensions Row.TileRows rows stay in the L1 cache with their scores.
+	TileDim = 64
+
+	never = math.MaxInt // more rows than a tile has
+)
+
+// Table has a row for each CPU and implementation that is known; docs/performance.md shows it, and
+// docs/decisions.md says what each entry was worth. Where a field was not measured, a row has what
+// the most similar one has.
+func Table() []Row { return slices.Clone(table) }
+
+var table = []Row{
+	{CPU: Zen3, ISA: AVX2, MinRows16: never, FewRows: 64, MaximaInScore: true, FourPanels: true,
+		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 8192, TileRows: 48},
+	{CPU: Zen4, ISA: AVX512, MinRows16: never, FewRows: 128, MaximaInScore: true,
+		Reads:       SequentialReads,
+		PrefetchOne: 256, PrefetchFew: 4096, PrefetchTyped: 8192, TileRows: 96},
+	{CPU: Zen4, ISA: AVX2, MinRows16: never, FewRows: 64, MaximaInScore: true,
+		Reads:       SequentialReads,
+		PrefetchOne: 256, PrefetchFew: 4096, PrefetchTyped: 8192, TileRows: 96},
+	{CPU: Zen5, ISA: AVX512, MinRows16: 13, FewRows: 128,
+		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 8192, TileRows: 48},
+	{CPU: Zen5, ISA: AVX2, MinRows16: never, FewRows: 64, FusedSoftmax: true,
+		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 8192, TileRows: 48},
+	{CPU: Intel, ISA: AVX512, MinRows16: 2, FewRows: 128, Reads: PagedReads, QuarterSteps: true,
+		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 8192, TileRows: 96, MinL1: 48 << 10},
+	{CPU: Intel, ISA: AVX2, MinRows16: never, FewRows: 64, Reads: PagedReads,
+		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 8192, TileRows: 96, MinL1: 48 << 10},
+	{CPU: OtherX86, ISA: AVX512, MinRows16: 13, FewRows: 128,
+		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 8192, TileRows: 48},
+	{CPU: OtherX86, ISA: AVX2, MinRows16: never, FewRows: 64,
+		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 8192, TileRows: 48},
+	{CPU: ARM64, ISA: NEON, MinRows16: never, FewRows: 64, TileRows: 48, FlopsPerNs: 60},
+	{CPU: AnyCPU, ISA: Generic, MinRows16: never, FewRows: 64, TileRows: 48, FlopsPerNs: 0.5},
+}
+
+// Host returns the row of this machine, or of what the environment variable ATTN_ISA asks for.
+func Host() Row {
+	cpu, l1, l2, possible := detect()
+	return For(cpu, choose(os.Getenv("ATTN_ISA"), possible...), l1, l2)
+}
+
+// Possible returns the implementations that this machine can run, best first.
+func Possible() []ISA {
+	_, _, _, possible := detect()
+	return possible
+}
+
+// For returns the row of a CPU and an implementation, for caches of so many bytes, 0 or less where
+// that is not known.
+func For(cpu Microarchitecture, i ISA, l1, l2 int) Row {
+	for _, row := range table {
+		if row.ISA == i && (row.CPU == cpu || row.CPU == AnyCPU) {
+			return row.WithCaches(l1, l2).withCosts()
+		}
+	}
+	panic(fmt.Sprintf("attn: no tuning for %s with %v", cpu, i))
+}
+
+// WithCaches fits the sizes of tiles to caches.
+func (t Row) WithCaches(l1, l2 int) Row {
+	const (
+		unknown  = 512 << 10 // the least of the CPUs that the assembly is for
+		smallest = 256 << 10
+	)
+	if l1 < t.MinL1 {
+		t.TileRows = MinTileRows
+	}
+	if t.L2 = unknown; l2 > 0 {
+		t.L2 = max(l2, smallest)
+	}
+	return t
+}
+
+// withCosts fills in what rows do not say of costs.
+func (t Row) withCosts() Row {
+	if t.FlopsPerNs == 0 {
+		t.FlopsPerNs = 90
+	}
+	t.BytesPerNs, t.SmallCall, t.WakingCall, t.Spin = 40, 20e3, 250e3, 50*time.Microsecond
+	t.LongCall, t.Backoff = 4*t.WakingCall, 300e3
+	return t
+}
+
+// ScratchBytes is what a worker's scratch may take. All rows of a chunk meet each packed block of
+// keys, so more rows pack less often, but all of it has to stay in the L2 cache.
+func (t *Row) ScratchBytes() int {
+	const largest = 1280 << 10 // more rows do not pay, and threads may share a larger cache
+	return min(t.L2/32*31, largest)
+}
+
+// PrefetchBytes is how much of a block's keys is prefetched, of its values, of a chunk's outputs, and
+// of the next one's queries: more would push out of the L2 cache what the chunk works with.
+func (t *Row) PrefetchBytes() int { return t.L2 / 8 }
+
+// Stays reports whether so many bytes of an operand of a matrix product stay in the L2 cache, beside
+// the others.
+func (t *Row) Stays(bytes int) bool { return bytes <= t.L2/2 }
+
+// InOrder reports whether few rows read so many bytes in order: fewer may be in the L2 cache, where
+// computing takes longer so.
+func (t *Row) InOrder(bytes float64) bool {
+	return t.Reads == SequentialReads && bytes > float64(t.L2)
+}
+
+// Cost estimates the nanoseconds on one core: of the arithmetic or of reading the operands, whichever
+// is longer.
+func (t *Row) Cost(flops, bytes float64) float64 {
+	return max(flops/t.FlopsPerNs, bytes/t.BytesPerNs)
+}

@@ -1,0 +1,122 @@
+package attn
+
+import (
+	"math"
+
+	"github.com/seed-1415985d/attn/internal/pages"
+)
+
+// sequenceCall is a call over several sequences: their queries are packed one sequence after the
+// other, each sees keys of its own, and the work items that they make differ in size.
+type sequenceCall struct {
+	sequences []callSequence
+	order     []int32 // of sequences with queries: those that share pages are next to each other
+	items     []workItem
+
+	longest int     // queries of a sequence
+	bytes   float64 // of all keys and values that are read, if nothing is shared
+}
+
+// callSequence is one sequence of a call.
+type callSequence struct {
+	table          *pages.Table
+	query, queries int // its first query among all, and their number
+	shared         int // positions in the pages of the sequence before it, by order
+}
+
+// workItem is rows of queries of one sequence, or all those of several that share pages. It makes a
+// chunk for each key/value head, and a chunk that workers share makes a unit for each segment.
+type workItem struct {
+	first, sequences int // a run of sequenceCall.order
+	row, rows        int // rows [row, row+rows) of one sequence
+	segment          int // the first segment that rows see, and
+	segments         int // into how many the keys are divided, 1 if they are whole
+	chunk, unit      int // the first chunk, and the first unit
+	state            int // where the states of its segments are,
+	stateSize        int // and how large each is
+	cost             float64
+}
+
+// drop forgets the caller's memory.
+func (s *sequenceCall) drop() {
+	clear(s.sequences)
+	s.sequences = s.sequences[:0]
+}
+
+// sharesPrefixes reports whether some item is of several sequences.
+func (s *sequenceCall) sharesPrefixes() bool {
+	for i := range s.items {
+		if s.items[i].sequences > 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// itemOf is the item that a chunk is of, or if units are asked for, a unit.
+func (s *sequenceCall) itemOf(n int, units bool) *workItem {
+	lo, hi := 0, len(s.items) // items are in the order of their chunks and units
+	for hi-lo > 1 {
+		middle := int(uint(lo+hi) / 2)
+		first := s.items[middle].chunk
+		if units {
+			first = s.items[middle].unit
+		}
+		if first <= n {
+			lo = middle
+		} else {
+			hi = middle
+		}
+	}
+	return &s.items[lo]
+}
+
+// unit is the chunk and segment of a unit, and how many segments the chunk is divided into.
+func (s *sequenceCall) unit(i int) (chunk, segment, segments int) {
+	w := s.itemOf(i, true)
+	return w.chunk + (i-w.unit)/w.segments, w.segment + (i-w.unit)%w.segments, w.segments
+}
+
+// prefixRows is the rows of one sequence in a chunk of several that share pages.
+type prefixRows struct {
+	chunk
+	shared int  // positions in the pages of the sequence before it
+	begun  bool // its state has a block of the segment at hand
+}
+
+// sequenceChunk makes c chunk i of a call over sequences. If it is of several sequences, these are
+// in a buffer, which it returns.
+func (p *plan) sequenceChunk(i int, c *chunk, group []prefixRows) []prefixRows {
+	s := p.sequences
+	w := s.itemOf(i, false)
+	kv := i - w.chunk
+	if w.sequences == 1 {
+		p.rowsOfSequence(c, &s.sequences[s.order[w.first]], kv, w.row, w.rows)
+		return group
+	}
+	group = group[:0]
+	*c = chunk{kv: kv, heads: 1, lo: math.MaxInt, prefixes: true, apart: true}
+	for _, n := range s.order[w.first:][:w.sequences] {
+		x := &s.sequences[n]
+		group = append(group, prefixRows{shared: x.shared})
+		rows := &group[len(group)-1]
+		p.rowsOfSequence(&rows.chunk, x, kv, 0, x.queries*p.group)
+		rows.at = c.rows
+		c.rows += rows.rows
+		if rows.lo < rows.hi {
+			c.lo, c.hi = min(c.lo, rows.lo), max(c.hi, rows.hi)
+		}
+	}
+	c.lo = min(c.lo, c.hi) // nobody sees a key
+	return group
+}
+
+// rowsOfSequence makes c rows of queries of one sequence. Queries are counted as they are packed.
+func (p *plan) rowsOfSequence(c *chunk, s *callSequence, kv, row, rows int) {
+	*c = chunk{kv: kv, heads: 1, row: s.query*p.group + row, rows: rows,
+		table: s.table, from: s.table.First(), keys: s.table.Len(), position: -s.query}
+	if p.causal == BottomRight {
+		c.position += c.keys - s.queries
+	}
+	p.bound(c)
+}

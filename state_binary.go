@@ -1,0 +1,205 @@
+package attn
+
+import (
+	"encoding/binary"
+	"math"
+	"runtime"
+	"slices"
+
+	"github.com/seed-1415985d/attn/internal/f32"
+)
+
+// The binary form of a state, little-endian:
+//
+//	8 bytes   stateMagic; its last byte is the version
+//	4 × u32   b, h, l, d
+//	u32       keys
+//	f32       the unit of maxima, 0 if no key was seen
+//	u32       nodes
+//	u32       1 if sinks follow, else 0
+//	f32       sinks, h of them
+//	          for each node, in the order of their keys:
+//	u32       its keys
+//	u32       1 if it takes more keys, else 0; only the last one may
+//	f32       m and l of all rows, then o of all rows
+//
+// Version 2 belongs to version 2 of the numeric contract, which fixes Block, Segment and the tree
+// of segments.
+const (
+	stateMagic  = "attnSta\x02"
+	stateHeader = len(stateMagic) + 8*4
+)
+
+// MarshalBinary returns the state in a form that any machine can read with UnmarshalBinary. A state
+// that travels gives the same bits as one that stays. The zero State has no shape, so it has no
+// such form: that is an error that wraps [ErrShape]. One of more numbers than UnmarshalBinary takes
+// on this architecture is an error that wraps [ErrUnsupported].
+func (s *State) MarshalBinary() ([]byte, error) { return s.AppendBinary(nil) }
+
+// AppendBinary appends what MarshalBinary returns to data.
+func (s *State) AppendBinary(data []byte) ([]byte, error) {
+	if s.d == 0 {
+		return nil, fail(ErrShape, "the State is the zero value, want one from NewState or "+
+			"UnmarshalBinary")
+	}
+	size, ok := s.binarySize()
+	if !ok || size > maxInt-len(data) {
+		return nil, fail(ErrUnsupported, "the State is %d×%d×%d×%d×(%d+2) numbers after %d bytes, "+
+			"want at most %d numbers and %d bytes in all",
+			len(s.nodes), s.b, s.h, s.l, s.d, len(data), maxElements, maxInt)
+	}
+	data = slices.Grow(data, size)
+	data = append(data, stateMagic...)
+	for _, n := range [...]uint32{
+		uint32(s.b), uint32(s.h), uint32(s.l), uint32(s.d), uint32(s.keys),
+		math.Float32bits(s.unit), uint32(len(s.nodes)), uint32(min(1, len(s.sinks)))} {
+		data = binary.LittleEndian.AppendUint32(data, n)
+	}
+	data = appendFloats(data, s.sinks)
+	for i := range s.nodes {
+		node, open := &s.nodes[i], uint32(0)
+		if node.open {
+			open = 1
+		}
+		data = binary.LittleEndian.AppendUint32(data, uint32(node.keys))
+		data = binary.LittleEndian.AppendUint32(data, open)
+		data = appendFloats(data, node.m)
+		data = appendFloats(data, node.l)
+		data = appendFloats(data, node.o)
+	}
+	runtime.KeepAlive(s) // and with it its memory
+	return data, nil
+}
+
+// binarySize is the length of the binary form, if an int holds it.
+func (s *State) binarySize() (bytes int, ok bool) {
+	elements, ok := product(len(s.nodes), s.b, s.h, s.l, s.d+2)
+	if elements += 2*len(s.nodes) + len(s.sinks); !ok || elements > maxElements {
+		return 0, false
+	}
+	return stateHeader + 4*elements, true
+}
+
+// appendFloats writes −0 as +0: the sign of a zero depends on how the rows were
+// cut, and no result on it.
+func appendFloats(data []byte, x []float32) []byte {
+	for _, e := range x {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(e+0))
+	}
+	return data
+}
+
+// UnmarshalBinary replaces the state by one that MarshalBinary wrote. Data that
+// it cannot have written is an error that wraps [ErrFormat], and leaves the
+// state as it is. So does [ErrMemory], if the system has no memory.
+func (s *State) UnmarshalBinary(data []byte) error {
+	if err := checkStateMagic(data); err != nil {
+		return err
+	}
+	var head [8]uint32
+	for i := range head {
+		head[i] = binary.LittleEndian.Uint32(data[len(stateMagic)+4*i:])
+		if i != 5 && head[i] > maxLength {
+			return fail(ErrFormat, "header field %d is %d, want at most %d", i, head[i], maxLength)
+		}
+	}
+	t, err := NewState(int(head[0]), int(head[1]), int(head[2]), int(head[3]))
+	if err != nil {
+		return fail(ErrFormat, "%v", err)
+	}
+	t.keys, t.unit = int(head[4]), math.Float32frombits(head[5])
+	nodes, sinks := int(head[6]), int(head[7])
+	if err := t.checkBody(nodes, sinks, len(data)-stateHeader); err != nil {
+		return err
+	}
+	// From here on the data is as long as what it asks to allocate.
+	data = data[stateHeader:]
+	if sinks == 1 {
+		t.sinks = make([]float32, t.h)
+		data = readFloats(t.sinks, data)
+	}
+	if err := t.reserve(nodes); err != nil {
+		return err
+	}
+	if err := t.readNodes(nodes, data); err != nil {
+		return err
+	}
+	*s = *t
+	return nil
+}
+
+// checkStateMagic makes sure that data has a header of this version.
+func checkStateMagic(data []byte) error {
+	const version = len(stateMagic) - 1
+	switch {
+	case len(data) > version && string(data[:version]) == stateMagic[:version] &&
+		data[version] != stateMagic[version]:
+		return fail(ErrFormat, "data is version %d of the form, want version %d: sums of another "+
+			"version of the numeric contract cannot be continued", data[version], stateMagic[version])
+	case len(data) < stateHeader || string(data[:len(stateMagic)]) != stateMagic:
+		return fail(ErrFormat, "data is %d bytes and begins with %q, want a header of %d bytes that "+
+			"begins with %q", len(data), data[:min(len(data), len(stateMagic))], stateHeader, stateMagic)
+	}
+	return nil
+}
+
+// checkBody compares the numbers in a header with each other and with the
+// length of what follows.
+func (s *State) checkBody(nodes, sinks, length int) error {
+	lo, hi := min(1, s.keys), min(maxNodes, s.keys)
+	if s.b == 0 || s.h == 0 || s.l == 0 {
+		lo, hi = 0, 0
+	}
+	if nodes < lo || nodes > hi {
+		return fail(ErrFormat, "%d nodes for %d keys, want %d to %d", nodes, s.keys, lo, hi)
+	}
+	c := float32(float64(s.unit) * f32.Log2E)
+	if !(s.unit >= 0) || c-c != 0 || (s.unit == 0) != (nodes == 0) {
+		return fail(ErrFormat, "the unit of %d nodes is %v, want a positive number, or 0 for none",
+			nodes, s.unit)
+	}
+	if sinks > 1 || sinks == 1 && s.h == 0 {
+		return fail(ErrFormat, "the mark of sinks is %d, want 0, or 1 with at least one head", sinks)
+	}
+	elements, ok := product(nodes, s.b, s.h, s.l, s.d+2)
+	if !ok || length%4 != 0 || length/4 != elements+2*nodes+sinks*s.h {
+		return fail(ErrFormat, "%d bytes follow the header, want 4 × (%d×(2 + %d×%d×%d×(%d+2)) + %d)",
+			length, nodes, s.b, s.h, s.l, s.d, sinks*s.h)
+	}
+	return nil
+}
+
+// readNodes reads the nodes of a state. Their keys follow each other, and only the last one may
+// take more.
+func (s *State) readNodes(nodes int, data []byte) error {
+	first := 0
+	for i := range nodes {
+		keys, open := int(binary.LittleEndian.Uint32(data)), binary.LittleEndian.Uint32(data[4:])
+		if keys < 1 || keys > s.keys-first {
+			return fail(ErrFormat, "node %d has %d keys, want 1 to %d", i, keys, s.keys-first)
+		}
+		node := stateNode{nodeKeys: nodeKeys{first, keys, open == 1}}
+		first += keys
+		takes := i == nodes-1 && first%Segment != 0 && node.first/Segment == first/Segment
+		if open > 1 || node.open && !takes {
+			return fail(ErrFormat, "the mark of node %d of %d is %d, want 0, or 1 for a last one inside "+
+				"a segment", i, nodes, open)
+		}
+		node.nodeRows = s.newRows()
+		data = readFloats(node.m, data[8:])
+		data = readFloats(node.l, data)
+		data = readFloats(node.o, data)
+		s.nodes = append(s.nodes, node)
+	}
+	if nodes > 0 && first != s.keys {
+		return fail(ErrFormat, "the nodes have %d keys, want %d", first, s.keys)
+	}
+	return nil
+}
+
+func readFloats(dst []float32, data []byte) (rest []byte) {
+	for i := range dst {
+		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	return data[4*len(dst):]
+}
