@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -405,5 +406,46 @@ func TestQuickValidIsValid(t *testing.T) {
 	}
 	if accepted < 1000 && math.MaxInt > math.MaxInt32 { // with 32 bits none is accepted
 		t.Errorf("only %d calls were accepted quickly", accepted)
+	}
+}
+
+// The quick way to validate a call knows every field of Options: those that it takes make the plan
+// that the thorough way makes, and with any other it is not taken. A new field needs a value here.
+func TestQuickValidKnowsAllOptions(t *testing.T) {
+	values := map[string]any{
+		"Scale": float32(0.3), "Causal": TopLeft, "Offset": 2, "Window": &Window{1, 2},
+		"Softcap": float32(5), "Mask": &Mask{}, "Bias": &Tensor{}, "Slopes": []float32{1},
+		"Sinks": []float32{1}, "QueryLens": []int{1}, "KeyLens": []int{1}, "LSE": []float32{1},
+		"Weights": &Tensor{},
+	}
+	dst, q, k, v := zeros(1, 1, 2, 8), zeros(1, 1, 2, 8), zeros(1, 1, 3, 8), zeros(1, 1, 3, 8)
+	options := reflect.TypeFor[Options]()
+	for i := range options.NumField() {
+		field := options.Field(i)
+		value, known := values[field.Name]
+		if !known {
+			t.Errorf("Options.%s has no value in this test", field.Name)
+			continue
+		}
+		var opt Options
+		reflect.ValueOf(&opt).Elem().Field(i).Set(reflect.ValueOf(value))
+		if !opt.onlyScalars() {
+			continue
+		}
+		if field.Type.Kind() == reflect.Slice {
+			t.Errorf("Options.%s refers to memory, and the quick way takes it for a number", field.Name)
+		}
+		quick, thorough := newPlan(dst, q, k, v, &opt), newPlan(dst, q, k, v, &opt)
+		must(t, quick.init(&opt))
+		must(t, thorough.initKeys())
+		must(t, thorough.initCall(1, &opt))
+		plain := newPlan(dst, q, k, v, nil)
+		must(t, plain.init(nil))
+		if !reflect.DeepEqual(quick, thorough) {
+			t.Errorf("Options.%s: the quick plan is %+v, want %+v", field.Name, quick, thorough)
+		}
+		if reflect.DeepEqual(quick, plain) {
+			t.Errorf("Options.%s makes no difference to the plan", field.Name)
+		}
 	}
 }
