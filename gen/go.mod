@@ -4,7 +4,7 @@ go 1.26
 
 require (
 	github.com/mmcloughlin/avo v0.5.0
-	github.com/seed-1415985d/attn v0.0.0
+	github.com/seed-1415985d/attn v0.1.0
 )
 
 require (

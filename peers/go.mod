@@ -6,7 +6,7 @@ require (
 	github.com/chewxy/math32 v1.10.1
 	github.com/gomlx/gomlx v0.26.0
 	github.com/klauspost/cpuid/v2 v2.4.2
-	github.com/seed-1415985d/attn v0.0.0
+	github.com/seed-1415985d/attn v0.1.0
 	github.com/viterin/vek v0.4.3
 	github.com/yalue/onnxruntime_go v1.27.0
 	gonum.org/v1/gonum v0.17.0

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-1415985d/attn/internal/limits"
+	"github.com/seed-1415985d/attn/limits"
 )
 
 // Result is what one peer took for one case.

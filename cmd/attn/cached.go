@@ -23,12 +23,9 @@ func (f *runFlags) cacheType() (attn.Format, error) {
 	return cacheTypes[i], nil
 }
 
-// checkCache finds mistakes in -cache and -rotate.
+// checkCache finds mistakes in -cache.
 func (f *runFlags) checkCache() error {
 	if !f.given["cache"] {
-		if f.rotate {
-			return usagef("-rotate needs -cache")
-		}
 		return nil
 	}
 	_, err := f.cacheType()
@@ -38,9 +35,8 @@ func (f *runFlags) checkCache() error {
 // cachedAttend attends over a cache of the keys and values that it is given. It keeps the last cache, because slices of the
 // same heads follow one another.
 type cachedAttend struct {
-	kind   attn.Format
-	rotate bool
-	pool   *attn.Pool // nil for one thread
+	kind attn.Format
+	pool *attn.Pool // nil for one thread
 
 	cache *attn.Cache
 	of    [2]tokens // keys and values in the cache
@@ -74,7 +70,7 @@ func (c *cachedAttend) attend(dst, q, k, v attn.Tensor, opt *attn.Options) error
 func (c *cachedAttend) fill(k, v attn.Tensor) error {
 	c.release()
 	cache, err := attn.NewCache(attn.CacheConfig{Batch: k.B, KVHeads: k.H, HeadDim: k.D, ValueDim: v.D,
-		Capacity: max(1, k.L), Format: c.kind, Rotate: c.rotate})
+		Capacity: max(1, k.L), Format: c.kind})
 	if err != nil {
 		return err
 	}

@@ -10,9 +10,9 @@ import (
 )
 
 // cacheOf is a cache of keys and values.
-func cacheOf(t *testing.T, kind attn.Format, rotate bool, k, v attn.Tensor) *attn.Cache {
+func cacheOf(t *testing.T, kind attn.Format, k, v attn.Tensor) *attn.Cache {
 	t.Helper()
-	c, err := attn.NewCache(attn.CacheConfig{Batch: k.B, KVHeads: k.H, HeadDim: k.D, ValueDim: v.D, Capacity: k.L, Format: kind, Rotate: rotate})
+	c, err := attn.NewCache(attn.CacheConfig{Batch: k.B, KVHeads: k.H, HeadDim: k.D, ValueDim: v.D, Capacity: k.L, Format: kind})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,30 +34,28 @@ func TestRunOverCache(t *testing.T) {
 	opt := attn.Options{Causal: attn.BottomRight}
 	outputs := map[string]bool{}
 	for _, kind := range cacheTypes {
-		for _, rotate := range []bool{false, true} {
-			c, want := cacheOf(t, kind, rotate, k, v), attn.BHLD(make([]float32, b*h*lq*dv), b, h, lq, dv)
-			if err := c.Attend(want, q, &opt); err != nil {
+		c, want := cacheOf(t, kind, k, v), attn.BHLD(make([]float32, b*h*lq*dv), b, h, lq, dv)
+		if err := c.Attend(want, q, &opt); err != nil {
+			t.Fatal(err)
+		}
+		if kind != attn.I8 {
+			read := attn.BHLD(make([]float32, len(k.Data)), b, kv, lk, d)
+			values := attn.BHLD(make([]float32, len(v.Data)), b, kv, lk, dv)
+			if err := c.Read(read, values, 0); err != nil {
 				t.Fatal(err)
 			}
-			if kind != attn.I8 && !rotate {
-				read := attn.BHLD(make([]float32, len(k.Data)), b, kv, lk, d)
-				values := attn.BHLD(make([]float32, len(v.Data)), b, kv, lk, dv)
-				if err := c.Read(read, values, 0); err != nil {
-					t.Fatal(err)
-				}
-				if err := attn.Attend(want, q, read, values, &opt); err != nil {
-					t.Fatal(err)
-				}
-			}
-			outputs[fmt.Sprint(want.Data)] = true
-			for _, threads := range []string{"1", "3"} {
-				f.mustRun("-cache", cacheName(kind), fmt.Sprintf("-rotate=%t", rotate), "-causal", "bottomright", "-threads", threads)
-				f.check("out.npy", []int{b, h, lq, dv}, want.Data)
+			if err := attn.Attend(want, q, read, values, &opt); err != nil {
+				t.Fatal(err)
 			}
 		}
+		outputs[fmt.Sprint(want.Data)] = true
+		for _, threads := range []string{"1", "3"} {
+			f.mustRun("-cache", cacheName(kind), "-causal", "bottomright", "-threads", threads)
+			f.check("out.npy", []int{b, h, lq, dv}, want.Data)
+		}
 	}
-	if len(outputs) != 8 {
-		t.Errorf("%d different outputs of 4 types with and without -rotate: a flag does nothing", len(outputs))
+	if len(outputs) != 4 {
+		t.Errorf("%d different outputs of 4 formats: the flag does nothing", len(outputs))
 	}
 }
 
@@ -73,7 +71,7 @@ func TestSlicesOverCache(t *testing.T) {
 		v:   attn.BHLD(f.random("v", 3, b*kv*lk*d).Data, b, kv, lk, d),
 		dst: attn.BHLD(make([]float32, b*h*lq*d), b, h, lq, d)}
 	want := attn.BHLD(make([]float32, b*h*lq*d), b, h, lq, d)
-	if err := cacheOf(t, attn.I8, false, j.k, j.v).Attend(want, j.q, nil); err != nil {
+	if err := cacheOf(t, attn.I8, j.k, j.v).Attend(want, j.q, nil); err != nil {
 		t.Fatal(err)
 	}
 	for i := range b {
@@ -98,7 +96,6 @@ func TestRunOverCacheRefuses(t *testing.T) {
 	for want, args := range map[string]string{
 		`-cache is "f64", want f32, f16, bf16 or i8`: "-cache f64",
 		`-cache is "", want f32, f16, bf16 or i8`:    "-cache=",
-		"-rotate needs -cache":                       "-rotate",
 	} {
 		status, stdout, stderr := f.run(strings.Fields(args)...)
 		checkRefusal(t, 2, status, stdout, stderr, want)

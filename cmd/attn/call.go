@@ -1,14 +1,13 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/seed-1415985d/attn/internal/inspect"
+	"github.com/seed-1415985d/attn/inspect"
 )
 
 // callForm is what -call takes.
@@ -110,12 +109,11 @@ func (f *callFlag) fill(name string, field *int, value int) {
 
 func (f *callFlag) String() string { return "" } // no default
 
+var schedule = inspect.Schedule // which tests replace
+
 // print asks package attn which way the call goes.
 func (f *callFlag) print(stdout io.Writer) error {
-	if inspect.Schedule == nil {
-		return errors.New("-call: package attn of this build does not tell its schedules")
-	}
-	text, err := inspect.Schedule(f.Call)
+	text, err := schedule(f.Call)
 	if err != nil {
 		return usagef("-call: %s", oneLine(err))
 	}

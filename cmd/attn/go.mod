@@ -7,7 +7,7 @@ require (
 	github.com/klauspost/cpuid/v2 v2.4.2
 	github.com/sbinet/npyio v0.9.0
 	github.com/schollz/progressbar/v3 v3.19.0
-	github.com/seed-1415985d/attn v0.0.0
+	github.com/seed-1415985d/attn v0.1.0
 	golang.org/x/image v0.30.0
 	golang.org/x/term v0.28.0
 	gonum.org/v1/plot v0.17.0

@@ -15,8 +15,6 @@ import (
 	"io"
 	"os"
 	"strings"
-
-	"github.com/seed-1415985d/attn/cmd/attn/internal/first"
 )
 
 func main() { os.Exit(realMain(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -75,9 +73,6 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 	if !ok {
 		fmt.Fprintf(stderr, "attn: unknown command %q; attn help lists them\n", name)
 		return 2
-	}
-	if first.Mistake != "" && name != "help" && name != "version" { // these compute nothing
-		run = func([]string, io.Writer, io.Writer) error { return usagef("%s", first.Mistake) }
 	}
 	out := &checkedWriter{w: stdout}
 	err := run(args[1:], out, stderr)

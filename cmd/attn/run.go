@@ -44,7 +44,7 @@ type runFlags struct {
 	causal, window             string
 	scale, softcap             float64
 	offset, threads            int
-	alibi, rotate              bool
+	alibi                      bool
 	cache                      string
 	pngHeads, labels           string
 	pngBatch                   int
@@ -73,7 +73,6 @@ func (f *runFlags) set(fs *flag.FlagSet) {
 	fs.BoolVar(&f.alibi, "alibi", false, "add ALiBi: slope·(key position − query position), the usual slopes")
 	fs.StringVar(&f.sinks, "sinks", "", "`file` of one attention sink logit per head")
 	fs.StringVar(&f.cache, "cache", "", "attend over a cache of this `type`: f32, f16, bf16 or i8 (default: over the files' float32)")
-	fs.BoolVar(&f.rotate, "rotate", false, "-cache rotates queries and keys, which spreads outlier channels of keys before they are rounded")
 	fs.IntVar(&f.threads, "threads", 0, "compute on `n` threads (default: all); the result does not depend on it")
 	fs.StringVar(&f.png, "png", "", "draw attention weights as a heat map to `file`, by its ending a .png, .svg or .pdf")
 	fs.StringVar(&f.pngHeads, "png-heads", "0", "comma-separated `list` of the heads to draw")
@@ -457,7 +456,7 @@ func (f *runFlags) attendOn() (call attend, threads int, release func()) {
 		return call, threads, release
 	}
 	kind, _ := f.cacheType() // checkFlags has seen that it is one
-	c := &cachedAttend{kind: kind, rotate: f.rotate, pool: pool}
+	c := &cachedAttend{kind: kind, pool: pool}
 	stop := release
 	return c.attend, threads, func() { c.release(); stop() }
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-1415985d/attn/internal/clock"
+	"github.com/seed-1415985d/attn/limits"
 )
 
 // Cases take turns. A shared machine is quiet for seconds, now and then; so each case
@@ -92,13 +92,13 @@ func callsPerRepetition(c *benchCase, call func() error) int {
 
 // repetition returns nanoseconds per call. The call succeeded before, so it does now.
 func repetition(call func() error, calls int) float64 {
-	start := clock.Now()
+	start := limits.Now()
 	for range calls {
 		if err := call(); err != nil {
 			panic(err)
 		}
 	}
-	return float64(clock.Now()-start) / float64(calls)
+	return float64(limits.Now()-start) / float64(calls)
 }
 
 func allocations(call func() error, calls int) float64 {

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/cmd/attn/internal/first"
 )
 
 const versionAbout = `attn version
@@ -33,7 +32,7 @@ func versionCommand(args []string, stdout, stderr io.Writer) error {
 		{"package", packageVersion(info)},
 		{"revision", revision(info.Settings)},
 		{"Go", fmt.Sprintf("%s %s/%s", runtime.Version(), runtime.GOOS, runtime.GOARCH)},
-		{"implementation", implementationHere(first.Mistake)},
+		{"implementation", attn.Implementation()},
 	} {
 		fmt.Fprintf(stdout, "%-15s %s\n", line.name, line.value)
 	}
@@ -79,12 +78,4 @@ func revision(settings []debug.BuildSetting) string {
 		id += ", modified"
 	}
 	return id
-}
-
-// implementationHere is the implementation in use. A mistake in ATTN_ISA belongs to a report of what is wrong.
-func implementationHere(mistake string) string {
-	if mistake == "" {
-		return attn.Implementation()
-	}
-	return "none: " + strings.TrimPrefix(mistake, "attn: ")
 }

@@ -35,7 +35,7 @@ func (c *cache) newSequence() (s sequence) {
 // inUse is the bytes of the pages that are not free, as many in each store.
 func (c *cache) inUse() int {
 	s := c.stores[0]
-	return len(c.stores) * (s.MemoryUse() / c.pages) * (c.pages - s.Free())
+	return len(c.stores) * (s.MemoryUse() / c.pages) * (c.pages - s.FreePages())
 }
 
 func (c *cache) close() {

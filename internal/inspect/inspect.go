@@ -1,5 +1,5 @@
-// Package inspect lets the project's own command show how package attn would compute a call, without making that part
-// of the package's public names.
+// Package inspect is where package attn leaves what the public package of this name shows, so that it
+// is no part of package attn's own names.
 package inspect
 
 // Call is the shape of a call whose schedule is wanted.
@@ -10,6 +10,6 @@ type Call struct {
 	Workers                  int
 }
 
-// Schedule describes how package attn would compute a call: lines of a name, its value and what that means. Package
-// attn sets it when it is initialised.
+// Schedule describes how package attn would compute a call. Package attn sets it when it is
+// initialised.
 var Schedule func(c Call) (string, error)

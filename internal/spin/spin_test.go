@@ -81,4 +81,3 @@ func TestLimit(t *testing.T) {
 		t.Errorf("spun for %v, want %v", took, w.limit)
 	}
 }
-

@@ -1,12 +1,15 @@
-// Modproxy writes a module of a Git checkout, at a version, to a folder that the go command takes as a module proxy:
+// Modproxy writes a module of a Git checkout, at a version, to a folder that the go command takes as
+// a module proxy:
 //
-//	modproxy CHECKOUT REVISION FOLDER-OF-MODULE VERSION PROXY
+//	modproxy CHECKOUT REVISION FOLDER-OF-MODULE VERSION PROXY [BRANCH]
 //
-// The zip file is what a public proxy would make of the same revision, so its hash is the one that go.sum wants.
+// The zip file is what a public proxy would make of the same revision, so its hash is the one that
+// go.sum wants. With a branch, the version is a pseudo-version that MODULE@BRANCH stands for.
 package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -21,16 +24,17 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	if len(os.Args) != 6 {
-		log.Fatal("usage: modproxy CHECKOUT REVISION FOLDER-OF-MODULE VERSION PROXY")
+	if len(os.Args) < 6 || len(os.Args) > 7 {
+		log.Fatal("usage: modproxy CHECKOUT REVISION FOLDER-OF-MODULE VERSION PROXY [BRANCH]")
 	}
-	if err := write(os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5]); err != nil {
+	branch := append(os.Args, "")[6]
+	if err := write(os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5], branch); err != nil {
 		log.Fatal(err)
 	}
 }
 
 // write adds one version of one module to the proxy.
-func write(checkout, revision, subfolder, version, proxy string) error {
+func write(checkout, revision, subfolder, version, proxy, branch string) error {
 	if subfolder == "." {
 		subfolder = ""
 	}
@@ -63,6 +67,13 @@ func write(checkout, revision, subfolder, version, proxy string) error {
 	}{version, time.Now().UTC()})
 	if err != nil {
 		return err
+	}
+	if branch != "" { // proxies do not list pseudo-versions
+		if err := os.WriteFile(filepath.Join(folder, branch+".info"), info, 0o644); err != nil {
+			return err
+		}
+		err := os.WriteFile(filepath.Join(folder, version+".mod"), mod, 0o644)
+		return errors.Join(err, os.WriteFile(filepath.Join(folder, version+".info"), info, 0o644))
 	}
 	list, err := os.ReadFile(filepath.Join(folder, "list"))
 	if err != nil && !os.IsNotExist(err) {

@@ -1,5 +1,6 @@
-// Package limits measures what this machine's cores can do at best: fused
-// multiply-adds per second, and bytes read per second from each level of the memory.
+// Package limits measures what this machine's cores can do at best: fused multiply-adds per second,
+// and bytes read per second from each level of the memory. It is for tools that set what attn reaches
+// beside that, such as cmd/attn; loops and names may change from version to version.
 package limits
 
 import (
@@ -51,6 +52,10 @@ const (
 
 // Burst is short enough to fall between two disturbances of a shared machine.
 const Burst = 400 * time.Microsecond
+
+// Now is the time since some moment before, on a clock that is good for less than a millisecond on
+// every system.
+func Now() time.Duration { return clock.Now() }
 
 // Cycles runs a chain of additions and exclusive ors on all threads at once, each for a stretch of time. Each of them needs
 // the result before it and so takes a cycle, whatever else goes on in the core. It returns how many a second: the clock.

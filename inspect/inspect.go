@@ -1,0 +1,18 @@
+// Package inspect says how package attn would compute a call: how it is divided, where it reads keys
+// and values, which kernels it takes. It is for tools such as cmd/attn, and for questions of speed:
+// nothing of it changes a result, and what it says may be other words in the next version.
+package inspect
+
+import (
+	_ "github.com/seed-1415985d/attn" // sets internal/inspect.Schedule
+	internal "github.com/seed-1415985d/attn/internal/inspect"
+)
+
+// Call is the shape of a call over views, or over a cache: B, H, KVH, Lq, Lk, D and Dv as in
+// attn.Attend; Layout "bhld", "blhd" or "cache"; Causal for BottomRight; Workers as in attn.NewPool,
+// at least 1.
+type Call = internal.Call
+
+// Schedule returns the schedule of a call on this machine: lines of a name, its value and what that
+// means. A size outside its range, or an unknown layout, is an error.
+func Schedule(c Call) (string, error) { return internal.Schedule(c) }
