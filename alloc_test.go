@@ -337,7 +337,7 @@ func TestNoAllocationInState(t *testing.T) {
 }
 
 func TestNoAllocationInMatMul(t *testing.T) {
-	m, err := PackMatrix(zeros(1, 1, 9, 20))
+	m, err := PackMatrix(zeros(1, 1, 9, 20), MatrixConfig{})
 	must(t, err)
 	mustNotAllocate(t, func() error {
 		var a [7 * 9]float32
@@ -354,7 +354,7 @@ func TestNoAllocationInMatMul(t *testing.T) {
 func TestNoAllocationInMatMulOfTypes(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		for _, typ := range matrixTypes {
-			m, err := PackTransposedAs(zeros(1, 1, 20, 9), typ)
+			m, err := PackMatrix(zeros(1, 1, 20, 9), MatrixConfig{Format: typ, Transposed: true})
 			must(t, err)
 			for _, rows := range []int{1, 2 * typedRows} {
 				t.Run(fmt.Sprint(typ, rows), func(t *testing.T) {
@@ -383,7 +383,7 @@ func TestNoAllocationInPoolMatMul(t *testing.T) {
 	useTuning(t, row)
 	dst, a := zeros(1, 1, rows, rows), zeros(1, 1, rows, inner)
 	for _, typ := range matrixTypes {
-		m, err := PackMatrixAs(zeros(1, 1, inner, rows), typ)
+		m, err := PackMatrix(zeros(1, 1, inner, rows), MatrixConfig{Format: typ})
 		must(t, err)
 		mustNotAllocateInPool(t, func() error { return pool.MatMul(dst, a, m, nil) })
 	}

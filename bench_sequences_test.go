@@ -39,7 +39,7 @@ func filledSequence(b *testing.B, s *Sequence, n int) *Sequence {
 
 // BenchmarkSequencesOverCache is a call over one sequence, over the same call of a Cache.
 func BenchmarkSequencesOverCache(b *testing.B) {
-	for _, kind := range allCacheTypes {
+	for _, kind := range allFormats {
 		for _, c := range []struct{ heads, kv, lq, lk int }{{32, 32, 1, 4096}, {32, 8, 1, 4096}, {8, 8, 512, 1024}, {8, 8, 1, 100}} {
 			b.Run(fmt.Sprintf("type=%v/H=%d/KVH=%d/Lq=%d/Lk=%d", kind, c.heads, c.kv, c.lq, c.lk), func(b *testing.B) {
 				cache, err := NewCache(CacheConfig{Batch: 1, KVHeads: c.kv, HeadDim: 128, ValueDim: 128, Capacity: c.lk, Format: kind})
@@ -89,7 +89,7 @@ func BenchmarkSequencesShared(b *testing.B) {
 func BenchmarkSequencesTwoWorkers(b *testing.B) {
 	pool := NewPool(2)
 	defer pool.Close()
-	for _, kind := range allCacheTypes {
+	for _, kind := range allFormats {
 		for _, calls := range []int{1, 10} {
 			b.Run(fmt.Sprintf("type=%v/turns=%d", kind, calls), func(b *testing.B) {
 				store, err := NewStore(StoreConfig{KVHeads: 8, HeadDim: 128, ValueDim: 128, Pages: 100, Format: kind})

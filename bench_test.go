@@ -78,11 +78,11 @@ func typeName(kind Format) string {
 	return "/type=" + strings.ToLower(kind.String())
 }
 
-var allCacheTypes = []Format{F32, F16, BF16, I8}
+var allFormats = []Format{F32, F16, BF16, I8}
 
 func BenchmarkCache(b *testing.B) {
 	for _, s := range benchShapes {
-		for _, kind := range allCacheTypes {
+		for _, kind := range allFormats {
 			if kind != F32 && s.lq > 1 {
 				continue
 			}

@@ -29,7 +29,7 @@ func BenchmarkTypes(b *testing.B) {
 	pool := NewPool(2)
 	defer pool.Close()
 	for _, s := range typedCacheShapes {
-		for _, kind := range allCacheTypes {
+		for _, kind := range allFormats {
 			c := randomCache(b, kind, s.kv, s.lk, s.d)
 			q, dst := tensor(random("q"), normal, 1, s.heads, s.lq, s.d), zeros(1, s.heads, s.lq, s.d)
 			call := func() error { return c.Attend(dst, q, &Options{Causal: BottomRight}) }

@@ -512,7 +512,7 @@ func BenchmarkCacheAppend(b *testing.B) {
 	for _, n := range []int{1, 16, 64} {
 		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) { benchmarkAppend(b, n, CacheConfig{}) })
 	}
-	for _, kind := range allCacheTypes[1:] {
+	for _, kind := range allFormats[1:] {
 		name := "n=1" + typeName(kind)
 		b.Run(name, func(b *testing.B) { benchmarkAppend(b, 1, CacheConfig{Format: kind}) })
 	}

@@ -36,16 +36,15 @@
 //   - [Store] holds the keys and values of many sequences in pages, for serving: they join, grow,
 //     fork, shrink and leave. [AttendSequences] and [Pool.AttendSequences] compute one call over
 //     any of them, of different lengths, with any number of queries each; prefixes that sequences
-//     share are kept once and read once. [Sequence.WriteTo] and [Sequence.ReadFrom] keep prompts on
+//     share are kept once and read once. [Sequence.Save] and [Sequence.Load] keep prompts on
 //     disk.
 //   - [State] takes keys and values in chunks, so that they need not be in
 //     memory at the same time or on the same machine. [State.Merge] puts parts
 //     together.
 //   - [MatMul], and [Matrix] for weights that are used again, are for the
 //     projections around attention. [PackMatrix] takes weights with one row for
-//     each input, [PackTransposed] those with one for each output, as Linear
-//     layers keep them; [PackMatrixAs] and [PackTransposedAs] store them in
-//     fewer bits.
+//     each input, or for each output as Linear layers keep them, and stores
+//     them in any [Format].
 //   - [Dot], [Max], [Exp], [ExpSum], [Softmax] and [LogSumExp] work on plain
 //     slices.
 //

@@ -56,10 +56,10 @@ func newMultiHead(tokens int) (*MultiHead, error) {
 	m := &MultiHead{model: 4, heads: 2, dim: 3, options: attn.Options{Scale: 1}}
 	m.rows, m.joined = make([]float32, tokens*3*6), make([]float32, tokens*6)
 	var err error
-	if m.qkv, err = attn.PackMatrix(attn.BHLD(qkv, 1, 1, 4, 18)); err != nil {
+	if m.qkv, err = attn.PackMatrix(attn.BHLD(qkv, 1, 1, 4, 18), attn.MatrixConfig{}); err != nil {
 		return nil, err
 	}
-	m.out, err = attn.PackMatrix(attn.BHLD(out, 1, 1, 6, 4))
+	m.out, err = attn.PackMatrix(attn.BHLD(out, 1, 1, 6, 4), attn.MatrixConfig{})
 	return m, err
 }
 

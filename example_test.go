@@ -358,7 +358,7 @@ func check(err error) {
 }
 
 // The weights of a Linear layer have a row for each output. They are packed as they are, or in fewer bits.
-func ExamplePackTransposed() {
+func ExamplePackMatrix_transposed() {
 	weights := matrix(2, // 2 outputs of 3 inputs
 		1, 2, 3,
 		4, 5, 6)
@@ -366,7 +366,7 @@ func ExamplePackTransposed() {
 	x := matrix(1, 1, 0, 2)
 	y := matrix(1, make([]float32, 2)...)
 
-	layer, err := attn.PackTransposed(weights)
+	layer, err := attn.PackMatrix(weights, attn.MatrixConfig{Transposed: true})
 	if err != nil {
 		panic(err)
 	}
@@ -375,7 +375,7 @@ func ExamplePackTransposed() {
 	}
 	printRows(y, "%g")
 
-	small, err := attn.PackTransposedAs(weights, attn.BF16)
+	small, err := attn.PackMatrix(weights, attn.MatrixConfig{Format: attn.BF16, Transposed: true})
 	if err != nil {
 		panic(err)
 	}

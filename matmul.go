@@ -1,6 +1,7 @@
 package attn
 
 import (
+	"math/bits"
 	"runtime"
 
 	"github.com/seed-1415985d/attn/internal/memory"
@@ -21,8 +22,8 @@ const (
 	// productCols columns of b are done at a time.
 	productCols = 128
 
-	// leastCols columns are the fewest that products by a Matrix are divided into only to be of equal length.
-	leastCols = 2 * panel
+	// minCols columns are the fewest that products by a Matrix are divided into only to be of equal length.
+	minCols = 2 * panel
 )
 
 // MatMul computes the matrix products dst = a·b of each batch and head, as in
@@ -204,15 +205,16 @@ func addRows(dst, a, b []float32, rows, dstStride, aStride int, b0 *panelLayout)
 	}
 }
 
-// Matrix is the right side of matrix products, packed once in the order that
-// the kernels read: the weights of a projection. It does not change, so any
-// number of goroutines may multiply by it. Its memory is like that of a [Cache].
-// [PackMatrix], [PackTransposed] and their variants for types of fewer bits make one.
+// Matrix is the right side of matrix products, packed once by [PackMatrix] in the order that the
+// kernels read: the weights of a projection. It does not change, so any number of goroutines may
+// multiply by it. Its memory is like that of a [Cache].
 type Matrix struct {
+	format Format
+	formatTraits
 	b, h, inner, cols int
-	kind              Format
+	rotation          int             // size of the Walsh–Hadamard matrix along the inputs; 1: none
 	memory            *memory.Mapping // what data and scales are in; nil if the matrix is closed
-	data              []byte          // [b][h][inner/productInner] × panels, each of the layout that scoreLayout gives
+	data              []byte          // [b][h][inner/productInner] × panels, as scoreLayout says
 	scales            []float32       // of I8: [b][h][cols in whole panels]
 }
 
@@ -243,38 +245,32 @@ func (m *Matrix) checkOpen() error {
 	return nil
 }
 
-// part returns the panels of columns [first, first+cols) for the inner steps
-// that begin with k, of a matrix of float32. k is a multiple of productInner and first one of panel.
+// part returns the panels of columns [first, first+cols) for the inner steps that begin with k, of a
+// matrix of float32. k is a multiple of productInner and first one of panel.
 func (m *Matrix) part(b, h, k, first, cols int) ([]float32, panelLayout) {
 	layout := packedLayout(min(productInner, m.inner-k), cols)
-	data := elements[float32](m.bytes(b, h, k, first, cols))
+	data := elements[float32](m.panels(b, h, k, first, cols))
 	if tuned.Reads == tuning.PagedReads { // see prefetch.go
 		layout.pointer = operand.Address(data, 0)
 	}
 	return data, layout
 }
 
-// bytes is the memory of the panels of columns [first, first+cols) for the inner steps that begin with k.
-func (m *Matrix) bytes(b, h, k, first, cols int) []byte {
-	steps := roundUp(min(productInner, m.inner-k), m.group())
-	at := (m.place(b, h)*roundUp(m.inner, m.group())+k)*roundUp(m.cols, panel) + first*steps
+// panels is the memory of the panels of columns [first, first+cols) for the inner steps that begin
+// with k.
+func (m *Matrix) panels(b, h, k, first, cols int) []byte {
+	steps := roundUp(min(productInner, m.inner-k), m.group)
+	at := (m.index(b, h)*roundUp(m.inner, m.group)+k)*roundUp(m.cols, panel) + first*steps
 	n := roundUp(cols, panel) * steps
-	return m.data[at*m.kind.bytes():][:n*m.kind.bytes()]
+	return m.data[at*m.bytes:][:n*m.bytes]
 }
 
-// place is the number of a batch entry's and head's matrix among those that there are.
-func (m *Matrix) place(b, h int) int { return min(b, m.b-1)*m.h + min(h, m.h-1) }
+// index is the number of a batch entry's and head's matrix among those that there are.
+func (m *Matrix) index(b, h int) int { return min(b, m.b-1)*m.h + min(h, m.h-1) }
 
-// group is how many inner steps lie side by side, so that a matrix has a multiple of them.
-func (m *Matrix) group() int {
-	if m.kind == I8 {
-		return 4
-	}
-	return 1
-}
-
-// MatMul computes dst = a·m + bias like the function [MatMul], on the calling
-// goroutine. bias, which is added last, has N elements or is nil. [PackMatrixAs] says what the products by a matrix of fewer bits are.
+// MatMul computes dst = a·m + bias like the function [MatMul], on the calling goroutine. bias, which
+// is added last, has N elements or is nil. [PackMatrix] says what the products by a matrix of fewer
+// bits are.
 //
 //	a   [B, H, L, K]
 //	dst [B, H, L, N]
@@ -283,32 +279,59 @@ func (m *Matrix) MatMul(dst, a Tensor, bias []float32) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	p.partition(1)
-	for i := range p.units() {
-		p.unit(i)
+	w := scratches.Get().(*scratch)
+	for first := 0; first < dst.L; first += p.part {
+		q := p.step(w, first)
+		for i := range q.rotations() {
+			q.rotate(i)
+		}
+		q.partition(1)
+		for i := range q.units() {
+			q.unit(i)
+		}
 	}
+	scratches.Put(w)
 	runtime.KeepAlive(m) // and with it its memory
 	return nil
 }
 
 // MatMul works like [Matrix.MatMul], on all workers of the pool.
 func (p *Pool) MatMul(dst, a Tensor, m *Matrix, bias []float32) error {
+	if p == nil {
+		return m.MatMul(dst, a, bias)
+	}
 	_ = m.cols // a nil pointer panics before the call counts as running
 	j, err := p.begin()
 	if err != nil {
 		return err
 	}
-	j.projection = projection{dst: dst, a: a, m: m, bias: bias}
-	if err = j.projection.check(); err == nil {
-		j.cost = j.projection.cost()
-		j.workers = p.workersFor(j.cost)
-		j.projection.partition(j.workers)
-		j.units = j.projection.units()
-		j.next.Store(0)
-		p.run(j)
+	defer p.end(j)
+	all := projection{dst: dst, a: a, m: m, bias: bias}
+	if err := all.check(); err != nil {
+		return err
 	}
-	p.end(j)
-	return err
+	q := &j.projection
+	for first := 0; first < dst.L; first += all.part {
+		*q = all.step(&j.scratch, first)
+		workers := p.workersFor(q.cost())
+		if q.rotating = m.rotation > 1; q.rotating {
+			p.runProduct(j, workers, q.rotationCost(), q.rotations())
+			q.rotating = false
+		}
+		q.partition(workers)
+		p.runProduct(j, workers, q.cost(), q.units())
+	}
+	return nil
+}
+
+// runProduct lets workers compute units of a product, which take some nanoseconds.
+func (p *Pool) runProduct(j *job, workers int, cost float64, units int) {
+	j.cost, j.units, j.workers = cost, units, workers
+	if cost < tuned.SmallCall {
+		j.workers = 1
+	}
+	j.next.Store(0)
+	p.run(j)
 }
 
 // projection is a product by a Matrix.
@@ -317,8 +340,60 @@ type projection struct {
 	m      *Matrix
 	bias   []float32
 
+	part     int  // rows of dst that are multiplied at a time: all, unless they have to be rotated
+	rotating bool // units are rows of a that are rotated, not yet products
+	source   Tensor
+
 	rows, cols int  // of a unit of work
 	gathered   bool // blocks of dst are computed in scratch memory
+}
+
+// rotatedElements bounds the elements of a that are rotated at a time: 32 MiB.
+const rotatedElements = 1 << 23
+
+// rotationRows rows are rotated as one unit.
+const rotationRows = 8
+
+// step is the product of the rows from first on, as many as fit. Rows that are to be rotated get
+// memory in the caller's scratch.
+func (p projection) step(w *scratch, first int) projection {
+	n := min(p.part, p.dst.L-first)
+	p.dst.L, p.a.L = n, n
+	if first > 0 {
+		p.dst.Data, p.a.Data = p.dst.Data[first*p.dst.SL:], p.a.Data[first*p.a.SL:]
+	}
+	if p.m.rotation > 1 {
+		p.source = p.a
+		w.rotated = grow(w.rotated, p.a.B*p.a.H*n*p.a.D)
+		p.a = BHLD(w.rotated, p.a.B, p.a.H, n, p.a.D)
+	}
+	return p
+}
+
+// rotations is the number of units of rows to rotate.
+func (p *projection) rotations() int {
+	if p.m.rotation == 1 {
+		return 0
+	}
+	return (p.a.B*p.a.H*p.a.L + rotationRows - 1) / rotationRows
+}
+
+// rotate rotates the rows of unit i.
+func (p *projection) rotate(i int) {
+	rows := p.a.B * p.a.H * p.a.L
+	for r := i * rotationRows; r < min((i+1)*rotationRows, rows); r++ {
+		row := p.a.Data[r*p.a.D:][:p.a.D]
+		at := p.source.offset(r/p.a.L/p.a.H, r/p.a.L%p.a.H, r%p.a.L)
+		copy(row, p.source.Data[at:])
+		rotate(row, 1, len(row), len(row), p.m.rotation)
+	}
+}
+
+// rotationCost estimates the nanoseconds of rotating on one core: additions for each power of two,
+// and reading.
+func (p *projection) rotationCost() float64 {
+	elements := float64(p.a.B) * float64(p.a.H) * float64(p.a.L) * float64(p.a.D)
+	return tuned.Cost(2*elements*float64(bits.Len(uint(p.m.rotation))), 4*elements)
 }
 
 func (p *projection) check() error {
@@ -328,13 +403,17 @@ func (p *projection) check() error {
 	if p.bias != nil && len(p.bias) != p.m.cols {
 		return fail(ErrLength, "len(bias) is %d, want %d", len(p.bias), p.m.cols)
 	}
-	return checkProduct(&p.dst, &p.a, &rightSide{"the matrix", p.m.b, p.m.h, p.m.inner, p.m.cols}, &Tensor{}, p.bias)
+	if p.part = max(1, p.dst.L); p.m.rotation > 1 {
+		p.part = max(1, min(p.part, rotatedElements/max(1, p.a.B*p.a.H*p.a.D)))
+	}
+	right := rightSide{"the matrix", p.m.b, p.m.h, p.m.inner, p.m.cols}
+	return checkProduct(&p.dst, &p.a, &right, &Tensor{}, p.bias)
 }
 
 // partition divides the product into units for workers.
 func (p *projection) partition(workers int) {
 	p.rows, p.cols = partOfRows(p.dst.L, productRows), 2*productCols
-	if p.m.kind != F32 {
+	if p.m.format != F32 {
 		p.rows = partOfRows(p.dst.L, widenedRows)
 		if p.units() < workers*unitsPerWorker {
 			p.rows = partOfRows(p.dst.L, productRows)
@@ -344,15 +423,15 @@ func (p *projection) partition(workers int) {
 	if workers == 1 {
 		return
 	}
-	for p.cols > panel && p.units() < workers*unitsPerWorker || p.cols > leastCols && p.units() < workers*p.mostPerWorker() {
+	for p.cols > panel && p.units() < workers*unitsPerWorker || p.cols > minCols && p.units() < workers*p.maxPerWorker() {
 		p.cols /= 2
 	}
 }
 
-// mostPerWorker is how many units there should be for each worker, as long as they are not narrow. Where rows of a stay in the L2 cache, it costs nothing to
+// maxPerWorker is how many units there should be for each worker, as long as they are not narrow. Where rows of a stay in the L2 cache, it costs nothing to
 // go through them for more units, and the last ones end sooner.
-func (p *projection) mostPerWorker() int {
-	if p.m.kind == F32 && p.dst.L > inPlaceRows && tuned.Stays(4*p.rows*p.m.inner) {
+func (p *projection) maxPerWorker() int {
+	if p.m.format == F32 && p.dst.L > inPlaceRows && tuned.Stays(4*p.rows*p.m.inner) {
 		return 3 * unitsPerWorker
 	}
 	return unitsPerWorker
@@ -361,7 +440,7 @@ func (p *projection) mostPerWorker() int {
 // gathers reports whether sums that are kept between parts of the inner steps are worth a place of their own. Rows of a large dst lie in as many pages,
 // and many of them in the same sets of a cache. (With a matrix of fewer bits, what it is widened to needs the cache.)
 func (p *projection) gathers() bool {
-	return p.m.kind == F32 && p.m.inner > productInner && p.dst.L > inPlaceRows && !tuned.Stays(4*p.dst.L*p.dst.SL)
+	return p.m.format == F32 && p.m.inner > productInner && p.dst.L > inPlaceRows && !tuned.Stays(4*p.dst.L*p.dst.SL)
 }
 
 // units is the number of blocks of rows and columns in all products.
@@ -383,8 +462,12 @@ func (p *projection) block(i int) productBlock {
 	return productBlock{i / p.dst.H, i % p.dst.H, row, first, min(p.rows, p.dst.L-row), min(p.cols, p.dst.D-first)}
 }
 
-// unit computes one block of dst.
+// unit computes one block of dst, or rotates rows.
 func (p *projection) unit(i int) {
+	if p.rotating {
+		p.rotate(i)
+		return
+	}
 	u := p.block(i)
 	if p.gathered {
 		p.gather(&u)
@@ -409,7 +492,7 @@ func (p *projection) gather(u *productBlock) {
 
 // multiply computes a block of the product, in rows that are stride apart.
 func (p *projection) multiply(dst []float32, stride int, u *productBlock) {
-	if p.m.kind != F32 {
+	if p.m.format != F32 {
 		p.multiplyTyped(dst, stride, u)
 		return
 	}
@@ -434,7 +517,7 @@ func (p *projection) after(u *productBlock, k int) uintptr {
 			first = (u.first + u.cols) % p.m.cols // where other workers take part, a guess
 		}
 	}
-	return operand.Address(p.m.bytes(u.b, u.h, k, first, panel), 0)
+	return operand.Address(p.m.panels(u.b, u.h, k, first, panel), 0)
 }
 
 // addBias adds the bias to a block of dst.

@@ -2,49 +2,75 @@ package attn
 
 import (
 	"math"
+	"slices"
 
 	"github.com/seed-1415985d/attn/internal/memory"
 )
 
-// How matrices are packed: a part of productInner rows at a time, and of that a few columns where elements become fewer bits.
+// How matrices are packed: productInner inputs at a time, and of these a few columns where elements
+// become fewer bits.
 
-// packCols columns at a time are packed as float32, before they become fewer bits: with productInner steps 256 KiB, and
-// rows of the caller's matrix are read a few cache lines at a time.
+// packCols columns at a time are packed as float32, before they become fewer bits: with productInner
+// steps 256 KiB, and rows of the caller's matrix are read a few cache lines at a time.
 const packCols = 2 * productCols
 
-// PackMatrix packs the matrices b [B or 1, H or 1, K, N] as float32: rows are inputs, columns are outputs. Strides are as in any
-// view, so a stride of 0 repeats a row. It copies them: b may
-// change afterwards. Like NewCache, it asks for huge pages, and returns [ErrMemory] if the system has no memory. A view that is
-// not valid is [ErrShape], [ErrStride] or [ErrLength], as is a matrix without rows.
-func PackMatrix(b Tensor) (*Matrix, error) { return PackMatrixAs(b, F32) }
-
-// PackTransposed packs the transposed matrices of w [B or 1, H or 1, N, K]: rows are outputs, as Linear layers and GGUF files
-// store them. The products are a·wᵀ, with the bits of a [Matrix] that PackMatrix makes of the transpose. Nothing is transposed by
-// the caller. It copies, asks for memory and fails as PackMatrix does.
-func PackTransposed(w Tensor) (*Matrix, error) { return PackTransposedAs(w, F32) }
-
-// PackMatrixAs is [PackMatrix] in a type of fewer bits: memory for 2 bytes an element, or 1 and a float32 for each column. Few
-// rows multiply that much faster, because they wait for memory; many rows take about as long as with F32.
-//
-//   - F16 and BF16: elements are rounded to nearest, ties to even. Products have the bits of those by a float32 matrix of the rounded elements.
-//   - I8: each column has a scale, the largest magnitude in it divided by 127, and integers rint(x/scale). A product is one chain of
-//     fused multiply-adds over the integers in ascending order, from +0, times the scale, rounded once; then bias is added.
-//
-// The bits are the same on every CPU and for any shape around a product, as those of F32 are. In I8, NaN and ±Inf have no scale:
-// the error is [ErrOption] and names row and column. So is an unknown type. In F16, what is above 65504 may become ±Inf.
-func PackMatrixAs(b Tensor, t Format) (*Matrix, error) {
-	return pack(&packing{name: "b", x: b, inner: b.L, cols: b.D}, t)
+// MatrixConfig says how [PackMatrix] packs a matrix.
+type MatrixConfig struct {
+	Format     Format // F32 is the zero value
+	Transposed bool   // rows of w are outputs, as Linear layers and GGUF files store them
+	Int8       bool   // products in 8-bit integers: not in this version
 }
 
-// PackTransposedAs is [PackTransposed] in a type of fewer bits, with what [PackMatrixAs] says of them. A column of the matrix, which
-// has a scale of its own, is a row of w.
-func PackTransposedAs(w Tensor, t Format) (*Matrix, error) {
-	return pack(&packing{name: "w", x: w, transposed: true, inner: w.D, cols: w.L}, t)
+// PackMatrix packs the matrices w [B or 1, H or 1, K, N], whose rows are inputs and columns outputs;
+// or with c.Transposed w [B or 1, H or 1, N, K], whose rows are outputs: then products are a·wᵀ, with
+// the bits of a Matrix of the transpose. Strides are as in any view, so a stride of 0 repeats a row.
+// PackMatrix copies w, which may change afterwards. Like NewCache, it asks for huge pages.
+//
+// Formats of fewer bits take 2 bytes an element, or 1 and a float32 for each output. Few rows multiply
+// that much faster, because they wait for memory; many rows take about as long as with F32.
+//
+//   - F16 and BF16: elements are rounded to nearest, ties to even. Products have the bits of those by
+//     a float32 matrix of the rounded elements. In F16, what is above 65504 may become ±Inf.
+//   - I8: weights are multiplied by the orthonormal Walsh–Hadamard matrix along the inputs, block by
+//     block of the largest power of two up to 128 that divides K, which spreads outlier inputs. Each
+//     output has a scale, the largest magnitude of its rotated weights divided by 127, and integers
+//     rint(x/scale). In a product each row of a is rotated in the same way, in float32; the product is
+//     one chain of fused multiply-adds over the integers in ascending order, from +0, times the scale,
+//     rounded once; then bias is added.
+//
+// The bits are the same on every CPU and for any shape around a product, as those of F32 are.
+//
+// An unknown format is [ErrOption]. So are weights of I8 that have no scale: NaN, ±Inf, and what is so
+// large that sums in a rotation may overflow. Int8 is [ErrUnsupported]. A view that is not valid is
+// [ErrShape], [ErrStride] or [ErrLength], as is a matrix without rows; [ErrMemory] if the system has
+// no memory.
+func PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
+	p := packing{x: w, transposed: c.Transposed, inner: w.L, cols: w.D}
+	if c.Transposed {
+		p.inner, p.cols = w.D, w.L
+	}
+	switch {
+	case !c.Format.valid():
+		return nil, fail(ErrOption, "MatrixConfig.Format is %v, want F32, F16, BF16 or I8", c.Format)
+	case c.Int8:
+		return nil, fail(ErrUnsupported, "MatrixConfig.Int8 is true, want false in this version")
+	}
+	m, err := p.allocate(c.Format)
+	if err != nil {
+		return nil, err
+	}
+	if m.scaled {
+		if err := p.findScales(m); err != nil {
+			_ = m.Close() // why packing failed is what the caller can do something about
+			return nil, err
+		}
+	}
+	p.eachPart(m, p.write)
+	return m, nil
 }
 
 // packing is a matrix that is being packed.
 type packing struct {
-	name        string
 	x           Tensor
 	transposed  bool // a row of x is a column of the matrix
 	inner, cols int
@@ -54,143 +80,143 @@ type packing struct {
 	bytes  [productInner]int8
 }
 
-func pack(p *packing, t Format) (*Matrix, error) {
-	m, err := p.allocate(t)
-	if err != nil {
-		return nil, err
-	}
-	if t == I8 {
-		if err := p.findScales(m); err != nil {
-			_ = m.Close() // why packing failed is what the caller can do something about
-			return nil, err
-		}
-	}
-	if t != F32 {
-		p.floats = make([]float32, productInner*packCols)
-	}
-	for b := range m.b {
-		for h := range m.h {
-			for k := 0; k < m.inner; k += productInner {
-				p.part(m, b, h, k)
-			}
-		}
-	}
-	return m, nil
-}
-
 // allocate validates the view and makes a matrix without elements.
-func (p *packing) allocate(t Format) (*Matrix, error) {
+func (p *packing) allocate(f Format) (*Matrix, error) {
 	x := &p.x
-	if t < F32 || t > I8 {
-		return nil, fail(ErrOption, "t is %v, want F32, F16, BF16 or I8", t)
-	}
-	if err := checkView(p.name, x); err != nil {
+	if err := checkView("w", x); err != nil {
 		return nil, err
 	}
-	m := &Matrix{b: x.B, h: x.H, inner: p.inner, cols: p.cols, kind: t}
-	size, ok := product(m.b, m.h, roundUp(m.inner, m.group()), roundUp(m.cols, panel))
+	m := &Matrix{format: f, formatTraits: *f.traits(), b: x.B, h: x.H, inner: p.inner, cols: p.cols}
+	size, ok := product(m.b, m.h, roundUp(m.inner, m.group), roundUp(m.cols, panel))
 	if !ok || x.L == 0 {
-		return nil, fail(ErrShape, "%s is [%d %d %d %d], want at least one row and at most %d elements", p.name, x.B, x.H, x.L, x.D, maxElements)
+		return nil, fail(ErrShape, "w is [%d %d %d %d], want at least one row and at most %d elements",
+			x.B, x.H, x.L, x.D, maxElements)
 	}
-	size *= t.bytes()
+	m.rotation = 1
+	if m.rotated {
+		m.rotation = min(m.inner&-m.inner, maxMatrixRotation)
+	}
+	size *= m.bytes
 	scales := 0
-	if t == I8 {
+	if m.scaled {
 		scales = 4 * m.b * m.h * roundUp(m.cols, panel)
 	}
 	var err error
 	if m.memory, err = memory.Allocate(size + scales); err != nil {
-		return nil, fail(ErrMemory, "%s is [%d %d %d %d]: %v", p.name, x.B, x.H, x.L, x.D, err)
+		return nil, fail(ErrMemory, "w is [%d %d %d %d]: %v", x.B, x.H, x.L, x.D, err)
 	}
 	m.data, m.scales = m.memory.Bytes()[:size], elements[float32](m.memory.Bytes()[size:])
+	if f != F32 {
+		p.floats = make([]float32, productInner*packCols)
+	}
 	return m, nil
 }
 
-// part packs the inner steps that begin with k.
-func (p *packing) part(m *Matrix, b, h, k int) {
-	steps := min(productInner, m.inner-k)
-	if m.kind == F32 {
-		p.fill(elements[float32](m.bytes(b, h, k, 0, m.cols)), b, h, k, 0, steps, m.cols)
-		return
+// maxMatrixRotation is the largest block of inputs that is rotated together. It divides productInner.
+const maxMatrixRotation = 128
+
+// packPart is some inner steps from k on of some columns from first on, as float32 panels.
+type packPart struct{ b, h, k, first, steps, cols int }
+
+// eachPart takes all parts of the matrix, of float32 with all columns.
+func (p *packing) eachPart(m *Matrix, take func(m *Matrix, part packPart)) {
+	cols := packCols
+	if m.format == F32 {
+		cols = m.cols
 	}
-	for first := 0; first < m.cols; first += packCols {
-		cols := min(packCols, m.cols-first)
-		p.fill(p.floats, b, h, k, first, steps, cols)
-		for c := 0; c < cols; c += panel {
-			p.encode(m, m.bytes(b, h, k, first+c, panel), p.floats[c*steps:][:steps*panel], m.scalesOf(b, h, first+c, panel))
+	for b := range m.b {
+		for h := range m.h {
+			for k := 0; k < m.inner; k += productInner {
+				for first := 0; first < m.cols; first += cols {
+					steps := min(productInner, m.inner-k)
+					take(m, packPart{b, h, k, first, steps, min(cols, m.cols-first)})
+				}
+			}
 		}
 	}
 }
 
-// fill packs columns [first, first+cols) of some inner steps as float32.
-func (p *packing) fill(dst []float32, b, h, k, first, steps, cols int) {
+// write packs a part.
+func (p *packing) write(m *Matrix, u packPart) {
+	to := m.panels(u.b, u.h, u.k, u.first, u.cols)
+	if m.format == F32 {
+		p.fill(elements[float32](to), u)
+		return
+	}
+	p.fill(p.floats, u)
+	if !m.scaled {
+		narrow(m.format, elements[uint16](to), p.floats[:len(to)/2])
+		return
+	}
+	scales := m.scalesOf(u.b, u.h, u.first, u.cols)
+	panelBytes := roundUp(u.steps, m.group) * panel
+	for c, scale := range scales {
+		column := p.rotatedColumn(m, u, c)
+		quantize(p.bytes[:len(column)], column, scale)
+		lane := elements[int8](to[c/panel*panelBytes:])[c%panel*m.group:]
+		for k := 0; k < len(column); k += m.group {
+			copy(lane[k*panel:][:m.group], p.bytes[k:len(column)])
+		}
+	}
+}
+
+// fill makes a part float32 panels.
+func (p *packing) fill(dst []float32, u packPart) {
 	x := &p.x
 	if !p.transposed {
-		layout := packedLayout(steps, cols)
-		packPanels(dst, x.Data[x.offset(b, h, k)+first:], x.SL, &layout)
+		layout := packedLayout(u.steps, u.cols)
+		packPanels(dst, x.Data[x.offset(u.b, u.h, u.k)+u.first:], x.SL, &layout)
 		return
 	}
-	for c := 0; c < cols; c += panel {
-		packKeys(dst[c*steps:], x.Data[x.offset(b, h, first+c)+k:], x.SL, min(panel, cols-c), steps)
+	for c := 0; c < u.cols; c += panel {
+		from := x.Data[x.offset(u.b, u.h, u.first+c)+u.k:]
+		packKeys(dst[c*u.steps:], from, x.SL, min(panel, u.cols-c), u.steps)
 	}
 }
 
-// encode makes a panel fewer bits.
-func (p *packing) encode(m *Matrix, dst []byte, x, scales []float32) {
-	if m.kind != I8 {
-		narrow(m.kind, elements[uint16](dst), x)
-		return
+// rotatedColumn is column c of the panels in p.floats, rotated. Parts begin at multiples of the
+// rotation, which divides their steps.
+func (p *packing) rotatedColumn(m *Matrix, u packPart, c int) []float32 {
+	column := p.column[:u.steps]
+	from := p.floats[c/panel*panel*u.steps+c%panel:]
+	for k := range column {
+		column[k] = from[k*panel]
 	}
-	to, column := elements[int8](dst), p.column[:len(x)/panel]
-	for c, scale := range scales {
-		for k := range column {
-			column[k] = x[k*panel+c]
-		}
-		quantize(p.bytes[:], column, scale)
-		for k := 0; k < len(column); k += 4 {
-			copy(to[k*panel+4*c:][:4], p.bytes[k:len(column)])
-		}
-	}
+	rotate(column, 1, u.steps, u.steps, m.rotation)
+	return column
 }
 
 // findScales finds the scales of all columns. The error names an element that has none.
 func (p *packing) findScales(m *Matrix) error {
-	for b := range m.b {
-		for h := range m.h {
-			scales := m.scalesOf(b, h, 0, m.cols)
-			p.findLargest(scales, b, h)
-			for c, most := range scales {
-				if !(most <= math.MaxFloat32) {
-					return p.notFinite(b, h)
-				}
-				scales[c] = scaleOf(most)
-			}
+	if err := p.checkFinite(m); err != nil {
+		return err
+	}
+	p.eachPart(m, func(m *Matrix, u packPart) {
+		p.fill(p.floats, u)
+		tops := m.scalesOf(u.b, u.h, u.first, u.cols)
+		for c := range tops {
+			tops[c] = max(tops[c], largest(p.rotatedColumn(m, u, c)))
 		}
+	})
+	for i, top := range m.scales {
+		m.scales[i] = scaleOf(top)
 	}
 	return nil
 }
 
-// findLargest is most_c = max |x_kc| over all inner steps k: NaN if one is NaN.
-func (p *packing) findLargest(most []float32, b, h int) {
-	if p.transposed {
-		for c := range most {
-			most[c] = largest(p.x.row(b, h, c))
-		}
-		return
-	}
-	for k := range p.inner {
-		for c, e := range p.x.row(b, h, k) {
-			// As integers, magnitudes are in the same order, and NaN is above them all.
-			most[c] = math.Float32frombits(max(math.Float32bits(most[c]), math.Float32bits(e)&^(1<<31)))
-		}
-	}
-}
-
-// notFinite is the error of a matrix with a NaN or infinity.
-func (p *packing) notFinite(b, h int) error {
-	for r := range p.x.L {
-		for c, e := range p.x.row(b, h, r) {
-			if e-e != 0 {
-				return fail(ErrOption, "%s is %v in row %d, column %d of head %d, batch entry %d, want finite elements for a matrix of I8", p.name, e, r, c, h, b)
+// checkFinite makes sure that the sums of a rotation are finite.
+func (p *packing) checkFinite(m *Matrix) error {
+	limit := math.MaxFloat32 / float32(m.rotation)
+	for b := range p.x.B {
+		for h := range p.x.H {
+			for r := range p.x.L {
+				row := p.x.row(b, h, r)
+				if largest(row) <= limit {
+					continue
+				}
+				c := slices.IndexFunc(row, func(e float32) bool { return !(e >= -limit && e <= limit) })
+				return fail(ErrOption, "w is %v in row %d, column %d of head %d, batch entry %d, want at most "+
+					"%v for I8", row[c], r, c, h, b, limit)
 			}
 		}
 	}

@@ -114,7 +114,7 @@ func TestMatMul(t *testing.T) {
 			anyTuning(t, hosts)
 			must(t, MatMul(dst, a, b))
 			checkProductResult(t, what+": MatMul", dst, nil, want)
-			m, err := PackMatrix(b)
+			m, err := PackMatrix(b, MatrixConfig{})
 			must(t, err)
 			must(t, m.MatMul(dst, a, nil))
 			checkProductResult(t, what+": Matrix", dst, nil, want)
@@ -143,7 +143,7 @@ func TestMatMulBroadcast(t *testing.T) {
 		b.B, b.H, b.SB, b.SH = 2, 3, 0, 0
 		must(t, MatMul(got, a, b))
 		mustEqualBits(t, "one matrix", got.Data, want.Data)
-		m, err := PackMatrix(b)
+		m, err := PackMatrix(b, MatrixConfig{})
 		must(t, err)
 		must(t, m.MatMul(got, a, nil))
 		mustEqualBits(t, "one packed matrix", got.Data, want.Data)
@@ -193,11 +193,11 @@ func TestMatMulErrors(t *testing.T) {
 	short, flat := b, dst
 	short.Data = short.Data[1:]
 	flat.SL = 5
-	m, err := PackMatrix(b)
+	m, err := PackMatrix(b, MatrixConfig{})
 	must(t, err)
-	_, noRows := PackMatrix(Tensor{B: 1, H: 1, D: 1})
-	_, shortErr := PackMatrix(short)
-	_, huge := PackMatrix(Tensor{Data: make([]float32, 1), B: maxLength, H: maxLength, L: 1, D: 1})
+	_, noRows := PackMatrix(Tensor{B: 1, H: 1, D: 1}, MatrixConfig{})
+	_, shortErr := PackMatrix(short, MatrixConfig{})
+	_, huge := PackMatrix(Tensor{Data: make([]float32, 1), B: maxLength, H: maxLength, L: 1, D: 1}, MatrixConfig{})
 	pool := NewPool(1)
 	both := make([]float32, 2*3*4*6)
 	for _, e := range []struct {
@@ -218,9 +218,9 @@ func TestMatMulErrors(t *testing.T) {
 		{"flat dst", MatMul(flat, a, b), ErrStride, "dst has a stride of 5 over 4 elements, want at least 6 so that no two outputs coincide"},
 		{"dst is a", MatMul(BHLD(both, 2, 3, 4, 6), BHLD(both, 2, 3, 4, 5), b), ErrOverlap, "dst overlaps a, want separate memory"},
 		{"dst is b", MatMul(BHLD(both, 2, 3, 4, 6), a, BHLD(both, 1, 3, 5, 6)), ErrOverlap, "dst overlaps b, want separate memory"},
-		{"no rows", noRows, ErrShape, fmt.Sprintf("b is [1 1 0 1], want at least one row and at most %d elements", maxElements)},
-		{"short matrix", shortErr, ErrLength, "len(b.Data) is 89, want at least 90 for [1 3 5 6] with strides [90 30 6]"},
-		{"huge matrix", huge, ErrShape, fmt.Sprintf("b is [268435456 268435456 1 1], want at least one row and at most %d elements", maxElements)},
+		{"no rows", noRows, ErrShape, fmt.Sprintf("w is [1 1 0 1], want at least one row and at most %d elements", maxElements)},
+		{"short matrix", shortErr, ErrLength, "len(w.Data) is 89, want at least 90 for [1 3 5 6] with strides [90 30 6]"},
+		{"huge matrix", huge, ErrShape, fmt.Sprintf("w is [268435456 268435456 1 1], want at least one row and at most %d elements", maxElements)},
 		{"bias", m.MatMul(dst, a, make([]float32, 5)), ErrLength, "len(bias) is 5, want 6"},
 		{"empty bias", m.MatMul(dst, a, []float32{}), ErrLength, "len(bias) is 0, want 6"},
 		{"dst is bias", m.MatMul(BHLD(both, 2, 3, 4, 6), a, both[7:13]), ErrOverlap, "dst overlaps bias, want separate memory"},
@@ -257,7 +257,7 @@ func TestMatMulOfNothing(t *testing.T) {
 
 // Few rows read the panels of a matrix sequentially if it comes from memory.
 func TestMatrixReadsSequentially(t *testing.T) {
-	m, err := PackMatrix(zeros(1, 1, 32, panel))
+	m, err := PackMatrix(zeros(1, 1, 32, panel), MatrixConfig{})
 	must(t, err)
 	for _, c := range []struct {
 		sequential  bool
@@ -316,7 +316,7 @@ func TestPartitionForWorkers(t *testing.T) {
 
 // A worker prefetches what it reads next: the same columns' next inner steps, for the next rows from the beginning, then the next columns.
 func TestMatrixPrefetchesWhatFollows(t *testing.T) {
-	m, err := PackMatrix(zeros(1, 1, 2*productInner+5, 2*productCols+20))
+	m, err := PackMatrix(zeros(1, 1, 2*productInner+5, 2*productCols+20), MatrixConfig{})
 	must(t, err)
 	defer m.Close()
 	for _, reads := range []tuning.Reads{tuning.QueuedReads, tuning.PagedReads, tuning.SequentialReads} {
@@ -356,7 +356,7 @@ func FuzzMatMul(f *testing.F) {
 		anyTuning(t, r)
 		p := drawProduct(r, distribution(r.IntN(int(distributions))))
 		want := p.chains()
-		m, err := PackMatrix(p.b)
+		m, err := PackMatrix(p.b, MatrixConfig{})
 		must(t, err)
 		operands.used = [3]int{}
 		_, a := scatter(r, &operands.floats, &operands.used[0], p.a, [3]bool{}, nan32())
@@ -444,7 +444,7 @@ func BenchmarkMatMul(b *testing.B) {
 		l, k, n := s[0], s[1], s[2]
 		r := random(b.Name())
 		dst, x, w := zeros(1, 1, l, n), tensor(r, normal, 1, 1, l, k), tensor(r, normal, 1, 1, k, n)
-		m, err := PackMatrix(w)
+		m, err := PackMatrix(w, MatrixConfig{})
 		must(b, err)
 		bias := tensor(r, normal, 1, 1, 1, n).Data
 		pool := NewPool(2)

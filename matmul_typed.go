@@ -17,7 +17,7 @@ func (p *projection) multiplyTyped(dst []float32, stride int, u *productBlock) {
 	} else {
 		p.multiplyWidened(dst, a, stride, u)
 	}
-	if p.m.kind == I8 {
+	if p.m.scaled {
 		scaleProducts(dst, p.m.scalesOf(u.b, u.h, u.first, u.cols), u.rows, stride)
 	}
 }
@@ -28,7 +28,7 @@ func (p *projection) multiplyPacked(dst, a []float32, stride int, u *productBloc
 		part, layout := p.m.typedPart(u.b, u.h, k, u.first, u.cols)
 		layout.overwrite = k == 0
 		layout.sequential = p.panelsSequential()
-		addTyped(p.m.kind, dst, a[k:], part, u.rows, u.cols, stride, p.a.SL, &layout)
+		addTyped(p.m.format, dst, a[k:], part, u.rows, u.cols, stride, p.a.SL, &layout)
 	}
 }
 
@@ -41,7 +41,7 @@ func (p *projection) multiplyWidened(dst, a []float32, stride int, u *productBlo
 			part, typed := p.m.typedPart(u.b, u.h, k, u.first+c, min(widenedCols, u.cols-c))
 			layout := packedLayout(typed.keys, min(widenedCols, u.cols-c))
 			layout.overwrite = k == 0
-			widen(p.m.kind, w.k, part, layout.panelStride, &typed)
+			widen(p.m.format, w.k, part, layout.panelStride, &typed)
 			addProduct(dst[c:], a[k:], w.k, u.rows, stride, p.a.SL, &layout)
 		}
 	}
@@ -80,15 +80,15 @@ func scaleProducts(dst, scales []float32, rows, stride int) {
 
 // typedPart is part for a matrix of fewer bits; the layout has whole panels.
 func (m *Matrix) typedPart(b, h, k, first, cols int) ([]byte, panelLayout) {
-	layout := scoreLayout(m.kind, min(productInner, m.inner-k), roundUp(cols, panel))
+	layout := scoreLayout(m.format, min(productInner, m.inner-k), roundUp(cols, panel))
 	layout.setTyped(&tuned)
-	return m.bytes(b, h, k, first, cols), layout
+	return m.panels(b, h, k, first, cols), layout
 }
 
 // scalesOf are the scales of columns [first, first+cols), for I8.
 func (m *Matrix) scalesOf(b, h, first, cols int) []float32 {
-	if m.kind != I8 {
+	if !m.scaled {
 		return nil
 	}
-	return m.scales[m.place(b, h)*roundUp(m.cols, panel)+first:][:cols]
+	return m.scales[m.index(b, h)*roundUp(m.cols, panel)+first:][:cols]
 }

@@ -38,6 +38,9 @@ func transposedView(b Tensor) Tensor {
 	return w
 }
 
+// matrixRotation is how many inputs of a matrix of I8 are rotated together.
+func matrixRotation(inner int) int { return min(inner&-inner, 128) }
+
 // storedColumn is a column as a matrix of a type keeps it, and its scale.
 func storedColumn(typ Format, b *Tensor, i, h, c int) (column []float32, scale float32) {
 	for k := range b.L {
@@ -53,6 +56,7 @@ func storedColumn(typ Format, b *Tensor, i, h, c int) (column []float32, scale f
 			column[k] = f32.FromBF16(f32.ToBF16(e))
 		}
 	case I8:
+		rotateGeneric(column, 1, len(column), len(column), matrixRotation(len(column)))
 		return integersOf(column)
 	}
 	return column, 1
@@ -61,6 +65,10 @@ func storedColumn(typ Format, b *Tensor, i, h, c int) (column []float32, scale f
 // definedProduct is a·b by the definition of the type, bias left out.
 func definedProduct(typ Format, a, b Tensor) []float32 {
 	want := make([]float32, a.B*a.H*a.L*b.D)
+	if typ == I8 {
+		a = contiguous(a)
+		rotateGeneric(a.Data, a.B*a.H*a.L, a.D, a.D, matrixRotation(a.D))
+	}
 	for i := range a.B {
 		for h := range a.H {
 			for c := range b.D {
@@ -78,13 +86,21 @@ func definedProduct(typ Format, a, b Tensor) []float32 {
 	return want
 }
 
+func packRows(w Tensor, typ Format) (*Matrix, error) {
+	return PackMatrix(w, MatrixConfig{Format: typ})
+}
+
+func packTransposed(w Tensor, typ Format) (*Matrix, error) {
+	return PackMatrix(w, MatrixConfig{Format: typ, Transposed: true})
+}
+
 // packers make a matrix of a type in every way.
 var packers = []struct {
 	name string
 	pack func(b Tensor, typ Format) (*Matrix, error)
 }{
-	{"PackMatrixAs", PackMatrixAs},
-	{"PackTransposedAs", func(b Tensor, typ Format) (*Matrix, error) { return PackTransposedAs(transposedView(b), typ) }},
+	{"rows", packRows},
+	{"transposed", func(b Tensor, typ Format) (*Matrix, error) { return packTransposed(transposedView(b), typ) }},
 }
 
 // Products by matrices of every type are what the type's definition says, however they are packed and divided.
@@ -118,17 +134,27 @@ func TestMatrixTypesAreTheirDefinition(t *testing.T) {
 					checkProductResult(t, what+" with bias", dst, bias, want)
 					must(t, threeWorkers().MatMul(dst, a, m, bias))
 					checkProductResult(t, what+" by a pool", dst, bias, want)
-					p := projection{dst: dst, a: a, m: m}
-					p.partition(64) // small units, whatever the size
-					for i := range p.units() {
-						p.unit(i)
-					}
+					inSmallUnits(t, &projection{dst: dst, a: a, m: m})
 					checkProductResult(t, what+" in many units", dst, nil, want)
 					must(t, m.Close())
 				}
 			}
 		}
 	})
+}
+
+// inSmallUnits computes a product in units as for many workers, whatever its size.
+func inSmallUnits(t *testing.T, p *projection) {
+	t.Helper()
+	must(t, p.check())
+	*p = p.step(new(scratch), 0)
+	for i := range p.rotations() {
+		p.rotate(i)
+	}
+	p.partition(64)
+	for i := range p.units() {
+		p.unit(i)
+	}
 }
 
 // Columns of I8 that are zero, subnormal or as large as can be have products, too.
@@ -157,7 +183,7 @@ func TestPackTransposedBroadcast(t *testing.T) {
 	a, row := tensor(r, normal, 2, 3, 5, 20), tensor(r, normal, 1, 1, 1, 20)
 	w := Tensor{Data: row.Data, B: 2, H: 3, L: 18, D: 20}
 	for _, typ := range matrixTypes {
-		m, err := PackTransposedAs(w, typ)
+		m, err := PackMatrix(w, MatrixConfig{Format: typ, Transposed: true})
 		must(t, err)
 		dst := zeros(2, 3, 5, 18)
 		must(t, m.MatMul(dst, a, nil))
@@ -168,7 +194,7 @@ func TestPackTransposedBroadcast(t *testing.T) {
 // A matrix takes the memory of its type: whole panels, groups of four integers, and scales.
 func TestMatrixMemoryUse(t *testing.T) {
 	for typ, want := range map[Format]int{F32: 4 * 6 * 9 * 32, F16: 2 * 6 * 9 * 32, BF16: 2 * 6 * 9 * 32, I8: 6*12*32 + 4*6*32} {
-		m, err := PackMatrixAs(zeros(2, 3, 9, 17), typ)
+		m, err := PackMatrix(zeros(2, 3, 9, 17), MatrixConfig{Format: typ})
 		must(t, err)
 		if got := m.MemoryUse(); got != want {
 			t.Errorf("%v: MemoryUse is %d, want %d", typ, got, want)
@@ -194,9 +220,9 @@ func TestPackErrors(t *testing.T) {
 	rows := fmt.Sprintf("want at least one row and at most %d elements", maxElements)
 	huge := Tensor{Data: make([]float32, 1), B: maxLength, H: maxLength, L: 1, D: 1}
 	for _, e := range []struct {
-		name, arg string
-		pack      func(x Tensor, typ Format) (*Matrix, error)
-	}{{"PackMatrixAs", "b", PackMatrixAs}, {"PackTransposedAs", "w", PackTransposedAs}} {
+		name, most string
+		pack       func(x Tensor, typ Format) (*Matrix, error)
+	}{{"rows", "8.5070587e+37", packRows}, {"transposed", "3.4028235e+38", packTransposed}} {
 		fails := func(x Tensor, typ Format, kind error, text string) {
 			t.Helper()
 			m, err := e.pack(x, typ)
@@ -205,25 +231,27 @@ func TestPackErrors(t *testing.T) {
 				t.Errorf("%s: there is a matrix beside the error", e.name)
 			}
 		}
-		const end = " in row 3, column 2 of head 2, batch entry 1, want finite elements for a matrix of I8"
-		fails(with(math.NaN()), I8, ErrOption, e.arg+" is NaN"+end)
-		fails(with(math.Inf(1)), I8, ErrOption, e.arg+" is +Inf"+end)
-		fails(with(math.Inf(-1)), I8, ErrOption, e.arg+" is -Inf"+end)
-		fails(with(0), -1, ErrOption, "t is Format(-1), want F32, F16, BF16 or I8")
-		fails(with(0), I8+1, ErrOption, "t is Format(4), want F32, F16, BF16 or I8")
+		end := " in row 3, column 2 of head 2, batch entry 1, want at most " + e.most + " for I8"
+		fails(with(math.NaN()), I8, ErrOption, "w is NaN"+end)
+		fails(with(math.Inf(1)), I8, ErrOption, "w is +Inf"+end)
+		fails(with(math.Inf(-1)), I8, ErrOption, "w is -Inf"+end)
+		fails(with(0), -1, ErrOption, "MatrixConfig.Format is Format(-1), want F32, F16, BF16 or I8")
+		fails(with(0), I8+1, ErrOption, "MatrixConfig.Format is Format(4), want F32, F16, BF16 or I8")
 		for _, typ := range matrixTypes {
-			fails(Tensor{B: 1, H: 1, D: 1}, typ, ErrShape, e.arg+" is [1 1 0 1], "+rows)
-			fails(Tensor{B: 1, H: 1, L: 1}, typ, ErrShape, fmt.Sprintf("%s.D is 0, want 1 to %d", e.arg, maxLength))
-			fails(huge, typ, ErrShape, e.arg+" is [268435456 268435456 1 1], "+rows)
-			fails(short, typ, ErrLength, "len("+e.arg+".Data) is 89, want at least 90 for [1 3 5 6] with strides [90 30 6]")
-			fails(Tensor{Data: short.Data, B: 1, H: 1, L: 1, D: 1, SL: -1}, typ, ErrStride, e.arg+".SL is -1, want at least 0")
+			fails(Tensor{B: 1, H: 1, D: 1}, typ, ErrShape, "w is [1 1 0 1], "+rows)
+			fails(Tensor{B: 1, H: 1, L: 1}, typ, ErrShape, fmt.Sprintf("w.D is 0, want 1 to %d", maxLength))
+			fails(huge, typ, ErrShape, "w is [268435456 268435456 1 1], "+rows)
+			fails(short, typ, ErrLength, "len("+"w.Data) is 89, want at least 90 for [1 3 5 6] with strides [90 30 6]")
+			fails(Tensor{Data: short.Data, B: 1, H: 1, L: 1, D: 1, SL: -1}, typ, ErrStride, "w.SL is -1, want at least 0")
 		}
 	}
+	_, err := PackMatrix(zeros(1, 1, 4, 5), MatrixConfig{Format: I8, Int8: true})
+	mustFail(t, "Int8", err, ErrUnsupported, "MatrixConfig.Int8 is true, want false in this version")
 	// NaN and infinities are numbers for the other types, and stay in their column.
 	for _, typ := range matrixTypes[:3] {
 		x := zeros(1, 1, 4, 20)
 		x.row(0, 0, 3)[17] = nan32()
-		m, err := PackMatrixAs(x, typ)
+		m, err := PackMatrix(x, MatrixConfig{Format: typ})
 		must(t, err)
 		dst := zeros(1, 1, 1, 20)
 		must(t, m.MatMul(dst, zeros(1, 1, 1, 4), nil))
@@ -238,7 +266,7 @@ func TestPackErrors(t *testing.T) {
 // Calls by a matrix of any type check their arguments, and write nothing if they are wrong.
 func TestMatrixTypesCheckArguments(t *testing.T) {
 	for _, typ := range matrixTypes {
-		m, err := PackTransposedAs(zeros(1, 1, 6, 5), typ)
+		m, err := PackMatrix(zeros(1, 1, 6, 5), MatrixConfig{Format: typ, Transposed: true})
 		must(t, err)
 		dst := BHLD(nans(4*6), 1, 1, 4, 6)
 		mustFail(t, "a.D", m.MatMul(dst, zeros(1, 1, 4, 6), nil), ErrShape, "a.D is 6, want 5 as the matrix has rows")
@@ -263,7 +291,7 @@ func BenchmarkMatrix(b *testing.B) {
 		r := random(b.Name())
 		w := tensor(r, normal, 1, 1, s.cols, s.inner)
 		for _, typ := range matrixTypes {
-			m, err := PackTransposedAs(w, typ)
+			m, err := PackMatrix(w, MatrixConfig{Format: typ, Transposed: true})
 			must(b, err)
 			at := fmt.Sprintf("%dx%d/%v", s.inner, s.cols, typ)
 			for _, rows := range []int{1, 4, 128} {
@@ -286,7 +314,7 @@ func BenchmarkMatrix(b *testing.B) {
 			})
 			b.Run(at+"/pack", func(b *testing.B) {
 				for b.Loop() {
-					p, err := PackTransposedAs(w, typ)
+					p, err := PackMatrix(w, MatrixConfig{Format: typ, Transposed: true})
 					must(b, err)
 					must(b, p.Close())
 				}

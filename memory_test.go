@@ -23,7 +23,7 @@ func TestMemoryIsRefused(t *testing.T) {
 	if math.MaxInt == math.MaxInt32 {
 		_, err := NewCache(config)
 		mustFail(t, "a cache of 32 TiB", err, ErrShape)
-		_, err = PackMatrix(matrix)
+		_, err = PackMatrix(matrix, MatrixConfig{})
 		mustFail(t, "a matrix of 32 TiB", err, ErrShape)
 		return
 	}
@@ -34,7 +34,7 @@ func TestMemoryIsRefused(t *testing.T) {
 	_, err := NewCache(config)
 	mustFail(t, "a cache of 32 TiB", err, ErrMemory)
 	mustSay(t, err, "1×1×65536×64×(1048576+1048576)", "35184372088832 bytes")
-	_, err = PackMatrix(matrix)
+	_, err = PackMatrix(matrix, MatrixConfig{})
 	mustFail(t, "a matrix of 32 TiB", err, ErrMemory)
 	mustSay(t, err, "[1 1 8388608 1048576]", "35184372088832 bytes")
 }
@@ -114,7 +114,7 @@ func TestClosed(t *testing.T) {
 	}
 	for _, n := range []int{10, 1 << 17} {
 		before := memoryInUse()
-		m, err := PackMatrix(zeros(1, 2, 64, n))
+		m, err := PackMatrix(zeros(1, 2, 64, n), MatrixConfig{})
 		must(t, err)
 		must(t, m.Close())
 		if got := memory.Mapped(); got > before { // less, if something of another test was collected
@@ -146,7 +146,7 @@ func TestMemoryIsCollected(t *testing.T) {
 		c, err := NewCache(large)
 		must(t, err)
 		must(t, c.Append(zeros(1, 2, 1, 64), zeros(1, 2, 1, 64)))
-		m, err := PackMatrix(zeros(1, 1, 1<<10, 1<<10))
+		m, err := PackMatrix(zeros(1, 1, 1<<10, 1<<10), MatrixConfig{})
 		must(t, err)
 		if got := memory.Mapped() - before; got < int64(4*(2*64*2*large.Capacity+1<<20)) {
 			t.Errorf("%d bytes are mapped, want the cache and the matrix", got)
@@ -213,7 +213,7 @@ func TestMemoryOutlivesCalls(t *testing.T) {
 			"Matrix": func(dst Tensor, m *Matrix) error { return m.MatMul(dst, a, nil) },
 			"Pool":   func(dst Tensor, m *Matrix) error { return pool.MatMul(dst, a, m, nil) },
 		} {
-			m, err := PackMatrix(w)
+			m, err := PackMatrix(w, MatrixConfig{})
 			must(t, err)
 			dst := zeros(1, 1, rows, 1<<10)
 			must(t, multiply(dst, m))

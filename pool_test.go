@@ -111,7 +111,7 @@ func TestPoolMixedCallers(t *testing.T) {
 		must(t, err)
 		must(t, cache.Append(decode.k, decode.v))
 		a, b := tensor(r, normal, 1, 1, 50, 70), tensor(r, normal, 1, 1, 70, 90)
-		matrix, err := PackMatrix(b)
+		matrix, err := PackMatrix(b, MatrixConfig{})
 		must(t, err)
 		product := func(call func(dst Tensor) error) *result {
 			dst := BHLD(nans(a.L*b.D), 1, 1, a.L, b.D)

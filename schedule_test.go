@@ -189,7 +189,7 @@ func setSequential(t *testing.T, sequential bool, bytes int) {
 // others, and is the same for a cache and for a sequence with the same tokens.
 func TestScheduleCost(t *testing.T) {
 	r := random("cost")
-	for _, format := range allCacheTypes {
+	for _, format := range allFormats {
 		for range 100 {
 			s := shape{1, 1 + r.IntN(3), 1 + r.IntN(4), 1 + r.IntN(300), 1 + r.IntN(4096), 16, 32}
 			x := newProblem(r, normal, s)

@@ -60,6 +60,7 @@ type scratch struct {
 	maxima  []float32     // row maxima of a tile, see kernel_variants.go
 	k, v    []float32     // the packed block
 	writer  tokenWriter   // rows on their way into a cache or store
+	rotated []float32     // rows on their way into a product
 
 	fitted sizes // what the slices are long enough for
 }

@@ -62,7 +62,7 @@ func shuffled(t testing.TB, g StoreConfig) (s, fork *Sequence) {
 
 // everySequence calls f for stores of every type, rotated and not, and sequences of ragged lengths.
 func everySequence(t *testing.T, f func(t *testing.T, g StoreConfig, first, n int)) {
-	for _, kind := range allCacheTypes {
+	for _, kind := range allFormats {
 		for _, d := range [][2]int{{6, 5}, {16, 32}} {
 			g := StoreConfig{KVHeads: 2, HeadDim: d[0], ValueDim: d[1], Pages: 7, Format: kind}
 			for _, n := range [][2]int{{0, 0}, {0, 1}, {0, 63}, {0, 64}, {0, 65}, {1, 64}, {17, 150}, {63, 64}, {64, 64}, {70, 70}, {70, 128}, {130, 200}, {190, 192}} {
@@ -210,7 +210,7 @@ func formOfBlock(k, v Tensor, h, first int, kind Format) []byte {
 func TestSequenceFileGolden(t *testing.T) {
 	golden := map[Format]string{F32: "e2322b671273aad1", F16: "61a16fb593c0453f",
 		BF16: "e17e89bfd7bb763a", I8: "ee4b6a8b21171d34"}
-	for _, kind := range allCacheTypes {
+	for _, kind := range allFormats {
 		g := StoreConfig{KVHeads: 2, HeadDim: 6, ValueDim: 19, Pages: 3, Format: kind}
 		file := fileOf(t, newSequenceIn(t, g, 5, 150))
 		if hash := fmt.Sprintf("%x", sha256.Sum256(file))[:16]; hash != golden[kind] {
@@ -285,7 +285,7 @@ func smallest(kind Format) StoreConfig {
 
 // Whichever byte is not what it was, and wherever the file ends, it is an error.
 func TestSequenceFileCorrupted(t *testing.T) {
-	for _, kind := range allCacheTypes {
+	for _, kind := range allFormats {
 		file := fileOf(t, newSequenceIn(t, smallest(kind), 3, Block+3))
 		c := newReadCase(t, smallest(kind))
 		step := 1
@@ -528,7 +528,7 @@ func TestSequenceFileStream(t *testing.T) {
 // everything as it is. The first byte says which store reads, and whether checksums are made right
 // first, so that the fuzzer gets behind them.
 func FuzzLoad(f *testing.F) {
-	for i, kind := range allCacheTypes {
+	for i, kind := range allFormats {
 		file := fileOf(f, newSequenceIn(f, fuzzedStore(byte(i)), 3, 20))
 		f.Add(append([]byte{byte(i)}, file...))
 		f.Add(append([]byte{byte(i) | repaired}, file...))

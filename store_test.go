@@ -770,7 +770,7 @@ func soakCheck(s *Sequence, r *rand.Rand) error {
 
 // A store takes as much memory as a cache of as many tokens.
 func TestStoreMemoryUse(t *testing.T) {
-	for _, kind := range allCacheTypes {
+	for _, kind := range allFormats {
 		store, err := NewStore(StoreConfig{KVHeads: 3, HeadDim: 24, ValueDim: 40, Pages: 5, Format: kind})
 		must(t, err)
 		cache, err := NewCache(CacheConfig{Batch: 1, KVHeads: 3, HeadDim: 24, ValueDim: 40, Capacity: 5 * Block, Format: kind})

@@ -24,9 +24,9 @@ type job struct {
 // settings are what no logits depend on, but for the types of weights and cache.
 type settings struct {
 	workers int
-	places  int            // for jobs that run
-	chunk   int            // tokens of prompts in a step, so that those that decode do not wait for long
-	context int            // tokens of a sequence
+	places  int         // for jobs that run
+	chunk   int         // tokens of prompts in a step, so that those that decode do not wait for long
+	context int         // tokens of a sequence
 	kind    attn.Format // of the cache
 }
 

@@ -117,7 +117,7 @@ func (l *Loader) Linear(kind attn.Format, in int, bias bool, parts ...Part) Line
 func (l *Loader) Pack(kind attn.Format, rows []float32, in, out int) Linear {
 	made := Linear{In: in, Out: out}
 	if l.Err == nil {
-		made.Matrix, l.Err = attn.PackTransposedAs(attn.BHLD(rows, 1, 1, out, in), kind)
+		made.Matrix, l.Err = attn.PackMatrix(attn.BHLD(rows, 1, 1, out, in), attn.MatrixConfig{Format: kind, Transposed: true})
 	}
 	if l.Err == nil {
 		l.Packed += made.MemoryUse()
