@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-1415985d/attn/asm/neon"
+	"github.com/seed-1415985d/attn/asm/internal/neon"
 	"github.com/seed-1415985d/attn/internal/constants"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/seed-1415985d/attn/asm/neon"
+	"github.com/seed-1415985d/attn/asm/internal/neon"
 )
 
 // Layout shared with package attn.

@@ -1,6 +1,6 @@
 package main
 
-import "github.com/seed-1415985d/attn/asm/neon"
+import "github.com/seed-1415985d/attn/asm/internal/neon"
 
 // expRegs are the registers of exponentials of several vectors at once. Each
 // stage is emitted for all vectors before the next, because each waits for the

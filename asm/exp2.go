@@ -1,6 +1,6 @@
 package main
 
-import "github.com/seed-1415985d/attn/asm/neon"
+import "github.com/seed-1415985d/attn/asm/internal/neon"
 
 // exp2Regs are the registers of attention's exponentials 2^(x·c) of several
 // vectors at once, stage by stage as in expRegs.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/seed-1415985d/attn/asm/neon"
+	"github.com/seed-1415985d/attn/asm/internal/neon"
 	"github.com/seed-1415985d/attn/internal/constants"
 )
 

@@ -1,6 +1,6 @@
 package main
 
-import . "github.com/seed-1415985d/attn/asm/neon"
+import . "github.com/seed-1415985d/attn/asm/internal/neon"
 
 // softcapWidth vectors go through softcap together. Scores are mostly well below
 // the cap, so that the half of tanh for |x| < 1 does for all of them.

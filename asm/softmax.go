@@ -1,6 +1,6 @@
 package main
 
-import . "github.com/seed-1415985d/attn/asm/neon"
+import . "github.com/seed-1415985d/attn/asm/internal/neon"
 
 // softmaxKernel is the online-softmax step in three loops. Within each the rows
 // are independent of one another, so that the long chains of one row (fold, exp)

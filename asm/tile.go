@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	. "github.com/seed-1415985d/attn/asm/neon"
+	. "github.com/seed-1415985d/attn/asm/internal/neon"
 )
 
 // The micro-kernel of score and accumulate: c[r][x] = start + Σ_k a[r][k]·b[k][x],

@@ -1,6 +1,6 @@
 package main
 
-import . "github.com/seed-1415985d/attn/asm/neon"
+import . "github.com/seed-1415985d/attn/asm/internal/neon"
 
 // Kernels that go over vectors element by element.
 
