@@ -19,7 +19,7 @@ var layerTable = []layers.Layer{
 	{Name: "engine", Files: "chunk members span block block_full block_options weights merge scratch prefetch"},
 	{Name: "plan", Files: "plan ragged source pages store_write store_file"},
 	{Name: "kernels", Files: `kernel kernel_layout kernel_generic kernel_typed kernel_typed_generic kernel_typed_noasm kernel_typed_amd64 kernel_typed_arm64 kernel_operands kernel_split kernel_variants kernel_prefetch
-		kernel_amd64 kernel_arm64 kernel_stubs kernel_noasm kernel_noavx`},
+		kernel_amd64 kernel_arm64 kernel_stubs kernel_noasm kernel_noavx kernel_generate`},
 	{Name: "tuning", Files: "tuning tuning_amd64 tuning_arm64 tuning_other"},
 	{Name: "types", Files: "view options cachetype errors"},
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"path/filepath"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -21,23 +22,20 @@ const (
 	blockBytes = 4 * block
 )
 
-// elementary is the constants of internal/f32/elementary.go. The program runs in gen/.
-var elementary = func() constants.Values {
-	values, err := constants.Read("../internal/f32/elementary.go")
-	if err != nil {
-		panic(err)
-	}
-	return values
-}()
+var (
+	elementary constants.Values  // the constants of internal/f32/elementary.go
+	offsets    constants.Offsets // where the fields are of structs that kernels are given
+)
 
-// offsets are where kernels find the fields of the structs that they are given.
-var offsets = func() constants.Offsets {
-	o, err := constants.ReadOffsets("../kernel_layout.go", "../kernel_prefetch.go")
-	if err != nil {
-		panic(err)
+// readPackage reads both from the files of the package in a folder.
+func readPackage(folder string) (err error) {
+	in := func(file string) string { return filepath.Join(folder, file) }
+	if elementary, err = constants.Read(in("internal/f32/elementary.go")); err != nil {
+		return err
 	}
-	return o
-}()
+	offsets, err = constants.ReadOffsets(in("kernel_layout.go"), in("kernel_prefetch.go"))
+	return err
+}
 
 // field is a field of the struct at base: "panelLayout.keys", or one of an embedded
 // struct, "panelLayout.access", "access.pointer".
