@@ -2,6 +2,9 @@ package main
 
 import "github.com/seed-1415985d/attn/asm/internal/neon"
 
+// 2^(x·c), the exponential of attention: f32.Exp2 step by step, the only emitter of it for NEON.
+// gen/README.md says where the others are.
+
 // exp2Regs are the registers of attention's exponentials 2^(x·c) of several
 // vectors at once, stage by stage as in expRegs.
 type exp2Regs struct {
@@ -50,8 +53,7 @@ func (p *program) exp2(e exp2Regs) {
 		p.Fmla(e.f[i], x, e.c)
 	}
 	p.Comment("2^f by the polynomial")
-	coefficients := []int{p.value("exp2C4"), p.value("exp2C3"), p.value("exp2C2"), p.value("exp2C1"), p.value("exp2C0")}
-	p.polynomial(e.p, e.x, e.f, p.value("exp2C5"), coefficients)
+	p.polynomial(e.p, e.x, e.f, "exp2C")
 	p.Comment("2ⁿ·2^f, 0 where n is too small; a NaN is not")
 	flushed := e.x
 	for i, t := range e.t {

@@ -136,3 +136,14 @@ func imm(n int) Op {
 	}
 	return U32(n)
 }
+
+// Predicates of VCMPPS, all of them quiet.
+const (
+	equal     = 0x00
+	unordered = 0x03
+	notEqual  = 0x04
+	lessThan  = 0x11
+	atMost    = 0x12
+	notLess   = 0x15
+	notAtMost = 0x16
+)

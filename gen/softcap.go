@@ -88,10 +88,7 @@ func tanh(x []Op) []reg.VecVirtual {
 // of −0. z = x² is used up.
 func tanhSmall(x []Op, z []reg.VecVirtual) []reg.VecVirtual {
 	p := vectors(len(x))
-	withConstant(value("tanhC6"), len(x), func(c Op, i int) { VMOVUPS(c, p[i]) })
-	for _, name := range []string{"tanhC5", "tanhC4", "tanhC3", "tanhC2", "tanhC1", "tanhC0"} {
-		withConstant(value(name), len(x), func(c Op, i int) { VFMADD213PS(c, z[i], p[i]) })
-	}
+	horner(coefficients("tanhC"), z, p)
 	for i := range x {
 		VMULPS(x[i], z[i], z[i])
 	}

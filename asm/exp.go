@@ -2,6 +2,9 @@ package main
 
 import "github.com/seed-1415985d/attn/asm/internal/neon"
 
+// The natural exponential, f32.Exp and f32.ExpFlush, of the public functions and of tanh. Attention
+// has powers of 2 instead: exp2.go. gen/README.md says where all emitters are.
+
 // expRegs are the registers of exponentials of several vectors at once. Each
 // stage is emitted for all vectors before the next, because each waits for the
 // one before it.
@@ -53,17 +56,26 @@ func (p *program) expReduced(e expRegs) {
 		}
 	}
 	p.Comment("exp(r) by the polynomial")
-	coefficients := []int{p.value("expC5"), p.value("expC4"), p.value("expC3"), p.value("expC2"), p.float(1), p.float(1)}
-	p.polynomial(e.p, e.q, e.x, p.value("expC6"), coefficients)
+	p.polynomial(e.p, e.q, e.x, "expC", 1, 1)
 }
 
-// polynomial leaves in a the polynomial in x with the leading coefficient and
-// the others, by Horner's rule. a and b take turns, because FMLA adds to the
-// register of the coefficient; the number of turns says which begins.
-func (p *program) polynomial(a, b, x []neon.Vec, leading int, others []int) {
+// polynomial leaves in a a polynomial in x by Horner's rule. Its coefficients are those that
+// internal/f32/elementary.go has under the prefix, the leading one first, and then the fixed ones.
+// No emitter counts them: whoever changes the degree does so in that file. a and b take turns,
+// because FMLA adds to the register of the coefficient; the number of turns says which begins.
+func (p *program) polynomial(a, b, x []neon.Vec, prefix string, fixed ...float32) {
+	names := p.values.Polynomial(prefix)
+	var others []int
+	for _, name := range names[1:] {
+		others = append(others, p.value(name))
+	}
+	for _, c := range fixed {
+		others = append(others, p.float(c))
+	}
 	if len(others)%2 != 0 {
 		a, b = b, a
 	}
+	leading := p.value(names[0])
 	for i := range x {
 		p.constant(a[i], leading)
 	}
