@@ -1,6 +1,6 @@
 package main
 
-import "github.com/seed-1415985d/attn/asm/internal/neon"
+import . "github.com/seed-1415985d/attn/asm/internal/neon"
 
 // 2^(x·c), the exponential of attention: f32.Exp2 step by step, the only emitter of it for NEON.
 // gen/README.md says where the others are.
@@ -8,19 +8,19 @@ import "github.com/seed-1415985d/attn/asm/internal/neon"
 // exp2Regs are the registers of attention's exponentials 2^(x·c) of several
 // vectors at once, stage by stage as in expRegs.
 type exp2Regs struct {
-	x    []neon.Vec // the argument, used up
-	t    []neon.Vec // n + exp2Bias, then 2ⁿ⁺¹
-	p    []neon.Vec // the polynomial; the result
-	f    []neon.Vec // x·c − n
-	c    neon.Vec   // c in all lanes
-	bias neon.Vec   // exp2Bias
-	zero neon.Vec   // exp2Zero
+	x    []Vec // the argument, used up
+	t    []Vec // n + exp2Bias, then 2ⁿ⁺¹
+	p    []Vec // the polynomial; the result
+	f    []Vec // x·c − n
+	c    Vec   // c in all lanes
+	bias Vec   // exp2Bias
+	zero Vec   // exp2Zero
 }
 
 // exp2At lays out the registers for n vectors: arguments at x, 3·n work registers from work on, then 3 constants.
-func exp2At(x []neon.Vec, work neon.Vec, constants neon.Vec) exp2Regs {
+func exp2At(x []Vec, work Vec, constants Vec) exp2Regs {
 	n := len(x)
-	at := func(i int) []neon.Vec { return from(work+neon.Vec(i*n), n) }
+	at := func(i int) []Vec { return from(work+Vec(i*n), n) }
 	return exp2Regs{x: x, t: at(0), p: at(1), f: at(2), c: constants, bias: constants + 1, zero: constants + 2}
 }
 

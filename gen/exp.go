@@ -74,3 +74,65 @@ func expFull(x reg.VecVirtual) reg.VecVirtual {
 	}
 	return p
 }
+
+func expKernel() {
+	mapKernel("expSIMD", "func(dst, x *float32, n int)", "dst", "x", expFull)
+}
+
+// expSumKernel sums exponentials in 16 lanes: two accumulators in turn.
+func expSumKernel(name string, keep bool) {
+	signature := "func(x *float32, n int, top float32) float32"
+	if keep {
+		signature = "func(dst, x *float32, n int, top float32) float32"
+	}
+	TEXT(name, 4, signature)
+	x, n, top := param("x"), param("n"), broadcastParam("top")
+	var dst reg.GPVirtual
+	if keep {
+		dst = param("dst")
+	}
+	even, odd := YMM(), YMM()
+	VXORPS(even, even, even)
+	VXORPS(odd, odd, odd)
+	part := func(sum, mask reg.VecVirtual) {
+		v, limit := YMM(), YMM()
+		load(Mem{Base: x}, mask, v)
+		VSUBPS(top, v, v)
+		VMOVUPS(value("ExpInf"), limit)
+		VMINPS(v, limit, v) // v wins if it is NaN
+		p := expFlush(v)
+		if keep {
+			store(p, mask, Mem{Base: dst})
+			ADDQ(imm(vector), dst)
+		}
+		if mask != nil {
+			VANDPS(mask, p, p)
+		}
+		VADDPS(p, sum, sum)
+		ADDQ(imm(vector), x)
+	}
+	rest := func(sum reg.VecVirtual) {
+		TESTQ(n, n)
+		JE(LabelRef("fold"))
+		part(sum, tailMask(n))
+		JMP(LabelRef("fold"))
+	}
+	Label("loop")
+	CMPQ(n, Imm(lanes))
+	JL(LabelRef("evenRest"))
+	part(even, nil)
+	SUBQ(imm(lanes), n)
+	CMPQ(n, Imm(lanes))
+	JL(LabelRef("oddRest"))
+	part(odd, nil)
+	SUBQ(imm(lanes), n)
+	JMP(LabelRef("loop"))
+	Label("evenRest")
+	rest(even)
+	Label("oddRest")
+	rest(odd)
+	Label("fold")
+	VADDPS(odd, even, even)
+	returnFloat(foldAdd(even))
+	finish()
+}

@@ -16,16 +16,23 @@ type prefetchQueue struct {
 	queue, run reg.GPPhysical
 }
 
-func (q prefetchQueue) left() Mem   { return field(q.queue, "prefetchQueue.left") }
-func (q prefetchQueue) every() Mem  { return field(q.queue, "prefetchQueue.every") }
-func (q prefetchQueue) cursor() Mem { return field(q.queue, "prefetchQueue.cursor") }
-func (q prefetchQueue) end() Mem    { return field(q.queue, "prefetchQueue.end") }
+func (q prefetchQueue) left() Mem { return field(q.queue, "prefetchQueue.left") }
 
-func (q prefetchQueue) at() Mem    { return field(q.run, "prefetchRun.at") }
-func (q prefetchQueue) step() Mem  { return field(q.run, "prefetchRun.step") }
+func (q prefetchQueue) every() Mem { return field(q.queue, "prefetchQueue.every") }
+
+func (q prefetchQueue) cursor() Mem { return field(q.queue, "prefetchQueue.cursor") }
+
+func (q prefetchQueue) end() Mem { return field(q.queue, "prefetchQueue.end") }
+
+func (q prefetchQueue) at() Mem { return field(q.run, "prefetchRun.at") }
+
+func (q prefetchQueue) step() Mem { return field(q.run, "prefetchRun.step") }
+
 func (q prefetchQueue) lines() Mem { return field(q.run, "prefetchRun.lines") }
-func (q prefetchQueue) n() Mem     { return field(q.run, "prefetchRun.n") }
-func (q prefetchQueue) back() Mem  { return field(q.run, "prefetchRun.back") }
+
+func (q prefetchQueue) n() Mem { return field(q.run, "prefetchRun.n") }
+
+func (q prefetchQueue) back() Mem { return field(q.run, "prefetchRun.back") }
 
 // prefetchDue prefetches the rows of the queue that are due after r rows of a panel.
 func prefetchDue(r int) {

@@ -249,18 +249,6 @@ func (r *rowsProgram) fma(acc []reg.VecVirtual, column reg.VecVirtual, query fun
 	}
 }
 
-// gather loads one element of each of 8 rows.
-func gather(v reg.VecVirtual, row func(i int) Mem) {
-	hi := YMM()
-	for h, x := range []reg.VecVirtual{v, hi} {
-		VBROADCASTSS(row(4*h), x)
-		for i := 1; i < 4; i++ {
-			VINSERTPS(Imm(uint64(i<<4)), row(4*h+i), x.AsX(), x.AsX())
-		}
-	}
-	VINSERTF128(Imm(1), hi.AsX(), v, v)
-}
-
 // keyPointers points at enough of the keys to address each of them by scale.
 func (r *rowsProgram) keyPointers() (key func(i int) Mem, advance func(bytes int)) {
 	bases := map[int][]int{16: {0, 3, 5, 10, 11}, 8: {0, 3, 6}, 1: {0}}[r.keys]

@@ -186,74 +186,43 @@ func maxOfKernel() {
 	finish()
 }
 
-func expKernel() {
-	mapKernel("expSIMD", "func(dst, x *float32, n int)", "dst", "x", expFull)
-}
-
-// expSumKernel sums exponentials in 16 lanes: two accumulators in turn.
-func expSumKernel(name string, keep bool) {
-	signature := "func(x *float32, n int, top float32) float32"
-	if keep {
-		signature = "func(dst, x *float32, n int, top float32) float32"
+// allFiniteKernel sums x·0, which is NaN where x is not finite, in several chains: one
+// would wait for itself.
+func allFiniteKernel() {
+	TEXT("allFiniteSIMD", 4, "func(x *float32, n int) bool")
+	x, n := param("x"), param("n")
+	zero, sums := YMM(), vectors(8)
+	VXORPS(zero, zero, zero)
+	for _, sum := range sums {
+		VXORPS(sum, sum, sum)
 	}
-	TEXT(name, 4, signature)
-	x, n, top := param("x"), param("n"), broadcastParam("top")
-	var dst reg.GPVirtual
-	if keep {
-		dst = param("dst")
+	SUBQ(imm(len(sums)*lanes), n)
+	JL(LabelRef("rest"))
+	Label("chains")
+	for i, sum := range sums {
+		VFMADD231PS(Mem{Base: x, Disp: i * vector}, zero, sum)
 	}
-	even, odd := YMM(), YMM()
-	VXORPS(even, even, even)
-	VXORPS(odd, odd, odd)
-	part := func(sum, mask reg.VecVirtual) {
-		v, limit := YMM(), YMM()
+	ADDQ(imm(len(sums)*vector), x)
+	SUBQ(imm(len(sums)*lanes), n)
+	JGE(LabelRef("chains"))
+	Label("rest")
+	ADDQ(imm(len(sums)*lanes), n)
+	eachVector(n, func(mask reg.VecVirtual) {
+		v := YMM()
 		load(Mem{Base: x}, mask, v)
-		VSUBPS(top, v, v)
-		VMOVUPS(value("ExpInf"), limit)
-		VMINPS(v, limit, v) // v wins if it is NaN
-		p := expFlush(v)
-		if keep {
-			store(p, mask, Mem{Base: dst})
-			ADDQ(imm(vector), dst)
+		VFMADD231PS(zero, v, sums[0])
+	}, func() { ADDQ(imm(vector), x) })
+	for n := len(sums); n > 1; n /= 2 {
+		for i := range n / 2 {
+			VADDPS(sums[i], sums[i+n/2], sums[i])
 		}
-		if mask != nil {
-			VANDPS(mask, p, p)
-		}
-		VADDPS(p, sum, sum)
-		ADDQ(imm(vector), x)
 	}
-	rest := func(sum reg.VecVirtual) {
-		TESTQ(n, n)
-		JE(LabelRef("fold"))
-		part(sum, tailMask(n))
-		JMP(LabelRef("fold"))
-	}
-	Label("loop")
-	CMPQ(n, Imm(lanes))
-	JL(LabelRef("evenRest"))
-	part(even, nil)
-	SUBQ(imm(lanes), n)
-	CMPQ(n, Imm(lanes))
-	JL(LabelRef("oddRest"))
-	part(odd, nil)
-	SUBQ(imm(lanes), n)
-	JMP(LabelRef("loop"))
-	Label("evenRest")
-	rest(even)
-	Label("oddRest")
-	rest(odd)
-	Label("fold")
-	VADDPS(odd, even, even)
-	returnFloat(foldAdd(even))
+	sum := sums[0]
+	bits, yes := GP32(), GP8()
+	VCMPPS(Imm(unordered), sum, sum, sum)
+	VMOVMSKPS(sum, bits)
+	TESTL(bits, bits)
+	SETEQ(yes)
+	Store(yes, ReturnIndex(0))
 	finish()
-}
-
-// returnFloat stores lane 0 as the result. Avo's Store would take MOVSS, a
-// legacy SSE instruction, while the upper halves of registers are in use.
-func returnFloat(x reg.VecVirtual) {
-	result, err := ReturnIndex(0).Resolve()
-	if err != nil {
-		panic(err)
-	}
-	VMOVSS(x.AsX(), result.Addr)
 }
