@@ -37,14 +37,19 @@ func readPackage(folder string) (err error) {
 	return err
 }
 
-// field is a field of the struct at base: "panelLayout.keys", or one of an embedded
-// struct, "panelLayout.access", "access.pointer".
+// field is a field of the struct at base, "panelLayout.keys", or of a struct that it embeds.
 func field(base reg.Register, path ...string) Mem {
 	m := Mem{Base: base}
 	for _, name := range path {
 		m.Disp += offsets.Get(name)
 	}
 	return m
+}
+
+// hint is a field of the prefetch hint that the struct at base embeds.
+func hint(base reg.Register, in, name string) Mem {
+	const of = "access" // the name of the hint's type
+	return field(base, in+"."+of, of+"."+name)
 }
 
 // value is a vector constant in memory: all lanes a constant of internal/f32/elementary.go.
@@ -75,8 +80,8 @@ func constant(m Mem) reg.VecVirtual {
 	return c
 }
 
-// withConstant runs step for n vectors, with a constant that several of them take
-// from a register: CPUs load no more vectors at a time than they multiply.
+// withConstant emits step for n vectors. If there are several, they take the constant from a
+// register: CPUs load no more vectors at a time than they multiply.
 func withConstant(m Mem, n int, step func(c Op, i int)) {
 	var c Op = m
 	if n > 1 {
@@ -87,6 +92,7 @@ func withConstant(m Mem, n int, step func(c Op, i int)) {
 	}
 }
 
+// hex is x in 8 digits.
 func hex(x uint32) string {
 	const digits = "0123456789abcdef"
 	s := make([]byte, 8)
@@ -129,7 +135,7 @@ func bitOfLane() Mem { return words("bitOfLane", 1, 2, 4, 8, 16, 32, 64, 128) }
 // numberOfLane is t in lane t.
 func numberOfLane() Mem { return words("numberOfLane", 0, 1, 2, 3, 4, 5, 6, 7) }
 
-// imm is an immediate operand: 8 bits where they do, else 32.
+// imm is an immediate operand: of 8 bits if they are enough, else of 32.
 func imm(n int) Op {
 	if n < 128 {
 		return U8(n)

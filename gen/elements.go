@@ -8,16 +8,17 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Loops over contiguous elements: whole vectors, then one masked vector for the
-// rest, so that nothing after the slice is touched.
+// Loops over contiguous elements: whole vectors, then one masked vector for the rest, so that no byte
+// after the slice is read or written.
 
 var loops int
 
-// eachVector runs body over n elements. mask is nil for whole vectors; body
-// must use it for its loads and stores, and advance must move its pointers.
+// eachVector emits body for n elements. mask is nil for whole vectors; body must use it for its loads
+// and stores, and advance must move its pointers.
 func eachVector(n reg.GPVirtual, body func(mask reg.VecVirtual), advance func()) {
 	loops++
-	loop, tail, end := fmt.Sprintf("loop%d", loops), fmt.Sprintf("tail%d", loops), fmt.Sprintf("end%d", loops)
+	label := func(name string) string { return fmt.Sprintf("%s%d", name, loops) }
+	loop, tail, end := label("loop"), label("tail"), label("end")
 	SUBQ(imm(lanes), n)
 	JL(LabelRef(tail))
 	Label(loop)
@@ -54,6 +55,7 @@ func vectors(n int) []reg.VecVirtual {
 	return v
 }
 
+// load loads the lanes of the mask, and 0 in the others.
 func load(m Mem, mask reg.VecVirtual, v reg.VecVirtual) {
 	if mask == nil {
 		VMOVUPS(m, v)
@@ -62,6 +64,7 @@ func load(m Mem, mask reg.VecVirtual, v reg.VecVirtual) {
 	VMASKMOVPS(m, mask, v)
 }
 
+// store stores the lanes of the mask.
 func store(v, mask reg.VecVirtual, m Mem) {
 	if mask == nil {
 		VMOVUPS(v, m)
@@ -72,7 +75,7 @@ func store(v, mask reg.VecVirtual, m Mem) {
 
 // mapKernel is dst = f(x) element by element.
 func mapKernel(name, signature, dst, x string, f func(v reg.VecVirtual) reg.VecVirtual) {
-	TEXT(name, 4, signature)
+	TEXT(name, noSplit, signature)
 	d, s, n := param(dst), param(x), param("n")
 	eachVector(n, func(mask reg.VecVirtual) {
 		v := YMM()

@@ -8,16 +8,18 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// The micro-kernel of score and accumulate: c[r][x] = start + Σ_k a[r][k]·b[k][x],
-// one FMA chain in ascending k for each element, vector lanes across x.
+// The micro-kernel of score and accumulate: c[r][x] = start + Σ_k a[r][k]·b[k][x], one FMA chain in
+// ascending k for each element, vector lanes across x.
 //
-// A tile of 6 rows × 16 columns keeps 12 accumulators in registers: enough
-// independent chains for two FMAs of latency 4 a cycle, at 8 loads per 12 FMAs.
-// Y15 is left alone (the Go runtime's zero register), so 15 are all there is:
-// 12 accumulators, 2 vectors of b, 1 broadcast of a.
+// A tile of 6 rows × 16 columns keeps 12 accumulators in registers: enough independent chains for
+// two FMAs of latency 4 a cycle, at 8 loads per 12 FMAs. Y15 is left alone (the Go runtime's zero
+// register), so 15 are all there is: 12 accumulators, 2 vectors of b, 1 broadcast of a.
 //
-// Panels are the outer loop and row tiles the inner one, so a panel of b is
-// read from the L1 cache by all but the first tile.
+// Panels are the outer loop and row tiles the inner one, so a panel of b is read from the L1 cache
+// by all but the first tile.
+//
+// This file has the loops over panels and rows. tile_kernels.go has the kernels, tile_steps.go the
+// tile itself, tile_prefetch.go and tile_sequential.go how its operands come from memory.
 
 // Registers by role.
 var (
@@ -55,30 +57,34 @@ type tileProgram struct {
 	start          start
 	prefetchesRows bool // groups of panels prefetch rows of the caller
 	paged          bool // tiles of few rows prefetch page by page
-	aheadTile      bool // the tile prefetches what is read after the call
+	aheadTile      bool // the tile prefetches the panel after the current one
 	masked         bool // b counts as 0 where a has its sign bit set
 	unroll         int
 
-	alpha       Mem // stack slot of the pointer to the tile's first alpha, noAlpha or overwriteOutputs
-	panels      Mem // stack slot: 16-column panels left
-	half        Mem // stack slot: 8 more columns?
-	panelStride Mem // stack slot: bytes between panels of b
-	c, a        Mem // stack slots: first row of c in this panel, of a
-	rows        Mem // stack slot: all rows
-	firstAlpha  Mem
-	steps       Mem // stack slot: the length of the chains, while its register is for prefetching
-	request     Mem // stack slot: the next address to prefetch if there is a prefetch pointer, else 0
-	after       Mem // stack slot: the panel that is read after the last one, or 0 if panels are not prefetched
-	ahead       Mem // stack slot: the next line to prefetch of the panel after the one at hand, or 0
-	aheadEnd    Mem // stack slot: the end of that panel
-	distance    Mem // stack slot: how many bytes ahead tiles of few rows prefetch panels
+	// Stack slots.
+	alpha       Mem // pointer to the tile's first alpha, noAlpha or overwriteOutputs
+	firstAlpha  Mem // the same of the first row
+	panels      Mem // 16-column panels left
+	half        Mem // are there 8 more columns?
+	panelStride Mem // bytes between panels of b
+	c, a        Mem // first row of c in this panel, of a
+	rows        Mem // all rows
+	steps       Mem // the length of the chains, while its register is for prefetching
 
-	fourPanels           Mem // stack slot: does one row take four packed panels side by side?
-	sequential           Mem // stack slot: are rows of the caller to be read in order? See firstSteps
-	onePanel             Mem // stack slot: are panels to be read in order, so that no two go side by side for 2 or 3 rows?
-	left, some           Mem // stack slots: steps after those at hand, and how many to take at a time
-	nextC, nextB         Mem // stack slots: where these begin
-	nextPanels, nextHalf Mem // stack slots: with how many panels
+	// Stack slots of tile_prefetch.go.
+	request  Mem // the next address to prefetch if there is a prefetch pointer, else 0
+	after    Mem // the panel that is read after the last one, or 0: panels are not prefetched
+	ahead    Mem // the next line to prefetch of the panel after the current one, or 0
+	aheadEnd Mem // the end of that panel
+	distance Mem // how many bytes ahead tiles of few rows prefetch panels
+
+	// Stack slots of tile_sequential.go.
+	fourPanels           Mem // does one row take four packed panels side by side?
+	sequential           Mem // are rows of the caller to be read in order? See firstSteps
+	onePanel             Mem // are panels to be read in order, not two at once for 2 or 3 rows?
+	left, some           Mem // steps after the current ones, and how many to take at a time
+	nextC, nextB         Mem // where these begin
+	nextPanels, nextHalf Mem // with how many panels
 	touched              touchSlots
 }
 
@@ -111,41 +117,7 @@ func (t *tileProgram) emit() {
 	Label(t.label("begin"))
 	Comment("Few rows: several panels at once, so that there are enough chains.")
 	if !t.masked {
-		t.paged = true
-		for i, panels := range []int{4, 2, 2} {
-			rows := i + 1
-			t.panelGroups(fmt.Sprintf("paged%d", rows), rows, panels, func(next string) {
-				CMPQ(t.request, Imm(0))
-				JE(LabelRef(next))
-			})
-		}
-		t.paged = false
-		if t.start == fromAlpha {
-			t.wholeRows()
-		}
-		t.panelGroups("sideBySide1", 1, 4, func(next string) {
-			packed, wanted := t.label("sideBySidePacked"), t.label("sideBySideWanted")
-			t.unlessSequential(packed)
-			JMP(LabelRef(wanted))
-			Label(packed)
-			CMPQ(bStride, imm(panelBytes))
-			JNE(LabelRef(next))
-			CMPQ(t.fourPanels, Imm(0))
-			JE(LabelRef(next))
-			Label(wanted)
-		})
-		t.prefetchesRows = true
-		t.panelGroups("rows1", 1, 4, func(next string) {
-			CMPQ(bStride, imm(panelBytes))
-			JE(LabelRef(next))
-		})
-		t.prefetchesRows = false
-		for _, r := range []int{2, 3} {
-			t.panelGroups(fmt.Sprintf("group%d", r), r, 2, func(next string) {
-				CMPQ(t.onePanel, Imm(0))
-				JNE(LabelRef(next))
-			})
-		}
+		t.panelsSideBySide()
 	}
 	t.panelLoop("panel", panel/lanes)
 	Comment("The last 8 columns, if their number is odd.")
@@ -160,9 +132,47 @@ func (t *tileProgram) emit() {
 	RET()
 }
 
-// panelGroups handles calls of exactly r rows, n panels at a time, where a
-// condition does not jump to next. One row, of which a panel is only two chains, takes two
-// panels of what is left.
+// panelsSideBySide takes calls of up to three rows, several panels at a time.
+func (t *tileProgram) panelsSideBySide() {
+	t.paged = true
+	for i, panels := range []int{4, 2, 2} {
+		rows := i + 1
+		t.panelGroups(fmt.Sprintf("paged%d", rows), rows, panels, func(next string) {
+			CMPQ(t.request, Imm(0))
+			JE(LabelRef(next))
+		})
+	}
+	t.paged = false
+	if t.start == fromAlpha {
+		t.wholeRows()
+	}
+	t.panelGroups("sideBySide1", 1, 4, func(next string) {
+		packed, wanted := t.label("sideBySidePacked"), t.label("sideBySideWanted")
+		t.unlessSequential(packed)
+		JMP(LabelRef(wanted))
+		Label(packed)
+		CMPQ(bStride, imm(panelBytes))
+		JNE(LabelRef(next))
+		CMPQ(t.fourPanels, Imm(0))
+		JE(LabelRef(next))
+		Label(wanted)
+	})
+	t.prefetchesRows = true
+	t.panelGroups("rows1", 1, 4, func(next string) {
+		CMPQ(bStride, imm(panelBytes))
+		JE(LabelRef(next))
+	})
+	t.prefetchesRows = false
+	for _, r := range []int{2, 3} {
+		t.panelGroups(fmt.Sprintf("group%d", r), r, 2, func(next string) {
+			CMPQ(t.onePanel, Imm(0))
+			JNE(LabelRef(next))
+		})
+	}
+}
+
+// panelGroups takes calls of exactly r rows, n panels at a time, unless condition jumps to next. Of
+// one row a panel is only two chains, so that two panels of the rest go together, too.
 func (t *tileProgram) panelGroups(name string, r, n int, condition func(next string)) {
 	next := t.label("%sNot", name)
 	CMPQ(t.rows, imm(r))
@@ -219,7 +229,10 @@ func (t *tileProgram) panelLoop(name string, vecs int) {
 		t.choose(name, [][2]int{{2, 2}, {1, 1}})
 		t.rowTiles(name, []int{2, 1}, vecs)
 	} else {
-		t.choose(name, [][2]int{{14, 6}, {13, 5}, {10, 6}, {9, 5}, {7, 4}, {6, 6}, {5, 5}, {4, 4}, {3, 3}, {2, 2}, {1, 1}})
+		t.choose(name, [][2]int{
+			{14, 6}, {13, 5}, {10, 6}, {9, 5}, {7, 4},
+			{6, 6}, {5, 5}, {4, 4}, {3, 3}, {2, 2}, {1, 1},
+		})
 		t.rowTiles(name, []int{6, 5, 4, 3, 2, 1}, vecs)
 	}
 	Label(t.label("%sNext", name))
@@ -233,9 +246,8 @@ func (t *tileProgram) panelLoop(name string, vecs int) {
 	Label(end)
 }
 
-// choose jumps to the tile for the rows that are left: pairs of (at least so
-// many left, tile). No remainder of 1 or 2 rows is left over, if it can be avoided:
-// those tiles have too few chains.
+// choose jumps to the tile for the rows that are left: pairs of (at least so many left, tile). It
+// avoids a remainder of 1 or 2 rows where it can: those tiles have too few chains.
 func (t *tileProgram) choose(name string, pairs [][2]int) {
 	for _, p := range pairs {
 		CMPQ(rows, imm(p[0]))
@@ -267,8 +279,8 @@ func (t *tileProgram) advanceAlpha(r int) {
 	Label(skip)
 }
 
-// tileOfPanel is a tile of one panel, in two forms, one of which prefetches page by page:
-// smaller tiles take groups of panels, larger ones compute more than they wait.
+// tileOfPanel is a tile of one panel, in up to three forms: it prefetches the next panel, or page by
+// page, or as it always does. Calls of up to three rows take groups of panels instead.
 func (t *tileProgram) tileOfPanel(r, vecs int) {
 	if t.masked || r <= 3 || vecs < panel/lanes {
 		t.tile(r, 1, vecs)
@@ -276,14 +288,14 @@ func (t *tileProgram) tileOfPanel(r, vecs int) {
 	}
 	paged, done := t.unique("paged"), t.unique("done")
 	if t.prefetchesPanels(r) {
-		not := t.unique("notAhead")
+		none := t.unique("notAhead")
 		CMPQ(t.ahead, Imm(0))
-		JE(LabelRef(not))
+		JE(LabelRef(none))
 		t.aheadTile = true
 		t.tile(r, 1, vecs)
 		t.aheadTile = false
 		JMP(LabelRef(done))
-		Label(not)
+		Label(none)
 	}
 	CMPQ(t.request, Imm(0))
 	JNE(LabelRef(paged))

@@ -8,17 +8,15 @@ import (
 
 // frame reserves the stack slots.
 func (t *tileProgram) frame() {
-	slots := []*Mem{&t.alpha, &t.panels, &t.half, &t.panelStride, &t.c, &t.a, &t.rows, &t.firstAlpha, &t.steps, &t.request,
-		&t.after, &t.ahead, &t.aheadEnd, &t.distance, &t.fourPanels, &t.sequential, &t.onePanel, &t.left, &t.some, &t.nextC, &t.nextB, &t.nextPanels, &t.nextHalf,
-		&t.touched.line, &t.touched.rowEnd, &t.touched.gap, &t.touched.width}
-	f := AllocLocal(8 * len(slots))
-	for i, s := range slots {
-		*s = f.Offset(8 * i)
-	}
+	stackSlots(&t.alpha, &t.panels, &t.half, &t.panelStride, &t.c, &t.a, &t.rows, &t.firstAlpha,
+		&t.steps, &t.request, &t.after, &t.ahead, &t.aheadEnd, &t.distance,
+		&t.fourPanels, &t.sequential, &t.onePanel, &t.left, &t.some,
+		&t.nextC, &t.nextB, &t.nextPanels, &t.nextHalf,
+		&t.touched.line, &t.touched.rowEnd, &t.touched.gap, &t.touched.width)
 }
 
 func scoreKernel() {
-	TEXT("scoreSIMD", 4, "func(s, q, k *float32, rows, d, panels int, next *uintptr)") // NOSPLIT
+	TEXT("scoreSIMD", noSplit, "func(s, q, k *float32, rows, d, panels int, next *uintptr)")
 	t := tileProgram{name: "score", start: fromZero, unroll: 4}
 	t.frame()
 	spill("s", t.c)
@@ -41,27 +39,27 @@ func scoreKernel() {
 	MOVQ(I32(0), t.onePanel)
 	MOVQ(I32(0), t.distance)
 	MOVQ(I32(0), t.fourPanels)
-	ofQueue(a0, func() {
-		t.setAccess(a0, "prefetchQueue.access", t.onePanel)
-	})
+	ofQueue(a0, func() { t.takeHint(a0, "prefetchQueue", t.onePanel) })
 	pointerOf(a0)
 	startPages(a0, a3, t.request)
 	t.emit()
 }
 
+const accumulateSignature = "func(o, p, v, alpha *float32, rows, oStride, pStride int, b *uintptr)"
+
 func accumulateKernel() {
-	TEXT("accumulateSIMD", 4, "func(o, p, v, alpha *float32, rows, oStride, pStride int, b *uintptr)")
+	TEXT("accumulateSIMD", noSplit, accumulateSignature)
 	t := tileProgram{name: "accumulate", start: fromAlpha, unroll: 4}
 	t.accumulate()
 }
 
 func accumulateMaskedKernel() {
-	TEXT("accumulateMaskedSIMD", 4, "func(o, p, v, alpha *float32, rows, oStride, pStride int, b *uintptr)")
+	TEXT("accumulateMaskedSIMD", noSplit, accumulateSignature)
 	t := tileProgram{name: "accumulateMasked", start: fromAlpha, masked: true, unroll: 1}
 	t.accumulate()
 }
 
-// accumulate loads the arguments.
+// accumulate loads the arguments and writes the loops.
 func (t *tileProgram) accumulate() {
 	t.frame()
 	spill("o", t.c)
@@ -92,8 +90,8 @@ func (t *tileProgram) accumulate() {
 	SHLQ(Imm(2), a0)
 	MOVQ(a0, t.panelStride)
 	if !t.masked {
-		t.setAccess(b0, "panelLayout.access", t.sequential)
-		MOVQ(field(b0, "panelLayout.access", "access.pointer"), a0)
+		t.takeHint(b0, "panelLayout", t.sequential)
+		MOVQ(hint(b0, "panelLayout", "pointer"), a0)
 		startPages(a0, a3, t.request)
 		MOVQ(field(b0, "panelLayout.after"), a0)
 		MOVQ(a0, t.after)
@@ -103,17 +101,18 @@ func (t *tileProgram) accumulate() {
 	t.emit()
 }
 
-// setAccess takes over how memory is to be read: the fields of the access that a struct at base embeds, but the pointer.
-func (t *tileProgram) setAccess(base reg.Register, embedded string, sequential Mem) {
+// takeHint takes over how memory is to be read: the prefetch hint of a struct at base, without its
+// pointer. sequential is the slot for the hint's field of that name.
+func (t *tileProgram) takeHint(base reg.Register, of string, sequential Mem) {
 	few := t.unique("prefetchFew")
-	MOVBQZX(field(base, embedded, "access.sequential"), a3)
+	MOVBQZX(hint(base, of, "sequential"), a3)
 	MOVQ(a3, sequential)
-	MOVBQZX(field(base, embedded, "access.fourPanels"), a3)
+	MOVBQZX(hint(base, of, "fourPanels"), a3)
 	MOVQ(a3, t.fourPanels)
-	MOVQ(field(base, embedded, "access.prefetchFew"), a3)
+	MOVQ(hint(base, of, "prefetchFew"), a3)
 	CMPQ(t.rows, Imm(2))
 	JG(LabelRef(few))
-	MOVQ(field(base, embedded, "access.prefetchOne"), a3)
+	MOVQ(hint(base, of, "prefetchOne"), a3)
 	Label(few)
 	MOVQ(a3, t.distance)
 }

@@ -5,35 +5,39 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// Where the caller's rows of values are many panels long, going through all of them four panels
-// at a time is reading here and there. If they are to be read in order instead, few
-// queries take some steps at a time, all columns of these, and keep the sums in c: one query
-// sequentialSteps, or eight panels at once (wholeRows), and nothing is prefetched; more queries
-// touchBytes of rows, while they touch the next ones, or prefetch along a pointer. One query of up to four panels is in order anyway.
+// Where the caller's rows of values are many panels long, four panels of all rows at a time are read
+// out of order. Calls of few queries that are to read in order take some steps at a time instead, all
+// columns of these, and keep the sums in c:
+//
+//   - one query takes sequentialSteps, or eight panels at once (wholeRows), and prefetches nothing;
+//     up to four panels are in order anyway,
+//   - more queries take touchBytes of rows, while they touch the next ones (sequential.go), or
+//     prefetch along a pointer.
 const (
 	sequentialSteps = 4
-	sequentialRows  = 4
+	sequentialRows  = 4 // more queries than these do not wait for memory
 	fourPanels      = 4 // at once for one query
 )
 
-// firstSteps leaves in steps those to begin with, and in onePanel whether packed panels are to be read in order.
+// firstSteps leaves in steps the number of steps to begin with, and in onePanel whether packed panels
+// are to be read in order.
 func (t *tileProgram) firstSteps() {
 	all, one, ready := t.unique("allSteps"), t.unique("oneRow"), t.unique("someSteps")
 	MOVQ(I32(0), t.left)
 	MOVQ(I32(0), t.touched.line)
 	MOVQ(I32(0), t.onePanel)
 	t.unlessSequential(all)
-	not, rowsToo := t.unique("notSequential"), t.unique("sequential")
+	packed, inOrder := t.unique("notSequential"), t.unique("sequential")
 	MOVQ(I32(1), t.onePanel)
 	CMPQ(t.panelStride, imm(panelBytes))
-	JNE(LabelRef(not))
+	JNE(LabelRef(packed))
 	MOVQ(I32(0), t.onePanel)
 	CMPQ(t.rows, Imm(sequentialRows))
-	JLE(LabelRef(rowsToo))
-	Label(not)
+	JLE(LabelRef(inOrder))
+	Label(packed)
 	MOVQ(I32(0), t.sequential)
 	JMP(LabelRef(all))
-	Label(rowsToo)
+	Label(inOrder)
 	alone := t.unique("noPointer")
 	MOVQ(I32(0), t.request)
 	MOVQ(I32(2*touchRows), t.some)
@@ -109,18 +113,18 @@ func (t *tileProgram) nextSteps(begin string) {
 	Label(end)
 }
 
-// keptForSteps are the slots that each of several groups of steps begins with.
+// keptForSteps are the slots that each group of steps begins with, and where their values are kept.
 func (t *tileProgram) keptForSteps() []struct{ slot, next Mem } {
 	return []struct{ slot, next Mem }{{t.c, t.nextC}, {t.panels, t.nextPanels}, {t.half, t.nextHalf}}
 }
 
-// beginTouching touches the rows of values to begin with, as many as are taken at a time, or goes to none.
+// beginTouching touches the first rows of values, as many as are taken at a time, or goes to none.
 func (t *tileProgram) beginTouching(none string) {
 	s := &t.touched
 	CMPQ(steps, t.some)
 	JL(LabelRef(none))
 	MOVQ(t.panels, a3)
-	SHLQ(Imm(6), a3) // a last half panel is not worth while
+	SHLQ(Imm(6), a3) // a last half panel is not worth it
 	MOVQ(a3, s.width)
 	JZ(LabelRef(none))
 	MOVQ(bStride, a0)
@@ -137,7 +141,7 @@ func (t *tileProgram) beginTouching(none string) {
 	JNE(LabelRef(first))
 }
 
-// touchNext prepares to touch the rows of values after those at hand, if there are enough.
+// touchNext prepares to touch the rows of values after the current ones, if there are enough.
 func (t *tileProgram) touchNext() {
 	s, none := &t.touched, t.unique("touchNone")
 	CMPQ(s.line, Imm(0))
@@ -151,12 +155,13 @@ func (t *tileProgram) touchNext() {
 	Label(none)
 }
 
-// alongPointer is in the place of where a row ends, if lines are not touched but prefetched along a pointer.
+// alongPointer is in the place of a row's end where lines are not touched but prefetched along a
+// pointer.
 const alongPointer = 0
 
 // beginAlong begins to prefetch along the pointer, or goes to none if there is no pointer.
 func (t *tileProgram) beginAlong(none string) {
-	MOVQ(field(b0, "panelLayout.access", "access.pointer"), a0)
+	MOVQ(hint(b0, "panelLayout", "pointer"), a0)
 	TESTQ(a0, a0)
 	JE(LabelRef(none))
 	ADDQ(imm(prefetchWindow), a0)
@@ -164,7 +169,7 @@ func (t *tileProgram) beginAlong(none string) {
 	MOVQ(I32(alongPointer), t.touched.rowEnd)
 }
 
-// touchLines touches, or prefetches, what is due with n panels of some rows.
+// touchLines touches, or prefetches, the lines that are due with n panels.
 func (t *tileProgram) touchLines(n int) {
 	if t.masked || t.start == fromZero {
 		return
@@ -187,7 +192,7 @@ func (t *tileProgram) touchLines(n int) {
 	Label(none)
 }
 
-// eachEight is for each 8 of the rows that are taken at a time.
+// eachEight runs do for each 8 of the rows that are taken at a time.
 func (t *tileProgram) eachEight(do func()) {
 	loop := t.unique("eight")
 	MOVQ(t.some, count)
@@ -197,7 +202,7 @@ func (t *tileProgram) eachEight(do func()) {
 	JG(LabelRef(loop))
 }
 
-// touchEight touches 8 lines: as many as 8 rows have for each of their panels.
+// touchEight touches 8 lines: those of a panel of 8 rows.
 func (t *tileProgram) touchEight() {
 	s := &t.touched
 	MOVQ(s.line, a0)

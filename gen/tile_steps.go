@@ -9,9 +9,8 @@ import (
 // tile computes r rows × n panels of vecs vectors and moves cPtr and aPtr on.
 func (t *tileProgram) tile(r, n, vecs int) {
 	Commentf("%d rows × %d columns.", r, n*vecs*lanes)
-	all := n * vecs
 	MOVQ(bPtr, b0)
-	t.begin(r, all)
+	t.begin(r, n*vecs)
 	MOVQ(aPtr, a0)
 	if r > 3 {
 		LEAQ(Mem{Base: aPtr, Index: aStride, Scale: 2}, a3)
@@ -29,33 +28,15 @@ func (t *tileProgram) tile(r, n, vecs int) {
 		JL(LabelRef(short))
 		SUBQ(imm(lastSteps), count)
 	}
-	distance := steps
-	switch {
-	case t.paged:
-		MOVQ(t.request, distance)
-	case t.aheadTile:
-		MOVQ(t.ahead, distance)
-	case t.prefetchesAhead(r, n, vecs):
-		MOVQ(t.distance, distance)
-	}
+	t.beginPrefetching(r, n, vecs)
 	SUBQ(imm(t.unroll), count)
 	JL(LabelRef(tail))
 	Label(loop)
 	for u := range t.unroll {
-		if t.paged {
-			prefetchPages(distance, n*u, n)
-		}
-		if t.aheadTile && u%aheadSteps == 0 {
-			PREFETCHT0(Mem{Base: distance, Disp: u / aheadSteps * lineBytes})
-		}
+		t.prefetchBeside(u, n)
 		t.step(r, n, vecs, 4*u)
 	}
-	if t.paged {
-		nextRequests(distance, n*t.unroll)
-	}
-	if t.aheadTile {
-		ADDQ(imm(t.unroll/aheadSteps*lineBytes), distance)
-	}
+	t.nextPrefetches(n)
 	t.advance(r, t.unroll)
 	SUBQ(imm(t.unroll), count)
 	JGE(LabelRef(loop))
@@ -64,22 +45,9 @@ func (t *tileProgram) tile(r, n, vecs int) {
 	JE(LabelRef(end))
 	t.singleSteps(r, n, vecs)
 	Label(end)
-	if t.paged && n > 1 {
-		MOVQ(distance, t.request)
-	}
-	if t.aheadTile {
-		some := t.unique("someAhead")
-		MOVQ(distance, t.ahead)
-		CMPQ(distance, t.aheadEnd)
-		JB(LabelRef(some))
-		MOVQ(I32(0), t.ahead)
-		Label(some)
-	}
-	if t.paged || t.aheadTile || t.prefetchesAhead(r, n, vecs) {
-		MOVQ(t.steps, steps)
-	}
+	t.endPrefetching(r, n, vecs)
 	if !spread {
-		t.store(r, all)
+		t.store(r, n*vecs)
 		t.nextRows(r)
 		return
 	}
@@ -88,7 +56,7 @@ func (t *tileProgram) tile(r, n, vecs int) {
 	JMP(LabelRef(done))
 	Label(short)
 	t.singleSteps(r, n, vecs)
-	t.store(r, all)
+	t.store(r, n*vecs)
 	for range r {
 		ADDQ(cStride, cPtr)
 	}
@@ -115,13 +83,13 @@ func (t *tileProgram) nextRows(r int) {
 	}
 }
 
-// lastSteps steps at the end of a tile are done for two rows after the other
-// instead of all together, each pair followed by its stores. The loads just
-// balance the FMAs, and the stores are spread: a burst of more than about 8 of
-// them stalls the FMAs after it for a while.
+// lastSteps is how many steps at the end of a tile are done for two rows after the other instead of
+// for all rows together, each pair followed by its stores. That spreads the stores: a burst of more
+// than about 8 of them stalls the FMAs after it for a while. The loads just balance the FMAs.
 const lastSteps = 4
 
-// a addresses row i of a at step u of them. cPtr moves on by r rows.
+// lastStepsAndStore does these steps and moves cPtr on by r rows. a addresses row i of a at step u of
+// them.
 func lastStepsAndStore(r, vecs int, a func(i, u int) Mem) {
 	Comment("The last steps by pairs of rows, to spread the stores.")
 	b1 := count
@@ -229,8 +197,8 @@ func (t *tileProgram) step(r, n, vecs, disp int) {
 	}
 }
 
-// rowStep is step for one row, which needs no vector of b twice: the fewer operations, the more lines are
-// within the processor's sight.
+// rowStep is step for one row, which needs each vector of b once, so that it may stay in memory: the
+// fewer the operations, the more lines are within the processor's window.
 func (t *tileProgram) rowStep(vecs, disp int) {
 	if t.prefetchesAhead(1, 1, vecs) {
 		PREFETCHT0(Mem{Base: b0, Index: steps, Scale: 1})
@@ -242,7 +210,7 @@ func (t *tileProgram) rowStep(vecs, disp int) {
 	ADDQ(bStride, b0)
 }
 
-// groupStep reads b in place: with several panels there is no register left for it.
+// groupStep is step for several panels. It reads b in place: no register is left for it.
 func (t *tileProgram) groupStep(r, n, vecs, disp int) {
 	if t.prefetchesRows {
 		t.prefetchRows()
@@ -269,7 +237,7 @@ func (t *tileProgram) groupStep(r, n, vecs, disp int) {
 	ADDQ(bStride, b0)
 }
 
-// maskedStep takes b as 0 for rows whose weight has its sign bit set.
+// maskedStep is step with b taken as 0 for rows whose weight has its sign bit set.
 func (t *tileProgram) maskedStep(r, vecs, disp int) {
 	VXORPS(ymm[11], ymm[11], ymm[11])
 	for v := range vecs {

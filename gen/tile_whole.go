@@ -12,8 +12,8 @@ const (
 	wholeAcc     = 13 // vectors in registers
 )
 
-// wholeRows takes eight panels of one row of c at once, if they are to be read in order. That is
-// one vector more than there are registers for, three with those of a step: these stay in c.
+// wholeRows takes eight panels of one row of c at once, if they are to be read in order. Its vectors
+// are one more than there are registers, and a step needs two besides: three vectors stay in c.
 func (t *tileProgram) wholeRows() {
 	next, loop, step := t.label("wholeNext"), t.label("whole"), t.label("wholeStep")
 	t.unlessSequential(next)
@@ -47,7 +47,7 @@ func (t *tileProgram) wholeRows() {
 	Label(next)
 }
 
-// wholeSteps is the loop over steps of wholeRows, with something beside each.
+// wholeSteps is the loop over the steps of wholeRows; beside is emitted in each.
 func (t *tileProgram) wholeSteps(step string, beside func()) {
 	Label(step)
 	beside()
@@ -68,7 +68,7 @@ func (t *tileProgram) wholeSteps(step string, beside func()) {
 	JNE(LabelRef(step))
 }
 
-// beginWhole makes c what wholeRows begins with: c·alpha, c or 0.
+// beginWhole sets the sums, in registers and in c, to c·alpha, c or 0.
 func (t *tileProgram) beginWhole() {
 	plain, overwrite, ready := t.label("wholeKeep"), t.label("wholeOverwrite"), t.label("wholeReady")
 	start := func(v int, set func(c Mem, to reg.VecPhysical)) {
