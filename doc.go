@@ -82,7 +82,7 @@
 // State, [ErrClosed] of a Cache, Store, Sequence, Matrix or Pool, and [ErrFormat] of what a State
 // or a Sequence reads. The text names the argument, what came and what was wanted, and nothing has
 // been written. Functions on plain slices panic if lengths differ, as indexing does; the others
-// panic on nil pointers only. [Sequence.WriteTo] and [Sequence.ReadFrom] also return errors of
+// panic on nil pointers only. [Sequence.Save] and [Sequence.Load] also return errors of
 // their writer and reader, wrapped.
 //
 // # Implementations

@@ -28,7 +28,7 @@ var (
 	ErrMemory = errors.New("attn: out of memory")
 	// ErrClosed: the pool, cache, store or matrix was closed, or the sequence released.
 	ErrClosed = errors.New("attn: already closed")
-	// ErrFormat: binary data is not what MarshalBinary or WriteTo wrote.
+	// ErrFormat: binary data is not what MarshalBinary or Save wrote.
 	ErrFormat = errors.New("attn: invalid format")
 )
 

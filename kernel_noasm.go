@@ -49,3 +49,24 @@ func maxOfSIMD(x *float32, n int) float32                                 { pani
 func expSIMD(dst, x *float32, n int)                                      { panic(unreachable) }
 func expSumSIMD(dst, x *float32, n int, top float32) float32              { panic(unreachable) }
 func sumExpSIMD(x *float32, n int, top float32) float32                   { panic(unreachable) }
+
+// Kernels over fewer bits.
+
+func accumulateF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
+	panic(unreachable)
+}
+func accumulateBF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
+	panic(unreachable)
+}
+func accumulateI8SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
+	panic(unreachable)
+}
+func widenF16SIMD(dst *float32, v *byte, n int)                { panic(unreachable) }
+func widenBF16SIMD(dst *float32, v *byte, n int)               { panic(unreachable) }
+func widenI8SIMD(dst *float32, v *byte, steps, stride int)     { panic(unreachable) }
+func narrowF16SIMD(dst *uint16, x *float32, n int)             { panic(unreachable) }
+func narrowBF16SIMD(dst *uint16, x *float32, n int)            { panic(unreachable) }
+func largestSIMD(x *float32, n int) float32                    { panic(unreachable) }
+func quantizeSIMD(dst *int8, x *float32, n int, scale float32) { panic(unreachable) }
+func scaleColumnsSIMD(s, f *float32, rows, stride, n int)      { panic(unreachable) }
+func rotateSIMD(x *float32, n, block int, factor float32)      { panic(unreachable) }

@@ -22,8 +22,8 @@ var layerTable = []layers.Layer{
 		scratch prefetch`},
 	{Name: "plan", Files: "plan plan_sequences kv_packed kv_codec kv_file"},
 	{Name: "kernels", Files: `kernel kernel_layout kernel_generic kernel_split kernel_variants
-		kernel_prefetch kernel_typed kernel_typed_generic kernel_typed_noasm kernel_typed_amd64
-		kernel_typed_arm64 kernel_amd64 kernel_arm64 kernel_stubs kernel_noasm kernel_noavx`},
+		kernel_prefetch kernel_typed kernel_typed_generic kernel_typed_amd64 kernel_amd64 kernel_arm64 kernel_stubs kernel_noasm kernel_noavx
+		kernel_generate`},
 	{Name: "tuning", Files: "tuning"},
 	{Name: "types", Files: "view options format errors"},
 }

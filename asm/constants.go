@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/seed-1415985d/attn/asm/neon"
+	. "github.com/seed-1415985d/attn/asm/internal/neon"
 )
 
 // Layout shared with package attn.
@@ -32,7 +32,7 @@ type row struct {
 // table is the constants in memory, 16 bytes each. Its address is in one
 // register; a constant is a load away, which costs less than moving it between
 // vector registers: the load units have time, the vector units do not.
-const table = neon.R26
+const table = R26
 
 // float is the offset in the table of the vector with all lanes x.
 func (p *program) float(x float32) int {

@@ -1,23 +1,26 @@
 package main
 
-import "github.com/seed-1415985d/attn/asm/neon"
+import . "github.com/seed-1415985d/attn/asm/internal/neon"
+
+// 2^(x·c), the exponential of attention: f32.Exp2 step by step, the only emitter of it for NEON.
+// gen/README.md says where the others are.
 
 // exp2Regs are the registers of attention's exponentials 2^(x·c) of several
 // vectors at once, stage by stage as in expRegs.
 type exp2Regs struct {
-	x    []neon.Vec // the argument, used up
-	t    []neon.Vec // n + exp2Bias, then 2ⁿ⁺¹
-	p    []neon.Vec // the polynomial; the result
-	f    []neon.Vec // x·c − n
-	c    neon.Vec   // c in all lanes
-	bias neon.Vec   // exp2Bias
-	zero neon.Vec   // exp2Zero
+	x    []Vec // the argument, used up
+	t    []Vec // n + exp2Bias, then 2ⁿ⁺¹
+	p    []Vec // the polynomial; the result
+	f    []Vec // x·c − n
+	c    Vec   // c in all lanes
+	bias Vec   // exp2Bias
+	zero Vec   // exp2Zero
 }
 
 // exp2At lays out the registers for n vectors: arguments at x, 3·n work registers from work on, then 3 constants.
-func exp2At(x []neon.Vec, work neon.Vec, constants neon.Vec) exp2Regs {
+func exp2At(x []Vec, work Vec, constants Vec) exp2Regs {
 	n := len(x)
-	at := func(i int) []neon.Vec { return from(work+neon.Vec(i*n), n) }
+	at := func(i int) []Vec { return from(work+Vec(i*n), n) }
 	return exp2Regs{x: x, t: at(0), p: at(1), f: at(2), c: constants, bias: constants + 1, zero: constants + 2}
 }
 
@@ -50,8 +53,7 @@ func (p *program) exp2(e exp2Regs) {
 		p.Fmla(e.f[i], x, e.c)
 	}
 	p.Comment("2^f by the polynomial")
-	coefficients := []int{p.value("exp2C4"), p.value("exp2C3"), p.value("exp2C2"), p.value("exp2C1"), p.value("exp2C0")}
-	p.polynomial(e.p, e.x, e.f, p.value("exp2C5"), coefficients)
+	p.polynomial(e.p, e.x, e.f, "exp2C")
 	p.Comment("2ⁿ·2^f, 0 where n is too small; a NaN is not")
 	flushed := e.x
 	for i, t := range e.t {

@@ -1,36 +1,32 @@
-// Command asm writes kernel_arm64.s, the NEON kernels of package attn. From the
-// module's root:
+// Command asm makes the arm64 assembly of package attn, with NEON; gen makes the x86-64 one. See
+// README.md.
 //
-//	go run ./asm > kernel_arm64.s
-//
-// Each function below emits one kernel or one step of one; the mathematics is
-// that of kernel_generic.go, which every kernel equals bit for bit.
+// Each function below emits one kernel or one step of one. The mathematics is that of
+// kernel_generic.go, which every kernel equals bit for bit.
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/seed-1415985d/attn/internal/constants"
+	"github.com/seed-1415985d/attn/internal/generate"
 )
 
 func main() {
-	text, err := generate(".")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "asm:", err)
-		os.Exit(1)
-	}
-	os.Stdout.Write(text)
+	os.Exit(generate.Command("asm", os.Args[1:], map[string]generate.File{
+		"kernel_arm64.s": func() ([]byte, error) { return assembly(".") },
+	}, os.Stderr))
 }
 
-// generate returns the text of kernel_arm64.s for the package in a folder.
-func generate(folder string) ([]byte, error) {
+// assembly returns the text of kernel_arm64.s for the package in a folder.
+func assembly(folder string) ([]byte, error) {
 	values, err := constants.Read(filepath.Join(folder, "internal/f32/elementary.go"))
 	if err != nil {
 		return nil, err
 	}
-	offsets, err := constants.ReadOffsets(filepath.Join(folder, "kernel_layout.go"), filepath.Join(folder, "kernel_prefetch.go"))
+	offsets, err := constants.ReadOffsets(
+		filepath.Join(folder, "kernel_layout.go"), filepath.Join(folder, "kernel_prefetch.go"))
 	if err != nil {
 		return nil, err
 	}

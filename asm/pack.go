@@ -1,6 +1,6 @@
 package main
 
-import . "github.com/seed-1415985d/attn/asm/neon"
+import . "github.com/seed-1415985d/attn/asm/internal/neon"
 
 // packKeys transposes 4 keys × 4 dimensions at a time in registers. Whole panels
 // take four groups of keys side by side and write 64 bytes at once.

@@ -3,7 +3,7 @@ package main
 import (
 	"math"
 
-	. "github.com/seed-1415985d/attn/asm/neon"
+	. "github.com/seed-1415985d/attn/asm/internal/neon"
 )
 
 const lineBytes = 64

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/seed-1415985d/attn/asm/neon"
+	. "github.com/seed-1415985d/attn/asm/internal/neon"
 	"github.com/seed-1415985d/attn/internal/constants"
 )
 
 // program is the file that is being written.
 type program struct {
-	neon.Asm
+	Asm
 	values  constants.Values  // of internal/f32/elementary.go
 	offsets constants.Offsets // of the structs that kernels are given
 	table   []row
@@ -68,20 +68,20 @@ func (p *program) slot(name string) string {
 }
 
 // arg loads an argument of 8 bytes.
-func (p *program) arg(name string, d neon.Reg) { p.Line("\tMOVD %s, %v", p.slot(name), d) }
+func (p *program) arg(name string, d Reg) { p.Line("\tMOVD %s, %v", p.slot(name), d) }
 
 // floatArg loads a float argument into all lanes.
-func (p *program) floatArg(name string, d neon.Vec) {
+func (p *program) floatArg(name string, d Vec) {
 	p.Line("\tFMOVS %s, F%d", p.slot(name), d)
 	p.Dup(d, d, 0)
 }
 
 // result stores a result of 8 bytes.
-func (p *program) result(name string, n neon.Reg) { p.Line("\tMOVD %v, %s", n, p.slot(name)) }
+func (p *program) result(name string, n Reg) { p.Line("\tMOVD %v, %s", n, p.slot(name)) }
 
-func (p *program) boolResult(name string, n neon.Reg) { p.Line("\tMOVB %v, %s", n, p.slot(name)) }
+func (p *program) boolResult(name string, n Reg) { p.Line("\tMOVB %v, %s", n, p.slot(name)) }
 
-func (p *program) floatResult(name string, n neon.Vec) { p.Line("\tFMOVS F%d, %s", n, p.slot(name)) }
+func (p *program) floatResult(name string, n Vec) { p.Line("\tFMOVS F%d, %s", n, p.slot(name)) }
 
 // label returns a new label; they are local to the kernel.
 func (p *program) label(name string) string {
@@ -93,94 +93,13 @@ func (p *program) label(name string) string {
 func (p *program) loadTable() { p.Address(table, "constants<>(SB)") }
 
 // constant loads a vector of the table.
-func (p *program) constant(d neon.Vec, offset int) { p.LdrQ(d, table, offset) }
+func (p *program) constant(d Vec, offset int) { p.LdrQ(d, table, offset) }
 
 // from returns n vector registers beginning at first.
-func from(first neon.Vec, n int) []neon.Vec {
-	v := make([]neon.Vec, n)
+func from(first Vec, n int) []Vec {
+	v := make([]Vec, n)
 	for i := range v {
-		v[i] = first + neon.Vec(i)
+		v[i] = first + Vec(i)
 	}
 	return v
-}
-
-// span is how many elements a pass of a loop takes: some vectors, or a single element.
-type span struct {
-	vectors int
-	single  bool
-}
-
-// each runs body over n elements: most vectors at a time, then one, then single
-// elements, so that nothing after a slice is touched. body loads and stores by
-// the methods below. n is used up.
-func (p *program) each(n neon.Reg, most int, body func(s span)) {
-	if most > 1 {
-		p.passes(n, span{vectors: most}, body)
-	}
-	p.passes(n, span{vectors: 1}, body)
-	p.passes(n, span{vectors: 1, single: true}, body)
-}
-
-func (p *program) passes(n neon.Reg, s span, body func(s span)) {
-	loop, end := p.label("loop"), p.label("end")
-	size := s.elements()
-	p.Comment("%d at a time.", size)
-	p.SubsImm(n, n, size)
-	p.Bcond(neon.LT, end)
-	p.Label(loop)
-	body(s)
-	p.SubsImm(n, n, size)
-	p.Bcond(neon.GE, loop)
-	p.Label(end)
-	p.AddImm(n, n, size)
-}
-
-func (s span) elements() int {
-	if s.single {
-		return 1
-	}
-	return lanes * s.vectors
-}
-
-// of returns the registers of v that the span uses.
-func (s span) of(v []neon.Vec) []neon.Vec { return v[:s.vectors] }
-
-// load loads without moving the pointer.
-func (p *program) load(s span, v []neon.Vec, base neon.Reg) {
-	if s.single {
-		p.LdrS(v[0], base, 0)
-		return
-	}
-	p.Ld1(s.of(v), base)
-}
-
-// loadNext loads and moves the pointer.
-func (p *program) loadNext(s span, v []neon.Vec, base neon.Reg) {
-	if s.single {
-		p.LdrSPost(v[0], base)
-		return
-	}
-	p.Ld1Post(s.of(v), base)
-}
-
-// storeNext stores and moves the pointer.
-func (p *program) storeNext(s span, v []neon.Vec, base neon.Reg) {
-	if s.single {
-		p.StrSPost(v[0], base)
-		return
-	}
-	p.St1Post(s.of(v), base)
-}
-
-// storeLow stores the first n ≤ 4 lanes of v and moves base past them; it changes v's lanes not at all.
-func (p *program) storeLow(v neon.Vec, n, base neon.Reg) {
-	end := p.label("stored")
-	for t := range lanes {
-		if t > 0 {
-			p.CmpImm(n, t)
-			p.Bcond(neon.LE, end)
-		}
-		p.St1LanePost(v, t, base)
-	}
-	p.Label(end)
 }

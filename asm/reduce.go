@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	. "github.com/seed-1415985d/attn/asm/neon"
+	. "github.com/seed-1415985d/attn/asm/internal/neon"
 )
 
 // Kernels that return a number.
@@ -148,62 +148,14 @@ func (p *program) inMemory(name string, lane []Vec, size int, at, left Reg, body
 	p.Label(end)
 }
 
-func (p *program) expSum() {
-	p.kernel("expSumSIMD", panelBytes, "dst x n top:float32", "ret:float32")
-	p.sumExponentials(true)
-}
-
-func (p *program) sumExp() {
-	p.kernel("sumExpSIMD", panelBytes, "x n top:float32", "ret:float32")
-	p.sumExponentials(false)
-}
-
-// sumExponentials sums exp(x − top) in 16 lanes, and keeps the terms if asked.
-func (p *program) sumExponentials(keep bool) {
-	const dst, x, n, sums = R0, R1, R2, R3
-	const top, most, part = Vec(28), Vec(29), Vec(30)
-	e, sum := expAt(from(0, 4), 4, 20), from(24, 4)
-	p.arg("x", x)
-	p.arg("n", n)
-	p.floatArg("top", top)
-	if keep {
-		p.arg("dst", dst)
+// fold sums the lanes of v in halves, lane t with lane t+half, into lane 0 of v[0].
+func (p *program) fold(v []Vec) {
+	for half := len(v) / 2; half > 0; half /= 2 {
+		for i := range half {
+			p.Fadd(v[i], v[i], v[i+half])
+		}
 	}
-	p.loadTable()
-	p.expConstants(e)
-	p.constant(most, p.float(p.values.Get("ExpInf")))
-	for _, s := range sum {
-		p.Zero(s)
-	}
-	terms := func(s span) []Vec {
-		e := e.of(s)
-		p.loadNext(s, e.x, x)
-		for _, x := range e.x {
-			p.Fsub(x, x, top)
-		}
-		for _, x := range e.x {
-			p.Fmin(x, x, most) // NaN stays NaN
-		}
-		p.expFlush(e)
-		if keep {
-			p.storeNext(s, e.p, dst)
-		}
-		return e.p
-	}
-	p.passes(n, span{vectors: panel / lanes}, func(s span) {
-		for i, term := range terms(s) {
-			p.Fadd(sum[i], sum[i], term)
-		}
-	})
-	p.inMemory("lanes", sum, panelBytes, sums, n, func() {
-		p.each(n, 1, func(s span) {
-			term := terms(s)[0]
-			p.load1(s, part, sums)
-			p.Fadd(part, part, term)
-			p.storeNext(s, []Vec{part}, sums)
-		})
-	})
-	p.fold(sum)
-	p.floatResult("ret", sum[0])
-	p.Ret()
+	p.SwapHalves(31, v[0])
+	p.Fadd(v[0], v[0], 31)
+	p.FaddPair(v[0], v[0])
 }

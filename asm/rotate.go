@@ -1,6 +1,6 @@
 package main
 
-import . "github.com/seed-1415985d/attn/asm/neon"
+import . "github.com/seed-1415985d/attn/asm/internal/neon"
 
 // rotate makes sums and differences over the whole row for each distance: 1 and 2 within vectors, then 4, 8, … between them. Blocks
 // do not meet, because distances stay below their size.

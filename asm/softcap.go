@@ -1,6 +1,6 @@
 package main
 
-import . "github.com/seed-1415985d/attn/asm/neon"
+import . "github.com/seed-1415985d/attn/asm/internal/neon"
 
 // softcapWidth vectors go through softcap together. Scores are mostly well below
 // the cap, so that the half of tanh for |x| < 1 does for all of them.
@@ -104,9 +104,8 @@ func (p *program) tanh(r tanhRegs) {
 // sign of −0. e.p and z are left as they are.
 func (p *program) tanhSmall(r tanhRegs) {
 	p.Comment("|x| < 1: x + x³·P(x²)")
-	others := []int{p.value("tanhC5"), p.value("tanhC4"), p.value("tanhC3"), p.value("tanhC2"), p.value("tanhC1"), p.value("tanhC0")}
 	a, b := r.e.x, r.e.q
-	p.polynomial(a, b, r.z, p.value("tanhC6"), others)
+	p.polynomial(a, b, r.z, "tanhC")
 	for i, x := range r.x {
 		p.Fmul(b[i], r.z[i], x)
 		p.MovV(r.y[i], x)

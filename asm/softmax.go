@@ -1,6 +1,6 @@
 package main
 
-import . "github.com/seed-1415985d/attn/asm/neon"
+import . "github.com/seed-1415985d/attn/asm/internal/neon"
 
 // softmaxKernel is the online-softmax step in three loops. Within each the rows
 // are independent of one another, so that the long chains of one row (fold, exp)
@@ -197,31 +197,6 @@ func (k softmaxKernel) factors() {
 	k.Cset(NE, smMasked)
 }
 
-// load1 is load of one vector.
-func (p *program) load1(s span, v Vec, base Reg) { p.load(s, []Vec{v}, base) }
-
-// lowLane clears all lanes but the first.
-func (p *program) lowLane(v Vec) {
-	p.constant(31, p.words("the first lane", 0xffffffff, 0, 0, 0))
-	p.And(v, v, 31)
-}
-
-// newMaximum is top = max(a, b) + 0, where a NaN b does not count.
-func (p *program) newMaximum(top, a, b Vec) {
-	p.Fcmgt(top, b, a)
-	p.Bsl(top, b, a)
-	p.Zero(31)
-	p.Fadd(top, top, 31)
-}
-
-// base is base = top, or 0 where top is −Inf, and masked = ones there: with no
-// score above −Inf all weights must be 0, but −Inf − −Inf is NaN.
-func (p *program) base(base, masked, top Vec) {
-	p.constant(31, p.words("−Inf", bitsNegInf, bitsNegInf, bitsNegInf, bitsNegInf))
-	p.Fcmeq(masked, top, 31)
-	p.Bic(base, top, masked)
-}
-
 // weights replaces the scores by 2^((s − m')·c) and moves the sums on.
 func (k softmaxKernel) weights() {
 	k.Comment("p_j = 2^((s_j − m')·c), l = FMA(l, alpha, Σp)")
@@ -269,16 +244,4 @@ func (k softmaxKernel) quarter() {
 		k.Fadd(smFold[v], smFold[v], weight)
 	}
 	k.St1Post(smExp.p, smScores)
-}
-
-// fold sums the lanes of v in halves, lane t with lane t+half, into lane 0 of v[0].
-func (p *program) fold(v []Vec) {
-	for half := len(v) / 2; half > 0; half /= 2 {
-		for i := range half {
-			p.Fadd(v[i], v[i], v[i+half])
-		}
-	}
-	p.SwapHalves(31, v[0])
-	p.Fadd(v[0], v[0], 31)
-	p.FaddPair(v[0], v[0])
 }

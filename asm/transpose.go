@@ -1,6 +1,6 @@
 package main
 
-import . "github.com/seed-1415985d/attn/asm/neon"
+import . "github.com/seed-1415985d/attn/asm/internal/neon"
 
 // group is four keys in rows, as the caller has them: pointers that move along the dimensions.
 type group interface {

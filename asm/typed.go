@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	. "github.com/seed-1415985d/attn/asm/neon"
+	. "github.com/seed-1415985d/attn/asm/internal/neon"
 )
 
 // The micro-kernel of tile.go over values of fewer bits: b is widened in registers, once for all rows of a tile, and then goes into

@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	. "github.com/seed-1415985d/attn/asm/neon"
+	. "github.com/seed-1415985d/attn/asm/internal/neon"
 )
 
 // Widening in registers, which is exact.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"math"
+	"path/filepath"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -21,26 +23,22 @@ const (
 	blockBytes = 4 * block
 )
 
-// elementary is the constants of internal/f32/elementary.go. The program runs in gen/.
-var elementary = func() constants.Values {
-	values, err := constants.Read("../internal/f32/elementary.go")
-	if err != nil {
-		panic(err)
-	}
-	return values
-}()
+var (
+	elementary constants.Values  // the constants of internal/f32/elementary.go
+	offsets    constants.Offsets // where the fields are of structs that kernels are given
+)
 
-// offsets are where kernels find the fields of the structs that they are given.
-var offsets = func() constants.Offsets {
-	o, err := constants.ReadOffsets("../kernel_layout.go", "../kernel_prefetch.go")
-	if err != nil {
-		panic(err)
+// readPackage reads both from the files of the package in a folder.
+func readPackage(folder string) (err error) {
+	in := func(file string) string { return filepath.Join(folder, file) }
+	if elementary, err = constants.Read(in("internal/f32/elementary.go")); err != nil {
+		return err
 	}
-	return o
-}()
+	offsets, err = constants.ReadOffsets(in("kernel_layout.go"), in("kernel_prefetch.go"))
+	return err
+}
 
-// field is a field of the struct at base: "panelLayout.keys", or one of an embedded
-// struct, "panelLayout.access", "access.pointer".
+// field is a field of the struct at base, "panelLayout.keys", or of a struct that it embeds.
 func field(base reg.Register, path ...string) Mem {
 	m := Mem{Base: base}
 	for _, name := range path {
@@ -49,8 +47,16 @@ func field(base reg.Register, path ...string) Mem {
 	return m
 }
 
+// hint is a field of the prefetch hint that the struct at base embeds.
+func hint(base reg.Register, in, name string) Mem {
+	const of = "access" // the name of the hint's type
+	return field(base, in+"."+of, of+"."+name)
+}
+
 // value is a vector constant in memory: all lanes a constant of internal/f32/elementary.go.
 func value(name string) Mem { return f32(elementary.Get(name)) }
+
+const readOnly = 8 | 16 // RODATA|NOPTR
 
 var broadcasts = map[uint32]Mem{}
 
@@ -61,7 +67,7 @@ func f32(x float32) Mem { return u32(math.Float32bits(x)) }
 func u32(x uint32) Mem {
 	m, ok := broadcasts[x]
 	if !ok {
-		m = GLOBL("all"+hex(x), 8|16) // RODATA|NOPTR
+		m = GLOBL(fmt.Sprintf("all%08x", x), readOnly)
 		for i := range lanes {
 			DATA(4*i, U32(x))
 		}
@@ -77,8 +83,8 @@ func constant(m Mem) reg.VecVirtual {
 	return c
 }
 
-// withConstant runs step for n vectors, with a constant that several of them take
-// from a register: CPUs load no more vectors at a time than they multiply.
+// withConstant emits step for n vectors. If there are several, they take the constant from a
+// register: CPUs load no more vectors at a time than they multiply.
 func withConstant(m Mem, n int, step func(c Op, i int)) {
 	var c Op = m
 	if n > 1 {
@@ -87,15 +93,6 @@ func withConstant(m Mem, n int, step func(c Op, i int)) {
 	for i := range n {
 		step(c, i)
 	}
-}
-
-func hex(x uint32) string {
-	const digits = "0123456789abcdef"
-	s := make([]byte, 8)
-	for i := range s {
-		s[i] = digits[x>>(28-4*i)&15]
-	}
-	return string(s)
 }
 
 const (
@@ -110,7 +107,7 @@ var table = map[string]Mem{}
 func words(name string, w ...uint32) Mem {
 	m, ok := table[name]
 	if !ok {
-		m = GLOBL(name, 8|16)
+		m = GLOBL(name, readOnly)
 		for i, x := range w {
 			DATA(4*i, U32(x))
 		}
@@ -131,10 +128,20 @@ func bitOfLane() Mem { return words("bitOfLane", 1, 2, 4, 8, 16, 32, 64, 128) }
 // numberOfLane is t in lane t.
 func numberOfLane() Mem { return words("numberOfLane", 0, 1, 2, 3, 4, 5, 6, 7) }
 
-// imm is an immediate operand: 8 bits where they do, else 32.
+// imm is an immediate operand: of 8 bits if they are enough, else of 32.
 func imm(n int) Op {
 	if n < 128 {
 		return U8(n)
 	}
 	return U32(n)
 }
+
+// Predicates of VCMPPS, all of them quiet.
+const (
+	equal     = 0x00
+	unordered = 0x03
+	lessThan  = 0x11
+	atMost    = 0x12
+	notLess   = 0x15
+	notAtMost = 0x16
+)

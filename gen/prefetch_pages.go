@@ -8,13 +8,14 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Some processors read memory in order at little more than half the rate at which they read several pages side by
-// side (pagedReads in package attn). For these, kernels of few rows prefetch a window of 8 pages, a line of each page
-// in turn. There is one prefetch for every line that is read, of a line of the next window. So all of a window has
-// been prefetched once when the one before it has been read, in whatever order.
+// Some processors read memory in order at little more than half the rate at which they read several
+// pages side by side (pagedReads in package attn). For these, kernels of few rows prefetch a window of
+// 8 pages, a line of each page in turn. With every line that is read goes one prefetch of a line of
+// the next window. So when a window has been read, in whatever order, all of the next one has been
+// prefetched once.
 //
-// The prefetch pointer says where reading is. It may point elsewhere than to what is read: then what is prefetched
-// lies a window after it.
+// The prefetch pointer says where reading is. It may point elsewhere than to what is read: what is
+// prefetched lies a window after the pointer.
 
 const (
 	windowPages    = 8
@@ -22,8 +23,8 @@ const (
 	prefetchWindow = windowPages * pageBytes
 )
 
-// firstRequest leaves in at the first address to prefetch if what is read next is at from: as many lines count as
-// prefetched as lie before it in its window.
+// firstRequest leaves in at the first address to prefetch if what is read next is at from: as many
+// lines count as prefetched as lie before from in its window.
 func firstRequest(from Op, at reg.Register, tmp Mem) {
 	MOVQ(from, at)
 	ANDQ(imm(prefetchWindow-1), at)
@@ -35,6 +36,7 @@ func firstRequest(from Op, at reg.Register, tmp Mem) {
 }
 
 // startPages sets request to the first address to prefetch, or to 0 if there is no prefetch pointer.
+// It changes at.
 func startPages(pointer, at reg.Register, request Mem) {
 	none := unique("noPointer")
 	MOVQ(pointer, request)
@@ -45,22 +47,22 @@ func startPages(pointer, at reg.Register, request Mem) {
 	Label(none)
 }
 
-// prefetchPages prefetches n lines, the i-th of which is number from+i of a round that
-// begins at a line of the first page.
+// prefetchPages prefetches n lines, the i-th of which is number from+i of a round that begins at a
+// line of the first page.
 func prefetchPages(at reg.Register, from, n int) {
 	for i := from; i < from+n; i++ {
 		PREFETCHT0(Mem{Base: at, Disp: i%windowPages*pageBytes + i/windowPages*lineBytes})
 	}
 }
 
-// nextRequests moves on by n lines, which must begin and end a round or half of one.
+// nextRequests moves on by n lines: whole rounds, or half of one.
 func nextRequests(at reg.Register, n int) {
 	const half = windowPages / 2
 	switch {
 	case n%windowPages == 0:
 		ADDQ(imm(n/windowPages*lineBytes), at)
 	case n == half:
-		// Half a line more each time is a line more after two times.
+		// Half a line more each time is a line more after both halves.
 		XORQ(imm(half*pageBytes), at)
 		ADDQ(imm(lineBytes/2), at)
 	default:

@@ -5,34 +5,31 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// Score with the maxima of its rows. A pass over a block of scores that looks for the largest takes cycles
-// in which the FMA units have nothing to do. Between two steps of the micro-kernel three
-// registers are free, and neither loads nor comparisons are in the way of the FMA units of Zen 3 and Zen 4. So while
-// one tile of scores is computed, the tile before is looked at, a row every few steps.
+// Score with the maxima of its rows. A pass of its own over a block of scores, for the largest of each
+// row, leaves the FMA units idle. Between two steps of the micro-kernel three registers are free, and
+// on Zen 3 and Zen 4 neither loads nor comparisons take time from the FMA units. So while one tile of
+// scores is computed, the maxima of the tile before are found, a row every few steps.
 //
 // Maxima are a vector for each row: the largest score in each lane.
 
 const (
 	maximaRows  = 6 // of a tile
-	maximaSteps = 8 // of the micro-kernel in which one row of the tile before is looked at
+	maximaSteps = 8 // of the micro-kernel, in which one row of the tile before is seen
 )
 
 type scoreMaximaProgram struct {
 	tileProgram
-	end         Mem // stack slot: the end of the tile's maxima
-	seen        Mem // stack slot: the scores of the tile before, 0 if there is none
-	seenEnd     Mem // stack slot: the end of its maxima
-	firstMaxima Mem // stack slot: of the first row
+	// Stack slots.
+	end         Mem // the end of the tile's maxima
+	seen        Mem // the scores of the tile before, 0 if there is none
+	seenEnd     Mem // the end of its maxima
+	firstMaxima Mem // of the first row
 }
 
 func scoreMaximaKernel() {
-	TEXT("scoreMaximaSIMD", 4, "func(s, q, k, maxima *float32, rows, d, panels int, next *uintptr)")
+	TEXT("scoreMaximaSIMD", noSplit, "func(s, q, k, maxima *float32, rows, d, panels int, next *uintptr)")
 	k := scoreMaximaProgram{tileProgram: tileProgram{name: "scoreMaxima", start: fromZero, unroll: 4}}
-	slots := []*Mem{&k.c, &k.a, &k.rows, &k.panels, &k.panelStride, &k.end, &k.seen, &k.seenEnd, &k.firstMaxima}
-	f := AllocLocal(8 * len(slots))
-	for i, s := range slots {
-		*s = f.Offset(8 * i)
-	}
+	stackSlots(&k.c, &k.a, &k.rows, &k.panels, &k.panelStride, &k.end, &k.seen, &k.seenEnd, &k.firstMaxima)
 	k.arguments()
 	k.emptyMaxima()
 	k.panelLoop()
@@ -47,7 +44,8 @@ func scoreMaximaKernel() {
 	RET()
 }
 
-// While a tile is looked at, these registers are not what they are elsewhere: strides that are constants here.
+// While the tile before is seen, these registers are not what they are elsewhere. There they are
+// strides, which are constants here.
 var (
 	seenRow    = cStride
 	seenMaxima = bStride
@@ -110,7 +108,7 @@ func (k *scoreMaximaProgram) panelLoop() {
 	JNE(LabelRef("panel"))
 }
 
-// tile is that of tileProgram, and looks at the tile before.
+// tile is that of tileProgram, and finds the maxima of the tile before.
 func (k *scoreMaximaProgram) tile() {
 	zero(2 * maximaRows)
 	MOVQ(bPtr, b0)
@@ -150,7 +148,9 @@ func (k *scoreMaximaProgram) tile() {
 	JE(LabelRef("last"))
 	k.singleSteps(maximaRows, 1, panel/lanes)
 	Label("last")
-	lastStepsAndStore(maximaRows, panel/lanes, func(i, u int) Mem { return at3(a0, a3, aStride, i, 4*u) })
+	lastStepsAndStore(maximaRows, panel/lanes, func(i, u int) Mem {
+		return at3(a0, a3, aStride, i, 4*u)
+	})
 	for range maximaRows {
 		ADDQ(aStride, aPtr)
 	}
@@ -169,7 +169,7 @@ func (k *scoreMaximaProgram) stepAt(u int) {
 	}
 }
 
-// look takes the two vectors of a row, and moves on to the next row.
+// look adds the two vectors of a row to its maxima, and moves on to the next row.
 func (k *scoreMaximaProgram) look() {
 	x, y := ymm[12], ymm[13]
 	VMOVUPS(Mem{Base: seenRow}, x)

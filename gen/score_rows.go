@@ -8,16 +8,14 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// scoreRowsKernel multiplies queries by keys that nobody has packed: it
-// transposes 8 keys × 4 dimensions in registers and uses each column for all
-// queries of the tile. Two groups of 8 keys go side by side where there are so
-// many, because one chain a query would wait for itself.
+// scoreRowsKernel multiplies queries by keys that are not packed. It transposes 8 keys × 4 dimensions
+// in registers and uses each column for all queries of the tile. Two groups of 8 keys go side by side
+// where there are as many, because a single chain for each query would wait for itself.
 func scoreRowsKernel() {
-	TEXT("scoreRowsSIMD", 4, "func(s, q, k *float32, rows, d, stride, n int, next *uintptr)")
-	f := AllocLocal(120)
-	r := rowsProgram{touched: touchSlots{after: f.Offset(80), line: f.Offset(88), rowEnd: f.Offset(96), gap: f.Offset(104), wanted: f.Offset(112)},
-		s: f.Offset(0), q: f.Offset(8), rows: f.Offset(16), dims: f.Offset(24), n: f.Offset(32),
-		line: f.Offset(40), rowEnd: f.Offset(48), sRow: f.Offset(56), width: f.Offset(64), pointer: f.Offset(72)}
+	TEXT("scoreRowsSIMD", noSplit, "func(s, q, k *float32, rows, d, stride, n int, next *uintptr)")
+	var r rowsProgram
+	stackSlots(&r.s, &r.q, &r.rows, &r.dims, &r.n, &r.line, &r.rowEnd, &r.sRow, &r.width, &r.pointer,
+		&r.touched.after, &r.touched.line, &r.touched.rowEnd, &r.touched.gap, &r.touched.wanted)
 	r.k, r.stride = param("k"), param("stride")
 	SHLQ(Imm(2), r.stride)
 	tmp := GP64()
@@ -40,19 +38,22 @@ func scoreRowsKernel() {
 	finish()
 }
 
+// rowsProgram emits the kernel.
 type rowsProgram struct {
-	k, stride     reg.GPVirtual // keys that are left
-	n             Mem           // and their number
-	s             Mem           // scores of these keys, first query
-	dims          Mem           // d
-	q, rows       Mem           // queries that are left for these keys
-	sRow          Mem           // scores of the queries at hand
-	width         Mem           // d in bytes
-	line, rowEnd  Mem           // the next cache line to prefetch, and the end of its row; 0 if there is a prefetch pointer
-	pointer       Mem           // the prefetch pointer at these keys, 0 if there is none
-	touched       touchSlots    // see sequential.go
-	keys, queries int
-	outOfLine     func() // what comes after the loop over queries, if not nil
+	k, stride reg.GPVirtual // keys that are left, and bytes between them
+
+	// Stack slots.
+	n            Mem // the number of keys that are left
+	s            Mem // scores of these keys, first query
+	dims, width  Mem // d, and d in bytes
+	q, rows      Mem // queries that are left for these keys
+	sRow         Mem // scores of the queries of this pass
+	line, rowEnd Mem // the next line to prefetch and the end of its row; 0 if there is a pointer
+	pointer      Mem // the prefetch pointer at these keys, 0 if there is none
+	touched      touchSlots
+
+	keys, queries int    // at a time
+	outOfLine     func() // emits what comes after the loop over queries, if not nil
 }
 
 // keyLoop takes the given number of keys at a time, for all queries.
@@ -85,7 +86,7 @@ func (r *rowsProgram) keyLoop(keys int) {
 	Label(end)
 }
 
-// queryLoop takes r.queries queries at a time, for the keys at hand.
+// queryLoop takes r.queries queries at a time, for the keys of this pass.
 func (r *rowsProgram) queryLoop() {
 	begin := fmt.Sprintf("keys%dqueries%d", r.keys, r.queries)
 	end := begin + "End"
@@ -175,10 +176,10 @@ func (r *rowsProgram) dot(label string) {
 	}
 }
 
-// prefetchKeys returns what to emit in each round of 4 dimensions: it prefetches
-// 4 cache lines of the keys keyDistance rows on, row by row. Few queries wait for memory more
-// than they compute, and 16 rows at a time are too many for the processor to
-// foresee. No register is left for it, so it keeps its place on the stack.
+// prefetchKeys returns what to emit in each round of 4 dimensions: it prefetches 4 cache lines of the
+// keys keyDistance rows on, row by row. Few queries wait for memory more than they compute, and the
+// processor itself does not foresee 16 rows at a time. No register is left, so that the address stays
+// on the stack.
 func (r *rowsProgram) prefetchKeys(label string) func() {
 	const lines = 4
 	at := GP64()
@@ -227,7 +228,7 @@ func (r *rowsProgram) startPages(label string) {
 	Label(none)
 }
 
-// nextKeysOfPointer moves the prefetch pointer on by the keys at hand.
+// nextKeysOfPointer moves the prefetch pointer on by the keys of this pass.
 func (r *rowsProgram) nextKeysOfPointer(label string) {
 	none := label + "NoPointer"
 	CMPQ(r.pointer, Imm(0))
@@ -247,18 +248,6 @@ func (r *rowsProgram) fma(acc []reg.VecVirtual, column reg.VecVirtual, query fun
 		VBROADCASTSS(query(i), q)
 		VFMADD231PS(column, q, acc[i])
 	}
-}
-
-// gather loads one element of each of 8 rows.
-func gather(v reg.VecVirtual, row func(i int) Mem) {
-	hi := YMM()
-	for h, x := range []reg.VecVirtual{v, hi} {
-		VBROADCASTSS(row(4*h), x)
-		for i := 1; i < 4; i++ {
-			VINSERTPS(Imm(uint64(i<<4)), row(4*h+i), x.AsX(), x.AsX())
-		}
-	}
-	VINSERTF128(Imm(1), hi.AsX(), v, v)
 }
 
 // keyPointers points at enough of the keys to address each of them by scale.

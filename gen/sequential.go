@@ -7,33 +7,35 @@ import (
 )
 
 // Some processors read memory fast only in order, whatever is prefetched (sequentialReads in package
-// attn), and while they do, hardly keep in the L1 cache what was read 8 KiB before. There scoreRows
-// and, for more than one query, accumulate take 8 rows at a time, which are 4 KiB at 128 dimensions, and
-// meanwhile touch the next 8: they read a word of each of their cache lines, in order. (Of a row that does
-// not begin at a line perhaps not of its last: that is the next row's first, if these follow each other.)
+// attn). While they do, the L1 cache hardly keeps what was read 8 KiB before. There scoreRows and,
+// for more than one query, accumulate take 8 rows at a time, which are 4 KiB at 128 dimensions.
+// Meanwhile they touch the next 8 rows: they read a word of each of their cache lines, in order. (A
+// row that begins within a line may end in a line that is not touched. It is the first of the next
+// row, if the rows follow each other.)
 //
-// Rows of one of several heads side by side are not in order. If there is a prefetch pointer, something else is: the tokens of all heads,
-// of which each head prefetches a share. That comes into the L2 cache, a step of keys before it is read from there, and nothing is touched.
-// Prefetched into the L1 cache instead, or touched, it comes at two thirds of the rate.
+// Rows of one head among several side by side are not in order. If there is a prefetch pointer, the
+// tokens of all heads are, and each head prefetches a share of these into the L2 cache, a step of
+// keys before it is read. Then nothing is touched. Prefetched into the L1 cache instead, or touched,
+// the tokens come at two thirds of the rate.
 
-// touchRows is the number of rows at a time, and touchLines that of lines with every 4
-// dimensions of these: as many as they have.
 const (
-	touchRows  = lanes
-	touchLines = touchRows * 4 * 4 / lineBytes
-
-	// touchBytes is how much is taken at a time at most of values: 8 rows, or 16 of half the length.
-	touchBytes = 4096
+	touchRows  = lanes                         // rows at a time
+	touchLines = touchRows * 4 * 4 / lineBytes // lines that 4 dimensions of these rows have
+	touchBytes = 4096                          // of values at a time: 8 rows, or 16 of half the length
 )
 
 // touchSlots are stack slots.
 type touchSlots struct {
-	wanted Mem // are the rows to be read in order? Only of keys
-	after  Mem // rows that follow the n of the call and may be touched; only of keys
 	line   Mem // the next line to touch, or 0
-	rowEnd Mem // and the end of its row; of keys, if line is 0, the next line to prefetch along the pointer, or 0
+	rowEnd Mem // the end of its row; of keys, if line is 0, the next line along the pointer, or 0
 	gap    Mem // from there to the next row
-	width  Mem // bytes of a row; only of values
+
+	// Only of keys.
+	wanted Mem // are the rows to be read in order?
+	after  Mem // rows that follow the n of the call and may be touched
+
+	// Only of values.
+	width Mem // bytes of a row
 }
 
 // beginTouching touches the first 8 keys of a call.
@@ -43,7 +45,7 @@ func (r *rowsProgram) beginTouching() {
 	Load(Param("next"), next)
 	TESTQ(next, next)
 	JE(LabelRef("notTouched"))
-	MOVBQZX(field(next, "prefetchQueue.access", "access.sequential"), tmp)
+	MOVBQZX(hint(next, "prefetchQueue", "sequential"), tmp)
 	MOVQ(tmp, t.wanted)
 	TESTQ(tmp, tmp)
 	JE(LabelRef("notTouched"))
@@ -69,7 +71,9 @@ func (r *rowsProgram) touch(label string, keys reg.Register) {
 }
 
 // touch touches n rows, stride bytes apart; ends leaves in end where a row ends.
-func touch(label string, first reg.Register, n Op, stride reg.Register, ends func(row, end reg.Register)) {
+func touch(
+	label string, first reg.Register, n Op, stride reg.Register, ends func(row, end reg.Register),
+) {
 	row, line, end, left := GP64(), GP64(), GP64(), GP64()
 	MOVQ(first, row)
 	MOVQ(n, left)
@@ -86,8 +90,9 @@ func touch(label string, first reg.Register, n Op, stride reg.Register, ends fun
 	JNE(LabelRef(label))
 }
 
-// touchKeys prepares to touch the 8 keys after those at hand, if there are as many, or to prefetch along the pointer, and returns what to
-// emit in each round of 4 dimensions. Rows that do not end with a round's lines are touched at once.
+// touchKeys prepares to touch the 8 keys after the current ones, if there are as many, or to prefetch
+// along the pointer. It returns what to emit in each round of 4 dimensions. Rows that do not end with
+// a round's lines are touched at once.
 func (r *rowsProgram) touchKeys(label string) func() {
 	t, at, tmp := &r.touched, GP64(), GP64()
 	r.outOfLine = func() { r.prefetchAlong(label) }
@@ -152,8 +157,8 @@ func (r *rowsProgram) touchKeys(label string) func() {
 	}
 }
 
-// prefetchAlong prefetches as many lines as touchKeys would touch, if there is a pointer. It is far from the loop, to which it returns: a
-// branch more there is felt.
+// prefetchAlong prefetches as many lines as touchKeys would touch, if there is a pointer. It stands
+// outside of the loop, to which it returns: one more branch in the loop costs time.
 func (r *rowsProgram) prefetchAlong(label string) {
 	at, skip := GP64(), label+"Untouched"
 	Label(label + "NotTouched")
@@ -165,110 +170,8 @@ func (r *rowsProgram) prefetchAlong(label string) {
 	JMP(LabelRef(skip))
 }
 
-// beginTouching touches the rows of values to begin with, as many as are taken at a time, or goes to none.
-func (t *tileProgram) beginTouching(none string) {
-	s := &t.touched
-	CMPQ(steps, t.some)
-	JL(LabelRef(none))
-	MOVQ(t.panels, a3)
-	SHLQ(Imm(6), a3) // a last half panel is not worth while
-	MOVQ(a3, s.width)
-	JZ(LabelRef(none))
-	MOVQ(bStride, a0)
-	SUBQ(a3, a0)
-	MOVQ(a0, s.gap)
-	MOVQ(bPtr, s.line)
-	ADDQ(bPtr, a3)
-	MOVQ(a3, s.rowEnd)
-	first := t.unique("touchFirst")
-	MOVQ(t.panels, b0)
-	Label(first)
-	t.eachEight(t.touchEight)
-	DECQ(b0)
-	JNE(LabelRef(first))
-}
-
-// touchNext prepares to touch the rows of values after those at hand, if there are enough.
-func (t *tileProgram) touchNext() {
-	s, none := &t.touched, t.unique("touchNone")
-	CMPQ(s.line, Imm(0))
-	JE(LabelRef(none))
-	CMPQ(s.rowEnd, imm(alongPointer))
-	JE(LabelRef(none))
-	MOVQ(t.some, a0)
-	CMPQ(t.left, a0)
-	JGE(LabelRef(none))
-	MOVQ(I32(0), s.line)
-	Label(none)
-}
-
-// alongPointer is in the place of where a row ends, if lines are not touched but prefetched along a pointer.
-const alongPointer = 0
-
-// beginAlong begins to prefetch along the pointer, or goes to none if there is no pointer.
-func (t *tileProgram) beginAlong(none string) {
-	MOVQ(field(b0, "panelLayout.access", "access.pointer"), a0)
-	TESTQ(a0, a0)
-	JE(LabelRef(none))
-	ADDQ(imm(prefetchWindow), a0)
-	MOVQ(a0, t.touched.line)
-	MOVQ(I32(alongPointer), t.touched.rowEnd)
-}
-
-// touchLines touches, or prefetches, what is due with n panels of some rows.
-func (t *tileProgram) touchLines(n int) {
-	if t.masked || t.start == fromZero {
-		return
-	}
-	none, touched := t.unique("untouched"), t.unique("touched")
-	CMPQ(t.touched.line, Imm(0))
-	JE(LabelRef(none))
-	CMPQ(t.touched.rowEnd, imm(alongPointer))
-	JNE(LabelRef(touched))
-	MOVQ(t.touched.line, a0)
-	t.eachEight(func() { prefetchLines(a0, n*touchRows) })
-	MOVQ(a0, t.touched.line)
-	JMP(LabelRef(none))
-	Label(touched)
-	t.eachEight(func() {
-		for range n {
-			t.touchEight()
-		}
-	})
-	Label(none)
-}
-
-// eachEight is for each 8 of the rows that are taken at a time.
-func (t *tileProgram) eachEight(do func()) {
-	loop := t.unique("eight")
-	MOVQ(t.some, count)
-	Label(loop)
-	do()
-	SUBQ(imm(touchRows), count)
-	JG(LabelRef(loop))
-}
-
-// touchEight touches 8 lines: as many as 8 rows have for each of their panels.
-func (t *tileProgram) touchEight() {
-	s := &t.touched
-	MOVQ(s.line, a0)
-	for range touchRows {
-		same := t.unique("touchSame")
-		TESTL(a0.As32(), Mem{Base: a0})
-		ADDQ(imm(lineBytes), a0)
-		CMPQ(a0, s.rowEnd)
-		JB(LabelRef(same))
-		ADDQ(s.gap, a0)
-		MOVQ(a0, a3)
-		ADDQ(s.width, a3)
-		MOVQ(a3, s.rowEnd)
-		Label(same)
-	}
-	MOVQ(a0, s.line)
-}
-
-// touchAll touches n rows of d elements, stride bytes apart, if the processor wants that: packing goes
-// through 8 rows of keys at a time, and columns of values.
+// touchAll touches n rows of d elements, stride bytes apart, if the kernel's argument sequential says
+// so: packing itself goes through 8 rows of keys at a time, and through columns of values.
 func touchAll(x, stride, n, d reg.Register) {
 	wanted := GP8()
 	Load(Param("sequential"), wanted)

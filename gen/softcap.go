@@ -8,13 +8,13 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// softcapWidth vectors go through softcap together. Scores are mostly well below
-// the cap, so that the half of tanh for |x| < 1 does for all of them.
+// softcapWidth is how many vectors go through softcap together. Scores are mostly well below the cap,
+// so that the half of tanh for |x| < 1 is enough for all of them.
 const softcapWidth = 4
 
 func softcapKernel() {
-	TEXT("softcapSIMD", 4, "func(s *float32, n int, most, factor float32)")
-	s, n, most, factor := param("s"), param("n"), broadcastParam("most"), broadcastParam("factor")
+	TEXT("softcapSIMD", noSplit, "func(s *float32, n int, most, factor float32)")
+	s, n, limit, factor := param("s"), param("n"), broadcastParam("most"), broadcastParam("factor")
 	group := make([]Op, softcapWidth)
 	for i := range group {
 		group[i] = Mem{Base: s, Disp: i * vector}
@@ -27,7 +27,7 @@ func softcapKernel() {
 	VMOVMSKPS(notBelowOne(z), large)
 	TESTL(large, large)
 	JNE(LabelRef("large"))
-	storeCapped(most, x, tanhSmall(x, z), group)
+	storeCapped(limit, x, tanhSmall(x, z), group)
 	Label("next")
 	ADDQ(imm(softcapWidth*vector), s)
 	SUBQ(imm(softcapWidth*lanes), n)
@@ -39,7 +39,7 @@ func softcapKernel() {
 	for i := range x {
 		VMOVUPS(x[i], group[i]) // the two halves need the registers
 	}
-	storeCapped(most, group, tanh(group), group)
+	storeCapped(limit, group, tanh(group), group)
 	JMP(LabelRef("next"))
 
 	Comment("Less than a group.")
@@ -50,26 +50,26 @@ func softcapKernel() {
 		load(Mem{Base: s}, mask, x)
 		VMULPS(factor, x, x)
 		y := tanh([]Op{x})[0]
-		capped(most, x, y)
+		capped(limit, x, y)
 		store(y, mask, Mem{Base: s})
 	}, func() { ADDQ(imm(vector), s) })
 	finish()
 }
 
-// storeCapped stores most·y, y with the sign of x.
-func storeCapped(most reg.VecVirtual, x []Op, y []reg.VecVirtual, to []Op) {
+// storeCapped stores limit·y, y with the sign of x.
+func storeCapped(limit reg.VecVirtual, x []Op, y []reg.VecVirtual, to []Op) {
 	for i := range y {
-		capped(most, x[i], y[i])
+		capped(limit, x[i], y[i])
 		VMOVUPS(y[i], to[i])
 	}
 }
 
-// capped is y = most·y, y with the sign of x.
-func capped(most reg.VecVirtual, x Op, y reg.VecVirtual) {
+// capped is y = limit·y, y with the sign of x.
+func capped(limit reg.VecVirtual, x Op, y reg.VecVirtual) {
 	sign := constant(u32(bitsSign))
 	VANDPS(x, sign, sign)
 	VORPS(sign, y, y)
-	VMULPS(most, y, y)
+	VMULPS(limit, y, y)
 }
 
 // tanh returns tanh(x), but for the sign. x stays in memory if it is there.
@@ -88,10 +88,7 @@ func tanh(x []Op) []reg.VecVirtual {
 // of −0. z = x² is used up.
 func tanhSmall(x []Op, z []reg.VecVirtual) []reg.VecVirtual {
 	p := vectors(len(x))
-	withConstant(value("tanhC6"), len(x), func(c Op, i int) { VMOVUPS(c, p[i]) })
-	for _, name := range []string{"tanhC5", "tanhC4", "tanhC3", "tanhC2", "tanhC1", "tanhC0"} {
-		withConstant(value(name), len(x), func(c Op, i int) { VFMADD213PS(c, z[i], p[i]) })
-	}
+	horner(coefficients("tanhC"), z, p)
 	for i := range x {
 		VMULPS(x[i], z[i], z[i])
 	}
@@ -104,9 +101,9 @@ func tanhSmall(x []Op, z []reg.VecVirtual) []reg.VecVirtual {
 // tanhLarge returns 1 − 2/(1+e²ᵃ), a = |x|, which is |tanh(x)| for |x| ≥ 1.
 func tanhLarge(x []Op) []reg.VecVirtual {
 	a, t, y := absolutes(x), vectors(len(x)), vectors(len(x))
-	most := constant(value("tanhOne"))
+	limit := constant(value("tanhOne"))
 	for i := range a {
-		VMINPS(a[i], most, a[i]) // the second operand, here a, wins if it is NaN
+		VMINPS(a[i], limit, a[i]) // the second operand, here a, wins if it is NaN
 		VADDPS(a[i], a[i], a[i])
 	}
 	expReduced(a, t, y)

@@ -259,7 +259,7 @@ func (k *softmaxProgram) weightRows(name string, vectors int) {
 		k.avx512WeightRows(name, vectors*lanes/avx512Lanes)
 		return
 	}
-	e := &expRow{c: broadcastParam("c")}
+	e := newExp2Row(broadcastParam("c"))
 	e.constants()
 	k.load("s", "rows")
 	slot, bases := aligned(k.sumLanes), GP64()
@@ -284,15 +284,15 @@ func (k *softmaxProgram) weightRows(name string, vectors int) {
 }
 
 // maskedRow computes weights where keys are visible, and −0 elsewhere.
-func (k *softmaxProgram) maskedRow(e *expRow, score func(v int) Mem, sum [2]reg.VecVirtual, vectors int) {
+func (k *softmaxProgram) maskedRow(e *exp2Row, score func(v int) Mem, sum [2]reg.VecVirtual, vectors int) {
 	VXORPS(sum[0], sum[0], sum[0])
 	VXORPS(sum[1], sum[1], sum[1])
-	e.store = func(v int, p reg.VecVirtual) {
-		gone := YMM()
+	e.store = func(x *exp2Vector) {
+		v, gone := x.number, YMM()
 		VMOVUPS(u32(bitsSign), gone)
-		VBLENDVPS(k.keep(0, v), p, gone, p)
-		VMOVUPS(p, score(v))
-		VADDPS(p, sum[v%2], sum[v%2])
+		VBLENDVPS(k.keep(0, v), x.p, gone, x.p)
+		VMOVUPS(x.p, score(v))
+		VADDPS(x.p, sum[v%2], sum[v%2])
 	}
 	e.emit(vectors)
 	gone := YMM()

@@ -27,8 +27,9 @@ func (k *softmaxProgram) oneRow() {
 	TESTL(k.fullyMasked.As32(), k.fullyMasked.As32())
 	SETNE(k.fullyMasked.As8())
 	VSUBPS(base, old, old)
-	e := &expRow{c: broadcastParam("c")}
-	alpha := exp2(old, e.c)
+	c := broadcastParam("c")
+	e := newExp2Row(c)
+	alpha := exp2(old, c)
 	VMOVSS(alpha.AsX(), Mem{Base: k.alpha})
 	e.constants()
 	sum := e.weigh(func(v int) Mem { return Mem{Base: k.s, Disp: v * vector} }, base)

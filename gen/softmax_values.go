@@ -203,7 +203,7 @@ func (k *softmaxValuesProgram) weights() {
 	MOVQ(aPtr, row)
 	LEAQ(k.base, base)
 	MOVQ(I32(fusedRows), n)
-	e := &expRow{c: constant(k.c)}
+	e := newExp2Row(constant(k.c))
 	e.constants()
 	Label("firstWeights")
 	most := YMM()
@@ -369,46 +369,28 @@ func (k *softmaxValuesProgram) steps(n int, beside bool) {
 // 2ⁿ in the place of the score, f and the begun polynomial in slots.
 
 // kept is where row r of the next three keeps f and the polynomial.
-func kept(r int) (rest, poly Mem) {
+func kept(r int) (f, poly Mem) {
 	at := func(i int) Mem { return Mem{Base: nextSlots, Disp: 2*maximaSlots + (2*r+i)*2*vector} }
 	return at(0), at(1)
 }
 
-// reduce begins a vector of weights of row r of the next three. Where they are flushed, 2ⁿ becomes 0,
-// and y and t do, too: what follows from them is finite then, and positive.
+// reduce begins a vector of weights of row r of the next three.
 func (k *softmaxValuesProgram) reduce(r int) {
 	y, t, p := ymm[12], ymm[13], ymm[14]
 	x := Mem{Base: nextRows, Disp: r * blockBytes}
-	rest, poly := kept(r)
+	f, poly := kept(r)
 	VBROADCASTSS(Mem{Base: nextBase, Disp: 4 * r}, y)
 	VSUBPS(x, y, y) // m' − s ≥ 0
-	VMOVUPS(value("exp2Bias"), t)
-	VFNMADD231PS(k.c, y, t) // t = −y·c + bias
-	flush := p
-	VCMPPS(Imm(atMost), value("exp2Zero"), t, flush)
-	VANDNPS(y, flush, y)
-	VANDNPS(t, flush, t)
-	VPSLLD(Imm(23), t, p)
-	VMOVUPS(p, x) // 2ⁿ
-	VSUBPS(value("exp2Bias"), t, p)
-	VFNMSUB132PS(k.c, p, y) // f = −y·c − n
-	VMOVUPS(y, rest)
-	VMOVUPS(value("exp2C5"), p)
-	VFMADD213PS(value("exp2C4"), y, p)
-	VMOVUPS(p, poly)
+	exp2Begin(y, t, p, k.c, x, f, poly)
 }
 
 // weigh ends what reduce has begun.
 func (k *softmaxValuesProgram) weigh(r int) {
 	y, p := ymm[12], ymm[13]
-	x, sum := Mem{Base: nextRows, Disp: r * blockBytes}, Mem{Base: nextSlots, Disp: 2 * r * vector}
-	rest, poly := kept(r)
-	VMOVUPS(rest, y)
-	VMOVUPS(poly, p)
-	for _, c := range []Mem{value("exp2C3"), value("exp2C2"), value("exp2C1"), value("exp2C0")} {
-		VFMADD213PS(c, y, p)
-	}
-	VMULPS(x, p, p)
+	x := Mem{Base: nextRows, Disp: r * blockBytes}
+	sum := Mem{Base: nextSlots, Disp: 2 * r * vector}
+	f, poly := kept(r)
+	exp2End(y, p, x, f, poly)
 	VMOVUPS(p, x)
 	VADDPS(sum, p, p)
 	VMOVUPS(p, sum)

@@ -11,6 +11,9 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"slices"
+	"strconv"
+	"strings"
 )
 
 // Values are the numeric constants of a file by name, those of functions
@@ -48,7 +51,8 @@ func definitions(paths ...string) (*token.FileSet, map[*ast.Ident]types.Object, 
 		}
 		parsed = append(parsed, file)
 	}
-	// Without the rest of their package and imports, files do not type-check. Their constants and structs do.
+	// Without the rest of their package and imports, files do not type-check. Their constants and
+	// structs do.
 	lenient := types.Config{Error: func(error) {}}
 	info := types.Info{Defs: map[*ast.Ident]types.Object{}}
 	lenient.Check("", files, parsed, &info)
@@ -63,4 +67,27 @@ func (v Values) Get(name string) float32 {
 		panic(fmt.Sprintf("constants: no numeric constant %s", name))
 	}
 	return x
+}
+
+// Polynomial returns the names of a polynomial's coefficients, the leading one first: expC6 down to
+// expC2 for the prefix expC. Generators go through it, so that the degree, too, is written once. It
+// panics if there is none, and if there is a gap in the numbers.
+func (v Values) Polynomial(prefix string) []string {
+	var degrees []int
+	for name := range v {
+		digits, ok := strings.CutPrefix(name, prefix)
+		if n, err := strconv.Atoi(digits); ok && err == nil {
+			degrees = append(degrees, n)
+		}
+	}
+	slices.Sort(degrees)
+	if len(degrees) == 0 || degrees[len(degrees)-1]-degrees[0] != len(degrees)-1 {
+		panic(fmt.Sprintf("constants: coefficients %s of degrees %v", prefix, degrees))
+	}
+	slices.Reverse(degrees)
+	var names []string
+	for _, n := range degrees {
+		names = append(names, prefix+strconv.Itoa(n))
+	}
+	return names
 }

@@ -1,6 +1,7 @@
 package constants
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -75,4 +76,30 @@ func TestGet(t *testing.T) {
 		}
 	}()
 	v.Get("one")
+}
+
+func TestPolynomial(t *testing.T) {
+	v := Values{"expC3": 3, "expC2": 2, "expCount": 7, "exp2C0": 0, "gapC0": 0, "gapC2": 2}
+	for i := range 11 {
+		v[fmt.Sprintf("longC%d", i)] = float32(i)
+	}
+	for prefix, want := range map[string]string{
+		"expC":  "expC3 expC2",
+		"exp2C": "exp2C0",
+		"longC": "longC10 longC9 longC8 longC7 longC6 longC5 longC4 longC3 longC2 longC1 longC0",
+	} {
+		if got := strings.Join(v.Polynomial(prefix), " "); got != want {
+			t.Errorf("%s: %s, want %s", prefix, got, want)
+		}
+	}
+	for _, prefix := range []string{"gapC", "absentC"} {
+		func() {
+			defer func() {
+				if message, _ := recover().(string); !strings.Contains(message, prefix) {
+					t.Errorf("%s: panic %q", prefix, message)
+				}
+			}()
+			v.Polynomial(prefix)
+		}()
+	}
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	. "github.com/seed-1415985d/attn/asm/neon"
+	. "github.com/seed-1415985d/attn/asm/internal/neon"
 )
 
 // scoreRows transposes 4 keys × 4 dimensions in registers and uses each column

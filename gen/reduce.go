@@ -81,7 +81,7 @@ func addProducts(sum []reg.VecVirtual, a, b, n reg.GPVirtual) {
 
 // addProductsKernel is the loop of dotKernel on lanes in memory.
 func addProductsKernel() {
-	TEXT("addProductsSIMD", 4, "func(lane, a, b *float32, n int)")
+	TEXT("addProductsSIMD", noSplit, "func(lane, a, b *float32, n int)")
 	lane, a, b, n := param("lane"), param("a"), param("b"), param("n")
 	var sum [dotLanes / lanes]reg.VecVirtual
 	for i := range sum {
@@ -98,7 +98,7 @@ func addProductsKernel() {
 
 // dotKernel keeps lane i%64 in accumulator i/8%8.
 func dotKernel() {
-	TEXT("dotSIMD", 4, "func(a, b *float32, n int) float32")
+	TEXT("dotSIMD", noSplit, "func(a, b *float32, n int) float32")
 	const count = dotLanes / lanes
 	a, b, n := param("a"), param("b"), param("n")
 	var sum [count]reg.VecVirtual
@@ -156,7 +156,7 @@ func dotTail(label string, a, b, n reg.GPVirtual, i int, x, y, sum reg.VecVirtua
 
 // maxOfKernel keeps a maximum that ignores NaN, and apart from it whether there was one.
 func maxOfKernel() {
-	TEXT("maxOfSIMD", 4, "func(x *float32, n int) float32")
+	TEXT("maxOfSIMD", noSplit, "func(x *float32, n int) float32")
 	x, n := param("x"), param("n")
 	top, nan := YMM(), YMM()
 	VMOVUPS(u32(bitsNegInf), top)
@@ -186,74 +186,43 @@ func maxOfKernel() {
 	finish()
 }
 
-func expKernel() {
-	mapKernel("expSIMD", "func(dst, x *float32, n int)", "dst", "x", expFull)
-}
-
-// expSumKernel sums exponentials in 16 lanes: two accumulators in turn.
-func expSumKernel(name string, keep bool) {
-	signature := "func(x *float32, n int, top float32) float32"
-	if keep {
-		signature = "func(dst, x *float32, n int, top float32) float32"
+// allFiniteKernel sums x·0, which is NaN where x is not finite, in several chains: one
+// would wait for itself.
+func allFiniteKernel() {
+	TEXT("allFiniteSIMD", noSplit, "func(x *float32, n int) bool")
+	x, n := param("x"), param("n")
+	zero, sums := YMM(), vectors(8)
+	VXORPS(zero, zero, zero)
+	for _, sum := range sums {
+		VXORPS(sum, sum, sum)
 	}
-	TEXT(name, 4, signature)
-	x, n, top := param("x"), param("n"), broadcastParam("top")
-	var dst reg.GPVirtual
-	if keep {
-		dst = param("dst")
+	SUBQ(imm(len(sums)*lanes), n)
+	JL(LabelRef("rest"))
+	Label("chains")
+	for i, sum := range sums {
+		VFMADD231PS(Mem{Base: x, Disp: i * vector}, zero, sum)
 	}
-	even, odd := YMM(), YMM()
-	VXORPS(even, even, even)
-	VXORPS(odd, odd, odd)
-	part := func(sum, mask reg.VecVirtual) {
-		v, limit := YMM(), YMM()
+	ADDQ(imm(len(sums)*vector), x)
+	SUBQ(imm(len(sums)*lanes), n)
+	JGE(LabelRef("chains"))
+	Label("rest")
+	ADDQ(imm(len(sums)*lanes), n)
+	eachVector(n, func(mask reg.VecVirtual) {
+		v := YMM()
 		load(Mem{Base: x}, mask, v)
-		VSUBPS(top, v, v)
-		VMOVUPS(value("ExpInf"), limit)
-		VMINPS(v, limit, v) // v wins if it is NaN
-		p := expFlush(v)
-		if keep {
-			store(p, mask, Mem{Base: dst})
-			ADDQ(imm(vector), dst)
+		VFMADD231PS(zero, v, sums[0])
+	}, func() { ADDQ(imm(vector), x) })
+	for n := len(sums); n > 1; n /= 2 {
+		for i := range n / 2 {
+			VADDPS(sums[i], sums[i+n/2], sums[i])
 		}
-		if mask != nil {
-			VANDPS(mask, p, p)
-		}
-		VADDPS(p, sum, sum)
-		ADDQ(imm(vector), x)
 	}
-	rest := func(sum reg.VecVirtual) {
-		TESTQ(n, n)
-		JE(LabelRef("fold"))
-		part(sum, tailMask(n))
-		JMP(LabelRef("fold"))
-	}
-	Label("loop")
-	CMPQ(n, Imm(lanes))
-	JL(LabelRef("evenRest"))
-	part(even, nil)
-	SUBQ(imm(lanes), n)
-	CMPQ(n, Imm(lanes))
-	JL(LabelRef("oddRest"))
-	part(odd, nil)
-	SUBQ(imm(lanes), n)
-	JMP(LabelRef("loop"))
-	Label("evenRest")
-	rest(even)
-	Label("oddRest")
-	rest(odd)
-	Label("fold")
-	VADDPS(odd, even, even)
-	returnFloat(foldAdd(even))
+	sum := sums[0]
+	bits, yes := GP32(), GP8()
+	VCMPPS(Imm(unordered), sum, sum, sum)
+	VMOVMSKPS(sum, bits)
+	TESTL(bits, bits)
+	SETEQ(yes)
+	Store(yes, ReturnIndex(0))
 	finish()
-}
-
-// returnFloat stores lane 0 as the result. Avo's Store would take MOVSS, a
-// legacy SSE instruction, while the upper halves of registers are in use.
-func returnFloat(x reg.VecVirtual) {
-	result, err := ReturnIndex(0).Resolve()
-	if err != nil {
-		panic(err)
-	}
-	VMOVSS(x.AsX(), result.Addr)
 }

@@ -333,7 +333,7 @@ func (w *avx512Program) advanceAlpha(r int) {
 }
 
 func scoreAVX512Kernel() {
-	TEXT("scoreAVX512", 4, "func(s, q, k *float32, rows, d, panels int, next *uintptr)") // NOSPLIT
+	TEXT("scoreAVX512", noSplit, "func(s, q, k *float32, rows, d, panels int, next *uintptr)")
 	w := avx512Program{start: fromZero}
 	w.frame()
 	spill("s", w.c)
@@ -355,7 +355,7 @@ func scoreAVX512Kernel() {
 }
 
 func accumulateAVX512Kernel() {
-	TEXT("accumulateAVX512", 4, "func(o, p, v, alpha *float32, rows, oStride, pStride int, b *uintptr)")
+	TEXT("accumulateAVX512", noSplit, "func(o, p, v, alpha *float32, rows, oStride, pStride int, b *uintptr)")
 	w := avx512Program{start: fromAlpha}
 	w.frame()
 	spill("o", w.c)

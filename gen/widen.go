@@ -130,3 +130,48 @@ func widenI8InMantissa(t *typedProgram, m Mem, u int, to reg.VecPhysical) {
 	VPTERNLOGD(Imm(maskAndFlip), t.mantissa(u%2, 1), t.mantissa(u%2, 0), to)
 	VSUBPS(t.mantissa(u%2, 2), to, to)
 }
+
+// Kernels that widen and narrow elements, one by one as far as the result is concerned.
+
+// pairRegisters are what the formats work on outside of tiles.
+var pairRegisters = []reg.VecPhysical{reg.Y0, reg.Y1, reg.Y2, reg.Y3}
+
+// widenHalfKernel widens n elements of 16 bits, whole panels of them.
+func widenHalfKernel(name string, f typedFormat) {
+	TEXT(name, noSplit, "func(dst *float32, v *byte, n int)")
+	dst, v, n := param("dst"), param("v"), param("n")
+	t := &typedProgram{format: f, vecs: panel / lanes, size: vector}
+	x, y := pairRegisters[0], pairRegisters[1]
+	Label("loop")
+	f.widen(t, Mem{Base: v}, 0, pairRegisters[:2])
+	if f.join != nil {
+		f.join(x, y, pairRegisters[2], pairRegisters[3])
+	}
+	VMOVUPS(x, Mem{Base: dst})
+	VMOVUPS(y, Mem{Base: dst, Disp: vector})
+	ADDQ(imm(panel*f.bytes), v)
+	ADDQ(imm(panelBytes), dst)
+	SUBQ(imm(panel), n)
+	JG(LabelRef("loop"))
+	finish()
+}
+
+// widenI8Kernel widens a panel's groups of four steps.
+func widenI8Kernel() {
+	TEXT("widenI8SIMD", noSplit, "func(dst *float32, v *byte, steps, stride int)")
+	dst, v, steps, stride := param("dst"), param("v"), param("steps"), param("stride")
+	t := &typedProgram{format: typedI8, vecs: panel / lanes, size: vector}
+	Label("group")
+	for u := range typedUnroll {
+		typedI8.widen(t, Mem{Base: v}, u, pairRegisters[:2])
+		VMOVUPS(pairRegisters[0], Mem{Base: dst, Disp: u * panelBytes})
+		VMOVUPS(pairRegisters[1], Mem{Base: dst, Disp: u*panelBytes + vector})
+		DECQ(steps)
+		JE(LabelRef("end"))
+	}
+	ADDQ(stride, v)
+	ADDQ(imm(typedUnroll*panelBytes), dst)
+	JMP(LabelRef("group"))
+	Label("end")
+	finish()
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Loops over contiguous elements: whole vectors, then one masked vector for the rest, so that no byte
+// after the slice is read or written.
+
+var loops int
+
+// eachVector emits body for n elements. mask is nil for whole vectors; body must use it for its loads
+// and stores, and advance must move its pointers.
+func eachVector(n reg.GPVirtual, body func(mask reg.VecVirtual), advance func()) {
+	loops++
+	label := func(name string) string { return fmt.Sprintf("%s%d", name, loops) }
+	loop, tail, end := label("loop"), label("tail"), label("end")
+	SUBQ(imm(lanes), n)
+	JL(LabelRef(tail))
+	Label(loop)
+	body(nil)
+	advance()
+	SUBQ(imm(lanes), n)
+	JGE(LabelRef(loop))
+	Label(tail)
+	ADDQ(imm(lanes), n)
+	JE(LabelRef(end))
+	body(tailMask(n))
+	Label(end)
+}
+
+// tailMask has ones in the first n of 8 lanes.
+func tailMask(n reg.GPVirtual) reg.VecVirtual {
+	at, mask := GP64(), YMM()
+	table := tailMasks()
+	LEAQ(table.Offset(vector), at)
+	shift := GP64()
+	MOVQ(n, shift)
+	SHLQ(Imm(2), shift)
+	SUBQ(shift, at)
+	VMOVUPS(Mem{Base: at}, mask)
+	return mask
+}
+
+// vectors returns n new registers.
+func vectors(n int) []reg.VecVirtual {
+	v := make([]reg.VecVirtual, n)
+	for i := range v {
+		v[i] = YMM()
+	}
+	return v
+}
+
+// load loads the lanes of the mask, and 0 in the others.
+func load(m Mem, mask reg.VecVirtual, v reg.VecVirtual) {
+	if mask == nil {
+		VMOVUPS(m, v)
+		return
+	}
+	VMASKMOVPS(m, mask, v)
+}
+
+// store stores the lanes of the mask.
+func store(v, mask reg.VecVirtual, m Mem) {
+	if mask == nil {
+		VMOVUPS(v, m)
+		return
+	}
+	VMASKMOVPS(v, mask, m)
+}
+
+// mapKernel is dst = f(x) element by element.
+func mapKernel(name, signature, dst, x string, f func(v reg.VecVirtual) reg.VecVirtual) {
+	TEXT(name, noSplit, signature)
+	d, s, n := param(dst), param(x), param("n")
+	eachVector(n, func(mask reg.VecVirtual) {
+		v := YMM()
+		load(Mem{Base: s}, mask, v)
+		store(f(v), mask, Mem{Base: d})
+	}, func() {
+		ADDQ(imm(vector), s)
+		if d != s {
+			ADDQ(imm(vector), d)
+		}
+	})
+	finish()
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// What a function needs besides its instructions: flags, arguments, stack slots, labels, its end.
+
+// Flags of TEXT.
+const (
+	noSplit    = 4 // no check that the stack is large enough: for small frames
+	growsStack = 0 // with the check: for frames that are too large to go without
+)
+
+// param loads an argument.
+func param(name string) reg.GPVirtual {
+	r := GP64()
+	Load(Param(name), r)
+	return r
+}
+
+// spill stores an argument in a stack slot, by way of a0.
+func spill(name string, slot Mem) {
+	Load(Param(name), a0)
+	MOVQ(a0, slot)
+}
+
+// broadcastParam loads a float argument into all lanes.
+func broadcastParam(name string) reg.VecVirtual {
+	v := YMM()
+	m, err := Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	VBROADCASTSS(m.Addr, v)
+	return v
+}
+
+// returnFloat stores lane 0 as the result. Avo's Store would take MOVSS, a legacy SSE instruction,
+// while the upper halves of registers are in use.
+func returnFloat(x reg.VecVirtual) {
+	result, err := ReturnIndex(0).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	VMOVSS(x.AsX(), result.Addr)
+}
+
+// stackSlots gives each of the slots 8 bytes of the frame.
+func stackSlots(slots ...*Mem) {
+	frame := AllocLocal(8 * len(slots))
+	for i, slot := range slots {
+		*slot = frame.Offset(8 * i)
+	}
+}
+
+// move copies a stack slot, by way of a0.
+func move(from, to Mem) {
+	MOVQ(from, a0)
+	MOVQ(a0, to)
+}
+
+// finish returns.
+func finish() {
+	VZEROUPPER()
+	RET()
+}
+
+var labels int
+
+// unique makes a label that no other call has made.
+func unique(name string) string {
+	labels++
+	return fmt.Sprintf("%s%d", name, labels)
+}

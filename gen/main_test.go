@@ -1,0 +1,94 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/seed-1415985d/attn/internal/constants"
+	"github.com/seed-1415985d/attn/internal/generate"
+)
+
+// generator compiles this command. Avo makes one file in each process.
+func generator(t *testing.T) string {
+	program := filepath.Join(t.TempDir(), "gen")
+	if msg, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, msg)
+	}
+	return program
+}
+
+// The committed assembly is what the generator writes. The test cache does not see changes of it and
+// of the Go files that the generator reads, which are outside the module: run with -count=1.
+func TestGeneratedFilesAreCurrent(t *testing.T) {
+	program := generator(t)
+	for _, file := range []string{"kernel_amd64.s", "kernel_typed_amd64.s"} {
+		out := filepath.Join(t.TempDir(), file)
+		run := exec.Command(program, "-out", out)
+		run.Dir = ".."
+		if msg, err := run.CombinedOutput(); err != nil {
+			t.Fatalf("gen -out %s: %v\n%s", out, err, msg)
+		}
+		text, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := generate.Current(filepath.Join("..", file), text); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A generator that fails leaves the file as it is. Here it fails at a constant that is not there.
+func TestFailureLeavesFile(t *testing.T) {
+	const committed = "the committed file"
+	folder := t.TempDir()
+	files := map[string]string{
+		"internal/f32/elementary.go": "package f32\n\nconst exp2Bias = 1\n",
+		"kernel_layout.go":           "package attn\n",
+		"kernel_prefetch.go":         "package attn\n",
+		"kernel_amd64.s":             committed,
+	}
+	if err := os.MkdirAll(filepath.Join(folder, "internal/f32"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := exec.Command(generator(t), "-out", "kernel_amd64.s")
+	run.Dir = folder
+	msg, err := run.CombinedOutput()
+	if err == nil {
+		t.Error("the generator wrote kernels without their constants")
+	}
+	text, err := os.ReadFile(filepath.Join(folder, "kernel_amd64.s"))
+	if err != nil || string(text) != committed {
+		t.Errorf("the file is %.80q, %v; the generator said\n%s", text, err, msg)
+	}
+	if entries, err := os.ReadDir(folder); err != nil || len(entries) != len(files) {
+		t.Errorf("in the folder are %v, %v", entries, err)
+	}
+}
+
+// The sizes that the generator repeats are those of the package.
+func TestSizesAreThoseOfThePackage(t *testing.T) {
+	for file, sizes := range map[string]map[string]float32{
+		"../kernel_layout.go":   {"maximaLanes": lanes, "Block": block, "panel": panel, "softmaxRows": softmaxRows},
+		"../kernel_variants.go": {"fusedRows": fusedRows, "fusedCols": fusedPanels * panel, "maximaRows": maximaRows, "maximaDim": maximaRows*maximaSteps + lastSteps},
+		"../kernel_amd64.go":    {"inPlaceKeys": touchRows},
+		"../kernel_prefetch.go": {"pageBytes": pageBytes, "prefetchWindow": prefetchWindow},
+	} {
+		values, err := constants.Read(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range sizes {
+			if got := values.Get(name); got != want {
+				t.Errorf("%s: %s is %v, the generator has %v", file, name, got, want)
+			}
+		}
+	}
+}

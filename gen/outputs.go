@@ -1,0 +1,85 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+func scaleKernel() {
+	TEXT("scaleSIMD", noSplit, "func(dst, x *float32, n int, f float32)")
+	dst, x, n, f := param("dst"), param("x"), param("n"), broadcastParam("f")
+	zero := YMM()
+	VXORPS(zero, zero, zero)
+	eachVector(n, func(mask reg.VecVirtual) {
+		v := YMM()
+		load(Mem{Base: x}, mask, v)
+		VMULPS(f, v, v)
+		VADDPS(zero, v, v)
+		store(v, mask, Mem{Base: dst})
+	}, func() {
+		ADDQ(imm(vector), x)
+		ADDQ(imm(vector), dst)
+	})
+	finish()
+}
+
+func normalizeKernel() {
+	TEXT("normalizeSIMD", noSplit, "func(dst, o, l *float32, rows, n, dstStride, oStride int)")
+	dst, o, l, rows := param("dst"), param("o"), param("l"), param("rows")
+	dstStride, oStride := param("dstStride"), param("oStride")
+	SHLQ(Imm(2), dstStride)
+	SHLQ(Imm(2), oStride)
+	one, zero := YMM(), YMM()
+	VMOVUPS(f32(1), one)
+	VXORPS(zero, zero, zero)
+	Label("row")
+	sum, empty := YMM(), YMM()
+	VBROADCASTSS(Mem{Base: l}, sum)
+	VCMPPS(Imm(equal), zero, sum, empty)
+	VDIVPS(sum, one, sum)
+	to, from, n := GP64(), GP64(), param("n")
+	MOVQ(dst, to)
+	MOVQ(o, from)
+	eachVector(n, func(mask reg.VecVirtual) {
+		v := YMM()
+		load(Mem{Base: from}, mask, v)
+		VMULPS(sum, v, v)
+		VADDPS(zero, v, v)
+		VANDNPS(v, empty, v)
+		store(v, mask, Mem{Base: to})
+	}, func() {
+		ADDQ(imm(vector), from)
+		ADDQ(imm(vector), to)
+	})
+	ADDQ(dstStride, dst)
+	ADDQ(oStride, o)
+	ADDQ(Imm(4), l)
+	DECQ(rows)
+	JNE(LabelRef("row"))
+	finish()
+}
+
+func weightsKernel() {
+	TEXT("weightsSIMD", noSplit, "func(dst, s *float32, n int, m, r, c float32, visible uint64)")
+	dst, s, n := param("dst"), param("s"), param("n")
+	m, r, c, visible := broadcastParam("m"), broadcastParam("r"), broadcastParam("c"), param("visible")
+	eachVector(n, func(mask reg.VecVirtual) {
+		v, keep, bits := YMM(), YMM(), XMM()
+		VMOVD(visible.As32(), bits)
+		VPBROADCASTD(bits, keep)
+		VPAND(bitOfLane(), keep, keep)
+		VPCMPEQD(bitOfLane(), keep, keep)
+		load(Mem{Base: s}, mask, v)
+		VSUBPS(m, v, v)
+		p := exp2(v, c)
+		VMULPS(r, p, p)
+		VANDPS(keep, p, p)
+		store(p, mask, Mem{Base: dst})
+	}, func() {
+		ADDQ(imm(vector), dst)
+		ADDQ(imm(vector), s)
+		SHRQ(Imm(lanes), visible)
+	})
+	finish()
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// largestKernel keeps the largest magnitudes, and apart from them whether there was a NaN.
+func largestKernel() {
+	TEXT("largestSIMD", noSplit, "func(x *float32, n int) float32")
+	x, n := param("x"), param("n")
+	largest, nan, abs := YMM(), YMM(), constant(u32(bitsAbs))
+	VXORPS(largest, largest, largest)
+	VXORPS(nan, nan, nan)
+	eachVector(n, func(mask reg.VecVirtual) {
+		v, u := YMM(), YMM()
+		load(Mem{Base: x}, mask, v)
+		VANDPS(abs, v, v)
+		VCMPPS(Imm(unordered), v, v, u)
+		VORPS(u, nan, nan)
+		VMAXPS(largest, v, largest) // largest wins if v is NaN
+	}, func() { ADDQ(imm(vector), x) })
+	foldMax(largest)
+	bits := GP32()
+	VMOVMSKPS(nan, bits)
+	TESTL(bits, bits)
+	JE(LabelRef("ordered"))
+	VMOVSS(u32(0x7fc00000), largest.AsX())
+	Label("ordered")
+	returnFloat(largest)
+	finish()
+}
+
+// quantizeKernel rounds to nearest even, which is the processor's mode in Go, and takes the lowest
+// byte of each integer.
+func quantizeKernel() {
+	TEXT("quantizeSIMD", noSplit, "func(dst *int8, x *float32, n int, scale float32)")
+	dst, x, n, scale := param("dst"), param("x"), param("n"), broadcastParam("scale")
+	lowest, join := YMM(), YMM()
+	const bytes, none = 0x0c080400, 0xffffffff // the lowest bytes of four integers; no byte
+	VMOVUPS(words("lowestBytes", bytes, none, none, none, bytes, none, none, none), lowest)
+	VMOVUPS(words("joinBytes", 0, 4, 1, 1, 1, 1, 1, 1), join)
+	eachVector(n, func(mask reg.VecVirtual) {
+		v := YMM()
+		load(Mem{Base: x}, mask, v)
+		VDIVPS(scale, v, v)
+		VCVTPS2DQ(v, v)
+		VPSHUFB(lowest, v, v)
+		VPERMD(v, join, v)
+		if mask == nil {
+			VMOVQ(v.AsX(), Mem{Base: dst})
+			return
+		}
+		storeRest(v.AsX(), dst, n, 1)
+	}, func() {
+		ADDQ(imm(vector), x)
+		ADDQ(imm(lanes), dst)
+	})
+	finish()
+}
+
+// scaleColumnsKernel multiplies column by column.
+func scaleColumnsKernel() {
+	TEXT("scaleColumnsSIMD", noSplit, "func(s, f *float32, rows, stride, n int)")
+	s, f, rows, stride := param("s"), param("f"), param("rows"), param("stride")
+	SHLQ(Imm(2), stride)
+	Label("row")
+	at, factor, n := GP64(), GP64(), param("n")
+	MOVQ(s, at)
+	MOVQ(f, factor)
+	eachVector(n, func(mask reg.VecVirtual) {
+		v, u := YMM(), YMM()
+		load(Mem{Base: at}, mask, v)
+		load(Mem{Base: factor}, mask, u)
+		VMULPS(u, v, v)
+		store(v, mask, Mem{Base: at})
+	}, func() {
+		ADDQ(imm(vector), at)
+		ADDQ(imm(vector), factor)
+	})
+	ADDQ(stride, s)
+	DECQ(rows)
+	JNE(LabelRef("row"))
+	finish()
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// frame reserves the stack slots.
+func (t *tileProgram) frame() {
+	stackSlots(&t.alpha, &t.panels, &t.half, &t.panelStride, &t.c, &t.a, &t.rows, &t.firstAlpha,
+		&t.steps, &t.request, &t.after, &t.ahead, &t.aheadEnd, &t.distance,
+		&t.fourPanels, &t.sequential, &t.onePanel, &t.left, &t.some,
+		&t.nextC, &t.nextB, &t.nextPanels, &t.nextHalf,
+		&t.touched.line, &t.touched.rowEnd, &t.touched.gap, &t.touched.width)
+}
+
+func scoreKernel() {
+	TEXT("scoreSIMD", noSplit, "func(s, q, k *float32, rows, d, panels int, next *uintptr)")
+	t := tileProgram{name: "score", start: fromZero, unroll: 4}
+	t.frame()
+	spill("s", t.c)
+	spill("q", t.a)
+	Load(Param("k"), bPtr)
+	spill("rows", t.rows)
+	spill("panels", t.panels)
+	Load(Param("d"), steps)
+	MOVQ(U32(blockBytes), cStride)
+	MOVQ(steps, aStride)
+	SHLQ(Imm(2), aStride)
+	MOVQ(U32(panelBytes), bStride)
+	MOVQ(steps, a0)
+	SHLQ(Imm(6), a0)
+	MOVQ(a0, t.panelStride)
+	MOVQ(I32(0), t.half)
+	MOVQ(I32(0), t.firstAlpha)
+	MOVQ(steps, t.steps)
+	MOVQ(I32(0), t.sequential)
+	MOVQ(I32(0), t.onePanel)
+	MOVQ(I32(0), t.distance)
+	MOVQ(I32(0), t.fourPanels)
+	ofQueue(a0, func() { t.takeHint(a0, "prefetchQueue", t.onePanel) })
+	pointerOf(a0)
+	startPages(a0, a3, t.request)
+	t.emit()
+}
+
+const accumulateSignature = "func(o, p, v, alpha *float32, rows, oStride, pStride int, b *uintptr)"
+
+func accumulateKernel() {
+	TEXT("accumulateSIMD", noSplit, accumulateSignature)
+	t := tileProgram{name: "accumulate", start: fromAlpha, unroll: 4}
+	t.accumulate()
+}
+
+func accumulateMaskedKernel() {
+	TEXT("accumulateMaskedSIMD", noSplit, accumulateSignature)
+	t := tileProgram{name: "accumulateMasked", start: fromAlpha, masked: true, unroll: 1}
+	t.accumulate()
+}
+
+// accumulate loads the arguments and writes the loops.
+func (t *tileProgram) accumulate() {
+	t.frame()
+	spill("o", t.c)
+	spill("p", t.a)
+	Load(Param("v"), bPtr)
+	spill("alpha", t.firstAlpha)
+	spill("rows", t.rows)
+	Load(Param("oStride"), cStride)
+	SHLQ(Imm(2), cStride)
+	Load(Param("pStride"), aStride)
+	SHLQ(Imm(2), aStride)
+	Load(Param("b"), b0)
+	used := t.unique("used")
+	CMPB(field(b0, "panelLayout.overwrite"), Imm(0))
+	JE(LabelRef(used))
+	MOVQ(I32(overwriteOutputs), t.firstAlpha)
+	Label(used)
+	MOVQ(field(b0, "panelLayout.keys"), steps)
+	MOVQ(field(b0, "panelLayout.cols"), a0)
+	MOVQ(a0, count)
+	SHRQ(Imm(4), a0)
+	MOVQ(a0, t.panels)
+	ANDQ(Imm(8), count)
+	MOVQ(count, t.half)
+	MOVQ(field(b0, "panelLayout.stride"), bStride)
+	SHLQ(Imm(2), bStride)
+	MOVQ(field(b0, "panelLayout.panelStride"), a0)
+	SHLQ(Imm(2), a0)
+	MOVQ(a0, t.panelStride)
+	if !t.masked {
+		t.takeHint(b0, "panelLayout", t.sequential)
+		MOVQ(hint(b0, "panelLayout", "pointer"), a0)
+		startPages(a0, a3, t.request)
+		MOVQ(field(b0, "panelLayout.after"), a0)
+		MOVQ(a0, t.after)
+		t.firstSteps()
+		MOVQ(steps, t.steps)
+	}
+	t.emit()
+}
+
+// takeHint takes over how memory is to be read: the prefetch hint of a struct at base, without its
+// pointer. sequential is the slot for the hint's field of that name.
+func (t *tileProgram) takeHint(base reg.Register, of string, sequential Mem) {
+	few := t.unique("prefetchFew")
+	MOVBQZX(hint(base, of, "sequential"), a3)
+	MOVQ(a3, sequential)
+	MOVBQZX(hint(base, of, "fourPanels"), a3)
+	MOVQ(a3, t.fourPanels)
+	MOVQ(hint(base, of, "prefetchFew"), a3)
+	CMPQ(t.rows, Imm(2))
+	JG(LabelRef(few))
+	MOVQ(hint(base, of, "prefetchOne"), a3)
+	Label(few)
+	MOVQ(a3, t.distance)
+}

@@ -1,0 +1,83 @@
+// Package generate is what the commands gen and asm share: the flag -out, and a way to replace a
+// generated file that leaves the old one as it is unless the new one is complete.
+package generate
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// File makes the text of a generated file, all of it in memory.
+type File func() ([]byte, error)
+
+// Command runs a generator: args are -out and a path, whose last element names one of the files.
+// It prints what is wrong and returns the status for os.Exit.
+func Command(name string, args []string, files map[string]File, stderr io.Writer) int {
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	names := strings.Join(slices.Sorted(maps.Keys(files)), " or ")
+	out := flags.String("out", "", "write `file`, which is called "+names)
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	file := files[filepath.Base(*out)]
+	if file == nil || flags.NArg() > 0 {
+		fmt.Fprintf(stderr, "%s: want -out and a file that is called %s\n", name, names)
+		return 2
+	}
+	text, err := file()
+	if err == nil {
+		err = Replace(*out, text)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "%s: %s is unchanged: %v\n", name, *out, err)
+		return 1
+	}
+	return 0
+}
+
+// Replace puts text in the place of a file. It writes to a new file beside it and renames that:
+// whatever fails, the old file stays, and nothing is left beside it.
+func Replace(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+// Current compares a committed file with what its generator writes. The error names the first line
+// that differs, and the command that mends it.
+func Current(path string, text []byte) error {
+	committed, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if bytes.Equal(committed, text) {
+		return nil
+	}
+	same := 0
+	for same < min(len(committed), len(text)) && committed[same] == text[same] {
+		same++
+	}
+	line := 1 + bytes.Count(text[:same], []byte("\n"))
+	return fmt.Errorf("%s is not what the generator writes, from line %d on: "+
+		"run `go generate` in the repository's root", filepath.Base(path), line)
+}
