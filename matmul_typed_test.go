@@ -134,6 +134,8 @@ func TestMatrixTypesAreTheirDefinition(t *testing.T) {
 					checkProductResult(t, what+" with bias", dst, bias, want)
 					must(t, threeWorkers().MatMul(dst, a, m, bias))
 					checkProductResult(t, what+" by a pool", dst, bias, want)
+					must(t, (*Pool)(nil).MatMul(dst, a, m, bias))
+					checkProductResult(t, what+" by a nil pool", dst, bias, want)
 					inSmallUnits(t, &projection{dst: dst, a: a, m: m})
 					checkProductResult(t, what+" in many units", dst, nil, want)
 					must(t, m.Close())
