@@ -8,8 +8,9 @@ import (
 
 // accuracyKind is a kind of data, or an option, that has its own way of losing digits.
 type accuracyKind struct {
-	name  string
-	heads bool                           // rows are query heads, for options of heads; else queries of one head
+	name string
+	// rows are query heads, for options of heads; else queries of one head
+	heads bool
 	make  func(p *problem, r *rand.Rand) // turns a problem of normal data into one of this kind
 }
 
@@ -28,10 +29,13 @@ var accuracyKinds = []accuracyKind{
 	{"softcap", false, func(p *problem, _ *rand.Rand) { p.opt.Softcap = 20; multiply(p.q.Data, 8) }},
 	{"bias", false, (*problem).normalBias},
 	{"ALiBi", true, (*problem).farSlopes},
-	{"sinks", true, func(p *problem, r *rand.Rand) { p.opt.Sinks = tensor(r, normal, 1, 1, 1, p.q.H).Data }},
+	{"sinks", true, func(p *problem, r *rand.Rand) {
+		p.opt.Sinks = tensor(r, normal, 1, 1, 1, p.q.H).Data
+	}},
 }
 
-// accuracyPool is normal data of which the rows of keys and values are parts: that is faster than to draw each number.
+// accuracyPool is normal data of which the rows of keys and values are parts: that is faster than
+// to draw each number.
 type accuracyPool []float32
 
 func newAccuracyPool(r *rand.Rand) accuracyPool {
@@ -94,7 +98,8 @@ func (p *problem) integers(*rand.Rand) {
 	p.opt.Scale = float32(1 / (size * size * math.Sqrt(float64(p.q.D))))
 }
 
-// nearTies makes all keys nearly the same, so that scores are large and agree in their first three digits.
+// nearTies makes all keys nearly the same, so that scores are large and agree in their first three
+// digits.
 func (p *problem) nearTies(*rand.Rand) {
 	first := slices.Clone(p.k.row(0, 0, 0))
 	for i, e := range p.k.Data {
@@ -102,9 +107,10 @@ func (p *problem) nearTies(*rand.Rand) {
 	}
 }
 
-// cancelling lets two products cancel that are a thousand times as large as the others: 96a·112e − 112a·96e, where e has
-// so many significant bits. With 8 they are exact. With 24 the last bit of e is set, so that the keys are rounded: were the
-// products opposites that need rounding, the textbook would round both alike and have no error left.
+// cancelling lets two products cancel that are a thousand times as large as the others: 96a·112e −
+// 112a·96e, where e has so many significant bits. With 8 they are exact. With 24 the last bit of e
+// is set, so that the keys are rounded: were the products opposites that need rounding, the
+// textbook would round both alike and have no error left.
 func (p *problem) cancelling(r *rand.Rand, bits int) {
 	if p.q.D < 2 {
 		return
@@ -124,7 +130,8 @@ func (p *problem) cancelling(r *rand.Rand, bits int) {
 	}
 }
 
-// outliers makes up to four channels of keys and values a hundred times as large. The scale keeps several keys in play.
+// outliers makes up to four channels of keys and values a hundred times as large. The scale keeps
+// several keys in play.
 func (p *problem) outliers(r *rand.Rand) {
 	for _, c := range r.Perm(p.k.D)[:min(4, p.k.D)] {
 		for j := range p.k.L {
@@ -135,8 +142,8 @@ func (p *problem) outliers(r *rand.Rand) {
 	p.opt.Scale = 0.02
 }
 
-// farKey gives the first key nearly all of the weight and no value, as trained models do with the first token. What is left
-// comes from small weights alone.
+// farKey gives the first key nearly all of the weight and no value, as trained models do with the
+// first token. What is left comes from small weights alone.
 func (p *problem) farKey(*rand.Rand) {
 	for i := range p.q.L {
 		p.q.row(0, 0, i)[0] = 4
@@ -154,7 +161,8 @@ func (p *problem) normalBias(r *rand.Rand) {
 	p.opt.Bias = &bias
 }
 
-// farSlopes gives the heads slopes from nearly 1 to 2⁻⁸, as is usual, and lets the queries look back from the last key.
+// farSlopes gives the heads slopes from nearly 1 to 2⁻⁸, as is usual, and lets the queries look
+// back from the last key.
 func (p *problem) farSlopes(*rand.Rand) {
 	p.opt.Slopes = make([]float32, p.q.H)
 	for h := range p.opt.Slopes {

@@ -13,9 +13,9 @@ import (
 // accuracyBound is how many times as large as the textbook's float32 the library's error may be.
 const accuracyBound = 1.25
 
-// rounding sums squared errors against float64, of the library and of the textbook in float32. The noise floor is half an
-// ULP of each number. Its square is added to the textbook's, as those of independent errors are: where the
-// textbook happens to be exact, the library need not be.
+// rounding sums squared errors against float64, of the library and of the textbook in float32. The
+// noise floor is half an ULP of each number. Its square is added to the textbook's, as those of
+// independent errors are: where the textbook happens to be exact, the library need not be.
 type rounding struct{ got, textbook, floor float64 }
 
 func (e *rounding) add(got, textbook []float32, exact []float64) {
@@ -69,16 +69,18 @@ func (m *meanRatio) root() float64 { return math.Sqrt(m.sum / float64(max(1, m.n
 type accuracyGrid struct{ dims, keys []int }
 
 func newAccuracyGrid() accuracyGrid {
-	if testing.Short() || tuned.ISA == tuning.Generic { // which has the bits of the others, and takes long
+	// which has the bits of the others, and takes long
+	if few() || tuned.ISA == tuning.Generic {
 		return accuracyGrid{[]int{8, 64, 96}, []int{16, 500}}
 	}
-	return accuracyGrid{[]int{1, 8, 40, 64, 80, 96, 112, 128, 256}, []int{1, 16, 128, 512, 4096, 100_000}}
+	return accuracyGrid{[]int{1, 8, 40, 64, 80, 96, 112, 128, 256},
+		[]int{1, 16, 128, 512, 4096, 100_000}}
 }
 
 // rows is how many rows are a sample, as far as time allows, and 0 where it does not.
 func (g accuracyGrid) rows(keys, d int) int {
 	switch {
-	case testing.Short():
+	case few():
 		return 128
 	case keys > 4096 && d != 8 && d != 96:
 		return 0
@@ -130,7 +132,8 @@ func accuracyAttend(t *testing.T, p *problem) (o, lse []float32) {
 
 func accuracyCache(t *testing.T, p *problem) (o, lse []float32) {
 	dst, opt := p.accuracyResults()
-	c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: p.k.D, ValueDim: p.v.D, Capacity: p.k.L})
+	c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: p.k.D, ValueDim: p.v.D,
+		Capacity: p.k.L})
 	noError(t, err)
 	noError(t, c.Append(p.k, p.v))
 	noError(t, c.Attend(dst, p.q, opt))
@@ -183,10 +186,11 @@ func noError(t *testing.T, err error) {
 	}
 }
 
-// The error is at most accuracyBound times the textbook's, on outputs and on log-sum-exps. This holds for each kind of data
-// and each number of keys, over all dimensions together; for each dimension, over all numbers of keys; for a State
-// that was cut anywhere; and for a Cache. One shape alone has too few rows for it: where two keys share the weight of
-// a row, a single rounding can make its error many times that of the other rows.
+// The error is at most accuracyBound times the textbook's, on outputs and on log-sum-exps. This
+// holds for each kind of data and each number of keys, over all dimensions together; for each
+// dimension, over all numbers of keys; for a State that was cut anywhere; and for a Cache. One
+// shape alone has too few rows for it: where two keys share the weight of a row, a single rounding
+// can make its error many times that of the other rows.
 //
 // With -v it prints the ratios of every shape, outputs before log-sum-exps.
 func TestAccuracyOverTextbook(t *testing.T) {
@@ -208,25 +212,32 @@ func (g accuracyGrid) check(t *testing.T, table accuracyTable, kind string) {
 	bounded := func(what string, choose func(c *accuracyCell) bool) {
 		o, lse := table.ratios(func(c *accuracyCell) bool { return c.kind == kind && choose(c) })
 		if !(o <= accuracyBound && lse <= accuracyBound) {
-			t.Errorf("%s, %s: errors are %.2f (output) and %.2f (LSE) times the textbook's, want at most %v", kind, what, o, lse, accuracyBound)
+			t.Errorf("%s, %s: errors are %.2f (output) and %.2f (LSE) times the textbook's, want at most %v",
+				kind, what, o, lse, accuracyBound)
 		}
 	}
 	for _, keys := range g.keys {
-		bounded(fmt.Sprintf("%d keys", keys), func(c *accuracyCell) bool { return c.way == accuracyWays[0].name && c.keys == keys })
+		bounded(fmt.Sprintf("%d keys", keys), func(c *accuracyCell) bool {
+			return c.way == accuracyWays[0].name && c.keys == keys
+		})
 	}
 	for _, d := range g.dims {
-		bounded(fmt.Sprintf("dimension %d", d), func(c *accuracyCell) bool { return c.way == accuracyWays[0].name && c.d == d })
+		bounded(fmt.Sprintf("dimension %d", d), func(c *accuracyCell) bool {
+			return c.way == accuracyWays[0].name && c.d == d
+		})
 	}
 	for _, way := range accuracyWays[1:] {
 		bounded(way.name, func(c *accuracyCell) bool { return c.way == way.name })
 	}
 }
 
-// markdown is a table for each way of all ratios, and of those over all dimensions or all numbers of keys.
+// markdown is a table for each way of all ratios, and of those over all dimensions or all numbers
+// of keys.
 func (g accuracyGrid) markdown(table accuracyTable) string {
 	var b strings.Builder
 	for _, way := range accuracyWays {
-		fmt.Fprintf(&b, "\n%s: error over the textbook's, of outputs and of log-sum-exps, by number of keys\n\n| data | D |", way.name)
+		fmt.Fprintf(&b, "\n%s: error over the textbook's, of outputs and of log-sum-exps, by number "+
+			"of keys\n\n| data | D |", way.name)
 		for _, keys := range g.keys {
 			fmt.Fprintf(&b, " %d |", keys)
 		}

@@ -102,7 +102,8 @@ func textbookValues[F float32 | float64](w []F, v []float32, d int) []F {
 	o, j := make([]F, d), 0
 	for ; j+4 <= len(w); j += 4 { // four values for each time that a sum is loaded and stored
 		w0, w1, w2, w3 := w[j], w[j+1], w[j+2], w[j+3]
-		v0, v1, v2, v3 := v[j*d:][:len(o)], v[(j+1)*d:][:len(o)], v[(j+2)*d:][:len(o)], v[(j+3)*d:][:len(o)]
+		v0, v1, v2, v3 := v[j*d:][:len(o)], v[(j+1)*d:][:len(o)], v[(j+2)*d:][:len(o)],
+			v[(j+3)*d:][:len(o)]
 		for c := range o {
 			o[c] = o[c] + F(w0*F(v0[c])) + F(w1*F(v1[c])) + F(w2*F(v2[c])) + F(w3*F(v3[c]))
 		}

@@ -42,7 +42,8 @@ var hotPaths = []struct {
 		view := func(x []float32) Tensor { return BLHD(x, 1, 5, 2, 8) }
 		return Attend(view(dst[:]), view(q[:]), view(k[:]), view(v[:]), &Options{
 			Scale: 1, Causal: TopLeft, Offset: 1, Window: &Window{2, 1}, Softcap: 5, Mask: &m, Bias: &b,
-			Slopes: slopes[:], Sinks: sinks[:], QueryLens: lens[:], KeyLens: lens[:], LSE: lse[:], Weights: &w,
+			Slopes: slopes[:], Sinks: sinks[:], QueryLens: lens[:], KeyLens: lens[:], LSE: lse[:],
+			Weights: &w,
 		})
 	}},
 	{"Attend on large buffers", func() error {
@@ -87,7 +88,8 @@ func TestNoAllocation(t *testing.T) {
 	})
 }
 
-// mustNotAllocate makes a call once, which may make memory, and fails the test if more calls need more.
+// mustNotAllocate makes a call once, which may make memory, and fails the test if more calls need
+// more.
 func mustNotAllocate(t *testing.T, call func() error) {
 	t.Helper()
 	must(t, call())
@@ -96,7 +98,8 @@ func mustNotAllocate(t *testing.T, call func() error) {
 	}
 }
 
-// mustNotAllocateInPool is mustNotAllocate for a pool, whose workers may each get their first share late.
+// mustNotAllocateInPool is mustNotAllocate for a pool, whose workers may each get their first share
+// late.
 func mustNotAllocateInPool(t *testing.T, call func() error) {
 	t.Helper()
 	for range 10 {
@@ -107,8 +110,9 @@ func mustNotAllocateInPool(t *testing.T, call func() error) {
 	}
 }
 
-// allocations counts those of some calls of f, on all processors, while the garbage collector rests: it would empty the
-// pool of scratch memory. The runtime itself allocates now and then, so the least of a few counts is taken.
+// allocations counts those of some calls of f, on all processors, while the garbage collector
+// rests: it would empty the pool of scratch memory. The runtime itself allocates now and then, so
+// the least of a few counts is taken.
 func allocations(calls int, f func()) uint64 {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	stockWaits()
@@ -127,8 +131,8 @@ func allocations(calls int, f func()) uint64 {
 	return least
 }
 
-// stockWaits makes many goroutines wait at once. The runtime keeps what describes a waiting goroutine
-// at the processor where it stops waiting, some hundred at each before any are shared: a
+// stockWaits makes many goroutines wait at once. The runtime keeps what describes a waiting
+// goroutine at the processor where it stops waiting, some hundred at each before any are shared: a
 // processor where only waits begin would otherwise have the runtime allocate for every call.
 func stockWaits() {
 	const waits = 1000
@@ -158,7 +162,8 @@ func TestNoAllocationInSequentialReads(t *testing.T) {
 	})
 }
 
-// A call over a cache must not move buffers from the stack to the heap, be the cache itself on the heap or not.
+// A call over a cache must not move buffers from the stack to the heap, be the cache itself on the
+// heap or not.
 func TestNoAllocationInCache(t *testing.T) {
 	forEach(t, func(t *testing.T) { testNoAllocationInCache(t, 1000) })
 	testNoAllocationInCache(t, 100000)
@@ -227,7 +232,8 @@ func TestHandlesAreSmall(t *testing.T) {
 
 func TestNoAllocationInPoolOverSequences(t *testing.T) {
 	shareSmallCalls(t)
-	store, err := NewStore(StoreConfig{KVHeads: 2, HeadDim: 8, ValueDim: 8, Pages: 3 * Segment / Block})
+	store, err := NewStore(StoreConfig{KVHeads: 2, HeadDim: 8, ValueDim: 8,
+		Pages: 3 * Segment / Block})
 	must(t, err)
 	first := store.NewSequence()
 	must(t, first.Append(zeros(1, 2, 2*Segment+9, 8), zeros(1, 2, 2*Segment+9, 8)))
@@ -247,7 +253,7 @@ func TestNoAllocationInPoolOverSequences(t *testing.T) {
 func TestNoAllocationInPool(t *testing.T) {
 	shareSmallCalls(t)
 	for i, c := range poolCases(t) {
-		if testing.Short() && i%5 != 0 {
+		if few() && i%5 != 0 {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
@@ -272,7 +278,8 @@ func TestNoAllocationInPoolOverCache(t *testing.T) {
 	mustNotAllocateInPool(t, func() error { return p.AttendCache(dst, x.q, c, nil) })
 }
 
-// Options beside a call cost nothing if they point at nothing; else what they point at has to outlive the call, in one variable with them.
+// Options beside a call cost nothing if they point at nothing; else what they point at has to
+// outlive the call, in one variable with them.
 func TestNoAllocationInPoolOptions(t *testing.T) {
 	shareSmallCalls(t)
 	x := newProblem(random("no allocation"), normal, shape{1, 2, 2, 5, 70, 8, 8})
@@ -305,7 +312,8 @@ func TestNoAllocationInPoolOptions(t *testing.T) {
 	t.Run("literal", func(t *testing.T) {
 		mustNotAllocateInPool(t, func() error {
 			return errors.Join(
-				p.Attend(dst, x.q, x.k, x.v, &Options{Causal: BottomRight, Scale: 0.5, Softcap: 20, KeyLens: x.opt.KeyLens}),
+				p.Attend(dst, x.q, x.k, x.v, &Options{Causal: BottomRight, Scale: 0.5, Softcap: 20,
+					KeyLens: x.opt.KeyLens}),
 				p.AttendCache(dst, x.q, c, &Options{Causal: BottomRight, Scale: 0.5, Softcap: 20}))
 		})
 	})
@@ -375,7 +383,7 @@ func TestNoAllocationInPoolMatMul(t *testing.T) {
 	pool := NewPool(2)
 	defer pool.Close()
 	rows, inner := 300, 300
-	if testing.Short() {
+	if few() {
 		rows, inner = 60, productInner+1
 	}
 	row := tuned
@@ -403,7 +411,8 @@ func TestSequenceFileTakesLittleMemory(t *testing.T) {
 		n, err := f()
 		runtime.ReadMemStats(&after)
 		must(t, err)
-		if got, most := int(after.TotalAlloc-before.TotalAlloc), 2*s.store.packed.block; n != int64(len(file)) || got > most {
+		if got, most := int(after.TotalAlloc-before.TotalAlloc),
+			2*s.store.packed.block; n != int64(len(file)) || got > most {
 			t.Errorf("%s of %d bytes allocates %d bytes, want at most %d", name, n, got, most)
 		}
 	}

@@ -51,9 +51,11 @@ func (d *deviations) add(c *reference.Call, got *result) {
 // within fails the test unless the errors are at most times those of the naive algorithm.
 func (d *deviations) within(t *testing.T, times float64, what string) {
 	t.Helper()
-	for name, part := range map[string]*deviation{"output": &d.output, "LSE": &d.lse, "weights": &d.weights} {
+	for name, part := range map[string]*deviation{"output": &d.output, "LSE": &d.lse,
+		"weights": &d.weights} {
 		if r := part.ratio(); !(r <= times) {
-			t.Errorf("%s: error is %.3g times that of naive float32, want at most %v\n%s", name, r, times, what)
+			t.Errorf("%s: error is %.3g times that of naive float32, want at most %v\n%s", name, r, times,
+				what)
 		}
 	}
 }
@@ -63,9 +65,12 @@ func (d *deviations) within(t *testing.T, times float64, what string) {
 // single row may be lucky with its roundings.
 func TestAccuracy(t *testing.T) {
 	shapes := []shape{
-		{1, 1, 1, 16, 16, 64, 64}, {1, 1, 1, 1, 1, 1, 1}, {1, 2, 1, 100, 100, 64, 64}, {2, 2, 1, 128, 128, 64, 64},
-		{1, 1, 4, 1, 1000, 128, 128}, {1, 1, 1, 50, 333, 128, 128}, {1, 1, 1, 77, 77, 80, 80}, {1, 1, 8, 1, 3000, 64, 64},
-		{3, 1, 3, 7, 65, 3, 5}, {1, 1, 1, 20, 200, 256, 256}, {1, 1, 2, 4, 100, 576, 512}, {1, 1, 1, 23, 1025, 40, 24},
+		{1, 1, 1, 16, 16, 64, 64}, {1, 1, 1, 1, 1, 1, 1}, {1, 2, 1, 100, 100, 64, 64},
+		{2, 2, 1, 128, 128, 64, 64},
+		{1, 1, 4, 1, 1000, 128, 128}, {1, 1, 1, 50, 333, 128, 128}, {1, 1, 1, 77, 77, 80, 80},
+		{1, 1, 8, 1, 3000, 64, 64},
+		{3, 1, 3, 7, 65, 3, 5}, {1, 1, 1, 20, 200, 256, 256}, {1, 1, 2, 4, 100, 576, 512},
+		{1, 1, 1, 23, 1025, 40, 24},
 	}
 	forEach(t, func(t *testing.T) {
 		for i, s := range shapes {
@@ -206,7 +211,8 @@ func TestOverflowToMinusInf(t *testing.T) {
 		got := p.solve(t, Attend)
 		for i := range p.q.L {
 			if at := firstDifference(got.o[i*8:], p.v.row(0, 0, 66)); at >= 0 {
-				t.Errorf("row %d is %v, want the only value that counts, %v", i, got.o[i*8:][:8], p.v.row(0, 0, 66))
+				t.Errorf("row %d is %v, want the only value that counts, %v", i, got.o[i*8:][:8],
+					p.v.row(0, 0, 66))
 			}
 		}
 	})
@@ -265,7 +271,8 @@ func TestNoNegativeZero(t *testing.T) {
 func TestEmptyDimensions(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		for _, s := range []shape{
-			{0, 2, 2, 3, 4, 5, 6}, {2, 0, 2, 3, 4, 5, 6}, {2, 2, 0, 3, 4, 5, 6}, {2, 2, 2, 0, 4, 5, 6}, {2, 2, 2, 3, 0, 5, 6},
+			{0, 2, 2, 3, 4, 5, 6}, {2, 0, 2, 3, 4, 5, 6}, {2, 2, 0, 3, 4, 5, 6}, {2, 2, 2, 0, 4, 5, 6},
+			{2, 2, 2, 3, 0, 5, 6},
 		} {
 			p := newProblem(random("empty"), normal, s)
 			mustBeEmpty(t, fmt.Sprintf("%+v", s), p.solve(t, Attend))
@@ -277,7 +284,8 @@ func TestEmptyDimensions(t *testing.T) {
 func TestWindowAfterTheKeys(t *testing.T) {
 	dst := nans(100 * 8)
 	x := make([]float32, 100*8)
-	must(t, Attend(BHLD(dst, 1, 1, 100, 8), BHLD(x, 1, 1, 100, 8), BHLD(x, 1, 1, 10, 8), BHLD(x, 1, 1, 10, 8),
+	must(t, Attend(BHLD(dst, 1, 1, 100, 8), BHLD(x, 1, 1, 100, 8), BHLD(x, 1, 1, 10, 8),
+		BHLD(x, 1, 1, 10, 8),
 		&Options{Window: &Window{Left: 2, Right: -1}, Offset: 20}))
 	mustEqualBits(t, "output", dst, x)
 }

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// coldBytes is how many bytes of keys and values a benchmark goes through in each layout before it comes to the same ones again: in
-// turns with two other layouts, several times what an L3 cache holds.
+// coldBytes is how many bytes of keys and values a benchmark goes through in each layout before it
+// comes to the same ones again: in turns with two other layouts, several times what an L3 cache
+// holds.
 const coldBytes = 96 << 20
 
 // coldCopies calls a function for one token over copies of a problem's keys and values in turn.
@@ -19,8 +20,9 @@ type coldCopies struct {
 	took []time.Duration
 }
 
-// BenchmarkCold decodes a token over keys and values that are in no cache, from the layouts that callers may have. These take turns, so that they meet the
-// same machine; each has the median of its rates, of bytes of keys and values, and views the medians of their ratios.
+// BenchmarkCold decodes a token over keys and values that are in no cache, from the layouts that
+// callers may have. These take turns, so that they meet the same machine; each has the median of
+// its rates, of bytes of keys and values, and views the medians of their ratios.
 func BenchmarkCold(b *testing.B) {
 	for _, s := range []shape{
 		{1, 8, 2, 1, 2048, 128, 128},
@@ -59,7 +61,8 @@ func (p *problem) coldTokenBytes() float64 { return 4 * float64(len(p.k.Data)+le
 // coldCopiesOf is how many copies of keys and values are more than the caches hold.
 func (p *problem) coldCopiesOf() int { return 1 + int(coldBytes/p.coldTokenBytes()) }
 
-func (p *problem) coldViews(name string, view func(x []float32, b, h, l, d int) Tensor) *coldCopies {
+func (p *problem) coldViews(name string, view func(x []float32, b, h, l,
+	d int) Tensor) *coldCopies {
 	c := &coldCopies{name: name, n: p.coldCopiesOf()}
 	var keys, values []Tensor
 	for range c.n {

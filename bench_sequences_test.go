@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// ratio times two ways in turns and reports the median of one over the median of the other, and that of their minima.
+// ratio times two ways in turns and reports the median of one over the median of the other, and
+// that of their minima.
 func ratio(b *testing.B, way, other func() error) { ratioInTurns(b, 1, way, other) }
 
 // ratioInTurns is ratio with turns of some calls.
@@ -33,38 +34,44 @@ func ratioInTurns(b *testing.B, calls int, way, other func() error) {
 // filledSequence is a sequence with n random tokens.
 func filledSequence(b *testing.B, s *Sequence, n int) *Sequence {
 	g := &s.store.config
-	must(b, s.Append(tensor(random("k"), normal, 1, g.KVHeads, n, g.HeadDim), tensor(random("v"), normal, 1, g.KVHeads, n, g.ValueDim)))
+	must(b, s.Append(tensor(random("k"), normal, 1, g.KVHeads, n, g.HeadDim),
+		tensor(random("v"), normal, 1, g.KVHeads, n, g.ValueDim)))
 	return s
 }
 
 // BenchmarkSequencesOverCache is a call over one sequence, over the same call of a Cache.
 func BenchmarkSequencesOverCache(b *testing.B) {
 	for _, kind := range allFormats {
-		for _, c := range []struct{ heads, kv, lq, lk int }{{32, 32, 1, 4096}, {32, 8, 1, 4096}, {8, 8, 512, 1024}, {8, 8, 1, 100}} {
-			b.Run(fmt.Sprintf("type=%v/H=%d/KVH=%d/Lq=%d/Lk=%d", kind, c.heads, c.kv, c.lq, c.lk), func(b *testing.B) {
-				cache, err := NewCache(CacheConfig{Batch: 1, KVHeads: c.kv, HeadDim: 128, ValueDim: 128, Capacity: c.lk, Format: kind})
-				must(b, err)
-				store, err := NewStore(StoreConfig{KVHeads: c.kv, HeadDim: 128, ValueDim: 128, Pages: (c.lk + Block - 1) / Block, Format: kind})
-				must(b, err)
-				s := filledSequence(b, store.NewSequence(), c.lk)
-				x := tensor(random("k"), normal, 1, c.kv, c.lk, 128)
-				must(b, cache.Append(x, x))
-				q, dst := tensor(random("q"), normal, 1, c.heads, c.lq, 128), zeros(1, c.heads, c.lq, 128)
-				opt, seqs := Options{Causal: BottomRight, QueryLens: []int{c.lq}}, []*Sequence{s}
-				ratio(b, func() error { return AttendSequences(dst, q, seqs, &opt) },
-					func() error { return cache.Attend(dst, q, &Options{Causal: BottomRight}) })
-			})
+		for _, c := range []struct{ heads, kv, lq, lk int }{{32, 32, 1, 4096}, {32, 8, 1, 4096},
+			{8, 8, 512, 1024}, {8, 8, 1, 100}} {
+			b.Run(fmt.Sprintf("type=%v/H=%d/KVH=%d/Lq=%d/Lk=%d", kind, c.heads, c.kv, c.lq, c.lk),
+				func(b *testing.B) {
+					cache, err := NewCache(CacheConfig{Batch: 1, KVHeads: c.kv, HeadDim: 128, ValueDim: 128,
+						Capacity: c.lk, Format: kind})
+					must(b, err)
+					store, err := NewStore(StoreConfig{KVHeads: c.kv, HeadDim: 128, ValueDim: 128,
+						Pages: (c.lk + Block - 1) / Block, Format: kind})
+					must(b, err)
+					s := filledSequence(b, store.NewSequence(), c.lk)
+					x := tensor(random("k"), normal, 1, c.kv, c.lk, 128)
+					must(b, cache.Append(x, x))
+					q, dst := tensor(random("q"), normal, 1, c.heads, c.lq, 128), zeros(1, c.heads, c.lq, 128)
+					opt, seqs := Options{Causal: BottomRight, QueryLens: []int{c.lq}}, []*Sequence{s}
+					ratio(b, func() error { return AttendSequences(dst, q, seqs, &opt) },
+						func() error { return cache.Attend(dst, q, &Options{Causal: BottomRight}) })
+				})
 		}
 	}
 }
 
-// BenchmarkSequencesShared is one new token each for 16 sequences that share 4096 tokens and have 64 of their own, over the same without sharing:
-// one call for each sequence.
+// BenchmarkSequencesShared is one new token each for 16 sequences that share 4096 tokens and have
+// 64 of their own, over the same without sharing: one call for each sequence.
 func BenchmarkSequencesShared(b *testing.B) {
 	const n, shared, own, heads = 16, 4096, 64, 32
 	for _, kind := range []Format{F32, I8} {
 		b.Run(fmt.Sprint("type=", kind), func(b *testing.B) {
-			store, err := NewStore(StoreConfig{KVHeads: heads, HeadDim: 128, ValueDim: 128, Pages: shared/Block + 2*n, Format: kind})
+			store, err := NewStore(StoreConfig{KVHeads: heads, HeadDim: 128, ValueDim: 128,
+				Pages: shared/Block + 2*n, Format: kind})
 			must(b, err)
 			prompt, seqs := filledSequence(b, store.NewSequence(), shared), []*Sequence{}
 			for range n {
@@ -84,15 +91,17 @@ func BenchmarkSequencesShared(b *testing.B) {
 	}
 }
 
-// BenchmarkSequencesTwoWorkers is one new token each for 8 sequences of 180 to 700 keys, on one worker over two: in turns of one call, for which the
-// second worker has to be woken each time, and of several.
+// BenchmarkSequencesTwoWorkers is one new token each for 8 sequences of 180 to 700 keys, on one
+// worker over two: in turns of one call, for which the second worker has to be woken each time, and
+// of several.
 func BenchmarkSequencesTwoWorkers(b *testing.B) {
 	pool := NewPool(2)
 	defer pool.Close()
 	for _, kind := range allFormats {
 		for _, calls := range []int{1, 10} {
 			b.Run(fmt.Sprintf("type=%v/turns=%d", kind, calls), func(b *testing.B) {
-				store, err := NewStore(StoreConfig{KVHeads: 8, HeadDim: 128, ValueDim: 128, Pages: 100, Format: kind})
+				store, err := NewStore(StoreConfig{KVHeads: 8, HeadDim: 128, ValueDim: 128, Pages: 100,
+					Format: kind})
 				must(b, err)
 				var seqs []*Sequence
 				for i := range 8 {
@@ -100,7 +109,9 @@ func BenchmarkSequencesTwoWorkers(b *testing.B) {
 				}
 				q, dst := tensor(random("q"), normal, 1, 16, 8, 128), zeros(1, 16, 8, 128)
 				opt := Options{Causal: BottomRight}
-				ratioInTurns(b, calls, func() error { return AttendSequences(dst, q, seqs, &opt) }, func() error { return pool.AttendSequences(dst, q, seqs, &opt) })
+				ratioInTurns(b, calls, func() error {
+					return AttendSequences(dst, q, seqs, &opt)
+				}, func() error { return pool.AttendSequences(dst, q, seqs, &opt) })
 			})
 		}
 	}

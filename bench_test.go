@@ -103,7 +103,8 @@ func BenchmarkCache(b *testing.B) {
 
 // benchCache is a cache with room for a problem's keys and values.
 func (p *problem) benchCache(b *testing.B, kind Format) *Cache {
-	c, err := NewCache(CacheConfig{Batch: p.k.B, KVHeads: p.k.H, HeadDim: p.k.D, ValueDim: p.v.D, Capacity: p.k.L, Format: kind})
+	c, err := NewCache(CacheConfig{Batch: p.k.B, KVHeads: p.k.H, HeadDim: p.k.D, ValueDim: p.v.D,
+		Capacity: p.k.L, Format: kind})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -163,7 +164,8 @@ func BenchmarkOptions(b *testing.B) {
 	}
 }
 
-// BenchmarkPairs shows what masks and biases cost, which have an element for each pair of query and key.
+// BenchmarkPairs shows what masks and biases cost, which have an element for each pair of query and
+// key.
 func BenchmarkPairs(b *testing.B) {
 	for _, s := range []benchShape{
 		{"prefill/d=64", shape{1, 2, 1, 1024, 1024, 64, 64}, Full, 1},
@@ -174,7 +176,8 @@ func BenchmarkPairs(b *testing.B) {
 		h, r := s.kvh*s.group, random(s.name)
 		bias := tensor(r, normal, 1, h, s.lq, s.lk)
 		some := tensor(r, normal, 1, h, s.lq, s.lk)
-		mask, all := BHLD(make([]bool, len(bias.Data)), 1, h, s.lq, s.lk), BHLD(make([]bool, len(bias.Data)), 1, h, s.lq, s.lk)
+		mask, all := BHLD(make([]bool, len(bias.Data)), 1, h, s.lq,
+			s.lk), BHLD(make([]bool, len(bias.Data)), 1, h, s.lq, s.lk)
 		for i := range bias.Data {
 			mask.Data[i], all.Data[i] = r.IntN(7) != 0, true
 			if r.IntN(7) == 0 {
@@ -227,8 +230,10 @@ func BenchmarkKernel(b *testing.B) {
 func benchmarkPasses(b *testing.B, d int) {
 	r := random("passes")
 	const rows = minTileRows
-	q, k, v := tensor(r, normal, 1, 1, rows, d).Data, tensor(r, normal, 1, 1, Block, d).Data, tensor(r, normal, 1, 1, Block, d).Data
-	packed, layout := make([]float32, Block*d), panelLayout{keys: Block, cols: d, stride: panel, panelStride: Block * panel}
+	q, k, v := tensor(r, normal, 1, 1, rows, d).Data, tensor(r, normal, 1, 1, Block, d).Data, tensor(r,
+		normal, 1, 1, Block, d).Data
+	packed, layout := make([]float32, Block*d), panelLayout{keys: Block, cols: d, stride: panel,
+		panelStride: Block * panel}
 	s, o := make([]float32, rows*Block), make([]float32, rows*d)
 	m, l, alpha := make([]float32, rows), make([]float32, rows), make([]float32, rows)
 	visible := make([]uint64, rows)
@@ -246,11 +251,23 @@ func benchmarkPasses(b *testing.B, d int) {
 		{"pack_keys", float64(Block * d), "Gelem/s", func() { packKeys(packed, k, d, Block, d) }},
 		{"pack_values", float64(Block * d), "Gelem/s", func() { packValues(packed, v, d, Block, d) }},
 		{"score", float64(products * d), "GFLOP/s", func() { score(s, q, k, rows, d, Block/panel) }},
-		{"score_rows", float64(products * d), "GFLOP/s", func() { scoreRows(s, q, k, rows, d, d, Block, nil) }},
-		{"softmax", rows * Block, "Gelem/s", func() { copy(s, scores); softmax(s, m, l, alpha, rows, f32.Log2E) }},
-		{"softmax_masked", rows * Block, "Gelem/s", func() { copy(s, scores); softmaxMasked(s, m, l, alpha, visible, rows, f32.Log2E) }},
-		{"accumulate", float64(products * d), "GFLOP/s", func() { accumulate(o, scores, v, alpha, rows, d, Block, &layout) }},
-		{"accumulate_masked", float64(products * d), "GFLOP/s", func() { accumulateMasked(o, scores, v, alpha, rows, d, Block, &layout) }},
+		{"score_rows", float64(products * d), "GFLOP/s", func() {
+			scoreRows(s, q, k, rows, d, d, Block, nil)
+		}},
+		{"softmax", rows * Block, "Gelem/s", func() {
+			copy(s, scores)
+			softmax(s, m, l, alpha, rows, f32.Log2E)
+		}},
+		{"softmax_masked", rows * Block, "Gelem/s", func() {
+			copy(s, scores)
+			softmaxMasked(s, m, l, alpha, visible, rows, f32.Log2E)
+		}},
+		{"accumulate", float64(products * d), "GFLOP/s", func() {
+			accumulate(o, scores, v, alpha, rows, d, Block, &layout)
+		}},
+		{"accumulate_masked", float64(products * d), "GFLOP/s", func() {
+			accumulateMasked(o, scores, v, alpha, rows, d, Block, &layout)
+		}},
 	} {
 		b.Run(fmt.Sprintf("%s/d=%d", pass.name, d), func(b *testing.B) {
 			clear(m)
@@ -263,8 +280,9 @@ func benchmarkPasses(b *testing.B, d int) {
 	}
 }
 
-// BenchmarkRagged compares sizes that fill no vectors, panels, blocks or tiles with a round size near them. It reports the rate of
-// multiply-adds as a share of the round size's: the median over pairs of calls.
+// BenchmarkRagged compares sizes that fill no vectors, panels, blocks or tiles with a round size
+// near them. It reports the rate of multiply-adds as a share of the round size's: the median over
+// pairs of calls.
 func BenchmarkRagged(b *testing.B) {
 	square := func(l, d int) shape { return shape{1, 2, 1, l, l, d, d} }
 	for _, c := range []struct {
@@ -288,7 +306,9 @@ func BenchmarkRagged(b *testing.B) {
 	} {
 		for _, causal := range []Causal{Full, TopLeft} {
 			name := c.name + map[Causal]string{Full: "/causal=false", TopLeft: "/causal=true"}[causal]
-			b.Run(name, func(b *testing.B) { b.ReportMetric(efficiency(b, c.odd, c.nearby, causal), "of-nearby") })
+			b.Run(name, func(b *testing.B) {
+				b.ReportMetric(efficiency(b, c.odd, c.nearby, causal), "of-nearby")
+			})
 		}
 	}
 }

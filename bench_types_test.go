@@ -17,14 +17,17 @@ var typedCacheShapes = []struct {
 
 // randomCache is a cache of a type with random tokens.
 func randomCache(b *testing.B, kind Format, kv, n, d int) *Cache {
-	c, err := NewCache(CacheConfig{Batch: 1, KVHeads: kv, HeadDim: d, ValueDim: d, Capacity: n, Format: kind})
+	c, err := NewCache(CacheConfig{Batch: 1, KVHeads: kv, HeadDim: d, ValueDim: d, Capacity: n,
+		Format: kind})
 	must(b, err)
 	b.Cleanup(func() { must(b, c.Close()) })
-	must(b, c.Append(tensor(random("k"), normal, 1, kv, n, d), tensor(random("v"), normal, 1, kv, n, d)))
+	must(b, c.Append(tensor(random("k"), normal, 1, kv, n, d),
+		tensor(random("v"), normal, 1, kv, n, d)))
 	return c
 }
 
-// BenchmarkTypes is a call over a cache of each type over the same call of a cache of float32, and a call of one thread over one of two.
+// BenchmarkTypes is a call over a cache of each type over the same call of a cache of float32, and
+// a call of one thread over one of two.
 func BenchmarkTypes(b *testing.B) {
 	pool := NewPool(2)
 	defer pool.Close()
@@ -40,7 +43,9 @@ func BenchmarkTypes(b *testing.B) {
 				})
 			}
 			b.Run(fmt.Sprintf("%s/type=%v/of=2threads", s.name, kind), func(b *testing.B) {
-				ratio(b, call, func() error { return pool.AttendCache(dst, q, c, &Options{Causal: BottomRight}) })
+				ratio(b, call, func() error {
+					return pool.AttendCache(dst, q, c, &Options{Causal: BottomRight})
+				})
 			})
 		}
 	}

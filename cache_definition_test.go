@@ -6,7 +6,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 )
 
-// integers is the keys and values of a cache of I8 in the words of its definition: whole numbers as float32, and a scale for each token.
+// integers is the keys and values of a cache of I8 in the words of its definition: whole numbers as
+// float32, and a scale for each token.
 type integers struct {
 	k, v                   Tensor
 	keyScales, valueScales []float32 // [B, H, k.L]
@@ -45,9 +46,9 @@ func newIntegers(k, v Tensor) *integers {
 	return &c
 }
 
-// attend computes attention row by row, key by key, as the contract says: the chain over integers, the key's scale, options, the online
-// softmax of blocks in segments that merge as a tree, weights times the values' scales. It shares nothing with the engine
-// but kernels of a single row.
+// attend computes attention row by row, key by key, as the contract says: the chain over integers,
+// the key's scale, options, the online softmax of blocks in segments that merge as a tree, weights
+// times the values' scales. It shares nothing with the engine but kernels of a single row.
 func (c *integers) attend(dst, q Tensor, opt *Options) {
 	for b := range q.B {
 		for h := range q.H {
@@ -77,7 +78,8 @@ type integerRow struct {
 }
 
 func newIntegerRow(c *integers, q Tensor, opt *Options, b, h, i int) *integerRow {
-	r := &integerRow{integers: c, opt: opt, b: b, h: h, i: i, kv: h / (q.H / c.k.H), keys: c.k.L, position: opt.Offset, exists: true}
+	r := &integerRow{integers: c, opt: opt, b: b, h: h, i: i, kv: h / (q.H / c.k.H), keys: c.k.L,
+		position: opt.Offset, exists: true}
 	queries := q.L
 	if opt.KeyLens != nil {
 		r.keys = opt.KeyLens[b]
@@ -112,7 +114,8 @@ func (r *integerRow) sees(j int) bool {
 	switch o := r.opt; {
 	case !r.exists || j >= r.keys || o.Causal != Full && j > at:
 		return false
-	case o.Window != nil && (o.Window.Left >= 0 && j < at-o.Window.Left || o.Window.Right >= 0 && j > at+o.Window.Right):
+	case o.Window != nil && (o.Window.Left >= 0 && j < at-o.Window.Left || o.Window.Right >= 0 &&
+		j > at+o.Window.Right):
 		return false
 	case o.Mask != nil && !o.Mask.Data[o.Mask.offset(r.b%o.Mask.B, r.h%o.Mask.H, r.i)+j]:
 		return false

@@ -22,7 +22,8 @@ func newTokens(config CacheConfig) *tokens {
 	c := config
 	t := &tokens{config: c}
 	t.k = BHLD(nans(c.Batch*c.KVHeads*c.Capacity*c.HeadDim), c.Batch, c.KVHeads, c.Capacity, c.HeadDim)
-	t.v = BHLD(nans(c.Batch*c.KVHeads*c.Capacity*c.ValueDim), c.Batch, c.KVHeads, c.Capacity, c.ValueDim)
+	t.v = BHLD(nans(c.Batch*c.KVHeads*c.Capacity*c.ValueDim), c.Batch, c.KVHeads, c.Capacity,
+		c.ValueDim)
 	t.k.L, t.v.L = 0, 0
 	return t
 }
@@ -176,17 +177,20 @@ func TestCacheErrors(t *testing.T) {
 			bad := good
 			*f(&bad) = n
 			_, err := NewCache(bad)
-			mustFail(t, name, err, ErrShape, fmt.Sprintf("CacheConfig.%s is %d, want 1 to 268435456", name, n))
+			mustFail(t, name, err, ErrShape, fmt.Sprintf("CacheConfig.%s is %d, want 1 to 268435456", name,
+				n))
 		}
 	}
-	huge := CacheConfig{Batch: maxLength, KVHeads: maxLength, HeadDim: maxLength, ValueDim: maxLength, Capacity: maxLength}
+	huge := CacheConfig{Batch: maxLength, KVHeads: maxLength, HeadDim: maxLength, ValueDim: maxLength,
+		Capacity: maxLength}
 	_, err := NewCache(huge)
 	mustFail(t, "overflow", err, ErrShape)
 	for _, kind := range []Format{-1, 9} {
 		bad := good
 		bad.Format = kind
 		_, err := NewCache(bad)
-		mustFail(t, kind.String(), err, ErrOption, "CacheConfig.Format is "+kind.String()+", want F32, F16, BF16 or I8")
+		mustFail(t, kind.String(), err, ErrOption, "CacheConfig.Format is "+kind.String()+", want "+
+			"F32, F16, BF16 or I8")
 	}
 
 	c, err := NewCache(good)
@@ -207,26 +211,42 @@ func TestCacheErrors(t *testing.T) {
 		kind error
 		text string
 	}{
-		{"capacity", c.Append(zeros(2, 1, 4, 4), zeros(2, 1, 4, 3)), ErrCapacity, "k.L is 4, want at most 3: 7 of 10 tokens are in the cache"},
-		{"k.B", c.Append(zeros(1, 1, 1, 4), zeros(2, 1, 1, 3)), ErrShape, "k is [1 1 … 4], want [2 1 … 4]"},
-		{"k.H", c.Append(zeros(2, 2, 1, 4), zeros(2, 1, 1, 3)), ErrShape, "k is [2 2 … 4], want [2 1 … 4]"},
-		{"k.D", c.Append(zeros(2, 1, 1, 3), zeros(2, 1, 1, 3)), ErrShape, "k is [2 1 … 3], want [2 1 … 4]"},
-		{"v.B", c.Append(zeros(2, 1, 1, 4), zeros(1, 1, 1, 3)), ErrShape, "v is [1 1 1 3], want [2 1 1 3]"},
-		{"v.H", c.Append(zeros(2, 1, 1, 4), zeros(2, 2, 1, 3)), ErrShape, "v is [2 2 1 3], want [2 1 1 3]"},
-		{"v.L", c.Append(zeros(2, 1, 1, 4), zeros(2, 1, 2, 3)), ErrShape, "v is [2 1 2 3], want [2 1 1 3]"},
-		{"v.D", c.Append(zeros(2, 1, 1, 4), zeros(2, 1, 1, 4)), ErrShape, "v is [2 1 1 4], want [2 1 1 3]"},
-		{"short", c.Append(short, zeros(2, 1, 3, 3)), ErrLength, "len(k.Data) is 23, want at least 24 for [2 1 3 4] with strides [12 12 4]"},
+		{"capacity", c.Append(zeros(2, 1, 4, 4), zeros(2, 1, 4, 3)), ErrCapacity,
+			"k.L is 4, want at most 3: 7 of 10 tokens are in the cache"},
+		{"k.B", c.Append(zeros(1, 1, 1, 4), zeros(2, 1, 1, 3)), ErrShape,
+			"k is [1 1 … 4], want [2 1 … 4]"},
+		{"k.H", c.Append(zeros(2, 2, 1, 4), zeros(2, 1, 1, 3)), ErrShape,
+			"k is [2 2 … 4], want [2 1 … 4]"},
+		{"k.D", c.Append(zeros(2, 1, 1, 3), zeros(2, 1, 1, 3)), ErrShape,
+			"k is [2 1 … 3], want [2 1 … 4]"},
+		{"v.B", c.Append(zeros(2, 1, 1, 4), zeros(1, 1, 1, 3)), ErrShape,
+			"v is [1 1 1 3], want [2 1 1 3]"},
+		{"v.H", c.Append(zeros(2, 1, 1, 4), zeros(2, 2, 1, 3)), ErrShape,
+			"v is [2 2 1 3], want [2 1 1 3]"},
+		{"v.L", c.Append(zeros(2, 1, 1, 4), zeros(2, 1, 2, 3)), ErrShape,
+			"v is [2 1 2 3], want [2 1 1 3]"},
+		{"v.D", c.Append(zeros(2, 1, 1, 4), zeros(2, 1, 1, 4)), ErrShape,
+			"v is [2 1 1 4], want [2 1 1 3]"},
+		{"short", c.Append(short, zeros(2, 1, 3, 3)), ErrLength,
+			"len(k.Data) is 23, want at least 24 for [2 1 3 4] with strides [12 12 4]"},
 		{"stride", c.Append(negative, zeros(2, 1, 3, 3)), ErrStride, "k.SL is -1, want at least 0"},
 		{"v stride", c.Append(zeros(2, 1, 3, 4), negative), ErrStride, "v.SL is -1, want at least 0"},
 		{"truncate", c.Truncate(8), ErrLength, "n is 8, want 0 to 7, the tokens in the cache"},
 		{"truncate", c.Truncate(-1), ErrLength, "n is -1, want 0 to 7, the tokens in the cache"},
-		{"q.B", c.Attend(zeros(1, 1, 1, 3), zeros(1, 1, 1, 4), nil), ErrShape, "q.B is 1, want 2 as in the keys"},
-		{"q.D", c.Attend(zeros(2, 1, 1, 3), zeros(2, 1, 1, 3), nil), ErrShape, "q.D is 3, want the keys' 4"},
-		{"dst.D", c.Attend(zeros(2, 1, 1, 4), zeros(2, 1, 1, 4), nil), ErrShape, "dst is [2 1 1 4], want [2 1 1 3]"},
-		{"KeyLens", c.Attend(zeros(2, 1, 1, 3), zeros(2, 1, 1, 4), &Options{KeyLens: []int{7, 8}}), ErrLength, "KeyLens[1] is 8, want 0 to 7"},
-		{"read k", c.Read(zeros(2, 1, 1, 3), zeros(2, 1, 1, 3), 0), ErrShape, "k is [2 1 … 3], want [2 1 … 4]"},
-		{"read from", c.Read(zeros(2, 1, 1, 4), zeros(2, 1, 1, 3), -1), ErrLength, "from is -1 and k.L 1, want at most 7 in all, the tokens in the cache"},
-		{"read too many", c.Read(zeros(2, 1, 3, 4), zeros(2, 1, 3, 3), 5), ErrLength, "from is 5 and k.L 3, want at most 7 in all, the tokens in the cache"},
+		{"q.B", c.Attend(zeros(1, 1, 1, 3), zeros(1, 1, 1, 4), nil), ErrShape,
+			"q.B is 1, want 2 as in the keys"},
+		{"q.D", c.Attend(zeros(2, 1, 1, 3), zeros(2, 1, 1, 3), nil), ErrShape,
+			"q.D is 3, want the keys' 4"},
+		{"dst.D", c.Attend(zeros(2, 1, 1, 4), zeros(2, 1, 1, 4), nil), ErrShape,
+			"dst is [2 1 1 4], want [2 1 1 3]"},
+		{"KeyLens", c.Attend(zeros(2, 1, 1, 3), zeros(2, 1, 1, 4), &Options{KeyLens: []int{7, 8}}),
+			ErrLength, "KeyLens[1] is 8, want 0 to 7"},
+		{"read k", c.Read(zeros(2, 1, 1, 3), zeros(2, 1, 1, 3), 0), ErrShape,
+			"k is [2 1 … 3], want [2 1 … 4]"},
+		{"read from", c.Read(zeros(2, 1, 1, 4), zeros(2, 1, 1, 3), -1), ErrLength,
+			"from is -1 and k.L 1, want at most 7 in all, the tokens in the cache"},
+		{"read too many", c.Read(zeros(2, 1, 3, 4), zeros(2, 1, 3, 3), 5), ErrLength,
+			"from is 5 and k.L 3, want at most 7 in all, the tokens in the cache"},
 		{"read k stride", c.Read(sameKeys, zeros(2, 1, 3, 3), 0), ErrStride, ""},
 		{"read v stride", c.Read(zeros(2, 1, 3, 4), sameValues, 0), ErrStride, ""},
 		{"closed", closed.Read(zeros(2, 1, 1, 4), zeros(2, 1, 1, 3), 0), ErrClosed, ""},
@@ -252,8 +272,9 @@ func TestCacheIsAligned(t *testing.T) {
 	}
 }
 
-// cachePlay does the same to a cache and to its model, step by step. The model holds tokens as the cache should: decoded, and keys
-// rotated; those of I8 as they came, for integers makes integers of them.
+// cachePlay does the same to a cache and to its model, step by step. The model holds tokens as the
+// cache should: decoded, and keys rotated; those of I8 as they came, for integers makes integers of
+// them.
 type cachePlay struct {
 	*testing.T
 	*trial
@@ -261,8 +282,9 @@ type cachePlay struct {
 	model *tokens
 }
 
-// FuzzCache: after any operations, attending over a cache of any type gives the bits of its definition: of tensors that hold the same
-// tokens decoded, or of integers and scales. Reading gives these tokens, and operations that fail change nothing.
+// FuzzCache: after any operations, attending over a cache of any type gives the bits of its
+// definition: of tensors that hold the same tokens decoded, or of integers and scales. Reading
+// gives these tokens, and operations that fail change nothing.
 func FuzzCache(f *testing.F) {
 	fuzzTrials(f, func(t *testing.T, c *trial) {
 		c.kind = randomKind(c.Rand)
@@ -284,13 +306,15 @@ func newCachePlay(t *testing.T, c *trial) *cachePlay {
 	case draw < 16:
 		capacity += Block - 5
 	}
-	config := CacheConfig{Batch: 1 + c.IntN(2), KVHeads: 1 + c.IntN(2), HeadDim: 1 + c.IntN(9), ValueDim: 1 + c.IntN(18), Capacity: capacity}
+	config := CacheConfig{Batch: 1 + c.IntN(2), KVHeads: 1 + c.IntN(2), HeadDim: 1 + c.IntN(9),
+		ValueDim: 1 + c.IntN(18), Capacity: capacity}
 	config.Format = Format(c.IntN(int(I8) + 1))
 	cache, err := NewCache(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fillWith(elements[float32](cache.packed.data), nan32()) // as if it had been used; in other types, too, these bytes are NaN or −1
+	// as if it had been used; in other types, too, these bytes are NaN or −1
+	fillWith(elements[float32](cache.packed.data), nan32())
 	return &cachePlay{t, c, cache, newTokens(config)}
 }
 
@@ -507,7 +531,8 @@ func (p *cachePlay) attendWrong() {
 	}
 }
 
-// BenchmarkCacheAppend appends n tokens of eight heads: to F32, and one token also to the other types.
+// BenchmarkCacheAppend appends n tokens of eight heads: to F32, and one token also to the other
+// types.
 func BenchmarkCacheAppend(b *testing.B) {
 	for _, n := range []int{1, 16, 64} {
 		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) { benchmarkAppend(b, n, CacheConfig{}) })
@@ -519,7 +544,8 @@ func BenchmarkCacheAppend(b *testing.B) {
 }
 
 func benchmarkAppend(b *testing.B, n int, config CacheConfig) {
-	config.Batch, config.KVHeads, config.HeadDim, config.ValueDim, config.Capacity = 1, 8, 128, 128, 4096
+	config.Batch, config.KVHeads, config.HeadDim, config.ValueDim, config.Capacity = 1, 8, 128, 128,
+		4096
 	c, err := NewCache(config)
 	must(b, err)
 	x := BLHD(tensor(random("append"), normal, 1, 8, n, 128).Data, 1, n, 8, 128)

@@ -14,7 +14,8 @@ import (
 
 // typedCache is a cache of a type that holds a problem's keys and values, appended in pieces.
 func (p *problem) typedCache(t testing.TB, r *rand.Rand, kind Format) *Cache {
-	c, err := NewCache(CacheConfig{Batch: p.k.B, KVHeads: p.k.H, HeadDim: p.k.D, ValueDim: p.v.D, Capacity: p.k.L + r.IntN(70), Format: kind})
+	c, err := NewCache(CacheConfig{Batch: p.k.B, KVHeads: p.k.H, HeadDim: p.k.D, ValueDim: p.v.D,
+		Capacity: p.k.L + r.IntN(70), Format: kind})
 	must(t, err)
 	for at := 0; at < p.k.L; {
 		n := min(p.k.L-at, 1+r.IntN(1+r.IntN(100)))
@@ -29,7 +30,8 @@ func (p *problem) typedCache(t testing.TB, r *rand.Rand, kind Format) *Cache {
 	return c
 }
 
-// finiteProblem is a random problem without NaN and infinities, at least one key, and keys and values that no type of cache overflows for.
+// finiteProblem is a random problem without NaN and infinities, at least one key, and keys and
+// values that no type of cache overflows for.
 func finiteProblem(r *rand.Rand, s shape) *problem {
 	p := problemOf(r, []distribution{normal, coarse, zeroes}[r.IntN(3)], s)
 	p.k, p.v = contiguous(p.k), contiguous(p.v)
@@ -49,7 +51,8 @@ func contiguous(x Tensor) Tensor {
 }
 
 func anyTypedShape(r *rand.Rand) shape {
-	s := shape{1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(5), 1 + r.IntN(4), 1 + r.IntN(5*Block), 1 + r.IntN(40), 1 + r.IntN(40)}
+	s := shape{1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(5), 1 + r.IntN(4), 1 + r.IntN(5*Block),
+		1 + r.IntN(40), 1 + r.IntN(40)}
 	switch r.IntN(5) {
 	case 0:
 		s.lq = 1 + r.IntN(60)
@@ -59,7 +62,8 @@ func anyTypedShape(r *rand.Rand) shape {
 	return s
 }
 
-// Attending over a cache of F16 or BF16 is attending over the numbers that it decodes to, bit for bit, with every option.
+// Attending over a cache of F16 or BF16 is attending over the numbers that it decodes to, bit for
+// bit, with every option.
 func TestCacheOfHalvesEqualsAttendOverWhatItReads(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		for _, kind := range []Format{F16, BF16} {
@@ -81,8 +85,12 @@ func TestCacheOfHalvesEqualsAttendOverWhatItReads(t *testing.T) {
 					}
 				}
 				want := decoded.solve(t, Attend)
-				p.same(t, kind.String(), p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return c.Attend(dst, q, opt) }), want)
-				p.same(t, kind.String()+" by a pool", p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return threeWorkers().AttendCache(dst, q, c, opt) }), want)
+				p.same(t, kind.String(), p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error {
+					return c.Attend(dst, q, opt)
+				}), want)
+				p.same(t, kind.String()+" by a pool", p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error {
+					return threeWorkers().AttendCache(dst, q, c, opt)
+				}), want)
 				must(t, c.Close())
 			}
 		}
@@ -108,8 +116,8 @@ func TestCacheOfIntegersIsItsDefinition(t *testing.T) {
 	})
 }
 
-// Which implementation, how many workers, how many rows together: no bit of any type depends on it. Where all scales are 1, a cache of
-// I8 is attention over the integers.
+// Which implementation, how many workers, how many rows together: no bit of any type depends on it.
+// Where all scales are 1, a cache of I8 is attention over the integers.
 func TestCacheOfEveryTypeDoesNotMatter(t *testing.T) {
 	for _, kind := range []Format{F32, F16, BF16, I8} {
 		t.Run(kind.String(), func(t *testing.T) {
@@ -123,14 +131,19 @@ func TestCacheOfEveryTypeDoesNotMatter(t *testing.T) {
 					implementation := tuned.ISA
 					tuned.ISA = tuning.Generic
 					again := p.typedCache(t, r, kind)
-					want := p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return again.Attend(dst, q, opt) })
+					want := p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error {
+						return again.Attend(dst, q, opt)
+					})
 					tuned.ISA = implementation
 					p.same(t, p.describe(), p.solve(t, over), want)
-					p.same(t, "by a pool", p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return threeWorkers().AttendCache(dst, q, c, opt) }), want)
+					p.same(t, "by a pool", p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error {
+						return threeWorkers().AttendCache(dst, q, c, opt)
+					}), want)
 					i := r.IntN(p.q.L)
 					if p.opt.QueryLens == nil && p.opt.Causal != BottomRight {
 						alone := p.part(selection{upTo(p.q.B), upTo(p.q.H), i, 1})
-						alone.same(t, "one query alone", alone.solve(t, over), selection{upTo(p.q.B), upTo(p.q.H), i, 1}.of(p, want))
+						alone.same(t, "one query alone", alone.solve(t, over),
+							selection{upTo(p.q.B), upTo(p.q.H), i, 1}.of(p, want))
 					}
 					must(t, c.Close())
 					must(t, again.Close())
@@ -157,7 +170,9 @@ func TestCacheOfIntegersWithScaleOne(t *testing.T) {
 				}
 			}
 			c := p.typedCache(t, r, I8)
-			p.same(t, p.describe(), p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return c.Attend(dst, q, opt) }), p.solve(t, Attend))
+			p.same(t, p.describe(), p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error {
+				return c.Attend(dst, q, opt)
+			}), p.solve(t, Attend))
 		}
 	})
 }
@@ -189,7 +204,8 @@ func rotatedRows(x Tensor) Tensor {
 func TestCacheOfIntegersRefusesWhatHasNoScale(t *testing.T) {
 	for _, bad := range []float32{nan32(), float32(math.Inf(1)), negInf} {
 		for _, into := range []string{"k", "v"} {
-			c, err := NewCache(CacheConfig{Batch: 2, KVHeads: 3, HeadDim: 8, ValueDim: 8, Capacity: 9, Format: I8})
+			c, err := NewCache(CacheConfig{Batch: 2, KVHeads: 3, HeadDim: 8, ValueDim: 8, Capacity: 9,
+				Format: I8})
 			must(t, err)
 			k, v := zeros(2, 3, 2, 8), zeros(2, 3, 2, 8)
 			x := map[string]*Tensor{"k": &k, "v": &v}[into]
@@ -211,7 +227,8 @@ func TestCacheOfIntegersRefusesWhatHasNoScale(t *testing.T) {
 // MemoryUse is what the type says: bytes of elements, and scales for I8.
 func TestCacheMemoryUse(t *testing.T) {
 	for kind, want := range map[Format]int{F32: 4 * 96, F16: 2 * 96, BF16: 2 * 96, I8: 96 + 8} {
-		c, err := NewCache(CacheConfig{Batch: 2, KVHeads: 3, HeadDim: 64, ValueDim: 32, Capacity: 3 * Block, Format: kind})
+		c, err := NewCache(CacheConfig{Batch: 2, KVHeads: 3, HeadDim: 64, ValueDim: 32,
+			Capacity: 3 * Block, Format: kind})
 		must(t, err)
 		if got := c.MemoryUse(); got != 2*3*3*Block*want {
 			t.Errorf("%v: %d bytes, want %d", kind, got, 2*3*3*Block*want)
@@ -223,7 +240,8 @@ func TestCacheMemoryUse(t *testing.T) {
 	}
 }
 
-// Any number of goroutines attend over a cache and read it at the same time, and each gets what it gets alone.
+// Any number of goroutines attend over a cache and read it at the same time, and each gets what it
+// gets alone.
 func TestCacheOfEveryTypeHasManyCallers(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		for kind := F32; kind <= I8; kind++ {
@@ -244,11 +262,13 @@ func TestCacheOfEveryTypeHasManyCallers(t *testing.T) {
 						if err := over(dst, p.q, p.k, p.v, &opt); err != nil {
 							t.Error(err)
 						}
-						if firstDifference(dst.Data, want.o) >= 0 || firstDifference(lse, want.lse) >= 0 || firstDifference(weights.Data, want.weights) >= 0 {
+						if firstDifference(dst.Data, want.o) >= 0 || firstDifference(lse, want.lse) >= 0 ||
+							firstDifference(weights.Data, want.weights) >= 0 {
 							t.Errorf("%v: a concurrent call gives other bits", kind)
 						}
 						again, values := zeros(1, 2, c.Len(), 24), zeros(1, 2, c.Len(), 20)
-						if err := c.Read(again, values, 0); err != nil || firstDifference(again.Data, k.Data) >= 0 || firstDifference(values.Data, v.Data) >= 0 {
+						if err := c.Read(again, values, 0); err != nil || firstDifference(again.Data, k.Data) >= 0 ||
+							firstDifference(values.Data, v.Data) >= 0 {
 							t.Errorf("%v: reading at the same time gives other tokens, error %v", kind, err)
 						}
 					}
@@ -262,14 +282,17 @@ func TestCacheOfEveryTypeHasManyCallers(t *testing.T) {
 
 // The largest numbers come back from a cache of I8 finite, though rounded.
 func TestCacheOfIntegersKeepsTheLargestFinite(t *testing.T) {
-	x := BHLD([]float32{math.MaxFloat32, 1, -math.MaxFloat32}, 1, 1, 1, 3) // an odd number is not rotated
-	c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: 3, ValueDim: 3, Capacity: 1, Format: I8})
+	// an odd number is not rotated
+	x := BHLD([]float32{math.MaxFloat32, 1, -math.MaxFloat32}, 1, 1, 1, 3)
+	c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: 3, ValueDim: 3, Capacity: 1,
+		Format: I8})
 	must(t, err)
 	must(t, c.Append(x, x))
 	k, v := zeros(1, 1, 1, 3), zeros(1, 1, 1, 3)
 	must(t, c.Read(k, v, 0))
 	for i, e := range x.Data {
-		if got := k.Data[i]; got != v.Data[i] || !(math.Abs(float64(got)-float64(e)) <= math.MaxFloat32/254) {
+		if got := k.Data[i]; got != v.Data[i] ||
+			!(math.Abs(float64(got)-float64(e)) <= math.MaxFloat32/254) {
 			t.Errorf("%v is read as %v and %v", e, got, v.Data[i])
 		}
 	}

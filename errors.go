@@ -10,7 +10,8 @@ import (
 var (
 	// ErrShape: a dimension is negative, too large, or does not match another argument.
 	ErrShape = errors.New("attn: shape mismatch")
-	// ErrStride: a stride is negative, overflows, or is too small for elements of an output to be apart.
+	// ErrStride: a stride is negative, overflows, or is too small for elements of an output to be
+	// apart.
 	ErrStride = errors.New("attn: invalid stride")
 	// ErrLength: a buffer is too short for its view, a list has the wrong length, or a number of
 	// queries or keys is out of range.

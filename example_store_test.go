@@ -11,8 +11,8 @@ import (
 // The shape of the model that the examples over a Store make up.
 const storeHeads, storeKVHeads, storeDim = 4, 2, 8
 
-// projected makes up what the projections of a model would give for tokens [from, from+n) of a text: the same numbers for the same text
-// and position.
+// projected makes up what the projections of a model would give for tokens [from, from+n) of a
+// text: the same numbers for the same text and position.
 func projected(text uint64, heads, from, n int) attn.Tensor {
 	x := attn.BLHD(make([]float32, n*heads*storeDim), 1, n, heads, storeDim)
 	for i := range n {
@@ -25,22 +25,25 @@ func projected(text uint64, heads, from, n int) attn.Tensor {
 	return x
 }
 
-// extend appends n tokens of a text to a sequence. A text's tokens are keys, values and queries at once, to keep the example short.
+// extend appends n tokens of a text to a sequence. A text's tokens are keys, values and queries at
+// once, to keep the example short.
 func extend(s *attn.Sequence, text uint64, n int) error {
 	x := projected(text, storeKVHeads, s.Len(), n)
 	return s.Append(x, x)
 }
 
 func newStore(pages int) *attn.Store {
-	store, err := attn.NewStore(attn.StoreConfig{KVHeads: storeKVHeads, HeadDim: storeDim, ValueDim: storeDim, Pages: pages})
+	store, err := attn.NewStore(attn.StoreConfig{KVHeads: storeKVHeads, HeadDim: storeDim,
+		ValueDim: storeDim, Pages: pages})
 	if err != nil {
 		panic(err)
 	}
 	return store
 }
 
-// A server takes requests as they come. Each step is one call: the prompt of a request that has just joined, in chunks, beside one new token of
-// each of the others. A request's outputs have the bits that it has alone.
+// A server takes requests as they come. Each step is one call: the prompt of a request that has
+// just joined, in chunks, beside one new token of each of the others. A request's outputs have the
+// bits that it has alone.
 func ExampleStore_continuousBatching() {
 	store, pool := newStore(16), attn.NewPool(0)
 	defer pool.Close()
@@ -50,7 +53,8 @@ func ExampleStore_continuousBatching() {
 		s                *attn.Sequence
 		last             []float32 // the outputs of its last token
 	}
-	requests := []*request{{text: 1, joins: 0, prompt: 100, n: 4}, {text: 2, joins: 1, prompt: 5, n: 6}, {text: 3, joins: 3, prompt: 30, n: 2}}
+	requests := []*request{{text: 1, joins: 0, prompt: 100, n: 4},
+		{text: 2, joins: 1, prompt: 5, n: 6}, {text: 3, joins: 3, prompt: 30, n: 2}}
 	const chunk = 64 // tokens of a prompt in one step, so that the others need not wait long
 	for step := 0; len(requests) > 0; step++ {
 		var running []*request
@@ -70,14 +74,17 @@ func ExampleStore_continuousBatching() {
 			}
 			x := projected(r.text, storeHeads, r.s.Len(), n)
 			if err := extend(r.s, r.text, n); err != nil {
-				fmt.Println(err) // with ErrCapacity, a server would let some request wait, and release its pages
+				// with ErrCapacity, a server would let some request wait, and release its pages
+				fmt.Println(err)
 				return
 			}
-			running, seqs, lens, q = append(running, r), append(seqs, r.s), append(lens, n), append(q, x.Data...)
+			running, seqs, lens, q = append(running, r), append(seqs, r.s), append(lens, n), append(q,
+				x.Data...)
 		}
 		total := len(q) / storeHeads / storeDim
 		dst := attn.BLHD(make([]float32, len(q)), 1, total, storeHeads, storeDim)
-		err := pool.AttendSequences(dst, attn.BLHD(q, 1, total, storeHeads, storeDim), seqs, &attn.Options{Causal: attn.BottomRight, QueryLens: lens})
+		err := pool.AttendSequences(dst, attn.BLHD(q, 1, total, storeHeads, storeDim), seqs,
+			&attn.Options{Causal: attn.BottomRight, QueryLens: lens})
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -88,11 +95,14 @@ func ExampleStore_continuousBatching() {
 			end += lens[i]
 			r.last = dst.Data[(end-1)*dst.SL:][:storeHeads*storeDim]
 			if r.s.Len() == r.prompt+r.n {
-				fmt.Printf("        text %d is done; the bits of one call alone: %t\n", r.text, slices.Equal(r.last, lastAlone(r.text, r.s.Len())))
+				fmt.Printf("        text %d is done; the bits of one call alone: %t\n", r.text,
+					slices.Equal(r.last, lastAlone(r.text, r.s.Len())))
 				r.s.Release()
 			}
 		}
-		requests = slices.DeleteFunc(requests, func(r *request) bool { return r.s != nil && r.s.Len() == 0 })
+		requests = slices.DeleteFunc(requests, func(r *request) bool {
+			return r.s != nil && r.s.Len() == 0
+		})
 	}
 	// Output:
 	// step 0: queries [64], 15 pages free
@@ -108,7 +118,8 @@ func ExampleStore_continuousBatching() {
 	//         text 2 is done; the bits of one call alone: true
 }
 
-// lastAlone is the outputs of the last of n tokens of a text, from one call of Attend over all of them.
+// lastAlone is the outputs of the last of n tokens of a text, from one call of Attend over all of
+// them.
 func lastAlone(text uint64, n int) []float32 {
 	x, q := projected(text, storeKVHeads, 0, n), projected(text, storeHeads, 0, n)
 	dst := attn.BLHD(make([]float32, len(q.Data)), 1, n, storeHeads, storeDim)
@@ -118,7 +129,8 @@ func lastAlone(text uint64, n int) []float32 {
 	return dst.Data[(n-1)*dst.SL:]
 }
 
-// Requests that begin with the same system prompt are forks of one sequence. Its pages are kept once, and read once for all of them.
+// Requests that begin with the same system prompt are forks of one sequence. Its pages are kept
+// once, and read once for all of them.
 func ExampleSequence_Fork() {
 	store := newStore(16)
 	system := store.NewSequence()
@@ -138,16 +150,19 @@ func ExampleSequence_Fork() {
 		}
 		seqs = append(seqs, s)
 	}
-	fmt.Println("pages with five requests:", 16-store.FreePages()) // each has a copy of the last page, which was not full
+	// each has a copy of the last page, which was not full
+	fmt.Println("pages with five requests:", 16-store.FreePages())
 	dst := attn.BLHD(make([]float32, len(q)), 1, 5, storeHeads, storeDim)
-	if err := attn.AttendSequences(dst, attn.BLHD(q, 1, 5, storeHeads, storeDim), seqs, &attn.Options{Causal: attn.BottomRight}); err != nil {
+	if err := attn.AttendSequences(dst, attn.BLHD(q, 1, 5, storeHeads, storeDim), seqs,
+		&attn.Options{Causal: attn.BottomRight}); err != nil {
 		fmt.Println(err)
 		return
 	}
 	alone, same := attn.BLHD(make([]float32, storeHeads*storeDim), 1, 1, storeHeads, storeDim), 0
 	for i, s := range seqs {
 		one := attn.BLHD(q[i*storeHeads*storeDim:], 1, 1, storeHeads, storeDim)
-		if err := attn.AttendSequences(alone, one, []*attn.Sequence{s}, &attn.Options{Causal: attn.BottomRight}); err != nil {
+		if err := attn.AttendSequences(alone, one, []*attn.Sequence{s},
+			&attn.Options{Causal: attn.BottomRight}); err != nil {
 			fmt.Println(err)
 			return
 		}
@@ -165,8 +180,9 @@ func ExampleSequence_Fork() {
 	// pages after they left: 4
 }
 
-// Speculative decoding: a small model proposes tokens, the large one looks at all of them in one call, and what it does not accept is rolled back.
-// Several proposals may be tried at once, each in a fork.
+// Speculative decoding: a small model proposes tokens, the large one looks at all of them in one
+// call, and what it does not accept is rolled back. Several proposals may be tried at once, each in
+// a fork.
 func ExampleSequence_Truncate() {
 	store := newStore(16)
 	s := store.NewSequence()
@@ -205,7 +221,8 @@ func ExampleSequence_Truncate() {
 	// Output: 72 tokens, 2 pages
 }
 
-// A sliding window: what no query will see again is dropped, and its pages are free, while positions go on.
+// A sliding window: what no query will see again is dropped, and its pages are free, while
+// positions go on.
 func ExampleSequence_DropFront() {
 	store := newStore(4)
 	s := store.NewSequence()

@@ -36,7 +36,8 @@ func ExampleAttend() {
 	v := matrix(2, 0, 1, 0, 1, 0, 1)
 	dst := matrix(2, make([]float32, 6)...)
 
-	for _, opt := range []*attn.Options{nil, {Causal: attn.TopLeft}, {Causal: attn.TopLeft, Scale: 1}} {
+	for _, opt := range []*attn.Options{nil, {Causal: attn.TopLeft},
+		{Causal: attn.TopLeft, Scale: 1}} {
 		if err := attn.Attend(dst, q, k, v, opt); err != nil {
 			fmt.Println(err)
 			return
@@ -218,7 +219,8 @@ func ExampleCache() {
 
 	pool := attn.NewPool(2)
 	defer pool.Close()
-	cache, err := attn.NewCache(attn.CacheConfig{Batch: 1, KVHeads: kvHeads, HeadDim: dim, ValueDim: dim, Capacity: length})
+	cache, err := attn.NewCache(attn.CacheConfig{Batch: 1, KVHeads: kvHeads, HeadDim: dim,
+		ValueDim: dim, Capacity: length})
 	check(err)
 	defer cache.Close()
 	causal := &attn.Options{Causal: attn.BottomRight} // the last query sees the last key
@@ -239,7 +241,8 @@ func ExampleCache() {
 	// 26 tokens
 }
 
-// A prompt that many requests begin with is computed once and kept on disk. Two requests fork it, and go on by themselves.
+// A prompt that many requests begin with is computed once and kept on disk. Two requests fork it,
+// and go on by themselves.
 func ExampleSequence_Save() {
 	config := attn.StoreConfig{KVHeads: 1, HeadDim: 2, ValueDim: 2, Pages: 8, Format: attn.BF16}
 	prompt := matrix(3,
@@ -317,7 +320,8 @@ func Example_contextParallel() {
 			state, err := attn.NewState(1, heads, queries, dim)
 			check(err)
 			// The worker's first key has position 0 in its state.
-			check(state.Update(q, mine(k), mine(v), &attn.Options{Causal: attn.TopLeft, Offset: position - i*quarter}))
+			check(state.Update(q, mine(k), mine(v), &attn.Options{Causal: attn.TopLeft,
+				Offset: position - i*quarter}))
 			messages[i], err = state.MarshalBinary()
 			check(err)
 		})
@@ -357,7 +361,8 @@ func check(err error) {
 	}
 }
 
-// The weights of a Linear layer have a row for each output. They are packed as they are, or in fewer bits.
+// The weights of a Linear layer have a row for each output. They are packed as they are, or in
+// fewer bits.
 func ExamplePackMatrix_transposed() {
 	weights := matrix(2, // 2 outputs of 3 inputs
 		1, 2, 3,
@@ -390,8 +395,8 @@ func ExamplePackMatrix_transposed() {
 	// 2
 }
 
-// A Window or a Mask beside the call would be an allocation for each call, because other goroutines see the options. Those of a layer that is called again
-// and again are kept with the layer.
+// A Window or a Mask beside the call would be an allocation for each call, because other goroutines
+// see the options. Those of a layer that is called again and again are kept with the layer.
 func ExamplePool_Attend() {
 	type layer struct {
 		opt    attn.Options

@@ -32,7 +32,8 @@ func FuzzAttend(f *testing.F) {
 // fewRowsAndKeys draws a shape, tiny in most cases, so that the fuzzer tries
 // many compositions of options.
 func fewRowsAndKeys(r *rand.Rand) shape {
-	s := shape{1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(4), 1 + r.IntN(8), 1 + r.IntN(6), 1 + r.IntN(10)}
+	s := shape{1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(4), 1 + r.IntN(8),
+		1 + r.IntN(6), 1 + r.IntN(10)}
 	switch draw := r.IntN(1024); {
 	case draw == 0: // larger in all dimensions
 		s = randomShape(r, moderate/30)

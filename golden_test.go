@@ -21,14 +21,16 @@ import (
 // bits: the file is not made for one of them. The inputs come from integers by
 // exact operations, so that they are the same everywhere, too.
 
-var updateGolden = flag.Bool("update-golden", false, "write testdata/golden.txt anew: the numeric contract has changed")
+var updateGolden = flag.Bool("update-golden", false,
+	"write testdata/golden.txt anew: the numeric contract has changed")
 
 var goldenFile = filepath.Join("testdata", "golden.txt")
 
 // goldenRandom is the generator of a call's inputs: always the same for its name.
 func goldenRandom(name string) *rand.Rand {
 	seed := sha256.Sum256([]byte(name))
-	return rand.New(rand.NewPCG(binary.LittleEndian.Uint64(seed[:8]), binary.LittleEndian.Uint64(seed[8:16])))
+	return rand.New(rand.NewPCG(binary.LittleEndian.Uint64(seed[:8]),
+		binary.LittleEndian.Uint64(seed[8:16])))
 }
 
 // goldenInput returns n multiples of 2⁻²⁰ in [−size, size), size at most 8. A few of them
@@ -99,19 +101,32 @@ func goldens() []golden {
 		attendGolden("decode", shape{1, 1, 1, 1, 1500, 64, 64}, nil),
 		attendGolden("decode/group", shape{1, 2, 4, 1, 300, 72, 24}, nil),
 		attendGolden("decode/ragged", shape{1, 1, 3, 1, 131, 13, 11}, nil),
-		attendGolden("prefill", shape{1, 2, 1, 77, 77, 32, 32}, func(_ *rand.Rand, o *Options) { o.Causal = TopLeft }),
+		attendGolden("prefill", shape{1, 2, 1, 77, 77, 32, 32}, func(_ *rand.Rand, o *Options) {
+			o.Causal = TopLeft
+		}),
 		attendGolden("prefill/ragged", shape{2, 1, 2, 29, 75, 37, 19}, nil),
 		attendGolden("prefill/long", shape{1, 1, 1, 30, 2100, 16, 16}, nil),
-		attendGolden("causal/bottomRight", shape{1, 1, 2, 40, 100, 24, 40}, func(_ *rand.Rand, o *Options) { o.Causal = BottomRight }),
-		attendGolden("causal/offset", shape{1, 1, 1, 33, 100, 24, 8}, func(_ *rand.Rand, o *Options) { o.Causal, o.Offset = TopLeft, 61 }),
+		attendGolden("causal/bottomRight", shape{1, 1, 2, 40, 100, 24, 40},
+			func(_ *rand.Rand, o *Options) {
+				o.Causal = BottomRight
+			}),
+		attendGolden("causal/offset", shape{1, 1, 1, 33, 100, 24, 8}, func(_ *rand.Rand, o *Options) {
+			o.Causal, o.Offset = TopLeft, 61
+		}),
 		attendGolden("window", shape{1, 1, 1, 90, 200, 16, 16}, window(37, 0)),
 		attendGolden("window/right", shape{1, 1, 1, 90, 200, 16, 16}, window(0, 5)),
-		attendGolden("scale", shape{1, 1, 1, 7, 50, 16, 16}, func(_ *rand.Rand, o *Options) { o.Scale = 3 }),
-		attendGolden("softcap", shape{1, 1, 1, 26, 150, 16, 16}, func(_ *rand.Rand, o *Options) { o.Softcap = 5 }),
+		attendGolden("scale", shape{1, 1, 1, 7, 50, 16, 16}, func(_ *rand.Rand, o *Options) {
+			o.Scale = 3
+		}),
+		attendGolden("softcap", shape{1, 1, 1, 26, 150, 16, 16}, func(_ *rand.Rand, o *Options) {
+			o.Softcap = 5
+		}),
 		attendGolden("lengths", shape{3, 1, 1, 20, 90, 16, 16}, func(_ *rand.Rand, o *Options) {
 			o.QueryLens, o.KeyLens = []int{20, 7, 13}, []int{90, 65, 0}
 		}),
-		attendGolden("lse of empty rows", shape{1, 1, 1, 20, 10, 16, 16}, func(_ *rand.Rand, o *Options) { o.Causal = BottomRight }),
+		attendGolden("lse of empty rows", shape{1, 1, 1, 20, 10, 16, 16}, func(_ *rand.Rand, o *Options) {
+			o.Causal = BottomRight
+		}),
 	}
 	for _, s := range []shape{{2, 2, 2, 27, 140, 24, 24}, {1, 1, 1, 2, 1100, 40, 13}} {
 		pairs := func(r *rand.Rand, size float32) Tensor {
@@ -148,9 +163,13 @@ func goldens() []golden {
 				o.Causal, o.Softcap, o.Window = BottomRight, 8, &Window{Left: 100, Right: 0}
 			}))
 	}
-	list = append(list, golden{"Attend/not finite", notFiniteGolden}, golden{"State", stateGolden}, golden{"Cache", cacheGolden}, golden{"MatMul", matMulGolden})
+	list = append(list, golden{"Attend/not finite", notFiniteGolden}, golden{"State", stateGolden},
+		golden{"Cache", cacheGolden}, golden{"MatMul", matMulGolden})
 	for _, n := range []int{0, 1, 2, 3, 5, 15, 16, 64, 67, 1000} {
-		list = append(list, golden{fmt.Sprintf("vector/n=%d", n), func(t *testing.T, r *rand.Rand) [][]float32 { return vectorGolden(r, n) }})
+		list = append(list, golden{fmt.Sprintf("vector/n=%d", n),
+			func(t *testing.T, r *rand.Rand) [][]float32 {
+				return vectorGolden(r, n)
+			}})
 	}
 	return append(list, golden{"Exp/every exponent", expGolden})
 }
@@ -158,10 +177,12 @@ func goldens() []golden {
 // notFiniteGolden has NaN and infinities among visible and masked keys.
 func notFiniteGolden(t *testing.T, r *rand.Rand) [][]float32 {
 	const lq, lk, d = 30, 130, 16
-	q, k, v := goldenTensor(r, 4, 1, 1, lq, d), goldenTensor(r, 4, 1, 1, lk, d), goldenTensor(r, 4, 1, 1, lk, d)
+	q, k, v := goldenTensor(r, 4, 1, 1, lq, d), goldenTensor(r, 4, 1, 1, lk, d), goldenTensor(r, 4, 1,
+		1, lk, d)
 	inf := float32(math.Inf(1))
 	q.Data[3*d], q.Data[4*d], q.Data[5*d] = float32(math.NaN()), inf, 3e38
-	k.Data[110*d+1], v.Data[100*d+2], v.Data[120*d+3], v.Data[7*d+4] = float32(math.NaN()), inf, float32(math.NaN()), -inf
+	k.Data[110*d+1], v.Data[100*d+2], v.Data[120*d+3], v.Data[7*d+4] = float32(math.NaN()), inf,
+		float32(math.NaN()), -inf
 	dst := zeros(1, 1, lq, d)
 	o := Options{Causal: BottomRight, LSE: make([]float32, lq)}
 	must(t, Attend(dst, q, k, v, &o))

@@ -35,7 +35,9 @@ func fuzzTrials(f *testing.F, run func(t *testing.T, c *trial)) {
 	seedInputs(f)
 	c := newTrial(f, nil)
 	c.stock = newStock()
-	compared := slices.DeleteFunc(implementations(), func(i tuning.ISA) bool { return i == tuning.Generic && chosen.ISA != tuning.Generic })
+	compared := slices.DeleteFunc(implementations(), func(i tuning.ISA) bool {
+		return i == tuning.Generic && chosen.ISA != tuning.Generic
+	})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		defer func() { tuned = chosen }()
 		useTuning(t, with16Lanes(tuned))
@@ -46,8 +48,9 @@ func fuzzTrials(f *testing.F, run func(t *testing.T, c *trial)) {
 	})
 }
 
-// fuzzPlays runs f on plays of many steps that spend the fuzzer's bytes, each with one implementation, drawn like everything else. The
-// normal test run plays often, since one play takes few of the steps that there are.
+// fuzzPlays runs f on plays of many steps that spend the fuzzer's bytes, each with one
+// implementation, drawn like everything else. The normal test run plays often, since one play takes
+// few of the steps that there are.
 func fuzzPlays(f *testing.F, run func(t *testing.T, c *trial)) {
 	seedInputs(f)
 	r := random(f.Name() + ", plays")

@@ -24,7 +24,8 @@ func (c *trial) anywhere() *prefetchQueue {
 	}
 	next := new(prefetchQueue)
 	for i := range next.runs {
-		next.runs[i] = prefetchRun{uintptr(c.Uint64()), int(c.Uint64()), 1 + c.IntN(9), c.IntN(4), int(c.Uint64())}
+		next.runs[i] = prefetchRun{uintptr(c.Uint64()), int(c.Uint64()), 1 + c.IntN(9), c.IntN(4),
+			int(c.Uint64())}
 	}
 	next.end = next.place(len(next.runs))
 	next.start(c.IntN(len(next.runs)), c.IntN(30))
@@ -37,7 +38,8 @@ func (c *trial) anyAccess() access {
 	if c.IntN(4) == 0 {
 		return access{}
 	}
-	a := access{prefetchOne: c.IntN(1 << 14), prefetchFew: c.IntN(1 << 14), fourPanels: c.IntN(2) == 0, sequential: c.IntN(2) == 0}
+	a := access{prefetchOne: c.IntN(1 << 14), prefetchFew: c.IntN(1 << 14), fourPanels: c.IntN(2) == 0,
+		sequential: c.IntN(2) == 0}
 	if c.IntN(2) == 0 {
 		a.pointer = uintptr(c.Uint64())
 	}
@@ -110,7 +112,8 @@ type accumulation struct {
 func (c *trial) newAccumulation(n []int) *accumulation {
 	rows, keys, cols, gap := n[0], n[1], n[2], n[3]
 	a := &accumulation{rows: rows, oStride: cols + c.IntN(17), pStride: keys + c.IntN(17)}
-	a.layout = panelLayout{keys: keys, cols: cols, stride: panel, panelStride: Block * panel, overwrite: c.IntN(4) == 0, access: c.anyAccess()}
+	a.layout = panelLayout{keys: keys, cols: cols, stride: panel, panelStride: Block * panel,
+		overwrite: c.IntN(4) == 0, access: c.anyAccess()}
 	if c.IntN(2) == 0 {
 		a.layout.after = uintptr(c.Uint64()) // need not exist either
 	}

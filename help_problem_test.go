@@ -28,12 +28,15 @@ type result struct{ o, lse, weights []float32 }
 
 func (p *problem) describe() string {
 	o := p.opt
-	text := fmt.Sprintf("B=%d H=%d KVH=%d Lq=%d Lk=%d D=%d Dv=%d Scale=%v Causal=%d Offset=%d Softcap=%v QueryLens=%v KeyLens=%v",
-		p.q.B, p.q.H, p.k.H, p.q.L, p.k.L, p.q.D, p.v.D, o.Scale, o.Causal, o.Offset, o.Softcap, o.QueryLens, o.KeyLens)
+	text := fmt.Sprintf("B=%d H=%d KVH=%d Lq=%d Lk=%d D=%d Dv=%d Scale=%v Causal=%d Offset=%d "+
+		"Softcap=%v QueryLens=%v KeyLens=%v",
+		p.q.B, p.q.H, p.k.H, p.q.L, p.k.L, p.q.D, p.v.D, o.Scale, o.Causal, o.Offset, o.Softcap,
+		o.QueryLens, o.KeyLens)
 	if o.Window != nil {
 		text += fmt.Sprintf(" Window=%v", *o.Window)
 	}
-	for name, is := range map[string]bool{"Mask": o.Mask != nil, "Bias": o.Bias != nil, "Slopes": o.Slopes != nil, "Sinks": o.Sinks != nil} {
+	for name, is := range map[string]bool{"Mask": o.Mask != nil, "Bias": o.Bias != nil,
+		"Slopes": o.Slopes != nil, "Sinks": o.Sinks != nil} {
 		if is {
 			text += " " + name
 		}
@@ -78,7 +81,8 @@ const moderate = 600_000
 
 // randomShape draws dimensions that take at most some multiplications.
 func randomShape(r *rand.Rand, most int) shape {
-	s := shape{1 + r.IntN(3), 1 + r.IntN(3), 1 + r.IntN(4), length(r, 100), length(r, 300), length(r, 99), length(r, 99)}
+	s := shape{1 + r.IntN(3), 1 + r.IntN(3), 1 + r.IntN(4), length(r, 100), length(r, 300),
+		length(r, 99), length(r, 99)}
 	switch r.IntN(7) {
 	case 3:
 		return largeHeads(r, s, most)
@@ -113,7 +117,8 @@ func randomShape(r *rand.Rand, most int) shape {
 	return s
 }
 
-// largeHeads draws dimensions of models, or larger ones than one call of a kernel may have, and more than one block of keys.
+// largeHeads draws dimensions of models, or larger ones than one call of a kernel may have, and
+// more than one block of keys.
 func largeHeads(r *rand.Rand, s shape, most int) shape {
 	dims := [][2]int{{128, 128}, {256, 64}, {576, 512}, {callInner + 9, 40}}[r.IntN(4)]
 	s.b, s.kvh, s.lk, s.d, s.dv = 1, 1, Block+1+r.IntN(Block), dims[0], dims[1]
@@ -302,7 +307,8 @@ func (p *problem) same(t testing.TB, what string, got, want *result) {
 		if i := firstDifference(part.got, part.want); i >= 0 {
 			t.Helper()
 			t.Fatalf("%s: %s element %d is %v (%#08x), want %v (%#08x)\n%s", what, part.name, i,
-				part.got[i], math.Float32bits(part.got[i]), part.want[i], math.Float32bits(part.want[i]), p.describe())
+				part.got[i], math.Float32bits(part.got[i]), part.want[i], math.Float32bits(part.want[i]),
+				p.describe())
 		}
 	}
 }
@@ -310,7 +316,8 @@ func (p *problem) same(t testing.TB, what string, got, want *result) {
 // scatter copies a contiguous view to guarded memory with random strides,
 // random order of the dimensions and gaps full of filler. Where the view
 // repeats itself the stride may be 0.
-func scatter[T guard.Elem](r *rand.Rand, pool *[]*guard.Buffer[T], used *int, v View[T], repeat [3]bool, filler T) (write, read View[T]) {
+func scatter[T guard.Elem](r *rand.Rand, pool *[]*guard.Buffer[T], used *int, v View[T],
+	repeat [3]bool, filler T) (write, read View[T]) {
 	counts := [3]int{v.B, v.H, v.L}
 	var strides [3]int
 	extent, inside := v.D, v.D
@@ -548,7 +555,8 @@ func (p *problem) firstChunk(t *testing.T) (plan, chunk) {
 	return plan, c
 }
 
-// firstSpan is the span that the call's first chunk begins with; it has no blocks if no key is seen.
+// firstSpan is the span that the call's first chunk begins with; it has no blocks if no key is
+// seen.
 func (p *problem) firstSpan(t *testing.T) (plan plan, s span) {
 	plan, c := p.firstChunk(t)
 	if c.rows > 0 && c.lo < c.hi {

@@ -2,8 +2,8 @@ package attn
 
 import "slices"
 
-// attendSequences puts each batch entry's keys and values into a sequence of a store, of which some have forks, and attends over all
-// sequences in one call with packed queries.
+// attendSequences puts each batch entry's keys and values into a sequence of a store, of which some
+// have forks, and attends over all sequences in one call with packed queries.
 func attendSequences(dst, q, k, v Tensor, opt *Options) error {
 	return attendPacked(dst, q, k, v, opt, AttendSequences)
 }
@@ -18,7 +18,8 @@ func attendPooledSequences(dst, q, k, v Tensor, opt *Options) error {
 	})
 }
 
-func attendPacked(dst, q, k, v Tensor, opt *Options, attend func(dst, q Tensor, seqs []*Sequence, opt *Options) error) error {
+func attendPacked(dst, q, k, v Tensor, opt *Options,
+	attend func(dst, q Tensor, seqs []*Sequence, opt *Options) error) error {
 	err := Attend(dst, q, k, v, opt)
 	if err != nil || dst.empty() || k.empty() || opt.Offset != 0 {
 		return err
@@ -48,7 +49,8 @@ func newPackedCall(q, k, v Tensor, opt *Options) (*packedCall, error) {
 	if c.lens == nil {
 		c.lens = slices.Repeat([]int{q.L}, q.B)
 	}
-	store, err := NewStore(StoreConfig{KVHeads: k.H, HeadDim: k.D, ValueDim: v.D, Pages: q.B * (k.L/Block + 2)})
+	store, err := NewStore(StoreConfig{KVHeads: k.H, HeadDim: k.D, ValueDim: v.D,
+		Pages: q.B * (k.L/Block + 2)})
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +68,8 @@ func newPackedCall(q, k, v Tensor, opt *Options) (*packedCall, error) {
 			if err := s.Truncate(n - 1); err != nil {
 				return nil, err
 			}
-			if err := s.Append(rowsOf(entryOf(k, b, n), n-1, 1), rowsOf(entryOf(v, b, n), n-1, 1)); err != nil {
+			if err := s.Append(rowsOf(entryOf(k, b, n), n-1, 1),
+				rowsOf(entryOf(v, b, n), n-1, 1)); err != nil {
 				return nil, err
 			}
 		}

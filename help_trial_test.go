@@ -68,21 +68,24 @@ func (s *byteSource) Uint64() uint64 {
 type distribution int
 
 const (
-	normal  distribution = iota // what models compute with
-	special                     // normal with zeros, infinities, NaN, subnormals and extremes among them
-	zeroes                      // nothing but zeros of both signs
-	huge                        // around ±1e30: products overflow
-	tiny                        // subnormal
-	coarse                      // few different values: ties everywhere
-	anyBits                     // every float32 there is
+	normal distribution = iota // what models compute with
+	// normal with zeros, infinities, NaN, subnormals and extremes among them
+	special
+	zeroes  // nothing but zeros of both signs
+	huge    // around ±1e30: products overflow
+	tiny    // subnormal
+	coarse  // few different values: ties everywhere
+	anyBits // every float32 there is
 	distributions
 )
 
 var specials = []float32{
 	0, float32(math.Copysign(0, -1)), 1, -1,
 	float32(math.Inf(1)), float32(math.Inf(-1)),
-	float32(math.NaN()), math.Float32frombits(0xffc00000), math.Float32frombits(0x7f800001), math.Float32frombits(0xffbfffff),
-	math.Float32frombits(1), math.Float32frombits(0x80000001), math.Float32frombits(0x007fffff), math.Float32frombits(0x00800000),
+	float32(math.NaN()), math.Float32frombits(0xffc00000), math.Float32frombits(0x7f800001),
+	math.Float32frombits(0xffbfffff),
+	math.Float32frombits(1), math.Float32frombits(0x80000001), math.Float32frombits(0x007fffff),
+	math.Float32frombits(0x00800000),
 	math.MaxFloat32, -math.MaxFloat32, 1e30, -1e30, 88.7, -87.3, -87.4, -103.9,
 }
 
@@ -145,7 +148,8 @@ type arena struct {
 
 // place returns n elements between guard pages as a writable and a read-only
 // slice: at the front of a buffer, at its back, or at any alignment in between.
-func place[T guard.Elem](r *rand.Rand, pool *[]*guard.Buffer[T], used *int, n int) (write, read []T) {
+func place[T guard.Elem](r *rand.Rand, pool *[]*guard.Buffer[T], used *int, n int) (write,
+	read []T) {
 	i := *used
 	*used++
 	if i == len(*pool) {

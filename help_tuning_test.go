@@ -3,6 +3,7 @@ package attn
 import (
 	"math"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"slices"
 	"testing"
@@ -32,7 +33,8 @@ func useTuning(t testing.TB, row tuning.Row) {
 	tuned = row
 }
 
-// use puts an implementation in force until the test ends, with the row that this machine has for it.
+// use puts an implementation in force until the test ends, with the row that this machine has for
+// it.
 func use(t testing.TB, i tuning.ISA) {
 	row := tuned
 	if row.ISA != i {
@@ -48,8 +50,8 @@ func with16Lanes(row tuning.Row) tuning.Row {
 	return row
 }
 
-// onThisMachine is the row with the best implementation that this machine has of those that it might
-// ask for.
+// onThisMachine is the row with the best implementation that this machine has of those that it
+// might ask for.
 func onThisMachine(t tuning.Row) tuning.Row {
 	for !slices.Contains(implementations(), t.ISA) {
 		if t.ISA == tuning.AVX512 {
@@ -81,7 +83,8 @@ func forEachTuning(t *testing.T, test func(t *testing.T)) {
 	}
 }
 
-// anyTuning puts random policies in force, but for the implementation, until the test ends: no bit depends on them.
+// anyTuning puts random policies in force, but for the implementation, until the test ends: no bit
+// depends on them.
 func anyTuning(t *testing.T, r *rand.Rand) {
 	coin := func() bool { return r.IntN(2) == 0 }
 	table := tuning.Table()
@@ -90,7 +93,8 @@ func anyTuning(t *testing.T, r *rand.Rand) {
 	row.ISA = tuned.ISA
 	row.L2 = []int{0, 512 << 10, 2 << 20}[r.IntN(3)]
 	row.TileRows = []int{minTileRows, maxTileRows}[r.IntN(2)]
-	row.Reads = []tuning.Reads{tuning.QueuedReads, tuning.PagedReads, tuning.SequentialReads}[r.IntN(3)]
+	row.Reads = []tuning.Reads{tuning.QueuedReads, tuning.PagedReads,
+		tuning.SequentialReads}[r.IntN(3)]
 	row.FewRows = []int{64, 128}[r.IntN(2)]
 	row.QuarterSteps, row.FourPanels = coin(), coin()
 	row.MinRows16 = []int{2, 13, math.MaxInt}[r.IntN(3)]
@@ -98,7 +102,8 @@ func anyTuning(t *testing.T, r *rand.Rand) {
 	useTuning(t, row)
 }
 
-// readingAs puts a way of reading memory in force, with no cache that calls might stay in, until the test ends.
+// readingAs puts a way of reading memory in force, with no cache that calls might stay in, until
+// the test ends.
 func readingAs(t testing.TB, reads tuning.Reads) {
 	row := tuned
 	row.Reads = reads
@@ -108,8 +113,8 @@ func readingAs(t testing.TB, reads tuning.Reads) {
 	useTuning(t, row)
 }
 
-// slowestFMA is the cycles of an FMA with its loads on the slowest CPU that kernel_split.go is for: an arm64 core
-// that executes in order takes 44 for loads beside 96 FMAs.
+// slowestFMA is the cycles of an FMA with its loads on the slowest CPU that kernel_split.go is for:
+// an arm64 core that executes in order takes 44 for loads beside 96 FMAs.
 func slowestFMA() float64 {
 	if runtime.GOARCH == "arm64" {
 		return 1.5
@@ -117,12 +122,17 @@ func slowestFMA() float64 {
 	return 1
 }
 
-// budget is the number of cases that a test tries: fewer with -short, which is
-// how the tests run on emulated machines, and fewer where generic code is only
+// few reports whether tests take fewer cases, as they do unless ATTN_TEST_FULL is set: all of them
+// take minutes. With -short, which is how the tests run on emulated machines, it is fewer yet.
+func few() bool { return testing.Short() || os.Getenv("ATTN_TEST_FULL") == "" }
+
+// budget is the number of cases that a test tries. It is lower, too, where generic code is only
 // compared with itself.
 func budget(n int) int {
 	if testing.Short() {
 		n /= 10
+	} else if few() {
+		n /= 5
 	}
 	if tuned.ISA == tuning.Generic {
 		n /= 4

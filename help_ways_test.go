@@ -84,7 +84,8 @@ func attendPooledCached(dst, q, k, v Tensor, opt *Options) error {
 
 // filled is a cache with the given keys and values, appended some at a time.
 func filled(k, v Tensor) (*Cache, error) {
-	c, err := NewCache(CacheConfig{Batch: k.B, KVHeads: k.H, HeadDim: k.D, ValueDim: v.D, Capacity: k.L})
+	c, err := NewCache(CacheConfig{Batch: k.B, KVHeads: k.H, HeadDim: k.D, ValueDim: v.D,
+		Capacity: k.L})
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +106,8 @@ func filled(k, v Tensor) (*Cache, error) {
 func attendState(dst, q, k, v Tensor, opt *Options) error {
 	err := Attend(dst, q, k, v, opt)
 	o := *opt
-	if err != nil || dst.empty() || o.Causal == BottomRight && (o.KeyLens != nil || o.QueryLens != nil) {
+	if err != nil || dst.empty() || o.Causal == BottomRight &&
+		(o.KeyLens != nil || o.QueryLens != nil) {
 		return err
 	}
 	for at := range dst.B * dst.H * dst.L {

@@ -35,12 +35,15 @@ func planOf(c inspect.Call) (plan, error) {
 	if c.H%c.KVH != 0 {
 		return plan{}, fail(ErrShape, "H is %d, want a multiple of KVH = %d", c.H, c.KVH)
 	}
-	for _, size := range [...][4]int{{c.B, c.H, c.Lq, max(c.D, c.Dv)}, {c.B, c.KVH, c.Lk, max(c.D, c.Dv)}, {1, 1, 4 * Block, c.D + c.Dv}} {
+	for _, size := range [...][4]int{{c.B, c.H, c.Lq, max(c.D, c.Dv)},
+		{c.B, c.KVH, c.Lk, max(c.D, c.Dv)}, {1, 1, 4 * Block, c.D + c.Dv}} {
 		if _, ok := product(size[:]...); !ok {
-			return plan{}, fail(ErrShape, "a view or scratch memory is %d×%d×%d×%d elements, want at most %d", size[0], size[1], size[2], size[3], maxElements)
+			return plan{}, fail(ErrShape, "a view or scratch memory is %d×%d×%d×%d elements, want at "+
+				"most %d", size[0], size[1], size[2], size[3], maxElements)
 		}
 	}
-	p := plan{batch: c.B, heads: c.H, kvHeads: c.KVH, group: c.H / c.KVH, lq: c.Lq, lk: c.Lk, d: c.D, dv: c.Dv, left: -1, right: -1}
+	p := plan{batch: c.B, heads: c.H, kvHeads: c.KVH, group: c.H / c.KVH, lq: c.Lq, lk: c.Lk, d: c.D,
+		dv: c.Dv, left: -1, right: -1}
 	if c.Causal {
 		p.causal = BottomRight
 	}
@@ -67,18 +70,25 @@ func describe(t *tuning.Row, p *plan) string {
 		fmt.Fprintf(&s, "%-18s %-10v %s\n", name, value, fmt.Sprintf(meaning, args...))
 	}
 	line("CPU", t.CPU, "with %v kernels; its row of the tuning table decides what follows", t.ISA)
-	line("cost", fmt.Sprintf("%.3g µs", p.cost(t)/1e3), "estimated on one core; a Pool leaves calls below %.3g µs to the caller, and wakes workers for one of %.3g µs", t.SmallCall/1e3, t.WakingCall/1e3)
-	line("chunks", p.chunks, "pieces of work: %d rows of queries for each of %d key/value heads", p.chunkRows, p.headsPerChunk)
-	line("segments", p.segments, "pieces of keys that each chunk is divided into, for %d workers", p.workers)
+	line("cost", fmt.Sprintf("%.3g µs", p.cost(t)/1e3),
+		"estimated on one core; a Pool leaves calls below %.3g µs to the caller, and wakes workers "+
+			"for one of %.3g µs", t.SmallCall/1e3, t.WakingCall/1e3)
+	line("chunks", p.chunks, "pieces of work: %d rows of queries for each of %d key/value heads",
+		p.chunkRows, p.headsPerChunk)
+	line("segments", p.segments, "pieces of keys that each chunk is divided into, for %d workers",
+		p.workers)
 	line("tiles", p.tileRows, "rows at most go through the kernels together")
 	line("keys", p.place(p.keys), "%s", p.prefetching(p.keys))
 	line("values", p.place(p.values), "%s", p.prefetching(p.values))
 	line("spans", p.blocks, "blocks at most are scored before their values are added")
-	line("steps", p.step, "keys at a time where heads of a chunk take turns; %d is a whole block", Block)
+	line("steps", p.step, "keys at a time where heads of a chunk take turns; %d is a whole block",
+		Block)
 	line("full blocks", p.full, "whole blocks go from kernel to kernel, operands checked once")
-	line("reads", t.Reads, "of few rows; in order: %t", p.inOrder || p.inOrderRows >= min(p.chunkRows, inPlaceRows) && p.inOrderRows > 0)
+	line("reads", t.Reads, "of few rows; in order: %t",
+		p.inOrder || p.inOrderRows >= min(p.chunkRows, inPlaceRows) && p.inOrderRows > 0)
 	use := chooseKernels(min(p.tileRows, p.chunkRows), p.d, roundUp(p.dv, 8))
-	line("kernels", t.ISA, "for a tile: 16 lanes %t, softmax with 16 lanes %t, maxima found in score %t, softmax fused with values %t",
+	line("kernels", t.ISA, "for a tile: 16 lanes %t, softmax with 16 lanes %t, maxima found in "+
+		"score %t, softmax fused with values %t",
 		use.lanes16, use.softmax16, use.maxima && !use.lanes16, use.fused)
 	return s.String()
 }

@@ -53,7 +53,8 @@ func TestImplementationsAgree(t *testing.T) {
 }
 
 // testSelections compares random parts of random problems with the whole.
-func testSelections(t *testing.T, count int, selections func(r *rand.Rand, p *problem) []selection) {
+func testSelections(t *testing.T, count int, selections func(r *rand.Rand,
+	p *problem) []selection) {
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
 			forEach(t, func(t *testing.T) {
@@ -63,7 +64,8 @@ func testSelections(t *testing.T, count int, selections func(r *rand.Rand, p *pr
 					whole := p.solve(t, Attend)
 					for _, s := range selections(r, p) {
 						part := p.part(s)
-						part.same(t, fmt.Sprintf("%+v of %s", s, p.describe()), part.solve(t, way.attend), s.of(p, whole))
+						part.same(t, fmt.Sprintf("%+v of %s", s, p.describe()), part.solve(t, way.attend),
+							s.of(p, whole))
 					}
 				}
 			})
@@ -106,8 +108,8 @@ func TestBatchComposition(t *testing.T) {
 	})
 }
 
-// A sequence prefilled at once gives the bits of the same sequence decoded token by token, while the
-// later keys do not exist yet.
+// A sequence prefilled at once gives the bits of the same sequence decoded token by token, while
+// the later keys do not exist yet.
 func TestPrefillEqualsDecode(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
@@ -152,7 +154,8 @@ func (p *problem) decodes(t *testing.T, r *rand.Rand, attend attender) {
 			step.opt.Mask.D = i + 1
 		}
 		got := step.solve(t, attend)
-		want.weights = pick(rowsOf(BHLD(want.weights, 1, p.q.H, 1, p.k.L), 0, 1), []int{0}, upTo(p.q.H), 0, 1).Data
+		want.weights = pick(rowsOf(BHLD(want.weights, 1, p.q.H, 1, p.k.L), 0, 1), []int{0}, upTo(p.q.H),
+			0, 1).Data
 		kept := want.weights[:0]
 		for h := range p.q.H {
 			kept = append(kept, want.weights[h*p.k.L:][:i+1]...)
@@ -192,7 +195,8 @@ func testPoison(t *testing.T, r *rand.Rand, a *arena, p *problem, attend attende
 	bad := *p
 	n := p.k.B * p.k.H * p.k.L
 	what := poison{make([]bool, n), make([]bool, n), make([]bool, n)}
-	bad.k, bad.v = pick(p.k, upTo(p.k.B), upTo(p.k.H), 0, p.k.L), pick(p.v, upTo(p.k.B), upTo(p.k.H), 0, p.k.L)
+	bad.k, bad.v = pick(p.k, upTo(p.k.B), upTo(p.k.H), 0, p.k.L), pick(p.v, upTo(p.k.B), upTo(p.k.H),
+		0, p.k.L)
 	every := 1 + r.IntN(p.k.L+1)
 	for at := range n {
 		if r.IntN(every) != 0 {
@@ -237,7 +241,8 @@ func testPoison(t *testing.T, r *rand.Rand, a *arena, p *problem, attend attende
 			}
 		}
 		if !key { // values are in the output and nowhere else
-			p.same(t, fmt.Sprintf("row (%d,%d,%d), without its output", b, h, i), &result{want.o, mine.lse, mine.weights}, want)
+			p.same(t, fmt.Sprintf("row (%d,%d,%d), without its output", b, h, i),
+				&result{want.o, mine.lse, mine.weights}, want)
 		}
 	}
 }
@@ -307,7 +312,7 @@ func TestConcurrentCallers(t *testing.T) {
 func TestCacheSizeDoesNotMatter(t *testing.T) {
 	useTuning(t, with16Lanes(tuned))
 	keys := 300
-	if testing.Short() {
+	if few() {
 		keys = Block + 9
 	}
 	p := newProblem(random("cache size"), normal, shape{1, 1, 1, 1100, keys, tuning.TileDim, 56})
@@ -318,7 +323,8 @@ func TestCacheSizeDoesNotMatter(t *testing.T) {
 		tuned = tuned.WithCaches(0, size)
 		rows[tuned.ScratchBytes()] = true
 		for _, tuned.TileRows = range []int{minTileRows, maxTileRows} {
-			p.same(t, fmt.Sprintf("a cache of %d bytes, tiles of %d rows", size, tuned.TileRows), p.solve(t, Attend), want)
+			p.same(t, fmt.Sprintf("a cache of %d bytes, tiles of %d rows", size, tuned.TileRows),
+				p.solve(t, Attend), want)
 		}
 	}
 	if len(rows) != 4 {
@@ -397,17 +403,19 @@ func testPoisonedKeys(t *testing.T) {
 	}
 }
 
-// The row of a CPU decides how fast results come, and nothing else: whatever CPU the tests run on, each row gives the bits of
-// the generic code, by all ways and in both layouts of keys and values.
+// The row of a CPU decides how fast results come, and nothing else: whatever CPU the tests run on,
+// each row gives the bits of the generic code, by all ways and in both layouts of keys and values.
 func TestTuningRowsDoNotMatter(t *testing.T) {
 	cases := tuningCases(t, random("tuning rows"), budget(280))
 	forEachTuning(t, func(t *testing.T) {
 		row, taken, some := tuned, tuningPaths{}, cases
-		if row.ISA == tuning.Generic && chosen.ISA != tuning.Generic { // slow, and the results were computed nearly so
+		// slow, and the results were computed nearly so
+		if row.ISA == tuning.Generic && chosen.ISA != tuning.Generic {
 			some = cases[:(len(cases)+3)/4]
 		}
 		for i, c := range some {
-			tuned.L2 = []int{1 << 20, 1 << 20, 0}[i/8%3] // nearly all calls fit the first, and none fits the last
+			// nearly all calls fit the first, and none fits the last
+			tuned.L2 = []int{1 << 20, 1 << 20, 0}[i/8%3]
 			tuned.TileRows = []int{row.TileRows, minTileRows, maxTileRows}[i/24%3]
 			for _, way := range ways {
 				c.same(t, way.name, c.solve(t, way.attend), c.want)
@@ -431,7 +439,8 @@ type tuningCase struct {
 	want *result
 }
 
-// tuningCases draws problems of all kinds, and solves them by generic code. In every second one the heads of a token lie side by side.
+// tuningCases draws problems of all kinds, and solves them by generic code. In every second one the
+// heads of a token lie side by side.
 func tuningCases(t *testing.T, r *rand.Rand, count int) (cases []tuningCase) {
 	use(t, tuning.Generic)
 	defer func(row tuning.Row) { tuned = row }(chosen)
@@ -456,11 +465,14 @@ func tuningProblem(r *rand.Rand, kind int) *problem {
 	case 0: // any shape, larger heads too
 		return randomProblem(r, randomKind(r))
 	case 1: // few queries of several heads
-		s = shape{1 + r.IntN(2), 2 + r.IntN(4), 1 + r.IntN(3), 1 + r.IntN(4), Block + length(r, 3*Block), length(r, 40), length(r, 40)}
+		s = shape{1 + r.IntN(2), 2 + r.IntN(4), 1 + r.IntN(3), 1 + r.IntN(4), Block + length(r, 3*Block),
+			length(r, 40), length(r, 40)}
 	case 2: // few queries of one head, over several blocks or more than a segment
-		s = shape{1, 1, 1 + r.IntN(3), 1, 2*Block + r.IntN(Segment), 8 * (1 + r.IntN(5)), 8 * (1 + r.IntN(5))}
+		s = shape{1, 1, 1 + r.IntN(3), 1, 2*Block + r.IntN(Segment), 8 * (1 + r.IntN(5)),
+			8 * (1 + r.IntN(5))}
 	case 3: // tiles of many queries
-		s = shape{1, 1, 1 + r.IntN(2), maximaRows * (1 + r.IntN(12)), Block*(1+r.IntN(2)) + r.IntN(20), maximaDim - 4 + r.IntN(20), 8 * (1 + r.IntN(8))}
+		s = shape{1, 1, 1 + r.IntN(2), maximaRows * (1 + r.IntN(12)), Block*(1+r.IntN(2)) + r.IntN(20),
+			maximaDim - 4 + r.IntN(20), 8 * (1 + r.IntN(8))}
 	}
 	p := problemOf(r, randomKind(r), s)
 	if r.IntN(3) != 0 {
@@ -472,7 +484,8 @@ func tuningProblem(r *rand.Rand, kind int) *problem {
 	return p
 }
 
-// tuningPaths counts the problems that went through spans of blocks, spans of steps and kernels of full blocks.
+// tuningPaths counts the problems that went through spans of blocks, spans of steps and kernels of
+// full blocks.
 type tuningPaths struct{ blocks, steps, full int }
 
 func (n *tuningPaths) count(t *testing.T, p *problem) {
@@ -488,10 +501,13 @@ func (n *tuningPaths) count(t *testing.T, p *problem) {
 	}
 }
 
-// check fails the test if a path that the row asks for was hardly taken, because then nothing was compared.
+// check fails the test if a path that the row asks for was hardly taken, because then nothing was
+// compared.
 func (n *tuningPaths) check(t *testing.T, row tuning.Row, of int) {
 	least := of / 40
-	if row.Reads == tuning.SequentialReads && n.blocks < least || row.Reads == tuning.PagedReads && n.steps < least || row.ISA != tuning.Generic && n.full < least {
-		t.Errorf("of %d problems %d went in spans of blocks, %d in steps, %d through kernels of full blocks", of, n.blocks, n.steps, n.full)
+	if row.Reads == tuning.SequentialReads && n.blocks < least || row.Reads == tuning.PagedReads &&
+		n.steps < least || row.ISA != tuning.Generic && n.full < least {
+		t.Errorf("of %d problems %d went in spans of blocks, %d in steps, %d through kernels of full "+
+			"blocks", of, n.blocks, n.steps, n.full)
 	}
 }

@@ -6,13 +6,15 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// The kernels: their names, argument order and dispatch; those of which there are several variants are in kernel_variants.go, those over
-// fewer bits in kernel_typed.go. What each computes is defined by its generic twin in kernel_generic.go. The functions here first say of each operand what
-// is read and written: that checks that the slice is long enough, which assembly does
-// not. Then they choose an implementation by a switch on one variable, because calls
-// through func-typed variables would make the arguments escape to the heap.
+// The kernels: their names, argument order and dispatch; those of which there are several variants
+// are in kernel_variants.go, those over fewer bits in kernel_typed.go. What each computes is
+// defined by its generic twin in kernel_generic.go. The functions here first say of each operand
+// what is read and written: that checks that the slice is long enough, which assembly does not.
+// Then they choose an implementation by a switch on one variable, because calls through func-typed
+// variables would make the arguments escape to the heap.
 
-// productsOf is how many multiply-adds a call counts as that goes through so many elements for each row.
+// productsOf is how many multiply-adds a call counts as that goes through so many elements for each
+// row.
 func productsOf(rows, elements int) int { return max(rows, callRows) * elements }
 
 // reads tells a sanitizer of the build that a kernel reads the values of a block, panel by panel.
@@ -90,7 +92,8 @@ func scoreRows(s, q, k []float32, rows, d, stride, n int, next *prefetchQueue) {
 		splitScoreRows(s, q, k, rows, d, stride, n, next)
 		return
 	}
-	if n > inPlaceKeys && n%inPlaceKeys != 0 { // single keys would be one chain each: rather some twice
+	// single keys would be one chain each: rather some twice
+	if n > inPlaceKeys && n%inPlaceKeys != 0 {
 		scoreRowsSIMD(&s[0], &q[0], &k[0], rows, d, stride, n/inPlaceKeys*inPlaceKeys, next)
 		last := n - inPlaceKeys
 		scoreRowsSIMD(&s[last], &q[0], &k[last*stride], rows, d, stride, inPlaceKeys, nil)
@@ -265,7 +268,8 @@ func alibi(s []float32, slope float32, first int) {
 	alibiSIMD(&s[0], len(s), slope, first)
 }
 
-func addBias(s, bias []float32, visible []uint64, rows, step, stride, lo, n int, u float32) (every uint64) {
+func addBias(s, bias []float32, visible []uint64, rows, step, stride, lo, n int,
+	u float32) (every uint64) {
 	operand.UpdatesRows(s, rows, step*Block, n)
 	operand.ReadsRows(bias, rows, stride, n)
 	operand.UpdatesRows(visible, rows, step, 1)

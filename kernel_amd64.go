@@ -11,10 +11,11 @@ const (
 // and fusedCols columns. It works like softmaxValuesGeneric.
 //
 //go:noescape
-func softmaxValuesSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *panelLayout, c float32) (masked bool)
+func softmaxValuesSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *panelLayout,
+	c float32) (masked bool)
 
-// scoreMaximaSIMD multiplies queries, maximaRows at a time and of at least maximaDim dimensions, by packed keys, and prefetches
-// what comes next. It works like scoreMaximaGeneric.
+// scoreMaximaSIMD multiplies queries, maximaRows at a time and of at least maximaDim dimensions, by
+// packed keys, and prefetches what comes next. It works like scoreMaximaGeneric.
 //
 //go:noescape
 func scoreMaximaSIMD(s, q, k, maxima *float32, rows, d, panels int, next *prefetchQueue)
@@ -43,7 +44,8 @@ func softmaxAVX512(s, m, l, alpha *float32, rows int, c float32) (masked bool)
 // softmaxMaskedAVX512 is softmaxMaskedSIMD for AVX-512.
 //
 //go:noescape
-func softmaxMaskedAVX512(s, m, l, alpha *float32, visible *uint64, rows int, c float32) (masked bool)
+func softmaxMaskedAVX512(s, m, l, alpha *float32, visible *uint64, rows int,
+	c float32) (masked bool)
 
 // normalizeSIMD divides rows by their sums. It works like normalizeGeneric.
 //
@@ -53,7 +55,8 @@ func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int)
 // addBiasSIMD adds biases and finds masked keys. It works like addBiasGeneric.
 //
 //go:noescape
-func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n int, u float32) (every uint64)
+func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n int,
+	u float32) (every uint64)
 
 // maskKeysSIMD packs booleans into bits. It works like maskKeysGeneric.
 //

@@ -10,16 +10,21 @@ import (
 // The instructions that kernels may use, by the feature that possible checks.
 // What is not here needs a gate first.
 var gatedInstructions = map[string]string{
-	"x86-64": `ADDQ ANDQ ANDL BSRQ CMOVQ[A-Z]+ CMPB CMPQ CMPL CMPW DECQ INCQ IMULQ IMUL3Q J[A-Z]+ LEAQ MOVB MOVBLZX MOVBQZX MOVL MOVQ CMPW
-		NEGQ NOTQ ORQ ORL PREFETCH(T0|T1|T2|NTA) RET SARQ SET[A-Z]+ SHLQ SHRQ SUBQ TESTB TESTL TESTQ XORQ XORL`,
-	"avx": `VADD[PS]S VAND(N)?PS VBLENDPS VBLENDVPS VBROADCAST(SS|F128) VCMP[PS]S VCVTDQ2PS VCVTPS2DQ VDIV[PS]S VEXTRACTF128 VINSERTF128
-		VINSERTPS VMASKMOVPS VMAX[PS]S VMIN[PS]S VMOV(APS|UPS|SS|SD|D|Q|DQU|MSKPS|SHDUP|HLPS|LHPS) VMUL[PS]S VORPS VPERM2F128
+	"x86-64": `ADDQ ANDQ ANDL BSRQ CMOVQ[A-Z]+ CMPB CMPQ CMPL CMPW DECQ INCQ IMULQ IMUL3Q J[A-Z]+ LEAQ
+		MOVB MOVBLZX MOVBQZX MOVL MOVQ NEGQ NOTQ ORQ ORL PREFETCH(T0|T1|T2|NTA) RET SARQ SET[A-Z]+ SHLQ
+		SHRQ SUBQ TESTB TESTL TESTQ XORQ XORL`,
+	"avx": `VADD[PS]S VAND(N)?PS VBLENDPS VBLENDVPS VBROADCAST(SS|F128) VCMP[PS]S VCVTDQ2PS VCVTPS2DQ
+		VDIV[PS]S VEXTRACTF128 VINSERTF128 VINSERTPS VMASKMOVPS VMAX[PS]S VMIN[PS]S
+		VMOV(APS|UPS|SS|SD|D|Q|DQU|MSKPS|SHDUP|HLPS|LHPS) VMUL[PS]S VORPS VPERM2F128
 		VPACKUSDW VPERMILP[SD] VPEXTR[BW] VSHUFPS VSUB[PS]S VUCOMISS VUNPCK[HL]P[SD] VXORPS VZEROUPPER`,
-	"avx2": `VEXTRACTI128 VPADD[DQ] VPAND(N)? VPBROADCAST[BDQ] VPCMPEQ[BD] VPCMPGTD VPERM(D|PS|Q|PD) VPMADD(UBSW|WD) VPMAX(SD|UD) VPMOVMSKB VPMOVZX(BD|WD) VPOR VPSHUFB
-		VPSHUFD VPSLL[DW] VPSLLVD VPSRAD VPSRLD VPSRLDQ VPSUBD VPXOR VPUNPCK[HL](DQ|QDQ)`,
-	"fma3":   `VFN?M(ADD|SUB)(132|213|231)[PS]S`,
-	"f16c":   `VCVTPH2PS VCVTPS2PH`,
-	"avx512": `KMOVW VBLENDMPS VEXTRACTF32X8 VEXTRACTI32X8 VMOV[AU]PS\.Z VMOVDQU32 VMULPS\.Z VPTERNLOGD VPXORD`, // F and DQ
+	"avx2": `VEXTRACTI128 VPADD[DQ] VPAND(N)? VPBROADCAST[BDQ] VPCMPEQ[BD] VPCMPGTD
+		VPERM(D|PS|Q|PD) VPMADD(UBSW|WD) VPMAX(SD|UD) VPMOVMSKB VPMOVZX(BD|WD) VPOR VPSHUFB VPSHUFD
+		VPSLL[DW] VPSLLVD VPSRAD VPSRLD VPSRLDQ VPSUBD VPXOR VPUNPCK[HL](DQ|QDQ)`,
+	"fma3": `VFN?M(ADD|SUB)(132|213|231)[PS]S`,
+	"f16c": `VCVTPH2PS VCVTPS2PH`,
+	// F and DQ
+	"avx512": `KMOVW VBLENDMPS VEXTRACTF32X8 VEXTRACTI32X8 VMOV[AU]PS\.Z VMOVDQU32
+		VMULPS\.Z VPTERNLOGD VPXORD`,
 }
 
 // allowedInstructions are those of all features, or of all but AVX-512.
@@ -64,7 +69,8 @@ func readAssembly(t *testing.T, file string) (functions []asmFunction) {
 		switch {
 		case op == "TEXT":
 			functions = append(functions, asmFunction{file: file, name: operands})
-		case op == "" || op == "DATA" || op == "GLOBL" || strings.HasPrefix(op, "#") || strings.HasSuffix(op, ":"):
+		case op == "" || op == "DATA" || op == "GLOBL" || strings.HasPrefix(op, "#") ||
+			strings.HasSuffix(op, ":"):
 		default:
 			f := &functions[len(functions)-1]
 			f.lines = append(f.lines, asmLine{i + 1, op, operands})
@@ -87,7 +93,9 @@ func TestAssemblyIsGated(t *testing.T) {
 			count++
 		}
 		for _, l := range f.lines {
-			fault := func(what string) { t.Errorf("%s:%d, %s: %s %s: %s", f.file, l.number, f.name, l.op, l.operands, what) }
+			fault := func(what string) {
+				t.Errorf("%s:%d, %s: %s %s: %s", f.file, l.number, f.name, l.op, l.operands, what)
+			}
 			if vectorRegister.MatchString(l.operands) && !strings.HasPrefix(l.op, "V") {
 				fault("legacy SSE, which stalls while the upper halves of YMM registers are in use")
 			} else if !allowed.MatchString(l.op) {
@@ -111,7 +119,8 @@ func TestAssemblyIsGated(t *testing.T) {
 func (f *asmFunction) checkReturns(t *testing.T) {
 	usesYMM := false
 	for _, l := range f.lines {
-		usesYMM = usesYMM || strings.ContainsAny(l.operands, "YZ") && vectorRegister.MatchString(l.operands)
+		usesYMM = usesYMM || strings.ContainsAny(l.operands, "YZ") &&
+			vectorRegister.MatchString(l.operands)
 	}
 	if last := f.lines[len(f.lines)-1]; last.op != "RET" && last.op != "JMP" {
 		t.Errorf("%s:%d, %s: falls off its end", f.file, last.number, f.name)
@@ -131,16 +140,20 @@ func TestAssemblyCheckSees(t *testing.T) {
 			t.Errorf("%s is not allowed, but its gate is checked", op)
 		}
 	}
-	for _, op := range []string{"VPTERNLOGD", "VPTERNLOGQ", "TZCNTQ", "SHLXQ", "VRNDSCALEPS", "POPCNTQ", "CALL", "MOVUPS", "KMOVW", "VPXORD"} {
+	for _, op := range []string{"VPTERNLOGD", "VPTERNLOGQ", "TZCNTQ", "SHLXQ", "VRNDSCALEPS",
+		"POPCNTQ", "CALL", "MOVUPS", "KMOVW", "VPXORD"} {
 		if allowed.MatchString(op) {
 			t.Errorf("%s is allowed, but no gate covers it", op)
 		}
 	}
-	if !allowedInstructions(true).MatchString("KMOVW") || allowedInstructions(true).MatchString("VRNDSCALEPS") {
+	if !allowedInstructions(true).MatchString("KMOVW") ||
+		allowedInstructions(true).MatchString("VRNDSCALEPS") {
 		t.Error("what is gated by AVX-512 is wrong")
 	}
-	for operands, re := range map[string]*regexp.Regexp{"Z3, Z4": avx512Register, "Y1, Y16, Y2": avx512Register, "K1, (AX)": avx512Register,
-		"(R14), AX": forbiddenRegister, "X15, Y1, Y2": forbiddenRegister, "X0, ret+24(FP)": vectorRegister} {
+	for operands, re := range map[string]*regexp.Regexp{"Z3, Z4": avx512Register,
+		"Y1, Y16, Y2": avx512Register, "K1, (AX)": avx512Register,
+		"(R14), AX": forbiddenRegister, "X15, Y1, Y2": forbiddenRegister,
+		"X0, ret+24(FP)": vectorRegister} {
 		if !re.MatchString(operands) {
 			t.Errorf("%q passes", operands)
 		}

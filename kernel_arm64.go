@@ -37,7 +37,8 @@ func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int) {
 }
 
 // addBiasSIMD goes row by row. It works like addBiasGeneric.
-func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n int, u float32) (every uint64) {
+func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n int,
+	u float32) (every uint64) {
 	every = ^uint64(0)
 	for r := range rows {
 		bits := addBiasRowSIMD(operand.At(s, r*step*Block), operand.At(bias, r*stride), n, u)
@@ -60,23 +61,26 @@ func maskKeysSIMD(mask *bool, visible *uint64, rows, step, stride, lo, n int) (e
 	return every
 }
 
-// Stubs of the kernels over fewer bits. The dispatchers in kernel_typed.go have checked all lengths; pointers are to the first
-// element and every count is at least 1.
+// Stubs of the kernels over fewer bits. The dispatchers in kernel_typed.go have checked all
+// lengths; pointers are to the first element and every count is at least 1.
 
 // accumulateF16SIMD adds weighted values to the output. It works like accumulateTypedGeneric.
 //
 //go:noescape
-func accumulateF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *panelLayout)
+func accumulateF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
+	b *panelLayout)
 
 // accumulateBF16SIMD adds weighted values to the output. It works like accumulateTypedGeneric.
 //
 //go:noescape
-func accumulateBF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *panelLayout)
+func accumulateBF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
+	b *panelLayout)
 
 // accumulateI8SIMD adds weighted values to the output. It works like accumulateTypedGeneric.
 //
 //go:noescape
-func accumulateI8SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *panelLayout)
+func accumulateI8SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
+	b *panelLayout)
 
 // widenF16SIMD widens n elements, a multiple of panel. It works like widenGeneric.
 //
@@ -108,7 +112,8 @@ func narrowBF16SIMD(dst *uint16, x *float32, n int)
 //go:noescape
 func largestSIMD(x *float32, n int) float32
 
-// quantizeSIMD divides by a scale that is not 0 and rounds to integers. It works like quantizeGeneric.
+// quantizeSIMD divides by a scale that is not 0 and rounds to integers. It works like
+// quantizeGeneric.
 //
 //go:noescape
 func quantizeSIMD(dst *int8, x *float32, n int, scale float32)

@@ -12,8 +12,10 @@ import (
 )
 
 var (
-	exhaustive = flag.Bool("exhaustive", false, "try all 2³² arguments of the elementary functions and of conversions, in minutes")
-	triples    = flag.Int("fma-triples", 2_000_000, "number of triples to compare FMA with the hardware's on")
+	exhaustive = flag.Bool("exhaustive", false, "try all 2³² arguments of the elementary functions "+
+		"and of conversions, in minutes")
+	triples = flag.Int("fma-triples", 2_000_000,
+		"number of triples to compare FMA with the hardware's on")
 )
 
 // elementary is a function of the numeric contract, applied to a slice by a kernel.
@@ -28,8 +30,13 @@ type elementary struct {
 
 var elementaries = []elementary{
 	{"exp", exp, expGeneric, math.Exp, 1, false},
-	{"exp of attention", func(dst, x []float32) { expSum(dst, x, 0) }, func(dst, x []float32) { expSumGeneric(dst, x, 0) }, math.Exp, 1, true},
-	{"tanh", func(dst, x []float32) { copy(dst, x); softcap(dst, 1, 1) }, func(dst, x []float32) { copy(dst, x); softcapGeneric(dst, 1, 1) }, math.Tanh, 1, false},
+	{"exp of attention", func(dst, x []float32) {
+		expSum(dst, x, 0)
+	}, func(dst, x []float32) { expSumGeneric(dst, x, 0) }, math.Exp, 1, true},
+	{"tanh", func(dst, x []float32) {
+		copy(dst, x)
+		softcap(dst, 1, 1)
+	}, func(dst, x []float32) { copy(dst, x); softcapGeneric(dst, 1, 1) }, math.Tanh, 1, false},
 	{"log", logs, logs, math.Log, 1, false},
 }
 
@@ -69,7 +76,7 @@ func (f *elementary) acceptable(x, y float32) bool {
 // the same test with a step of 1.
 func TestElementaryFunctions(t *testing.T) {
 	step := uint64(4999)
-	if testing.Short() {
+	if few() {
 		step = 199999
 	}
 	if *exhaustive {
@@ -119,7 +126,8 @@ func (f *elementary) check(t *testing.T, x []float32) {
 	}
 	for i, e := range x {
 		if !f.acceptable(e, got[i]) {
-			t.Errorf("%s(%x) = %x, exact %x: more than %v ULP", f.name, e, got[i], f.exact(float64(e)), f.ulps)
+			t.Errorf("%s(%x) = %x, exact %x: more than %v ULP", f.name, e, got[i], f.exact(float64(e)),
+				f.ulps)
 			return
 		}
 	}
@@ -133,9 +141,11 @@ func TestElementaryExactValues(t *testing.T) {
 			f       int
 			x, want float32
 		}{
-			{0, 0, 1}, {0, specials[1], 1}, {0, inf, inf}, {0, negInf, 0}, {0, 1e-45, 1}, {0, 200, inf}, {0, -200, 0},
+			{0, 0, 1}, {0, specials[1], 1}, {0, inf, inf}, {0, negInf, 0}, {0, 1e-45, 1}, {0, 200, inf},
+			{0, -200, 0},
 			{1, 0, 1}, {1, negInf, 0}, {1, -88, 0},
-			{2, 0, 0}, {2, specials[1], specials[1]}, {2, inf, 1}, {2, negInf, -1}, {2, 50, 1}, {2, 1e-45, 1e-45},
+			{2, 0, 0}, {2, specials[1], specials[1]}, {2, inf, 1}, {2, negInf, -1}, {2, 50, 1},
+			{2, 1e-45, 1e-45},
 			{3, 1, 0}, {3, 0, negInf}, {3, specials[1], negInf}, {3, inf, inf}, {3, -1, float32(math.NaN())},
 		} {
 			f, got := elementaries[c.f], []float32{0}
@@ -150,7 +160,7 @@ func TestElementaryExactValues(t *testing.T) {
 // to round. A kernel that multiplies and adds stands for the hardware.
 func TestFMAEqualsHardware(t *testing.T) {
 	count := *triples
-	if testing.Short() {
+	if few() {
 		count = min(count, 50_000)
 	}
 	forEach(t, func(t *testing.T) {

@@ -47,8 +47,8 @@ func packValuesGeneric(dst, v []float32, stride, n, d int) {
 	}
 }
 
-// score multiplies some rows of queries by the keys of packed panels:
-// s[r*Block + j] = Σ_x q[r*d + x]·k[(j/panel*d + x)*panel + j%panel], a chain of FMAs from 0 in ascending x.
+// score multiplies some rows of queries by the keys of packed panels: s[r*Block + j] = Σ_x q[r*d +
+// x]·k[(j/panel*d + x)*panel + j%panel], a chain of FMAs from 0 in ascending x.
 func scoreGeneric(s, q, k []float32, rows, d, panels int) {
 	for r := range rows {
 		for j := range panels * panel {
@@ -67,7 +67,8 @@ func scoreMaximaGeneric(s, q, k, maxima []float32, rows, d, panels int) {
 	maximaOf(maxima, s, rows, panels*panel)
 }
 
-// maximaOf finds the maxima of rows of n scores, in lanes by index mod maximaLanes, NaN not counting.
+// maximaOf finds the maxima of rows of n scores, in lanes by index mod maximaLanes, NaN not
+// counting.
 func maximaOf(maxima, s []float32, rows, n int) {
 	for r := range rows {
 		top := maxima[r*maximaLanes:][:maximaLanes]
@@ -101,10 +102,10 @@ func scoreRowsGeneric(s, q, k []float32, rows, d, stride, n int) {
 	}
 }
 
-// softmax is one step of the online softmax, for rows that see all Block keys. It turns
-// the scores into weights 2^((s − m)·c), moves m on to the new maximum and l to the new sum,
-// and leaves in alpha the factor by which what was summed before must shrink. It
-// reports whether some row has still seen no score above −Inf. Scores and maxima are in a unit u, and c = u·log₂e.
+// softmax is one step of the online softmax, for rows that see all Block keys. It turns the scores
+// into weights 2^((s − m)·c), moves m on to the new maximum and l to the new sum, and leaves in
+// alpha the factor by which what was summed before must shrink. It reports whether some row has
+// still seen no score above −Inf. Scores and maxima are in a unit u, and c = u·log₂e.
 func softmaxGeneric(s, m, l, alpha []float32, rows int, c float32) (masked bool) {
 	for r := range rows {
 		if softmaxRow(s[r*Block:][:Block], &m[r], &l[r], &alpha[r], ^uint64(0), c) {
@@ -116,7 +117,8 @@ func softmaxGeneric(s, m, l, alpha []float32, rows int, c float32) (masked bool)
 
 // softmaxMasked is softmax where row r sees only the keys with a set bit in
 // visible[r]. The weight of any other key becomes −0.
-func softmaxMaskedGeneric(s, m, l, alpha []float32, visible []uint64, rows int, c float32) (masked bool) {
+func softmaxMaskedGeneric(s, m, l, alpha []float32, visible []uint64, rows int,
+	c float32) (masked bool) {
 	for r := range rows {
 		if softmaxRow(s[r*Block:][:Block], &m[r], &l[r], &alpha[r], visible[r], c) {
 			masked = true
@@ -167,7 +169,8 @@ func fold(lane []float32) float32 {
 }
 
 // softmaxValues is softmax and then accumulate, for rows that see all keys of the block.
-func softmaxValuesGeneric(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLayout, c float32) (masked bool) {
+func softmaxValuesGeneric(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLayout,
+	c float32) (masked bool) {
 	masked = softmaxGeneric(s, m, l, alpha, rows, c)
 	accumulateGeneric(o, s, v, alpha, rows, oStride, Block, b)
 	return masked
@@ -240,9 +243,9 @@ func mergeGeneric(o, b []float32, x, y float32) {
 	}
 }
 
-// mergeSums merges the maxima and sums of two states, row by row, with M = max(m, m2):
-// x = 2^((m − M)·c), y = 2^((m2 − M)·c), l = FMA(l, x, l2·y), m = M. Merge needs the factors x and y.
-// A state that has seen no key (m = −Inf, l = 0) changes nothing.
+// mergeSums merges the maxima and sums of two states, row by row, with M = max(m, m2): x = 2^((m −
+// M)·c), y = 2^((m2 − M)·c), l = FMA(l, x, l2·y), m = M. Merge needs the factors x and y. A state
+// that has seen no key (m = −Inf, l = 0) changes nothing.
 func mergeSumsGeneric(m, l, m2, l2, x, y []float32, c float32) {
 	for r := range m {
 		top := m[r]
@@ -276,10 +279,12 @@ func alibiGeneric(s []float32, slope float32, first int) {
 	}
 }
 
-// addBias is s = FMA(s, u, bias), u being the unit of scores, for n keys of each row, the first of which is key lo of the block. Rows of
-// bias are stride apart; of s and visible it takes every step-th row. A bias of −Inf masks its key: the key's bit in
-// visible is cleared. It returns the keys that all of these rows see.
-func addBiasGeneric(s, bias []float32, visible []uint64, rows, step, stride, lo, n int, u float32) (every uint64) {
+// addBias is s = FMA(s, u, bias), u being the unit of scores, for n keys of each row, the first of
+// which is key lo of the block. Rows of bias are stride apart; of s and visible it takes every
+// step-th row. A bias of −Inf masks its key: the key's bit in visible is cleared. It returns the
+// keys that all of these rows see.
+func addBiasGeneric(s, bias []float32, visible []uint64, rows, step, stride, lo, n int,
+	u float32) (every uint64) {
 	every = ^uint64(0)
 	for r := range rows {
 		for j, e := range bias[r*stride:][:n] {

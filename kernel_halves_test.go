@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// halfFormat is a format of 16 bits in the words of IEEE 754: its numbers that are not negative, in ascending order of their bits, with the
-// power of two that would follow the largest one in the place of infinity. float64 has all of these, and what is halfway between them.
+// halfFormat is a format of 16 bits in the words of IEEE 754: its numbers that are not negative, in
+// ascending order of their bits, with the power of two that would follow the largest one in the
+// place of infinity. float64 has all of these, and what is halfway between them.
 type halfFormat struct {
 	typ      Format
 	fraction int // bits
@@ -30,12 +31,15 @@ func newHalfFormat(typ Format, fraction, exponent int) *halfFormat {
 	return f
 }
 
-var halfFormats = sync.OnceValue(func() []*halfFormat { return []*halfFormat{newHalfFormat(F16, 10, 5), newHalfFormat(BF16, 7, 8)} })
+var halfFormats = sync.OnceValue(func() []*halfFormat {
+	return []*halfFormat{newHalfFormat(F16, 10, 5), newHalfFormat(BF16, 7, 8)}
+})
 
 // infinity is the bits of +Inf.
 func (f *halfFormat) infinity() uint16 { return uint16(len(f.values) - 1) }
 
-// round is the bits of the number nearest to the one with these bits, ties to even. near is a result for a number that is not larger in magnitude.
+// round is the bits of the number nearest to the one with these bits, ties to even. near is a
+// result for a number that is not larger in magnitude.
 func (f *halfFormat) round(bits uint32, near uint16) uint16 {
 	x := float64(math.Float32frombits(bits &^ (1 << 31)))
 	if x != x { // the upper bits of the payload, quiet
@@ -82,8 +86,9 @@ func (f *halfFormat) check(t *testing.T, magnitudes []uint32) {
 	}
 }
 
-// Every float32 becomes the nearest number of 16 bits, ties to even, on every implementation. With -exhaustive these are all 2³², otherwise some of
-// them and the neighbourhood of all numbers of 16 bits and of what is halfway between two.
+// Every float32 becomes the nearest number of 16 bits, ties to even, on every implementation. With
+// -exhaustive these are all 2³², otherwise some of them and the neighbourhood of all numbers of 16
+// bits and of what is halfway between two.
 func TestNarrowingPicksTheNearest(t *testing.T) {
 	step := uint32(4999)
 	if *exhaustive {
@@ -126,12 +131,14 @@ func (f *halfFormat) checkNeighbours(t *testing.T) {
 			}
 		}
 	}
-	magnitudes = append(magnitudes, 0x7f7fffff, 0x7f800000, 0x7f800001, 0x7fbfffff, 0x7fc00000, 0x7fffffff)
+	magnitudes = append(magnitudes, 0x7f7fffff, 0x7f800000, 0x7f800001, 0x7fbfffff, 0x7fc00000,
+		0x7fffffff)
 	slices.Sort(magnitudes)
 	f.check(t, magnitudes)
 }
 
-// Every number of 16 bits is widened to itself, on every implementation, and a NaN to a quiet NaN of the same payload.
+// Every number of 16 bits is widened to itself, on every implementation, and a NaN to a quiet NaN
+// of the same payload.
 func TestWideningIsExact(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		packed := make([]byte, 2<<16)

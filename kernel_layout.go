@@ -18,7 +18,8 @@ const (
 	// kernel (gen/softmax.go) keeps the lanes of so many sums on its stack.
 	softmaxRows = 96
 
-	// inPlaceRows is the number of rows up to which scoreRows transposes keys in registers faster than they are packed.
+	// inPlaceRows is the number of rows up to which scoreRows transposes keys in registers faster than
+	// they are packed.
 	inPlaceRows = 4
 
 	// panel is the number of keys, or value columns, side by side in packed order.

@@ -18,7 +18,8 @@ func scoreRowsSIMD(s, q, k *float32, rows, d, stride, n int, next *prefetchQueue
 	panic(unreachable)
 }
 func softmaxSIMD(s, m, l, alpha *float32, rows int, c float32) (masked bool) { panic(unreachable) }
-func softmaxMaskedSIMD(s, m, l, alpha *float32, visible *uint64, rows int, c float32) (masked bool) {
+func softmaxMaskedSIMD(s, m, l, alpha *float32, visible *uint64, rows int,
+	c float32) (masked bool) {
 	panic(unreachable)
 }
 func accumulateSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
@@ -35,7 +36,8 @@ func mergeSIMD(o, b *float32, n int, x, y float32)                { panic(unreac
 func mergeSumsSIMD(m, l, m2, l2, x, y *float32, n int, c float32) { panic(unreachable) }
 func softcapSIMD(s *float32, n int, most, factor float32)         { panic(unreachable) }
 func alibiSIMD(s *float32, n int, slope float32, first int)       { panic(unreachable) }
-func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n int, u float32) (every uint64) {
+func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n int,
+	u float32) (every uint64) {
 	panic(unreachable)
 }
 func maskKeysSIMD(mask *bool, visible *uint64, rows, step, stride, lo, n int) (every uint64) {
@@ -52,13 +54,16 @@ func sumExpSIMD(x *float32, n int, top float32) float32                   { pani
 
 // Kernels over fewer bits.
 
-func accumulateF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
+func accumulateF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
+	b *panelLayout) {
 	panic(unreachable)
 }
-func accumulateBF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
+func accumulateBF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
+	b *panelLayout) {
 	panic(unreachable)
 }
-func accumulateI8SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
+func accumulateI8SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
+	b *panelLayout) {
 	panic(unreachable)
 }
 func widenF16SIMD(dst *float32, v *byte, n int)                { panic(unreachable) }

@@ -6,7 +6,8 @@ package attn
 
 const onlyAMD64 = "attn: this kernel exists on amd64 only"
 
-func softmaxValuesSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *panelLayout, c float32) (masked bool) {
+func softmaxValuesSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *panelLayout,
+	c float32) (masked bool) {
 	panic(onlyAMD64)
 }
 
@@ -22,6 +23,7 @@ func accumulateAVX512(o, p, v, alpha *float32, rows, oStride, pStride int, b *pa
 	panic(onlyAMD64)
 }
 func softmaxAVX512(s, m, l, alpha *float32, rows int, c float32) (masked bool) { panic(onlyAMD64) }
-func softmaxMaskedAVX512(s, m, l, alpha *float32, visible *uint64, rows int, c float32) (masked bool) {
+func softmaxMaskedAVX512(s, m, l, alpha *float32, visible *uint64, rows int,
+	c float32) (masked bool) {
 	panic(onlyAMD64)
 }

@@ -11,18 +11,21 @@ import (
 // compute: packing, scaling and adding a bias would wait for it otherwise. It prefetches
 // a row now and then, because processors drop prefetches when too many are under way.
 
-// access is how kernels of few rows, which wait for memory, go through it. The zero value prefetches nothing. No
-// result depends on it, so the generic code does not look at it.
+// access is how kernels of few rows, which wait for memory, go through it. The zero value
+// prefetches nothing. No result depends on it, so the generic code does not look at it.
 type access struct {
-	pointer     uintptr // where reading is, a window before what is prefetched page by page (gen/prefetch_pages.go), or in order; 0 if nothing is
-	prefetchOne int     // how many bytes ahead one or two rows prefetch packed panels,
-	prefetchFew int     // and three to five rows
-	fourPanels  bool    // one row takes four packed panels side by side, else one after the other
-	sequential  bool    // rows of the caller, or packed panels, are read in order, or prefetched so if there is a pointer
+	// pointer is where reading is, a window before what is prefetched page by page
+	// (gen/prefetch_pages.go), or in order; 0 if nothing is.
+	pointer     uintptr
+	prefetchOne int  // how many bytes ahead one or two rows prefetch packed panels,
+	prefetchFew int  // and three to five rows
+	fourPanels  bool // one row takes four packed panels side by side, else one after the other
+	// rows of the caller, or packed panels, are read in order, or prefetched so if there is a pointer
+	sequential bool
 }
 
-// set is what the CPU wants, along a pointer and in order or not. (Word by word: a copy of what has just been written waits for the
-// stores, which small calls feel.)
+// set is what the CPU wants, along a pointer and in order or not. (Word by word: a copy of what has
+// just been written waits for the stores, which small calls feel.)
 func (a *access) set(t *tuning.Row, pointer uintptr, sequential bool) {
 	a.pointer, a.sequential = pointer, sequential
 	a.prefetchOne, a.prefetchFew, a.fourPanels = t.PrefetchOne, t.PrefetchFew, t.FourPanels
@@ -34,7 +37,8 @@ func (a *access) setTyped(t *tuning.Row) {
 }
 
 // prefetchQueue is what score prefetches, in order. It goes from the cursor to the end without
-// looking for anything else, so the zero value is none: clear or fill it before the kernels of a block; cleared, it stays so.
+// looking for anything else, so the zero value is none: clear or fill it before the kernels of a
+// block; cleared, it stays so.
 type prefetchQueue struct {
 	left   int // rows of single panels until the next prefetch
 	every  int // rows of single panels from one prefetch to the next
@@ -47,14 +51,17 @@ type prefetchQueue struct {
 	runs [pairRuns + tokenRuns]prefetchRun
 }
 
-// prefetchRun is rows of memory at equal distances. Where tuned.QuarterSteps says so, and n is a multiple of 4, they are
-// prefetched from four places in turn, a quarter of the rows from each: several pages side by side come faster.
+// prefetchRun is rows of memory at equal distances. Where tuned.QuarterSteps says so, and n is a
+// multiple of 4, they are prefetched from four places in turn, a quarter of the rows from each:
+// several pages side by side come faster.
 type prefetchRun struct {
 	at    uintptr // of the next row; not a pointer, for a stack may move
 	step  int     // from a row to the one that is prefetched next, in bytes
 	lines int     // cache lines of a row, at least 1
 	n     int     // rows left
-	back  int     // added to step after every fourth row, when n is a multiple of 4 again; 0 if in order. NEON does without
+	// back is added to step after every fourth row, when n is a multiple of 4 again; 0 if in order.
+	// NEON does without.
+	back int
 }
 
 const (
@@ -88,7 +95,8 @@ func prefetchRunOf[T any](x []T, at, stride, n, d int) prefetchRun {
 		back = step - n*step
 		step *= n / 4
 	}
-	return prefetchRun{first, step, (int(first%cacheLine) + d*size + cacheLine - 1) / cacheLine, n, back}
+	return prefetchRun{first, step, (int(first%cacheLine) + d*size + cacheLine - 1) / cacheLine, n,
+		back}
 }
 
 // touched is how many rows after those of the call scoreRows may read at most.

@@ -93,7 +93,8 @@ func splitScore(s, q, k []float32, rows, d, panels int, next *prefetchQueue) {
 func chainScore(s, q, k []float32, rows, d, panels int) {
 	const step = 512
 	for x := 0; x < d; x += step {
-		part := panelLayout{keys: min(step, d-x), cols: panels * panel, stride: panel, panelStride: d * panel, overwrite: x == 0}
+		part := panelLayout{keys: min(step, d-x), cols: panels * panel, stride: panel,
+			panelStride: d * panel, overwrite: x == 0}
 		accumulate(s, q[x:], k[x*panel:], nil, rows, Block, d, &part)
 	}
 }
@@ -116,7 +117,8 @@ func splitScoreRows(s, q, k []float32, rows, d, stride, n int, next *prefetchQue
 
 // splitAccumulate takes fewer columns at a time, so that a panel of values stays
 // in the cache for all rows, or one panel and fewer rows. There are at most callInner keys.
-func splitAccumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLayout, kernel accumulateKernel) {
+func splitAccumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLayout,
+	kernel accumulateKernel) {
 	most := callProducts
 	if kernel == maskedValues {
 		most = callMasked
@@ -176,7 +178,8 @@ func splitNormalize(dst, o, l []float32, rows, n, dstStride, oStride int) {
 	}
 	for r := range rows {
 		for c := 0; c < n; c += callElements {
-			normalize(dst[r*dstStride+c:], o[r*oStride+c:], l[r:], 1, min(callElements, n-c), dstStride, oStride)
+			normalize(dst[r*dstStride+c:], o[r*oStride+c:], l[r:], 1, min(callElements, n-c), dstStride,
+				oStride)
 		}
 	}
 }

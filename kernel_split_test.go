@@ -28,7 +28,8 @@ func TestAssemblyCallsAreShort(t *testing.T) {
 		{"products", slowestFMA() * callProducts / slowestLanes},
 		{"masked products", 3 * slowestFMA() * callMasked / slowestLanes},
 		{"elements that few rows read", slowestRead * callProducts / callRows},
-		{"keys in rows", callInPlaceProducts * (3.0/slowestLanes + 1.5*slowestRead/inPlaceRows)}, // transposed and multiplied, and read; 8 touched beside 16
+		// transposed and multiplied, and read; 8 touched beside 16
+		{"keys in rows", callInPlaceProducts * (3.0/slowestLanes + 1.5*slowestRead/inPlaceRows)},
 		{"one chain of products", 4 * callInner},
 		{"elements packed", 2 * slowestRead * callCopies},
 		{"elements of a vector function", 8 * callElements}, // exp of 4 lanes: 32 cycles
@@ -37,7 +38,8 @@ func TestAssemblyCallsAreShort(t *testing.T) {
 		{"merged sums", 32 * callElements},
 		{"biases of a tile", (slowestRead + 2) * maxTileRows * Block},
 		{"softmax of rows", 16 * softmaxRows * Block},
-		{"softmax and values of a tile", minTileRows * Block * (slowestFMA()*fusedCols/slowestLanes + 16)},
+		{"softmax and values of a tile", minTileRows * Block * (slowestFMA()*fusedCols/slowestLanes +
+			16)},
 	} {
 		if s := c.cycles / slowestHertz; s > longestSeconds {
 			t.Errorf("%s: %.0f µs, want at most %.0f", c.name, s*1e6, longestSeconds*1e6)
@@ -50,7 +52,9 @@ func TestSplitCallsEqualGeneric(t *testing.T) {
 	useTuning(t, with16Lanes(tuned))
 	r := random("split")
 	c := newTrial(t, r)
-	for _, n := range [][3]int{{1, callInner + 1, 64}, {2, 3*callInner + 5, 17}, {13, 700, 64}, {7, callInner, 3}, {48, inPlaceDim, 5}, {4, inPlaceDim, 64}, {4, 576, 60}, {1, inPlaceDim, 64}, {5, 600, 64}, {1, 1500, 64}, {5, 1000, 40}, {20, 1024, 50}, {40, callInner, 64}} {
+	for _, n := range [][3]int{{1, callInner + 1, 64}, {2, 3*callInner + 5, 17}, {13, 700, 64},
+		{7, callInner, 3}, {48, inPlaceDim, 5}, {4, inPlaceDim, 64}, {4, 576, 60}, {1, inPlaceDim, 64},
+		{5, 600, 64}, {1, 1500, 64}, {5, 1000, 40}, {20, 1024, 50}, {40, callInner, 64}} {
 		c.reset()
 		rows, d, keys := n[0], n[1], n[2]
 		panels := roundUp(keys, panel) / panel
@@ -84,7 +88,8 @@ func TestSplitCallsEqualGeneric(t *testing.T) {
 	}
 }
 
-// Masked values of more keys than a block has, of which one row and one panel count as too many, are not split for ever.
+// Masked values of more keys than a block has, of which one row and one panel count as too many,
+// are not split for ever.
 func TestSplitLongMaskedCalls(t *testing.T) {
 	c := newTrial(t, random("long masked"))
 	for _, rows := range []int{1, 2, 15, 17} {
@@ -153,7 +158,8 @@ func BenchmarkLongestCall(b *testing.B) {
 	const d = callProducts / Block / 12
 	x := make([]float32, callProducts)
 	y := make([]float32, callProducts)
-	layout := panelLayout{keys: Block, cols: callProducts / Block / minTileRows / panel * panel, stride: panel, panelStride: Block * panel}
+	layout := panelLayout{keys: Block, cols: callProducts / Block / minTileRows / panel * panel,
+		stride: panel, panelStride: Block * panel}
 	m := make([]float32, minTileRows)
 	for _, c := range []struct {
 		name string
@@ -161,7 +167,8 @@ func BenchmarkLongestCall(b *testing.B) {
 	}{
 		{"score", func() { score(y, x, x, 12, d, Block/panel) }},
 		{"score_rows", func() {
-			scoreRows(y, x, x, inPlaceRows, callInPlaceProducts/inPlaceRows/Block, callInPlaceProducts/inPlaceRows/Block, Block, nil)
+			scoreRows(y, x, x, inPlaceRows, callInPlaceProducts/inPlaceRows/Block,
+				callInPlaceProducts/inPlaceRows/Block, Block, nil)
 		}},
 		{"accumulate", func() { accumulate(y, x, x, m, minTileRows, layout.cols, Block, &layout) }},
 		{"softmax", func() { softmax(y, m, m, m, minTileRows, f32.Log2E) }},
@@ -227,7 +234,8 @@ func longestPause(before, after *metrics.Float64Histogram) float64 {
 // Rows that are normalized are split between rows, and long ones within.
 func TestSplitNormalizeEqualsGeneric(t *testing.T) {
 	c := newTrial(t, random("split normalize"))
-	for _, size := range [][2]int{{3, callElements/2 + 1}, {2, 2*callElements + 5}, {300, 99}, {1, callElements + 1}} {
+	for _, size := range [][2]int{{3, callElements/2 + 1}, {2, 2*callElements + 5}, {300, 99},
+		{1, callElements + 1}} {
 		c.reset()
 		rows, n := size[0], size[1]
 		l, o := c.input(rows), c.input(rows*(n+2))

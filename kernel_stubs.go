@@ -32,7 +32,8 @@ func scoreRowsSIMD(s, q, k *float32, rows, d, stride, n int, next *prefetchQueue
 //go:noescape
 func softmaxSIMD(s, m, l, alpha *float32, rows int, c float32) (masked bool)
 
-// softmaxMaskedSIMD is one online-softmax step over visible keys. It works like softmaxMaskedGeneric.
+// softmaxMaskedSIMD is one online-softmax step over visible keys. It works like
+// softmaxMaskedGeneric.
 //
 //go:noescape
 func softmaxMaskedSIMD(s, m, l, alpha *float32, visible *uint64, rows int, c float32) (masked bool)
@@ -42,7 +43,8 @@ func softmaxMaskedSIMD(s, m, l, alpha *float32, visible *uint64, rows int, c flo
 //go:noescape
 func accumulateSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *panelLayout)
 
-// accumulateMaskedSIMD adds weighted visible values to the output. It works like accumulateMaskedGeneric.
+// accumulateMaskedSIMD adds weighted visible values to the output. It works like
+// accumulateMaskedGeneric.
 //
 //go:noescape
 func accumulateMaskedSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *panelLayout)

@@ -29,15 +29,17 @@ func size(name string, lo, hi, larger int) dim { return dim{name, lo, hi, larger
 
 // kernels has every kernel of kernel.go.
 var kernelTests = []kernelTest{
-	{"packKeys", []dim{size("keys", 1, Block, Block), size("d", 1, 99, 600), size("gap", 0, 20, 200)}, func(c *trial, n []int) {
-		keys, d := n[0], n[1]
-		stride := c.stride(d, n[2])
-		k := c.input((keys-1)*stride + d)
-		got, want := c.output(roundUp(keys, panel)*d + c.IntN(20))
-		packKeys(got, k, stride, keys, d)
-		packKeysGeneric(want, k, stride, keys, d)
-	}},
-	{"packValues", []dim{size("keys", 1, Block, Block), size("d", 1, 99, 600), size("gap", 0, 20, 200)}, func(c *trial, n []int) {
+	{"packKeys", []dim{size("keys", 1, Block, Block), size("d", 1, 99, 600), size("gap", 0, 20, 200)},
+		func(c *trial, n []int) {
+			keys, d := n[0], n[1]
+			stride := c.stride(d, n[2])
+			k := c.input((keys-1)*stride + d)
+			got, want := c.output(roundUp(keys, panel)*d + c.IntN(20))
+			packKeys(got, k, stride, keys, d)
+			packKeysGeneric(want, k, stride, keys, d)
+		}},
+	{"packValues", []dim{size("keys", 1, Block, Block), size("d", 1, 99, 600),
+		size("gap", 0, 20, 200)}, func(c *trial, n []int) {
 		keys, d := n[0], n[1]
 		stride := c.stride(d, n[2])
 		v := c.input((keys-1)*stride + d)
@@ -45,14 +47,16 @@ var kernelTests = []kernelTest{
 		packValues(got, v, stride, keys, d)
 		packValuesGeneric(want, v, stride, keys, d)
 	}},
-	{"score", []dim{size("rows", 1, 99, 99), size("d", 1, 99, 600), size("panels", 1, 4, 4)}, func(c *trial, n []int) {
-		rows, d, panels := n[0], n[1], n[2]
-		q, k := c.input(rows*d), c.input(panels*d*panel)
-		got, want := c.output((rows-1)*Block + panels*panel)
-		scorePrefetch(got, q, k, rows, d, panels, c.anywhere())
-		scoreGeneric(want, q, k, rows, d, panels)
-	}},
-	{"scoreMaxima", []dim{{"rows", maximaRows, 96, maxTileRows, maximaRows}, size("d", maximaDim, 99, 300), size("panels", 1, 4, 4)}, func(c *trial, n []int) {
+	{"score", []dim{size("rows", 1, 99, 99), size("d", 1, 99, 600), size("panels", 1, 4, 4)},
+		func(c *trial, n []int) {
+			rows, d, panels := n[0], n[1], n[2]
+			q, k := c.input(rows*d), c.input(panels*d*panel)
+			got, want := c.output((rows-1)*Block + panels*panel)
+			scorePrefetch(got, q, k, rows, d, panels, c.anywhere())
+			scoreGeneric(want, q, k, rows, d, panels)
+		}},
+	{"scoreMaxima", []dim{{"rows", maximaRows, 96, maxTileRows, maximaRows},
+		size("d", maximaDim, 99, 300), size("panels", 1, 4, 4)}, func(c *trial, n []int) {
 		rows, d, panels := n[0], n[1], n[2]
 		q, k := c.input(rows*d), c.input(panels*d*panel)
 		got, want := c.output((rows-1)*Block + panels*panel)
@@ -60,7 +64,8 @@ var kernelTests = []kernelTest{
 		scoreMaxima(got, q, k, maxima, rows, d, panels, c.anywhere())
 		scoreMaximaGeneric(want, q, k, maximaWant, rows, d, panels)
 	}},
-	{"scoreRows", []dim{size("rows", 1, 99, 99), size("d", 1, 99, 600), size("keys", 1, Block, Block), size("gap", 0, 20, 200)}, func(c *trial, n []int) {
+	{"scoreRows", []dim{size("rows", 1, 99, 99), size("d", 1, 99, 600), size("keys", 1, Block, Block),
+		size("gap", 0, 20, 200)}, func(c *trial, n []int) {
 		rows, d, keys := n[0], n[1], n[2]
 		stride := c.stride(d, n[3])
 		next, after := c.anywhere(), 0
@@ -89,7 +94,8 @@ var kernelTests = []kernelTest{
 		alpha, alphaWant := c.output(n[0])
 		unit := c.unit()
 		masked := softmaxMaxima(s, m, l, alpha, maxima, n[0], unit)
-		c.equal("masked", masked, softmaxMaximaGeneric(sWant, mWant, lWant, alphaWant, maxima, n[0], unit))
+		c.equal("masked", masked, softmaxMaximaGeneric(sWant, mWant, lWant, alphaWant, maxima, n[0],
+			unit))
 	}},
 	{"softmaxMasked", []dim{size("rows", 1, 2*softmaxRows+1, 600)}, func(c *trial, n []int) {
 		visible := c.visibleBits(n[0])
@@ -98,9 +104,11 @@ var kernelTests = []kernelTest{
 		alpha, alphaWant := c.output(n[0])
 		unit := c.unit()
 		masked := softmaxMasked(s, m, l, alpha, visible, n[0], unit)
-		c.equal("masked", masked, softmaxMaskedGeneric(sWant, mWant, lWant, alphaWant, visible, n[0], unit))
+		c.equal("masked", masked, softmaxMaskedGeneric(sWant, mWant, lWant, alphaWant, visible, n[0],
+			unit))
 	}},
-	{"softmaxValues", []dim{size("rows", 1, 2*minTileRows+fusedRows+1, 300), size("gap", 0, 20, 100), {"cols", 8, 160, 600, 8}}, func(c *trial, n []int) {
+	{"softmaxValues", []dim{size("rows", 1, 2*minTileRows+fusedRows+1, 300), size("gap", 0, 20, 100),
+		{"cols", 8, 160, 600, 8}}, func(c *trial, n []int) {
 		rows := n[0]
 		a := c.newAccumulation([]int{rows, Block, n[2], n[1]})
 		s, sWant := c.scores(rows)
@@ -109,7 +117,8 @@ var kernelTests = []kernelTest{
 		tuned.FusedSoftmax = c.IntN(2) == 0
 		unit := c.unit()
 		masked := softmaxValues(s, m, l, alpha, a.got, a.v, rows, a.oStride, &a.layout, unit)
-		c.equal("masked", masked, softmaxValuesGeneric(sWant, mWant, lWant, alphaWant, a.want, a.v, rows, a.oStride, &a.layout, unit))
+		c.equal("masked", masked, softmaxValuesGeneric(sWant, mWant, lWant, alphaWant, a.want, a.v, rows,
+			a.oStride, &a.layout, unit))
 	}},
 	{"accumulate", accumulateDims, func(c *trial, n []int) {
 		a := c.newAccumulation(n)
@@ -137,7 +146,8 @@ var kernelTests = []kernelTest{
 		scale(got, x, f)
 		scaleGeneric(want, x, f)
 	}},
-	{"normalize", []dim{size("rows", 1, 99, 99), size("n", 1, 99, 300), size("gap", 0, 20, 200), size("pad", 0, 20, 200)}, func(c *trial, n []int) {
+	{"normalize", []dim{size("rows", 1, 99, 99), size("n", 1, 99, 300), size("gap", 0, 20, 200),
+		size("pad", 0, 20, 200)}, func(c *trial, n []int) {
 		rows, d := n[0], n[1]
 		dstStride, oStride := c.stride(d, n[2]), c.stride(d, n[3])
 		l, o := c.input(rows), c.input((rows-1)*oStride+d)
@@ -278,7 +288,8 @@ var vectorDims = []dim{size("n", 0, 257, 3000)}
 var pairDims = []dim{size("rows", 1, 20, 50), size("keys", 1, Block, Block)}
 
 var accumulateDims = []dim{
-	size("rows", 1, 99, 99), size("keys", 1, 99, 300), {"cols", 8, 96, 600, 8}, size("gap", 0, 20, 100),
+	size("rows", 1, 99, 99), size("keys", 1, 99, 300), {"cols", 8, 96, 600, 8}, size("gap", 0, 20,
+		100),
 }
 
 // How few rows of queries go through memory depends on the CPU; the bits do not.
@@ -384,8 +395,11 @@ func (k *kernelTest) describe() (names []string) {
 func (k *kernelTest) sweep(t *testing.T, c *trial) {
 	n := make([]int, len(k.dims))
 	step := 1
-	if testing.Short() && tuned.ISA == tuning.Generic {
+	switch {
+	case testing.Short() && tuned.ISA == tuning.Generic:
 		step = 7 // an emulator that compares generic code with itself
+	case few():
+		step = 3
 	}
 	for i, swept := range k.dims {
 		for at := swept.lo; at <= swept.hi; at += step * swept.multiple {
@@ -478,7 +492,8 @@ func TestSoftmaxNaNMaximum(t *testing.T) {
 			softmax(s, m, l, alpha, minTileRows, f32.Log2E)
 			softmaxGeneric(want, mWant, lWant, alphaWant, minTileRows, f32.Log2E)
 			if i := firstDifference(s, want); i >= 0 {
-				t.Fatalf("m is NaN in row %d, scores are far apart in row %d: weight %d of row %d is %v, want %v",
+				t.Fatalf("m is NaN in row %d, scores are far apart in row %d: weight %d of row %d is %v, "+
+					"want %v",
 					nan, far, i%Block, i/Block, s[i], want[i])
 			}
 		}

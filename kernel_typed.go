@@ -7,20 +7,24 @@ import (
 	"github.com/seed-1415985d/attn/internal/sanitize"
 )
 
-// Kernels over keys and values of fewer bits. A key or value is widened in registers, which is exact, and goes into the same chains
-// of multiply-adds as a float32 would. For more rows than typedRows a block is widened once, and the ordinary kernels read it.
+// Kernels over keys and values of fewer bits. A key or value is widened in registers, which is
+// exact, and goes into the same chains of multiply-adds as a float32 would. For more rows than
+// typedRows a block is widened once, and the ordinary kernels read it.
 //
-// Elements of 16 bits lie in panels as those of 32 do. Those of 8 bits lie in groups of four that belong to one product: step k of
-// column c is at c/panel·panelStride + k/4·stride + c%panel·4 + k%4, so that integer products of four could be taken at once.
+// Elements of 16 bits lie in panels as those of 32 do. Those of 8 bits lie in groups of four that
+// belong to one product: step k of column c is at c/panel·panelStride + k/4·stride + c%panel·4 +
+// k%4, so that integer products of four could be taken at once.
 //
 // A score is the same chain with the dimension in the place of keys, see scoreLayout.
 
 // typedRows is up to how many rows widen what they read for themselves.
 const typedRows = 8
 
-// accumulateTyped is accumulate of values in a type of fewer bits: o_rc = o_rc·alpha_r, or 0 if b.overwrite, or what is there if alpha
-// is nil; then o_rc = FMA(p_rj, v_jc, o_rc) for ascending j. Columns are whole panels.
-func accumulateTyped(t Format, o, p []float32, v []byte, alpha []float32, rows, oStride, pStride int, b *panelLayout) {
+// accumulateTyped is accumulate of values in a type of fewer bits: o_rc = o_rc·alpha_r, or 0 if
+// b.overwrite, or what is there if alpha is nil; then o_rc = FMA(p_rj, v_jc, o_rc) for ascending j.
+// Columns are whole panels.
+func accumulateTyped(t Format, o, p []float32, v []byte, alpha []float32, rows, oStride,
+	pStride int, b *panelLayout) {
 	operand.UpdatesRows(o, rows, oStride, b.cols)
 	operand.ReadsRows(p, rows, pStride, b.keys)
 	readsTyped(t, v, b)
@@ -50,7 +54,8 @@ func accumulateTyped(t Format, o, p []float32, v []byte, alpha []float32, rows, 
 }
 
 // splitTyped takes fewer columns at a time, and of these fewer rows.
-func splitTyped(t Format, o, p []float32, v []byte, alpha []float32, rows, oStride, pStride int, b *panelLayout) {
+func splitTyped(t Format, o, p []float32, v []byte, alpha []float32, rows, oStride, pStride int,
+	b *panelLayout) {
 	cols := max(panel, callProducts/productsOf(rows, b.keys)/panel*panel)
 	step := max(1, min(rows, callProducts/(b.keys*min(cols, b.cols))))
 	part := *b
@@ -61,7 +66,8 @@ func splitTyped(t Format, o, p []float32, v []byte, alpha []float32, rows, oStri
 			if alpha != nil {
 				factors = alpha[r:]
 			}
-			accumulateTyped(t, o[r*oStride+c:], p[r*pStride:], v[c/panel*b.panelStride*t.bytes():], factors, n, oStride, pStride, &part)
+			accumulateTyped(t, o[r*oStride+c:], p[r*pStride:], v[c/panel*b.panelStride*t.bytes():], factors,
+				n, oStride, pStride, &part)
 		}
 	}
 }
@@ -73,7 +79,8 @@ func scoreTyped(t Format, s, q []float32, k []byte, rows, d, n int) {
 	accumulateTyped(t, s, q, k, nil, rows, Block, d, &layout)
 }
 
-// scoreLayout is the layout of packed keys for accumulateTyped, which makes products of n keys in d dimensions of them.
+// scoreLayout is the layout of packed keys for accumulateTyped, which makes products of n keys in d
+// dimensions of them.
 func scoreLayout(t Format, d, n int) panelLayout {
 	l := panelLayout{keys: d, cols: n, stride: panel, panelStride: d * panel, overwrite: true}
 	if t == I8 {
@@ -82,7 +89,8 @@ func scoreLayout(t Format, d, n int) panelLayout {
 	return l
 }
 
-// widen is dst = v in float32, for panels of so many steps: step k of column c goes to c/panel·dstStride + k·panel + c%panel.
+// widen is dst = v in float32, for panels of so many steps: step k of column c goes to
+// c/panel·dstStride + k·panel + c%panel.
 func widen(t Format, dst []float32, v []byte, dstStride int, b *panelLayout) {
 	readsTyped(t, v, b)
 	for c := 0; c < b.cols; c += panel {
@@ -138,7 +146,8 @@ func largest(x []float32) float32 {
 	return most
 }
 
-// quantize is dst = rint(x/scale), ties to even, and 0 if the scale is 0. No |x| is above 127·scale.
+// quantize is dst = rint(x/scale), ties to even, and 0 if the scale is 0. No |x| is above
+// 127·scale.
 func quantize(dst []int8, x []float32, scale float32) {
 	operand.Reads(x, len(x))
 	operand.Writes(dst, len(x))
@@ -162,8 +171,9 @@ func scaleColumns(s, f []float32, rows, stride, n int) {
 	scaleColumnsSIMD(&s[0], &f[0], rows, stride, n)
 }
 
-// rotate multiplies rows of n elements by the orthonormal Walsh–Hadamard matrix of the size of a block, a power of two that divides
-// n: for h = 1, 2, 4, …, a and b that are h apart become a + b and a − b; then all are multiplied by 1/√block, rounded once.
+// rotate multiplies rows of n elements by the orthonormal Walsh–Hadamard matrix of the size of a
+// block, a power of two that divides n: for h = 1, 2, 4, …, a and b that are h apart become a + b
+// and a − b; then all are multiplied by 1/√block, rounded once.
 func rotate(x []float32, rows, stride, n, block int) {
 	operand.UpdatesRows(x, rows, stride, n)
 	if !tuned.ISA.SIMD() || rows == 0 || block == 1 || block > callElements {

@@ -2,7 +2,8 @@
 
 package attn
 
-// typed16Lanes reports whether rows take 16 lanes. One row of I8 always does, because with these it is widened another way.
+// typed16Lanes reports whether rows take 16 lanes. One row of I8 always does, because with these it
+// is widened another way.
 func typed16Lanes(t Format, rows int) bool {
 	if rows == 1 {
 		return tuned.ISA.Lanes16() && t == I8
@@ -10,7 +11,8 @@ func typed16Lanes(t Format, rows int) bool {
 	return chooseKernels(rows, 0, 0).lanes16
 }
 
-func accumulateF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
+func accumulateF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
+	b *panelLayout) {
 	if typed16Lanes(F16, rows) {
 		accumulateF16AVX512(o, p, v, alpha, rows, oStride, pStride, b)
 		return
@@ -18,7 +20,8 @@ func accumulateF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pS
 	accumulateF16AVX2(o, p, v, alpha, rows, oStride, pStride, b)
 }
 
-func accumulateBF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
+func accumulateBF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
+	b *panelLayout) {
 	if typed16Lanes(BF16, rows) {
 		accumulateBF16AVX512(o, p, v, alpha, rows, oStride, pStride, b)
 		return
@@ -26,7 +29,8 @@ func accumulateBF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, p
 	accumulateBF16AVX2(o, p, v, alpha, rows, oStride, pStride, b)
 }
 
-func accumulateI8SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
+func accumulateI8SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
+	b *panelLayout) {
 	if typed16Lanes(I8, rows) {
 		accumulateI8AVX512(o, p, v, alpha, rows, oStride, pStride, b)
 		return
@@ -34,35 +38,43 @@ func accumulateI8SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pSt
 	accumulateI8AVX2(o, p, v, alpha, rows, oStride, pStride, b)
 }
 
-// accumulateF16AVX2 adds weighted values to the output. It works like accumulateTypedGeneric of F16.
+// accumulateF16AVX2 adds weighted values to the output. It works like accumulateTypedGeneric of
+// F16.
 //
 //go:noescape
-func accumulateF16AVX2(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *panelLayout)
+func accumulateF16AVX2(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
+	b *panelLayout)
 
 // accumulateF16AVX512 is accumulateF16AVX2 with 16 lanes, for at least 2 rows.
 //
 //go:noescape
-func accumulateF16AVX512(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *panelLayout)
+func accumulateF16AVX512(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
+	b *panelLayout)
 
-// accumulateBF16AVX2 adds weighted values to the output. It works like accumulateTypedGeneric of BF16.
+// accumulateBF16AVX2 adds weighted values to the output. It works like accumulateTypedGeneric of
+// BF16.
 //
 //go:noescape
-func accumulateBF16AVX2(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *panelLayout)
+func accumulateBF16AVX2(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
+	b *panelLayout)
 
 // accumulateBF16AVX512 is accumulateBF16AVX2 with 16 lanes, for at least 2 rows.
 //
 //go:noescape
-func accumulateBF16AVX512(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *panelLayout)
+func accumulateBF16AVX512(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
+	b *panelLayout)
 
 // accumulateI8AVX2 adds weighted values to the output. It works like accumulateTypedGeneric of I8.
 //
 //go:noescape
-func accumulateI8AVX2(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *panelLayout)
+func accumulateI8AVX2(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
+	b *panelLayout)
 
 // accumulateI8AVX512 is accumulateI8AVX2 with 16 lanes.
 //
 //go:noescape
-func accumulateI8AVX512(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *panelLayout)
+func accumulateI8AVX512(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
+	b *panelLayout)
 
 // widenF16SIMD widens n elements, whole panels of them. It works like widenGeneric of F16.
 //
@@ -104,7 +116,8 @@ func quantizeSIMD(dst *int8, x *float32, n int, scale float32)
 //go:noescape
 func scaleColumnsSIMD(s, f *float32, rows, stride, n int)
 
-// rotateSIMD transforms the blocks of one row, at least 2 elements each. It works like rotateGeneric.
+// rotateSIMD transforms the blocks of one row, at least 2 elements each. It works like
+// rotateGeneric.
 //
 //go:noescape
 func rotateSIMD(x *float32, n, block int, factor float32)

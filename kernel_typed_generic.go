@@ -7,7 +7,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 )
 
-// This file is the specification of the kernels over fewer bits, as kernel_generic.go is of the others.
+// This file is the specification of the kernels over fewer bits, as kernel_generic.go is of the
+// others.
 
 // elementOf widens element i of v.
 func elementOf(t Format, v []byte, i int) float32 {
@@ -30,7 +31,8 @@ func placeOf(t Format, b *panelLayout, k, c int) int {
 	return c/panel*b.panelStride + k*b.stride + c%panel
 }
 
-func accumulateTypedGeneric(t Format, o, p []float32, v []byte, alpha []float32, rows, oStride, pStride int, b *panelLayout) {
+func accumulateTypedGeneric(t Format, o, p []float32, v []byte, alpha []float32, rows, oStride,
+	pStride int, b *panelLayout) {
 	for r := range rows {
 		for c := range b.cols {
 			e := &o[r*oStride+c]

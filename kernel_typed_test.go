@@ -11,8 +11,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/memory"
 )
 
-// typedInput is n elements of a type in guarded memory that may only be read. Words are guarded, so what is before or after the elements may be
-// a few bytes that belong to nobody.
+// typedInput is n elements of a type in guarded memory that may only be read. Words are guarded, so
+// what is before or after the elements may be a few bytes that belong to nobody.
 func (c *trial) typedInput(typ Format, n int) []byte {
 	size := n * typ.bytes()
 	words := (size + 3) / 4
@@ -37,9 +37,11 @@ func bytesIn(x []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
 }
 
-// anyTypedLayout draws the layout of packed keys, packed values of a cache, or a matrix, and how many elements it has.
+// anyTypedLayout draws the layout of packed keys, packed values of a cache, or a matrix, and how
+// many elements it has.
 func (c *trial) anyTypedLayout(typ Format, keys, cols int) (panelLayout, int) {
-	b := panelLayout{keys: keys, cols: cols, stride: panel, panelStride: keys * panel, overwrite: c.IntN(3) == 0, access: c.anyAccess()}
+	b := panelLayout{keys: keys, cols: cols, stride: panel, panelStride: keys * panel,
+		overwrite: c.IntN(3) == 0, access: c.anyAccess()}
 	b.pointer = 0
 	panels := cols / panel
 	if typ != I8 {
@@ -69,14 +71,16 @@ var typedKernelTests = []kernelTest{
 		c.equal("largest", largest(x), largestGeneric(x))
 	}},
 	{"quantize", vectorDims, func(c *trial, n []int) { c.quantize(n[0]) }},
-	{"scaleColumns", []dim{size("rows", 1, 20, 99), size("cols", 1, Block, Block), size("gap", 0, 20, 100)}, func(c *trial, n []int) {
+	{"scaleColumns", []dim{size("rows", 1, 20, 99), size("cols", 1, Block, Block),
+		size("gap", 0, 20, 100)}, func(c *trial, n []int) {
 		stride := n[1] + n[2]
 		s, want := c.output((n[0]-1)*stride + n[1])
 		f := c.factors(n[1])
 		scaleColumns(s, f, n[0], stride, n[1])
 		scaleColumnsGeneric(want, f, n[0], stride, n[1])
 	}},
-	{"rotate", []dim{size("rows", 1, 5, 20), size("log2 block", 0, 9, 10), size("blocks", 1, 5, 9), size("gap", 0, 20, 100)}, func(c *trial, n []int) {
+	{"rotate", []dim{size("rows", 1, 5, 20), size("log2 block", 0, 9, 10), size("blocks", 1, 5, 9),
+		size("gap", 0, 20, 100)}, func(c *trial, n []int) {
 		block := 1 << n[1]
 		d := block * n[2]
 		x, want := c.output((n[0]-1)*(d+n[3]) + d)
@@ -85,7 +89,8 @@ var typedKernelTests = []kernelTest{
 	}},
 }
 
-var typedDims = []dim{size("rows", 1, 12, 99), size("keys", 1, 70, 300), {"cols", panel, 9 * panel, 20 * panel, panel}}
+var typedDims = []dim{size("rows", 1, 12, 99), size("keys", 1, 70, 300),
+	{"cols", panel, 9 * panel, 20 * panel, panel}}
 
 func (c *trial) accumulateTyped(typ Format, n []int) {
 	tuned.MinRows16 = []int{2, math.MaxInt}[c.IntN(2)]
@@ -155,7 +160,8 @@ func (c *trial) quantize(n int) {
 	c.outputs = c.outputs[:0]
 }
 
-// Kernels over fewer bits, and those that make them, give the bits of the generic code, and touch nothing outside their operands.
+// Kernels over fewer bits, and those that make them, give the bits of the generic code, and touch
+// nothing outside their operands.
 func TestTypedKernelsEqualGeneric(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		for i := range typedKernelTests {
@@ -169,8 +175,9 @@ func TestTypedKernelsEqualGeneric(t *testing.T) {
 	})
 }
 
-// BenchmarkTyped reads keys and values as decoding does: for each block the products of some rows and its keys, then sums of
-// its values. Each round goes through a buffer once, in order, and the rate is that of its bytes.
+// BenchmarkTyped reads keys and values as decoding does: for each block the products of some rows
+// and its keys, then sums of its values. Each round goes through a buffer once, in order, and the
+// rate is that of its bytes.
 func BenchmarkTyped(b *testing.B) {
 	for _, level := range []struct {
 		name  string
@@ -200,7 +207,8 @@ func benchmarkTyped(b *testing.B, size int) {
 	})
 	const d = 128
 	for _, rows := range []int{1, 2, 4, 8} {
-		q, o, p, scores := make([]float32, rows*d), make([]float32, rows*d), make([]float32, rows*Block), make([]float32, rows*Block)
+		q, o, p, scores := make([]float32, rows*d), make([]float32, rows*d), make([]float32,
+			rows*Block), make([]float32, rows*Block)
 		var a access
 		a.set(&tuned, 0, true)
 		b.Run(fmt.Sprintf("rows=%d/F32", rows), func(b *testing.B) {

@@ -2,33 +2,40 @@ package attn
 
 import "github.com/seed-1415985d/attn/internal/operand"
 
-// Some kernels exist in several variants, which return the same bits: with 8 or 16 lanes, softmax with the maxima
-// that score has found, softmax fused with the product of weights and values. This file chooses between them.
+// Some kernels exist in several variants, which return the same bits: with 8 or 16 lanes, softmax
+// with the maxima that score has found, softmax fused with the product of weights and values. This
+// file chooses between them.
 
 const (
 	// fusedRows is what the rows of one call of the fused kernel are a multiple of.
 	fusedRows = 6
 
-	// fusedCols is the number of value columns that the fused kernel sums. Others are summed by accumulate.
+	// fusedCols is the number of value columns that the fused kernel sums. Others are summed by
+	// accumulate.
 	fusedCols = 64
 
-	// maximaRows is what the rows of a call of scoreMaxima are a multiple of; softmaxMaxima takes up to maxTileRows.
+	// maximaRows is what the rows of a call of scoreMaxima are a multiple of; softmaxMaxima takes up
+	// to maxTileRows.
 	maximaRows = 6
 
-	// maximaDim is the least dimension of scoreMaxima: one row of the tile before is looked at in every 8 steps but the last 4.
+	// maximaDim is the least dimension of scoreMaxima: one row of the tile before is looked at in
+	// every 8 steps but the last 4.
 	maximaDim = 8*maximaRows + 4
 )
 
-// kernels is the variants that some rows go through. The zero value is kernels with 8 lanes on amd64, and with 4 on arm64.
+// kernels is the variants that some rows go through. The zero value is kernels with 8 lanes on
+// amd64, and with 4 on arm64.
 type kernels struct {
 	lanes16   bool // score, and accumulate of whole panels, have 16 lanes
 	softmax16 bool // so has softmax
 	maxima    bool // score finds the maxima of rows for softmax; both have 8 lanes
-	fused     bool // softmax and accumulate are one kernel of fusedCols columns, for a multiple of fusedRows rows
+	// softmax and accumulate are one kernel of fusedCols columns, for a multiple of fusedRows rows
+	fused bool
 }
 
-// chooseKernels chooses the variants for some rows of queries, their d dimensions, and columns of values. Who calls
-// a kernel that does not depend on one of these leaves it 0. lanes16 goes before maxima, where both are true.
+// chooseKernels chooses the variants for some rows of queries, their d dimensions, and columns of
+// values. Who calls a kernel that does not depend on one of these leaves it 0. lanes16 goes before
+// maxima, where both are true.
 func chooseKernels(rows, d, cols int) kernels {
 	return kernels{
 		lanes16:   tuned.ISA.Lanes16() && rows >= tuned.MinRows16,
@@ -39,8 +46,9 @@ func chooseKernels(rows, d, cols int) kernels {
 	}
 }
 
-// fullTile is what the tiles of a block have in common whose rows see all of its keys, with scores that are products
-// and nothing more. They go through the kernels one after the other, with operands that are checked once for all tiles.
+// fullTile is what the tiles of a block have in common whose rows see all of its keys, with scores
+// that are products and nothing more. They go through the kernels one after the other, with
+// operands that are checked once for all tiles.
 type fullTile struct {
 	s, alpha, maxima *float32 // scratch: scores, factors and maxima of the rows of one tile
 	k, v             *float32 // packed keys; values as layout says
@@ -50,7 +58,8 @@ type fullTile struct {
 	queue            *prefetchQueue
 }
 
-// add takes rows of queries through score, softmax and accumulate. It reports whether some row has still seen nothing above −Inf.
+// add takes rows of queries through score, softmax and accumulate. It reports whether some row has
+// still seen nothing above −Inf.
 func (t *fullTile) add(q, m, l, o *float32, rows int) (masked bool) {
 	use := chooseKernels(rows, t.d, t.layout.cols)
 	switch {
@@ -74,7 +83,8 @@ func (t *fullTile) add(q, m, l, o *float32, rows int) (masked bool) {
 }
 
 // softmaxValues is softmax and accumulate, for a block whose keys all exist.
-func softmaxValues(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLayout, c float32) (masked bool) {
+func softmaxValues(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLayout,
+	c float32) (masked bool) {
 	operand.Updates(s, rows*Block)
 	operand.Updates(m, rows)
 	operand.Updates(l, rows)
@@ -98,21 +108,24 @@ func softmaxValues(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLa
 }
 
 // softmaxValuesFused is softmaxValues of a multiple of fusedRows rows.
-func softmaxValuesFused(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLayout, c float32) (masked bool) {
+func softmaxValuesFused(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLayout,
+	c float32) (masked bool) {
 	for r := 0; r < rows; r += minTileRows {
 		n := min(minTileRows, rows-r)
-		masked = softmaxValuesSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &o[r*oStride], &v[0], n, oStride, b, c) || masked
+		masked = softmaxValuesSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &o[r*oStride], &v[0], n, oStride,
+			b, c) || masked
 	}
 	if b.cols > fusedCols {
 		rest := *b
 		rest.cols -= fusedCols
-		accumulate(o[fusedCols:], s, v[fusedCols/panel*b.panelStride:], alpha, rows, oStride, Block, &rest)
+		accumulate(o[fusedCols:], s, v[fusedCols/panel*b.panelStride:], alpha, rows, oStride, Block,
+			&rest)
 	}
 	return masked
 }
 
-// accumulatePanels is accumulate of at least one panel: whole panels with 16 lanes, and the last 8 columns, if their number
-// is odd, with 8.
+// accumulatePanels is accumulate of at least one panel: whole panels with 16 lanes, and the last 8
+// columns, if their number is odd, with 8.
 func accumulatePanels(o, p, v, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
 	accumulateAVX512(o, p, v, alpha, rows, oStride, pStride, b)
 	whole := b.cols / panel
@@ -121,5 +134,6 @@ func accumulatePanels(o, p, v, alpha *float32, rows, oStride, pStride int, b *pa
 	}
 	rest := *b
 	rest.cols -= whole * panel
-	accumulateSIMD(operand.At(o, whole*panel), p, operand.At(v, whole*b.panelStride), alpha, rows, oStride, pStride, &rest)
+	accumulateSIMD(operand.At(o, whole*panel), p, operand.At(v, whole*b.panelStride), alpha, rows,
+		oStride, pStride, &rest)
 }

@@ -32,9 +32,11 @@ func TestFullTilesEqualGeneric(t *testing.T) {
 				d: d, oStride: a.oStride, layout: &a.layout, queue: c.anywhere()}
 			masked := tile.add(&q[0], &m[0], &l[0], &a.got[0], rows)
 			scoreGeneric(sWant, q, k, rows, d, Block/panel)
-			c.equal("masked", masked, softmaxValuesGeneric(sWant, mWant, lWant, alphaWant, a.want, a.v, rows, a.oStride, &a.layout, unit))
+			c.equal("masked", masked, softmaxValuesGeneric(sWant, mWant, lWant, alphaWant, a.want, a.v, rows,
+				a.oStride, &a.layout, unit))
 			if c.compare(); c.text != "" {
-				t.Fatalf("%d rows, %d dimensions, %d columns, distribution %d, %+v: %s", rows, d, cols, c.kind, chooseKernels(rows, d, cols), c.text)
+				t.Fatalf("%d rows, %d dimensions, %d columns, distribution %d, %+v: %s", rows, d, cols, c.kind,
+					chooseKernels(rows, d, cols), c.text)
 			}
 		}
 	})
@@ -47,24 +49,31 @@ func TestChooseKernels(t *testing.T) {
 		rows, d, cols int
 		want          kernels
 	}{
-		{tuning.Row{ISA: tuning.AVX512, MinRows16: 13}, 13, 64, 64, kernels{lanes16: true, softmax16: true}},
+		{tuning.Row{ISA: tuning.AVX512, MinRows16: 13}, 13, 64, 64,
+			kernels{lanes16: true, softmax16: true}},
 		{tuning.Row{ISA: tuning.AVX512, MinRows16: 13}, 12, 64, 64, kernels{softmax16: true}},
 		{tuning.Row{ISA: tuning.AVX512, MinRows16: 1}, 1, 64, 64, kernels{lanes16: true}},
-		{tuning.Row{ISA: tuning.AVX512, MinRows16: math.MaxInt, MaximaInScore: true}, maximaRows, maximaDim, 8, kernels{softmax16: true, maxima: true}},
-		{tuning.Row{ISA: tuning.AVX2, MaximaInScore: true}, maximaRows, maximaDim, 8, kernels{maxima: true}},
+		{tuning.Row{ISA: tuning.AVX512, MinRows16: math.MaxInt, MaximaInScore: true}, maximaRows,
+			maximaDim, 8, kernels{softmax16: true, maxima: true}},
+		{tuning.Row{ISA: tuning.AVX2, MaximaInScore: true}, maximaRows, maximaDim, 8,
+			kernels{maxima: true}},
 		{tuning.Row{ISA: tuning.AVX2, MaximaInScore: true}, maximaRows + 1, maximaDim, 8, kernels{}},
 		{tuning.Row{ISA: tuning.AVX2, MaximaInScore: true}, maximaRows, maximaDim - 1, 8, kernels{}},
-		{tuning.Row{ISA: tuning.AVX2, FusedSoftmax: true}, fusedRows, 64, fusedCols, kernels{fused: true}},
+		{tuning.Row{ISA: tuning.AVX2, FusedSoftmax: true}, fusedRows, 64, fusedCols,
+			kernels{fused: true}},
 		{tuning.Row{ISA: tuning.AVX2, FusedSoftmax: true}, fusedRows - 1, 64, fusedCols, kernels{}},
 		{tuning.Row{ISA: tuning.AVX2, FusedSoftmax: true}, fusedRows, 64, fusedCols - 8, kernels{}},
-		{tuning.Row{ISA: tuning.AVX512, MinRows16: math.MaxInt, FusedSoftmax: true}, 1, 64, fusedCols, kernels{}},
+		{tuning.Row{ISA: tuning.AVX512, MinRows16: math.MaxInt, FusedSoftmax: true}, 1, 64, fusedCols,
+			kernels{}},
 		{tuning.Row{ISA: tuning.AVX2, MinRows16: 1}, 96, 128, 128, kernels{}},
 		{tuning.Row{ISA: tuning.NEON, MaximaInScore: true, FusedSoftmax: true}, 96, 128, 128, kernels{}},
-		{tuning.Row{ISA: tuning.Generic, MaximaInScore: true, FusedSoftmax: true}, 96, 128, 128, kernels{}},
+		{tuning.Row{ISA: tuning.Generic, MaximaInScore: true, FusedSoftmax: true}, 96, 128, 128,
+			kernels{}},
 	} {
 		useTuning(t, c.row)
 		if got := chooseKernels(c.rows, c.d, c.cols); got != c.want {
-			t.Errorf("%+v, %d rows, %d dimensions, %d columns: %+v, want %+v", c.row, c.rows, c.d, c.cols, got, c.want)
+			t.Errorf("%+v, %d rows, %d dimensions, %d columns: %+v, want %+v", c.row, c.rows, c.d, c.cols,
+				got, c.want)
 		}
 	}
 }

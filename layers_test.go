@@ -11,24 +11,27 @@ import (
 	"github.com/seed-1415985d/attn/internal/layers"
 )
 
-// layerTable is the order of the package's files, without .go and .s, from the top: a file refers to its own layer
-// and to those below, so that each layer can be read, tested and replaced without those above.
+// layerTable is the order of the package's files, without .go and .s, from the top: a file refers
+// to its own layer and to those below, so that each layer can be read, tested and replaced without
+// those above.
 var layerTable = []layers.Layer{
 	{Name: "API", Files: `doc attention cache store sequence sequence_file attend_sequences
-		state state_binary state_sequence state_nodes pool matmul matmul_pack matmul_typed vector inspect`},
+		state state_binary state_sequence state_nodes pool matmul matmul_pack matmul_typed
+		vector inspect`},
 	{Name: "call", Files: `validate validate_views validate_store validate_sequences validate_state
 		schedule schedule_sequences`},
 	{Name: "engine", Files: `chunk prefix_group span block block_full block_options weights merge
 		scratch prefetch`},
 	{Name: "plan", Files: "plan plan_sequences kv_packed kv_codec kv_file"},
 	{Name: "kernels", Files: `kernel kernel_layout kernel_generic kernel_split kernel_variants
-		kernel_prefetch kernel_typed kernel_typed_generic kernel_typed_amd64 kernel_amd64 kernel_arm64 kernel_stubs kernel_noasm kernel_noavx
-		kernel_generate`},
+		kernel_prefetch kernel_typed kernel_typed_generic kernel_typed_amd64 kernel_amd64
+		kernel_arm64 kernel_stubs kernel_noasm kernel_noavx kernel_generate`},
 	{Name: "tuning", Files: "tuning"},
 	{Name: "types", Files: "view options format errors"},
 }
 
-// layerBuilds differ in their files. Each is checked for itself, because a file meets only those of its build.
+// layerBuilds differ in their files. Each is checked for itself, because a file meets only those of
+// its build.
 var layerBuilds = []struct{ name, arch, tag string }{
 	{"linux/amd64", "amd64", ""},
 	{"linux/arm64", "arm64", ""},
@@ -36,10 +39,12 @@ var layerBuilds = []struct{ name, arch, tag string }{
 	{"purego", "amd64", "purego"},
 }
 
-// maxInCircle is how many files may need one another: an idea may take a few, and more can only be read as one.
+// maxInCircle is how many files may need one another: an idea may take a few, and more can only be
+// read as one.
 const maxInCircle = 4
 
-// TestLayers fails where a file refers to a layer above its own, and where too many files need one another.
+// TestLayers fails where a file refers to a layer above its own, and where too many files need one
+// another.
 func TestLayers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it reads the same files on every machine, so that one full run is enough")
@@ -54,7 +59,8 @@ func TestLayers(t *testing.T) {
 		}
 		up, circles := table.Upward(uses), layers.Circles(uses)
 		largest := append(circles, nil)[0]
-		t.Logf("%s: %d files, %d references to layers above, %d files in the largest circle", b.name, len(files), len(up), len(largest))
+		t.Logf("%s: %d files, %d references to layers above, %d files in the largest circle", b.name,
+			len(files), len(up), len(largest))
 		faults = slices.Concat(faults, up, table.Circles(circles, maxInCircle))
 	}
 	seen := map[string]bool{} // most are in each build
@@ -66,7 +72,8 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// TestAssemblyReadsNoVariables keeps kernels functions of their arguments: what they do is chosen where it can be tested.
+// TestAssemblyReadsNoVariables keeps kernels functions of their arguments: what they do is chosen
+// where it can be tested.
 func TestAssemblyReadsNoVariables(t *testing.T) {
 	variable := regexp.MustCompile(`\w*·\w+(\+\d+)?\(SB\)`) // local symbols end in <>
 	for _, file := range sourceFiles(t) {
@@ -101,5 +108,7 @@ func sourceFiles(t *testing.T) (files []string) {
 		}
 		files = append(files, found...)
 	}
-	return slices.DeleteFunc(files, func(file string) bool { return strings.HasSuffix(file, "_test.go") })
+	return slices.DeleteFunc(files, func(file string) bool {
+		return strings.HasSuffix(file, "_test.go")
+	})
 }

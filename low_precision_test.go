@@ -11,7 +11,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// What a cache of fewer bits does to outputs. The tables of docs/low-precision.md are what this test prints:
+// What a cache of fewer bits does to outputs. The tables of docs/low-precision.md are what this
+// test prints:
 //
 //	go test -run TestLowPrecisionErrors -v .
 
@@ -41,8 +42,8 @@ func scaleChannels(x *Tensor, factor float32) {
 	}
 }
 
-// lowPrecision is a way to keep keys and values: in a format, or in I8 without the rotation, which is
-// what it would be without it.
+// lowPrecision is a way to keep keys and values: in a format, or in I8 without the rotation, which
+// is what it would be without it.
 type lowPrecision struct {
 	kind  Format
 	plain bool
@@ -57,7 +58,8 @@ func (w lowPrecision) outputs(t *testing.T, p *problem) []float32 {
 		got.k, got.v = decoded(integersOfAll(p.k)), decoded(integersOfAll(p.v))
 		return got.solve(t, Attend).o
 	}
-	c, err := NewCache(CacheConfig{Batch: p.k.B, KVHeads: p.k.H, HeadDim: p.k.D, ValueDim: p.v.D, Capacity: p.k.L, Format: w.kind})
+	c, err := NewCache(CacheConfig{Batch: p.k.B, KVHeads: p.k.H, HeadDim: p.k.D, ValueDim: p.v.D,
+		Capacity: p.k.L, Format: w.kind})
 	must(t, err)
 	must(t, c.Append(p.k, p.v))
 	got := p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return c.Attend(dst, q, opt) })
@@ -80,19 +82,22 @@ var lowPrecisionBounds = [...]float64{5e-4, 4e-3, 2e-2, 2e-2}
 
 func TestLowPrecisionErrors(t *testing.T) {
 	var table strings.Builder
-	fmt.Fprintf(&table, "| data | D | keys | F16 | BF16 | integers, not rotated | I8 |\n|---|---:|---:|---:|---:|---:|---:|\n")
+	fmt.Fprintf(&table, "| data | D | keys | F16 | BF16 | integers, not rotated | I8 "+
+		"|\n|---|---:|---:|---:|---:|---:|---:|\n")
 	for _, kind := range outlierKinds {
 		for _, d := range []int{64, 128} {
 			for _, keys := range []int{512, 8192} {
-				if keys > 512 && (testing.Short() || tuned.ISA == tuning.Generic) { // which would take minutes
+				if keys > 512 && (few() || tuned.ISA == tuning.Generic) { // which would take minutes
 					continue
 				}
-				p := newProblem(random(fmt.Sprint("low precision ", d, keys)), normal, shape{1, 4, 1, 16, keys, d, d})
+				p := newProblem(random(fmt.Sprint("low precision ", d, keys)), normal,
+					shape{1, 4, 1, 16, keys, d, d})
 				scaleChannels(&p.k, kind.factor)
 				scaleChannels(&p.q, kind.queries)
 				p.opt.Causal = BottomRight
 				errors := lowPrecisionErrors(t, p)
-				fmt.Fprintf(&table, "| %s | %d | %d | %.2f %% | %.2f %% | %.2f %% | %.2f %% |\n", kind.name, d, keys, 100*errors[0], 100*errors[1], 100*errors[2], 100*errors[3])
+				fmt.Fprintf(&table, "| %s | %d | %d | %.2f %% | %.2f %% | %.2f %% | %.2f %% |\n", kind.name, d,
+					keys, 100*errors[0], 100*errors[1], 100*errors[2], 100*errors[3])
 				checkLowPrecision(t, kind, fmt.Sprintf("%s, D = %d, %d keys", kind.name, d, keys), errors)
 			}
 		}
@@ -141,14 +146,17 @@ func lowPrecisionErrors(t *testing.T, p *problem) (errors [len(lowPrecisionBound
 	return errors
 }
 
-func checkLowPrecision(t *testing.T, kind outliers, what string, errors [len(lowPrecisionBounds)]float64) {
+func checkLowPrecision(t *testing.T, kind outliers, what string,
+	errors [len(lowPrecisionBounds)]float64) {
 	f16, bf16, i8, rotated := errors[0], errors[1], errors[2], errors[3]
 	for i, e := range errors {
 		if kind.factor == 1 && !(e <= lowPrecisionBounds[i]) {
-			t.Errorf("%s, %v: the error is %.5f, want at most %v", what, lowPrecisions[i], e, lowPrecisionBounds[i])
+			t.Errorf("%s, %v: the error is %.5f, want at most %v", what, lowPrecisions[i], e,
+				lowPrecisionBounds[i])
 		}
 	}
-	moderate := kind.factor*kind.queries <= 1                    // larger scores decide between few keys, where an error is luck
+	// larger scores decide between few keys, where an error is luck
+	moderate := kind.factor*kind.queries <= 1
 	if moderate && !(f16 > 0 && 5*f16 < bf16 && bf16 < 12*f16) { // eight times as coarse
 		t.Errorf("%s: the error of BF16 is %.5f, want about eight times the %.5f of F16", what, bf16, f16)
 	}
@@ -160,7 +168,8 @@ func checkLowPrecision(t *testing.T, kind outliers, what string, errors [len(low
 	}
 }
 
-// The memory of a layer with 32 heads of 128 and room for 128·1024 tokens, in MiB, as docs/low-precision.md gives it.
+// The memory of a layer with 32 heads of 128 and room for 128·1024 tokens, in MiB, as
+// docs/low-precision.md gives it.
 func TestLowPrecisionMemory(t *testing.T) {
 	const tokens, heads = 128 << 10, 32
 	for kind, want := range map[Format]int{F32: 4096, F16: 2048, BF16: 2048, I8: 1056} {
@@ -179,7 +188,8 @@ func TestLowPrecisionOverflow(t *testing.T) {
 			F16:  {65504, 65504, inf, -inf, inf, nan32()},
 			BF16: {65536, 65536, 65536, -65536, inf, nan32()},
 		} {
-			c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: len(want), ValueDim: len(want), Capacity: 1, Format: kind})
+			c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: len(want), ValueDim: len(want),
+				Capacity: 1, Format: kind})
 			must(t, err)
 			x := BHLD([]float32{65504, 65519, 65520, -65520, inf, nan32()}, 1, 1, 1, len(want))
 			must(t, c.Append(x, x))
@@ -196,7 +206,8 @@ func TestLowPrecisionOverflow(t *testing.T) {
 	})
 }
 
-// The scales of values in a cache of I8 are no part of weights and log-sum-exps: weights sum to 1, and both stay if values grow.
+// The scales of values in a cache of I8 are no part of weights and log-sum-exps: weights sum to 1,
+// and both stay if values grow.
 func TestLowPrecisionWeights(t *testing.T) {
 	p := newProblem(random("weights of integers"), normal, shape{1, 2, 2, 3, 200, 32, 16})
 	var before []float32
@@ -204,7 +215,8 @@ func TestLowPrecisionWeights(t *testing.T) {
 		for i := range p.v.Data {
 			p.v.Data[i] *= factor
 		}
-		c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 2, HeadDim: 32, ValueDim: 16, Capacity: 200, Format: I8})
+		c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 2, HeadDim: 32, ValueDim: 16, Capacity: 200,
+			Format: I8})
 		must(t, err)
 		must(t, c.Append(p.k, p.v))
 		weights, lse := zeros(1, 4, 3, 200), make([]float32, 12)

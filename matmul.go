@@ -15,14 +15,15 @@ const (
 	// that many rows is 16 KiB and stays in the L1 cache for all rows of a.
 	productInner = 256
 
-	// productRows rows of a are multiplied at a time, or somewhat fewer: with productInner steps they are
-	// 128 KiB, which stay in the L2 cache, and with a panel one call of a kernel (callProducts).
+	// productRows rows of a are multiplied at a time, or somewhat fewer: with productInner steps they
+	// are 128 KiB, which stay in the L2 cache, and with a panel one call of a kernel (callProducts).
 	productRows = 128
 
 	// productCols columns of b are done at a time.
 	productCols = 128
 
-	// minCols columns are the fewest that products by a Matrix are divided into only to be of equal length.
+	// minCols columns are the fewest that products by a Matrix are divided into only to be of equal
+	// length.
 	minCols = 2 * panel
 )
 
@@ -70,8 +71,8 @@ type rightSide struct {
 	batch, heads, inner, cols int
 }
 
-// checkProduct validates the output and the left side of a product. The right side is valid, as b or
-// packed; then b is empty.
+// checkProduct validates the output and the left side of a product. The right side is valid, as b
+// or packed; then b is empty.
 func checkProduct(dst, a *Tensor, right *rightSide, b *Tensor, bias []float32) error {
 	if err := checkView("a", a); err != nil {
 		return err
@@ -83,15 +84,19 @@ func checkProduct(dst, a *Tensor, right *rightSide, b *Tensor, bias []float32) e
 	case a.D != right.inner:
 		return fail(ErrShape, "a.D is %d, want %d as %s has rows", a.D, right.inner, right.name)
 	case right.batch != a.B && right.batch != 1 || right.heads != a.H && right.heads != 1:
-		return fail(ErrShape, "%s is [%d %d …], want [%d or 1, %d or 1, …] as a", right.name, right.batch, right.heads, a.B, a.H)
+		return fail(ErrShape, "%s is [%d %d …], want [%d or 1, %d or 1, …] as a", right.name, right.batch,
+			right.heads, a.B, a.H)
 	case dst.B != a.B || dst.H != a.H || dst.L != a.L || dst.D != right.cols:
-		return fail(ErrShape, "dst is [%d %d %d %d], want [%d %d %d %d]", dst.B, dst.H, dst.L, dst.D, a.B, a.H, a.L, right.cols)
+		return fail(ErrShape, "dst is [%d %d %d %d], want [%d %d %d %d]", dst.B, dst.H, dst.L, dst.D, a.B,
+			a.H, a.L, right.cols)
 	}
 	if err := checkDistinct("dst", dst); err != nil {
 		return err
 	}
-	all := [...]extent{extentOf("dst", dst), extentOf("a", a), extentOf("b", b), extentOfSlice("bias", bias)}
-	for i, at := range [len(all)]uintptr{operand.Address(dst.Data, 0), operand.Address(a.Data, 0), operand.Address(b.Data, 0), operand.Address(bias, 0)} {
+	all := [...]extent{extentOf("dst", dst), extentOf("a", a), extentOf("b", b),
+		extentOfSlice("bias", bias)}
+	for i, at := range [len(all)]uintptr{operand.Address(dst.Data, 0), operand.Address(a.Data, 0),
+		operand.Address(b.Data, 0), operand.Address(bias, 0)} {
 		all[i].begin = at
 	}
 	return checkApart(all[:1], all[1:])
@@ -107,12 +112,14 @@ func multiplyInPlace(dst, a, b *Tensor, cols int) {
 		for h := range a.H {
 			bi, bh := min(i, b.B-1), min(h, b.H-1)
 			for k := 0; k < a.D; k += productInner {
-				layout := panelLayout{keys: min(productInner, a.D-k), cols: cols, stride: b.SL, panelStride: panel, overwrite: k == 0}
+				layout := panelLayout{keys: min(productInner, a.D-k), cols: cols, stride: b.SL,
+					panelStride: panel, overwrite: k == 0}
 				layout.set(&tuned, 0, false)
 				if tuned.Reads == tuning.PagedReads && b.SL == cols { // one run of memory, see prefetch.go
 					layout.pointer = operand.Address(b.Data, b.offset(bi, bh, k))
 				}
-				addProduct(dst.Data[dst.offset(i, h, 0):], a.Data[a.offset(i, h, 0)+k:], b.Data[b.offset(bi, bh, k):],
+				addProduct(dst.Data[dst.offset(i, h, 0):], a.Data[a.offset(i, h, 0)+k:],
+					b.Data[b.offset(bi, bh, k):],
 					a.L, dst.SL, a.SL, &layout)
 			}
 		}
@@ -176,7 +183,8 @@ func addProduct(dst, a, b []float32, rows, dstStride, aStride int, b0 *panelLayo
 	}
 }
 
-// partOfRows is how many rows to take at a time, so that the parts are about equal: a few rows that are left over would read b for hardly anything.
+// partOfRows is how many rows to take at a time, so that the parts are about equal: a few rows that
+// are left over would read b for hardly anything.
 func partOfRows(rows, most int) int {
 	parts := max(1, (rows+most-1)/most)
 	return min(most, roundUp(max(1, (rows+parts-1)/parts), splitRows))
@@ -226,8 +234,8 @@ func (m *Matrix) MemoryUse() int {
 	return len(m.memory.Bytes())
 }
 
-// Close gives the matrix's memory back. Calls that begin later, Close among them, return [ErrClosed]. Closing a matrix by which another
-// goroutine multiplies ends the program.
+// Close gives the matrix's memory back. Calls that begin later, Close among them, return
+// [ErrClosed]. Closing a matrix by which another goroutine multiplies ends the program.
 func (m *Matrix) Close() error {
 	if err := m.checkOpen(); err != nil {
 		return err
@@ -245,8 +253,8 @@ func (m *Matrix) checkOpen() error {
 	return nil
 }
 
-// part returns the panels of columns [first, first+cols) for the inner steps that begin with k, of a
-// matrix of float32. k is a multiple of productInner and first one of panel.
+// part returns the panels of columns [first, first+cols) for the inner steps that begin with k, of
+// a matrix of float32. k is a multiple of productInner and first one of panel.
 func (m *Matrix) part(b, h, k, first, cols int) ([]float32, panelLayout) {
 	layout := packedLayout(min(productInner, m.inner-k), cols)
 	data := elements[float32](m.panels(b, h, k, first, cols))
@@ -268,9 +276,9 @@ func (m *Matrix) panels(b, h, k, first, cols int) []byte {
 // index is the number of a batch entry's and head's matrix among those that there are.
 func (m *Matrix) index(b, h int) int { return min(b, m.b-1)*m.h + min(h, m.h-1) }
 
-// MatMul computes dst = a·m + bias like the function [MatMul], on the calling goroutine. bias, which
-// is added last, has N elements or is nil. [PackMatrix] says what the products by a matrix of fewer
-// bits are.
+// MatMul computes dst = a·m + bias like the function [MatMul], on the calling goroutine. bias,
+// which is added last, has N elements or is nil. [PackMatrix] says what the products by a matrix of
+// fewer bits are.
 //
 //	a   [B, H, L, K]
 //	dst [B, H, L, N]
@@ -423,13 +431,15 @@ func (p *projection) partition(workers int) {
 	if workers == 1 {
 		return
 	}
-	for p.cols > panel && p.units() < workers*unitsPerWorker || p.cols > minCols && p.units() < workers*p.maxPerWorker() {
+	for p.cols > panel && p.units() < workers*unitsPerWorker || p.cols > minCols &&
+		p.units() < workers*p.maxPerWorker() {
 		p.cols /= 2
 	}
 }
 
-// maxPerWorker is how many units there should be for each worker, as long as they are not narrow. Where rows of a stay in the L2 cache, it costs nothing to
-// go through them for more units, and the last ones end sooner.
+// maxPerWorker is how many units there should be for each worker, as long as they are not narrow.
+// Where rows of a stay in the L2 cache, it costs nothing to go through them for more units, and the
+// last ones end sooner.
 func (p *projection) maxPerWorker() int {
 	if p.m.format == F32 && p.dst.L > inPlaceRows && tuned.Stays(4*p.rows*p.m.inner) {
 		return 3 * unitsPerWorker
@@ -437,10 +447,12 @@ func (p *projection) maxPerWorker() int {
 	return unitsPerWorker
 }
 
-// gathers reports whether sums that are kept between parts of the inner steps are worth a place of their own. Rows of a large dst lie in as many pages,
-// and many of them in the same sets of a cache. (With a matrix of fewer bits, what it is widened to needs the cache.)
+// gathers reports whether sums that are kept between parts of the inner steps are worth a place of
+// their own. Rows of a large dst lie in as many pages, and many of them in the same sets of a
+// cache. (With a matrix of fewer bits, what it is widened to needs the cache.)
 func (p *projection) gathers() bool {
-	return p.m.format == F32 && p.m.inner > productInner && p.dst.L > inPlaceRows && !tuned.Stays(4*p.dst.L*p.dst.SL)
+	return p.m.format == F32 && p.m.inner > productInner && p.dst.L > inPlaceRows &&
+		!tuned.Stays(4*p.dst.L*p.dst.SL)
 }
 
 // units is the number of blocks of rows and columns in all products.
@@ -459,7 +471,8 @@ type productBlock struct{ b, h, row, first, rows, cols int }
 func (p *projection) block(i int) productBlock {
 	i, row := i/p.rowBlocks(), i%p.rowBlocks()*p.rows
 	i, first := i/p.colBlocks(), i%p.colBlocks()*p.cols
-	return productBlock{i / p.dst.H, i % p.dst.H, row, first, min(p.rows, p.dst.L-row), min(p.cols, p.dst.D-first)}
+	return productBlock{i / p.dst.H, i % p.dst.H, row, first, min(p.rows, p.dst.L-row),
+		min(p.cols, p.dst.D-first)}
 }
 
 // unit computes one block of dst, or rotates rows.
@@ -505,7 +518,8 @@ func (p *projection) multiply(dst []float32, stride int, u *productBlock) {
 	}
 }
 
-// after is where the panel begins that is read after those of the inner steps from k on, 0 if it is not to be prefetched.
+// after is where the panel begins that is read after those of the inner steps from k on, 0 if it is
+// not to be prefetched.
 func (p *projection) after(u *productBlock, k int) uintptr {
 	if u.rows <= inPlaceRows || tuned.Reads == tuning.PagedReads { // these have ways of their own
 		return 0
@@ -526,19 +540,22 @@ func (p *projection) addBias(u *productBlock) {
 	for r := range u.rows {
 		for c := 0; c < u.cols; c += Block {
 			n := min(Block, u.cols-c)
-			addBias(p.dst.row(u.b, u.h, u.row+r)[u.first+c:][:n], p.bias[u.first+c:][:n], visible[:], 1, 1, 0, 0, n, 1)
+			addBias(p.dst.row(u.b, u.h, u.row+r)[u.first+c:][:n], p.bias[u.first+c:][:n], visible[:], 1, 1,
+				0, 0, n, 1)
 		}
 	}
 }
 
-// panelsSequential reports whether few rows take the panels of a large matrix in order, as they take those of a cache.
+// panelsSequential reports whether few rows take the panels of a large matrix in order, as they
+// take those of a cache.
 func (p *projection) panelsSequential() bool {
 	return p.dst.L <= inPlaceRows && tuned.InOrder(float64(len(p.m.data)))
 }
 
 // cost estimates the nanoseconds of the product on one core.
 func (p *projection) cost() float64 {
-	flops := 2 * float64(p.m.inner) * float64(p.dst.D) * float64(p.dst.B) * float64(p.dst.H) * float64(p.dst.L)
+	rows := float64(p.dst.B) * float64(p.dst.H) * float64(p.dst.L)
+	flops := 2 * rows * float64(p.m.inner) * float64(p.dst.D)
 	bytes := float64(len(p.m.data))
 	return tuned.Cost(flops, bytes)
 }

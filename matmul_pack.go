@@ -10,8 +10,8 @@ import (
 // How matrices are packed: productInner inputs at a time, and of these a few columns where elements
 // become fewer bits.
 
-// packCols columns at a time are packed as float32, before they become fewer bits: with productInner
-// steps 256 KiB, and rows of the caller's matrix are read a few cache lines at a time.
+// packCols columns at a time are packed as float32, before they become fewer bits: with
+// productInner steps 256 KiB, and rows of the caller's matrix are read a few cache lines at a time.
 const packCols = 2 * productCols
 
 // MatrixConfig says how [PackMatrix] packs a matrix.
@@ -21,29 +21,31 @@ type MatrixConfig struct {
 	Int8       bool   // products in 8-bit integers: not in this version
 }
 
-// PackMatrix packs the matrices w [B or 1, H or 1, K, N], whose rows are inputs and columns outputs;
-// or with c.Transposed w [B or 1, H or 1, N, K], whose rows are outputs: then products are a·wᵀ, with
-// the bits of a Matrix of the transpose. Strides are as in any view, so a stride of 0 repeats a row.
-// PackMatrix copies w, which may change afterwards. Like NewCache, it asks for huge pages.
+// PackMatrix packs the matrices w [B or 1, H or 1, K, N], whose rows are inputs and columns
+// outputs; or with c.Transposed w [B or 1, H or 1, N, K], whose rows are outputs: then products are
+// a·wᵀ, with the bits of a Matrix of the transpose. Strides are as in any view, so a stride of 0
+// repeats a row. PackMatrix copies w, which may change afterwards. Like NewCache, it asks for huge
+// pages.
 //
-// Formats of fewer bits take 2 bytes an element, or 1 and a float32 for each output. Few rows multiply
-// that much faster, because they wait for memory; many rows take about as long as with F32.
+// Formats of fewer bits take 2 bytes an element, or 1 and a float32 for each output. Few rows
+// multiply that much faster, because they wait for memory; many rows take about as long as with
+// F32.
 //
-//   - F16 and BF16: elements are rounded to nearest, ties to even. Products have the bits of those by
-//     a float32 matrix of the rounded elements. In F16, what is above 65504 may become ±Inf.
-//   - I8: weights are multiplied by the orthonormal Walsh–Hadamard matrix along the inputs, block by
-//     block of the largest power of two up to 128 that divides K, which spreads outlier inputs. Each
-//     output has a scale, the largest magnitude of its rotated weights divided by 127, and integers
-//     rint(x/scale). In a product each row of a is rotated in the same way, in float32; the product is
-//     one chain of fused multiply-adds over the integers in ascending order, from +0, times the scale,
-//     rounded once; then bias is added.
+//   - F16 and BF16: elements are rounded to nearest, ties to even. Products have the bits of those
+//     by a float32 matrix of the rounded elements. In F16, what is above 65504 may become ±Inf.
+//   - I8: weights are multiplied by the orthonormal Walsh–Hadamard matrix along the inputs, block
+//     by block of the largest power of two up to 128 that divides K, which spreads outlier inputs.
+//     Each output has a scale, the largest magnitude of its rotated weights divided by 127, and
+//     integers rint(x/scale). In a product each row of a is rotated in the same way, in float32;
+//     the product is one chain of fused multiply-adds over the integers in ascending order, from
+//     +0, times the scale, rounded once; then bias is added.
 //
 // The bits are the same on every CPU and for any shape around a product, as those of F32 are.
 //
-// An unknown format is [ErrOption]. So are weights of I8 that have no scale: NaN, ±Inf, and what is so
-// large that sums in a rotation may overflow. Int8 is [ErrUnsupported]. A view that is not valid is
-// [ErrShape], [ErrStride] or [ErrLength], as is a matrix without rows; [ErrMemory] if the system has
-// no memory.
+// An unknown format is [ErrOption]. So are weights of I8 that have no scale: NaN, ±Inf, and what is
+// so large that sums in a rotation may overflow. Int8 is [ErrUnsupported]. A view that is not valid
+// is [ErrShape], [ErrStride] or [ErrLength], as is a matrix without rows; [ErrMemory] if the system
+// has no memory.
 func PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
 	p := packing{x: w, transposed: c.Transposed, inner: w.L, cols: w.D}
 	if c.Transposed {
@@ -112,7 +114,8 @@ func (p *packing) allocate(f Format) (*Matrix, error) {
 	return m, nil
 }
 
-// maxMatrixRotation is the largest block of inputs that is rotated together. It divides productInner.
+// maxMatrixRotation is the largest block of inputs that is rotated together. It divides
+// productInner.
 const maxMatrixRotation = 128
 
 // packPart is some inner steps from k on of some columns from first on, as float32 panels.

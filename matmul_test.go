@@ -15,8 +15,8 @@ import (
 // productShape is a product of [b, h, l, k] by [bb, bh, k, n].
 type productShape struct{ b, h, l, k, n, bb, bh int }
 
-// productShapes cover all that products are divided into: whole and partial tiles, panels, halves of
-// panels, single columns, chunks of the inner index, few rows, shared matrices.
+// productShapes cover all that products are divided into: whole and partial tiles, panels, halves
+// of panels, single columns, chunks of the inner index, few rows, shared matrices.
 var productShapes = []productShape{
 	{1, 1, 1, 1, 1, 1, 1},
 	{1, 1, 3, 4, 3, 1, 1},
@@ -34,7 +34,8 @@ var productShapes = []productShape{
 	{1, 1, 0, 3, 4, 1, 1},
 }
 
-// gatheredShape has more rows, steps and columns than one part has. Only products by float32 take it another way than the others, see projection.gathers.
+// gatheredShape has more rows, steps and columns than one part has. Only products by float32 take
+// it another way than the others, see projection.gathers.
 var gatheredShape = productShape{1, 1, productRows + 1, productInner + 9, 2*productCols + 57, 1, 1}
 
 // productOperands are strided views with NaN around the elements, and the
@@ -43,7 +44,8 @@ func productOperands(s productShape) (dst, a, b Tensor, bias, want []float32) {
 	r := random("products")
 	strided := func(b, h, l, d int) Tensor {
 		const gap = 3
-		v := View[float32]{B: b, H: h, L: l, D: d, SL: h*(d+gap) + 1, SH: d + gap, SB: l * (h*(d+gap) + 1)}
+		v := View[float32]{B: b, H: h, L: l, D: d, SL: h*(d+gap) + 1, SH: d + gap,
+			SB: l * (h*(d+gap) + 1)}
 		v.Data = nans(b*v.SB + 1)
 		for i := range b {
 			for j := range h {
@@ -197,7 +199,8 @@ func TestMatMulErrors(t *testing.T) {
 	must(t, err)
 	_, noRows := PackMatrix(Tensor{B: 1, H: 1, D: 1}, MatrixConfig{})
 	_, shortErr := PackMatrix(short, MatrixConfig{})
-	_, huge := PackMatrix(Tensor{Data: make([]float32, 1), B: maxLength, H: maxLength, L: 1, D: 1}, MatrixConfig{})
+	_, huge := PackMatrix(Tensor{Data: make([]float32, 1), B: maxLength, H: maxLength, L: 1, D: 1},
+		MatrixConfig{})
 	pool := NewPool(1)
 	both := make([]float32, 2*3*4*6)
 	for _, e := range []struct {
@@ -213,20 +216,34 @@ func TestMatMulErrors(t *testing.T) {
 		{"b.L", MatMul(dst, a, x(1, 3, 4, 6)), ErrShape, "a.D is 5, want 4 as b has rows"},
 		{"b.D", MatMul(dst, a, x(1, 3, 5, 7)), ErrShape, "dst is [2 3 4 6], want [2 3 4 7]"},
 		{"dst.L", MatMul(x(2, 3, 3, 6), a, b), ErrShape, "dst is [2 3 3 6], want [2 3 4 6]"},
-		{"negative", MatMul(dst, View[float32]{B: -1, H: 3, L: 4, D: 5}, b), ErrShape, "a.B is -1, want 0 to 268435456"},
-		{"short b", MatMul(dst, a, short), ErrLength, "len(b.Data) is 89, want at least 90 for [1 3 5 6] with strides [90 30 6]"},
-		{"flat dst", MatMul(flat, a, b), ErrStride, "dst has a stride of 5 over 4 elements, want at least 6 so that no two outputs coincide"},
-		{"dst is a", MatMul(BHLD(both, 2, 3, 4, 6), BHLD(both, 2, 3, 4, 5), b), ErrOverlap, "dst overlaps a, want separate memory"},
-		{"dst is b", MatMul(BHLD(both, 2, 3, 4, 6), a, BHLD(both, 1, 3, 5, 6)), ErrOverlap, "dst overlaps b, want separate memory"},
-		{"no rows", noRows, ErrShape, fmt.Sprintf("w is [1 1 0 1], want at least one row and at most %d elements", maxElements)},
-		{"short matrix", shortErr, ErrLength, "len(w.Data) is 89, want at least 90 for [1 3 5 6] with strides [90 30 6]"},
-		{"huge matrix", huge, ErrShape, fmt.Sprintf("w is [268435456 268435456 1 1], want at least one row and at most %d elements", maxElements)},
+		{"negative", MatMul(dst, View[float32]{B: -1, H: 3, L: 4, D: 5}, b), ErrShape,
+			"a.B is -1, want 0 to 268435456"},
+		{"short b", MatMul(dst, a, short), ErrLength,
+			"len(b.Data) is 89, want at least 90 for [1 3 5 6] with strides [90 30 6]"},
+		{"flat dst", MatMul(flat, a, b), ErrStride,
+			"dst has a stride of 5 over 4 elements, want at least 6 so that no two outputs coincide"},
+		{"dst is a", MatMul(BHLD(both, 2, 3, 4, 6), BHLD(both, 2, 3, 4, 5), b), ErrOverlap,
+			"dst overlaps a, want separate memory"},
+		{"dst is b", MatMul(BHLD(both, 2, 3, 4, 6), a, BHLD(both, 1, 3, 5, 6)), ErrOverlap,
+			"dst overlaps b, want separate memory"},
+		{"no rows", noRows, ErrShape, fmt.Sprintf("w is [1 1 0 1], want at least one row and at most "+
+			"%d elements", maxElements)},
+		{"short matrix", shortErr, ErrLength, "len(w.Data) is 89, want at least 90 for [1 3 5 6] with " +
+			"strides [90 30 6]"},
+		{"huge matrix", huge, ErrShape, fmt.Sprintf("w is [268435456 268435456 1 1], want at least "+
+			"one row and at most %d elements", maxElements)},
 		{"bias", m.MatMul(dst, a, make([]float32, 5)), ErrLength, "len(bias) is 5, want 6"},
 		{"empty bias", m.MatMul(dst, a, []float32{}), ErrLength, "len(bias) is 0, want 6"},
-		{"dst is bias", m.MatMul(BHLD(both, 2, 3, 4, 6), a, both[7:13]), ErrOverlap, "dst overlaps bias, want separate memory"},
-		{"matrix rows", m.MatMul(dst, x(2, 3, 4, 6), nil), ErrShape, "a.D is 6, want 5 as the matrix has rows"},
-		{"pool", pool.MatMul(dst, x(2, 3, 4, 6), m, nil), ErrShape, "a.D is 6, want 5 as the matrix has rows"},
-		{"closed", func() error { must(t, pool.Close()); return pool.MatMul(dst, a, m, nil) }(), ErrClosed, "the pool was closed"},
+		{"dst is bias", m.MatMul(BHLD(both, 2, 3, 4, 6), a, both[7:13]), ErrOverlap,
+			"dst overlaps bias, want separate memory"},
+		{"matrix rows", m.MatMul(dst, x(2, 3, 4, 6), nil), ErrShape,
+			"a.D is 6, want 5 as the matrix has rows"},
+		{"pool", pool.MatMul(dst, x(2, 3, 4, 6), m, nil), ErrShape,
+			"a.D is 6, want 5 as the matrix has rows"},
+		{"closed", func() error {
+			must(t, pool.Close())
+			return pool.MatMul(dst, a, m, nil)
+		}(), ErrClosed, "the pool was closed"},
 	} {
 		mustFail(t, e.name, e.err, e.kind, e.text)
 	}
@@ -288,12 +305,14 @@ func TestPartOfRows(t *testing.T) {
 		parts, least := (rows+step-1)/step, (rows+productRows-1)/productRows
 		last := rows - (parts-1)*step
 		if parts != least || parts > 1 && last <= step-splitRows*parts {
-			t.Errorf("%d rows are %d parts of %d, the last one of %d; want %d parts", rows, parts, step, last, least)
+			t.Errorf("%d rows are %d parts of %d, the last one of %d; want %d parts", rows, parts, step,
+				last, least)
 		}
 	}
 }
 
-// Products for several workers have units of which the last ones do not keep the others waiting for long, unless a does not stay in the cache.
+// Products for several workers have units of which the last ones do not keep the others waiting for
+// long, unless a does not stay in the cache.
 func TestPartitionForWorkers(t *testing.T) {
 	row := tuned
 	row.L2 = 1 << 20
@@ -306,7 +325,8 @@ func TestPartitionForWorkers(t *testing.T) {
 		{128, 4096, 4096, 2, 16, 256},
 		{4, 768, 768, 2, 12, 64},
 	} {
-		p := projection{dst: Tensor{B: 1, H: 1, L: c.rows, D: c.cols}, m: &Matrix{inner: c.inner, cols: c.cols}}
+		p := projection{dst: Tensor{B: 1, H: 1, L: c.rows, D: c.cols},
+			m: &Matrix{inner: c.inner, cols: c.cols}}
 		p.partition(c.workers)
 		if p.units() != c.units || p.cols != c.width {
 			t.Errorf("%+v: %d units of %d columns", c, p.units(), p.cols)
@@ -314,12 +334,14 @@ func TestPartitionForWorkers(t *testing.T) {
 	}
 }
 
-// A worker prefetches what it reads next: the same columns' next inner steps, for the next rows from the beginning, then the next columns.
+// A worker prefetches what it reads next: the same columns' next inner steps, for the next rows
+// from the beginning, then the next columns.
 func TestMatrixPrefetchesWhatFollows(t *testing.T) {
 	m, err := PackMatrix(zeros(1, 1, 2*productInner+5, 2*productCols+20), MatrixConfig{})
 	must(t, err)
 	defer m.Close()
-	for _, reads := range []tuning.Reads{tuning.QueuedReads, tuning.PagedReads, tuning.SequentialReads} {
+	for _, reads := range []tuning.Reads{tuning.QueuedReads, tuning.PagedReads,
+		tuning.SequentialReads} {
 		readingAs(t, reads)
 		for _, rows := range []int{inPlaceRows, inPlaceRows + 1, productRows + 1} {
 			p := projection{dst: zeros(1, 1, rows, m.cols), m: m}
@@ -338,15 +360,16 @@ func TestMatrixPrefetchesWhatFollows(t *testing.T) {
 					want = 0
 				}
 				if got != want {
-					t.Errorf("%v, %d rows: after part %d of %d, %#x is prefetched, want %#x", reads, rows, i, len(read), got, want)
+					t.Errorf("%v, %d rows: after part %d of %d, %#x is prefetched, want %#x", reads, rows, i,
+						len(read), got, want)
 				}
 			}
 		}
 	}
 }
 
-// FuzzMatMul: every way to multiply gives one chain of FMAs for each element, of what the type of a matrix
-// keeps, for any strides, and touches nothing around the operands.
+// FuzzMatMul: every way to multiply gives one chain of FMAs for each element, of what the type of a
+// matrix keeps, for any strides, and touches nothing around the operands.
 func FuzzMatMul(f *testing.F) {
 	seedInputs(f)
 	operands := new(arena)
@@ -360,7 +383,8 @@ func FuzzMatMul(f *testing.F) {
 		must(t, err)
 		operands.used = [3]int{}
 		_, a := scatter(r, &operands.floats, &operands.used[0], p.a, [3]bool{}, nan32())
-		_, b := scatter(r, &operands.floats, &operands.used[0], p.b, [3]bool{p.b.B == 1, p.b.H == 1}, nan32())
+		_, b := scatter(r, &operands.floats, &operands.used[0], p.b, [3]bool{p.b.B == 1, p.b.H == 1},
+			nan32())
 		const canary = 12345
 		out, _ := scatter(r, &operands.floats, &operands.used[0], p.dst, [3]bool{}, canary)
 		check := func(what string, err error) {
@@ -401,7 +425,8 @@ func drawProduct(r *rand.Rand, kind distribution) *productCase {
 	rows, inner, cols := 1+r.IntN(6), 1+r.IntN(6), 1+r.IntN(20)
 	switch draw := r.IntN(1024); {
 	case draw == 0:
-		rows, inner, cols = length(r, productRows+20), length(r, productInner+20), length(r, productCols+20)
+		rows, inner, cols = length(r, productRows+20), length(r, productInner+20), length(r,
+			productCols+20)
 	case draw < 25:
 		rows = 1 + r.IntN(productRows+20)
 	case draw < 50:

@@ -1,12 +1,14 @@
 package attn
 
-// Products by matrices of fewer bits: few rows widen the matrix in registers; for more, a part of it is widened once into the panels that
-// the ordinary kernels read.
+// Products by matrices of fewer bits: few rows widen the matrix in registers; for more, a part of
+// it is widened once into the panels that the ordinary kernels read.
 
-// widenedRows rows of a share what was widened once, which takes as long as a few rows of multiply-adds.
+// widenedRows rows of a share what was widened once, which takes as long as a few rows of
+// multiply-adds.
 const widenedRows = 4 * productRows
 
-// widenedCols columns are widened at a time: more would not stay in the nearest caches until the rows read them.
+// widenedCols columns are widened at a time: more would not stay in the nearest caches until the
+// rows read them.
 const widenedCols = 4 * panel
 
 // multiplyTyped computes a block of the product by a matrix of fewer bits, scales included.
@@ -32,7 +34,8 @@ func (p *projection) multiplyPacked(dst, a []float32, stride int, u *productBloc
 	}
 }
 
-// multiplyWidened is for any number of rows. A few panels at a time are widened, so that they are in the cache when all rows read them.
+// multiplyWidened is for any number of rows. A few panels at a time are widened, so that they are
+// in the cache when all rows read them.
 func (p *projection) multiplyWidened(dst, a []float32, stride int, u *productBlock) {
 	w := scratches.Get().(*scratch)
 	w.k = grow(w.k, productInner*widenedCols)
@@ -49,7 +52,8 @@ func (p *projection) multiplyWidened(dst, a []float32, stride int, u *productBlo
 }
 
 // addTyped is addRows for a matrix of fewer bits and at most typedRows rows.
-func addTyped(t Format, dst, a []float32, b []byte, rows, cols, dstStride, aStride int, b0 *panelLayout) {
+func addTyped(t Format, dst, a []float32, b []byte, rows, cols, dstStride, aStride int,
+	b0 *panelLayout) {
 	whole := cols / panel * panel
 	part := *b0
 	if part.cols = whole; whole > 0 {
@@ -64,13 +68,15 @@ func addTyped(t Format, dst, a []float32, b []byte, rows, cols, dstStride, aStri
 		copy(buffer[r*panel:], dst[r*dstStride+whole:][:cols-whole])
 	}
 	part.cols = panel
-	accumulateTyped(t, buffer[:], a, b[whole/panel*b0.panelStride*t.bytes():], nil, rows, panel, aStride, &part)
+	accumulateTyped(t, buffer[:], a, b[whole/panel*b0.panelStride*t.bytes():], nil, rows, panel,
+		aStride, &part)
 	for r := range rows {
 		copy(dst[r*dstStride+whole:][:cols-whole], buffer[r*panel:])
 	}
 }
 
-// scaleProducts multiplies each column by its scale, a few rows at a time: a call of assembly must not last.
+// scaleProducts multiplies each column by its scale, a few rows at a time: a call of assembly must
+// not last.
 func scaleProducts(dst, scales []float32, rows, stride int) {
 	step := max(1, callElements/len(scales))
 	for r := 0; r < rows; r += step {

@@ -11,7 +11,8 @@ import (
 
 var matrixTypes = []Format{F32, F16, BF16, I8}
 
-// typedShapes are products in which parts of the inner index, groups of four steps, panels, few rows and widened parts end anywhere.
+// typedShapes are products in which parts of the inner index, groups of four steps, panels, few
+// rows and widened parts end anywhere.
 var typedShapes = append([]productShape{
 	{1, 1, 1, 2*productInner + 3, productCols + 9, 1, 1},
 	{1, 1, typedRows, productInner + 6, 2*productCols + 17, 1, 1},
@@ -24,7 +25,8 @@ var typedShapes = append([]productShape{
 // transposedView is the same numbers with rows and columns exchanged, in rows that are apart.
 func transposedView(b Tensor) Tensor {
 	const gap = 5
-	w := Tensor{B: b.B, H: b.H, L: b.D, D: b.L, SL: b.L + gap, SH: b.D * (b.L + gap), SB: b.H * b.D * (b.L + gap)}
+	w := Tensor{B: b.B, H: b.H, L: b.D, D: b.L, SL: b.L + gap, SH: b.D * (b.L + gap),
+		SB: b.H * b.D * (b.L + gap)}
 	w.Data = nans(w.B * w.SB)
 	for i := range b.B {
 		for h := range b.H {
@@ -100,10 +102,13 @@ var packers = []struct {
 	pack func(b Tensor, typ Format) (*Matrix, error)
 }{
 	{"rows", packRows},
-	{"transposed", func(b Tensor, typ Format) (*Matrix, error) { return packTransposed(transposedView(b), typ) }},
+	{"transposed", func(b Tensor, typ Format) (*Matrix, error) {
+		return packTransposed(transposedView(b), typ)
+	}},
 }
 
-// Products by matrices of every type are what the type's definition says, however they are packed and divided.
+// Products by matrices of every type are what the type's definition says, however they are packed
+// and divided.
 func TestMatrixTypesAreTheirDefinition(t *testing.T) {
 	shareSmallCalls(t)
 	hosts := random(t.Name())
@@ -165,7 +170,9 @@ func TestMatrixOfExtremeColumns(t *testing.T) {
 	b, a := zeros(1, 1, inner, 5), zeros(1, 1, 2, inner)
 	for k := range inner {
 		sign := float32(1 - k%2*2)
-		copy(b.row(0, 0, k), []float32{0, sign * math.SmallestNonzeroFloat32, sign * 100 * math.SmallestNonzeroFloat32, sign * math.MaxFloat32 / float32(k+1), sign * float32(k)})
+		copy(b.row(0, 0, k), []float32{0, sign * math.SmallestNonzeroFloat32,
+			sign * 100 * math.SmallestNonzeroFloat32, sign * math.MaxFloat32 / float32(k+1),
+			sign * float32(k)})
 		a.row(0, 0, 0)[k], a.row(0, 0, 1)[k] = sign*(1+float32(k)/8), float32(k)
 	}
 	for _, typ := range matrixTypes {
@@ -195,7 +202,8 @@ func TestPackTransposedBroadcast(t *testing.T) {
 
 // A matrix takes the memory of its type: whole panels, groups of four integers, and scales.
 func TestMatrixMemoryUse(t *testing.T) {
-	for typ, want := range map[Format]int{F32: 4 * 6 * 9 * 32, F16: 2 * 6 * 9 * 32, BF16: 2 * 6 * 9 * 32, I8: 6*12*32 + 4*6*32} {
+	for typ, want := range map[Format]int{F32: 4 * 6 * 9 * 32, F16: 2 * 6 * 9 * 32,
+		BF16: 2 * 6 * 9 * 32, I8: 6*12*32 + 4*6*32} {
 		m, err := PackMatrix(zeros(2, 3, 9, 17), MatrixConfig{Format: typ})
 		must(t, err)
 		if got := m.MemoryUse(); got != want {
@@ -243,8 +251,10 @@ func TestPackErrors(t *testing.T) {
 			fails(Tensor{B: 1, H: 1, D: 1}, typ, ErrShape, "w is [1 1 0 1], "+rows)
 			fails(Tensor{B: 1, H: 1, L: 1}, typ, ErrShape, fmt.Sprintf("w.D is 0, want 1 to %d", maxLength))
 			fails(huge, typ, ErrShape, "w is [268435456 268435456 1 1], "+rows)
-			fails(short, typ, ErrLength, "len("+"w.Data) is 89, want at least 90 for [1 3 5 6] with strides [90 30 6]")
-			fails(Tensor{Data: short.Data, B: 1, H: 1, L: 1, D: 1, SL: -1}, typ, ErrStride, "w.SL is -1, want at least 0")
+			fails(short, typ, ErrLength, "len("+"w.Data) is 89, want at least 90 for [1 3 5 6] with "+
+				"strides [90 30 6]")
+			fails(Tensor{Data: short.Data, B: 1, H: 1, L: 1, D: 1, SL: -1}, typ, ErrStride,
+				"w.SL is -1, want at least 0")
 		}
 	}
 	_, err := PackMatrix(zeros(1, 1, 4, 5), MatrixConfig{Format: I8, Int8: true})
@@ -271,11 +281,15 @@ func TestMatrixTypesCheckArguments(t *testing.T) {
 		m, err := PackMatrix(zeros(1, 1, 6, 5), MatrixConfig{Format: typ, Transposed: true})
 		must(t, err)
 		dst := BHLD(nans(4*6), 1, 1, 4, 6)
-		mustFail(t, "a.D", m.MatMul(dst, zeros(1, 1, 4, 6), nil), ErrShape, "a.D is 6, want 5 as the matrix has rows")
-		mustFail(t, "dst", threeWorkers().MatMul(dst, zeros(1, 1, 3, 5), m, nil), ErrShape, "dst is [1 1 4 6], want [1 1 3 6]")
-		mustFail(t, "bias", m.MatMul(dst, zeros(1, 1, 4, 5), make([]float32, 5)), ErrLength, "len(bias) is 5, want 6")
+		mustFail(t, "a.D", m.MatMul(dst, zeros(1, 1, 4, 6), nil), ErrShape,
+			"a.D is 6, want 5 as the matrix has rows")
+		mustFail(t, "dst", threeWorkers().MatMul(dst, zeros(1, 1, 3, 5), m, nil), ErrShape,
+			"dst is [1 1 4 6], want [1 1 3 6]")
+		mustFail(t, "bias", m.MatMul(dst, zeros(1, 1, 4, 5), make([]float32, 5)), ErrLength,
+			"len(bias) is 5, want 6")
 		must(t, m.Close())
-		mustFail(t, "closed", m.MatMul(dst, zeros(1, 1, 4, 5), nil), ErrClosed, "the matrix was closed, or is not from PackMatrix")
+		mustFail(t, "closed", m.MatMul(dst, zeros(1, 1, 4, 5), nil), ErrClosed,
+			"the matrix was closed, or is not from PackMatrix")
 		if err := m.Close(); !errors.Is(err, ErrClosed) {
 			t.Errorf("Close again: %v, want ErrClosed", err)
 		}
@@ -286,8 +300,8 @@ func TestMatrixTypesCheckArguments(t *testing.T) {
 // benchmarkedMatrices are projections of a small encoder and of a large language model.
 var benchmarkedMatrices = []struct{ inner, cols int }{{768, 3072}, {4096, 4096}}
 
-// BenchmarkMatrix says at which rate one row reads a matrix, beside the rate of reading as much memory and doing nothing with it, and how
-// fast many rows multiply.
+// BenchmarkMatrix says at which rate one row reads a matrix, beside the rate of reading as much
+// memory and doing nothing with it, and how fast many rows multiply.
 func BenchmarkMatrix(b *testing.B) {
 	for _, s := range benchmarkedMatrices {
 		r := random(b.Name())

@@ -19,7 +19,8 @@ var large = CacheConfig{Batch: 1, KVHeads: 2, HeadDim: 64, ValueDim: 64, Capacit
 func TestMemoryIsRefused(t *testing.T) {
 	const size = 1 << 20
 	config := CacheConfig{Batch: 1, KVHeads: 1, HeadDim: size, ValueDim: size, Capacity: 1 << 22}
-	matrix := Tensor{Data: make([]float32, size), B: 1, H: 1, L: 1 << 23, D: size} // 8 Mi times the same row
+	// 8 Mi times the same row
+	matrix := Tensor{Data: make([]float32, size), B: 1, H: 1, L: 1 << 23, D: size}
 	if math.MaxInt == math.MaxInt32 {
 		_, err := NewCache(config)
 		mustFail(t, "a cache of 32 TiB", err, ErrShape)
@@ -41,7 +42,8 @@ func TestMemoryIsRefused(t *testing.T) {
 
 // A State asks for memory in Update and Merge, and is as it was if there is none.
 func TestMemoryOfStateIsRefused(t *testing.T) {
-	newState := func() (*State, error) { return NewState(1<<20, 1<<10, 1<<8, 14) } // 16 TiB a node, if all rows are different: they need not be
+	// 16 TiB a node, if all rows are different: they need not be
+	newState := func() (*State, error) { return NewState(1<<20, 1<<10, 1<<8, 14) }
 	_, err := newState()
 	if math.MaxInt == math.MaxInt32 {
 		mustFail(t, "a state of 16 TiB", err, ErrShape)
@@ -56,8 +58,13 @@ func TestMemoryOfStateIsRefused(t *testing.T) {
 		mustFail(t, what, err, ErrMemory)
 		mustSay(t, err, "1048576×1024×256×(14+2)", "17592186044416 bytes")
 	}
-	view := func(l, d int) Tensor { return Tensor{Data: make([]float32, d), B: 1 << 20, H: 1 << 10, L: l, D: d} }
-	full := func(keys int) stateNode { return stateNode{nodeKeys: nodeKeys{keys: keys, open: keys%Segment != 0}} } // its rows must not be touched
+	view := func(l, d int) Tensor {
+		return Tensor{Data: make([]float32, d), B: 1 << 20, H: 1 << 10, L: l, D: d}
+	}
+	// its rows must not be touched
+	full := func(keys int) stateNode {
+		return stateNode{nodeKeys: nodeKeys{keys: keys, open: keys%Segment != 0}}
+	}
 	for _, nodes := range [][]stateNode{nil, {full(Segment)}, {full(5)}, {full(3 * Segment)}} {
 		s, err := newState()
 		must(t, err)
@@ -67,12 +74,15 @@ func TestMemoryOfStateIsRefused(t *testing.T) {
 		keys := s.keys
 		q, k, v := view(1<<8, 1), view(Segment, 1), view(Segment, 14)
 		refused("Update", s.Update(q, k, v, &Options{Sinks: make([]float32, 1<<10)}))
-		refused("Merge", s.Merge(&State{stateShape: stateShape{s.b, s.h, s.l, s.d, 1}, unit: 1, nodes: []stateNode{full(1)}, sinks: make([]float32, 1<<10)}))
+		refused("Merge", s.Merge(&State{stateShape: stateShape{s.b, s.h, s.l, s.d, 1}, unit: 1,
+			nodes: []stateNode{full(1)}, sinks: make([]float32, 1<<10)}))
 		if nodes != nil {
 			refused("Merge with itself", s.Merge(s))
 		}
-		if s.Keys() != keys || len(s.sinks) != 0 || len(s.nodes) != len(nodes) || len(nodes) > 0 && (s.unit != 3 || s.nodes[0].nodeKeys != nodes[0].nodeKeys) {
-			t.Errorf("the state of %d keys has %d, unit %v, %d nodes and %d sinks after a refusal", keys, s.Keys(), s.unit, len(s.nodes), len(s.sinks))
+		if s.Keys() != keys || len(s.sinks) != 0 || len(s.nodes) != len(nodes) || len(nodes) > 0 &&
+			(s.unit != 3 || s.nodes[0].nodeKeys != nodes[0].nodeKeys) {
+			t.Errorf("the state of %d keys has %d, unit %v, %d nodes and %d sinks after a refusal", keys,
+				s.Keys(), s.unit, len(s.nodes), len(s.sinks))
 		}
 	}
 }
@@ -105,8 +115,10 @@ func TestClosed(t *testing.T) {
 		c.Reset()
 		dst := BHLD(nans(2*64), 1, 2, 1, 64)
 		for name, err := range map[string]error{
-			"Close": c.Close(), "Append": c.Append(x(3, 64), x(3, 64)), "Append nothing": c.Append(x(0, 64), x(0, 64)), "Truncate": c.Truncate(0),
-			"Attend": c.Attend(dst, x(1, 64), nil), "Pool.AttendCache": pool.AttendCache(dst, x(1, 64), c, nil),
+			"Close": c.Close(), "Append": c.Append(x(3, 64), x(3, 64)), "Append nothing": c.Append(x(0, 64),
+				x(0, 64)), "Truncate": c.Truncate(0),
+			"Attend": c.Attend(dst, x(1, 64), nil), "Pool.AttendCache": pool.AttendCache(dst, x(1, 64), c,
+				nil),
 		} {
 			mustFail(t, name, err, ErrClosed, "the cache was closed, or is not from NewCache")
 		}
@@ -122,7 +134,8 @@ func TestClosed(t *testing.T) {
 		}
 		dst := BHLD(nans(2*n), 1, 2, 1, n)
 		for name, err := range map[string]error{
-			"Close": m.Close(), "MatMul": m.MatMul(dst, x(1, 64), nil), "Pool.MatMul": pool.MatMul(dst, x(1, 64), m, nil),
+			"Close": m.Close(), "MatMul": m.MatMul(dst, x(1, 64), nil), "Pool.MatMul": pool.MatMul(dst,
+				x(1, 64), m, nil),
 		} {
 			mustFail(t, name, err, ErrClosed, "the matrix was closed, or is not from PackMatrix")
 		}
@@ -154,7 +167,8 @@ func TestMemoryIsCollected(t *testing.T) {
 		runtime.KeepAlive(c)
 		runtime.KeepAlive(m)
 	}()
-	for deadline := time.Now().Add(20 * time.Second); memory.Mapped() > before; time.Sleep(time.Millisecond) {
+	deadline := time.Now().Add(20 * time.Second)
+	for ; memory.Mapped() > before; time.Sleep(time.Millisecond) {
 		if runtime.GC(); time.Now().After(deadline) {
 			t.Fatalf("%d bytes are left", memory.Mapped()-before)
 		}
@@ -173,8 +187,8 @@ func memoryInUse() int64 {
 	}
 }
 
-// Memory is there until the end of a call, even if the call is the last that knows of the cache or matrix: it must not be collected
-// while workers read it. If it were, a read would end the program.
+// Memory is there until the end of a call, even if the call is the last that knows of the cache or
+// matrix: it must not be collected while workers read it. If it were, a read would end the program.
 func TestMemoryOutlivesCalls(t *testing.T) {
 	shareSmallCalls(t)
 	stop := collectAlways()
@@ -183,7 +197,7 @@ func TestMemoryOutlivesCalls(t *testing.T) {
 	defer pool.Close()
 	r := random("memory outlives calls")
 	n, rows, times := 8*Segment, 512, 8 // calls last longer than collections
-	if testing.Short() {
+	if few() {
 		n, rows, times = 2*Segment, 64, 2
 	}
 	if tuned.ISA == tuning.Generic {
@@ -222,16 +236,18 @@ func TestMemoryOutlivesCalls(t *testing.T) {
 	}
 }
 
-// The memory of a State is there until the end of its last call, that of merged ones and of copies, too.
+// The memory of a State is there until the end of its last call, that of merged ones and of copies,
+// too.
 func TestMemoryOutlivesStates(t *testing.T) {
 	stop := collectAlways()
 	defer stop()
 	const rows = 600 // so that nodes are the system's
-	x := newProblem(random("memory outlives states"), normal, shape{1, 2, 1, rows, Segment + Block, 8, 64})
+	x := newProblem(random("memory outlives states"), normal,
+		shape{1, 2, 1, rows, Segment + Block, 8, 64})
 	want, _, _ := x.results()
 	must(t, Attend(want, x.q, x.k, x.v, nil))
 	times := 4
-	if testing.Short() {
+	if few() {
 		times = 1
 	}
 	for i := range times {

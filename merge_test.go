@@ -9,7 +9,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 )
 
-// nodeOf is the state of segments [first, first+n) by the recursive definition: the left half, merged with the right one.
+// nodeOf is the state of segments [first, first+n) by the recursive definition: the left half,
+// merged with the right one.
 func nodeOf(segments []state, first, n int, c float32) state {
 	if first >= len(segments) {
 		return emptyState(len(segments[0].m), len(segments[0].o)/len(segments[0].m))
@@ -35,13 +36,15 @@ func emptyState(rows, d int) state {
 	return x
 }
 
-// Segments merge as the tree of their indices, in which those that are not there are empty: from calls, states and pools.
+// Segments merge as the tree of their indices, in which those that are not there are empty: from
+// calls, states and pools.
 func TestTreeIsTheRecursiveDefinition(t *testing.T) {
 	shareSmallCalls(t)
 	forEach(t, func(t *testing.T) {
 		const rows, d, most = 3, 8, 13
 		r := random("tree")
-		q, k, v := tensor(r, normal, 1, 1, rows, d), tensor(r, normal, 1, 1, most*Segment, d), tensor(r, normal, 1, 1, most*Segment, d)
+		q, k, v := tensor(r, normal, 1, 1, rows, d), tensor(r, normal, 1, 1, most*Segment, d), tensor(r,
+			normal, 1, 1, most*Segment, d)
 		var segments []state
 		var unit float32
 		for i := range most {
@@ -59,9 +62,11 @@ func TestTreeIsTheRecursiveDefinition(t *testing.T) {
 			for i := range wantLSE {
 				wantLSE[i] = f32.FMA(root.m[i], unit, f32.Log(root.l[i]))
 			}
-			for name, attend := range map[string]attender{"Attend": Attend, "Pool": pool.Attend, "State": attendState} {
+			for name, attend := range map[string]attender{"Attend": Attend, "Pool": pool.Attend,
+				"State": attendState} {
 				dst, lse := nans(rows*d), nans(rows)
-				must(t, attend(BHLD(dst, 1, 1, rows, d), q, rowsOf(k, 0, n*Segment), rowsOf(v, 0, n*Segment), &Options{LSE: lse}))
+				must(t, attend(BHLD(dst, 1, 1, rows, d), q, rowsOf(k, 0, n*Segment), rowsOf(v, 0, n*Segment),
+					&Options{LSE: lse}))
 				mustEqualBits(t, fmt.Sprintf("%s of %d segments: output", name, n), dst, want)
 				mustEqualBits(t, fmt.Sprintf("%s of %d segments: LSE", name, n), lse, wantLSE)
 			}
@@ -69,8 +74,9 @@ func TestTreeIsTheRecursiveDefinition(t *testing.T) {
 	})
 }
 
-// A row's bits do not depend on keys that it does not see, also where they are whole segments before, between and after those that it
-// sees: rows of a causal call, of windows and of masks give what they give with those keys alone.
+// A row's bits do not depend on keys that it does not see, also where they are whole segments
+// before, between and after those that it sees: rows of a causal call, of windows and of masks give
+// what they give with those keys alone.
 func TestTreeOfRowsAlone(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		r := random("tree of rows")
@@ -94,7 +100,8 @@ func TestTreeOfRowsAlone(t *testing.T) {
 			mask := BHLD(make([]bool, p.q.L*n), 1, 1, p.q.L, n)
 			for i := range p.q.L {
 				for j := range n {
-					mask.row(0, 0, i)[j] = j <= last-1+i && (p.opt.Window == nil || j >= last-1+i-p.opt.Window.Left)
+					mask.row(0, 0, i)[j] = j <= last-1+i && (p.opt.Window == nil ||
+						j >= last-1+i-p.opt.Window.Left)
 				}
 			}
 			masked.opt = Options{Mask: &mask}
@@ -103,7 +110,8 @@ func TestTreeOfRowsAlone(t *testing.T) {
 	})
 }
 
-// A State holds one state for each bit of the number of its segments, and as many more for parts that were cut otherwise as there is room for.
+// A State holds one state for each bit of the number of its segments, and as many more for parts
+// that were cut otherwise as there is room for.
 func TestTreeKeepsStatesSmall(t *testing.T) {
 	update := func(s *State, keys int) {
 		x := Tensor{Data: make([]float32, 1), B: 1, H: 1, L: keys, D: 1}
@@ -162,7 +170,8 @@ func TestStateChangesItsUnit(t *testing.T) {
 			must(t, s.Finish(BHLD(dst, 1, 2, 3, 8), nil))
 			closeTo(t, "output", dst, want.o)
 			// Merging does the same.
-			a, b := p.stateOf(t, 0, Segment, nil), p.stateOf(t, Segment, 3*Segment, &Options{Slopes: make([]float32, 2)})
+			a, b := p.stateOf(t, 0, Segment, nil), p.stateOf(t, Segment, 3*Segment,
+				&Options{Slopes: make([]float32, 2)})
 			must(t, a.Merge(b))
 			must(t, a.Finish(BHLD(dst, 1, 2, 3, 8), nil))
 			closeTo(t, "merged output", dst, want.o)
@@ -177,7 +186,8 @@ func (p *problem) stateOf(t *testing.T, lo, hi int, opt *Options) *State {
 	return s
 }
 
-// Parts of 3 segments and of 1 in turn are nodes that never merge. There are as many as a binary form may have, and an Update after them makes no more.
+// Parts of 3 segments and of 1 in turn are nodes that never merge. There are as many as a binary
+// form may have, and an Update after them makes no more.
 func TestTreeOfOddPartsIsBounded(t *testing.T) {
 	s, err := NewState(1, 1, 1, 1)
 	must(t, err)

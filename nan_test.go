@@ -45,8 +45,10 @@ func TestNaNValueUnderOverflow(t *testing.T) {
 	}
 }
 
-// nanUnderOverflow computes the problem in all ways and with masks that take the marked key from some neighbours.
-func (p *problem) nanUnderOverflow(t *testing.T, mark int, isNaN bool, overflows func(h, i int) bool) {
+// nanUnderOverflow computes the problem in all ways and with masks that take the marked key from
+// some neighbours.
+func (p *problem) nanUnderOverflow(t *testing.T, mark int, isNaN bool,
+	overflows func(h, i int) bool) {
 	mask := BHLD(make([]bool, p.q.H*p.q.L*p.k.L), 1, p.q.H, p.q.L, p.k.L)
 	for at := range p.q.H * p.q.L {
 		h, i := at/p.q.L, at%p.q.L
@@ -73,7 +75,8 @@ func (p *problem) nanUnderOverflow(t *testing.T, mark int, isNaN bool, overflows
 					one := selection{[]int{0}, []int{h}, i, 1}
 					if i%16 == 0 {
 						part := q.part(one)
-						part.same(t, fmt.Sprintf("%s%s, row (%d, %d) alone", name, way.name, h, i), part.solve(t, way.attend), one.of(&q, got))
+						part.same(t, fmt.Sprintf("%s%s, row (%d, %d) alone", name, way.name, h, i),
+							part.solve(t, way.attend), one.of(&q, got))
 					}
 				}
 			})

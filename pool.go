@@ -199,7 +199,8 @@ func (p *Pool) runWith(j *job, helpers int) {
 	if !inTime {
 		p.await(j)
 	}
-	longUnits := j.cost > float64(j.units)*float64(p.spin.Limit()) // one takes longer than a caller spins
+	// one takes longer than a caller spins
+	longUnits := j.cost > float64(j.units)*float64(p.spin.Limit())
 	inTime = inTime || longUnits
 	p.spin.Shared(j.cost, inTime && j.fair(own, helpers))
 }

@@ -61,8 +61,9 @@ func loadCores() (stop func()) {
 	return func() { ended.Store(true); all.Wait() }
 }
 
-// BenchmarkShortCalls compares a Pool of two with Attend, by what lies between calls. It reports medians of both, and how many times
-// faster the Pool is. The two take turns of a few calls, so that what else the machine does meets both.
+// BenchmarkShortCalls compares a Pool of two with Attend, by what lies between calls. It reports
+// medians of both, and how many times faster the Pool is. The two take turns of a few calls, so
+// that what else the machine does meets both.
 func BenchmarkShortCalls(b *testing.B) {
 	for _, s := range shortShapes {
 		for _, gap := range between {
@@ -109,9 +110,13 @@ func shortCalls(b *testing.B, s shape, cached bool) (alone, pooled func()) {
 		}
 	}
 	if !cached {
-		return func() { check(Attend(dst, x.q, x.k, x.v, nil)) }, func() { check(pool.Attend(dst, x.q, x.k, x.v, nil)) }
+		return func() {
+			check(Attend(dst, x.q, x.k, x.v, nil))
+		}, func() { check(pool.Attend(dst, x.q, x.k, x.v, nil)) }
 	}
 	c := x.benchCache(b, F32)
 	check(c.Append(x.k, x.v))
-	return func() { check(c.Attend(dst, x.q, nil)) }, func() { check(pool.AttendCache(dst, x.q, c, nil)) }
+	return func() {
+		check(c.Attend(dst, x.q, nil))
+	}, func() { check(pool.AttendCache(dst, x.q, c, nil)) }
 }

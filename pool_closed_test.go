@@ -16,7 +16,8 @@ type poolOperands struct {
 }
 
 func newPoolOperands(t *testing.T) *poolOperands {
-	x := &poolOperands{problem: newProblem(random("by a pool"), normal, shape{1, 2, 2, 3, Segment + 70, 8, 8})}
+	x := &poolOperands{problem: newProblem(random("by a pool"), normal,
+		shape{1, 2, 2, 3, Segment + 70, 8, 8})}
 	x.opt.Causal = BottomRight
 	var err error
 	x.cache, err = filled(x.k, x.v)
@@ -114,11 +115,13 @@ func TestNilPool(t *testing.T) {
 		}
 		dst, bad, _ := x.results()
 		for name, err := range map[string][2]error{
-			"Attend":          {p.Attend(bad, x.q, x.k, x.v, nil), Attend(bad, x.q, x.k, x.v, nil)},
-			"AttendCache":     {p.AttendCache(bad, x.q, x.cache, nil), x.cache.Attend(bad, x.q, nil)},
-			"AttendSequences": {p.AttendSequences(dst, x.q, x.seqs[:1], nil), AttendSequences(dst, x.q, x.seqs[:1], nil)},
-			"Update":          {p.Update(x.state, x.q, x.k, bad, nil), x.state.Update(x.q, x.k, bad, nil)},
-			"UpdateSequence":  {p.UpdateSequence(x.state, x.q, nil, nil), x.state.UpdateSequence(x.q, nil, nil)},
+			"Attend":      {p.Attend(bad, x.q, x.k, x.v, nil), Attend(bad, x.q, x.k, x.v, nil)},
+			"AttendCache": {p.AttendCache(bad, x.q, x.cache, nil), x.cache.Attend(bad, x.q, nil)},
+			"AttendSequences": {p.AttendSequences(dst, x.q, x.seqs[:1], nil),
+				AttendSequences(dst, x.q, x.seqs[:1], nil)},
+			"Update": {p.Update(x.state, x.q, x.k, bad, nil), x.state.Update(x.q, x.k, bad, nil)},
+			"UpdateSequence": {p.UpdateSequence(x.state, x.q, nil, nil),
+				x.state.UpdateSequence(x.q, nil, nil)},
 		} {
 			if err[0] == nil || fmt.Sprint(err[0]) != fmt.Sprint(err[1]) {
 				t.Errorf("%s: error is %v, want %v", name, err[0], err[1])
@@ -218,7 +221,8 @@ func TestClosedStore(t *testing.T) {
 	other := sequenceOf(t, g)
 	must(t, other.Append(u.k, u.v))
 	file := fileOf(t, other)
-	for what, s := range map[string]*Sequence{"with tokens": s, "fork": fork, "new": s.store.NewSequence()} {
+	for what, s := range map[string]*Sequence{"with tokens": s, "fork": fork,
+		"new": s.store.NewSequence()} {
 		for _, c := range sequenceMethods {
 			before := u.written()
 			err := c.call(u, s)

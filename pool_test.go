@@ -21,7 +21,7 @@ type poolCase struct {
 // poolCases are problems of all kinds that a pool divides in different ways.
 func poolCases(t testing.TB) (cases []*poolCase) {
 	scaled := 1
-	if tuned.ISA == tuning.Generic || testing.Short() {
+	if tuned.ISA == tuning.Generic || few() {
 		scaled = 4 // divided in the same ways in less time
 	}
 	for _, c := range []struct {
@@ -34,10 +34,13 @@ func poolCases(t testing.TB) (cases []*poolCase) {
 		{"few heads, long", shape{1, 1, 1, 150, 5000 / scaled, 16, 16}, Options{Causal: BottomRight}},
 		{"decode", shape{1, 1, 4, 1, 5*Segment + 7, 16, 24}, Options{}},
 		{"decode, lengths", shape{3, 1, 2, 3, 4 * Segment, 16, 8},
-			Options{Causal: BottomRight, KeyLens: []int{4 * Segment, 5, 2*Segment + 1}, QueryLens: []int{3, 0, 2}}},
-		{"decode, window", shape{1, 1, 1, 2, 4 * Segment, 16, 16}, Options{Causal: BottomRight, Window: &Window{Left: 2*Segment + 9, Right: -1}}},
+			Options{Causal: BottomRight, KeyLens: []int{4 * Segment, 5, 2*Segment + 1},
+				QueryLens: []int{3, 0, 2}}},
+		{"decode, window", shape{1, 1, 1, 2, 4 * Segment, 16, 16},
+			Options{Causal: BottomRight, Window: &Window{Left: 2*Segment + 9, Right: -1}}},
 		{"decode, everything", shape{1, 1, 2, 5, 3 * Segment, 16, 16},
-			Options{Softcap: 4, Slopes: []float32{-0.01, -0.002}, Sinks: []float32{1, -2}, Causal: BottomRight}},
+			Options{Softcap: 4, Slopes: []float32{-0.01, -0.002}, Sinks: []float32{1, -2},
+				Causal: BottomRight}},
 	} {
 		p := newProblem(random(c.name), normal, c.shape)
 		p.opt = c.opt
@@ -64,7 +67,7 @@ func TestPoolEqualsAttend(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		cases := poolCases(t)
 		counts := []int{1, 2, 3, 16, 64}
-		if tuned.ISA == tuning.Generic || testing.Short() {
+		if tuned.ISA == tuning.Generic || few() {
 			counts = []int{5} // slow, and divided in the same ways
 		}
 		for _, n := range counts {
@@ -80,7 +83,7 @@ func TestPoolEqualsAttend(t *testing.T) {
 // 32 goroutines use one pool at the same time.
 func TestPoolConcurrentCallers(t *testing.T) {
 	count := 32
-	if testing.Short() {
+	if few() {
 		count = 8
 	}
 	shareSmallCalls(t)
@@ -107,7 +110,8 @@ func TestPoolMixedCallers(t *testing.T) {
 		views := newProblem(r, normal, shape{1, 2, 3, 40, 300, 24, 40})
 		views.opt = Options{Causal: BottomRight, Sinks: tensor(r, normal, 1, 1, 1, 6).Data}
 		decode := newProblem(r, normal, shape{1, 1, 4, 2, 2*Segment + 9, 16, 16})
-		cache, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: 16, ValueDim: 16, Capacity: decode.k.L})
+		cache, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: 16, ValueDim: 16,
+			Capacity: decode.k.L})
 		must(t, err)
 		must(t, cache.Append(decode.k, decode.v))
 		a, b := tensor(r, normal, 1, 1, 50, 70), tensor(r, normal, 1, 1, 70, 90)
@@ -127,7 +131,9 @@ func TestPoolMixedCallers(t *testing.T) {
 			for name, call := range map[string]func(name string){
 				"Attend": func(name string) { views.same(t, name, views.solve(t, p.Attend), wantViews) },
 				"AttendCache": func(name string) {
-					attend := func(dst, q, _, _ Tensor, opt *Options) error { return p.AttendCache(dst, q, cache, opt) }
+					attend := func(dst, q, _, _ Tensor, opt *Options) error {
+						return p.AttendCache(dst, q, cache, opt)
+					}
 					decode.same(t, name, decode.solve(t, attend), wantDecode)
 				},
 				"Cache.Attend": func(name string) {
@@ -213,11 +219,13 @@ func TestPoolClose(t *testing.T) {
 
 // Chunks times segments may be more than an int of 32 bits holds: then chunks stay whole.
 func TestPoolDoesNotDivideTooMuch(t *testing.T) {
-	const batch, lk = 8192, maxLength // 2¹³ chunks of 2¹⁸ segments, if there are enough workers to ask for segments
+	// 2¹³ chunks of 2¹⁸ segments, if there are enough workers to ask for segments
+	const batch, lk = 8192, maxLength
 	shareSmallCalls(t)
 	pool := NewPool(batch/unitsPerWorker + 1)
 	defer pool.Close()
-	one := Tensor{Data: []float32{3}, B: batch, H: 1, L: lk, D: 1} // strides of 0: each key and value is the same element
+	// strides of 0: each key and value is the same element
+	one := Tensor{Data: []float32{3}, B: batch, H: 1, L: lk, D: 1}
 	q, dst := one, BHLD(nans(batch), batch, 1, 1, 1)
 	q.L = 1
 	lens := make([]int, batch)
@@ -319,8 +327,8 @@ func BenchmarkPool(b *testing.B) {
 	}
 }
 
-// Pools and callers at all speeds: calls follow each other before, while and after workers stop spinning. Each is computed, none waits for
-// ever, and no goroutine is left.
+// Pools and callers at all speeds: calls follow each other before, while and after workers stop
+// spinning. Each is computed, none waits for ever, and no goroutine is left.
 func TestPoolRhythms(t *testing.T) {
 	shareSmallCalls(t)
 	cases := poolCases(t)
@@ -346,7 +354,9 @@ func TestPoolRhythms(t *testing.T) {
 		all.Go(func() { callers.Wait(); must(t, p.Close()) })
 	}
 	all.Wait()
-	untilTrue(t, "the goroutines of closed pools end", func() bool { return runtime.NumGoroutine() <= before })
+	untilTrue(t, "the goroutines of closed pools end", func() bool {
+		return runtime.NumGoroutine() <= before
+	})
 }
 
 // Workers that have nothing to do stop spinning, and a call that comes then is shared all the same.

@@ -130,7 +130,8 @@ func TestPrefetchedBytes(t *testing.T) {
 		w.prefetchTokens(&p, &c, 0)
 		for i := pairRuns; w.queue.place(i) < w.queue.end; i++ {
 			if r := w.queue.runs[i]; r.n*(r.lines-1)*cacheLine > tuned.PrefetchBytes() {
-				t.Errorf("Dv=%d: run %d is %d rows of %d lines, want at most %d bytes", dv, i, r.n, r.lines, tuned.PrefetchBytes())
+				t.Errorf("Dv=%d: run %d is %d rows of %d lines, want at most %d bytes", dv, i, r.n, r.lines,
+					tuned.PrefetchBytes())
 			}
 		}
 	}
@@ -143,7 +144,8 @@ func TestPrefetchPagesMeetAllTokens(t *testing.T) {
 	const heads, keys, d, dv = 4, 5*Block + 9, 16, 24
 	for _, rows := range []int{1, inPlaceRows + 1, 60} {
 		view := func(h, l, d int) Tensor { return BLHD(make([]float32, h*l*d), 1, l, h, d) }
-		q, k, v, dst := view(heads*rows, 1, d), view(heads, keys, d), view(heads, keys, dv), view(heads*rows, 1, dv)
+		q, k, v, dst := view(heads*rows, 1, d), view(heads, keys, d), view(heads, keys,
+			dv), view(heads*rows, 1, dv)
 		p := newPlan(dst, q, k, v, nil)
 		must(t, p.init(nil))
 		p.decide(&tuned, 1)
@@ -158,7 +160,8 @@ func TestPrefetchPagesMeetAllTokens(t *testing.T) {
 					want = 0
 				}
 				if n != want {
-					t.Fatalf("%d rows: element %d of token %d is prefetched %d times, want %d", rows, at%x.SL, at/x.SL, n, want)
+					t.Fatalf("%d rows: element %d of token %d is prefetched %d times, want %d", rows, at%x.SL,
+						at/x.SL, n, want)
 				}
 			}
 		}
@@ -199,13 +202,15 @@ func TestPrefetchStepsMeetAllTokens(t *testing.T) {
 		reads tuning.Reads
 		rows  int
 	}{
-		{tuning.PagedReads, 1}, {tuning.PagedReads, inPlaceRows + 1}, {tuning.SequentialReads, 1}, {tuning.SequentialReads, inPlaceRows},
+		{tuning.PagedReads, 1}, {tuning.PagedReads, inPlaceRows + 1}, {tuning.SequentialReads, 1},
+		{tuning.SequentialReads, inPlaceRows},
 	} {
 		readingAs(t, c.reads)
 		tuned.L2 = 64 << 10 // room for steps, and not for all tokens
 		view := func(h, l, d int) Tensor { return BLHD(make([]float32, h*l*d), 1, l, h, d) }
 		rows := c.rows
-		q, k, v, dst := view(heads*rows, 1, d), view(heads, keys, d), view(heads, keys, d), view(heads*rows, 1, d)
+		q, k, v, dst := view(heads*rows, 1, d), view(heads, keys, d), view(heads, keys,
+			d), view(heads*rows, 1, d)
 		p := newPlan(dst, q, k, v, nil)
 		must(t, p.init(nil))
 		p.decide(&tuned, 1)
@@ -232,7 +237,8 @@ func TestPrefetchStepsMeetAllTokens(t *testing.T) {
 					want = 0
 				}
 				if n != want {
-					t.Fatalf("%v, %d rows: element %d of token %d is prefetched %d times, want %d", tuned.Reads, rows, at%x.SL, at/x.SL, n, want)
+					t.Fatalf("%v, %d rows: element %d of token %d is prefetched %d times, want %d", tuned.Reads,
+						rows, at%x.SL, at/x.SL, n, want)
 				}
 			}
 		}
@@ -243,7 +249,8 @@ func TestPrefetchStepsMeetAllTokens(t *testing.T) {
 func (p *plan) countStep(prefetched map[*Tensor][]int, pointer uintptr) {
 	for x, counts := range prefetched {
 		from := pointer + prefetchWindow
-		if lo, hi := operand.Address(x.Data, 0), operand.Address(x.Data, len(x.Data)); from >= lo && from < hi {
+		if lo, hi := operand.Address(x.Data, 0), operand.Address(x.Data, len(x.Data)); from >= lo &&
+			from < hi {
 			for j := range p.step * x.D {
 				counts[int(from-lo)/4+j]++
 			}

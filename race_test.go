@@ -67,7 +67,8 @@ func racedOperands() map[string]func() error {
 	productRaces(races)
 	cacheRaces(races)
 	for kind := F32; kind <= I8; kind++ {
-		for _, lq := range []int{1, 20} { // rows whose kernels read the cache, and for which it is widened
+		// rows whose kernels read the cache, and for which it is widened
+		for _, lq := range []int{1, 20} {
 			typedRaces(races, kind, lq)
 		}
 	}
@@ -85,13 +86,16 @@ func attendRaces(races map[string]func() error, prefix string, lq int) {
 		mask.Data[i] = true
 	}
 	opt := Options{
-		Mask: &mask, Bias: &bias, Slopes: make([]float32, h), Sinks: make([]float32, h), LSE: lse, Weights: &weights,
+		Mask: &mask, Bias: &bias, Slopes: make([]float32, h), Sinks: make([]float32,
+			h), LSE: lse, Weights: &weights,
 		QueryLens: []int{lq}, KeyLens: []int{lk},
 	}
 	for name, other := range map[string]func(){
-		"q": overwrite(p.q.Data), "k": overwrite(p.k.Data), "v": overwrite(p.v.Data), "dst": look(dst.Data),
-		"Mask": overwrite(mask.Data), "Bias": overwrite(bias.Data), "Slopes": overwrite(opt.Slopes), "Sinks": overwrite(opt.Sinks),
-		"LSE": look(lse), "Weights": look(weights.Data),
+		"q": overwrite(p.q.Data), "k": overwrite(p.k.Data), "v": overwrite(p.v.Data),
+		"dst":  look(dst.Data),
+		"Mask": overwrite(mask.Data), "Bias": overwrite(bias.Data), "Slopes": overwrite(opt.Slopes),
+		"Sinks": overwrite(opt.Sinks),
+		"LSE":   look(lse), "Weights": look(weights.Data),
 		"QueryLens": func() { opt.QueryLens[0] = lq },
 		"KeyLens":   func() { opt.KeyLens[0] = lk },
 		"nothing":   func() {},
@@ -129,8 +133,10 @@ func vectorRaces(races map[string]func() error) {
 func productRaces(races map[string]func() error) {
 	for _, rows := range []int{2, 9} {
 		r := random("race")
-		a, b, dst := tensor(r, normal, 1, 1, rows, 20), tensor(r, normal, 1, 1, 20, 32), tensor(r, normal, 1, 1, rows, 32)
-		for name, other := range map[string]func(){"a": overwrite(a.Data), "b": overwrite(b.Data), "dst": look(dst.Data)} {
+		a, b, dst := tensor(r, normal, 1, 1, rows, 20), tensor(r, normal, 1, 1, 20, 32), tensor(r, normal,
+			1, 1, rows, 32)
+		for name, other := range map[string]func(){"a": overwrite(a.Data), "b": overwrite(b.Data),
+			"dst": look(dst.Data)} {
 			races[fmt.Sprintf("MatMul of %d rows, %s", rows, name)] = func() error {
 				return race(func() error { return MatMul(dst, a, b) }, other)
 			}
@@ -165,7 +171,8 @@ func cacheRaces(races map[string]func() error) {
 	}
 }
 
-// typedRaces has races on what attending over a cache of several full blocks reads and writes, and on what Append of a panel does.
+// typedRaces has races on what attending over a cache of several full blocks reads and writes, and
+// on what Append of a panel does.
 func typedRaces(races map[string]func() error, kind Format, lq int) {
 	const d, dv, n = 24, 32, 3 * Block
 	r := random("race")
@@ -188,7 +195,8 @@ func typedRaces(races map[string]func() error, kind Format, lq int) {
 		operands["scales of values"] = func(c *Cache) { _, _, _, scales := store(c); overwrite(scales)() }
 	}
 	newCache := func() (*Cache, error) {
-		return NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: d, ValueDim: dv, Capacity: n, Format: kind})
+		return NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: d, ValueDim: dv, Capacity: n,
+			Format: kind})
 	}
 	for name, other := range operands {
 		races[fmt.Sprintf("Cache of %v, Attend of %d queries, %s", kind, lq, name)] = func() error {
@@ -208,7 +216,9 @@ func typedRaces(races map[string]func() error, kind Format, lq int) {
 			return err
 		}
 		keys, _ := c.packed.keys(c.packed.at(0, 0))
-		return race(func() error { return c.Append(rowsOf(k, 0, lq), rowsOf(v, 0, lq)) }, func() { look(elements[float32](keys[:panel*d*kind.bytes()]))() })
+		return race(func() error {
+			return c.Append(rowsOf(k, 0, lq), rowsOf(v, 0, lq))
+		}, func() { look(elements[float32](keys[:panel*d*kind.bytes()]))() })
 	}
 }
 
@@ -223,7 +233,8 @@ func TestRacesAreDetected(t *testing.T) {
 		for _, i := range implementations() {
 			t.Run(name+"/"+i.String(), func(t *testing.T) {
 				child := exec.Command(self, "-test.run=^TestCommitRace$")
-				child.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", raceOperand+"="+name, "ATTN_ISA="+i.String(), "ATTN_TEST_REQUIRE=")
+				child.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", raceOperand+"="+name,
+					"ATTN_ISA="+i.String(), "ATTN_TEST_REQUIRE=")
 				out, _ := child.CombinedOutput() // a race makes it fail
 				if !strings.Contains(string(out), "race committed") {
 					t.Fatalf("the child did not come to its end:\n%s", out)

@@ -24,11 +24,13 @@ func TestSchedulePartition(t *testing.T) {
 		{"chunks, then segments", 8, 1, 1, 960, 3*Segment - 1, 4 * minChunkRows, 3},
 		{"one worker", 1, 1, 1, 1, 3 * Segment, 1, 1},
 	} {
-		j := job{plan: newPlan(zeros(c.b, c.h, c.lq, 8), zeros(c.b, c.h, c.lq, 8), zeros(c.b, c.h, c.lk, 8), zeros(c.b, c.h, c.lk, 8), nil)}
+		j := job{plan: newPlan(zeros(c.b, c.h, c.lq, 8), zeros(c.b, c.h, c.lq, 8),
+			zeros(c.b, c.h, c.lk, 8), zeros(c.b, c.h, c.lk, 8), nil)}
 		must(t, j.plan.init(nil))
 		j.begin(c.workers)
 		if j.plan.chunkRows != c.chunkRows || j.segments != c.segment {
-			t.Errorf("%s: %d rows, %d segments, want %d and %d", c.name, j.plan.chunkRows, j.segments, c.chunkRows, c.segment)
+			t.Errorf("%s: %d rows, %d segments, want %d and %d", c.name, j.plan.chunkRows, j.segments,
+				c.chunkRows, c.segment)
 		}
 	}
 }
@@ -47,10 +49,12 @@ func TestSchedulePartitionOfHeads(t *testing.T) {
 		{"states of all segments take too much", 2, 60, 1 << 21, 2, 1},
 	} {
 		x := Tensor{SH: 64, SL: 8 * 64}
-		j := job{plan: plan{batch: 1, heads: 8, kvHeads: 8, group: 1, lq: c.lq, lk: c.lk, d: 64, dv: 64, source: source{k: x, v: x}}}
+		j := job{plan: plan{batch: 1, heads: 8, kvHeads: 8, group: 1, lq: c.lq, lk: c.lk, d: 64, dv: 64,
+			source: source{k: x, v: x}}}
 		j.begin(c.workers)
 		if j.plan.headsPerChunk != c.headsPerChunk || j.segments != c.segment {
-			t.Errorf("%s: %d heads together, %d segments, want %d and %d", c.name, j.plan.headsPerChunk, j.segments, c.headsPerChunk, c.segment)
+			t.Errorf("%s: %d heads together, %d segments, want %d and %d", c.name, j.plan.headsPerChunk,
+				j.segments, c.headsPerChunk, c.segment)
 		}
 	}
 }
@@ -73,10 +77,13 @@ func TestScheduleOfFullBlocks(t *testing.T) {
 		"many columns":    {func(p *plan) { p.dv = callProducts/Block/minTileRows + 1 }, false},
 	} {
 		forEach(t, func(t *testing.T) {
-			p := plan{batch: 1, heads: 1, kvHeads: 1, group: 1, lq: 500, lk: 500, d: 64, dv: 64, left: -1, right: -1}
+			p := plan{batch: 1, heads: 1, kvHeads: 1, group: 1, lq: 500, lk: 500, d: 64, dv: 64, left: -1,
+				right: -1}
 			c.change(&p)
 			p.decide(&tuned, 1)
-			want := c.want && tuned.ISA != tuning.Generic && !(tuned.FusedSoftmax && tuned.ISA == tuning.AVX2 && p.chunkRows >= fusedRows && p.dv >= fusedCols)
+			want := c.want && tuned.ISA != tuning.Generic &&
+				!(tuned.FusedSoftmax && tuned.ISA == tuning.AVX2 && p.chunkRows >= fusedRows &&
+					p.dv >= fusedCols)
 			if p.full != want {
 				t.Errorf("%s: %v, want %v", name, p.full, want)
 			}
@@ -101,11 +108,13 @@ func TestScheduleReadsStoresSequentially(t *testing.T) {
 		setSequential(t, c.sequential, c.bytes)
 		for _, softcap := range []float32{0, 1} { // full blocks and others
 			x := newProblem(random("sequential reads"), normal, shape{1, 1, group, c.lq, tokens, d, d})
-			cache, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: d, ValueDim: d, Capacity: tokens})
+			cache, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: d, ValueDim: d,
+				Capacity: tokens})
 			must(t, err)
 			must(t, cache.Append(x.k, x.v))
 			opt := Options{Softcap: softcap}
-			p := newPlan(BHLD(make([]float32, group*c.lq*d), 1, group, c.lq, d), x.q, Tensor{}, Tensor{}, &opt)
+			p := newPlan(BHLD(make([]float32, group*c.lq*d), 1, group, c.lq, d), x.q, Tensor{}, Tensor{},
+				&opt)
 			must(t, cache.plan(&p, &opt))
 			p.decide(&tuned, 1)
 			var w scratch
@@ -116,7 +125,8 @@ func TestScheduleReadsStoresSequentially(t *testing.T) {
 			var b block
 			w.loadValues(&p, &rows, &b, 0, 0, Block)
 			if w.queue.sequential != c.want || b.layout.sequential != c.want {
-				t.Errorf("%+v, softcap %g: keys %t, values %t", c, softcap, w.queue.sequential, b.layout.sequential)
+				t.Errorf("%+v, softcap %g: keys %t, values %t", c, softcap, w.queue.sequential,
+					b.layout.sequential)
 			}
 		}
 	}
@@ -140,11 +150,14 @@ func TestScheduleReadsHeadsBesideInOrder(t *testing.T) {
 		{"a head is one run", "bhld", 4, 4, 4096, 64, 1, Block, 0},
 	} {
 		setSequential(t, true, megabyte)
-		p, err := planOf(inspect.Call{B: 1, H: c.kvh * c.group, KVH: c.kvh, Lq: 1, Lk: c.lk, D: c.d, Dv: c.d, Layout: c.layout, Workers: 1})
+		p, err := planOf(inspect.Call{B: 1, H: c.kvh * c.group, KVH: c.kvh, Lq: 1, Lk: c.lk, D: c.d,
+			Dv: c.d, Layout: c.layout, Workers: 1})
 		must(t, err)
 		p.decide(&tuned, 1)
-		if p.headsPerChunk != c.heads || p.step != c.step || p.keys.pagedRows != c.paged || p.values.pagedRows != c.paged {
-			t.Errorf("%s: %v, want %d heads, steps of %d, paged up to %d rows", c.name, &p.schedule, c.heads, c.step, c.paged)
+		if p.headsPerChunk != c.heads || p.step != c.step || p.keys.pagedRows != c.paged ||
+			p.values.pagedRows != c.paged {
+			t.Errorf("%s: %v, want %d heads, steps of %d, paged up to %d rows", c.name, &p.schedule, c.heads,
+				c.step, c.paged)
 		}
 	}
 }
@@ -153,7 +166,8 @@ func TestScheduleReadsHeadsBesideInOrder(t *testing.T) {
 func TestHeadsBesideInOrderEqualOthers(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		for _, s := range []shape{
-			{1, 4, 1, 1, 5*Block + 7, 64, 64}, {2, 3, 2, 1, 3 * Block, 40, 24}, {1, 2, 3, 1, Segment + 20, 128, 128}, {1, 2, 2, 2, 4 * Block, 24, 40},
+			{1, 4, 1, 1, 5*Block + 7, 64, 64}, {2, 3, 2, 1, 3 * Block, 40, 24},
+			{1, 2, 3, 1, Segment + 20, 128, 128}, {1, 2, 2, 2, 4 * Block, 24, 40},
 		} {
 			x := newProblem(random("heads beside"), normal, s)
 			x.opt.Causal = BottomRight
@@ -190,10 +204,11 @@ func setSequential(t *testing.T, sequential bool, bytes int) {
 func TestScheduleCost(t *testing.T) {
 	r := random("cost")
 	for _, format := range allFormats {
-		for range 100 {
+		for range budget(100) {
 			s := shape{1, 1 + r.IntN(3), 1 + r.IntN(4), 1 + r.IntN(300), 1 + r.IntN(4096), 16, 32}
 			x := newProblem(r, normal, s)
-			seq := sequenceOf(t, StoreConfig{KVHeads: s.kvh, HeadDim: s.d, ValueDim: s.dv, Pages: s.lk/Block + 1, Format: format})
+			seq := sequenceOf(t, StoreConfig{KVHeads: s.kvh, HeadDim: s.d, ValueDim: s.dv,
+				Pages: s.lk/Block + 1, Format: format})
 			must(t, seq.Append(x.k, x.v))
 			opt := Options{Causal: []Causal{Full, BottomRight}[r.IntN(2)], QueryLens: []int{s.lq}}
 			if r.IntN(2) == 0 {
@@ -210,16 +225,22 @@ func TestScheduleCost(t *testing.T) {
 			}
 			var c chunk
 			c.rows = p.entry(0, &c)
-			pairs, keys := 0, map[int]bool{}
+			pairs, seen := 0, make([]bool, s.lk)
 			for i := range s.lq {
 				lo, hi := p.keyRange(&c, i)
 				pairs += hi - lo
 				for j := lo; j < hi; j++ {
-					keys[j] = true
+					seen[j] = true
+				}
+			}
+			keys := 0
+			for _, is := range seen {
+				if is {
+					keys++
 				}
 			}
 			flops := 2 * float64(pairs) * float64(s.kvh*s.group*(s.d+s.dv))
-			bytes := float64(len(keys)*s.kvh*(s.d+s.dv)) * float64(format.traits().bytes)
+			bytes := float64(keys*s.kvh*(s.d+s.dv)) * float64(format.traits().bytes)
 			if want := tuned.Cost(flops, bytes); math.Abs(got-want) > 1e-9*want {
 				t.Errorf("%v, %+v, %+v: the cost is %v, want %v", format, s, opt, got, want)
 			}
@@ -230,7 +251,8 @@ func TestScheduleCost(t *testing.T) {
 // Strides of 0 make keys and values of more bytes than an int holds, and more heads, whose tokens
 // are longer than a cache.
 func TestSizesDoNotOverflow(t *testing.T) {
-	p := plan{batch: 1 << 14, kvHeads: 1 << 13, lk: maxLength, d: 1 << 3, dv: 1 << 3, schedule: schedule{chunkRows: 32}}
+	p := plan{batch: 1 << 14, kvHeads: 1 << 13, lk: maxLength, d: 1 << 3, dv: 1 << 3,
+		schedule: schedule{chunkRows: 32}}
 	if got := p.tokenBytes(); got != 1<<61 {
 		t.Errorf("tokens are %g bytes, want 2⁶¹", got)
 	}
@@ -242,7 +264,8 @@ func TestSizesDoNotOverflow(t *testing.T) {
 		t.Error("2²⁷ heads of 32 rows go in steps together")
 	}
 	p.chunkRows = 1
-	for _, x := range []Tensor{{H: 1 << 13, D: 1 << 10, SH: 1 << 10, SL: 1 << 23}, {H: 1 << 13, D: 1 << 11, SH: 1 << 11, SL: 1 << 24}} {
+	for _, x := range []Tensor{{H: 1 << 13, D: 1 << 10, SH: 1 << 10, SL: 1 << 23},
+		{H: 1 << 13, D: 1 << 11, SH: 1 << 11, SL: 1 << 24}} {
 		if p.tokensContiguous(&tuned, &x) {
 			t.Errorf("tokens of %d elements are read as if the cache had room for 32 of them", x.SL)
 		}

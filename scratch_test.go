@@ -21,7 +21,8 @@ func TestScratchFitsTheCache(t *testing.T) {
 				var w scratch
 				w.fit(&p)
 				got := 0
-				for _, s := range [][]float32{w.q, w.total.m, w.total.l, w.total.o, w.part.m, w.part.l, w.part.o, w.alpha, w.beta, w.s, w.k, w.v} {
+				for _, s := range [][]float32{w.q, w.total.m, w.total.l, w.total.o, w.part.m, w.part.l,
+					w.part.o, w.alpha, w.beta, w.s, w.k, w.v} {
 					got += 4 * cap(s)
 				}
 				if got > row.ScratchBytes() || got < row.ScratchBytes()*3/4 && l > 1<<10 {
@@ -32,7 +33,8 @@ func TestScratchFitsTheCache(t *testing.T) {
 	}
 }
 
-// The tree of segments takes memory for those that rows see, and not for all that a view with strides of 0 pretends to have.
+// The tree of segments takes memory for those that rows see, and not for all that a view with
+// strides of 0 pretends to have.
 func TestScratchOfTheTreeIsForSegmentsSeen(t *testing.T) {
 	q, dst := zeros(1, 1, 5, 8), zeros(1, 1, 5, 8)
 	x := Tensor{Data: make([]float32, 8), B: 1, H: 1, L: maxLength, D: 8}
@@ -66,7 +68,8 @@ func TestScratchOfTheTreeServesAllCalls(t *testing.T) {
 			one = new(scratch)
 		}
 		// Often of the same size but for rows, and not all levels that there may be are used.
-		p := newProblem(r, normal, shape{1, 1, 1, 1 + r.IntN(40), (1 + 3*r.IntN(2)) * Segment, 8, 1 + 31*r.IntN(2)})
+		p := newProblem(r, normal, shape{1, 1, 1, 1 + r.IntN(40), (1 + 3*r.IntN(2)) * Segment, 8,
+			1 + 31*r.IntN(2)})
 		p.opt.KeyLens = []int{1 + r.IntN(p.k.L)}
 		scratches = sync.Pool{New: func() any { return new(scratch) }}
 		want := p.solve(t, Attend)
@@ -75,15 +78,15 @@ func TestScratchOfTheTreeServesAllCalls(t *testing.T) {
 	}
 }
 
-// Scratch memory outlives the call. Neither what earlier calls left in it matters, nor the sizes for which it
-// was made.
+// Scratch memory outlives the call. Neither what earlier calls left in it matters, nor the sizes
+// for which it was made.
 func TestScratchOfOtherCallsDoesNotMatter(t *testing.T) {
 	defer func(f func() any) { scratches = sync.Pool{New: f} }(scratches.New)
 	forEach(t, func(t *testing.T) {
 		r := random("scratch")
 		var calls []func(w func() any) []float32
 		count := 12
-		if testing.Short() {
+		if few() {
 			count = 6
 		}
 		for i := range count {
@@ -98,7 +101,8 @@ func TestScratchOfOtherCallsDoesNotMatter(t *testing.T) {
 				one := new(scratch) // for all calls, which a sync.Pool does not promise
 				for _, i := range []int{first, second, first} {
 					if at := firstDifference(calls[i](func() any { return one }), want[i]); at >= 0 {
-						t.Fatalf("call %d, of calls %d, %d and %[2]d with one scratch: element %[4]d differs", i, first, second, at)
+						t.Fatalf("call %d, of calls %d, %d and %[2]d with one scratch: element %[4]d differs", i,
+							first, second, at)
 					}
 				}
 			}
@@ -106,9 +110,12 @@ func TestScratchOfOtherCallsDoesNotMatter(t *testing.T) {
 	})
 }
 
-// randomCall returns a call of one of four functions, of random size, which takes its scratch from newScratch.
-func randomCall(t *testing.T, r *rand.Rand, function int, large bool) func(newScratch func() any) []float32 {
-	s := shape{1, 1 + r.IntN(2), 1 + r.IntN(3), 1 + r.IntN(40), 1 + r.IntN(150), 1 + r.IntN(100), 1 + r.IntN(100)}
+// randomCall returns a call of one of four functions, of random size, which takes its scratch from
+// newScratch.
+func randomCall(t *testing.T, r *rand.Rand, function int,
+	large bool) func(newScratch func() any) []float32 {
+	s := shape{1, 1 + r.IntN(2), 1 + r.IntN(3), 1 + r.IntN(40), 1 + r.IntN(150), 1 + r.IntN(100),
+		1 + r.IntN(100)}
 	if large {
 		s.lk, s.d, s.dv = Block+r.IntN(Block), 500+r.IntN(700), 1+r.IntN(700)
 	}
@@ -131,12 +138,14 @@ func randomCall(t *testing.T, r *rand.Rand, function int, large bool) func(newSc
 	}
 }
 
-// A worker may finish a chunk of which others have computed all segments: then its scratch has seen no key.
+// A worker may finish a chunk of which others have computed all segments: then its scratch has seen
+// no key.
 func TestScratchWithoutKeys(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		r := random("new scratch")
 		for range 30 {
-			s := shape{1, 1, 1 + r.IntN(2), 5 + r.IntN(20), Segment + 1 + r.IntN(2*Segment), 8 + r.IntN(20), 8 + r.IntN(20)}
+			s := shape{1, 1, 1 + r.IntN(2), 5 + r.IntN(20), Segment + 1 + r.IntN(2*Segment), 8 + r.IntN(20),
+				8 + r.IntN(20)}
 			p := problemOf(r, normal, s)
 			if r.IntN(2) == 0 {
 				p.opt.KeyLens, p.opt.QueryLens = []int{1 + r.IntN(2*Block)}, nil

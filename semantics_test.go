@@ -107,7 +107,8 @@ func TestConventionCausalAlignment(t *testing.T) {
 		visible(t, Options{Causal: BottomRight}, "1110", "1111")
 		visible(t, Options{Causal: TopLeft}, "10", "11", "11", "11")
 		visible(t, Options{Causal: BottomRight}, "00", "00", "10", "11")
-		visible(t, Options{Causal: BottomRight, QueryLens: []int{2}, KeyLens: []int{2}}, "1000", "1100", "0000")
+		visible(t, Options{Causal: BottomRight, QueryLens: []int{2}, KeyLens: []int{2}}, "1000", "1100",
+			"0000")
 		visible(t, Options{Causal: TopLeft, Offset: -1}, "0000", "1000")
 	})
 }
@@ -147,7 +148,8 @@ func TestConventionDefaultScale(t *testing.T) {
 		q, k := BHLD([]float32{2, 1, 1, 2}, 1, 1, 1, 4), BHLD([]float32{1, 1, 1, 1}, 1, 1, 1, 4)
 		for scale, want := range map[float32]float32{0: 3, 1: 6, -1: -6} {
 			lse := make([]float32, 1)
-			if err := Attend(zeros(1, 1, 1, 9), q, k, zeros(1, 1, 1, 9), &Options{Scale: scale, LSE: lse}); err != nil {
+			if err := Attend(zeros(1, 1, 1, 9), q, k, zeros(1, 1, 1, 9),
+				&Options{Scale: scale, LSE: lse}); err != nil {
 				t.Fatal(err)
 			}
 			closeTo(t, fmt.Sprintf("score with Scale %v", scale), lse, []float32{want})
@@ -246,7 +248,8 @@ func TestConventionPaddingRows(t *testing.T) {
 // Neighbouring query heads share a key/value head: 0 0 1 1, not 0 1 0 1.
 func TestConventionHeadOrder(t *testing.T) {
 	forEach(t, func(t *testing.T) {
-		o, _ := attend(t, zeros(1, 4, 1, 1), zeros(1, 2, 1, 1), BHLD([]float32{7, 9}, 1, 2, 1, 1), Options{})
+		o, _ := attend(t, zeros(1, 4, 1, 1), zeros(1, 2, 1, 1), BHLD([]float32{7, 9}, 1, 2, 1, 1),
+			Options{})
 		closeTo(t, "output by head", o.Data, []float32{7, 7, 9, 9})
 	})
 }
@@ -261,9 +264,11 @@ func TestConventionMaskBroadcast(t *testing.T) {
 			mask Mask
 			want []float32 // by batch, head, query
 		}{
-			"all":   {BHLD([]bool{true, false, true, true}, 1, 1, 2, 2), []float32{1, 2, 1, 2, 1, 2, 1, 2}},
-			"batch": {BHLD([]bool{true, false, true, true, false, true, false, true}, 1, 2, 2, 2), []float32{1, 2, 3, 3, 1, 2, 3, 3}},
-			"heads": {BHLD([]bool{true, false, true, true, false, true, false, true}, 2, 1, 2, 2), []float32{1, 2, 1, 2, 3, 3, 3, 3}},
+			"all": {BHLD([]bool{true, false, true, true}, 1, 1, 2, 2), []float32{1, 2, 1, 2, 1, 2, 1, 2}},
+			"batch": {BHLD([]bool{true, false, true, true, false, true, false, true}, 1, 2, 2, 2),
+				[]float32{1, 2, 3, 3, 1, 2, 3, 3}},
+			"heads": {BHLD([]bool{true, false, true, true, false, true, false, true}, 2, 1, 2, 2),
+				[]float32{1, 2, 1, 2, 3, 3, 3, 3}},
 			"queries": {Mask{Data: []bool{true, false, false, true}, B: 2, H: 1, L: 2, D: 2, SB: 2, SL: 0},
 				[]float32{1, 1, 1, 1, 3, 3, 3, 3}},
 		} {
@@ -320,7 +325,9 @@ func TestConventionDstAliasing(t *testing.T) {
 			t.Errorf("q, k and v are one view: %v", err)
 		}
 		rows := make([]float32, 2*4) // q, k, v and dst are a column each
-		column := func(x int) Tensor { return View[float32]{Data: rows[x:], B: 1, H: 1, L: 2, D: 1, SL: 4} }
+		column := func(x int) Tensor {
+			return View[float32]{Data: rows[x:], B: 1, H: 1, L: 2, D: 1, SL: 4}
+		}
 		if err := Attend(column(3), column(0), column(1), column(2), nil); err != nil {
 			t.Errorf("dst is a column beside the inputs: %v", err)
 		}
@@ -354,7 +361,8 @@ func TestSemanticsNamesTests(t *testing.T) {
 			t.Errorf("docs/semantics.md names %s, which does not exist", name[1])
 		}
 	}
-	for _, test := range regexp.MustCompile(`\nfunc (TestConvention\w+)\(`).FindAllStringSubmatch(code.String(), -1) {
+	tests := regexp.MustCompile(`\nfunc (TestConvention\w+)\(`)
+	for _, test := range tests.FindAllStringSubmatch(code.String(), -1) {
 		if !strings.Contains(string(text), "`"+test[1]+"`") {
 			t.Errorf("docs/semantics.md does not name %s", test[1])
 		}

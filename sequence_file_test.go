@@ -23,7 +23,8 @@ func newSequenceIn(t testing.TB, g StoreConfig, first, n int) *Sequence {
 	fillWith(elements[float32](store.packed.data), nan32())
 	s := store.NewSequence()
 	r := goldenRandom("sequence file")
-	k, v := goldenTensor(r, 4, 1, g.KVHeads, n, g.HeadDim), goldenTensor(r, 2, 1, g.KVHeads, n, g.ValueDim)
+	k, v := goldenTensor(r, 4, 1, g.KVHeads, n, g.HeadDim), goldenTensor(r, 2, 1, g.KVHeads, n,
+		g.ValueDim)
 	must(t, s.Append(k, v))
 	must(t, s.DropFront(first))
 	return s
@@ -65,7 +66,8 @@ func everySequence(t *testing.T, f func(t *testing.T, g StoreConfig, first, n in
 	for _, kind := range allFormats {
 		for _, d := range [][2]int{{6, 5}, {16, 32}} {
 			g := StoreConfig{KVHeads: 2, HeadDim: d[0], ValueDim: d[1], Pages: 7, Format: kind}
-			for _, n := range [][2]int{{0, 0}, {0, 1}, {0, 63}, {0, 64}, {0, 65}, {1, 64}, {17, 150}, {63, 64}, {64, 64}, {70, 70}, {70, 128}, {130, 200}, {190, 192}} {
+			for _, n := range [][2]int{{0, 0}, {0, 1}, {0, 63}, {0, 64}, {0, 65}, {1, 64}, {17, 150},
+				{63, 64}, {64, 64}, {70, 70}, {70, 128}, {130, 200}, {190, 192}} {
 				t.Run(fmt.Sprint(kind, d, n), func(t *testing.T) { f(t, g, n[0], n[1]) })
 			}
 		}
@@ -93,7 +95,8 @@ func TestSequenceFile(t *testing.T) {
 		mustEqualFiles(t, "of a fork of the tokens before", fileOf(t, fork), forked)
 
 		// Both go on alike.
-		k, v := tensor(random("more"), normal, 1, g.KVHeads, 70, g.HeadDim), tensor(random("more"), normal, 1, g.KVHeads, 70, g.ValueDim)
+		k, v := tensor(random("more"), normal, 1, g.KVHeads, 70, g.HeadDim), tensor(random("more"),
+			normal, 1, g.KVHeads, 70, g.ValueDim)
 		fork.Release()
 		must(t, s.Append(k, v))
 		must(t, to.Append(k, v))
@@ -113,7 +116,8 @@ func TestSequenceFile(t *testing.T) {
 func mustEqualFiles(t testing.TB, what string, got, want []byte) {
 	t.Helper()
 	if !bytes.Equal(got, want) {
-		t.Fatalf("the file %s has %d bytes %x…, want %d bytes %x…", what, len(got), got[:44], len(want), want[:44])
+		t.Fatalf("the file %s has %d bytes %x…, want %d bytes %x…", what, len(got), got[:44], len(want),
+			want[:44])
 	}
 }
 
@@ -127,10 +131,12 @@ func mustEqualSequences(t testing.TB, a, b *Sequence) {
 	q := tensor(random("queries"), normal, 1, 2*g.KVHeads, 3, g.HeadDim)
 	var out, lse, keys, values [2][]float32
 	for i, s := range []*Sequence{a, b} {
-		k, v, dst := zeros(1, g.KVHeads, n, g.HeadDim), zeros(1, g.KVHeads, n, g.ValueDim), zeros(1, q.H, q.L, g.ValueDim)
+		k, v, dst := zeros(1, g.KVHeads, n, g.HeadDim), zeros(1, g.KVHeads, n, g.ValueDim), zeros(1, q.H,
+			q.L, g.ValueDim)
 		must(t, s.Read(k, v, s.First()))
 		lse[i] = nans(q.H * q.L)
-		must(t, AttendSequences(dst, q, []*Sequence{s}, &Options{Causal: BottomRight, QueryLens: []int{q.L}, LSE: lse[i]}))
+		must(t, AttendSequences(dst, q, []*Sequence{s},
+			&Options{Causal: BottomRight, QueryLens: []int{q.L}, LSE: lse[i]}))
 		keys[i], values[i], out[i] = k.Data, v.Data, dst.Data
 	}
 	mustEqualBits(t, "keys", keys[0], keys[1])
@@ -265,7 +271,8 @@ func (c *readCase) mustFail(t testing.TB, what string, r io.Reader, kind error, 
 	t.Helper()
 	_, err := c.s.Load(r)
 	mustFail(t, what, err, kind, text...)
-	if got, free := pagesOf(c.s), c.s.store.FreePages(); !slices.Equal(got, c.pages) || free != c.free {
+	if got, free := pagesOf(c.s), c.s.store.FreePages(); !slices.Equal(got, c.pages) ||
+		free != c.free {
 		t.Fatalf("%s: pages are %v, %d free, after a call that failed, want %v, %d",
 			what, got, free, c.pages, c.free)
 	}
@@ -289,7 +296,7 @@ func TestSequenceFileCorrupted(t *testing.T) {
 		file := fileOf(t, newSequenceIn(t, smallest(kind), 3, Block+3))
 		c := newReadCase(t, smallest(kind))
 		step := 1
-		if testing.Short() {
+		if few() {
 			step = 7
 		}
 		for at := 0; at < len(file); at++ {
@@ -353,27 +360,44 @@ func TestSequenceFileHostile(t *testing.T) {
 		{F32, 16, word(2), ErrShape, "the file's HeadDim is 2, want the store's 1"},
 		{F32, 20, word(maxLength), ErrShape, "the file's ValueDim is 268435456, want the store's 1"},
 		{F32, 24, word(68), ErrFormat, "the file's length is 67, want 68 to 268435456"},
-		{F32, 24, word(1 << 31), ErrFormat, "the file's first position is 2147483648, want 0 to 268435456"},
+		{F32, 24, word(1 << 31), ErrFormat, "the file's first position is 2147483648, want 0 to " +
+			"268435456"},
 		{F32, 28, word(maxLength + 1), ErrFormat, "the file's length is 268435457, want 3 to 268435456"},
-		{F32, 28, word(maxLength), ErrCapacity, "the file of 268435453 tokens takes 4194304 pages: 4194301 are missing, as 3 of 5 are free"},
-		{F32, 28, word(4 * Block), ErrCapacity, "the file of 253 tokens takes 4 pages: 1 are missing, as 3 of 5 are free"},
+		{F32, 28, word(maxLength), ErrCapacity, "the file of 268435453 tokens takes 4194304 pages: " +
+			"4194301 are missing, as 3 of 5 are free"},
+		{F32, 28, word(4 * Block), ErrCapacity, "the file of 253 tokens takes 4 pages: 1 are missing, " +
+			"as 3 of 5 are free"},
 		{F32, 28, word(3 * Block), ErrFormat, "page 2: the file ends after 17452 bytes: unexpected EOF"},
-		{F32, 28, word(2*Block + 1), ErrFormat, "page 2: the file ends after 17452 bytes: unexpected EOF"},
-		{F32, head + 4*2, word(1), ErrFormat, "page 0, head 0: " + stray},                       // key 2
-		{F32, head + keys + 4*16*2, word(1 << 31), ErrFormat, "page 0, head 0: " + stray},       // value 2
-		{F16, head + 64*2 + 2*(3*16+1), []byte{1}, ErrFormat, "page 0, head 0: " + stray},       // column 1 of value 3
-		{BF16, head + 2*64*(1+16) + 2*2, []byte{0, 1}, ErrFormat, "page 0, head 1: " + stray},   // key 2
-		{I8, head + 4*5 + 1, []byte{1}, ErrFormat, "page 0, head 0: " + stray},                  // dimension 1 of key 5
-		{I8, head + keys + 4*2, word(1), ErrFormat, "page 0, head 0: " + stray},                 // scale of key 2
-		{I8, head + page8 + block8 - 4, word(1), ErrFormat, "page 1, head 0: " + stray},         // scale of value 63
-		{I8, head + page8 + 2*keys + 4*3 + 3, []byte{1}, ErrFormat, "page 1, head 0: " + stray}, // column 3 of value 3
-		{I8, head + block8 + 4*5, []byte{0x80}, ErrFormat, "page 0, head 1: an element of the keys is -128, want -127 to 127"},
-		{I8, head + page8 + block8 + 2*keys + 1, []byte{0x80}, ErrFormat, "page 1, head 1: an element of the values is -128, want -127 to 127"},
-		{I8, head + keys + 4*3, scale(nan32()), ErrFormat, "page 0, head 0: the scale of key 3 is NaN, want 0 to 2.6793884e+36"},
-		{I8, head + keys + 4*4, scale(float32(math.Inf(1))), ErrFormat, "page 0, head 0: the scale of key 4 is +Inf, want 0 to 2.6793884e+36"},
-		{I8, head + keys + 4*4, scale(2.7e36), ErrFormat, "page 0, head 0: the scale of key 4 is 2.7e+36, want 0 to 2.6793884e+36"},
-		{I8, head + block8 + keys + 4*63, scale(-1), ErrFormat, "page 0, head 1: the scale of key 63 is -1, want 0 to 2.6793884e+36"},
-		{I8, head + page8 + 2*block8 - 4*63, scale(float32(math.Copysign(0, -1))), ErrFormat, "page 1, head 1: the scale of value 1 is -0, want 0 to 2.6793884e+36"},
+		{F32, 28, word(2*Block + 1), ErrFormat, "page 2: the file ends after 17452 bytes: unexpected " +
+			"EOF"},
+		{F32, head + 4*2, word(1), ErrFormat, "page 0, head 0: " + stray}, // key 2
+		// value 2
+		{F32, head + keys + 4*16*2, word(1 << 31), ErrFormat, "page 0, head 0: " + stray},
+		// column 1 of value 3
+		{F16, head + 64*2 + 2*(3*16+1), []byte{1}, ErrFormat, "page 0, head 0: " + stray},
+		{BF16, head + 2*64*(1+16) + 2*2, []byte{0, 1}, ErrFormat, "page 0, head 1: " + stray}, // key 2
+		// dimension 1 of key 5
+		{I8, head + 4*5 + 1, []byte{1}, ErrFormat, "page 0, head 0: " + stray},
+		// scale of key 2
+		{I8, head + keys + 4*2, word(1), ErrFormat, "page 0, head 0: " + stray},
+		// scale of value 63
+		{I8, head + page8 + block8 - 4, word(1), ErrFormat, "page 1, head 0: " + stray},
+		// column 3 of value 3
+		{I8, head + page8 + 2*keys + 4*3 + 3, []byte{1}, ErrFormat, "page 1, head 0: " + stray},
+		{I8, head + block8 + 4*5, []byte{0x80}, ErrFormat,
+			"page 0, head 1: an element of the keys is -128, want -127 to 127"},
+		{I8, head + page8 + block8 + 2*keys + 1, []byte{0x80}, ErrFormat,
+			"page 1, head 1: an element of the values is -128, want -127 to 127"},
+		{I8, head + keys + 4*3, scale(nan32()), ErrFormat,
+			"page 0, head 0: the scale of key 3 is NaN, want 0 to 2.6793884e+36"},
+		{I8, head + keys + 4*4, scale(float32(math.Inf(1))), ErrFormat,
+			"page 0, head 0: the scale of key 4 is +Inf, want 0 to 2.6793884e+36"},
+		{I8, head + keys + 4*4, scale(2.7e36), ErrFormat,
+			"page 0, head 0: the scale of key 4 is 2.7e+36, want 0 to 2.6793884e+36"},
+		{I8, head + block8 + keys + 4*63, scale(-1), ErrFormat,
+			"page 0, head 1: the scale of key 63 is -1, want 0 to 2.6793884e+36"},
+		{I8, head + page8 + 2*block8 - 4*63, scale(float32(math.Copysign(0, -1))), ErrFormat,
+			"page 1, head 1: the scale of value 1 is -0, want 0 to 2.6793884e+36"},
 	} {
 		g := smallest(e.kind)
 		g.KVHeads = 2
@@ -384,7 +408,8 @@ func TestSequenceFileHostile(t *testing.T) {
 		file := fileOf(t, s)
 		copy(file[e.at:], e.to)
 		repair(file, 2*s.store.packed.block)
-		c[e.kind].mustFail(t, fmt.Sprintf("%v: %x at %d", e.kind, e.to, e.at), bytes.NewReader(file), e.want, e.text)
+		c[e.kind].mustFail(t, fmt.Sprintf("%v: %x at %d", e.kind, e.to, e.at), bytes.NewReader(file),
+			e.want, e.text)
 	}
 	for _, c := range c {
 		c.unchanged(t)
@@ -400,7 +425,8 @@ func TestSequenceFilePagesAreOfTheirPlace(t *testing.T) {
 	swapped := slices.Concat(file[:36], file[36+page:36+2*page], file[36:36+page], file[36+2*page:])
 	c.mustFail(t, "swapped", bytes.NewReader(swapped), ErrFormat)
 	other := fileOf(t, newSequenceIn(t, g, 1, 3*Block))
-	c.mustFail(t, "of another file", bytes.NewReader(slices.Concat(file[:36+page], other[36+page:])), ErrFormat)
+	c.mustFail(t, "of another file", bytes.NewReader(slices.Concat(file[:36+page], other[36+page:])),
+		ErrFormat)
 	c.unchanged(t)
 }
 
@@ -432,7 +458,8 @@ func TestSequenceFileBroken(t *testing.T) {
 		for err, want := range map[error]error{errBroken: errBroken, nil: io.ErrShortWrite} {
 			got, err := s.Save(&brokenWriter{n, err})
 			if got != int64(n) || !errors.Is(err, want) {
-				t.Errorf("a writer that takes %d bytes: Save returns %d and error %v, want %v", n, got, err, want)
+				t.Errorf("a writer that takes %d bytes: Save returns %d and error %v, want %v", n, got, err,
+					want)
 			}
 		}
 		broken := io.MultiReader(bytes.NewReader(file[:n]), iotest.ErrReader(errBroken))
@@ -442,7 +469,8 @@ func TestSequenceFileBroken(t *testing.T) {
 			t.Errorf("a reader of %d bytes: Load returns %d and error %v", n, got, err)
 		}
 	}
-	c.mustFail(t, "timeout", iotest.TimeoutReader(iotest.HalfReader(bytes.NewReader(file))), iotest.ErrTimeout)
+	c.mustFail(t, "timeout", iotest.TimeoutReader(iotest.HalfReader(bytes.NewReader(file))),
+		iotest.ErrTimeout)
 	func() {
 		defer func() {
 			if recover() == nil {
@@ -454,7 +482,8 @@ func TestSequenceFileBroken(t *testing.T) {
 	c.mustFail(t, "after a panic", bytes.NewReader(nil), io.EOF)
 	c.unchanged(t)
 	c.fork.Release()
-	for _, r := range []io.Reader{iotest.HalfReader(bytes.NewReader(file)), iotest.DataErrReader(bytes.NewReader(file))} {
+	for _, r := range []io.Reader{iotest.HalfReader(bytes.NewReader(file)),
+		iotest.DataErrReader(bytes.NewReader(file))} {
 		_, err := c.s.Load(r)
 		must(t, err)
 		mustEqualFiles(t, "that was read", fileOf(t, c.s), file)
@@ -590,7 +619,8 @@ func fuzzedStore(b byte) StoreConfig {
 func useAll(t testing.TB, s *Sequence) {
 	n := s.Len() - s.First()
 	must(t, s.Read(zeros(1, 1, n, 2), zeros(1, 1, n, 1), s.First()))
-	must(t, AttendSequences(zeros(1, 1, 1, 1), zeros(1, 1, 1, 2), []*Sequence{s}, &Options{Causal: BottomRight}))
+	must(t, AttendSequences(zeros(1, 1, 1, 1), zeros(1, 1, 1, 2), []*Sequence{s},
+		&Options{Causal: BottomRight}))
 	if s.PagesFor(1) <= s.store.FreePages() && s.Len() < maxLength {
 		must(t, s.Append(zeros(1, 1, 1, 2), zeros(1, 1, 1, 1)))
 		must(t, s.Truncate(s.Len()-1))

@@ -125,7 +125,8 @@ func (u *sequenceUser) closed(s *Sequence) error {
 	before := u.written()
 	for _, c := range sequenceMethods {
 		if err := c.call(u, s); !errors.Is(err, ErrClosed) {
-			return fmt.Errorf("%s over a released sequence returns error %v, want %v", c.name, err, ErrClosed)
+			return fmt.Errorf("%s over a released sequence returns error %v, want %v", c.name, err,
+				ErrClosed)
 		}
 	}
 	if u.file.Len() > 0 || firstDifference(u.written(), before) >= 0 {
@@ -197,7 +198,8 @@ func TestReleasedSequence(t *testing.T) {
 		}
 		check("when others have the pages")
 		if store.FreePages() != 0 {
-			t.Errorf("%v: %d pages are free, want those of the sequences to stay theirs", f, store.FreePages())
+			t.Errorf("%v: %d pages are free, want those of the sequences to stay theirs", f,
+				store.FreePages())
 		}
 		for i, s := range others {
 			mustEqualFiles(t, "of a new sequence", fileOf(t, s), files[i])
@@ -345,7 +347,8 @@ func TestReleaseDuringFiles(t *testing.T) {
 			other.Release()
 		}
 		if load {
-			first, rest := bytes.NewReader(want[:sequenceHeader+50]), bytes.NewReader(want[sequenceHeader+50:])
+			first, rest := bytes.NewReader(want[:sequenceHeader+50]),
+				bytes.NewReader(want[sequenceHeader+50:])
 			between := readerFunc(func([]byte) (int, error) { release(); return 0, io.EOF })
 			n, err := s.Load(io.MultiReader(first, between, rest))
 			must(t, err)
@@ -424,7 +427,8 @@ func testReleaseDuring(t *testing.T, store *Store, c sequenceMethod) {
 		released.Store(true)
 		next := store.NewSequence()
 		err := next.Append(other, other)
-		for end := time.Now().Add(10 * time.Second); errors.Is(err, ErrCapacity) && time.Now().Before(end); {
+		for end := time.Now().Add(10 * time.Second); errors.Is(err, ErrCapacity) &&
+			time.Now().Before(end); {
 			err = next.Append(other, other) // as soon as the pages are free
 		}
 		must(t, err)

@@ -7,12 +7,14 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// Spans of several blocks give the bits of one block after the other, with every option. Few rows take such spans.
+// Spans of several blocks give the bits of one block after the other, with every option. Few rows
+// take such spans.
 func TestSpanOfBlocks(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		r, several, full := random("spans of blocks"), 0, 0
 		for range budget(400) {
-			s := shape{1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(3), 2*Block + length(r, 6*Block), length(r, 40), length(r, 40)}
+			s := shape{1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(3),
+				2*Block + length(r, 6*Block), length(r, 40), length(r, 40)}
 			if r.IntN(8) == 0 {
 				s.lk += Segment
 			}
@@ -50,12 +52,14 @@ func TestSpanOfBlocks(t *testing.T) {
 	})
 }
 
-// Heads that go through blocks in steps give the bits of one head after the other, with every option.
+// Heads that go through blocks in steps give the bits of one head after the other, with every
+// option.
 func TestSpanOfSteps(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		r, inSteps := random("spans of steps"), 0
 		for range budget(400) {
-			s := shape{1 + r.IntN(2), 2 + r.IntN(4), 1 + r.IntN(3), 1 + r.IntN(4), Block + length(r, 4*Block), length(r, 40), length(r, 40)}
+			s := shape{1 + r.IntN(2), 2 + r.IntN(4), 1 + r.IntN(3), 1 + r.IntN(4),
+				Block + length(r, 4*Block), length(r, 40), length(r, 40)}
 			if r.IntN(12) == 0 {
 				s.lk += Segment
 			}
@@ -73,7 +77,9 @@ func TestSpanOfSteps(t *testing.T) {
 			want := p.solve(t, Attend)
 			readingAs(t, tuning.PagedReads)
 			for _, way := range ways {
-				got := p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return way.attend(dst, q, k, v, opt) })
+				got := p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error {
+					return way.attend(dst, q, k, v, opt)
+				})
 				p.same(t, way.name+" in steps", got, want)
 			}
 			if p.hasStepsOver(t, k, v) {
@@ -98,7 +104,8 @@ func (p *problem) hasStepsOver(t *testing.T, k, v Tensor) bool {
 // the last one does not see all keys: the first one's value is NaN.
 func TestSpanOfStepsOfManyRows(t *testing.T) {
 	forEach(t, func(t *testing.T) {
-		for s, want := range map[shape]bool{{1, 10, 8, 3, 2 * Block, 8, 8}: true, {1, 10, 8, 4, 2 * Block, 8, 8}: false, {1, 2, 8, 5, 2 * Block, 8, 8}: false} {
+		for s, want := range map[shape]bool{{1, 10, 8, 3, 2 * Block, 8, 8}: true,
+			{1, 10, 8, 4, 2 * Block, 8, 8}: false, {1, 2, 8, 5, 2 * Block, 8, 8}: false} {
 			p := newProblem(random("many rows"), normal, s)
 			mask := BHLD(make([]bool, p.q.H*s.lq*s.lk), 1, p.q.H, s.lq, s.lk)
 			fillWith(mask.Data, true)
@@ -111,7 +118,9 @@ func TestSpanOfStepsOfManyRows(t *testing.T) {
 			readingAs(t, tuning.QueuedReads)
 			one := p.solve(t, Attend)
 			readingAs(t, tuning.PagedReads)
-			p.same(t, "in steps", p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return Attend(dst, q, k, v, opt) }), one)
+			p.same(t, "in steps", p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error {
+				return Attend(dst, q, k, v, opt)
+			}), one)
 			if got := p.hasStepsOver(t, k, v); got != want {
 				t.Errorf("%d heads of %d rows in steps: %v, want %v", s.kvh, s.group*s.lq, got, want)
 			}
@@ -119,7 +128,8 @@ func TestSpanOfStepsOfManyRows(t *testing.T) {
 	})
 }
 
-// Where spans begin and end: whole blocks of one segment that all rows see, several only where reads are sequential.
+// Where spans begin and end: whole blocks of one segment that all rows see, several only where
+// reads are sequential.
 func TestSpanBounds(t *testing.T) {
 	one := shape{1, 1, 1, 1, 2000, 8, 8}
 	for _, c := range []struct {
@@ -132,17 +142,29 @@ func TestSpanBounds(t *testing.T) {
 		end        int
 	}{
 		{"a segment", true, one, Options{}, 0, Segment, span{0, 0, Block, 16, Block, true}, Segment},
-		{"the last segment", true, one, Options{}, Segment, 2000, span{Segment, 0, Block, 15, Block, true}, Segment + 15*Block},
-		{"its rest", true, one, Options{}, Segment + 15*Block, 2000, span{Segment + 15*Block, 0, 16, 1, Block, true}, 2000},
+		{"the last segment", true, one, Options{}, Segment, 2000,
+			span{Segment, 0, Block, 15, Block, true}, Segment + 15*Block},
+		{"its rest", true, one, Options{}, Segment + 15*Block, 2000,
+			span{Segment + 15*Block, 0, 16, 1, Block, true}, 2000},
 		{"two blocks", true, one, Options{}, 64, 64 + 130, span{64, 0, Block, 2, Block, true}, 192},
-		{"not from a block's first key", true, one, Options{}, 70, Segment, span{64, 6, Block, 1, Block, false}, 128},
-		{"a group of 4", true, shape{1, 1, 4, 1, 2000, 8, 8}, Options{}, 0, Segment, span{0, 0, Block, 16, Block, true}, Segment},
-		{"too many rows", true, shape{1, 1, 5, 1, 2000, 8, 8}, Options{}, 0, Segment, span{0, 0, Block, 1, Block, true}, Block},
-		{"causal", true, shape{1, 1, 1, 4, 258, 8, 8}, Options{Causal: BottomRight}, 0, 258, span{0, 0, Block, 3, Block, true}, 192},
-		{"causal, one block more", true, shape{1, 1, 1, 3, 258, 8, 8}, Options{Causal: BottomRight}, 0, 258, span{0, 0, Block, 4, Block, true}, 256},
-		{"a window", true, shape{1, 1, 1, 4, 500, 8, 8}, Options{Causal: TopLeft, Offset: 496, Window: &Window{300, 0}}, 196, 500, span{192, 4, Block, 1, Block, false}, 256},
-		{"in the window", true, shape{1, 1, 1, 4, 500, 8, 8}, Options{Causal: TopLeft, Offset: 496, Window: &Window{300, 0}}, 256, 500, span{256, 0, Block, 3, Block, true}, 448},
-		{"key lengths", true, shape{1, 1, 1, 1, 500, 8, 8}, Options{KeyLens: []int{300}}, 0, 300, span{0, 0, Block, 4, Block, true}, 256},
+		{"not from a block's first key", true, one, Options{}, 70, Segment,
+			span{64, 6, Block, 1, Block, false}, 128},
+		{"a group of 4", true, shape{1, 1, 4, 1, 2000, 8, 8}, Options{}, 0, Segment,
+			span{0, 0, Block, 16, Block, true}, Segment},
+		{"too many rows", true, shape{1, 1, 5, 1, 2000, 8, 8}, Options{}, 0, Segment,
+			span{0, 0, Block, 1, Block, true}, Block},
+		{"causal", true, shape{1, 1, 1, 4, 258, 8, 8}, Options{Causal: BottomRight}, 0, 258,
+			span{0, 0, Block, 3, Block, true}, 192},
+		{"causal, one block more", true, shape{1, 1, 1, 3, 258, 8, 8}, Options{Causal: BottomRight}, 0,
+			258, span{0, 0, Block, 4, Block, true}, 256},
+		{"a window", true, shape{1, 1, 1, 4, 500, 8, 8},
+			Options{Causal: TopLeft, Offset: 496, Window: &Window{300, 0}}, 196, 500, span{192, 4, Block, 1,
+				Block, false}, 256},
+		{"in the window", true, shape{1, 1, 1, 4, 500, 8, 8},
+			Options{Causal: TopLeft, Offset: 496, Window: &Window{300, 0}}, 256, 500, span{256, 0, Block, 3,
+				Block, true}, 448},
+		{"key lengths", true, shape{1, 1, 1, 1, 500, 8, 8}, Options{KeyLens: []int{300}}, 0, 300,
+			span{0, 0, Block, 4, Block, true}, 256},
 		{"queued reads", false, one, Options{}, 0, Segment, span{0, 0, Block, 1, Block, true}, Block},
 	} {
 		readingAs(t, tuning.QueuedReads)
@@ -160,7 +182,8 @@ func TestSpanBounds(t *testing.T) {
 		plan.decide(&tuned, 1)
 		plan.chunk(0, &chunk)
 		if plan.nextSpan(&chunk, c.lo, c.hi, &s); s.blocks != 1 {
-			t.Errorf("%s: %d blocks of a store, want one where scores are not plain: its keys and values take turns", c.name, s.blocks)
+			t.Errorf("%s: %d blocks of a store, want one where scores are not plain: its keys and values "+
+				"take turns", c.name, s.blocks)
 		}
 	}
 }
@@ -168,7 +191,8 @@ func TestSpanBounds(t *testing.T) {
 // A row whose scores are all −Inf so far is empty, whatever the values.
 func TestSpanOfFullyMaskedRows(t *testing.T) {
 	forEach(t, func(t *testing.T) {
-		for _, reads := range []tuning.Reads{tuning.QueuedReads, tuning.PagedReads, tuning.SequentialReads} {
+		for _, reads := range []tuning.Reads{tuning.QueuedReads, tuning.PagedReads,
+			tuning.SequentialReads} {
 			readingAs(t, reads)
 			p := newProblem(random("masked"), normal, shape{1, 1, 1, 1, 3*Block + 5, 8, 8})
 			fillWith(p.q.Data, 1e30)
@@ -186,8 +210,8 @@ func TestSpanOfFullyMaskedRows(t *testing.T) {
 	})
 }
 
-// Rows that see less than the ones before are not in full tiles: in a call with many rows, those at the end of a window
-// get what they get alone.
+// Rows that see less than the ones before are not in full tiles: in a call with many rows, those at
+// the end of a window get what they get alone.
 func TestFullBlockRowsOfWindowsAlone(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		r := random("windows of many rows")
@@ -200,20 +224,22 @@ func TestFullBlockRowsOfWindowsAlone(t *testing.T) {
 			for range 20 {
 				s := selection{[]int{0}, []int{0}, r.IntN(n), 1}
 				part := p.part(s)
-				part.same(t, fmt.Sprintf("row %d of %s", s.first, p.describe()), part.solve(t, Attend), s.of(p, whole))
+				part.same(t, fmt.Sprintf("row %d of %s", s.first, p.describe()), part.solve(t, Attend),
+					s.of(p, whole))
 			}
 		}
 	})
 }
 
-// Which kernels full tiles go to is no question of bits: rows without a score above −Inf, values that are NaN, ragged
-// tiles, columns that are no whole panel.
+// Which kernels full tiles go to is no question of bits: rows without a score above −Inf, values
+// that are NaN, ragged tiles, columns that are no whole panel.
 func TestFullBlockKernelsDoNotMatter(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		r, implementation := random("full blocks"), tuned.ISA
 		for range budget(60) {
 			anyTuning(t, r)
-			s := shape{1, 1, 1 + r.IntN(2), maximaRows*(1+r.IntN(20)) + r.IntN(2), Block*(1+r.IntN(3)) + r.IntN(20), maximaDim - 4 + r.IntN(20), 8 * (1 + r.IntN(10))}
+			s := shape{1, 1, 1 + r.IntN(2), maximaRows*(1+r.IntN(20)) + r.IntN(2),
+				Block*(1+r.IntN(3)) + r.IntN(20), maximaDim - 4 + r.IntN(20), 8 * (1 + r.IntN(10))}
 			p := newProblem(r, randomKind(r), s)
 			if r.IntN(2) == 0 {
 				p.opt.Causal = BottomRight

@@ -117,7 +117,8 @@ func TestStateChunks(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		for i, c := range stateCases(t) {
 			s := c.newState(t)
-			splits := [][]int{{Block, 3 * Block, 5 * Block}, {Segment + Block, 2 * Block}, {Block}, {Segment}, {c.lk}}
+			splits := [][]int{{Block, 3 * Block, 5 * Block}, {Segment + Block, 2 * Block}, {Block},
+				{Segment}, {c.lk}}
 			if tuned.ISA == tuning.Generic {
 				splits = splits[:2] // slow, and split in the same ways
 			}
@@ -135,7 +136,8 @@ func TestStateChunks(t *testing.T) {
 func TestStateMerge(t *testing.T) {
 	r := random(t.Name())
 	const quarter = Segment
-	for _, opt := range []Options{{}, {Causal: TopLeft, Offset: 4*quarter - 7, Sinks: []float32{1, -1}, Slopes: []float32{-0.01, -0.001}}} {
+	for _, opt := range []Options{{}, {Causal: TopLeft, Offset: 4*quarter - 7, Sinks: []float32{1, -1},
+		Slopes: []float32{-0.01, -0.001}}} {
 		c := newStateCase(t, r, 1, 2, 1, 3, 4*quarter-50, 8, 8, opt)
 		whole, copied := c.newState(t), c.newState(t)
 		for i := range 4 {
@@ -160,7 +162,8 @@ func TestStateMerge(t *testing.T) {
 // A merged state goes on where the last state that it took stopped.
 func TestStateMergeThenUpdate(t *testing.T) {
 	r := random(t.Name())
-	c := newStateCase(t, r, 1, 2, 2, 2, 3*Segment, 4, 4, Options{Causal: TopLeft, Offset: 3*Segment - 2})
+	c := newStateCase(t, r, 1, 2, 2, 2, 3*Segment, 4, 4,
+		Options{Causal: TopLeft, Offset: 3*Segment - 2})
 	for _, keys := range []int{0, Block, Segment - Block, Segment} {
 		s, part := c.newState(t), c.newState(t)
 		c.update(t, s, 0, Segment, Segment)
@@ -176,7 +179,8 @@ func TestStateMergeThenUpdate(t *testing.T) {
 func TestStateRaggedChunks(t *testing.T) {
 	r := random(t.Name())
 	c := newStateCase(t, r, 1, 2, 1, 3, 2*Segment+100, 8, 8, Options{
-		Causal: TopLeft, Offset: 2 * Segment, Slopes: []float32{-0.1, -0.01}, Window: &Window{Left: Segment, Right: -1}})
+		Causal: TopLeft, Offset: 2 * Segment, Slopes: []float32{-0.1,
+			-0.01}, Window: &Window{Left: Segment, Right: -1}})
 	near := func(what string, s *State) {
 		t.Helper()
 		dst, lse := nans(len(c.want)), nans(len(c.wantLSE))
@@ -225,7 +229,8 @@ func TestStateWithoutKeys(t *testing.T) {
 
 	empty, err := NewState(0, 2, 2, 3)
 	must(t, err)
-	must(t, empty.Update(Tensor{H: 2, L: 2, D: 5}, Tensor{H: 1, L: 7, D: 5}, Tensor{H: 1, L: 7, D: 3}, nil))
+	must(t, empty.Update(Tensor{H: 2, L: 2, D: 5}, Tensor{H: 1, L: 7, D: 5}, Tensor{H: 1, L: 7, D: 3},
+		nil))
 	must(t, empty.Merge(empty))
 	must(t, empty.Finish(Tensor{H: 2, L: 2, D: 3}, nil))
 	data, err := empty.MarshalBinary()
@@ -247,7 +252,8 @@ func TestStateMergeWithItself(t *testing.T) {
 }
 
 func TestStateErrors(t *testing.T) {
-	for _, n := range [][4]int{{-1, 1, 1, 1}, {1, -1, 1, 1}, {1, 1, -1, 1}, {1, 1, 1, 0}, {maxLength + 1, 1, 1, 1},
+	for _, n := range [][4]int{{-1, 1, 1, 1}, {1, -1, 1, 1}, {1, 1, -1, 1}, {1, 1, 1, 0},
+		{maxLength + 1, 1, 1, 1},
 		{maxLength, maxLength, 1, 1}, {math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt}} {
 		_, err := NewState(n[0], n[1], n[2], n[3])
 		mustFail(t, fmt.Sprint(n), err, ErrShape)
@@ -276,27 +282,45 @@ func TestStateErrors(t *testing.T) {
 		kind error
 		text string
 	}{
-		{"q.B", update(x(2, 2, 3, 4), x(2, 1, 5, 4), x(2, 1, 5, 4), nil), ErrShape, "q is [2 2 3 …], want the state's [1 2 3 …]"},
-		{"q.H", update(x(1, 1, 3, 4), x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrShape, "q is [1 1 3 …], want the state's [1 2 3 …]"},
-		{"q.L", update(x(1, 2, 2, 4), x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrShape, "q is [1 2 2 …], want the state's [1 2 3 …]"},
-		{"q.D", update(x(1, 2, 3, 5), x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrShape, "q.D is 5, want the keys' 4"},
-		{"v.L", update(good, x(1, 1, 5, 4), x(1, 1, 4, 4), nil), ErrShape, "v is [1 1 4 …], want k's [1 1 5 …]"},
-		{"v.D", update(good, x(1, 1, 5, 4), x(1, 1, 5, 3), nil), ErrShape, "v.D is 3, want the state's 4"},
-		{"mask", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Bias: &good}), ErrShape, "Bias is [1 2 3 4], want [1 2 3 5]"},
-		{"key lengths", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{KeyLens: []int{6}}), ErrLength, "KeyLens[0] is 6, want 0 to 5"},
-		{"too many keys", full.Update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrLength, "k.L is 5 after 268435456 keys, want at most 268435456 in all"},
-		{"bottom right", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Causal: BottomRight}), ErrOption, "Causal is BottomRight, want TopLeft with Offset: the number of keys is not known yet"},
-		{"LSE", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{LSE: lse}), ErrOption, "LSE is set in an Update, want nil: Finish returns it"},
-		{"sinks", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Sinks: []float32{1, 2}}), ErrOption, "Sinks[1] is 2, want NaN as before"},
-		{"weights", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Weights: &weights}), ErrUnsupported, "Weights are set in an Update, want nil: they need the maximum over all keys"},
+		{"q.B", update(x(2, 2, 3, 4), x(2, 1, 5, 4), x(2, 1, 5, 4), nil), ErrShape,
+			"q is [2 2 3 …], want the state's [1 2 3 …]"},
+		{"q.H", update(x(1, 1, 3, 4), x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrShape,
+			"q is [1 1 3 …], want the state's [1 2 3 …]"},
+		{"q.L", update(x(1, 2, 2, 4), x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrShape,
+			"q is [1 2 2 …], want the state's [1 2 3 …]"},
+		{"q.D", update(x(1, 2, 3, 5), x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrShape,
+			"q.D is 5, want the keys' 4"},
+		{"v.L", update(good, x(1, 1, 5, 4), x(1, 1, 4, 4), nil), ErrShape,
+			"v is [1 1 4 …], want k's [1 1 5 …]"},
+		{"v.D", update(good, x(1, 1, 5, 4), x(1, 1, 5, 3), nil), ErrShape,
+			"v.D is 3, want the state's 4"},
+		{"mask", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Bias: &good}), ErrShape,
+			"Bias is [1 2 3 4], want [1 2 3 5]"},
+		{"key lengths", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{KeyLens: []int{6}}),
+			ErrLength, "KeyLens[0] is 6, want 0 to 5"},
+		{"too many keys", full.Update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrLength,
+			"k.L is 5 after 268435456 keys, want at most 268435456 in all"},
+		{"bottom right", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Causal: BottomRight}),
+			ErrOption, "Causal is BottomRight, want TopLeft with Offset: the number of keys is not known " +
+				"yet"},
+		{"LSE", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{LSE: lse}), ErrOption,
+			"LSE is set in an Update, want nil: Finish returns it"},
+		{"sinks", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Sinks: []float32{1, 2}}), ErrOption,
+			"Sinks[1] is 2, want NaN as before"},
+		{"weights", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Weights: &weights}),
+			ErrUnsupported, "Weights are set in an Update, want nil: they need the maximum over all keys"},
 		{"merge shape", s.Merge(small), ErrShape, "t is [1 2 2 4], want [1 2 3 4]"},
 		{"merge sinks", s.Merge(other), ErrOption, "t's sink[1] is 1, want NaN as before"},
 		{"merge keys", s.Merge(full), ErrLength, "t has 268435456 keys, want at most 268435446 after 10"},
 		{"finish shape", s.Finish(x(1, 2, 3, 5), nil), ErrShape, "dst is [1 2 3 5], want [1 2 3 4]"},
 		{"finish LSE", s.Finish(good, lse[:5]), ErrLength, "len(LSE) is 5, want B×H×Lq = 1×2×3"},
-		{"finish stride", s.Finish(View[float32]{Data: good.Data, B: 1, H: 2, L: 3, D: 4}, nil), ErrStride, "dst has a stride of 0 over 2 elements, want at least 4 so that no two outputs coincide"},
-		{"finish overlap", s.Finish(shared, shared.Data[:6]), ErrOverlap, "dst overlaps LSE, want separate memory"},
-		{"zero state", new(State).Update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrShape, "q is [1 2 3 …], want the state's [0 0 0 …]"},
+		{"finish stride", s.Finish(View[float32]{Data: good.Data, B: 1, H: 2, L: 3, D: 4}, nil),
+			ErrStride, "dst has a stride of 0 over 2 elements, want at least 4 so that no two outputs " +
+				"coincide"},
+		{"finish overlap", s.Finish(shared, shared.Data[:6]), ErrOverlap,
+			"dst overlaps LSE, want separate memory"},
+		{"zero state", new(State).Update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrShape,
+			"q is [1 2 3 …], want the state's [0 0 0 …]"},
 	} {
 		mustFail(t, e.name, e.err, e.kind, e.text)
 	}
@@ -314,7 +338,8 @@ func TestStateErrors(t *testing.T) {
 
 // stateBytes is the binary form of a state with two nodes and sinks.
 func stateBytes(t testing.TB) []byte {
-	c := newStateCase(t, random("binary form"), 1, 2, 1, 1, Segment+5, 3, 2, Options{Sinks: []float32{1, nan32()}})
+	c := newStateCase(t, random("binary form"), 1, 2, 1, 1, Segment+5, 3, 2,
+		Options{Sinks: []float32{1, nan32()}})
 	s := c.newState(t)
 	c.update(t, s, 0, c.lk, Segment)
 	data, err := s.MarshalBinary()
@@ -331,7 +356,8 @@ func TestStateBinaryForm(t *testing.T) {
 	must(t, s.Update(q, q, v, &Options{Sinks: []float32{0.5}}))
 	s.nodes[0].o[0] = float32(math.Copysign(0, -1)) // is written as +0
 	want := append([]byte("attnSta"), 2)
-	for _, n := range []uint32{1, 1, 1, 2, 1, math.Float32bits(1), 1, 1, math.Float32bits(0.5), 1, 1, 0, math.Float32bits(1), 0, math.Float32bits(2)} {
+	for _, n := range []uint32{1, 1, 1, 2, 1, math.Float32bits(1), 1, 1, math.Float32bits(0.5), 1, 1,
+		0, math.Float32bits(1), 0, math.Float32bits(2)} {
 		want = binary.LittleEndian.AppendUint32(want, n)
 	}
 	got, err := s.MarshalBinary()
@@ -355,12 +381,14 @@ func TestStateHostileBytes(t *testing.T) {
 		mustFail(t, fmt.Sprintf("first %d bytes", n), s.UnmarshalBinary(good[:n]), ErrFormat)
 	}
 	for n := 1; n < 9; n++ {
-		mustFail(t, fmt.Sprintf("%d more bytes", n), s.UnmarshalBinary(append(good[:len(good):len(good)], make([]byte, n)...)), ErrFormat)
+		mustFail(t, fmt.Sprintf("%d more bytes", n),
+			s.UnmarshalBinary(append(good[:len(good):len(good)], make([]byte, n)...)), ErrFormat)
 	}
 	if s.b != 0 || s.nodes != nil {
 		t.Error("a failed call changed the state")
 	}
-	values := []uint32{0, 1, 2, 3, 255, 1 << 15, 1 << 16, maxLength, maxLength + 1, 1 << 30, 1 << 31, math.MaxUint32}
+	values := []uint32{0, 1, 2, 3, 255, 1 << 15, 1 << 16, maxLength, maxLength + 1, 1 << 30, 1 << 31,
+		math.MaxUint32}
 	r := random(t.Name())
 	for range 20000 {
 		data := append([]byte(nil), good...)
@@ -370,7 +398,8 @@ func TestStateHostileBytes(t *testing.T) {
 		}
 		hostile(t, data[:len(data)-r.IntN(2)*r.IntN(len(data))])
 	}
-	for _, keys := range []uint32{0, 1, Segment, Segment + 6, 2*Segment + 1} { // for Segment + 5 of two nodes
+	// for Segment + 5 of two nodes
+	for _, keys := range []uint32{0, 1, Segment, Segment + 6, 2*Segment + 1} {
 		data := append([]byte(nil), good...)
 		binary.LittleEndian.PutUint32(data[len(stateMagic)+4*4:], keys)
 		mustFail(t, fmt.Sprintf("%d keys", keys), s.UnmarshalBinary(data), ErrFormat)
@@ -401,7 +430,8 @@ func hostile(t testing.TB, data []byte) {
 	}
 	must(t, s.Finish(BHLD(make([]float32, rows*s.d), s.b, s.h, s.l, s.d), make([]float32, rows)))
 	if s.keys < maxLength && rows > 0 {
-		k, v := BHLD(make([]float32, s.b*s.h), s.b, s.h, 1, 1), BHLD(make([]float32, s.b*s.h*s.d), s.b, s.h, 1, s.d)
+		k, v := BHLD(make([]float32, s.b*s.h), s.b, s.h, 1, 1), BHLD(make([]float32, s.b*s.h*s.d), s.b,
+			s.h, 1, s.d)
 		must(t, s.Update(BHLD(make([]float32, rows), s.b, s.h, s.l, 1), k, v, nil))
 	}
 }
@@ -410,7 +440,8 @@ func hostile(t testing.TB, data []byte) {
 func TestStateZeroHasNoBinaryForm(t *testing.T) {
 	var s State
 	if data, err := s.MarshalBinary(); data != nil || !errors.Is(err, ErrShape) {
-		t.Errorf("MarshalBinary of the zero State: %d bytes, error %v, want none and ErrShape", len(data), err)
+		t.Errorf("MarshalBinary of the zero State: %d bytes, error %v, want none and ErrShape", len(data),
+			err)
 	}
 	must(t, s.UnmarshalBinary(stateBytes(t)))
 	if data, err := s.MarshalBinary(); err != nil || !bytes.Equal(data, stateBytes(t)) {
@@ -423,9 +454,11 @@ func TestNoElements(t *testing.T) {
 	const most = maxLength
 	pool := NewPool(2)
 	defer pool.Close()
-	for _, n := range [][4]int{{most, most, 0, 1}, {most, most, 0, most}, {most, 0, most, most}, {0, most, most, most}} {
+	for _, n := range [][4]int{{most, most, 0, 1}, {most, most, 0, most}, {most, 0, most, most},
+		{0, most, most, most}} {
 		what := fmt.Sprint(n)
-		view := func(l, d int) Tensor { return Tensor{Data: []float32{1}, B: n[0], H: n[1], L: l, D: d} } // with strides of 0
+		// with strides of 0
+		view := func(l, d int) Tensor { return Tensor{Data: []float32{1}, B: n[0], H: n[1], L: l, D: d} }
 		keys := 0
 		if n[3] == 1 {
 			keys = 5 // without a query
@@ -459,11 +492,13 @@ func TestNoElements(t *testing.T) {
 	}
 }
 
-// A state whose binary form is longer than a slice can be says so. (It has no memory here, and that is not looked at.)
+// A state whose binary form is longer than a slice can be says so. (It has no memory here, and that
+// is not looked at.)
 func TestStateTooLargeForBinaryForm(t *testing.T) {
 	for _, s := range []*State{
 		{stateShape: stateShape{b: maxLength, h: maxLength, l: 1, d: 2}, nodes: make([]stateNode, 1)},
-		{stateShape: stateShape{b: 1 << 12, h: 1 << 14, l: 1 << 16, d: 2}, nodes: make([]stateNode, maxNodes)},
+		{stateShape: stateShape{b: 1 << 12, h: 1 << 14, l: 1 << 16, d: 2},
+			nodes: make([]stateNode, maxNodes)},
 	} {
 		_, err := s.MarshalBinary()
 		mustFail(t, fmt.Sprint(s.b, s.h, s.l, s.d), err, ErrUnsupported)
@@ -503,7 +538,8 @@ func FuzzState(f *testing.F) {
 
 // drawStateCase draws a call. Some have more keys than a segment.
 func drawStateCase(c *trial) *stateCase {
-	s := &stateCase{b: 1 + c.IntN(2), kv: 1 + c.IntN(2), lq: 1 + c.IntN(4), lk: 1 + c.IntN(10), d: 1 + c.IntN(6), dv: 1 + c.IntN(18)}
+	s := &stateCase{b: 1 + c.IntN(2), kv: 1 + c.IntN(2), lq: 1 + c.IntN(4), lk: 1 + c.IntN(10),
+		d: 1 + c.IntN(6), dv: 1 + c.IntN(18)}
 	switch draw := c.IntN(32); {
 	case draw == 0: // several segments
 		s.lk = Segment + c.IntN(2*Segment)
@@ -512,7 +548,8 @@ func drawStateCase(c *trial) *stateCase {
 		s.lk += c.IntN(3 * Block)
 	}
 	s.h = s.kv * (1 + c.IntN(2))
-	s.q, s.k, s.v = c.tensor(s.b, s.h, s.lq, s.d), c.tensor(s.b, s.kv, s.lk, s.d), c.tensor(s.b, s.kv, s.lk, s.dv)
+	s.q, s.k, s.v = c.tensor(s.b, s.h, s.lq, s.d), c.tensor(s.b, s.kv, s.lk, s.d), c.tensor(s.b, s.kv,
+		s.lk, s.dv)
 	s.opt = *randomOptions(c.Rand, s.b, s.h, s.lq, s.lk)
 	if s.opt.Causal == BottomRight { // which a state does not know
 		s.opt.Causal, s.opt.Offset = TopLeft, s.lk-s.lq

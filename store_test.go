@@ -15,8 +15,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/frames"
 )
 
-// storePlay does the same to the sequences of a store and to models of them, step by step. A model holds plain tensors, with all tokens that
-// were ever appended.
+// storePlay does the same to the sequences of a store and to models of them, step by step. A model
+// holds plain tensors, with all tokens that were ever appended.
 type storePlay struct {
 	*testing.T
 	*trial
@@ -33,8 +33,9 @@ type modelSequence struct {
 	first     int
 }
 
-// FuzzStore: after any operations, attending over any sequences of a store gives the bits of each one's definition over plain tensors; pages are
-// where they should be, and operations that fail change nothing.
+// FuzzStore: after any operations, attending over any sequences of a store gives the bits of each
+// one's definition over plain tensors; pages are where they should be, and operations that fail
+// change nothing.
 func FuzzStore(f *testing.F) {
 	fuzzPlays(f, func(t *testing.T, c *trial) {
 		c.kind = randomKind(c.Rand)
@@ -55,7 +56,8 @@ func FuzzStore(f *testing.F) {
 
 func newStorePlay(t *testing.T, c *trial) *storePlay {
 	p := &storePlay{T: t, trial: c}
-	p.config = StoreConfig{KVHeads: 1 + c.IntN(2), HeadDim: 1 + c.IntN(9), ValueDim: 1 + c.IntN(18), Pages: 1 + c.IntN(16)}
+	p.config = StoreConfig{KVHeads: 1 + c.IntN(2), HeadDim: 1 + c.IntN(9), ValueDim: 1 + c.IntN(18),
+		Pages: 1 + c.IntN(16)}
 	if c.IntN(64) == 0 {
 		p.config.Pages = 2*Segment/Block + c.IntN(8) // more than a segment
 	}
@@ -73,8 +75,10 @@ func newStorePlay(t *testing.T, c *trial) *storePlay {
 func (p *storePlay) join(s *Sequence) *modelSequence {
 	g := &p.config
 	m := &modelSequence{Sequence: s}
-	m.cachePlay = cachePlay{T: p.T, trial: p.trial, model: newTokens(CacheConfig{Batch: 1, KVHeads: g.KVHeads, HeadDim: g.HeadDim, ValueDim: g.ValueDim,
-		Capacity: 1, Format: g.Format})}
+	m.cachePlay = cachePlay{T: p.T, trial: p.trial,
+		model: newTokens(CacheConfig{Batch: 1, KVHeads: g.KVHeads, HeadDim: g.HeadDim,
+			ValueDim: g.ValueDim,
+			Capacity: 1, Format: g.Format})}
 	p.live = append(p.live, m)
 	return m
 }
@@ -133,7 +137,8 @@ func (p *storePlay) step() {
 	}
 	for i, s := range p.live {
 		if s.Len() != s.length() || s.First() != s.first {
-			p.Fatalf("sequence %d has positions %d to %d, want %d to %d", i, s.First(), s.Len(), s.first, s.length())
+			p.Fatalf("sequence %d has positions %d to %d, want %d to %d", i, s.First(), s.Len(), s.first,
+				s.length())
 		}
 	}
 }
@@ -192,7 +197,9 @@ func (p *storePlay) append(s *modelSequence, n int) {
 	} else if need > free {
 		err := s.Append(k, v)
 		p.want(err, ErrCapacity)
-		mustFail(p.T, "capacity", err, ErrCapacity, fmt.Sprintf("k.L is %d, which takes %d pages: %d are missing, as %d of %d are free", n, need, need-free, free, g.Pages))
+		mustFail(p.T, "capacity", err, ErrCapacity,
+			fmt.Sprintf("k.L is %d, which takes %d pages: %d are missing, as %d of %d are free", n, need,
+				need-free, free, g.Pages))
 		return
 	}
 	p.want(s.Append(k, v), nil)
@@ -287,7 +294,9 @@ func (p *storePlay) file(s *modelSequence) {
 	}
 	n, err := to.Load(&file)
 	if need, free := s.table.Count(), p.store.FreePages(); err != nil && need > free {
-		mustFail(p.T, "capacity", err, ErrCapacity, fmt.Sprintf("the file of %d tokens takes %d pages: %d are missing, as %d of %d are free", s.length()-s.first, need, need-free, free, p.config.Pages))
+		mustFail(p.T, "capacity", err, ErrCapacity,
+			fmt.Sprintf("the file of %d tokens takes %d pages: %d are missing, as %d of %d are free",
+				s.length()-s.first, need, need-free, free, p.config.Pages))
 		return
 	}
 	p.want(err, nil)
@@ -295,7 +304,8 @@ func (p *storePlay) file(s *modelSequence) {
 	_, err = to.Save(&again)
 	p.want(err, nil)
 	if n != int64(len(data)) || !bytes.Equal(again.Bytes(), data) {
-		p.Fatalf("%d of %d bytes were read, and came out as %d, which should be the same", n, len(data), again.Len())
+		p.Fatalf("%d of %d bytes were read, and came out as %d, which should be the same", n, len(data),
+			again.Len())
 	}
 }
 
@@ -338,7 +348,8 @@ func (p *storePlay) wrong(s *modelSequence) {
 // attendWrong makes calls that must not write.
 func (p *storePlay) attendWrong(s *modelSequence) {
 	g := &p.config
-	q, dst := zeros(1, g.KVHeads, 2, g.HeadDim), BHLD(nans(g.KVHeads*2*g.ValueDim), 1, g.KVHeads, 2, g.ValueDim)
+	q, dst := zeros(1, g.KVHeads, 2, g.HeadDim), BHLD(nans(g.KVHeads*2*g.ValueDim), 1, g.KVHeads, 2,
+		g.ValueDim)
 	seqs, opt, wanted := []*Sequence{s.Sequence, s.Sequence}, &Options{}, ErrOption
 	switch p.IntN(8) {
 	case 0:
@@ -407,8 +418,10 @@ func (p *storePlay) call() *storeCall {
 	if ones && p.IntN(2) == 0 {
 		c.opt.QueryLens = nil
 	}
-	if s := p.live[p.any()]; p.IntN(4) == 0 && s.length() > Block { // a window that begins with a page, for some
-		c.opt.Window, c.opt.Causal = &Window{Left: s.length() - 1 - Block*(1+p.IntN(s.length()/Block)), Right: -1}, BottomRight
+	// a window that begins with a page, for some
+	if s := p.live[p.any()]; p.IntN(4) == 0 && s.length() > Block {
+		c.opt.Window, c.opt.Causal = &Window{Left: s.length() - 1 - Block*(1+p.IntN(s.length()/Block)),
+			Right: -1}, BottomRight
 	}
 	if p.IntN(4) == 0 {
 		c.opt.Scale = []float32{-1, 0.3}[p.IntN(2)]
@@ -436,7 +449,9 @@ func (p *storePlay) attend() {
 		at += n
 	}
 	for name, attend := range map[string]func(dst Tensor, opt *Options) error{
-		"AttendSequences": func(dst Tensor, opt *Options) error { return AttendSequences(dst, c.q, c.seqs, opt) },
+		"AttendSequences": func(dst Tensor, opt *Options) error {
+			return AttendSequences(dst, c.q, c.seqs, opt)
+		},
 		"Pool": func(dst Tensor, opt *Options) error {
 			return pooled(dst, func(j *job) error {
 				j.plan = newPlan(dst, c.q, Tensor{}, Tensor{}, opt)
@@ -526,10 +541,12 @@ func TestStoreErrors(t *testing.T) {
 			bad := good
 			*f(&bad) = n
 			_, err := NewStore(bad)
-			mustFail(t, name, err, ErrShape, fmt.Sprintf("StoreConfig.%s is %d, want 1 to 268435456", name, n))
+			mustFail(t, name, err, ErrShape, fmt.Sprintf("StoreConfig.%s is %d, want 1 to 268435456", name,
+				n))
 		}
 	}
-	_, err := NewStore(StoreConfig{KVHeads: maxLength, HeadDim: maxLength, ValueDim: maxLength, Pages: maxLength})
+	_, err := NewStore(StoreConfig{KVHeads: maxLength, HeadDim: maxLength, ValueDim: maxLength,
+		Pages: maxLength})
 	mustFail(t, "overflow", err, ErrShape)
 	bad := good
 	bad.Format = 9
@@ -558,25 +575,40 @@ func TestStoreErrors(t *testing.T) {
 		kind error
 		text string
 	}{
-		{"capacity", other.Append(zeros(1, 1, 65, 4), zeros(1, 1, 65, 3)), ErrCapacity, "k.L is 65, which takes 2 pages: 1 are missing, as 1 of 2 are free"},
-		{"k.B", s.Append(zeros(2, 1, 1, 4), zeros(1, 1, 1, 3)), ErrShape, "k is [2 1 … 4], want [1 1 … 4]"},
-		{"v.D", s.Append(zeros(1, 1, 1, 4), zeros(1, 1, 1, 4)), ErrShape, "v is [1 1 1 4], want [1 1 1 3]"},
+		{"capacity", other.Append(zeros(1, 1, 65, 4), zeros(1, 1, 65, 3)), ErrCapacity,
+			"k.L is 65, which takes 2 pages: 1 are missing, as 1 of 2 are free"},
+		{"k.B", s.Append(zeros(2, 1, 1, 4), zeros(1, 1, 1, 3)), ErrShape,
+			"k is [2 1 … 4], want [1 1 … 4]"},
+		{"v.D", s.Append(zeros(1, 1, 1, 4), zeros(1, 1, 1, 4)), ErrShape,
+			"v is [1 1 1 4], want [1 1 1 3]"},
 		{"truncate", s.Truncate(64), ErrLength, "n is 64, want 65 to 70, the positions of the tokens"},
 		{"truncate", s.Truncate(71), ErrLength, "n is 71, want 65 to 70, the positions of the tokens"},
 		{"drop", s.DropFront(71), ErrLength, "n is 71, want 0 to 70, the positions of the sequence"},
-		{"read", s.Read(zeros(1, 1, 1, 4), zeros(1, 1, 1, 3), 64), ErrLength, "from is 64 and k.L 1, want positions 65 to 70, those of the tokens"},
-		{"nil", AttendSequences(dst, q, []*Sequence{s, nil}, nil), ErrOption, "seqs[1] is nil, want a sequence"},
+		{"read", s.Read(zeros(1, 1, 1, 4), zeros(1, 1, 1, 3), 64), ErrLength,
+			"from is 64 and k.L 1, want positions 65 to 70, those of the tokens"},
+		{"nil", AttendSequences(dst, q, []*Sequence{s, nil}, nil), ErrOption,
+			"seqs[1] is nil, want a sequence"},
 		{"released", AttendSequences(dst, q, []*Sequence{s, released}, nil), ErrClosed, ""},
-		{"queries", AttendSequences(dst, q, []*Sequence{s}, nil), ErrShape, "q.L is 2, want one query for each of 1 sequences, or QueryLens"},
-		{"QueryLens", AttendSequences(dst, q, []*Sequence{s}, &Options{QueryLens: []int{3}}), ErrLength, "QueryLens[0] is 3, want 0 to 2: q.L is 2, of which those before take 0"},
-		{"QueryLens", AttendSequences(dst, q, []*Sequence{s}, &Options{QueryLens: []int{1}}), ErrShape, "q.L is 2, want the sum of QueryLens, 1"},
-		{"QueryLens", AttendSequences(dst, q, []*Sequence{s}, &Options{QueryLens: []int{1, 1}}), ErrLength, "len(QueryLens) is 2, want one for each of 1 sequences"},
-		{"dst", AttendSequences(q, q, []*Sequence{s, s}, nil), ErrShape, "dst is [1 1 2 4], want [1 1 2 3]"},
-		{"heads", AttendSequences(dst, zeros(1, 0, 2, 4), []*Sequence{s, s}, nil), ErrShape, "dst is [1 1 2 3], want [1 0 2 3]"},
-		{"KeyLens", AttendSequences(dst, q, []*Sequence{s, s}, &Options{KeyLens: []int{1, 1}}), ErrOption, "KeyLens has 2 lengths, want nil: a sequence knows its length"},
-		{"Offset", AttendSequences(dst, q, []*Sequence{s, s}, &Options{Offset: 1}), ErrOption, "Offset is 1, want 0: positions are those of each sequence"},
-		{"store", AttendSequences(dst, q, []*Sequence{s, stranger}, nil), ErrOption, "seqs[1] is of another store than seqs[0], want sequences of one"},
-		{"pooled", threeWorkers().AttendSequences(dst, q, []*Sequence{s, stranger}, nil), ErrOption, "seqs[1] is of another store than seqs[0], want sequences of one"},
+		{"queries", AttendSequences(dst, q, []*Sequence{s}, nil), ErrShape,
+			"q.L is 2, want one query for each of 1 sequences, or QueryLens"},
+		{"QueryLens", AttendSequences(dst, q, []*Sequence{s}, &Options{QueryLens: []int{3}}), ErrLength,
+			"QueryLens[0] is 3, want 0 to 2: q.L is 2, of which those before take 0"},
+		{"QueryLens", AttendSequences(dst, q, []*Sequence{s}, &Options{QueryLens: []int{1}}), ErrShape,
+			"q.L is 2, want the sum of QueryLens, 1"},
+		{"QueryLens", AttendSequences(dst, q, []*Sequence{s}, &Options{QueryLens: []int{1, 1}}),
+			ErrLength, "len(QueryLens) is 2, want one for each of 1 sequences"},
+		{"dst", AttendSequences(q, q, []*Sequence{s, s}, nil), ErrShape,
+			"dst is [1 1 2 4], want [1 1 2 3]"},
+		{"heads", AttendSequences(dst, zeros(1, 0, 2, 4), []*Sequence{s, s}, nil), ErrShape,
+			"dst is [1 1 2 3], want [1 0 2 3]"},
+		{"KeyLens", AttendSequences(dst, q, []*Sequence{s, s}, &Options{KeyLens: []int{1, 1}}), ErrOption,
+			"KeyLens has 2 lengths, want nil: a sequence knows its length"},
+		{"Offset", AttendSequences(dst, q, []*Sequence{s, s}, &Options{Offset: 1}), ErrOption,
+			"Offset is 1, want 0: positions are those of each sequence"},
+		{"store", AttendSequences(dst, q, []*Sequence{s, stranger}, nil), ErrOption,
+			"seqs[1] is of another store than seqs[0], want sequences of one"},
+		{"pooled", threeWorkers().AttendSequences(dst, q, []*Sequence{s, stranger}, nil), ErrOption,
+			"seqs[1] is of another store than seqs[0], want sequences of one"},
 		{"read k", s.Read(zeros(1, 1, 1, 3), zeros(1, 1, 1, 3), 65), ErrShape, ""},
 		{"read one", s.Read(sameKeys, zeros(1, 1, 2, 3), 65), ErrStride, ""},
 		{"drop", released.DropFront(0), ErrClosed, ""},
@@ -584,18 +616,21 @@ func TestStoreErrors(t *testing.T) {
 		{"scales", scaled.Append(infinite, zeros(1, 1, 1, 3)), ErrOption, ""},
 		{"state", state.UpdateSequence(q, nil, nil), ErrOption, ""},
 		{"state", state.UpdateSequence(q, released, nil), ErrClosed, ""},
-		{"state", state.UpdateSequence(q, s, &Options{KeyLens: []int{1}}), ErrOption, "KeyLens has 1 lengths, want nil: a sequence knows its length"},
+		{"state", state.UpdateSequence(q, s, &Options{KeyLens: []int{1}}), ErrOption,
+			"KeyLens has 1 lengths, want nil: a sequence knows its length"},
 		{"state", threeWorkers().UpdateSequence(state, q, released, nil), ErrClosed, ""},
 	} {
 		mustFail(t, e.name, e.err, e.kind, e.text)
 	}
 	must(t, AttendSequences(zeros(1, 1, 0, 3), zeros(1, 1, 0, 4), nil, nil)) // of no sequences
 	if s.Len() != 70 || s.First() != 65 || other.Len() != 0 || store.FreePages() != 1 {
-		t.Errorf("positions are %d to %d and %d, %d pages free after failed calls, want 65 to 70, 0, 1", s.First(), s.Len(), other.Len(), store.FreePages())
+		t.Errorf("positions are %d to %d and %d, %d pages free after failed calls, want 65 to 70, 0, 1",
+			s.First(), s.Len(), other.Len(), store.FreePages())
 	}
 	must(t, store.Close())
 	mustFail(t, "closed", store.Close(), ErrClosed)
-	mustFail(t, "closed", s.Append(zeros(1, 1, 1, 4), zeros(1, 1, 1, 3)), ErrClosed, "the sequence's store was closed")
+	mustFail(t, "closed", s.Append(zeros(1, 1, 1, 4), zeros(1, 1, 1, 3)), ErrClosed,
+		"the sequence's store was closed")
 	mustFail(t, "closed", store.NewSequence().Truncate(0), ErrClosed)
 	mustFail(t, "closed", AttendSequences(dst, q, []*Sequence{s, s}, nil), ErrClosed)
 }
@@ -645,12 +680,14 @@ func TestSequencesShareItems(t *testing.T) {
 	}
 }
 
-// Any number of goroutines may work on sequences of their own, forks of one prompt, beside each other.
+// Any number of goroutines may work on sequences of their own, forks of one prompt, beside each
+// other.
 func TestStoreHasManyCallers(t *testing.T) {
 	soak(t, 4, 30, 0)
 }
 
-// TestStoreSoak joins, forks and releases sequences on two goroutines for as long as ATTN_TEST_SOAK says, a second without it.
+// TestStoreSoak joins, forks and releases sequences on two goroutines for as long as ATTN_TEST_SOAK
+// says, a second without it.
 func TestStoreSoak(t *testing.T) {
 	duration := time.Second
 	if text := os.Getenv("ATTN_TEST_SOAK"); text != "" {
@@ -668,7 +705,8 @@ func soak(t *testing.T, callers, most int, duration time.Duration) {
 	store, err := NewStore(config)
 	must(t, err)
 	prompt := store.NewSequence()
-	must(t, prompt.Append(tensor(random("prompt"), normal, 1, 2, Block+30, 8), tensor(random("prompt"), normal, 1, 2, Block+30, 8)))
+	must(t, prompt.Append(tensor(random("prompt"), normal, 1, 2, Block+30, 8),
+		tensor(random("prompt"), normal, 1, 2, Block+30, 8)))
 	end := time.Now().Add(duration)
 	var all sync.WaitGroup
 	steps := make([]int, callers)
@@ -699,7 +737,8 @@ func soak(t *testing.T, callers, most int, duration time.Duration) {
 	t.Logf("steps: %v", steps)
 }
 
-// soakStep does one thing with the sequences of one goroutine, of which there is at least one, and makes sure that tokens are still theirs.
+// soakStep does one thing with the sequences of one goroutine, of which there is at least one, and
+// makes sure that tokens are still theirs.
 func soakStep(r *rand.Rand, store *Store, mine []*Sequence) ([]*Sequence, error) {
 	s := mine[r.IntN(len(mine))]
 	switch r.IntN(8) {
@@ -759,7 +798,8 @@ func soakCheck(s *Sequence, r *rand.Rand) error {
 		return fmt.Errorf("the token at %d holds %v", s.Len()-1, last)
 	}
 	q, dst := zeros(1, 2, 1, 8), zeros(1, 2, 1, 8)
-	if err := AttendSequences(dst, q, []*Sequence{s}, &Options{Causal: BottomRight, Window: &Window{0, 0}}); err != nil {
+	if err := AttendSequences(dst, q, []*Sequence{s},
+		&Options{Causal: BottomRight, Window: &Window{0, 0}}); err != nil {
 		return err
 	}
 	if dst.Data[0] != float32(s.Len()-1) {
@@ -773,10 +813,12 @@ func TestStoreMemoryUse(t *testing.T) {
 	for _, kind := range allFormats {
 		store, err := NewStore(StoreConfig{KVHeads: 3, HeadDim: 24, ValueDim: 40, Pages: 5, Format: kind})
 		must(t, err)
-		cache, err := NewCache(CacheConfig{Batch: 1, KVHeads: 3, HeadDim: 24, ValueDim: 40, Capacity: 5 * Block, Format: kind})
+		cache, err := NewCache(CacheConfig{Batch: 1, KVHeads: 3, HeadDim: 24, ValueDim: 40,
+			Capacity: 5 * Block, Format: kind})
 		must(t, err)
 		if store.MemoryUse() != cache.MemoryUse() {
-			t.Errorf("%v: a store takes %d bytes, a cache of as many tokens %d", kind, store.MemoryUse(), cache.MemoryUse())
+			t.Errorf("%v: a store takes %d bytes, a cache of as many tokens %d", kind, store.MemoryUse(),
+				cache.MemoryUse())
 		}
 	}
 }

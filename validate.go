@@ -306,9 +306,9 @@ func lengthIs(n, a, b, c int) bool {
 	return n%a == 0 && n/a%b == 0 && n/a/b == c
 }
 
-// quickValid reports that a call's views are such that none of the thorough checks could object, and
-// that no option refers to further memory. Most calls are like that, and a small call would take
-// longer to check than to compute. Any doubt is an answer of no.
+// quickValid reports that a call's views are such that none of the thorough checks could object,
+// and that no option refers to further memory. Most calls are like that, and a small call would
+// take longer to check than to compute. Any doubt is an answer of no.
 func (p *plan) quickValid(batch int, opt *Options) bool {
 	dst, q, k, v := &p.dst, &p.q, &p.k, &p.v
 	views := p.packed == nil

@@ -67,55 +67,110 @@ var misuses = []misuse{
 	{"dst rows coincide", func(c *call) { c.dst.SL = 5 }, ErrStride, says("dst", "5", "6")},
 	{"dst broadcasts", func(c *call) { c.dst.SB = 0 }, ErrStride, says("dst", "0", "6")},
 	{"dst heads coincide", func(c *call) { c.dst.SH = 17 }, ErrStride, says("dst", "17", "18")},
-	{"Weights rows coincide", func(c *call) { c.weights.SL = 6 }, ErrStride, says("Weights", "6", "7")},
+	{"Weights rows coincide", func(c *call) {
+		c.weights.SL = 6
+	}, ErrStride, says("Weights", "6", "7")},
 
-	{"Scale NaN", func(c *call) { c.opt.Scale = float32(math.NaN()) }, ErrOption, says("Scale", "NaN", "finite")},
-	{"Scale +Inf", func(c *call) { c.opt.Scale = float32(math.Inf(1)) }, ErrOption, says("Scale", "+Inf", "finite")},
+	{"Scale NaN", func(c *call) {
+		c.opt.Scale = float32(math.NaN())
+	}, ErrOption, says("Scale", "NaN", "finite")},
+	{"Scale +Inf", func(c *call) {
+		c.opt.Scale = float32(math.Inf(1))
+	}, ErrOption, says("Scale", "+Inf", "finite")},
 	{"Scale -Inf", func(c *call) { c.opt.Scale = negInf }, ErrOption, says("Scale", "-Inf", "finite")},
-	{"Softcap NaN", func(c *call) { c.opt.Softcap = float32(math.NaN()) }, ErrOption, says("Softcap", "NaN", "0")},
+	{"Softcap NaN", func(c *call) {
+		c.opt.Softcap = float32(math.NaN())
+	}, ErrOption, says("Softcap", "NaN", "0")},
 	{"Softcap negative", func(c *call) { c.opt.Softcap = -1 }, ErrOption, says("Softcap", "-1", "0")},
-	{"Softcap +Inf", func(c *call) { c.opt.Softcap = float32(math.Inf(1)) }, ErrOption, says("Softcap", "+Inf", "finite")},
-	{"Softcap tiny", func(c *call) { c.opt.Softcap = 1e-40 }, ErrOption, says("Softcap", "1e-40", "overflows")},
+	{"Softcap +Inf", func(c *call) {
+		c.opt.Softcap = float32(math.Inf(1))
+	}, ErrOption, says("Softcap", "+Inf", "finite")},
+	{"Softcap tiny", func(c *call) {
+		c.opt.Softcap = 1e-40
+	}, ErrOption, says("Softcap", "1e-40", "overflows")},
 	{"Causal -1", func(c *call) { c.opt.Causal = -1 }, ErrOption, says("Causal", "-1", "BottomRight")},
 	{"Causal 3", func(c *call) { c.opt.Causal = 3 }, ErrOption, says("Causal", "3", "BottomRight")},
-	{"Offset with BottomRight", func(c *call) { c.opt.Causal, c.opt.Offset = BottomRight, 1 }, ErrOption, says("Offset", "1", "0", "BottomRight")},
-	{"Offset large", func(c *call) { c.opt.Offset = math.MaxInt }, ErrOption, says("Offset", fmt.Sprint(math.MaxInt), "268435456")},
-	{"Offset small", func(c *call) { c.opt.Offset = math.MinInt }, ErrOption, says("Offset", fmt.Sprint(math.MinInt), "-268435456")},
-	{"Window.Left", func(c *call) { c.opt.Window = &Window{-2, 0} }, ErrOption, says("Window", "-2", "-1")},
-	{"Window.Right", func(c *call) { c.opt.Window = &Window{0, math.MinInt} }, ErrOption, says("Window", fmt.Sprint(math.MinInt), "-1")},
+	{"Offset with BottomRight", func(c *call) {
+		c.opt.Causal, c.opt.Offset = BottomRight, 1
+	}, ErrOption, says("Offset", "1", "0", "BottomRight")},
+	{"Offset large", func(c *call) {
+		c.opt.Offset = math.MaxInt
+	}, ErrOption, says("Offset", fmt.Sprint(math.MaxInt), "268435456")},
+	{"Offset small", func(c *call) {
+		c.opt.Offset = math.MinInt
+	}, ErrOption, says("Offset", fmt.Sprint(math.MinInt), "-268435456")},
+	{"Window.Left", func(c *call) {
+		c.opt.Window = &Window{-2, 0}
+	}, ErrOption, says("Window", "-2", "-1")},
+	{"Window.Right", func(c *call) {
+		c.opt.Window = &Window{0, math.MinInt}
+	}, ErrOption, says("Window", fmt.Sprint(math.MinInt), "-1")},
 
-	{"few QueryLens", func(c *call) { c.opt.QueryLens = []int{1} }, ErrLength, says("QueryLens", "1", "2")},
-	{"many KeyLens", func(c *call) { c.opt.KeyLens = []int{1, 2, 3} }, ErrLength, says("KeyLens", "3", "2")},
+	{"few QueryLens", func(c *call) {
+		c.opt.QueryLens = []int{1}
+	}, ErrLength, says("QueryLens", "1", "2")},
+	{"many KeyLens", func(c *call) {
+		c.opt.KeyLens = []int{1, 2, 3}
+	}, ErrLength, says("KeyLens", "3", "2")},
 	{"empty KeyLens", func(c *call) { c.opt.KeyLens = []int{} }, ErrLength, says("KeyLens", "0", "2")},
-	{"negative QueryLens", func(c *call) { c.opt.QueryLens = []int{1, -5} }, ErrLength, says("QueryLens[1]", "-5", "3")},
-	{"large KeyLens", func(c *call) { c.opt.KeyLens = []int{8, 1} }, ErrLength, says("KeyLens[0]", "8", "7")},
-	{"few Slopes", func(c *call) { c.opt.Slopes = c.opt.Slopes[:3] }, ErrLength, says("Slopes", "3", "4")},
+	{"negative QueryLens", func(c *call) {
+		c.opt.QueryLens = []int{1, -5}
+	}, ErrLength, says("QueryLens[1]", "-5", "3")},
+	{"large KeyLens", func(c *call) {
+		c.opt.KeyLens = []int{8, 1}
+	}, ErrLength, says("KeyLens[0]", "8", "7")},
+	{"few Slopes", func(c *call) {
+		c.opt.Slopes = c.opt.Slopes[:3]
+	}, ErrLength, says("Slopes", "3", "4")},
 	{"no Slopes", func(c *call) { c.opt.Slopes = []float32{} }, ErrLength, says("Slopes", "0", "4")},
-	{"many Sinks", func(c *call) { c.opt.Sinks = make([]float32, 5) }, ErrLength, says("Sinks", "5", "4")},
+	{"many Sinks", func(c *call) {
+		c.opt.Sinks = make([]float32, 5)
+	}, ErrLength, says("Sinks", "5", "4")},
 	{"short LSE", func(c *call) { c.opt.LSE = c.opt.LSE[:23] }, ErrLength, says("LSE", "23", "2×4×3")},
-	{"long LSE", func(c *call) { c.opt.LSE = make([]float32, 25) }, ErrLength, says("LSE", "25", "2×4×3")},
+	{"long LSE", func(c *call) {
+		c.opt.LSE = make([]float32, 25)
+	}, ErrLength, says("LSE", "25", "2×4×3")},
 
-	{"Mask.B", func(c *call) { c.mask = BHLD(make([]bool, 3*4*3*7), 3, 4, 3, 7) }, ErrShape, says("Mask", "[3 4 3 7]", "[2 4 3 7]")},
+	{"Mask.B", func(c *call) {
+		c.mask = BHLD(make([]bool, 3*4*3*7), 3, 4, 3, 7)
+	}, ErrShape, says("Mask", "[3 4 3 7]", "[2 4 3 7]")},
 	{"Mask.H", func(c *call) { c.mask.H = 2 }, ErrShape, says("Mask", "[2 2 3 7]", "[2 4 3 7]")},
 	{"Mask.L", func(c *call) { c.mask.L = 1 }, ErrShape, says("Mask", "[2 4 1 7]", "[2 4 3 7]")},
 	{"Mask.D", func(c *call) { c.mask.D = 6 }, ErrShape, says("Mask", "[2 4 3 6]", "[2 4 3 7]")},
 	{"Bias.H", func(c *call) { c.bias.H = 2 }, ErrShape, says("Bias", "[2 2 3 7]", "[2 4 3 7]")},
 	{"Bias.D", func(c *call) { c.bias.D = 6 }, ErrShape, says("Bias", "[2 4 3 6]", "[2 4 3 7]")},
-	{"Weights.B", func(c *call) { c.weights.B = 1 }, ErrShape, says("Weights", "[1 4 3 7]", "[2 4 3 7]")},
-	{"Weights.D", func(c *call) { c.weights.D = 6 }, ErrShape, says("Weights", "[2 4 3 6]", "[2 4 3 7]")},
+	{"Weights.B", func(c *call) {
+		c.weights.B = 1
+	}, ErrShape, says("Weights", "[1 4 3 7]", "[2 4 3 7]")},
+	{"Weights.D", func(c *call) {
+		c.weights.D = 6
+	}, ErrShape, says("Weights", "[2 4 3 6]", "[2 4 3 7]")},
 
-	{"dst is q", func(c *call) { c.k.D, c.v.D, c.q.D = 5, 5, 5; c.dst = c.q }, ErrOverlap, says("dst", "q")},
+	{"dst is q", func(c *call) {
+		c.k.D, c.v.D, c.q.D = 5, 5, 5
+		c.dst = c.q
+	}, ErrOverlap, says("dst", "q")},
 	{"dst in k", func(c *call) { c.k.Data = joined(&c.dst, c.k) }, ErrOverlap, says("dst", "k")},
 	{"dst in v", func(c *call) { c.v.Data = joined(&c.dst, c.v) }, ErrOverlap, says("dst", "v")},
-	{"dst in Bias", func(c *call) { c.bias.Data = joined(&c.dst, c.bias) }, ErrOverlap, says("dst", "Bias")},
+	{"dst in Bias", func(c *call) {
+		c.bias.Data = joined(&c.dst, c.bias)
+	}, ErrOverlap, says("dst", "Bias")},
 	{"dst in Sinks", func(c *call) { c.opt.Sinks = c.dst.Data[:4] }, ErrOverlap, says("dst", "Sinks")},
-	{"dst in Slopes", func(c *call) { c.opt.Slopes = c.dst.Data[140:] }, ErrOverlap, says("dst", "Slopes")},
+	{"dst in Slopes", func(c *call) {
+		c.opt.Slopes = c.dst.Data[140:]
+	}, ErrOverlap, says("dst", "Slopes")},
 	{"LSE in dst", func(c *call) { c.opt.LSE = c.dst.Data[100:124] }, ErrOverlap, says("LSE", "dst")},
 	{"LSE in q", func(c *call) { c.opt.LSE = c.q.Data[:24] }, ErrOverlap, says("LSE", "q")},
-	{"LSE in Weights", func(c *call) { c.opt.LSE = c.weights.Data[:24] }, ErrOverlap, says("LSE", "Weights")},
+	{"LSE in Weights", func(c *call) {
+		c.opt.LSE = c.weights.Data[:24]
+	}, ErrOverlap, says("LSE", "Weights")},
 	{"Weights is Bias", func(c *call) { c.weights = c.bias }, ErrOverlap, says("Weights", "Bias")},
-	{"Weights in dst", func(c *call) { c.weights.Data = joined(&c.dst, c.weights) }, ErrOverlap, says("Weights", "dst")},
-	{"Weights in k", func(c *call) { c.weights.Data = joined(&c.k, c.weights) }, ErrOverlap, says("Weights", "k")},
+	{"Weights in dst", func(c *call) {
+		c.weights.Data = joined(&c.dst, c.weights)
+	}, ErrOverlap, says("Weights", "dst")},
+	{"Weights in k", func(c *call) {
+		c.weights.Data = joined(&c.k, c.weights)
+	}, ErrOverlap, says("Weights", "k")},
 }
 
 // joined puts a in front of the memory for b, the last element of a being the
@@ -131,7 +186,9 @@ func spoiledViews() (all []misuse) {
 	tensors := map[string]func(c *call) *Tensor{
 		"dst": func(c *call) *Tensor { return &c.dst }, "q": func(c *call) *Tensor { return &c.q },
 		"k": func(c *call) *Tensor { return &c.k }, "v": func(c *call) *Tensor { return &c.v },
-		"Bias": func(c *call) *Tensor { return &c.bias }, "Weights": func(c *call) *Tensor { return &c.weights },
+		"Bias": func(c *call) *Tensor {
+			return &c.bias
+		}, "Weights": func(c *call) *Tensor { return &c.weights },
 	}
 	for name, of := range tensors {
 		all = append(all, spoiledView(name, of)...)
@@ -154,15 +211,23 @@ func spoiledView[T any](name string, of func(c *call) *View[T]) (all []misuse) {
 				ErrShape, says(name+"."+dim, fmt.Sprint(n), "268435456")})
 		}
 	}
-	all = append(all, misuse{name + ".D=0", func(c *call) { of(c).D = 0 }, ErrShape, says(name+".D", "0", "1")})
+	all = append(all, misuse{name + ".D=0", func(c *call) {
+		of(c).D = 0
+	}, ErrShape, says(name+".D", "0", "1")})
 	for stride, at := range strides {
 		for _, n := range []int{-1, math.MinInt} {
-			all = append(all, misuse{fmt.Sprintf("%s.%s=%d", name, stride, n), func(c *call) { *at(of(c)) = n },
+			all = append(all, misuse{fmt.Sprintf("%s.%s=%d", name, stride, n), func(c *call) {
+				*at(of(c)) = n
+			},
 				ErrStride, says(name+"."+stride, fmt.Sprint(n), "at least 0")})
 		}
-		all = append(all, misuse{name + "." + stride + " overflows", func(c *call) { *at(of(c)) = math.MaxInt },
+		all = append(all, misuse{name + "." + stride + " overflows", func(c *call) {
+			*at(of(c)) = math.MaxInt
+		},
 			ErrStride, says(name+"."+stride, fmt.Sprint(math.MaxInt))})
-		all = append(all, misuse{name + "." + stride + " beyond the data", func(c *call) { *at(of(c)) = 1000 },
+		all = append(all, misuse{name + "." + stride + " beyond the data", func(c *call) {
+			*at(of(c)) = 1000
+		},
 			ErrLength, says("len("+name+".Data)", "1000")})
 	}
 	all = append(all,
@@ -210,7 +275,8 @@ type snapshot struct{ now, before []float32 }
 // outputs remembers what is in all memory that a call might write to.
 func (c *call) outputs() map[string]snapshot {
 	all := map[string]snapshot{}
-	for name, x := range map[string][]float32{"dst": c.dst.Data, "Weights": c.weights.Data, "LSE": c.opt.LSE} {
+	for name, x := range map[string][]float32{"dst": c.dst.Data, "Weights": c.weights.Data,
+		"LSE": c.opt.LSE} {
 		all[name] = snapshot{x, append([]float32(nil), x...)}
 	}
 	return all
@@ -245,7 +311,8 @@ func overlapAt(depth int) [2]error {
 // Random numbers in every field of a call give an error or a result, never a panic.
 func TestGarbageDoesNotPanic(t *testing.T) {
 	r := random("garbage")
-	numbers := []int{0, 1, 2, 3, 5, 7, 8, -1, 64, 100, 1 << 20, 1 << 28, 1<<28 + 1, math.MaxInt>>32 + 1, math.MaxInt>>1 + 1, math.MaxInt, math.MinInt}
+	numbers := []int{0, 1, 2, 3, 5, 7, 8, -1, 64, 100, 1 << 20, 1 << 28, 1<<28 + 1,
+		math.MaxInt>>32 + 1, math.MaxInt>>1 + 1, math.MaxInt, math.MinInt}
 	valid := 0
 	for range budget(40000) {
 		c := newCall()
@@ -375,7 +442,8 @@ func TestQuickValidIsValid(t *testing.T) {
 	}
 	var accepted int
 	for range 200_000 {
-		b, kvh, h, lq, lk, d, dv := 1+r.IntN(3), 1+r.IntN(2), 1+r.IntN(4), 1+r.IntN(4), 1+r.IntN(4), 1+r.IntN(9), 1+r.IntN(9)
+		b, kvh, h, lq, lk, d, dv := 1+r.IntN(3), 1+r.IntN(2), 1+r.IntN(4), 1+r.IntN(4), 1+r.IntN(4),
+			1+r.IntN(9), 1+r.IntN(9)
 		wrong := func(n int) int { // now and then
 			if r.IntN(40) == 0 {
 				return r.IntN(5)
@@ -398,8 +466,10 @@ func TestQuickValidIsValid(t *testing.T) {
 		if err != nil {
 			t.Fatalf("dst %+v, q %+v, k %+v, v %+v: %v", dst, q, k, v, err)
 		}
-		if err := p.init(nil); err != nil || p.batch != thorough.batch || p.heads != thorough.heads || p.kvHeads != thorough.kvHeads ||
-			p.group != thorough.group || p.lq != thorough.lq || p.lk != thorough.lk || p.d != thorough.d || p.dv != thorough.dv ||
+		if err := p.init(nil); err != nil || p.batch != thorough.batch || p.heads != thorough.heads ||
+			p.kvHeads != thorough.kvHeads ||
+			p.group != thorough.group || p.lq != thorough.lq || p.lk != thorough.lk || p.d != thorough.d ||
+			p.dv != thorough.dv ||
 			p.scale != thorough.scale || p.left != thorough.left || p.right != thorough.right {
 			t.Fatalf("error %v, plan %+v, want %+v", err, p, thorough)
 		}

@@ -45,7 +45,8 @@ func Softmax(dst, x []float32) {
 	scale(dst, dst, 1/sum)
 }
 
-// LogSumExp returns ln Σ exp(x_i): −Inf if no x_i is above −Inf, NaN if one is NaN, else +Inf if one is +Inf.
+// LogSumExp returns ln Σ exp(x_i): −Inf if no x_i is above −Inf, NaN if one is NaN, else +Inf if
+// one is +Inf.
 func LogSumExp(x []float32) float32 {
 	top := maxOf(x)
 	if top-top != 0 { // not finite

@@ -57,8 +57,10 @@ func TestLogSumExpExactValues(t *testing.T) {
 			x    []float32
 			want float32
 		}{
-			{nil, negInf}, {[]float32{negInf, negInf}, negInf}, {[]float32{3}, 3}, {[]float32{200, negInf}, 200}, {[]float32{0, 0}, math.Ln2},
-			{[]float32{1, inf}, inf}, {[]float32{inf, inf, negInf}, inf}, {[]float32{inf, nan}, nan}, {[]float32{nan, negInf}, nan},
+			{nil, negInf}, {[]float32{negInf, negInf}, negInf}, {[]float32{3}, 3},
+			{[]float32{200, negInf}, 200}, {[]float32{0, 0}, math.Ln2},
+			{[]float32{1, inf}, inf}, {[]float32{inf, inf, negInf}, inf}, {[]float32{inf, nan}, nan},
+			{[]float32{nan, negInf}, nan},
 		} {
 			if got := LogSumExp(c.x); !sameBits(got, c.want) {
 				t.Errorf("LogSumExp(%v) = %v, want %v", c.x, got, c.want)

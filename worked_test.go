@@ -79,7 +79,8 @@ func TestWorkedDotProduct(t *testing.T) {
 	testWorked(t, []worked{
 		{"causal", numpyQ, numpyK, numpyV, &Options{Causal: TopLeft}, numpyCausal},
 		{"bidirectional", numpyQ, numpyK, numpyV, nil, rows(numpySecond, numpySecond)},
-		{"causal unscaled", numpyQ, numpyK, numpyV, &Options{Causal: TopLeft, Scale: 1}, []float32{0, 1, 0, 0.95257413, 0.04742587, 0.95257413}},
+		{"causal unscaled", numpyQ, numpyK, numpyV, &Options{Causal: TopLeft, Scale: 1},
+			[]float32{0, 1, 0, 0.95257413, 0.04742587, 0.95257413}},
 		{"mask", numpyQ, numpyK, numpyV, &Options{Mask: &lower}, numpyCausal},
 		{"additive mask", numpyQ, numpyK, numpyV, &Options{Bias: &additive}, numpyCausal},
 		{"encoder and decoder", one(numpyQ, 1), numpyK, numpyV, nil, numpySecond},
@@ -92,7 +93,8 @@ func TestWorkedBroadcastMask(t *testing.T) {
 	const batch = 3
 	repeat := func(t Tensor) Tensor { t.B, t.SB = batch, 0; return t }
 	lower := BHLD([]bool{true, false, true, true}, 1, 1, 2, 2)
-	testWorked(t, []worked{{"batch", repeat(numpyQ), repeat(numpyK), repeat(numpyV), &Options{Mask: &lower},
+	testWorked(t, []worked{{"batch", repeat(numpyQ), repeat(numpyK), repeat(numpyV),
+		&Options{Mask: &lower},
 		rows(numpyCausal, numpyCausal, numpyCausal)}})
 }
 
@@ -105,8 +107,10 @@ func TestWorkedFloatMask(t *testing.T) {
 	}
 	wide := matrix([]float32{0, 1, 0, 5, 1, 0, 1, 5}, 2) // d_v differs from d
 	testWorked(t, []worked{
-		{"bias", numpyQ, numpyK, numpyV, &Options{Bias: &bias}, []float32{0, 1, 0, 0.8496746, 0.15032543, 0.8496746}},
-		{"wider values", numpyQ, numpyK, wide, &Options{Bias: &bias}, []float32{0, 1, 0, 5, 0.8496746, 0.15032543, 0.8496746, 5}},
+		{"bias", numpyQ, numpyK, numpyV, &Options{Bias: &bias},
+			[]float32{0, 1, 0, 0.8496746, 0.15032543, 0.8496746}},
+		{"wider values", numpyQ, numpyK, wide, &Options{Bias: &bias},
+			[]float32{0, 1, 0, 5, 0.8496746, 0.15032543, 0.8496746, 5}},
 	})
 }
 
@@ -127,7 +131,8 @@ func TestWorkedProjections(t *testing.T) {
 	near(t, "Q", tokenQ.Data, []float32{1, 0, 2, 2, 2, 2, 2, 1, 3})
 	near(t, "K", tokenK.Data, []float32{0, 1, 1, 4, 4, 0, 2, 3, 1})
 	near(t, "V", tokenV.Data, []float32{1, 2, 3, 2, 8, 0, 2, 6, 3})
-	near(t, "scores", projected(tokenQ, transposed(tokenK)).Data, []float32{2, 4, 4, 4, 16, 12, 4, 12, 10})
+	near(t, "scores", projected(tokenQ, transposed(tokenK)).Data,
+		[]float32{2, 4, 4, 4, 16, 12, 4, 12, 10})
 	testWorked(t, []worked{{"attention", tokenQ, tokenK, tokenV, &Options{Scale: 1}, tokenOut}})
 }
 
@@ -160,7 +165,8 @@ func TestWorkedHeadsSideBySide(t *testing.T) {
 	const heads, width, count = 8, 64, 3
 	forEach(t, func(t *testing.T) {
 		r := random("heads")
-		q, k, v := tensor(r, normal, 1, heads, count, width), tensor(r, normal, 1, heads, count, width), tensor(r, normal, 1, heads, count, width)
+		q, k, v := tensor(r, normal, 1, heads, count, width), tensor(r, normal, 1, heads, count,
+			width), tensor(r, normal, 1, heads, count, width)
 		wide := make([]float32, count*heads*width)
 		if err := Attend(BLHD(wide, 1, count, heads, width), q, k, v, nil); err != nil {
 			t.Fatal(err)
@@ -173,7 +179,8 @@ func TestWorkedHeadsSideBySide(t *testing.T) {
 			}
 			for i := range count {
 				if at := firstDifference(wide[i*heads*width+h*width:], dst.row(0, 0, i)); at >= 0 {
-					t.Fatalf("token %d, head %d: column %d of the wide row differs from the head's own result", i, h, at)
+					t.Fatalf("token %d, head %d: column %d of the wide row differs from the head's own result", i,
+						h, at)
 				}
 			}
 		}

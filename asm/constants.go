@@ -45,7 +45,9 @@ func (p *program) value(name string) int {
 }
 
 // words is the offset of four words.
-func (p *program) words(remark string, w ...uint32) int { return p.tableRow(remark, [lanes]uint32(w)) }
+func (p *program) words(remark string, w ...uint32) int {
+	return p.tableRow(remark, [lanes]uint32(w))
+}
 
 func repeat(x uint32) [lanes]uint32 { return [lanes]uint32{x, x, x, x} }
 

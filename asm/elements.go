@@ -73,7 +73,8 @@ func (p *program) storeNext(s span, v []Vec, base Reg) {
 	p.St1Post(s.of(v), base)
 }
 
-// storeLow stores the first n ≤ 4 lanes of v and moves base past them; it changes v's lanes not at all.
+// storeLow stores the first n ≤ 4 lanes of v and moves base past them; it changes v's lanes not at
+// all.
 func (p *program) storeLow(v Vec, n, base Reg) {
 	end := p.label("stored")
 	for t := range lanes {

@@ -22,7 +22,8 @@ type expRegs struct {
 func expAt(x []Vec, work Vec, constants Vec) expRegs {
 	n := len(x)
 	at := func(i int) []Vec { return from(work+Vec(i*n), n) }
-	return expRegs{x: x, keep: at(0), t: at(1), p: at(2), q: at(3), k: constants, bias: constants + 1, min: constants + 2}
+	return expRegs{x: x, keep: at(0), t: at(1), p: at(2), q: at(3), k: constants, bias: constants + 1,
+		min: constants + 2}
 }
 
 // of is the same for the vectors of a span.

@@ -17,11 +17,13 @@ type exp2Regs struct {
 	zero Vec   // exp2Zero
 }
 
-// exp2At lays out the registers for n vectors: arguments at x, 3·n work registers from work on, then 3 constants.
+// exp2At lays out the registers for n vectors: arguments at x, 3·n work registers from work on,
+// then 3 constants.
 func exp2At(x []Vec, work Vec, constants Vec) exp2Regs {
 	n := len(x)
 	at := func(i int) []Vec { return from(work+Vec(i*n), n) }
-	return exp2Regs{x: x, t: at(0), p: at(1), f: at(2), c: constants, bias: constants + 1, zero: constants + 2}
+	return exp2Regs{x: x, t: at(0), p: at(1), f: at(2), c: constants, bias: constants + 1,
+		zero: constants + 2}
 }
 
 // of is the same for the vectors of a span.

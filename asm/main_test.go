@@ -77,15 +77,18 @@ func TestReservedRegisters(t *testing.T) {
 		line string
 		bad  bool
 	}{
-		{"ADD R18, R1, R2", true}, {"MOVD 8(R27), R3", true}, {"MOVD g, R3", true}, {"WORD $0x0 // ldr q0, [x1, x30]", true},
-		{"VFMLA V18.S4, V27.S4, V30.S4", false}, {"FMOVQ 0(R1), F28", false}, {"FMOVS F29, 4(R2)", false}, {"ADD $18, R1, R2", false},
+		{"ADD R18, R1, R2", true}, {"MOVD 8(R27), R3", true}, {"MOVD g, R3", true},
+		{"WORD $0x0 // ldr q0, [x1, x30]", true},
+		{"VFMLA V18.S4, V27.S4, V30.S4", false}, {"FMOVQ 0(R1), F28", false}, {"FMOVS F29, 4(R2)", false},
+		{"ADD $18, R1, R2", false},
 	} {
 		if reserved.MatchString(c.line) != c.bad {
 			t.Errorf("%q: reserved is %v, want %v", c.line, !c.bad, c.bad)
 		}
 	}
 	for i, line := range strings.Split(string(readGenerated(t)), "\n") {
-		if strings.HasPrefix(line, "\t") && !strings.HasPrefix(line, "\t//") && reserved.MatchString(line) {
+		if strings.HasPrefix(line, "\t") && !strings.HasPrefix(line, "\t//") &&
+			reserved.MatchString(line) {
 			t.Errorf("line %d uses a reserved register: %s", i+1, line)
 		}
 	}

@@ -42,7 +42,8 @@ func (p *program) merge() {
 
 func (p *program) mergeSums() {
 	const m, l, m2, l2, x, y, n = R0, R1, R2, R3, R4, R5, R6
-	const a, b, top, base, masked, sum, sum2 = Vec(24), Vec(25), Vec(26), Vec(27), Vec(28), Vec(29), Vec(30)
+	const a, b, top, base, masked, sum, sum2 = Vec(24), Vec(25), Vec(26), Vec(27), Vec(28), Vec(29),
+		Vec(30)
 	e := exp2At(from(0, 2), 4, 20) // both at once
 	p.kernel("mergeSumsSIMD", 0, "m l m2 l2 x y n c:float32", "")
 	for i, name := range []string{"m", "l", "m2", "l2", "x", "y", "n"} {

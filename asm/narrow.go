@@ -4,7 +4,8 @@ import . "github.com/seed-1415985d/attn/asm/internal/neon"
 
 // Kernels that make elements of fewer bits.
 
-// storeHalves stores elements of 16 bits, which fill the registers, or the low half or the lowest lane of the first.
+// storeHalves stores elements of 16 bits, which fill the registers, or the low half or the lowest
+// lane of the first.
 func (p *program) storeHalves(s span, v []Vec, dst Reg) {
 	switch {
 	case s.single:
@@ -38,7 +39,8 @@ func (p *program) narrowF16() {
 	p.Ret()
 }
 
-// narrowBF16 adds just less than half a unit of the upper half, or just half if that is odd, and takes the upper half.
+// narrowBF16 adds just less than half a unit of the upper half, or just half if that is odd, and
+// takes the upper half.
 func (p *program) narrowBF16() {
 	const dst, x, n = R0, R1, R2
 	const odd, most, quiet = Vec(24), Vec(25), Vec(26)

@@ -8,13 +8,14 @@ import (
 
 const lineBytes = 64
 
-// prefetchDue prefetches the rows of the queue that are due after r rows of a panel. Between tiles R15, R16
-// and R19 to R25 are free.
+// prefetchDue prefetches the rows of the queue that are due after r rows of a panel. Between tiles
+// R15, R16 and R19 to R25 are free.
 func (t *tileKernel) prefetchDue(r int) {
 	const queue, run, at, x, y = b0, b0 + 1, b0 + 2, b0 + 3, b0 + 4
 	queueAt := func(field string) int { return t.offsets.Get("prefetchQueue." + field) }
 	runAt := func(field string) int { return t.offsets.Get("prefetchRun." + field) }
-	row, search, found, line, end := t.label("dueRow"), t.label("dueRun"), t.label("dueFound"), t.label("dueLine"), t.label("dueEnd")
+	row, search, found, line, end := t.label("dueRow"), t.label("dueRun"), t.label("dueFound"),
+		t.label("dueLine"), t.label("dueEnd")
 	t.arg("next", queue)
 	t.Cbz(queue, end)
 	t.Ldr(x, queue, queueAt("left"))

@@ -2,7 +2,8 @@ package main
 
 import . "github.com/seed-1415985d/attn/asm/internal/neon"
 
-// largest relies on FMAX: NaN if one operand is. A single element leaves 0 in the other lanes, which is no larger.
+// largest relies on FMAX: NaN if one operand is. A single element leaves 0 in the other lanes,
+// which is no larger.
 func (p *program) largest() {
 	const x, n = R0, R1
 	p.kernel("largestSIMD", 0, "x n", "ret:float32")

@@ -2,8 +2,8 @@ package main
 
 import . "github.com/seed-1415985d/attn/asm/internal/neon"
 
-// rotate makes sums and differences over the whole row for each distance: 1 and 2 within vectors, then 4, 8, … between them. Blocks
-// do not meet, because distances stay below their size.
+// rotate makes sums and differences over the whole row for each distance: 1 and 2 within vectors,
+// then 4, 8, … between them. Blocks do not meet, because distances stay below their size.
 func (p *program) rotate() {
 	const x, n, size, at = R0, R1, R2, R3
 	const factor, odd, high = Vec(16), Vec(17), Vec(18)
@@ -48,7 +48,8 @@ func (p *program) rotate() {
 	p.Ret()
 }
 
-// sumsAndDifferences puts a + b and a − b in the place of pairs within v that swap exchanges; signs are set in the lanes of b.
+// sumsAndDifferences puts a + b and a − b in the place of pairs within v that swap exchanges; signs
+// are set in the lanes of b.
 func (p *program) sumsAndDifferences(v, work, signs Vec, swap func(d, n Vec)) {
 	swap(work, v)
 	p.Eor(v, v, signs)
@@ -71,7 +72,8 @@ func (p *program) overRow(x, n, at Reg, body func()) {
 func (p *program) rotateVectors(x, n, size Reg) {
 	const left, distance, lower, upper, end, bytes = R4, R5, R6, R7, R8, R9
 	v, w, sum := Vec(0), Vec(1), Vec(2)
-	p.Comment("Distances from 4 on: sums go where the first of a pair was, differences where the second was.")
+	p.Comment("Distances from 4 on: sums go where the first of a pair was, differences where the " +
+		"second was.")
 	p.MovImm(distance, lanes)
 	p.Label("distance")
 	p.Cmp(distance, size)

@@ -6,8 +6,9 @@ import (
 	. "github.com/seed-1415985d/attn/asm/internal/neon"
 )
 
-// The micro-kernel of tile.go over values of fewer bits: b is widened in registers, once for all rows of a tile, and then goes into
-// the same chains. A tile has up to 4 rows × 16 columns, which leaves 12 registers for widening.
+// The micro-kernel of tile.go over values of fewer bits: b is widened in registers, once for all
+// rows of a tile, and then goes into the same chains. A tile has up to 4 rows × 16 columns, which
+// leaves 12 registers for widening.
 
 // element is the type of the elements of b.
 type element int
@@ -29,7 +30,8 @@ var wide = from(16, 4)
 
 func (p *program) accumulateTyped() {
 	for _, e := range []element{elementF16, elementBF16, elementI8} {
-		p.kernelLike("accumulateTypedGeneric", fmt.Sprintf("accumulate%vSIMD", e), 0, "o p v alpha rows oStride pStride b", "")
+		p.kernelLike("accumulateTypedGeneric", fmt.Sprintf("accumulate%vSIMD", e), 0,
+			"o p v alpha rows oStride pStride b", "")
 		p.accumulateArgs(e)
 		if e == elementI8 {
 			p.i8Constants()
@@ -66,7 +68,8 @@ func (t *tileKernel) multiply(r, n, v int, b Vec, lane int) {
 	}
 }
 
-// stepsI8 emits the loop over the chain: four steps, which lie together, at once; then single ones of the last four.
+// stepsI8 emits the loop over the chain: four steps, which lie together, at once; then single ones
+// of the last four.
 func (t *tileKernel) stepsI8(r, n int) {
 	loop, tail, one, end := t.label("loop"), t.label("tail"), t.label("one"), t.label("end")
 	t.SubsImm(count, steps, unroll)

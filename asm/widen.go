@@ -19,9 +19,10 @@ func (p *program) widenHalves(e element, d []Vec, n Vec) {
 	p.Shll2(d[1], n)
 }
 
-// Bytes become numbers by a table lookup and a subtraction, which every vector unit does; conversions of integers have one unit on
-// some CPUs. With its sign bit turned around a byte x is x + 128 without sign. As the lowest byte of 2²³, which the lookup makes it,
-// that is the float 2²³ + 128 + x.
+// Bytes become numbers by a table lookup and a subtraction, which every vector unit does;
+// conversions of integers have one unit on some CPUs. With its sign bit turned around a byte x is x
+// + 128 without sign. As the lowest byte of 2²³, which the lookup makes it, that is the float 2²³ +
+// 128 + x.
 const (
 	i8Sign  = Vec(28) // the sign bit of each byte
 	i8Bias  = Vec(29) // 2²³ + 128
@@ -39,7 +40,8 @@ func (p *program) i8Constants() {
 	p.constant(i8Bias, p.float(bias))
 	p.constant(i8Magic, p.float(magic))
 	for k, index := range i8Index {
-		at := func(column int) uint32 { return 0x13121100 + uint32(4*column+k) } // the rest is bytes 1 to 3 of the magic number
+		// the rest is bytes 1 to 3 of the magic number
+		at := func(column int) uint32 { return 0x13121100 + uint32(4*column+k) }
 		p.constant(index, p.words(fmt.Sprintf("step %d of four columns", k), at(0), at(1), at(2), at(3)))
 	}
 }

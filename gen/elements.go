@@ -8,13 +8,13 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Loops over contiguous elements: whole vectors, then one masked vector for the rest, so that no byte
-// after the slice is read or written.
+// Loops over contiguous elements: whole vectors, then one masked vector for the rest, so that no
+// byte after the slice is read or written.
 
 var loops int
 
-// eachVector emits body for n elements. mask is nil for whole vectors; body must use it for its loads
-// and stores, and advance must move its pointers.
+// eachVector emits body for n elements. mask is nil for whole vectors; body must use it for its
+// loads and stores, and advance must move its pointers.
 func eachVector(n reg.GPVirtual, body func(mask reg.VecVirtual), advance func()) {
 	loops++
 	label := func(name string) string { return fmt.Sprintf("%s%d", name, loops) }

@@ -65,7 +65,8 @@ func (e *exp2Row) emit(n int) {
 		}
 	}
 	slices.SortStableFunc(order, func(a, b placed) int {
-		return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(a.pair, b.pair), cmp.Compare(a.cycle, b.cycle))
+		return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(a.pair, b.pair),
+			cmp.Compare(a.cycle, b.cycle))
 	})
 	for _, s := range order {
 		s.emit(s.x)

@@ -19,8 +19,8 @@ func generator(t *testing.T) string {
 	return program
 }
 
-// The committed assembly is what the generator writes. The test cache does not see changes of it and
-// of the Go files that the generator reads, which are outside the module: run with -count=1.
+// The committed assembly is what the generator writes. The test cache does not see changes of it
+// and of the Go files that the generator reads, which are outside the module: run with -count=1.
 func TestGeneratedFilesAreCurrent(t *testing.T) {
 	program := generator(t)
 	for _, file := range []string{"kernel_amd64.s", "kernel_typed_amd64.s"} {
@@ -76,8 +76,10 @@ func TestFailureLeavesFile(t *testing.T) {
 // The sizes that the generator repeats are those of the package.
 func TestSizesAreThoseOfThePackage(t *testing.T) {
 	for file, sizes := range map[string]map[string]float32{
-		"../kernel_layout.go":   {"maximaLanes": lanes, "Block": block, "panel": panel, "softmaxRows": softmaxRows},
-		"../kernel_variants.go": {"fusedRows": fusedRows, "fusedCols": fusedPanels * panel, "maximaRows": maximaRows, "maximaDim": maximaRows*maximaSteps + lastSteps},
+		"../kernel_layout.go": {"maximaLanes": lanes, "Block": block, "panel": panel,
+			"softmaxRows": softmaxRows},
+		"../kernel_variants.go": {"fusedRows": fusedRows, "fusedCols": fusedPanels * panel,
+			"maximaRows": maximaRows, "maximaDim": maximaRows*maximaSteps + lastSteps},
 		"../kernel_amd64.go":    {"inPlaceKeys": touchRows},
 		"../kernel_prefetch.go": {"pageBytes": pageBytes, "prefetchWindow": prefetchWindow},
 	} {

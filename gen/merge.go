@@ -24,7 +24,8 @@ func mergeKernel() {
 	finish()
 }
 
-// newMaximum is top = max(a, b) + 0, a NaN b not counting, and base = top, or 0 if top is −Inf; masked has ones there.
+// newMaximum is top = max(a, b) + 0, a NaN b not counting, and base = top, or 0 if top is −Inf;
+// masked has ones there.
 func newMaximum(a, b reg.VecVirtual) (top, base, masked reg.VecVirtual) {
 	top, base, masked = YMM(), YMM(), YMM()
 	zero := YMM()
@@ -38,7 +39,8 @@ func newMaximum(a, b reg.VecVirtual) (top, base, masked reg.VecVirtual) {
 
 func mergeSumsKernel() {
 	TEXT("mergeSumsSIMD", noSplit, "func(m, l, m2, l2, x, y *float32, n int, c float32)")
-	m, l, m2, l2, x, y, n := param("m"), param("l"), param("m2"), param("l2"), param("x"), param("y"), param("n")
+	m, l, m2, l2, x, y, n := param("m"), param("l"), param("m2"), param("l2"), param("x"), param("y"),
+		param("n")
 	c := broadcastParam("c")
 	eachVector(n, func(mask reg.VecVirtual) {
 		a, b := YMM(), YMM()

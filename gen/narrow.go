@@ -17,8 +17,8 @@ func narrowF16Kernel() {
 	})
 }
 
-// narrowBF16Kernel adds a bit less than half of what is cut off, and all of it if the rest is odd. A NaN is not rounded but
-// made quiet.
+// narrowBF16Kernel adds a bit less than half of what is cut off, and all of it if the rest is odd.
+// A NaN is not rounded but made quiet.
 func narrowBF16Kernel() {
 	TEXT("narrowBF16SIMD", noSplit, "func(dst *uint16, x *float32, n int)")
 	narrowHalf(func(v reg.VecVirtual) reg.VecVirtual {

@@ -30,8 +30,8 @@ func alibiKernel() {
 	finish()
 }
 
-// addBiasKernel computes s = FMA(s, u, bias) and notes whether the row of bias has a −Inf. If it has,
-// a second pass finds out where.
+// addBiasKernel computes s = FMA(s, u, bias) and notes whether the row of bias has a −Inf. If it
+// has, a second pass finds out where.
 func addBiasKernel() {
 	TEXT("addBiasSIMD", noSplit, "func(s, bias *float32, visible *uint64, "+
 		"rows, step, stride, lo, n int, u float32) (every uint64)")
@@ -116,7 +116,8 @@ func nextPairs(pairs, visible reg.GPVirtual, size uint8) {
 	LEAQ(Mem{Base: visible, Index: by, Scale: 8}, visible)
 }
 
-// maskKeysKernel takes 32 booleans at once, then 8, then single ones. A Go bool is a byte of 0 or 1.
+// maskKeysKernel takes 32 booleans at once, then 8, then single ones. A Go bool is a byte of 0 or
+// 1.
 func maskKeysKernel() {
 	TEXT("maskKeysSIMD", noSplit, "func(mask *bool, visible *uint64, "+
 		"rows, step, stride, lo, n int) (every uint64)")

@@ -10,8 +10,8 @@ import (
 
 const lineBytes = 64
 
-// prefetchQueue is the queue of package attn, which score prefetches. The kernel changes its fields as
-// it goes. Between tiles these registers are free.
+// prefetchQueue is the queue of package attn, which score prefetches. The kernel changes its fields
+// as it goes. Between tiles these registers are free.
 type prefetchQueue struct {
 	queue, run reg.GPPhysical
 }

@@ -6,8 +6,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// rotateKernel is the Walsh–Hadamard transform of blocks: passes for h = 1, 2, 4, … make a + b and a − b of elements that are h
-// apart. The first three are within a vector and go together, and so does all that blocks of less than a vector need.
+// rotateKernel is the Walsh–Hadamard transform of blocks: passes for h = 1, 2, 4, … make a + b and
+// a − b of elements that are h apart. The first three are within a vector and go together, and so
+// does all that blocks of less than a vector need.
 func rotateKernel() {
 	TEXT("rotateSIMD", noSplit, "func(x *float32, n, block int, factor float32)")
 	x, n, block, factor := param("x"), param("n"), param("block"), broadcastParam("factor")

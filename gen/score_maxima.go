@@ -5,10 +5,10 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// Score with the maxima of its rows. A pass of its own over a block of scores, for the largest of each
-// row, leaves the FMA units idle. Between two steps of the micro-kernel three registers are free, and
-// on Zen 3 and Zen 4 neither loads nor comparisons take time from the FMA units. So while one tile of
-// scores is computed, the maxima of the tile before are found, a row every few steps.
+// Score with the maxima of its rows. A pass of its own over a block of scores, for the largest of
+// each row, leaves the FMA units idle. Between two steps of the micro-kernel three registers are
+// free, and on Zen 3 and Zen 4 neither loads nor comparisons take time from the FMA units. So while
+// one tile of scores is computed, the maxima of the tile before are found, a row every few steps.
 //
 // Maxima are a vector for each row: the largest score in each lane.
 
@@ -27,9 +27,11 @@ type scoreMaximaProgram struct {
 }
 
 func scoreMaximaKernel() {
-	TEXT("scoreMaximaSIMD", noSplit, "func(s, q, k, maxima *float32, rows, d, panels int, next *uintptr)")
+	TEXT("scoreMaximaSIMD", noSplit, "func(s, q, k, maxima *float32, rows, d, panels int, next "+
+		"*uintptr)")
 	k := scoreMaximaProgram{tileProgram: tileProgram{name: "scoreMaxima", start: fromZero, unroll: 4}}
-	stackSlots(&k.c, &k.a, &k.rows, &k.panels, &k.panelStride, &k.end, &k.seen, &k.seenEnd, &k.firstMaxima)
+	stackSlots(&k.c, &k.a, &k.rows, &k.panels, &k.panelStride, &k.end, &k.seen, &k.seenEnd,
+		&k.firstMaxima)
 	k.arguments()
 	k.emptyMaxima()
 	k.panelLoop()

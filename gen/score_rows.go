@@ -8,9 +8,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// scoreRowsKernel multiplies queries by keys that are not packed. It transposes 8 keys × 4 dimensions
-// in registers and uses each column for all queries of the tile. Two groups of 8 keys go side by side
-// where there are as many, because a single chain for each query would wait for itself.
+// scoreRowsKernel multiplies queries by keys that are not packed. It transposes 8 keys × 4
+// dimensions in registers and uses each column for all queries of the tile. Two groups of 8 keys go
+// side by side where there are as many, because a single chain for each query would wait for
+// itself.
 func scoreRowsKernel() {
 	TEXT("scoreRowsSIMD", noSplit, "func(s, q, k *float32, rows, d, stride, n int, next *uintptr)")
 	var r rowsProgram
@@ -176,10 +177,10 @@ func (r *rowsProgram) dot(label string) {
 	}
 }
 
-// prefetchKeys returns what to emit in each round of 4 dimensions: it prefetches 4 cache lines of the
-// keys keyDistance rows on, row by row. Few queries wait for memory more than they compute, and the
-// processor itself does not foresee 16 rows at a time. No register is left, so that the address stays
-// on the stack.
+// prefetchKeys returns what to emit in each round of 4 dimensions: it prefetches 4 cache lines of
+// the keys keyDistance rows on, row by row. Few queries wait for memory more than they compute, and
+// the processor itself does not foresee 16 rows at a time. No register is left, so that the address
+// stays on the stack.
 func (r *rowsProgram) prefetchKeys(label string) func() {
 	const lines = 4
 	at := GP64()

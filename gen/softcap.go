@@ -8,8 +8,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// softcapWidth is how many vectors go through softcap together. Scores are mostly well below the cap,
-// so that the half of tanh for |x| < 1 is enough for all of them.
+// softcapWidth is how many vectors go through softcap together. Scores are mostly well below the
+// cap, so that the half of tanh for |x| < 1 is enough for all of them.
 const softcapWidth = 4
 
 func softcapKernel() {

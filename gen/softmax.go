@@ -23,14 +23,17 @@ type softmaxProgram struct {
 
 func softmaxKernel(name string, masked, lanes16 bool) {
 	if masked {
-		softmaxProgram{masked: true, lanes16: lanes16}.emit(name, "func(s, m, l, alpha *float32, visible *uint64, rows int, c float32) (masked bool)")
+		softmaxProgram{masked: true, lanes16: lanes16}.emit(name,
+			"func(s, m, l, alpha *float32, visible *uint64, rows int, c float32) (masked bool)")
 	} else {
-		softmaxProgram{lanes16: lanes16}.emit(name, "func(s, m, l, alpha *float32, rows int, c float32) (masked bool)")
+		softmaxProgram{lanes16: lanes16}.emit(name,
+			"func(s, m, l, alpha *float32, rows int, c float32) (masked bool)")
 	}
 }
 
 func softmaxMaximaKernel() {
-	softmaxProgram{maximaKnown: true}.emit("softmaxMaximaSIMD", "func(s, m, l, alpha, maxima *float32, rows int, c float32) (masked bool)")
+	softmaxProgram{maximaKnown: true}.emit("softmaxMaximaSIMD",
+		"func(s, m, l, alpha, maxima *float32, rows int, c float32) (masked bool)")
 }
 
 // emit writes the kernel.
@@ -197,7 +200,8 @@ func (k *softmaxProgram) maximum(row int, floor reg.VecVirtual) reg.VecVirtual {
 	return top[0]
 }
 
-// factors moves the maxima on, for 8 rows at a time. Where one is −∞ the row's base is 0, because −∞ − −∞ is NaN.
+// factors moves the maxima on, for 8 rows at a time. Where one is −∞ the row's base is 0, because
+// −∞ − −∞ is NaN.
 func (k *softmaxProgram) factors() {
 	Comment("m' = max(m, alpha), alpha = 2^((m − m')·c)")
 	k.load("m", "alpha", "rows")
@@ -284,7 +288,8 @@ func (k *softmaxProgram) weightRows(name string, vectors int) {
 }
 
 // maskedRow computes weights where keys are visible, and −0 elsewhere.
-func (k *softmaxProgram) maskedRow(e *exp2Row, score func(v int) Mem, sum [2]reg.VecVirtual, vectors int) {
+func (k *softmaxProgram) maskedRow(e *exp2Row, score func(v int) Mem, sum [2]reg.VecVirtual,
+	vectors int) {
 	VXORPS(sum[0], sum[0], sum[0])
 	VXORPS(sum[1], sum[1], sum[1])
 	e.store = func(x *exp2Vector) {

@@ -20,7 +20,8 @@ type avx512Constants struct {
 
 // avx512Free are the registers for constants, in order of use: avx512Exps and the sums have others.
 var avx512Free = []reg.VecPhysical{
-	reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9, reg.Z10, reg.Z11, reg.Z12,
+	reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9, reg.Z10, reg.Z11,
+	reg.Z12,
 }
 
 var avx512Base, avx512Sum = reg.Z13, reg.Z14

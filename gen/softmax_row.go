@@ -6,7 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// unlessOne does the step of a single row, if there is only one, in one go. In decoding, memory waits meanwhile.
+// unlessOne does the step of a single row, if there is only one, in one go. In decoding, memory
+// waits meanwhile.
 func (k *softmaxProgram) unlessOne() {
 	k.load("rows")
 	CMPQ(k.n, Imm(1))
@@ -15,8 +16,8 @@ func (k *softmaxProgram) unlessOne() {
 	Label("rows")
 }
 
-// oneRow keeps everything in registers: in loops over rows, the maximum, the factor and the sum go through memory, and one is
-// waited for after the other.
+// oneRow keeps everything in registers: in loops over rows, the maximum, the factor and the sum go
+// through memory, and one is waited for after the other.
 func (k *softmaxProgram) oneRow() {
 	k.load("s", "m", "l", "alpha")
 	old := YMM()

@@ -44,7 +44,8 @@ var (
 )
 
 type softmaxValuesProgram struct {
-	v, panelStride, rest, panels Mem // stack slots: first panel; bytes between panels; rows and panels left
+	// stack slots: first panel; bytes between panels; rows and panels left
+	v, panelStride, rest, panels Mem
 	alpha                        Mem // stack slot: of the tile's first row
 	nextAlpha, m, l              Mem // stack slots: of the next tile's
 	fullyMasked                  Mem // stack slot: a bit for each row without a score above −Inf
@@ -65,10 +66,12 @@ const (
 
 func softmaxValuesKernel() {
 	const growsStack = 0 // the frame is too large to go without a check
-	TEXT("softmaxValuesSIMD", growsStack, "func(s, m, l, alpha, o, v *float32, rows, oStride int, b *uintptr, c float32) (masked bool)")
+	TEXT("softmaxValuesSIMD", growsStack, "func(s, m, l, alpha, o, v *float32, rows, oStride int, "+
+		"b *uintptr, c float32) (masked bool)")
 	f := AllocLocal(10*8 + 2*vector + slotBytes + 2*vector)
 	k := softmaxValuesProgram{}
-	for i, m := range []*Mem{&k.v, &k.panelStride, &k.rest, &k.panels, &k.alpha, &k.nextAlpha, &k.m, &k.l, &k.fullyMasked, &k.overwrite} {
+	for i, m := range []*Mem{&k.v, &k.panelStride, &k.rest, &k.panels, &k.alpha, &k.nextAlpha, &k.m,
+		&k.l, &k.fullyMasked, &k.overwrite} {
 		*m = f.Offset(8 * i)
 	}
 	k.base, k.c, k.slots = f.Offset(10*8), f.Offset(10*8+vector), f.Offset(10*8+2*vector)
@@ -87,7 +90,8 @@ func (k *softmaxValuesProgram) arguments() {
 	for _, slot := range []struct {
 		name string
 		to   Mem
-	}{{"v", k.v}, {"rows", k.rest}, {"alpha", k.alpha}, {"alpha", k.nextAlpha}, {"m", k.m}, {"l", k.l}} {
+	}{{"v", k.v}, {"rows", k.rest}, {"alpha", k.alpha}, {"alpha", k.nextAlpha}, {"m", k.m}, {"l",
+		k.l}} {
 		Load(Param(slot.name), a0)
 		MOVQ(a0, slot.to)
 	}
@@ -159,7 +163,8 @@ func (k *softmaxValuesProgram) maxima(name string) {
 // fold is op over all lanes of the slots of the next tile's rows, in lanes 0 to 5, and
 // leaves the slots as they have to be for the tile after it. These stores are between
 // other instructions, because many in a row would hold up the tile.
-func (k *softmaxValuesProgram) fold(op func(ops ...Op), first int, empty reg.VecVirtual) reg.VecVirtual {
+func (k *softmaxValuesProgram) fold(op func(ops ...Op), first int,
+	empty reg.VecVirtual) reg.VecVirtual {
 	slot := a0
 	k.slot(slot)
 	return foldRows(op, func(r int) reg.VecVirtual {
@@ -301,7 +306,9 @@ func (k *softmaxValuesProgram) panel(name string, beside bool) {
 	DECQ(stepGroups)
 	JNE(LabelRef(name))
 	k.steps(fusedSteps-lastSteps, beside)
-	lastStepsAndStore(fusedRows, 2, func(i, u int) Mem { return Mem{Base: a0, Disp: i*blockBytes + 4*u} })
+	lastStepsAndStore(fusedRows, 2, func(i, u int) Mem {
+		return Mem{Base: a0, Disp: i*blockBytes + 4*u}
+	})
 	ADDQ(k.panelStride, bPtr)
 	Comment("Back to the tile's first row, next panel.")
 	LEAQ(Mem{Base: cStride, Index: cStride, Scale: 2}, a0)

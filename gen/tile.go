@@ -279,8 +279,8 @@ func (t *tileProgram) advanceAlpha(r int) {
 	Label(skip)
 }
 
-// tileOfPanel is a tile of one panel, in up to three forms: it prefetches the next panel, or page by
-// page, or as it always does. Calls of up to three rows take groups of panels instead.
+// tileOfPanel is a tile of one panel, in up to three forms: it prefetches the next panel, or page
+// by page, or as it always does. Calls of up to three rows take groups of panels instead.
 func (t *tileProgram) tileOfPanel(r, vecs int) {
 	if t.masked || r <= 3 || vecs < panel/lanes {
 		t.tile(r, 1, vecs)

@@ -52,7 +52,8 @@ var avx512RowPointers = []reg.Register{a0, a3, a6, a9}
 
 // zmm is in order of use: Z15 belongs to the runtime.
 var zmm = []reg.VecPhysical{
-	reg.Z16, reg.Z17, reg.Z18, reg.Z19, reg.Z20, reg.Z21, reg.Z22, reg.Z23, reg.Z24, reg.Z25, reg.Z26, reg.Z27,
+	reg.Z16, reg.Z17, reg.Z18, reg.Z19, reg.Z20, reg.Z21, reg.Z22, reg.Z23, reg.Z24, reg.Z25, reg.Z26,
+	reg.Z27,
 	reg.Z28, reg.Z29, reg.Z30, reg.Z31, reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7,
 	reg.Z8, reg.Z9, reg.Z10, reg.Z11, reg.Z12,
 }
@@ -71,11 +72,13 @@ type avx512Program struct {
 	cStride           Mem // stack slot: bytes between rows of c
 	rows, rest        Mem // stack slots: all rows, and those left in this panel
 	steps             Mem // stack slot: the length of the chains
-	request           Mem // stack slot: the next address to prefetch if there is a prefetch pointer, else 0
+	// stack slot: the next address to prefetch if there is a prefetch pointer, else 0
+	request Mem
 }
 
 func (w *avx512Program) frame() {
-	slots := []*Mem{&w.alpha, &w.firstAlpha, &w.panels, &w.b, &w.c, &w.a, &w.cStride, &w.rows, &w.rest, &w.steps, &w.request}
+	slots := []*Mem{&w.alpha, &w.firstAlpha, &w.panels, &w.b, &w.c, &w.a, &w.cStride, &w.rows, &w.rest,
+		&w.steps, &w.request}
 	f := AllocLocal(8 * len(slots))
 	for i, s := range slots {
 		*s = f.Offset(8 * i)
@@ -355,7 +358,8 @@ func scoreAVX512Kernel() {
 }
 
 func accumulateAVX512Kernel() {
-	TEXT("accumulateAVX512", noSplit, "func(o, p, v, alpha *float32, rows, oStride, pStride int, b *uintptr)")
+	TEXT("accumulateAVX512", noSplit, "func(o, p, v, alpha *float32, rows, oStride, pStride int, b "+
+		"*uintptr)")
 	w := avx512Program{start: fromAlpha}
 	w.frame()
 	spill("o", w.c)

@@ -12,13 +12,14 @@ const (
 )
 
 // prefetchesAhead reports whether a tile prefetches packed keys and values some way ahead. Tiles of
-// few rows do: they serve decoding, which waits for memory. The distance takes the register of steps.
+// few rows do: they serve decoding, which waits for memory. The distance takes the register of
+// steps.
 func (t *tileProgram) prefetchesAhead(r, n, vecs int) bool {
 	return r <= fewRows && n == 1 && vecs == panel/lanes && !t.paged && !t.masked
 }
 
-// prefetchesPanels reports whether tiles of r rows prefetch the panel after the current one. The
-// 16 KiB of a panel come from memory no faster than the first tile multiplies by them, but the tiles
+// prefetchesPanels reports whether tiles of r rows prefetch the panel after the current one. The 16
+// KiB of a panel come from memory no faster than the first tile multiplies by them, but the tiles
 // after the first leave time for the next panel.
 func (t *tileProgram) prefetchesPanels(r int) bool {
 	return t.start == fromAlpha && !t.masked && r > fewRows
@@ -45,8 +46,8 @@ func (t *tileProgram) startAhead() {
 	MOVQ(a0, t.ahead)
 }
 
-// nextPanelOfPages moves the next request on by the lines of a panel, if they are prefetched page by
-// page.
+// nextPanelOfPages moves the next request on by the lines of a panel, if they are prefetched page
+// by page.
 func (t *tileProgram) nextPanelOfPages() {
 	skip := t.unique("notPaged")
 	CMPQ(t.request, Imm(0))

@@ -5,9 +5,9 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// Where the caller's rows of values are many panels long, four panels of all rows at a time are read
-// out of order. Calls of few queries that are to read in order take some steps at a time instead, all
-// columns of these, and keep the sums in c:
+// Where the caller's rows of values are many panels long, four panels of all rows at a time are
+// read out of order. Calls of few queries that are to read in order take some steps at a time
+// instead, all columns of these, and keep the sums in c:
 //
 //   - one query takes sequentialSteps, or eight panels at once (wholeRows), and prefetches nothing;
 //     up to four panels are in order anyway,
@@ -19,8 +19,8 @@ const (
 	fourPanels      = 4 // at once for one query
 )
 
-// firstSteps leaves in steps the number of steps to begin with, and in onePanel whether packed panels
-// are to be read in order.
+// firstSteps leaves in steps the number of steps to begin with, and in onePanel whether packed
+// panels are to be read in order.
 func (t *tileProgram) firstSteps() {
 	all, one, ready := t.unique("allSteps"), t.unique("oneRow"), t.unique("someSteps")
 	MOVQ(I32(0), t.left)

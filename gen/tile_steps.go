@@ -88,8 +88,8 @@ func (t *tileProgram) nextRows(r int) {
 // than about 8 of them stalls the FMAs after it for a while. The loads just balance the FMAs.
 const lastSteps = 4
 
-// lastStepsAndStore does these steps and moves cPtr on by r rows. a addresses row i of a at step u of
-// them.
+// lastStepsAndStore does these steps and moves cPtr on by r rows. a addresses row i of a at step u
+// of them.
 func lastStepsAndStore(r, vecs int, a func(i, u int) Mem) {
 	Comment("The last steps by pairs of rows, to spread the stores.")
 	b1 := count
@@ -197,8 +197,8 @@ func (t *tileProgram) step(r, n, vecs, disp int) {
 	}
 }
 
-// rowStep is step for one row, which needs each vector of b once, so that it may stay in memory: the
-// fewer the operations, the more lines are within the processor's window.
+// rowStep is step for one row, which needs each vector of b once, so that it may stay in memory:
+// the fewer the operations, the more lines are within the processor's window.
 func (t *tileProgram) rowStep(vecs, disp int) {
 	if t.prefetchesAhead(1, 1, vecs) {
 		PREFETCHT0(Mem{Base: b0, Index: steps, Scale: 1})

@@ -6,11 +6,12 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// The micro-kernel over values of fewer bits: c[r][x] = start + Σ_k a[r][k]·b[k][x], one FMA chain in ascending k for each
-// element, vector lanes across x. Each b is widened in registers, once for all rows of a tile.
+// The micro-kernel over values of fewer bits: c[r][x] = start + Σ_k a[r][k]·b[k][x], one FMA chain
+// in ascending k for each element, vector lanes across x. Each b is widened in registers, once for
+// all rows of a tile.
 //
-// Groups of panels are the outer loop and row tiles the inner one. Few rows take several panels side by side, because those of
-// one panel are too few chains to hide an FMA's latency.
+// Groups of panels are the outer loop and row tiles the inner one. Few rows take several panels
+// side by side, because those of one panel are too few chains to hide an FMA's latency.
 
 // typedKernels emits everything over fewer bits.
 func typedKernels() {
@@ -36,7 +37,8 @@ var (
 	typedB1          = reg.RDX // moving through the second of four panels
 )
 
-// Rows 0, 3 and 6 of a tile, of a while it is computed, and of c before and after. Tiles of so many rows have no four panels.
+// Rows 0, 3 and 6 of a tile, of a while it is computed, and of c before and after. Tiles of so many
+// rows have no four panels.
 var (
 	typedA = []reg.Register{a0, a3, typedB1}
 	typedC = []reg.Register{cPtr, a0, a3}
@@ -59,15 +61,18 @@ func rowOf(at []reg.Register, stride reg.Register, r, disp int) Mem {
 	return m
 }
 
-// typedGroup is how many panels go side by side, for calls of up to so many rows, and the least and most rows of a tile.
+// typedGroup is how many panels go side by side, for calls of up to so many rows, and the least and
+// most rows of a tile.
 type typedGroup struct{ panels, upTo, least, most int }
 
 const manyRows = 1 << 30
 
-// The groups with 8 and with 16 lanes. Whoever has too many rows for a group, or panels left, goes on to the next one.
+// The groups with 8 and with 16 lanes. Whoever has too many rows for a group, or panels left, goes
+// on to the next one.
 var (
-	typedGroups8     = []typedGroup{{4, 1, 1, 1}, {2, 3, 1, 3}, {1, manyRows, 1, 6}}
-	typedGroups16    = []typedGroup{{4, 4, fewestRows, 4}, {2, manyRows, fewestRows, 8}, {1, manyRows, fewestRows, 4}}
+	typedGroups8  = []typedGroup{{4, 1, 1, 1}, {2, 3, 1, 3}, {1, manyRows, 1, 6}}
+	typedGroups16 = []typedGroup{{4, 4, fewestRows, 4}, {2, manyRows, fewestRows, 8},
+		{1, manyRows, fewestRows, 4}}
 	typedGroupsOfI8s = []typedGroup{{4, 4, 1, 4}, {2, manyRows, 1, 8}, {1, manyRows, 1, 4}}
 )
 
@@ -96,8 +101,9 @@ type typedProgram struct {
 	constants int // registers that the format keeps, the last ones
 	tileRows  int // of the tile at hand
 
-	c, a, b           Mem // stack slots: first row of c in this group, of a; the group's first panel
-	alpha, firstAlpha Mem // stack slots: the pointer to the tile's first alpha, noAlpha or overwriteOutputs
+	c, a, b Mem // stack slots: first row of c in this group, of a; the group's first panel
+	// stack slots: the pointer to the tile's first alpha, noAlpha or overwriteOutputs
+	alpha, firstAlpha Mem
 	panels            Mem // stack slot: panels left
 	rows, rest        Mem // stack slots: all rows, and those left in this group
 	steps             Mem // stack slot: the length of the chains
@@ -110,7 +116,8 @@ func newTypedProgram(f typedFormat, wide bool) *typedProgram {
 	if wide {
 		t.vecs, t.size, t.regs = 1, avx512Vector, zmm
 	}
-	slots := []*Mem{&t.c, &t.a, &t.b, &t.alpha, &t.firstAlpha, &t.panels, &t.rows, &t.rest, &t.steps, &t.request, &t.fourPanels}
+	slots := []*Mem{&t.c, &t.a, &t.b, &t.alpha, &t.firstAlpha, &t.panels, &t.rows, &t.rest, &t.steps,
+		&t.request, &t.fourPanels}
 	f0 := AllocLocal(8 * len(slots))
 	for i, s := range slots {
 		*s = f0.Offset(8 * i)
@@ -123,7 +130,8 @@ func typedAccumulateKernel(f typedFormat, wide bool) {
 	if wide {
 		name = "accumulate" + f.name + "AVX512"
 	}
-	TEXT(name, noSplit, "func(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, b *uintptr)")
+	TEXT(name, noSplit, "func(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, "+
+		"b *uintptr)")
 	t := newTypedProgram(f, wide)
 	t.arguments()
 	if f.keep != nil {
@@ -211,7 +219,8 @@ func (t *typedProgram) group(g typedGroup) {
 	Label(end)
 }
 
-// choose jumps to the tile for the rows that are left. What is less than two tiles is divided in two equal ones.
+// choose jumps to the tile for the rows that are left. What is less than two tiles is divided in
+// two equal ones.
 func (t *typedProgram) choose(name, next string, g typedGroup) {
 	MOVQ(t.rest, count)
 	to := func(least, rows int) {

@@ -59,7 +59,8 @@ func (t *typedProgram) tile(r, n int) {
 	t.advanceAlpha(r)
 }
 
-// startPrefetching: only the first tile of a group reads b from memory; the others prefetch what is here.
+// startPrefetching: only the first tile of a group reads b from memory; the others prefetch what is
+// here.
 func (t *typedProgram) startPrefetching() {
 	first := unique("firstTile")
 	MOVQ(t.rest, count)

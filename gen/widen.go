@@ -20,15 +20,17 @@ type typedFormat struct {
 	// widen leaves a panel's step in vectors, u being its number in a round.
 	widen func(t *typedProgram, m Mem, u int, to []reg.VecPhysical)
 
-	// split takes columns 0–7 and 8–15 to the order in which widen leaves them, with two registers to spare, and join takes
-	// them back. Both are nil if that is the same one.
+	// split takes columns 0–7 and 8–15 to the order in which widen leaves them, with two registers to
+	// spare, and join takes them back. Both are nil if that is the same one.
 	split, join func(x, y, s, u reg.VecPhysical)
 }
 
 var (
-	typedF16     = typedFormat{name: "F16", bytes: 2, widen: widenF16}
-	typedBF16    = typedFormat{name: "BF16", bytes: 2, widen: widenBF16, split: splitColumns, join: joinColumns}
-	typedI8      = typedFormat{name: "I8", bytes: 1, grouped: true, keep: keepMantissas, widen: widenI8}
+	typedF16  = typedFormat{name: "F16", bytes: 2, widen: widenF16}
+	typedBF16 = typedFormat{name: "BF16", bytes: 2, widen: widenBF16, split: splitColumns,
+		join: joinColumns}
+	typedI8 = typedFormat{name: "I8", bytes: 1, grouped: true, keep: keepMantissas,
+		widen: widenI8}
 	typedFormats = []typedFormat{typedF16, typedBF16, typedI8}
 )
 
@@ -38,8 +40,9 @@ func widenF16(t *typedProgram, m Mem, _ int, to []reg.VecPhysical) {
 	}
 }
 
-// widenBF16: an element is the upper half of a float32. With 8 lanes the even columns of a panel, which are lower halves
-// of 32 bits, are shifted, and of the odd ones the lower halves are cleared: that is less than to spread the elements.
+// widenBF16: an element is the upper half of a float32. With 8 lanes the even columns of a panel,
+// which are lower halves of 32 bits, are shifted, and of the odd ones the lower halves are cleared:
+// that is less than to spread the elements.
 func widenBF16(t *typedProgram, m Mem, _ int, to []reg.VecPhysical) {
 	if t.wide {
 		VPMOVZXWD(m, to[0])
@@ -95,8 +98,9 @@ func widenI8(t *typedProgram, m Mem, u int, to []reg.VecPhysical) {
 	}
 }
 
-// mantissas are what widenI8InMantissa works with, first for bytes 0 and 2, then for 1 and 3: where in 32 bits the byte is, the
-// exponent of a number whose mantissa has 1 there, with the byte's sign bit inverted, and what it is more than the byte.
+// mantissas are what widenI8InMantissa works with, first for bytes 0 and 2, then for 1 and 3: where
+// in 32 bits the byte is, the exponent of a number whose mantissa has 1 there, with the byte's sign
+// bit inverted, and what it is more than the byte.
 var mantissas = [2][3]uint32{
 	{0xff, 0x4b000080, math.Float32bits(1<<23 + 128)},
 	{0xff00, 0x47008000, math.Float32bits(1<<15 + 128)},
@@ -118,8 +122,9 @@ func (t *typedProgram) mantissa(i, j int) reg.VecPhysical {
 	return t.regs[len(t.regs)-t.constants+i*len(mantissas[0])+j]
 }
 
-// widenI8InMantissa puts byte b in the mantissa of a large number, of which b + 128 becomes the last digits, and subtracts all
-// else. That is exact, and spreads over more of the processor's units than shifts and conversions do.
+// widenI8InMantissa puts byte b in the mantissa of a large number, of which b + 128 becomes the
+// last digits, and subtracts all else. That is exact, and spreads over more of the processor's
+// units than shifts and conversions do.
 func widenI8InMantissa(t *typedProgram, m Mem, u int, to reg.VecPhysical) {
 	if u < 2 {
 		VMOVDQU32(m, to)

@@ -1,6 +1,6 @@
-// Package inspect says how package attn would compute a call: how it is divided, where it reads keys
-// and values, which kernels it takes. It is for tools such as cmd/attn, and for questions of speed:
-// nothing of it changes a result, and what it says may be other words in the next version.
+// Package inspect says how package attn would compute a call: how it is divided, where it reads
+// keys and values, which kernels it takes. It is for tools such as cmd/attn, and for questions of
+// speed: nothing of it changes a result, and what it says may be other words in the next version.
 package inspect
 
 import (
@@ -9,8 +9,8 @@ import (
 )
 
 // Call is the shape of a call over views, or over a cache: B, H, KVH, Lq, Lk, D and Dv as in
-// attn.Attend; Layout "bhld", "blhd" or "cache"; Causal for BottomRight; Workers as in attn.NewPool,
-// at least 1.
+// attn.Attend; Layout "bhld", "blhd" or "cache"; Causal for BottomRight; Workers as in
+// attn.NewPool, at least 1.
 type Call = internal.Call
 
 // Schedule returns the schedule of a call on this machine: lines of a name, its value and what that

@@ -1,6 +1,6 @@
 // Package limits measures what this machine's cores can do at best: fused multiply-adds per second,
-// and bytes read per second from each level of the memory. It is for tools that set what attn reaches
-// beside that, such as cmd/attn; loops and names may change from version to version.
+// and bytes read per second from each level of the memory. It is for tools that set what attn
+// reaches beside that, such as cmd/attn; loops and names may change from version to version.
 package limits
 
 import (
@@ -57,8 +57,9 @@ const Burst = 400 * time.Microsecond
 // every system.
 func Now() time.Duration { return clock.Now() }
 
-// Cycles runs a chain of additions and exclusive ors on all threads at once, each for a stretch of time. Each of them needs
-// the result before it and so takes a cycle, whatever else goes on in the core. It returns how many a second: the clock.
+// Cycles runs a chain of additions and exclusive ors on all threads at once, each for a stretch of
+// time. Each of them needs the result before it and so takes a cycle, whatever else goes on in the
+// core. It returns how many a second: the clock.
 func Cycles(threads int, stretch time.Duration) float64 {
 	return chainSteps * rounds(threads, stretch, func() { sink.Store(uint32(chain(chainSteps))) })
 }
@@ -69,15 +70,17 @@ func FMA(v Vectors, threads int, stretch time.Duration) float64 {
 	return multiplyAdds(fma, v, threads, stretch)
 }
 
-// FMAWithLoads is FMA with two loads from the L1 cache for every three multiply-adds, as a matrix product
-// has them. It is as fast on a core that nobody else uses, and slower beside a program on the
-// core's other thread. Scalar loops have no loads: theirs is FMA.
+// FMAWithLoads is FMA with two loads from the L1 cache for every three multiply-adds, as a matrix
+// product has them. It is as fast on a core that nobody else uses, and slower beside a program on
+// the core's other thread. Scalar loops have no loads: theirs is FMA.
 func FMAWithLoads(v Vectors, threads int, stretch time.Duration) float64 {
 	return multiplyAdds(fmaLoads, v, threads, stretch)
 }
 
 func multiplyAdds(loop func(Vectors, int), v Vectors, threads int, stretch time.Duration) float64 {
-	return 2 * accumulators * fmaSteps * float64(v.Lanes()) * rounds(threads, stretch, func() { loop(v, fmaSteps) })
+	return 2 * accumulators * fmaSteps * float64(v.Lanes()) * rounds(threads, stretch, func() {
+		loop(v, fmaSteps)
+	})
 }
 
 // rounds calls f on all threads at once, each for a stretch of time, and returns calls per second.
@@ -120,7 +123,8 @@ func NewMemory(v Vectors, threads, bytes int) *Memory {
 	return m
 }
 
-// NewMemoryInHugePages is NewMemory in pages like those of a cache, or nil if the system refuses to give any.
+// NewMemoryInHugePages is NewMemory in pages like those of a cache, or nil if the system refuses to
+// give any.
 func NewMemoryInHugePages(v Vectors, threads, bytes int) *Memory {
 	m := &Memory{vectors: v, rounds: max(1, (1<<21)/bytes)}
 	for range threads {

@@ -17,7 +17,8 @@ func kinds() []Vectors {
 	return k
 }
 
-// Measurements are positive, even on an emulator, and within what any machine of the next years can do.
+// Measurements are positive, even on an emulator, and within what any machine of the next years can
+// do.
 func TestFMA(t *testing.T) {
 	for _, v := range kinds() {
 		best := 0.0
@@ -86,7 +87,8 @@ func TestRead(t *testing.T) {
 			}
 		}
 		m := NewMemory(v, 2, 1<<20)
-		if inOrder, streams, part := m.Read(), m.ReadStreams(), m.ReadPart(1<<19); inOrder <= 0 || streams <= 0 || part <= 0 {
+		if inOrder, streams, part := m.Read(), m.ReadStreams(), m.ReadPart(1<<19); inOrder <= 0 ||
+			streams <= 0 || part <= 0 {
 			t.Errorf("%v: %g, %g and %g bytes per second on two threads", v, inOrder, streams, part)
 		}
 	}
@@ -102,7 +104,8 @@ func TestHugePages(t *testing.T) {
 	}
 }
 
-// Each thread reads a piece of its own, and together they read as much as there are whole granules for all.
+// Each thread reads a piece of its own, and together they read as much as there are whole granules
+// for all.
 func TestSplit(t *testing.T) {
 	m := NewMemory(Scalar, 1, 4*10*granule)
 	for threads, want := range map[int]int{1: 10, 2: 10, 3: 9, 11: 0} {
@@ -121,7 +124,8 @@ func TestSplit(t *testing.T) {
 			got += int(x)
 		}
 		if len(pieces.buffers) != threads || got != want*granule {
-			t.Errorf("%d threads: %d pieces of %d elements, want %d of them", threads, len(pieces.buffers), got, want*granule)
+			t.Errorf("%d threads: %d pieces of %d elements, want %d of them", threads, len(pieces.buffers),
+				got, want*granule)
 		}
 	}
 }

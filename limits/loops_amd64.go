@@ -38,7 +38,8 @@ func fmaLoadsAVX2(steps int, p *float32, factor, summand float32)
 //go:noescape
 func fmaLoadsAVX512(steps int, p *float32, factor, summand float32)
 
-// loaded is what is loaded beside multiply-adds: whole cache lines, for loads across two are slower.
+// loaded is what is loaded beside multiply-adds: whole cache lines, for loads across two are
+// slower.
 var loaded = wholeLines(128)
 
 func wholeLines(n int) []float32 {

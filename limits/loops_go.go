@@ -22,9 +22,10 @@ func fmaGo(steps int) {
 	sink.Store(uint32(sum))
 }
 
-// chain is steps operations of a cycle each, a multiple of 16, of which every one needs the one before.
-// Of additions alone the compiler would merge two into one. It does 16 for each turn of the loop: beside another
-// program on the core, turns of 2 took up to 1.6 times as long as their operations.
+// chain is steps operations of a cycle each, a multiple of 16, of which every one needs the one
+// before. Of additions alone the compiler would merge two into one. It does 16 for each turn of the
+// loop: beside another program on the core, turns of 2 took up to 1.6 times as long as their
+// operations.
 func chain(steps int) uint64 {
 	x, y := uint64(0), uint64(1)
 	for range steps / 16 {

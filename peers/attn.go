@@ -11,7 +11,8 @@ type self struct{}
 
 func (self) version() string { return attn.Implementation() + " kernels" }
 
-func (self) prepare(c *Case, in inputs, threads int) (call func() error, result func() []float32, err error) {
+func (self) prepare(c *Case, in inputs, threads int) (call func() error, result func() []float32,
+	err error) {
 	dst := attn.BHLD(make([]float32, c.queries()), c.Batch, c.Heads, c.Lq, c.Dim)
 	q := attn.BHLD(in.q, c.Batch, c.Heads, c.Lq, c.Dim)
 	k, v := attn.BHLD(in.k, c.Batch, c.KV, c.Lk, c.Dim), attn.BHLD(in.v, c.Batch, c.KV, c.Lk, c.Dim)
@@ -26,7 +27,8 @@ func (self) prepare(c *Case, in inputs, threads int) (call func() error, result 
 	var cache *attn.Cache
 	if c.decode() {
 		kind := map[string]attn.Format{"f32": attn.F32, "f16": attn.F16, "i8": attn.I8}[c.Type]
-		cache, err = attn.NewCache(attn.CacheConfig{Batch: c.Batch, KVHeads: c.KV, HeadDim: c.Dim, ValueDim: c.Dim, Capacity: c.Lk, Format: kind})
+		cache, err = attn.NewCache(attn.CacheConfig{Batch: c.Batch, KVHeads: c.KV, HeadDim: c.Dim,
+			ValueDim: c.Dim, Capacity: c.Lk, Format: kind})
 		if err != nil {
 			return nil, nil, err
 		}

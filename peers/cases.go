@@ -10,8 +10,9 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// Case is one call that all who have it compute: those of attn bench. Of decoding, keys and values may be kept
-// in any order and prepared as the peer likes, since an engine does so once for many tokens.
+// Case is one call that all who have it compute: those of attn bench. Of decoding, keys and values
+// may be kept in any order and prepared as the peer likes, since an engine does so once for many
+// tokens.
 type Case struct {
 	Name   string `json:"name"`
 	Batch  int    `json:"batch"`
@@ -41,7 +42,8 @@ var cases = []Case{
 // decode says that memory is the limit, since each key and value is read once.
 func (c *Case) decode() bool { return c.Lq == 1 }
 
-// work is useful floating-point operations, or the bytes of keys and values where memory is the limit.
+// work is useful floating-point operations, or the bytes of keys and values where memory is the
+// limit.
 func (c *Case) work() float64 {
 	if c.decode() {
 		bytes := map[string]float64{"f32": 4, "f16": 2, "i8": 1}[c.Type]
@@ -54,14 +56,17 @@ func (c *Case) work() float64 {
 	return flops
 }
 
-// tolerance is how far a result may be from float32's, relative to its largest element. What a type of fewer bits
-// makes of the inputs is no mistake of whoever has it.
+// tolerance is how far a result may be from float32's, relative to its largest element. What a type
+// of fewer bits makes of the inputs is no mistake of whoever has it.
 func (c *Case) tolerance() float64 {
 	return map[string]float64{"f32": 1e-5, "f16": 5e-3, "i8": 5e-2}[c.Type]
 }
 
-func (c *Case) queries() int { return c.Batch * c.Heads * c.Lq * c.Dim } // elements, and those of the output
-func (c *Case) keys() int    { return c.Batch * c.KV * c.Lk * c.Dim }    // elements, and those of the values
+// elements, and those of the output
+func (c *Case) queries() int { return c.Batch * c.Heads * c.Lq * c.Dim }
+
+// elements, and those of the values
+func (c *Case) keys() int { return c.Batch * c.KV * c.Lk * c.Dim }
 
 // inputs are contiguous [B, H, L, D].
 type inputs struct{ q, k, v []float32 }
@@ -85,7 +90,8 @@ func (in inputs) reference(c *Case) ([]float32, error) {
 	if c.Causal {
 		opt.Causal = attn.TopLeft
 	}
-	return dst, attn.Attend(attn.BHLD(dst, c.Batch, c.Heads, c.Lq, c.Dim), attn.BHLD(in.q, c.Batch, c.Heads, c.Lq, c.Dim),
+	return dst, attn.Attend(attn.BHLD(dst, c.Batch, c.Heads, c.Lq, c.Dim),
+		attn.BHLD(in.q, c.Batch, c.Heads, c.Lq, c.Dim),
 		attn.BHLD(in.k, c.Batch, c.KV, c.Lk, c.Dim), attn.BHLD(in.v, c.Batch, c.KV, c.Lk, c.Dim), opt)
 }
 
@@ -127,7 +133,8 @@ func readFloats(name string) ([]float32, error) {
 	return x, err
 }
 
-// difference is the largest difference of two results, relative to the largest element; +Inf if one is no number.
+// difference is the largest difference of two results, relative to the largest element; +Inf if one
+// is no number.
 func difference(got, want []float32) float64 {
 	if len(got) != len(want) {
 		return math.Inf(1)

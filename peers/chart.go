@@ -26,13 +26,15 @@ var colours = []color.Color{
 	color.NRGBA{200, 200, 200, 255},
 }
 
-// draw writes a picture in the format that the file's name promises: a panel for each number of threads.
+// draw writes a picture in the format that the file's name promises: a panel for each number of
+// threads.
 func (r *Report) draw(file string) error {
 	const bar, gap, height = 8, 14, 230 // points
 	counts, peers := r.threads(), r.present()
 	cases := r.measured(counts[0])
 	width := vg.Points(max(640, float64((bar*len(peers)+gap)*len(cases)+70))) // room for the legend
-	page, err := draw.NewFormattedCanvas(width, vg.Points(float64(height*len(counts)+30)), filepath.Ext(file)[1:])
+	page, err := draw.NewFormattedCanvas(width, vg.Points(float64(height*len(counts)+30)),
+		filepath.Ext(file)[1:])
 	if err != nil {
 		return err
 	}
@@ -49,7 +51,8 @@ func (r *Report) draw(file string) error {
 			r.legend(canvas, p, peers)
 		}
 		top := vg.Points(float64(30 + i*height))
-		p.Draw(draw.Crop(canvas, vg.Points(6), -vg.Points(6), vg.Points(float64((len(counts)-1-i)*height)), -top))
+		p.Draw(draw.Crop(canvas, vg.Points(6), -vg.Points(6),
+			vg.Points(float64((len(counts)-1-i)*height)), -top))
 	}
 	f, err := os.Create(file)
 	if err != nil {
@@ -68,7 +71,8 @@ func (r *Report) legend(c draw.Canvas, p *plot.Plot, peers []PeerInfo) {
 	style.YAlign = text.YCenter
 	at := vg.Point{X: c.Min.X + vg.Points(50), Y: c.Max.Y - vg.Points(15)}
 	for i, peer := range peers {
-		square := vg.Rectangle{Min: vg.Point{X: at.X, Y: at.Y - 4}, Max: vg.Point{X: at.X + 9, Y: at.Y + 5}}
+		square := vg.Rectangle{Min: vg.Point{X: at.X, Y: at.Y - 4},
+			Max: vg.Point{X: at.X + 9, Y: at.Y + 5}}
 		c.SetColor(colours[i%len(colours)])
 		c.Fill(square.Path())
 		at.X += 13
@@ -78,7 +82,8 @@ func (r *Report) legend(c draw.Canvas, p *plot.Plot, peers []PeerInfo) {
 }
 
 // panel draws a group of bars for each case, one for each peer, as shares of the limit.
-func (r *Report) panel(threads int, cases []Case, peers []PeerInfo, bar float64) (*plot.Plot, error) {
+func (r *Report) panel(threads int, cases []Case, peers []PeerInfo, bar float64) (*plot.Plot,
+	error) {
 	p := plot.New()
 	p.Y.Label.Text = fmt.Sprintf("%% of the limit, %s", count(threads, "thread"))
 	p.X.Min, p.X.Max = -0.5, float64(len(cases))-0.5

@@ -10,7 +10,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// kernels are what a library offers to compose attention of. Operands are rows of so many floats, one after the other.
+// kernels are what a library offers to compose attention of. Operands are rows of so many floats,
+// one after the other.
 type kernels interface {
 	// scores sets dst [rows, keys] = scale·q·kᵀ of q [rows, d] and k [keys, d].
 	scores(dst, q, k []float32, scale float32, rows, keys, d int)
@@ -21,8 +22,9 @@ type kernels interface {
 	version() string
 }
 
-// composed is attention as programs write it that have a library for matrices or vectors: head by head, some rows at a
-// time, so that their scores stay in a cache and causal rows leave out most of what they do not see.
+// composed is attention as programs write it that have a library for matrices or vectors: head by
+// head, some rows at a time, so that their scores stay in a cache and causal rows leave out most of
+// what they do not see.
 type composed struct{ new func() kernels }
 
 func (p composed) version() string { return p.new().version() }
@@ -37,7 +39,8 @@ func (p composed) prepare(c *Case, in inputs, threads int) (func() error, func()
 	dst := make([]float32, c.queries())
 	shares := make([]*share, threads)
 	for i := range shares {
-		shares[i] = &share{c, in, dst, p.new(), make([]float32, composedRows*c.Lk), make([]float32, composedRows)}
+		shares[i] = &share{c, in, dst, p.new(), make([]float32, composedRows*c.Lk),
+			make([]float32, composedRows)}
 	}
 	call := func() error {
 		if threads == 1 {
@@ -64,7 +67,8 @@ type share struct {
 	factors []float32
 }
 
-// heads computes every step-th key/value head. The query heads that share it are rows of the same matrix.
+// heads computes every step-th key/value head. The query heads that share it are rows of the same
+// matrix.
 func (p *share) heads(first, step int) {
 	c := p.c
 	rows, n := c.Heads/c.KV*c.Lq, c.Lk*c.Dim
@@ -108,7 +112,8 @@ func matrix(x []float32, rows, cols int) blas32.General {
 }
 
 func (gonum) scores(dst, q, k []float32, scale float32, rows, keys, d int) {
-	blas32.Gemm(blas.NoTrans, blas.Trans, scale, matrix(q, rows, d), matrix(k, keys, d), 0, matrix(dst, rows, keys))
+	blas32.Gemm(blas.NoTrans, blas.Trans, scale, matrix(q, rows, d), matrix(k, keys, d), 0,
+		matrix(dst, rows, keys))
 }
 
 func (gonum) exponentials(x []float32) (sum float32) {
@@ -124,7 +129,8 @@ func (gonum) exponentials(x []float32) (sum float32) {
 }
 
 func (gonum) values(dst, p, v, factors []float32, rows, keys, d int) {
-	blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, matrix(p, rows, keys), matrix(v, keys, d), 0, matrix(dst, rows, d))
+	blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, matrix(p, rows, keys), matrix(v, keys, d), 0,
+		matrix(dst, rows, d))
 	for r := range rows {
 		blas32.Scal(factors[r], blas32.Vector{N: d, Inc: 1, Data: dst[r*d:]})
 	}

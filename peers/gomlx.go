@@ -28,8 +28,10 @@ func (gomlx) prepare(c *Case, in inputs, threads int) (func() error, func() []fl
 		s := graph.MulScalar(graph.Einsum("bhqd,bhkd->bhqk", q, k), 1/math.Sqrt(float64(c.Dim)))
 		if c.Causal {
 			visible := graph.LowerTriangular(q.Graph(), c.Lq)
-			visible = graph.BroadcastToDims(graph.Reshape(visible, 1, 1, c.Lq, c.Lk), s.Shape().Dimensions...)
-			s = graph.Where(visible, s, graph.BroadcastToShape(graph.Scalar(q.Graph(), s.DType(), math.Inf(-1)), s.Shape()))
+			visible = graph.BroadcastToDims(graph.Reshape(visible, 1, 1, c.Lq, c.Lk),
+				s.Shape().Dimensions...)
+			s = graph.Where(visible, s, graph.BroadcastToShape(graph.Scalar(q.Graph(), s.DType(),
+				math.Inf(-1)), s.Shape()))
 		}
 		return graph.Einsum("bhqk,bhkd->bhqd", graph.Softmax(s, -1), v)
 	})

@@ -1,4 +1,5 @@
-// Peers measures attn beside what a program could take instead: other libraries, and compositions of matrix products.
+// Peers measures attn beside what a program could take instead: other libraries, and compositions
+// of matrix products.
 package main
 
 import (
@@ -39,11 +40,15 @@ func run(args []string, stdout, stderr io.Writer) error {
 		fmt.Fprint(stderr, about)
 		flags.PrintDefaults()
 	}
-	get := flags.Bool("setup", false, "download what is missing first: ONNX Runtime by npm (110 MB), and as root a Debian with PyTorch and NumPy by debootstrap (1.5 GB)")
+	get := flags.Bool("setup", false, "download what is missing first: ONNX Runtime by npm (110 "+
+		"MB), and as root a Debian with PyTorch and NumPy by debootstrap (1.5 GB)")
 	perCase := flags.Duration("time", 2*time.Second, "measure each peer for so long in each case")
-	pattern := flags.String("run", "", "only cases whose name matches this `regexp`; with -o, others stay as they were measured before")
-	threads := flags.Int("threads", min(2, runtime.GOMAXPROCS(0)), "measure on `n` threads too; 1: only on one")
-	dir := flags.String("o", "", "write peers.md, .json, .svg and .png to this `folder`, and not only the tables to the terminal")
+	pattern := flags.String("run", "", "only cases whose name matches this `regexp`; with -o, "+
+		"others stay as they were measured before")
+	threads := flags.Int("threads", min(2, runtime.GOMAXPROCS(0)),
+		"measure on `n` threads too; 1: only on one")
+	dir := flags.String("o", "", "write peers.md, .json, .svg and .png to this `folder`, and not "+
+		"only the tables to the terminal")
 	cpu := flags.String("cpu", "", "a `name` of the CPU that says more than its own")
 	worker := flags.String("worker", "", "used by itself: be this peer")
 	if err := flags.Parse(args); err != nil {
@@ -76,7 +81,8 @@ func run(args []string, stdout, stderr io.Writer) error {
 	return measureAndWrite(newReport(*cpu), match, counts, *perCase, *dir, stdout, stderr)
 }
 
-func measureAndWrite(r *Report, match *regexp.Regexp, counts []int, perCase time.Duration, dir string, stdout, stderr io.Writer) error {
+func measureAndWrite(r *Report, match *regexp.Regexp, counts []int, perCase time.Duration,
+	dir string, stdout, stderr io.Writer) error {
 	var old *Report
 	if dir != "" {
 		var err error

@@ -15,13 +15,14 @@ import (
 
 // Result is what one peer took for one case.
 type Result struct {
-	Case       string  `json:"case"`
-	Peer       string  `json:"peer"`
-	Threads    int     `json:"threads"`
-	Best       float64 `json:"best_ns"`
-	Median     float64 `json:"median_ns"`
-	Calls      int     `json:"calls"`
-	Limit      float64 `json:"limit_ns"`                // what the machine would take at the rate that it reached in the same turns
+	Case    string  `json:"case"`
+	Peer    string  `json:"peer"`
+	Threads int     `json:"threads"`
+	Best    float64 `json:"best_ns"`
+	Median  float64 `json:"median_ns"`
+	Calls   int     `json:"calls"`
+	// what the machine would take at the rate that it reached in the same turns
+	Limit      float64 `json:"limit_ns"`
 	Difference float64 `json:"difference_from_float32"` // see difference
 }
 
@@ -107,8 +108,10 @@ func (m *measurement) run(match *regexp.Regexp, counts []int) error {
 	return nil
 }
 
-// compare lets those who have a case compute it, and fails if a result is wrong: its time would mean nothing.
-func (m *measurement) compare(c *Case, threads int, want []float32) (entrants []*entrant, err error) {
+// compare lets those who have a case compute it, and fails if a result is wrong: its time would
+// mean nothing.
+func (m *measurement) compare(c *Case, threads int, want []float32) (entrants []*entrant,
+	err error) {
 	for _, e := range m.entrants {
 		if e.threads != threads {
 			continue
@@ -123,7 +126,8 @@ func (m *measurement) compare(c *Case, threads int, want []float32) (entrants []
 		}
 		e.off = difference(got, want)
 		if e.off > c.tolerance() {
-			return nil, fmt.Errorf("%s, %s: the result differs by %.2g of the largest element, at most %.2g is right", e.peer.name, c.Name, e.off, c.tolerance())
+			return nil, fmt.Errorf("%s, %s: the result differs by %.2g of the largest element, at most "+
+				"%.2g is right", e.peer.name, c.Name, e.off, c.tolerance())
 		}
 		e.times, e.spent, e.turns = nil, 0, 0
 		entrants = append(entrants, e)
@@ -164,7 +168,8 @@ func (m *measurement) rounds(c *Case, threads int, entrants []*entrant) error {
 	for _, e := range entrants {
 		slices.Sort(e.times)
 		best, median := float64(e.times[0]), float64(e.times[len(e.times)/2])
-		m.report.Results = append(m.report.Results, Result{c.Name, e.peer.name, threads, best, median, len(e.times), c.work() / rate, e.off})
+		m.report.Results = append(m.report.Results,
+			Result{c.Name, e.peer.name, threads, best, median, len(e.times), c.work() / rate, e.off})
 	}
 	return nil
 }
@@ -197,7 +202,8 @@ func newMemory() *limits.Memory {
 }
 
 // measureAll starts the peers, measures and stops them.
-func measureAll(r *Report, match *regexp.Regexp, counts []int, perCase time.Duration, say io.Writer) error {
+func measureAll(r *Report, match *regexp.Regexp, counts []int, perCase time.Duration,
+	say io.Writer) error {
 	dir, err := os.MkdirTemp("", "attn-peers")
 	if err != nil {
 		return err

@@ -37,7 +37,8 @@ const (
 	onnxFloat16 = 10
 )
 
-// encode returns the model in ONNX's protobuf format. The numbers of fields are those of onnx.proto.
+// encode returns the model in ONNX's protobuf format. The numbers of fields are those of
+// onnx.proto.
 func (m *onnxModel) encode() []byte {
 	const domain = "com.microsoft" // of operators beyond the standard
 	var node, graph []byte
@@ -56,7 +57,8 @@ func (m *onnxModel) encode() []byte {
 	}
 	node = slices.Concat(node, textField(4, m.op), textField(7, domain))
 	graph = slices.Concat(graph, message(1, node), textField(2, "attention"))
-	return slices.Concat(numberField(1, 8), message(7, graph), message(8, numberField(2, 17)), message(8, textField(1, domain), numberField(2, 1)))
+	return slices.Concat(numberField(1, 8), message(7, graph), message(8, numberField(2, 17)),
+		message(8, textField(1, domain), numberField(2, 1)))
 }
 
 func (a onnxAttribute) encode() []byte {
@@ -71,12 +73,14 @@ func (v onnxValue) encode() []byte {
 	for _, d := range v.dims {
 		shape = append(shape, message(1, numberField(1, uint64(d)))...)
 	}
-	return slices.Concat(textField(1, v.name), message(2, message(1, numberField(1, v.kind), message(2, shape))))
+	return slices.Concat(textField(1, v.name), message(2,
+		message(1, numberField(1, v.kind), message(2, shape))))
 }
 
 // message is a field that is a message of these fields.
 func message(field protowire.Number, fields ...[]byte) []byte {
-	return protowire.AppendBytes(protowire.AppendTag(nil, field, protowire.BytesType), slices.Concat(fields...))
+	return protowire.AppendBytes(protowire.AppendTag(nil, field, protowire.BytesType),
+		slices.Concat(fields...))
 }
 
 func textField(field protowire.Number, s string) []byte { return message(field, []byte(s)) }

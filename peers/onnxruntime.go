@@ -13,7 +13,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 )
 
-// onnxRuntime computes with MultiHeadAttention, or with GroupQueryAttention what is causal or has a cache.
+// onnxRuntime computes with MultiHeadAttention, or with GroupQueryAttention what is causal or has a
+// cache.
 type onnxRuntime struct{}
 
 func openONNXRuntime() (library, error) {
@@ -30,7 +31,8 @@ func openONNXRuntime() (library, error) {
 
 func (onnxRuntime) version() string { return ort.GetVersion() }
 
-func (onnxRuntime) prepare(c *Case, in inputs, threads int) (func() error, func() []float32, error) {
+func (onnxRuntime) prepare(c *Case, in inputs, threads int) (func() error, func() []float32,
+	error) {
 	m := &ortModel{c: c}
 	switch {
 	case c.decode():
@@ -65,21 +67,25 @@ func (m *ortModel) multiHead(in inputs) {
 	c := m.c
 	m.op = "MultiHeadAttention"
 	m.attributes = []onnxAttribute{{name: "num_heads", number: c.Heads}}
-	m.input("query", onnxFloat, bytesOf(tokens(in.q, c.Batch, c.Heads, c.Lq, c.Dim)), c.Batch, c.Lq, c.Heads*c.Dim)
-	m.input("key", onnxFloat, bytesOf(tokens(in.k, c.Batch, c.KV, c.Lk, c.Dim)), c.Batch, c.Lk, c.KV*c.Dim)
-	m.input("value", onnxFloat, bytesOf(tokens(in.v, c.Batch, c.KV, c.Lk, c.Dim)), c.Batch, c.Lk, c.KV*c.Dim)
+	m.input("query", onnxFloat, bytesOf(tokens(in.q, c.Batch, c.Heads, c.Lq, c.Dim)), c.Batch, c.Lq,
+		c.Heads*c.Dim)
+	m.input("key", onnxFloat, bytesOf(tokens(in.k, c.Batch, c.KV, c.Lk, c.Dim)), c.Batch, c.Lk,
+		c.KV*c.Dim)
+	m.input("value", onnxFloat, bytesOf(tokens(in.v, c.Batch, c.KV, c.Lk, c.Dim)), c.Batch, c.Lk,
+		c.KV*c.Dim)
 	m.output(onnxFloat)
 }
 
-// grouped appends the last tokens, so many of them, to a cache of the case's type that has the others, and attends to
-// all. The cache is input and output: it stays where it is.
+// grouped appends the last tokens, so many of them, to a cache of the case's type that has the
+// others, and attends to all. The cache is input and output: it stays where it is.
 func (m *ortModel) grouped(in inputs, fresh int) {
 	c := m.c
 	kind, encode := uint64(onnxFloat), bytesOf[float32] // of all but the cache
 	cached, k, v := uint64(onnxFloat), bytesOf(in.k), bytesOf(in.v)
 	var scales [2]float32
 	m.op = "GroupQueryAttention"
-	m.attributes = []onnxAttribute{{name: "num_heads", number: c.Heads}, {name: "kv_num_heads", number: c.KV}}
+	m.attributes = []onnxAttribute{{name: "num_heads", number: c.Heads},
+		{name: "kv_num_heads", number: c.KV}}
 	switch c.Type {
 	case "f16":
 		kind, encode, cached, k, v = onnxFloat16, halves, onnxFloat16, halves(in.k), halves(in.v)
@@ -88,9 +94,11 @@ func (m *ortModel) grouped(in inputs, fresh int) {
 		k, scales[0] = integers(in.k)
 		v, scales[1] = integers(in.v)
 		m.attributes = append(m.attributes, onnxAttribute{name: "kv_cache_bit_width", number: 8},
-			onnxAttribute{name: "k_quant_type", text: "PER_TENSOR"}, onnxAttribute{name: "v_quant_type", text: "PER_TENSOR"})
+			onnxAttribute{name: "k_quant_type", text: "PER_TENSOR"}, onnxAttribute{name: "v_quant_type",
+				text: "PER_TENSOR"})
 	}
-	m.input("query", kind, encode(tokens(in.q, c.Batch, c.Heads, c.Lq, c.Dim)), c.Batch, c.Lq, c.Heads*c.Dim)
+	m.input("query", kind, encode(tokens(in.q, c.Batch, c.Heads, c.Lq, c.Dim)), c.Batch, c.Lq,
+		c.Heads*c.Dim)
 	m.input("key", kind, encode(m.last(in.k, fresh)), c.Batch, fresh, c.KV*c.Dim)
 	m.input("value", kind, encode(m.last(in.v, fresh)), c.Batch, fresh, c.KV*c.Dim)
 	m.input("past_key", cached, k, c.Batch, c.KV, c.Lk, c.Dim)
@@ -107,7 +115,8 @@ func (m *ortModel) grouped(in inputs, fresh int) {
 		m.input("v_scale", onnxFloat, bytesOf(scales[1:]), 1)
 	}
 	m.output(kind)
-	m.outputs = append(m.outputs, onnxValue{"present_key", cached, m.inputs[3].dims}, onnxValue{"present_value", cached, m.inputs[4].dims})
+	m.outputs = append(m.outputs, onnxValue{"present_key", cached, m.inputs[3].dims},
+		onnxValue{"present_value", cached, m.inputs[4].dims})
 	m.values = append(m.values, m.values[3:5]...)
 }
 
@@ -162,7 +171,8 @@ func (m *ortModel) session(threads int) (*ort.AdvancedSession, error) {
 	if err := options.SetIntraOpNumThreads(threads); err != nil {
 		return nil, err
 	}
-	// Its threads wait for work by spinning; so they stop when a call ends, and disturb nobody else's turn.
+	// Its threads wait for work by spinning; so they stop when a call ends, and disturb nobody else's
+	// turn.
 	if err := options.AddSessionConfigEntry("session.force_spinning_stop", "1"); err != nil {
 		return nil, err
 	}
@@ -175,7 +185,8 @@ func (m *ortModel) session(threads int) (*ort.AdvancedSession, error) {
 	for _, v := range m.outputs {
 		out = append(out, v.name)
 	}
-	return ort.NewAdvancedSessionWithONNXData(m.encode(), in, out, m.values[:len(in)], m.values[len(in):], options)
+	return ort.NewAdvancedSessionWithONNXData(m.encode(), in, out, m.values[:len(in)],
+		m.values[len(in):], options)
 }
 
 func (m *ortModel) result() []float32 {

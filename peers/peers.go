@@ -22,14 +22,26 @@ type peer struct {
 }
 
 var peers = []peer{
-	{name: "attn", key: "attn", open: known(self{}), about: "`Attend` and `Pool.Attend`; a `Cache` for decoding"},
-	{name: "ONNX Runtime", key: "onnxruntime", open: openONNXRuntime, about: "operators MultiHeadAttention; GroupQueryAttention for causal calls and for decoding, where int8 has one scale"},
+	{name: "attn", key: "attn", open: known(self{}),
+		about: "`Attend` and `Pool.Attend`; a `Cache` for decoding"},
+	{name: "ONNX Runtime", key: "onnxruntime", open: openONNXRuntime,
+		about: "operators MultiHeadAttention; GroupQueryAttention for causal calls and for decoding, " +
+			"where int8 has one scale"},
 	{name: "PyTorch", key: "torch", python: true, about: "`scaled_dot_product_attention`"},
-	{name: "OpenBLAS", key: "openblas", python: true, about: "composed head by head: products by OpenBLAS, exponentials by NumPy, into buffers that are used again"},
-	{name: "NumPy", key: "numpy", python: true, about: "as introductions to attention write it, over the same OpenBLAS; on two threads half of the heads on each"},
-	{name: "gonum", key: "gonum", open: known(composed{func() kernels { return gonum{} }}), about: "composed head by head of its BLAS in Go"},
-	{name: "vek", key: "vek", open: known(composed{func() kernels { return new(vek) }}), about: "composed head by head of its vectors and products in AVX2 assembly"},
-	{name: "gomlx", key: "gomlx", open: known(gomlx{}), about: "a graph of products and a softmax on its backend in Go; this version has no fused attention"},
+	{name: "OpenBLAS", key: "openblas", python: true,
+		about: "composed head by head: products by OpenBLAS, exponentials by NumPy, into buffers that " +
+			"are used again"},
+	{name: "NumPy", key: "numpy", python: true, about: "as introductions to attention write it, " +
+		"over the same OpenBLAS; on two threads half of the heads on each"},
+	{name: "gonum", key: "gonum", open: known(composed{func() kernels {
+		return gonum{}
+	}}), about: "composed head by head of its BLAS in Go"},
+	{name: "vek", key: "vek", open: known(composed{func() kernels {
+		return new(vek)
+	}}), about: "composed head by head of its vectors and products in AVX2 assembly"},
+	{name: "gomlx", key: "gomlx", open: known(gomlx{}),
+		about: "a graph of products and a softmax on its backend in Go; this version has no fused " +
+			"attention"},
 }
 
 func known(l library) func() (library, error) { return func() (library, error) { return l, nil } }
@@ -60,7 +72,8 @@ func (p *peer) start(threads int, dir string) (*process, error) {
 		if err != nil {
 			return nil, err
 		}
-		return launch([]string{self, "-worker", p.key, "-threads", fmt.Sprint(threads)}, fmt.Sprintf("GOMAXPROCS=%d", threads))
+		return launch([]string{self, "-worker", p.key, "-threads", fmt.Sprint(threads)},
+			fmt.Sprintf("GOMAXPROCS=%d", threads))
 	}
 	script := filepath.Join(dir, "worker.py")
 	if err := os.WriteFile(script, workerPy, 0o600); err != nil {
@@ -69,7 +82,8 @@ func (p *peer) start(threads int, dir string) (*process, error) {
 	why := lacking("there is no Python")
 	for _, python := range pythons() {
 		args := append(python, script, p.key, fmt.Sprint(threads))
-		w, err := launch(args, fmt.Sprintf("OMP_NUM_THREADS=%d", threads), "OPENBLAS_NUM_THREADS=1") // what calls it has several threads already
+		// what calls it has several threads already
+		w, err := launch(args, fmt.Sprintf("OMP_NUM_THREADS=%d", threads), "OPENBLAS_NUM_THREADS=1")
 		if !errors.As(err, &why) {
 			return w, err
 		}

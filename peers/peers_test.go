@@ -91,7 +91,8 @@ func overwriteGarbage() {
 	runtime.KeepAlive(kept)
 }
 
-// connect starts a worker: for a library in this process, since the program of the tests is no worker.
+// connect starts a worker: for a library in this process, since the program of the tests is no
+// worker.
 func connect(t *testing.T, p *peer, threads int, dir string) (*client, error) {
 	if p.python {
 		w, err := p.start(threads, dir)
@@ -137,11 +138,13 @@ func TestCompareRefuses(t *testing.T) {
 		t.Errorf("right: %v, %v", list, err)
 	}
 	want[7] += 1e-3
-	if _, err := m.compare(c, 1, want); err == nil || !strings.Contains(err.Error(), "somebody, full: the result differs") {
+	if _, err := m.compare(c, 1, want); err == nil ||
+		!strings.Contains(err.Error(), "somebody, full: the result differs") {
 		t.Errorf("wrong: %v", err)
 	}
 	os.Remove(filepath.Join(m.dir, "k"))
-	if _, err := m.compare(c, 1, want); err == nil || !strings.Contains(err.Error(), "somebody, full: open") {
+	if _, err := m.compare(c, 1, want); err == nil ||
+		!strings.Contains(err.Error(), "somebody, full: open") {
 		t.Errorf("without keys: %v", err)
 	}
 }
@@ -169,7 +172,8 @@ func TestMissing(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // os.UserCacheDir on Linux
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("LocalAppData", t.TempDir())
-	if _, err := openONNXRuntime(); err == nil || !strings.Contains(err.Error(), "-setup") && !strings.Contains(err.Error(), "cgo") {
+	if _, err := openONNXRuntime(); err == nil || !strings.Contains(err.Error(), "-setup") &&
+		!strings.Contains(err.Error(), "cgo") {
 		t.Errorf("ONNX Runtime: %v", err)
 	}
 	all, installed := peers, systemPythons
@@ -180,7 +184,8 @@ func TestMissing(t *testing.T) {
 	if err := m.start([]int{1}); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(said.String(), "Snake is missing: there is no Python; -setup gets") || m.report.Peers[0].Missing == "" {
+	if !strings.Contains(said.String(), "Snake is missing: there is no Python; -setup gets") ||
+		m.report.Peers[0].Missing == "" {
 		t.Errorf("said %q of %+v", said.String(), m.report.Peers)
 	}
 }
@@ -192,7 +197,8 @@ func TestFlags(t *testing.T) {
 		"-threads 0":   "-threads is 0",
 		"-nonsense":    "not defined",
 	} {
-		if err := run(strings.Fields(args), io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+		if err := run(strings.Fields(args), io.Discard, io.Discard); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)
 		}
 	}
@@ -201,10 +207,12 @@ func TestFlags(t *testing.T) {
 // written is a report with a peer that wins, one that loses and one that is missing.
 func written() *Report {
 	r := &Report{CPU: "a CPU", NumCPU: 1, GOOS: "plan9", GOARCH: "mips", Go: "go1", Peers: []PeerInfo{
-		{Name: "attn", Version: "x", About: "this"}, {Name: "other", Version: "y", About: "that"}, {Name: "third", Missing: "of a reason"}}}
+		{Name: "attn", Version: "x", About: "this"}, {Name: "other", Version: "y", About: "that"},
+		{Name: "third", Missing: "of a reason"}}}
 	for i, own := range []float64{20e6, 2e6, 1e6} {
 		name := []string{"bert", "decode", "decode, i8"}[i]
-		r.Results = append(r.Results, Result{name, "attn", 1, own, own * 2, 5, own / 2, 0}, Result{name, "other", 1, 1.96e6, 123456e3, 5, own / 2, 0})
+		r.Results = append(r.Results, Result{name, "attn", 1, own, own * 2, 5, own / 2, 0},
+			Result{name, "other", 1, 1.96e6, 123456e3, 5, own / 2, 0})
 	}
 	return r
 }
@@ -232,7 +240,8 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// Files are written and read again; cases that are measured again replace those of the same machine only.
+// Files are written and read again; cases that are measured again replace those of the same machine
+// only.
 func TestWriteAndAdopt(t *testing.T) {
 	dir := t.TempDir()
 	if r, err := read(dir); r != nil || err != nil {
@@ -241,8 +250,10 @@ func TestWriteAndAdopt(t *testing.T) {
 	if err := written().write(dir); err != nil {
 		t.Fatal(err)
 	}
-	for name, start := range map[string]string{"peers.svg": "<?xml", "peers.png": "\x89PNG", "peers.md": "# "} {
-		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !bytes.HasPrefix(text, []byte(start)) {
+	for name, start := range map[string]string{"peers.svg": "<?xml", "peers.png": "\x89PNG",
+		"peers.md": "# "} {
+		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil ||
+			!bytes.HasPrefix(text, []byte(start)) {
 			t.Errorf("%s: %.10q, %v", name, text, err)
 		}
 	}
@@ -253,7 +264,8 @@ func TestWriteAndAdopt(t *testing.T) {
 	r := written()
 	r.Results = []Result{{Case: "bert", Peer: "attn", Threads: 1, Best: 7}}
 	r.adopt(old)
-	if len(r.Results) != 5 || r.result("bert", "attn", 1).Best != 7 || r.result("decode", "other", 1) == nil {
+	if len(r.Results) != 5 || r.result("bert", "attn", 1).Best != 7 ||
+		r.result("decode", "other", 1) == nil {
 		t.Errorf("adopted %+v", r)
 	}
 	r = written()
@@ -280,13 +292,15 @@ func TestRounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := m.report.result("tiny", "attn", 1)
-	if x == nil || x.Best <= 0 || x.Median < x.Best || x.Calls < leastTurns || x.Limit <= 0 || x.Limit > x.Best {
+	if x == nil || x.Best <= 0 || x.Median < x.Best || x.Calls < leastTurns || x.Limit <= 0 ||
+		x.Limit > x.Best {
 		t.Errorf("measured %+v", x)
 	}
 }
 
 func TestMilliseconds(t *testing.T) {
-	for ns, want := range map[float64]string{123e6: "123", 12.34e6: "12.3", 1.234e6: "1.23", 0.1234e6: "0.123", 4567e6: "4567"} {
+	for ns, want := range map[float64]string{123e6: "123", 12.34e6: "12.3", 1.234e6: "1.23",
+		0.1234e6: "0.123", 4567e6: "4567"} {
 		if got := milliseconds(ns); got != want {
 			t.Errorf("%g: %s, want %s", ns, got, want)
 		}

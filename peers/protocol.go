@@ -13,9 +13,9 @@ import (
 	"github.com/seed-1415985d/attn/limits"
 )
 
-// Each peer runs in a process of its own for each number of threads, so that none shares a garbage collector, a
-// heap or threads with another. It takes requests as lines of JSON and answers each with a line: first, unasked,
-// who it is. worker.py speaks the same.
+// Each peer runs in a process of its own for each number of threads, so that none shares a garbage
+// collector, a heap or threads with another. It takes requests as lines of JSON and answers each
+// with a line: first, unasked, who it is. worker.py speaks the same.
 
 // request prepares a case, or measures the case that was prepared last.
 type request struct {
@@ -27,9 +27,10 @@ type request struct {
 
 type answer struct {
 	Version string  `json:"version,omitempty"`
-	Times   []int64 `json:"times,omitempty"`   // nanoseconds of each call
-	Lacking string  `json:"lacking,omitempty"` // why the peer does not have the case, or is not there at all
-	Error   string  `json:"error,omitempty"`
+	Times   []int64 `json:"times,omitempty"` // nanoseconds of each call
+	// why the peer does not have the case, or is not there at all
+	Lacking string `json:"lacking,omitempty"`
+	Error   string `json:"error,omitempty"`
 }
 
 // library is a peer that Go programs can call.
@@ -116,10 +117,12 @@ func (w *worker) prepare(r request) error {
 	return writeFloats(r.Output, result())
 }
 
-// flushBytes is far more than a cache holds. A result of the last level could otherwise come from the call before.
+// flushBytes is far more than a cache holds. A result of the last level could otherwise come from
+// the call before.
 const flushBytes = 128 << 20
 
-// turn calls once to get warm, unless that takes longer than a turn, and then for so long, at least once.
+// turn calls once to get warm, unless that takes longer than a turn, and then for so long, at least
+// once.
 func (w *worker) turn(long time.Duration) (times []int64, err error) {
 	if w.took < long {
 		if err := w.call(); err != nil {

@@ -38,20 +38,26 @@ type PeerInfo struct {
 func newReport(cpu string) *Report {
 	c := &cpuid.CPU
 	if cpu == "" {
-		cpu = fmt.Sprintf("%s (family %d, model %d)", cmp.Or(strings.TrimSpace(c.BrandName), "unknown CPU"), c.Family, c.Model)
+		cpu = fmt.Sprintf("%s (family %d, model %d)",
+			cmp.Or(strings.TrimSpace(c.BrandName), "unknown CPU"), c.Family, c.Model)
 	}
-	return &Report{CPU: cpu, GOOS: runtime.GOOS, GOARCH: runtime.GOARCH, Go: runtime.Version(), NumCPU: runtime.NumCPU()}
+	return &Report{CPU: cpu, GOOS: runtime.GOOS, GOARCH: runtime.GOARCH, Go: runtime.Version(),
+		NumCPU: runtime.NumCPU()}
 }
 
-// adopt takes the cases of an earlier report of the same machine and the same peers, so that some can be measured again.
+// adopt takes the cases of an earlier report of the same machine and the same peers, so that some
+// can be measured again.
 func (r *Report) adopt(old *Report) {
-	same := r.CPU == old.CPU && r.GOARCH == old.GOARCH && r.NumCPU == old.NumCPU && r.Go == old.Go && slices.Equal(r.Peers, old.Peers)
+	same := r.CPU == old.CPU && r.GOARCH == old.GOARCH && r.NumCPU == old.NumCPU && r.Go == old.Go &&
+		slices.Equal(r.Peers, old.Peers)
 	if !same {
 		return
 	}
 	for _, c := range cases {
 		if !slices.ContainsFunc(r.Results, func(x Result) bool { return x.Case == c.Name }) {
-			r.Results = append(r.Results, filter(old.Results, func(x Result) bool { return x.Case == c.Name })...)
+			r.Results = append(r.Results, filter(old.Results, func(x Result) bool {
+				return x.Case == c.Name
+			})...)
 		}
 	}
 }
@@ -116,9 +122,11 @@ func count(n int, what string) string {
 
 // markdown writes the tables.
 func (r *Report) markdown(w io.Writer) {
-	fmt.Fprintf(w, "# attn beside others\n\nWritten by `go run ./peers -o docs`, with `peers.svg`, `peers.png` and `peers.json`. %s, %s, %s/%s, %s.\n",
+	fmt.Fprintf(w, "# attn beside others\n\nWritten by `go run ./peers -o docs`, with `peers.svg`, "+
+		"`peers.png` and `peers.json`. %s, %s, %s/%s, %s.\n",
 		r.CPU, count(r.NumCPU, "core"), r.GOOS, r.GOARCH, r.Go)
-	fmt.Fprint(w, "\n![share of the limit by case and peer](peers.svg)\n\n| peer | version | what it computes |\n|---|---|---|\n")
+	fmt.Fprint(w, "\n![share of the limit by case and peer](peers.svg)\n\n| peer | version | what "+
+		"it computes |\n|---|---|---|\n")
 	for _, p := range r.present() {
 		fmt.Fprintf(w, "| %s | %s | %s |\n", p.Name, p.Version, p.About)
 	}
@@ -135,16 +143,20 @@ func (r *Report) markdown(w io.Writer) {
 }
 
 const method = `
-Each peer runs in a process of its own, with float32 inputs in the order of memory that it prefers and warm buffers, and all take turns of 60 ms.
-Before anything is timed its result is compared with that of attn for float32; it differs by at most 1e-5 of the largest element, by 5e-3 with
-f16 and by 5e-2 with i8. A cell is the least time of a call in milliseconds, and the median in parentheses; both belong to the same turns.
-*At the limit* is what the work would take at the rate that loops of multiply-adds reached in the same turns, or for decoding loops that read as many bytes;
-decoding starts with nothing in the caches. *Ahead* is the least time of the fastest other peer, as a multiple of attn's; below 1 that peer is faster.
+Each peer runs in a process of its own, with float32 inputs in the order of memory that it prefers
+and warm buffers, and all take turns of 60 ms. Before anything is timed its result is compared with
+that of attn for float32; it differs by at most 1e-5 of the largest element, by 5e-3 with f16 and by
+5e-2 with i8. A cell is the least time of a call in milliseconds, and the median in parentheses;
+both belong to the same turns. *At the limit* is what the work would take at the rate that loops of
+multiply-adds reached in the same turns, or for decoding loops that read as many bytes; decoding
+starts with nothing in the caches. *Ahead* is the least time of the fastest other peer, as a
+multiple of attn's; below 1 that peer is faster.
 `
 
 // table writes the cases of a number of threads.
 func (r *Report) table(w io.Writer, threads int) {
-	fmt.Fprintf(w, "\n## %s\n\n| case |", strings.ToUpper(count(threads, "thread")[:1])+count(threads, "thread")[1:])
+	fmt.Fprintf(w, "\n## %s\n\n| case |", strings.ToUpper(count(threads, "thread")[:1])+count(threads,
+		"thread")[1:])
 	rule := "|---|"
 	for _, p := range r.present() {
 		fmt.Fprintf(w, " %s |", p.Name)
@@ -191,7 +203,8 @@ func (r *Report) wins(w io.Writer) {
 				verdict = "is even, within 5 %"
 			}
 			none = false
-			fmt.Fprintf(w, "- %s, %s: %s %s, %s ms against %s of attn.\n", c.Name, count(threads, "thread"), other.Peer, verdict, milliseconds(other.Best), milliseconds(own.Best))
+			fmt.Fprintf(w, "- %s, %s: %s %s, %s ms against %s of attn.\n", c.Name, count(threads, "thread"),
+				other.Peer, verdict, milliseconds(other.Best), milliseconds(own.Best))
 		}
 	}
 	if none {

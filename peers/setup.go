@@ -20,7 +20,8 @@ func folder() string {
 	return filepath.Join(cache, "attn-peers")
 }
 
-// findONNXRuntime returns the shared library for this system, out of a package that has it for several.
+// findONNXRuntime returns the shared library for this system, out of a package that has it for
+// several.
 func findONNXRuntime() (string, error) {
 	system, arch := runtime.GOOS, runtime.GOARCH
 	if system == "windows" {
@@ -29,25 +30,31 @@ func findONNXRuntime() (string, error) {
 	if arch == "amd64" {
 		arch = "x64"
 	}
-	found, _ := filepath.Glob(filepath.Join(folder(), "package", "bin", "napi-*", system, arch, "*onnxruntime.*"))
+	found, _ := filepath.Glob(filepath.Join(folder(), "package", "bin", "napi-*", system, arch,
+		"*onnxruntime.*"))
 	if len(found) == 0 {
 		return "", lacking("its library is not here (-setup gets it)")
 	}
 	return found[0], nil
 }
 
-// systemPythons are tried in this order. The second is where a distribution's modules are, if somebody put another in the way.
+// systemPythons are tried in this order. The second is where a distribution's modules are, if
+// somebody put another in the way.
 var systemPythons = []string{"python3", "/usr/bin/python3"}
 
-// pythons are commands that run Python: that of the Debian which -setup put there, then the system's.
+// pythons are commands that run Python: that of the Debian which -setup put there, then the
+// system's.
 func pythons() (commands [][]string) {
 	debian := filepath.Join(folder(), "debian", "usr")
 	loaders, _ := filepath.Glob(filepath.Join(debian, "lib", "*-linux-gnu", "ld-linux-*"))
 	for _, loader := range loaders {
-		// Its own loader and libraries: so it runs without root's rights, and sees the machine as everybody does.
+		// Its own loader and libraries: so it runs without root's rights, and sees the machine as
+		// everybody does.
 		libraries := filepath.Dir(loader)
-		search := strings.Join([]string{filepath.Join(libraries, "openblas-pthread"), libraries, filepath.Join(debian, "lib")}, ":")
-		commands = append(commands, []string{loader, "--library-path", search, filepath.Join(debian, "bin", "python3")})
+		search := strings.Join([]string{filepath.Join(libraries, "openblas-pthread"), libraries,
+			filepath.Join(debian, "lib")}, ":")
+		commands = append(commands, []string{loader, "--library-path", search,
+			filepath.Join(debian, "bin", "python3")})
 	}
 	for _, name := range systemPythons {
 		if file, err := exec.LookPath(name); err == nil {
@@ -57,7 +64,8 @@ func pythons() (commands [][]string) {
 	return commands
 }
 
-// setup downloads the peers that are no Go modules, each unless it is there, and shows the commands.
+// setup downloads the peers that are no Go modules, each unless it is there, and shows the
+// commands.
 func setup(say io.Writer) error {
 	if err := os.MkdirAll(folder(), 0o755); err != nil {
 		return err
@@ -89,10 +97,12 @@ func setupDebian(say io.Writer) error {
 		return nil
 	}
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
-		return errors.New("setup gets PyTorch and NumPy on Linux, as root; else they are the system's, if it has them")
+		return errors.New("setup gets PyTorch and NumPy on Linux, as root; else they are the " +
+			"system's, if it has them")
 	}
 	os.RemoveAll(filepath.Join(folder(), "part")) // of a setup that failed
-	if err := command(say, "debootstrap", "--variant=minbase", "--include=python3-numpy,python3-torch,libopenblas0-pthread", "trixie", "part"); err != nil {
+	if err := command(say, "debootstrap", "--variant=minbase",
+		"--include=python3-numpy,python3-torch,libopenblas0-pthread", "trixie", "part"); err != nil {
 		return err
 	}
 	return os.Rename(filepath.Join(folder(), "part"), filepath.Join(folder(), "debian"))

@@ -83,7 +83,8 @@ func report(name string, loop []instruction, cpu string) error {
 		return err
 	}
 	bound := float64(fmlas(loop)) / units
-	fmt.Printf("| %s | %s | %d | %.1f | %.1f (%.0f units) | %.0f %% |\n", name, cpu, fmlas(loop), cycles, bound, units, 100*bound/cycles)
+	fmt.Printf("| %s | %s | %d | %.1f | %.1f (%.0f units) | %.0f %% |\n", name, cpu, fmlas(loop),
+		cycles, bound, units, 100*bound/cycles)
 	return nil
 }
 
@@ -117,7 +118,8 @@ func disassemble(binary, function string) ([]instruction, error) {
 		return nil, err
 	}
 	symbol := "github.com/seed-1415985d/attn." + function + ".abi0"
-	out, err := output(exec.Command(tool, "-d", "--no-show-raw-insn", "--disassemble-symbols="+symbol, binary))
+	out, err := output(exec.Command(tool, "-d", "--no-show-raw-insn", "--disassemble-symbols="+symbol,
+		binary))
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +195,8 @@ func analyse(loop []instruction, cpu string) (float64, error) {
 		}
 		text.WriteString("\t" + c.text + "\n")
 	}
-	cmd := exec.Command(tool, "-mtriple=aarch64", "-mcpu="+cpu, fmt.Sprintf("-iterations=%d", iterations), "-instruction-info=false", "-resource-pressure=false")
+	cmd := exec.Command(tool, "-mtriple=aarch64", "-mcpu="+cpu,
+		fmt.Sprintf("-iterations=%d", iterations), "-instruction-info=false", "-resource-pressure=false")
 	cmd.Stdin = strings.NewReader(text.String())
 	out, err := output(cmd)
 	if err != nil {

@@ -23,8 +23,9 @@ const benchAbout = `attn bench [flags]
 Measures attention in cases that are typical of inference, and beside each what
 this machine can do at best with vectors of the same size: fused multiply-adds per second,
 or bytes read per second from memory for decode: of float32 keys and values, or of a cache
-that keeps them as f16, bf16 or i8, its scales included. Cases take turns, many times, and the limit is measured
-again with each repetition; the best of all counts, of the case and of the limit.
+that keeps them as f16, bf16 or i8, its scales included. Cases take turns, many times, and
+the limit is measured again with each repetition; the best of all counts, of the case and of
+the limit.
 Multiply-adds are measured in bursts of 0.4 ms, which find the best moments of a
 shared machine. Its clock changes from moment to moment, so the last column compares
 repetitions with multiply-adds just before and after each. Another program on the same
@@ -49,12 +50,18 @@ func benchCommand(args []string, stdout, stderr io.Writer) error {
 	fs := newFlags("bench", benchAbout)
 	fs.BoolVar(&f.json, "json", false, "print JSON")
 	fs.BoolVar(&f.goFormat, "go", false, "print Go's benchmark format, for benchstat")
-	fs.BoolVar(&f.quick, "quick", false, "measure for a shorter time, and only the best implementation")
-	fs.DurationVar(&f.perCase, "time", defaultTime, "measure each case for this `duration`, and up to four times as long until 8 repetitions of each were quiet")
+	fs.BoolVar(&f.quick, "quick", false, "measure for a shorter time, and only the best "+
+		"implementation")
+	fs.DurationVar(&f.perCase, "time", defaultTime,
+		"measure each case for this `duration`, and up to four times as long until 8 repetitions of "+
+			"each were quiet")
 	fs.StringVar(&f.pattern, "run", "", "only cases whose name matches this `regexp`")
-	fs.StringVar(&f.isa, "isa", "", "comma-separated `list` of implementations (default: all that this CPU has)")
-	fs.IntVar(&f.threads, "threads", min(2, runtime.GOMAXPROCS(0)), "measure on `n` threads too; 1: only on one")
-	fs.StringVar(&f.png, "png", "", "draw the per cents of the limits to `file`, by its ending a .png, .svg or .pdf")
+	fs.StringVar(&f.isa, "isa", "", "comma-separated `list` of implementations (default: all that "+
+		"this CPU has)")
+	fs.IntVar(&f.threads, "threads", min(2, runtime.GOMAXPROCS(0)),
+		"measure on `n` threads too; 1: only on one")
+	fs.StringVar(&f.png, "png", "", "draw the per cents of the limits to `file`, by its ending a "+
+		".png, .svg or .pdf")
 	if err := parse(fs, args, stdout); err != nil {
 		return err
 	}
@@ -86,7 +93,8 @@ func (f *benchFlags) check() error {
 	if f.quick && f.perCase != defaultTime {
 		return usagef("-quick and -time exclude each other")
 	}
-	if n := runtime.GOMAXPROCS(0); f.threads < 1 || f.threads > n { // more cannot run at once, which is what is measured
+	// more cannot run at once, which is what is measured
+	if n := runtime.GOMAXPROCS(0); f.threads < 1 || f.threads > n {
 		return usagef("-threads is %d, want 1 to %d (GOMAXPROCS)", f.threads, n)
 	}
 	if f.png == "" {
@@ -112,7 +120,8 @@ var implementations = []string{"avx512", "avx2", "neon", "generic"}
 
 // measureAll measures the implementations, one after the other.
 func (f *benchFlags) measureAll(stderr io.Writer) (*benchmark, error) {
-	b := &benchmark{CPU: cpuName(), GOOS: runtime.GOOS, GOARCH: runtime.GOARCH, Go: runtime.Version(), NumCPU: runtime.NumCPU(), Procs: runtime.GOMAXPROCS(0)}
+	b := &benchmark{CPU: cpuName(), GOOS: runtime.GOOS, GOARCH: runtime.GOARCH, Go: runtime.Version(),
+		NumCPU: runtime.NumCPU(), Procs: runtime.GOMAXPROCS(0)}
 	names, err := f.implementations()
 	if err != nil {
 		return nil, err
@@ -145,7 +154,8 @@ func (f *benchFlags) measureAll(stderr io.Writer) (*benchmark, error) {
 func (f *benchFlags) implementations() ([]string, error) {
 	var have []string
 	for _, name := range implementations {
-		if out, err := measureIn(name, io.Discard, "-name"); err == nil && strings.TrimSpace(string(out)) == name {
+		if out, err := measureIn(name, io.Discard, "-name"); err == nil &&
+			strings.TrimSpace(string(out)) == name {
 			have = append(have, name)
 		}
 	}
@@ -233,11 +243,15 @@ func (b *benchmark) table(w io.Writer) {
 				fmt.Fprintf(w, ", %s %.1f GB/s", level, rate)
 			}
 		}
-		fmt.Fprintf(w, "\n\n| %-19s | %-20s | %7s | %10s | %14s | %19s | %7s | %12s |\n", "case", "shape", "threads", "time", "rate", "limit", "percent", "at its clock")
-		fmt.Fprintln(w, "|---------------------|----------------------|--------:|-----------:|---------------:|--------------------:|--------:|-------------:|")
+		fmt.Fprintf(w, "\n\n| %-19s | %-20s | %7s | %10s | %14s | %19s | %7s | %12s |\n", "case", "shape",
+			"threads", "time", "rate", "limit", "percent", "at its clock")
+		fmt.Fprintln(w, "|---------------------|----------------------|--------:|-----------:"+
+			"|---------------:|--------------------:|--------:|-------------:|")
 		for _, c := range r.Results {
-			fmt.Fprintf(w, "| %-19s | %-20s | %7d | %10s | %6.1f %-7s | %4s %6.1f %-7s | %5.1f %% | %12s |\n",
-				c.Case, c.Shape, c.Threads, duration(c.Nanoseconds), c.Rate, c.Unit, c.LimitOf, c.Limit, c.Unit, c.Percent, c.atItsClock())
+			fmt.Fprintf(w, "| %-19s | %-20s | %7d | %10s | %6.1f %-7s | %4s %6.1f %-7s | %5.1f %% | %12s "+
+				"|\n",
+				c.Case, c.Shape, c.Threads, duration(c.Nanoseconds), c.Rate, c.Unit, c.LimitOf, c.Limit, c.Unit,
+				c.Percent, c.atItsClock())
 		}
 	}
 }
@@ -268,7 +282,8 @@ func duration(ns float64) string {
 
 // goFormat prints what go test -bench would, for benchstat.
 func (b *benchmark) goFormat(w io.Writer) {
-	fmt.Fprintf(w, "goos: %s\ngoarch: %s\npkg: github.com/seed-1415985d/attn\ncpu: %s\n", b.GOOS, b.GOARCH, b.CPU)
+	fmt.Fprintf(w, "goos: %s\ngoarch: %s\npkg: github.com/seed-1415985d/attn\ncpu: %s\n", b.GOOS,
+		b.GOARCH, b.CPU)
 	for _, r := range b.Reports {
 		for _, c := range r.Results {
 			fmt.Fprintf(w, "%s\t%d\t%.1f ns/op\t%.2f %s\t%.2f %%-of-limit\t%.0f allocs/op\n",
@@ -296,7 +311,10 @@ func (b *benchmark) draw(w io.Writer, format chart.Format) error {
 	}
 	var cases []string
 	for _, c := range benchCases {
-		if slices.ContainsFunc(groups, func(g chart.Group) bool { _, ok := g.Percent[c.Name]; return ok }) {
+		if slices.ContainsFunc(groups, func(g chart.Group) bool {
+			_, ok := g.Percent[c.Name]
+			return ok
+		}) {
 			cases = append(cases, c.Name)
 		}
 	}

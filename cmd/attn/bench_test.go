@@ -30,7 +30,8 @@ func TestBench(t *testing.T) {
 	t.Setenv(asCommand, "1")
 	f := newFolder(t)
 
-	status, stdout, stderr := call("bench", "-quick", "-run", "^tiny$", "-json", "-png", f.path("b.png"))
+	status, stdout, stderr := call("bench", "-quick", "-run", "^tiny$", "-json", "-png",
+		f.path("b.png"))
 	var b benchmark
 	if err := json.Unmarshal([]byte(stdout), &b); status != 0 || err != nil {
 		t.Fatalf("status %d, stdout %q, stderr %q", status, stdout, stderr)
@@ -39,14 +40,16 @@ func TestBench(t *testing.T) {
 		t.Fatalf("%d reports", len(b.Reports))
 	}
 	r := b.Reports[0].Results[0]
-	if r.Case != "tiny" || r.Threads != 1 || r.Nanoseconds <= 0 || r.Median < r.Nanoseconds || r.Percent <= 0 || r.Limit <= 0 || r.AtItsClock <= 0 {
+	if r.Case != "tiny" || r.Threads != 1 || r.Nanoseconds <= 0 || r.Median < r.Nanoseconds ||
+		r.Percent <= 0 || r.Limit <= 0 || r.AtItsClock <= 0 {
 		t.Errorf("%+v", r)
 	}
 	m := b.Reports[0].Machine
 	if m.FMA <= 0 || m.Clock <= 0 || m.PerCycle <= 0 || len(m.Read) > 6 {
 		t.Errorf("%+v", m)
 	}
-	for _, level := range []string{"L1", "L2", "L3", "DRAM", "DRAM, 8 streams"} { // huge pages are not everywhere
+	// huge pages are not everywhere
+	for _, level := range []string{"L1", "L2", "L3", "DRAM", "DRAM, 8 streams"} {
 		if m.Read[level] <= 0 {
 			t.Errorf("%s: %g GB/s", level, m.Read[level])
 		}
@@ -58,7 +61,8 @@ func TestBench(t *testing.T) {
 func TestBenchImplementations(t *testing.T) {
 	t.Setenv(asCommand, "1")
 	status, stdout, stderr := call("bench", "-quick", "-run", "^tiny$", "-isa", "generic", "-go")
-	line := regexp.MustCompile(`(?m)^BenchmarkAttend/tiny/d=64/impl=generic/threads=1\t\d+\t[\d.]+ ns/op\t[\d.]+ GFLOP/s\t[\d.]+ %-of-limit\t\d+ allocs/op$`)
+	line := regexp.MustCompile(`(?m)^BenchmarkAttend/tiny/d=64/impl=generic/threads=1` +
+		`\t\d+\t[\d.]+ ns/op\t[\d.]+ GFLOP/s\t[\d.]+ %-of-limit\t\d+ allocs/op$`)
 	if status != 0 || !line.MatchString(stdout) || !strings.Contains(stdout, "\ncpu: ") {
 		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
@@ -81,7 +85,8 @@ func TestBenchRefuses(t *testing.T) {
 	checkRefusalOf(t, 2, "exclude each other", "bench", "-time", "2s", "-quick")
 	checkRefusalOf(t, 1, "-png: none/b.png: no such file", "bench", "-png", "none/b.png")
 	checkRefusalOf(t, 2, "-png is x.png/, which names a folder", "bench", "-png", "x.png/")
-	checkRefusalOf(t, 2, "-png is b.gif, want a name that ends in .png, .svg or .pdf", "bench", "-png", "b.gif")
+	checkRefusalOf(t, 2, "-png is b.gif, want a name that ends in .png, .svg or .pdf", "bench", "-png",
+		"b.gif")
 	checkRefusalOf(t, 2, "not defined", "bench", "-slow")
 	checkRefusalOf(t, 2, "not defined", "measure", "-slow")
 	checkRefusalOf(t, 2, "-run: error parsing regexp: missing closing", "measure", "-run", "(")
@@ -101,14 +106,16 @@ func TestBenchMeasuresAllImplementations(t *testing.T) {
 func TestMemoryOfThreads(t *testing.T) {
 	m := measurement{vectors: limits.For(attn.Implementation())}
 	two := m.memory(dram{2, false})
-	if two == nil || two != m.memory(dram{2, false}) || two == m.memory(dram{1, false}) || len(m.dram) != 2 {
+	if two == nil || two != m.memory(dram{2, false}) || two == m.memory(dram{1, false}) ||
+		len(m.dram) != 2 {
 		t.Errorf("there are %d buffers, want one for one thread and one for two", len(m.dram))
 	}
 }
 
 // Cases that memory limits and others take turns, on one thread and on more, until each had enough.
 func TestRounds(t *testing.T) {
-	m := measurement{effort: effort{time.Millisecond, 2, 3 * time.Second}, vectors: limits.For(attn.Implementation()), perCycle: 1}
+	m := measurement{effort: effort{time.Millisecond, 2, 3 * time.Second},
+		vectors: limits.For(attn.Implementation()), perCycle: 1}
 	with := newEquipment(2)
 	defer with.release()
 	var trials []*trial
@@ -126,7 +133,9 @@ func TestRounds(t *testing.T) {
 		}
 	}
 	reached := 0.0
-	m.rounds(trials, func(spent, expected time.Duration) { reached = float64(spent) / float64(expected) })
+	m.rounds(trials, func(spent, expected time.Duration) {
+		reached = float64(spent) / float64(expected)
+	})
 	if reached < 0.99 { // of 1: a turn is the last thing that took time
 		t.Errorf("ended at %.2f of the expected time", reached)
 	}
@@ -135,7 +144,8 @@ func TestRounds(t *testing.T) {
 		switch {
 		case r.Repetitions < 1 || r.Nanoseconds <= 0 || r.Limit <= 0 || r.Percent <= 0:
 			t.Errorf("%+v", r)
-		case one.c.cached && (r.Unit != "GB/s" || r.Calls != 1 || r.AtItsClock != 0 || r.Quiet < 2 || r.Quiet != r.Repetitions || !strings.HasPrefix(r.Benchmark, "BenchmarkCache/")):
+		case one.c.cached && (r.Unit != "GB/s" || r.Calls != 1 || r.AtItsClock != 0 || r.Quiet < 2 ||
+			r.Quiet != r.Repetitions || !strings.HasPrefix(r.Benchmark, "BenchmarkCache/")):
 			t.Errorf("memory: %+v", r)
 		case !one.c.cached && (r.Unit != "GFLOP/s" || r.AtItsClock <= 0):
 			t.Errorf("multiply-adds: %+v", r)
@@ -143,13 +153,15 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// Every case is measured once, whatever that takes, and nobody waits for quiet repetitions for hours.
+// Every case is measured once, whatever that takes, and nobody waits for quiet repetitions for
+// hours.
 func TestExpected(t *testing.T) {
 	e := effort{perCase: 5, least: 8, most: 20}
 	for _, c := range []struct {
 		quiet       int
 		spent, want time.Duration
-	}{{0, 0, 5}, {0, 1, 8}, {0, 4, 20}, {4, 1, 5}, {4, 5, 10}, {7, 7, 8}, {8, 1, 5}, {8, 9, 5}, {1, 20, 20}, {7, 30, 20}} {
+	}{{0, 0, 5}, {0, 1, 8}, {0, 4, 20}, {4, 1, 5}, {4, 5, 10}, {7, 7, 8}, {8, 1, 5}, {8, 9, 5}, {1, 20,
+		20}, {7, 30, 20}} {
 		if got := e.expected(c.quiet, c.spent); got != c.want {
 			t.Errorf("%d quiet in %d: %v, want %v", c.quiet, c.spent, got, c.want)
 		}
@@ -163,16 +175,19 @@ func TestSummary(t *testing.T) {
 		samples []sample
 		want    string
 	}{
-		"one":      {[]sample{{1, 80, quiet}}, "80.0 %"},
-		"two":      {[]sample{{2, 90, quiet}, {1, 80, quiet}}, "80.0 %"},
-		"three":    {[]sample{{3, 99, quiet}, {1, 80, quiet}, {2, 70, quiet}}, "80.0 %"},
-		"four":     {[]sample{{3, 60, quiet}, {1, 80, quiet}, {4, 99, quiet}, {2, 70, quiet}}, "70.0 %"},
-		"busy":     {[]sample{{3, 99, quiet}, {1, 80, busy}, {2, 70, quiet}, {3, 60, busy}, {4, 65, quiet}}, "70.0 %"},
-		"too busy": {[]sample{{3, 99, quiet}, {1, 80, busy}, {2, 70, quiet}, {3, 60, busy}}, "80.0 %, busy"},
+		"one":   {[]sample{{1, 80, quiet}}, "80.0 %"},
+		"two":   {[]sample{{2, 90, quiet}, {1, 80, quiet}}, "80.0 %"},
+		"three": {[]sample{{3, 99, quiet}, {1, 80, quiet}, {2, 70, quiet}}, "80.0 %"},
+		"four":  {[]sample{{3, 60, quiet}, {1, 80, quiet}, {4, 99, quiet}, {2, 70, quiet}}, "70.0 %"},
+		"busy": {[]sample{{3, 99, quiet}, {1, 80, busy}, {2, 70, quiet}, {3, 60, busy},
+			{4, 65, quiet}}, "70.0 %"},
+		"too busy": {[]sample{{3, 99, quiet}, {1, 80, busy}, {2, 70, quiet}, {3, 60, busy}},
+			"80.0 %, busy"},
 		"one busy": {[]sample{{1, 80, busy}}, "80.0 %, busy"},
 		"all busy": {[]sample{{3, 99, busy}, {1, 80, busy}, {2, 70, busy}}, "80.0 %, busy"},
-		"fifty":    {append([]sample{{1, 80, quiet}, {2, 70, quiet}, {3, 75, quiet}, {3, 60, quiet}, {3, 99, quiet}}, slices.Repeat([]sample{{4, 100, quiet}}, 45)...), "75.0 %"},
-		"memory":   {[]sample{{1, 0, quiet}}, ""},
+		"fifty": {append([]sample{{1, 80, quiet}, {2, 70, quiet}, {3, 75, quiet}, {3, 60, quiet},
+			{3, 99, quiet}}, slices.Repeat([]sample{{4, 100, quiet}}, 45)...), "75.0 %"},
+		"memory": {[]sample{{1, 0, quiet}}, ""},
 	} {
 		r := result{Repetitions: len(c.samples)}
 		for _, s := range c.samples {
@@ -186,7 +201,8 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// A repetition is quiet if the moments on both sides are, with the same clock, and counts against their mean clock.
+// A repetition is quiet if the moments on both sides are, with the same clock, and counts against
+// their mean clock.
 func TestSampleBetween(t *testing.T) {
 	for _, c := range []struct {
 		before, after moment
@@ -212,8 +228,10 @@ func TestOperationsPerCycle(t *testing.T) {
 		fma, clock float64
 		want       float64
 	}{
-		{limits.AVX2, 64e9, 2e9, 32}, {limits.AVX2, 66e9, 2e9, 32}, {limits.AVX2, 50e9, 2e9, 32}, {limits.AVX2, 31e9, 2e9, 16},
-		{limits.AVX2, 1e6, 2e9, 16}, {limits.AVX512, 120e9, 2e9, 64}, {limits.AVX512, 64e9, 2e9, 32}, {limits.Scalar, 3e9, 2e9, 1.5},
+		{limits.AVX2, 64e9, 2e9, 32}, {limits.AVX2, 66e9, 2e9, 32}, {limits.AVX2, 50e9, 2e9, 32},
+		{limits.AVX2, 31e9, 2e9, 16},
+		{limits.AVX2, 1e6, 2e9, 16}, {limits.AVX512, 120e9, 2e9, 64}, {limits.AVX512, 64e9, 2e9, 32},
+		{limits.Scalar, 3e9, 2e9, 1.5},
 	} {
 		if got := operationsPerCycle(c.vectors, c.fma, c.clock); got != c.want {
 			t.Errorf("%v, %g a second at %g Hz: %g, want %g", c.vectors, c.fma, c.clock, got, c.want)
@@ -260,17 +278,20 @@ func TestPrint(t *testing.T) {
 		{Case: "bert", Threads: 1, Percent: 10}, {Case: "bert", Threads: 2, Percent: 20},
 	}}}}
 	var out strings.Builder
-	if err := (&benchFlags{png: f.path("b.png")}).print(b, &out); err != nil || !strings.Contains(out.String(), "| bert ") {
+	if err := (&benchFlags{png: f.path("b.png")}).print(b, &out); err != nil ||
+		!strings.Contains(out.String(), "| bert ") {
 		t.Errorf("error %v, table %q", err, out.String())
 	}
 	f.picture("b.png")
 	if err := (&benchFlags{png: f.path("none/b.png")}).print(b, io.Discard); err == nil {
 		t.Error("no error for a folder that does not exist")
 	}
-	if err := writePicture(f.path("b.gif"), b.draw); err == nil || slices.Contains(f.names(), "b.gif") {
+	if err := writePicture(f.path("b.gif"), b.draw); err == nil ||
+		slices.Contains(f.names(), "b.gif") {
 		t.Errorf("a picture of no kind: %v", err)
 	}
-	for want, ns := range map[string]float64{"12 ns": 12, "12.3 µs": 12345, "12.35 ms": 12.345e6, "12.35 s": 12.345e9} {
+	for want, ns := range map[string]float64{"12 ns": 12, "12.3 µs": 12345, "12.35 ms": 12.345e6,
+		"12.35 s": 12.345e9} {
 		if got := duration(ns); got != want {
 			t.Errorf("%v ns are %s, want %s", ns, got, want)
 		}
@@ -309,8 +330,9 @@ func TestWork(t *testing.T) {
 		want := map[string]float64{
 			"prefill_d64": 2147483648, "prefill_d64_causal": 1073741824, "prefill_d128": 17179869184,
 			"prefill_d128_causal": 8589934592, "bert": 402653184, "tiny": 65536,
-			"decode": 128 << 20, "decode, cache": 128 << 20, "decode_gqa": 32 << 20, "decode_gqa, cache": 32 << 20,
-			"decode, f16": 64 << 20, "decode, bf16": 64 << 20, "decode, i8": 33 << 20,
+			"decode": 128 << 20, "decode, cache": 128 << 20, "decode_gqa": 32 << 20,
+			"decode_gqa, cache": 32 << 20,
+			"decode, f16":       64 << 20, "decode, bf16": 64 << 20, "decode, i8": 33 << 20,
 			"decode_gqa, f16": 16 << 20, "decode_gqa, bf16": 16 << 20, "decode_gqa, i8": 33 << 18,
 		}[c.Name]
 		if c.work() != want {
@@ -336,7 +358,8 @@ func TestWorkIsTheCachesMemory(t *testing.T) {
 		if _, _, err := with.prepare(&c, 1); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := c.work(), float64(with.inputsOf(c.shape).caches[c.kind].MemoryUse()); got != want {
+		if got, want := c.work(),
+			float64(with.inputsOf(c.shape).caches[c.kind].MemoryUse()); got != want {
 			t.Errorf("%s: %g bytes of work, the cache has %g", c.Name, got, want)
 		}
 	}
@@ -346,13 +369,17 @@ func TestWorkIsTheCachesMemory(t *testing.T) {
 }
 
 func TestTable(t *testing.T) {
-	b := benchmark{CPU: "A CPU", Reports: []report{{Implementation: attn.Implementation(), Machine: machine{Read: map[string]float64{"L2": 87.6}}, Results: []result{
-		{Case: "tiny", Nanoseconds: 1234, Rate: 12.34, Unit: "GFLOP/s", Limit: 100, LimitOf: "FMA", Percent: 12.34, Threads: 1},
-		{Case: "decode", Nanoseconds: 7.5e6, Rate: 18, Unit: "GB/s", Limit: 20, LimitOf: "DRAM", Percent: 90, Threads: 2},
-	}}}}
+	b := benchmark{CPU: "A CPU", Reports: []report{{Implementation: attn.Implementation(),
+		Machine: machine{Read: map[string]float64{"L2": 87.6}}, Results: []result{
+			{Case: "tiny", Nanoseconds: 1234, Rate: 12.34, Unit: "GFLOP/s", Limit: 100, LimitOf: "FMA",
+				Percent: 12.34, Threads: 1},
+			{Case: "decode", Nanoseconds: 7.5e6, Rate: 18, Unit: "GB/s", Limit: 20, LimitOf: "DRAM",
+				Percent: 90, Threads: 2},
+		}}}}
 	var out strings.Builder
 	b.table(&out)
-	for _, want := range []string{"A CPU", "1234 ns", "12.3 GFLOP/s", "7.50 ms", "DRAM   20.0 GB/s", "90.0 %", ", L2 87.6 GB/s"} {
+	for _, want := range []string{"A CPU", "1234 ns", "12.3 GFLOP/s", "7.50 ms", "DRAM   20.0 GB/s",
+		"90.0 %", ", L2 87.6 GB/s"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
@@ -373,9 +400,11 @@ func TestTable(t *testing.T) {
 func TestBars(t *testing.T) {
 	var groups []chart.Group
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
-		groups = append(groups, chart.Group{Name: name, Percent: map[string]float64{"one": 130, "two": 3}})
+		groups = append(groups, chart.Group{Name: name,
+			Percent: map[string]float64{"one": 130, "two": 3}})
 	}
-	if err := chart.DrawBars(io.Discard, chart.PNG, "title", []string{"one", "two", "three"}, groups); err != nil {
+	if err := chart.DrawBars(io.Discard, chart.PNG, "title", []string{"one", "two", "three"},
+		groups); err != nil {
 		t.Error(err)
 	}
 	groups[3].Percent["one"] = math.NaN()

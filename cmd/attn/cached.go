@@ -32,8 +32,8 @@ func (f *runFlags) checkCache() error {
 	return err
 }
 
-// cachedAttend attends over a cache of the keys and values that it is given. It keeps the last cache, because slices of the
-// same heads follow one another.
+// cachedAttend attends over a cache of the keys and values that it is given. It keeps the last
+// cache, because slices of the same heads follow one another.
 type cachedAttend struct {
 	kind attn.Format
 	pool *attn.Pool // nil for one thread

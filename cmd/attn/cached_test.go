@@ -12,7 +12,8 @@ import (
 // cacheOf is a cache of keys and values.
 func cacheOf(t *testing.T, kind attn.Format, k, v attn.Tensor) *attn.Cache {
 	t.Helper()
-	c, err := attn.NewCache(attn.CacheConfig{Batch: k.B, KVHeads: k.H, HeadDim: k.D, ValueDim: v.D, Capacity: k.L, Format: kind})
+	c, err := attn.NewCache(attn.CacheConfig{Batch: k.B, KVHeads: k.H, HeadDim: k.D, ValueDim: v.D,
+		Capacity: k.L, Format: kind})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,8 +24,8 @@ func cacheOf(t *testing.T, kind attn.Format, k, v attn.Tensor) *attn.Cache {
 	return c
 }
 
-// Over a cache of any type the command gives the bits of Cache.Attend. For f32 these are Attend's, and for f16 and bf16 Attend's over
-// what the cache reads back.
+// Over a cache of any type the command gives the bits of Cache.Attend. For f32 these are Attend's,
+// and for f16 and bf16 Attend's over what the cache reads back.
 func TestRunOverCache(t *testing.T) {
 	const b, h, kv, lq, lk, d, dv = 2, 4, 2, 5, 150, 12, 7
 	f := newFolder(t)
@@ -77,7 +78,8 @@ func TestSlicesOverCache(t *testing.T) {
 	for i := range b {
 		for head := 0; head < h; head += h / kv {
 			for row := 0; row < lq; row += 10 {
-				if err := j.slice(slice{i, head, head + h/kv, row, min(row+10, lq)}, j.dst, nil, attn.Tensor{}); err != nil {
+				if err := j.slice(slice{i, head, head + h/kv, row, min(row+10, lq)}, j.dst, nil,
+					attn.Tensor{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -103,7 +105,8 @@ func TestRunOverCacheRefuses(t *testing.T) {
 	v.Data[(5+3)*4+1] = float32(math.Inf(1))
 	f.save("v.npy", v)
 	status, stdout, stderr := f.run("-cache", "i8")
-	checkRefusal(t, 1, status, stdout, stderr, "v has an element of size +Inf in token 3 of head 1, batch entry 0")
+	checkRefusal(t, 1, status, stdout, stderr, "v has an element of size +Inf in token 3 of head "+
+		"1, batch entry 0")
 	f.mustRun("-cache", "f16")
 	f.random("k.npy", 2, 2, 0, 4)
 	f.random("v.npy", 3, 2, 0, 4)

@@ -11,7 +11,8 @@ import (
 )
 
 // callForm is what -call takes.
-const callForm = "H=…,Lq=…,D=…[,B=1][,KVH=H][,Lk=Lq][,Dv=D][,layout=bhld|blhd|cache][,causal=0|1][,workers=1]"
+const callForm = "H=…,Lq=…,D=…[,B=1][,KVH=H][,Lk=Lq][,Dv=D]" +
+	"[,layout=bhld|blhd|cache][,causal=0|1][,workers=1]"
 
 // callFlag is the value of -call: the shape of a call.
 type callFlag struct {

@@ -20,13 +20,18 @@ func TestInfoOfCall(t *testing.T) {
 		"H=8,Lq=1,D=64": {B: 1, H: 8, KVH: 8, Lq: 1, Lk: 1, D: 64, Dv: 64, Layout: "bhld", Workers: 1},
 		"h=8, kvh = 2,LQ=3,lk=4096,d=128,DV=64,Layout=CACHE,CAUSAL=1,b=2,Workers=16": {
 			B: 2, H: 8, KVH: 2, Lq: 3, Lk: 4096, D: 128, Dv: 64, Layout: "cache", Causal: true, Workers: 16},
-		"H=8,Lq=2,D=64,causal=0,layout=blhd": {B: 1, H: 8, KVH: 8, Lq: 2, Lk: 2, D: 64, Dv: 64, Layout: "blhd", Workers: 1},
+		"H=8,Lq=2,D=64,causal=0,layout=blhd": {B: 1, H: 8, KVH: 8, Lq: 2, Lk: 2, D: 64, Dv: 64,
+			Layout: "blhd", Workers: 1},
 	} {
 		var got inspect.Call
-		answer(t, func(c inspect.Call) (string, error) { got = c; return "rows 4 queries of a tile\n", nil })
+		answer(t, func(c inspect.Call) (string, error) {
+			got = c
+			return "rows 4 queries of a tile\n", nil
+		})
 		status, stdout, stderr := call("info", "-call", list)
 		if status != 0 || stdout != "rows 4 queries of a tile\n" || stderr != "" || got != want {
-			t.Errorf("%s: status %d, stdout %q, stderr %q, call %+v, want %+v", list, status, stdout, stderr, got, want)
+			t.Errorf("%s: status %d, stdout %q, stderr %q, call %+v, want %+v", list, status, stdout, stderr,
+				got, want)
 		}
 	}
 }

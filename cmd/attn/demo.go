@@ -59,7 +59,8 @@ func (d *demo) example(name, options string) {
 // attend is attn.Attend with contiguous results.
 func (d *demo) attend(q, k, v attn.Tensor, opt *attn.Options) []float32 {
 	dst := make([]float32, q.B*q.H*q.L*v.D)
-	if err := attn.Attend(attn.BHLD(dst, q.B, q.H, q.L, v.D), q, k, v, opt); err != nil && d.err == nil {
+	if err := attn.Attend(attn.BHLD(dst, q.B, q.H, q.L, v.D), q, k, v, opt); err != nil &&
+		d.err == nil {
 		d.err = err
 	}
 	return dst

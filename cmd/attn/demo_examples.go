@@ -37,7 +37,8 @@ func (d *demo) dotProduct() {
 	d.compare(d.attend(q, k, v, &attn.Options{Causal: attn.TopLeft, Scale: 1}),
 		[]float64{0, 1, 0, 0.95257413, 0.04742587, 0.95257413}, 3)
 
-	d.example("the same triangle as a boolean mask, true = may attend", "Mask: [true false] [true true]")
+	d.example("the same triangle as a boolean mask, true = may attend",
+		"Mask: [true false] [true true]")
 	lower := attn.BHLD([]bool{true, false, true, true}, 1, 1, 2, 2)
 	d.compare(d.attend(q, k, v, &attn.Options{Mask: &lower}), twoCausal, 3)
 
@@ -48,7 +49,8 @@ func (d *demo) dotProduct() {
 	d.example("cross attention: one query (the first), two keys", "none")
 	d.compare(d.attend(one(twoQ[:3], 3), k, v, nil), twoFull[:3], 3)
 
-	d.example("one mask for a whole batch, here the tokens twice", "Mask: [true false] [true true] of batch 1")
+	d.example("one mask for a whole batch, here the tokens twice",
+		"Mask: [true false] [true true] of batch 1")
 	twice := func(x []float32) attn.Tensor {
 		return attn.View[float32]{Data: x, B: 2, H: 1, L: 2, D: 3, SL: 3} // batch stride 0
 	}
@@ -107,7 +109,8 @@ func (d *demo) multiHead() {
 // eightHeads writes heads side by side through the output's view.
 func (d *demo) eightHeads() {
 	const tokens, heads, dim = 3, 8, 64
-	d.example("eight heads of 64, concatenated to rows of 512 by the view of the output", "dst: BLHD(out, 1, 3, 8, 64)")
+	d.example("eight heads of 64, concatenated to rows of 512 by the view of the output",
+		"dst: BLHD(out, 1, 3, 8, 64)")
 	random := rand.New(rand.NewPCG(1, 2))
 	input := func() attn.Tensor {
 		x := make([]float32, tokens*heads*dim)
@@ -118,13 +121,15 @@ func (d *demo) eightHeads() {
 	}
 	q, k, v := input(), input(), input()
 	row := make([]float32, tokens*heads*dim)
-	if err := attn.Attend(attn.BLHD(row, 1, tokens, heads, dim), q, k, v, nil); err != nil && d.err == nil {
+	if err := attn.Attend(attn.BLHD(row, 1, tokens, heads, dim), q, k, v, nil); err != nil &&
+		d.err == nil {
 		d.err = err
 	}
 	var single []float32
 	for i := range tokens {
 		for h := range heads {
-			all := d.attend(part(q, 0, h, h+1, 0, tokens), part(k, 0, h, h+1, 0, tokens), part(v, 0, h, h+1, 0, tokens), nil)
+			all := d.attend(part(q, 0, h, h+1, 0, tokens), part(k, 0, h, h+1, 0, tokens),
+				part(v, 0, h, h+1, 0, tokens), nil)
 			single = append(single, all[i*dim:][:dim]...)
 		}
 	}

@@ -47,7 +47,8 @@ func (e *equipment) trial(c benchCase, threads int) (*trial, error) {
 }
 
 // prepare returns the call to measure and where it writes.
-func (e *equipment) prepare(c *benchCase, threads int) (call func() error, dst attn.Tensor, err error) {
+func (e *equipment) prepare(c *benchCase, threads int) (call func() error, dst attn.Tensor,
+	err error) {
 	in := e.inputsOf(c.shape)
 	dst = attn.BHLD(make([]float32, len(in.q.Data)), c.b, c.h, c.lq, c.d)
 	opt := new(attn.Options)
@@ -82,7 +83,8 @@ func (e *equipment) inputsOf(s shape) *inputs {
 			}
 			return attn.BHLD(x, s.b, h, l, s.d)
 		}
-		e.inputs[s] = &inputs{q: input(s.h, s.lq), k: input(s.kvh, s.lk), v: input(s.kvh, s.lk), caches: map[attn.Format]*attn.Cache{}}
+		e.inputs[s] = &inputs{q: input(s.h, s.lq), k: input(s.kvh, s.lk), v: input(s.kvh, s.lk),
+			caches: map[attn.Format]*attn.Cache{}}
 	}
 	return e.inputs[s]
 }
@@ -92,7 +94,8 @@ func (in *inputs) fill(s shape, kind attn.Format) error {
 	if in.caches[kind] != nil {
 		return nil
 	}
-	cache, err := attn.NewCache(attn.CacheConfig{Batch: s.b, KVHeads: s.kvh, HeadDim: s.d, ValueDim: s.d, Capacity: s.lk, Format: kind})
+	cache, err := attn.NewCache(attn.CacheConfig{Batch: s.b, KVHeads: s.kvh, HeadDim: s.d,
+		ValueDim: s.d, Capacity: s.lk, Format: kind})
 	if err == nil {
 		err = cache.Append(in.k, in.v)
 	}

@@ -102,7 +102,8 @@ func TestTargetBecomesAFolder(t *testing.T) {
 	if err := os.Mkdir(f.path("out.npy"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := o.commit(); err == nil || !strings.HasPrefix(err.Error(), f.path("out.npy")) || strings.Contains(err.Error(), ".tmp") {
+	if err := o.commit(); err == nil || !strings.HasPrefix(err.Error(), f.path("out.npy")) ||
+		strings.Contains(err.Error(), ".tmp") {
 		t.Errorf("error is %v", err)
 	}
 	o.discard()
@@ -145,7 +146,8 @@ func TestMaskAndBiasRefused(t *testing.T) {
 	f.random("k.npy", 2, 3, 4)
 	f.random("v.npy", 3, 3, 4)
 	header := "{'descr': '|b1', 'fortran_order': False, 'shape': (2, 2), }\n"
-	f.write("mask.npy", append([]byte("\x93NUMPY\x01\x00"+string(rune(len(header)))+"\x00"+header), 1, 0, 1, 0))
+	f.write("mask.npy", append([]byte("\x93NUMPY\x01\x00"+string(rune(len(header)))+"\x00"+header), 1,
+		0, 1, 0))
 	status, stdout, stderr := f.run("-mask", "@mask.npy")
 	checkRefusal(t, 1, status, stdout, stderr, "mask.npy is (2, 2), want (1, 1, 2, 3)")
 	status, stdout, stderr = f.run("-bias", "@none.npy")
@@ -220,7 +222,8 @@ func TestProgressInFiles(t *testing.T) {
 	p.add(50)
 	first := w.String()
 	p.add(50)
-	if after := w.String(); after != first || !strings.HasSuffix(after, ": 25%\n") && !strings.HasSuffix(after, ": 0%\n") || strings.Contains(after, "\r") {
+	if after := w.String(); after != first || !strings.HasSuffix(after, ": 25%\n") &&
+		!strings.HasSuffix(after, ": 0%\n") || strings.Contains(after, "\r") {
 		t.Errorf("written: %q, then %q", first, after)
 	}
 }
@@ -261,9 +264,11 @@ func TestOutputsTogether(t *testing.T) {
 // What cannot be printed is an error, but what was measured is drawn all the same.
 func TestFullDisk(t *testing.T) {
 	var stderr strings.Builder
-	for _, args := range []string{"info", "demo", "version", "help", "help run", "run -h", "-h", "measure -name"} {
+	for _, args := range []string{"info", "demo", "version", "help", "help run", "run -h", "-h",
+		"measure -name"} {
 		stderr.Reset()
-		if status := realMain(strings.Fields(args), fullDisk{}, &stderr); status != 1 || !strings.Contains(stderr.String(), "no space") {
+		if status := realMain(strings.Fields(args), fullDisk{}, &stderr); status != 1 ||
+			!strings.Contains(stderr.String(), "no space") {
 			t.Errorf("%s: status %d, stderr %q", args, status, stderr.String())
 		}
 	}
@@ -298,7 +303,8 @@ func TestPositionsOfLabels(t *testing.T) {
 		f := newFolder(t)
 		c.flags.png = f.path("heat.png")
 		if got := f.prepared(c.flags).heat.at; got != c.want {
-			t.Errorf("-causal %s -offset %d: the first query is at %d, want %d", c.flags.causal, c.flags.offset, got, c.want)
+			t.Errorf("-causal %s -offset %d: the first query is at %d, want %d", c.flags.causal,
+				c.flags.offset, got, c.want)
 		}
 	}
 }

@@ -23,7 +23,8 @@ func TestOutputBehindALink(t *testing.T) {
 	f := newFolder(t)
 	var o outputs
 	defer o.discard()
-	if err := errors.Join(os.Symlink("there.npy", f.path("link.npy")), o.add(f.path("link.npy"), writeBytes([]byte("new"))), o.commit()); err != nil {
+	if err := errors.Join(os.Symlink("there.npy", f.path("link.npy")),
+		o.add(f.path("link.npy"), writeBytes([]byte("new"))), o.commit()); err != nil {
 		t.Fatal(err)
 	}
 	if to, err := os.Readlink(f.path("link.npy")); to != "there.npy" {
@@ -34,14 +35,16 @@ func TestOutputBehindALink(t *testing.T) {
 	}
 }
 
-// Nothing stays behind when a signal ends the program while it writes, and its parent learns which one did. What
-// was ignored from the start stays so, as nohup and background jobs of a shell want it. The test runs itself.
+// Nothing stays behind when a signal ends the program while it writes, and its parent learns which
+// one did. What was ignored from the start stays so, as nohup and background jobs of a shell want
+// it. The test runs itself.
 func TestSignals(t *testing.T) {
 	if dir := os.Getenv("ATTN_TEST_SIGNALS"); dir != "" {
 		writeUntilEOF(dir)
 		return
 	}
-	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT,
+		syscall.SIGTERM} {
 		if signal.Ignored(s) {
 			continue // by whoever runs the tests
 		}
@@ -80,8 +83,10 @@ func writeUntilEOF(dir string) {
 	o.commit()
 }
 
-// interrupted sends a signal to a process that writes, ends its input, and returns the files before and after.
-func interrupted(t *testing.T, s os.Signal, dir string, command ...string) (during, after []os.DirEntry, err error) {
+// interrupted sends a signal to a process that writes, ends its input, and returns the files before
+// and after.
+func interrupted(t *testing.T, s os.Signal, dir string, command ...string) (during,
+	after []os.DirEntry, err error) {
 	self := exec.Command(command[0], append(command[1:], "-test.run=^TestSignals$")...)
 	self.Env = append(os.Environ(), "ATTN_TEST_SIGNALS="+dir)
 	out, err1 := self.StdoutPipe()
@@ -146,7 +151,8 @@ func TestSignalEndsAChild(t *testing.T) {
 		t.Errorf("error %v, state %v", err, child.ProcessState)
 	}
 	<-signals
-	if err := runChild(exec.Command(filepath.Join(t.TempDir(), "none"))); !errors.Is(err, os.ErrNotExist) {
+	if err := runChild(exec.Command(filepath.Join(t.TempDir(), "none"))); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Errorf("a program that does not exist: %v", err)
 	}
 }
@@ -158,7 +164,8 @@ func TestBenchEndsItsChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer read.Close()
-	bench := exec.Command(os.Args[0], "bench", "-run", "^tiny$", "-isa", "generic", "-time", "20s", "-threads", "1")
+	bench := exec.Command(os.Args[0], "bench", "-run", "^tiny$", "-isa", "generic", "-time", "20s",
+		"-threads", "1")
 	bench.Env = append(os.Environ(), asCommand+"=1")
 	bench.Stderr = write
 	bench.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -180,7 +187,8 @@ func TestBenchEndsItsChild(t *testing.T) {
 // What a path means depends on the links in it, also if there is no such file yet.
 func TestOutputAboveALink(t *testing.T) {
 	f := newFolder(t)
-	if err := errors.Join(os.MkdirAll(f.path("far/away"), 0o777), os.Symlink("far/away", f.path("near"))); err != nil {
+	if err := errors.Join(os.MkdirAll(f.path("far/away"), 0o777),
+		os.Symlink("far/away", f.path("near"))); err != nil {
 		t.Fatal(err)
 	}
 	var o outputs
@@ -193,7 +201,8 @@ func TestOutputAboveALink(t *testing.T) {
 	}
 }
 
-// A full disk, or here a limit on the size of files, is an error before anything appears. The test runs itself.
+// A full disk, or here a limit on the size of files, is an error before anything appears. The test
+// runs itself.
 func TestNoSpaceForOutputs(t *testing.T) {
 	if flag.NArg() > 0 {
 		os.Exit(runLimited(t))
@@ -203,24 +212,28 @@ func TestNoSpaceForOutputs(t *testing.T) {
 		f.random(name, uint64(i), 200, 64)
 	}
 	self := exec.Command(os.Args[0], "-test.run=^TestNoSpaceForOutputs$", "run",
-		"-q", f.path("q.npy"), "-k", f.path("k.npy"), "-v", f.path("v.npy"), "-lse", f.path("lse.npy"), "-o", f.path("out.npy"))
+		"-q", f.path("q.npy"), "-k", f.path("k.npy"), "-v", f.path("v.npy"), "-lse", f.path("lse.npy"),
+		"-o", f.path("out.npy"))
 	var stdout, stderr strings.Builder
 	self.Stdout, self.Stderr = &stdout, &stderr
 	self.Run()
-	checkRefusal(t, 1, self.ProcessState.ExitCode(), stdout.String(), stderr.String(), "out.npy: file too large")
+	checkRefusal(t, 1, self.ProcessState.ExitCode(), stdout.String(), stderr.String(),
+		"out.npy: file too large")
 	if names := f.names(); len(names) != 3 {
 		t.Errorf("files are %v", names)
 	}
 }
 
-// runLimited runs the command with files of at most 8 KiB. The program that measures coverage writes larger ones.
+// runLimited runs the command with files of at most 8 KiB. The program that measures coverage
+// writes larger ones.
 func runLimited(t *testing.T) int {
 	var old syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
 		t.Fatal(err)
 	}
 	defer syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old)
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 8192, Max: old.Max}); err != nil {
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE,
+		&syscall.Rlimit{Cur: 8192, Max: old.Max}); err != nil {
 		t.Fatal(err)
 	}
 	return realMain(flag.Args(), os.Stdout, os.Stderr)

@@ -11,12 +11,14 @@ import (
 // fileFlag is a flag that names a file.
 type fileFlag struct{ name, path string }
 
-// check makes sure that the file can be written, and is a kind of picture that can be drawn if it is to be one.
+// check makes sure that the file can be written, and is a kind of picture that can be drawn if it
+// is to be one.
 func (o fileFlag) check() error {
 	err := writable(o.path)
 	switch {
 	case o.path == "-":
-		return usagef("%s is -, want a file: results do not go to standard output (./- is a file of this name)", o.name)
+		return usagef("%s is -, want a file: results do not go to standard output (./- is a file of "+
+			"this name)", o.name)
 	case errors.Is(err, errFolder):
 		return usagef("%s is %s, which %w", o.name, o.path, errFolder)
 	case err != nil:

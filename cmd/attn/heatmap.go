@@ -117,7 +117,9 @@ func (h *heatmap) picture() *chart.Heatmap {
 }
 
 // draw writes the picture.
-func (h *heatmap) draw(w io.Writer, format chart.Format) error { return h.picture().Draw(w, format) }
+func (h *heatmap) draw(w io.Writer, format chart.Format) error {
+	return h.picture().Draw(w, format)
+}
 
 // mostMissing is how many characters a warning names.
 const mostMissing = 8

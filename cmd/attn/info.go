@@ -29,7 +29,8 @@ is used, and why. With -call it shows instead how a call of some shape is comput
 func infoCommand(args []string, stdout, stderr io.Writer) error {
 	var call callFlag
 	fs := newFlags("info", infoAbout)
-	fs.Var(&call, "call", "show which way a call of this `shape` goes, such as H=32,KVH=8,Lq=1,Lk=4096,D=128,layout=cache")
+	fs.Var(&call, "call", "show which way a call of this `shape` goes, such as "+
+		"H=32,KVH=8,Lq=1,Lk=4096,D=128,layout=cache")
 	if err := parse(fs, args, stdout); err != nil {
 		return err
 	}
@@ -62,7 +63,8 @@ func cores(c *cpuid.CPUInfo) string {
 	if c.PhysicalCores == 0 || c.LogicalCores == 0 {
 		return fmt.Sprintf("%d usable", runtime.NumCPU())
 	}
-	return fmt.Sprintf("%d usable, %d threads on %d cores in the package", runtime.NumCPU(), c.LogicalCores, c.PhysicalCores)
+	return fmt.Sprintf("%d usable, %d threads on %d cores in the package", runtime.NumCPU(),
+		c.LogicalCores, c.PhysicalCores)
 }
 
 func caches(c *cpuid.CPUInfo) string {
@@ -108,7 +110,8 @@ func features(arch string) []feature {
 			{"AVX2", has(cpuid.AVX2), "vectors of 8 floats, for avx2"},
 			{"FMA3", has(cpuid.FMA3), "fused multiply-add, for avx2"},
 			{"F16C", has(cpuid.F16C), "half-precision conversion, for avx2"},
-			{"AVX-512", has(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL), "F, BW, DQ and VL, vectors of 16 floats, for avx512"},
+			{"AVX-512", has(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL),
+				"F, BW, DQ and VL, vectors of 16 floats, for avx512"},
 		}
 	case "arm64":
 		return []feature{{"ASIMD", has(cpuid.ASIMD), "vectors of 4 floats, for neon"}}

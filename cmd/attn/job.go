@@ -41,7 +41,8 @@ func (j *job) check() error {
 		j.group = j.q.H / j.k.H
 	}
 	if last := j.opt.Offset + j.q.L; j.opt.Offset > 0 && last > maxDimension { // slices begin there
-		return fmt.Errorf("-offset is %d, want at most %d with %d queries", j.opt.Offset, maxDimension-j.q.L, j.q.L)
+		return fmt.Errorf("-offset is %d, want at most %d with %d queries", j.opt.Offset,
+			maxDimension-j.q.L, j.q.L)
 	}
 	j.at = j.opt.Offset
 	if j.opt.Causal == attn.BottomRight {

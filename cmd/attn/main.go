@@ -125,7 +125,8 @@ func oneLine(err error) string {
 	return strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), "attn: ")), " ")
 }
 
-// newFlags returns a flag set that prints nothing by itself; about is the text above the list of flags.
+// newFlags returns a flag set that prints nothing by itself; about is the text above the list of
+// flags.
 func newFlags(name, about string) *flag.FlagSet {
 	fs := flag.NewFlagSet("attn "+name, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
@@ -134,7 +135,8 @@ func newFlags(name, about string) *flag.FlagSet {
 	return fs
 }
 
-// parse reads the flags of a command that takes nothing else. Asked for help it prints it to stdout.
+// parse reads the flags of a command that takes nothing else. Asked for help it prints it to
+// stdout.
 func parse(fs *flag.FlagSet, args []string, stdout io.Writer) error {
 	err := fs.Parse(args)
 	switch {

@@ -33,7 +33,8 @@ func TestDemo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := strings.Split(stdout, "\n"), strings.Split(string(want), "\n"); len(got) != len(want) {
+	if got, want := strings.Split(stdout, "\n"), strings.Split(string(want),
+		"\n"); len(got) != len(want) {
 		t.Errorf("%d lines, want %d", len(got), len(want))
 	} else {
 		for i := range got {
@@ -67,7 +68,8 @@ func TestInfo(t *testing.T) {
 	if status != 0 || stderr != "" {
 		t.Fatalf("status %d, stderr %q", status, stderr)
 	}
-	for _, want := range []string{"CPU ", "caches ", "implementation  " + attn.Implementation() + "\n", "why "} {
+	for _, want := range []string{"CPU ", "caches ", "implementation  " + attn.Implementation() + "\n",
+		"why "} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in\n%s", want, stdout)
 		}
@@ -96,7 +98,8 @@ func TestWhy(t *testing.T) {
 			t.Errorf("%s on %s: %s", c.implementation, c.arch, got)
 		}
 	}
-	if got := lacking([]feature{{"AVX2", true, ""}, {"FMA3", true, ""}}, "amd64"); !strings.Contains(got, "this build") {
+	if got := lacking([]feature{{"AVX2", true, ""}, {"FMA3", true, ""}},
+		"amd64"); !strings.Contains(got, "this build") {
 		t.Error(got)
 	}
 }
@@ -106,7 +109,8 @@ func TestUnknownCPU(t *testing.T) {
 	if got := cores(&cpuid.CPUInfo{}); !strings.HasSuffix(got, " usable") {
 		t.Errorf("cores are %q", got)
 	}
-	for f, want := range map[feature]string{{"X", true, "for x"}: "present: for x", {"X", false, "for x"}: "missing: for x"} {
+	for f, want := range map[feature]string{{"X", true, "for x"}: "present: for x",
+		{"X", false, "for x"}: "missing: for x"} {
 		if got := f.state(); got != want {
 			t.Errorf("%+v is %q, want %q", f, got, want)
 		}
@@ -140,7 +144,8 @@ func TestCommands(t *testing.T) {
 		{[]string{"--version"}, 0, runtime.Version(), ""},
 	} {
 		status, stdout, stderr := call(c.args...)
-		if status != c.status || !strings.Contains(stdout, c.stdout) || !strings.Contains(stderr, c.stderr) ||
+		if status != c.status || !strings.Contains(stdout, c.stdout) ||
+			!strings.Contains(stderr, c.stderr) ||
 			c.stdout == "" && stdout != "" || c.stderr == "" && stderr != "" {
 			t.Errorf("%v: status %d, stdout %q, stderr %q", c.args, status, stdout, stderr)
 		}
@@ -156,7 +161,8 @@ func TestHelp(t *testing.T) {
 		_, want, _ := call(name, "-h")
 		status, got, stderr := call("help", name)
 		if status != 0 || stderr != "" || got != want || !strings.HasPrefix(got, "attn "+name) {
-			t.Errorf("attn help %s: status %d, stdout %q, stderr %q, want %q", name, status, got, stderr, want)
+			t.Errorf("attn help %s: status %d, stdout %q, stderr %q, want %q", name, status, got, stderr,
+				want)
 		}
 	}
 }
@@ -164,16 +170,19 @@ func TestHelp(t *testing.T) {
 // attn version says all that a report of a fault needs.
 func TestVersion(t *testing.T) {
 	status, stdout, stderr := call("version")
-	for _, want := range []string{"command ", "package ", "revision ", runtime.Version(), attn.Implementation()} {
+	for _, want := range []string{"command ", "package ", "revision ", runtime.Version(),
+		attn.Implementation()} {
 		if status != 0 || stderr != "" || !strings.Contains(stdout, want) {
 			t.Errorf("status %d, stderr %q, no %q in\n%s", status, stderr, want, stdout)
 		}
 	}
 	info := debug.BuildInfo{
 		Main: debug.Module{Path: "example.org/attn", Version: "v1.2.3"},
-		Deps: []*debug.Module{{Path: "other", Version: "v1"}, {Path: packagePath, Version: "v0.0.0", Replace: &debug.Module{Path: "../.."}}},
+		Deps: []*debug.Module{{Path: "other", Version: "v1"},
+			{Path: packagePath, Version: "v0.0.0", Replace: &debug.Module{Path: "../.."}}},
 		Settings: []debug.BuildSetting{
-			{Key: "vcs.revision", Value: "0123abcd"}, {Key: "vcs.time", Value: "2026-01-02T03:04:05Z"}, {Key: "vcs.modified", Value: "true"}},
+			{Key: "vcs.revision", Value: "0123abcd"}, {Key: "vcs.time", Value: "2026-01-02T03:04:05Z"},
+			{Key: "vcs.modified", Value: "true"}},
 	}
 	for got, want := range map[string]string{
 		moduleVersion(&info.Main):            "example.org/attn v1.2.3",
@@ -212,7 +221,8 @@ func TestWrongImplementation(t *testing.T) {
 			t.Errorf("ATTN_ISA=%s: status %d, stdout %q, stderr %q", name, status, stdout, stderr)
 		}
 	}
-	if status, stdout, stderr := run("generic", "info"); status != 0 || !strings.Contains(stdout, "implementation  generic\n") {
+	if status, stdout, stderr := run("generic", "info"); status != 0 ||
+		!strings.Contains(stdout, "implementation  generic\n") {
 		t.Errorf("ATTN_ISA=generic attn info: status %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
 }

@@ -27,25 +27,40 @@ type benchCase struct {
 type shape struct{ b, h, kvh, lq, lk, d int }
 
 var benchCases = []benchCase{
-	{"prefill_d64", "prefill/d=64/causal=false", "B1 H8 L1024 D64", false, false, shape{1, 8, 8, 1024, 1024, 64}, attn.F32},
-	{"prefill_d64_causal", "prefill/d=64/causal=true", "B1 H8 L1024 D64", false, true, shape{1, 8, 8, 1024, 1024, 64}, attn.F32},
-	{"prefill_d128", "prefill/d=128/causal=false", "B1 H8 L2048 D128", false, false, shape{1, 8, 8, 2048, 2048, 128}, attn.F32},
-	{"prefill_d128_causal", "prefill/d=128/causal=true", "B1 H8 L2048 D128", false, true, shape{1, 8, 8, 2048, 2048, 128}, attn.F32},
+	{"prefill_d64", "prefill/d=64/causal=false", "B1 H8 L1024 D64", false, false,
+		shape{1, 8, 8, 1024, 1024, 64}, attn.F32},
+	{"prefill_d64_causal", "prefill/d=64/causal=true", "B1 H8 L1024 D64", false, true,
+		shape{1, 8, 8, 1024, 1024, 64}, attn.F32},
+	{"prefill_d128", "prefill/d=128/causal=false", "B1 H8 L2048 D128", false, false,
+		shape{1, 8, 8, 2048, 2048, 128}, attn.F32},
+	{"prefill_d128_causal", "prefill/d=128/causal=true", "B1 H8 L2048 D128", false, true,
+		shape{1, 8, 8, 2048, 2048, 128}, attn.F32},
 	{"bert", "bert/d=64", "B8 H12 L128 D64", false, false, shape{8, 12, 12, 128, 128, 64}, attn.F32},
-	{"decode", "decode/d=128", "H32 KV32 Lk4096 D128", false, false, shape{1, 32, 32, 1, 4096, 128}, attn.F32},
-	{"decode, cache", "decode/d=128", "H32 KV32 Lk4096 D128", true, false, shape{1, 32, 32, 1, 4096, 128}, attn.F32},
-	{"decode, f16", "decode/d=128/type=f16", "H32 KV32 Lk4096 D128", true, false, shape{1, 32, 32, 1, 4096, 128}, attn.F16},
-	{"decode, bf16", "decode/d=128/type=bf16", "H32 KV32 Lk4096 D128", true, false, shape{1, 32, 32, 1, 4096, 128}, attn.BF16},
-	{"decode, i8", "decode/d=128/type=i8", "H32 KV32 Lk4096 D128", true, false, shape{1, 32, 32, 1, 4096, 128}, attn.I8},
-	{"decode_gqa", "decode_gqa/d=128", "H32 KV8 Lk4096 D128", false, false, shape{1, 32, 8, 1, 4096, 128}, attn.F32},
-	{"decode_gqa, cache", "decode_gqa/d=128", "H32 KV8 Lk4096 D128", true, false, shape{1, 32, 8, 1, 4096, 128}, attn.F32},
-	{"decode_gqa, f16", "decode_gqa/d=128/type=f16", "H32 KV8 Lk4096 D128", true, false, shape{1, 32, 8, 1, 4096, 128}, attn.F16},
-	{"decode_gqa, bf16", "decode_gqa/d=128/type=bf16", "H32 KV8 Lk4096 D128", true, false, shape{1, 32, 8, 1, 4096, 128}, attn.BF16},
-	{"decode_gqa, i8", "decode_gqa/d=128/type=i8", "H32 KV8 Lk4096 D128", true, false, shape{1, 32, 8, 1, 4096, 128}, attn.I8},
+	{"decode", "decode/d=128", "H32 KV32 Lk4096 D128", false, false, shape{1, 32, 32, 1, 4096, 128},
+		attn.F32},
+	{"decode, cache", "decode/d=128", "H32 KV32 Lk4096 D128", true, false,
+		shape{1, 32, 32, 1, 4096, 128}, attn.F32},
+	{"decode, f16", "decode/d=128/type=f16", "H32 KV32 Lk4096 D128", true, false,
+		shape{1, 32, 32, 1, 4096, 128}, attn.F16},
+	{"decode, bf16", "decode/d=128/type=bf16", "H32 KV32 Lk4096 D128", true, false,
+		shape{1, 32, 32, 1, 4096, 128}, attn.BF16},
+	{"decode, i8", "decode/d=128/type=i8", "H32 KV32 Lk4096 D128", true, false,
+		shape{1, 32, 32, 1, 4096, 128}, attn.I8},
+	{"decode_gqa", "decode_gqa/d=128", "H32 KV8 Lk4096 D128", false, false,
+		shape{1, 32, 8, 1, 4096, 128}, attn.F32},
+	{"decode_gqa, cache", "decode_gqa/d=128", "H32 KV8 Lk4096 D128", true, false,
+		shape{1, 32, 8, 1, 4096, 128}, attn.F32},
+	{"decode_gqa, f16", "decode_gqa/d=128/type=f16", "H32 KV8 Lk4096 D128", true, false,
+		shape{1, 32, 8, 1, 4096, 128}, attn.F16},
+	{"decode_gqa, bf16", "decode_gqa/d=128/type=bf16", "H32 KV8 Lk4096 D128", true, false,
+		shape{1, 32, 8, 1, 4096, 128}, attn.BF16},
+	{"decode_gqa, i8", "decode_gqa/d=128/type=i8", "H32 KV8 Lk4096 D128", true, false,
+		shape{1, 32, 8, 1, 4096, 128}, attn.I8},
 	{"tiny", "tiny/d=64", "B1 H1 L16 D64", false, false, shape{1, 1, 1, 16, 16, 64}, attn.F32},
 }
 
-// work is useful floating-point operations, or bytes of keys and values, with their scales, where memory is the limit.
+// work is useful floating-point operations, or bytes of keys and values, with their scales, where
+// memory is the limit.
 func (c *benchCase) work() float64 {
 	if c.memory() {
 		return 2 * float64(c.b*c.kvh*c.lk) * c.tokenBytes()
@@ -77,18 +92,22 @@ type result struct {
 	Benchmark      string  `json:"benchmark"`
 	Shape          string  `json:"shape"`
 	Threads        int     `json:"threads"`
-	Nanoseconds    float64 `json:"ns_per_call"`                    // least of all repetitions
-	Median         float64 `json:"median_ns"`                      // far above the least on a noisy machine
-	Rate           float64 `json:"rate"`                           // work per second
-	Limit          float64 `json:"limit"`                          // best of all repetitions
-	Unit           string  `json:"unit"`                           // of rate and limit
-	LimitOf        string  `json:"limit_of"`                       // FMA or DRAM
-	Percent        float64 `json:"percent"`                        // rate to limit
-	AtItsClock     float64 `json:"percent_at_its_clock,omitempty"` // FMA: rate to peak at the clock of the moment, median of the fastest tenth of those that are quiet
-	Repetitions    int     `json:"repetitions"`
-	Quiet          int     `json:"quiet_repetitions"` // FMA: nobody else used the core just before and after; else all
-	Calls          int     `json:"calls_per_repetition"`
-	AllocsPerCall  float64 `json:"allocs_per_call"`
+	Nanoseconds    float64 `json:"ns_per_call"` // least of all repetitions
+	// far above the least on a noisy machine
+	Median  float64 `json:"median_ns"`
+	Rate    float64 `json:"rate"`     // work per second
+	Limit   float64 `json:"limit"`    // best of all repetitions
+	Unit    string  `json:"unit"`     // of rate and limit
+	LimitOf string  `json:"limit_of"` // FMA or DRAM
+	Percent float64 `json:"percent"`  // rate to limit
+	// FMA: rate to peak at the clock of the moment, median of the fastest tenth of those that are
+	// quiet
+	AtItsClock  float64 `json:"percent_at_its_clock,omitempty"`
+	Repetitions int     `json:"repetitions"`
+	// FMA: nobody else used the core just before and after; else all
+	Quiet         int     `json:"quiet_repetitions"`
+	Calls         int     `json:"calls_per_repetition"`
+	AllocsPerCall float64 `json:"allocs_per_call"`
 }
 
 // machine is the limits of one thread.
@@ -133,7 +152,8 @@ func (e *effort) expected(quiet int, spent time.Duration) time.Duration {
 // measureCommand measures the implementation in use, and prints a report as
 // JSON. attn bench runs it in a process for each implementation.
 func measureCommand(args []string, stdout, stderr io.Writer) error {
-	fs := newFlags("measure", "attn measure [flags]\n\nUsed by attn bench: measures the implementation in use.\n\n")
+	fs := newFlags("measure", "attn measure [flags]\n\nUsed by attn bench: measures the "+
+		"implementation in use.\n\n")
 	quick := fs.Bool("quick", false, "measure for a shorter time")
 	perCase := fs.Duration("time", defaultTime, "measure each case for this long")
 	pattern := fs.String("run", "", "only cases that match this regular expression")
@@ -305,6 +325,7 @@ func (c *benchCase) result(threads int) result {
 	if c.cached {
 		function = "Cache"
 	}
-	r.Benchmark = fmt.Sprintf("Benchmark%s/%s/impl=%s/threads=%d", function, c.Bench, r.Implementation, threads)
+	r.Benchmark = fmt.Sprintf("Benchmark%s/%s/impl=%s/threads=%d", function, c.Bench, r.Implementation,
+		threads)
 	return r
 }

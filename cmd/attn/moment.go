@@ -71,6 +71,8 @@ func (m *measurement) sample(c *benchCase, call func() error, calls, threads int
 
 // sampleBetween is a repetition between two moments; cycles is what a call takes at the FMA peak.
 func sampleBetween(before, after moment, cycles, nanoseconds float64) sample {
-	clock, same := (before.clock+after.clock)/2, min(before.clock, after.clock) >= sameClock*max(before.clock, after.clock)
-	return sample{nanoseconds, 100 * cycles / nanoseconds * 1e9 / clock, same && before.quiet && after.quiet}
+	clock, same := (before.clock+after.clock)/2, min(before.clock,
+		after.clock) >= sameClock*max(before.clock, after.clock)
+	return sample{nanoseconds, 100 * cycles / nanoseconds * 1e9 / clock,
+		same && before.quiet && after.quiet}
 }

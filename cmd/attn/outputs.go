@@ -121,7 +121,8 @@ func (o *outputs) create(path string) (*os.File, error) {
 	return f, nil
 }
 
-// createTemp creates a hidden file beside path. A file that is to be replaced keeps its permissions.
+// createTemp creates a hidden file beside path. A file that is to be replaced keeps its
+// permissions.
 func createTemp(path string) (*os.File, error) {
 	old, err := os.Stat(path)
 	switch {
@@ -135,7 +136,8 @@ func createTemp(path string) (*os.File, error) {
 	}
 	name := fmt.Sprintf(".attn.%08x.tmp", rand.Uint32())
 	// What is new has the permissions that umask leaves, other than os.CreateTemp's files.
-	f, createErr := os.OpenFile(filepath.Join(filepath.Dir(path), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	f, createErr := os.OpenFile(filepath.Join(filepath.Dir(path), name),
+		os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if createErr != nil || err != nil {
 		return f, createErr
 	}

@@ -40,7 +40,8 @@ func pictureFolder(t *testing.T, labels ...string) folder {
 // An ending names the kind of picture, in any case of its letters.
 func TestPictureFormats(t *testing.T) {
 	f := pictureFolder(t, "one", "two", "three", "four", "five", "six")
-	for name, magic := range map[string]string{"h.png": "\x89PNG", "h.PNG": "\x89PNG", "h.svg": "<?xml", "h.pdf": "%PDF-", "h.Pdf": "%PDF-"} {
+	for name, magic := range map[string]string{"h.png": "\x89PNG", "h.PNG": "\x89PNG",
+		"h.svg": "<?xml", "h.pdf": "%PDF-", "h.Pdf": "%PDF-"} {
 		f.mustRun("-png", "@"+name, "-labels", "@l.txt")
 		if b, err := os.ReadFile(f.path(name)); err != nil || !strings.HasPrefix(string(b), magic) {
 			t.Errorf("%s begins with %.8q, error %v", name, b, err)
@@ -48,10 +49,12 @@ func TestPictureFormats(t *testing.T) {
 	}
 }
 
-// An SVG file is XML, with the labels as text, and images whose type is what they are and whose size is that of the map.
+// An SVG file is XML, with the labels as text, and images whose type is what they are and whose
+// size is that of the map.
 func TestSVG(t *testing.T) {
 	f := pictureFolder(t, "one", "<two>", "th&ree", "\x01four", "\xfffive", "si\ufffex")
-	if status, _, stderr := f.run("-png", "@h.svg", "-labels", "@l.txt"); status != 0 || !strings.Contains(stderr, "U+0001") {
+	if status, _, stderr := f.run("-png", "@h.svg", "-labels", "@l.txt"); status != 0 ||
+		!strings.Contains(stderr, "U+0001") {
 		t.Errorf("status %d, stderr %q", status, stderr)
 	}
 	b, err := os.ReadFile(f.path("h.svg"))
@@ -97,13 +100,14 @@ func checkSVGImage(t *testing.T, e xml.StartElement) {
 	if !ok || got["preserveAspectRatio"] != "none" {
 		t.Errorf("an image is %.30s with aspect ratio %q", got["href"], got["preserveAspectRatio"])
 	}
-	if _, err := png.Decode(base64.NewDecoder(base64.StdEncoding, strings.NewReader(data))); err != nil {
+	if _, err := png.Decode(base64.NewDecoder(base64.StdEncoding,
+		strings.NewReader(data))); err != nil {
 		t.Error(err)
 	}
 }
 
-// In a PDF the images are upright, all letters are there as outlines, and no font leaves anything in the folder of
-// temporary files.
+// In a PDF the images are upright, all letters are there as outlines, and no font leaves anything
+// in the folder of temporary files.
 func TestPDF(t *testing.T) {
 	temporary := newFolder(t)
 	temporary.write("a file", nil) // in place of a folder
@@ -111,7 +115,8 @@ func TestPDF(t *testing.T) {
 	f := pictureFolder(t, "Ġone", "▁two", "жук", "α", "ע", "ا")
 	f.mustRun("-png", "@h.pdf", "-labels", "@l.txt", "-causal", "topleft")
 	commands := pdfCommands(t, f.path("h.pdf"))
-	if n := strings.Count(commands, " c\n") + strings.Count(commands, " v\n") + strings.Count(commands, " y\n"); n < 100 {
+	if n := strings.Count(commands, " c\n") + strings.Count(commands, " v\n") +
+		strings.Count(commands, " y\n"); n < 100 {
 		t.Errorf("%d curves: too few for letters", n)
 	}
 	if up := pdfImages(commands); len(up) != 2 || up[0] <= 0 || up[1] <= 0 {
@@ -125,7 +130,8 @@ func pdfCommands(t *testing.T, path string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := regexp.MustCompile(`(?s)/Filter /FlateDecode /Length \d+>>\s*stream\n(.*?)\nendstream`).FindSubmatch(b)
+	stream := regexp.MustCompile(`(?s)/Filter /FlateDecode /Length \d+>>\s*stream\n(.*?)\nendstream`)
+	page := stream.FindSubmatch(b)
 	if page == nil {
 		t.Fatal("no page")
 	}
@@ -140,7 +146,8 @@ func pdfCommands(t *testing.T, path string) string {
 	return string(text)
 }
 
-// pdfImages returns how far up the page each image's upper edge is from its lower one. Nothing is rotated there.
+// pdfImages returns how far up the page each image's upper edge is from its lower one. Nothing is
+// rotated there.
 func pdfImages(commands string) (up []float64) {
 	stack := []float64{1}
 	top := func() *float64 { return &stack[len(stack)-1] }
@@ -183,7 +190,8 @@ func (f folder) ink(name string) (dark int) {
 	return dark
 }
 
-// No label is blank. What the fonts lack is named once, with the label, and the rest of the picture is as it was.
+// No label is blank. What the fonts lack is named once, with the label, and the rest of the picture
+// is as it was.
 func TestLabelsAreNotBlank(t *testing.T) {
 	blank := pictureFolder(t, " ", " ", " ", " ", " ", " ")
 	blank.mustRun("-png", "@h.png", "-labels", "@l.txt")
@@ -200,18 +208,21 @@ func TestLabelsAreNotBlank(t *testing.T) {
 		if with := f.ink("h.png"); status != 0 || with < without+60 {
 			t.Errorf("%q: status %d, %d dark pixels, %d without labels", label, status, with, without)
 		}
-		named := strings.Count(stderr, warning) == 1 && strings.Count(stderr, "\n") == 1 && strings.Contains(stderr, "l.txt")
+		named := strings.Count(stderr, warning) == 1 && strings.Count(stderr, "\n") == 1 &&
+			strings.Contains(stderr, "l.txt")
 		if warning == "" && stderr != "" || warning != "" && !named {
 			t.Errorf("%q: stderr is %q, want one line with %s", label, stderr, warning)
 		}
 	}
 }
 
-// A warning stays short, and tells only of what the picture would show. SVG files have no fonts to lack.
+// A warning stays short, and tells only of what the picture would show. SVG files have no fonts to
+// lack.
 func TestWarningOfLabels(t *testing.T) {
 	f := pictureFolder(t, "一二", "三四", "五六", "七八", "九十", "ok")
 	_, _, stderr := f.run("-png", "@h.png", "-labels", "@l.txt")
-	if !strings.Contains(stderr, `U+4E8C '二' (of "一二")`) || !strings.Contains(stderr, "2 more characters") {
+	if !strings.Contains(stderr, `U+4E8C '二' (of "一二")`) ||
+		!strings.Contains(stderr, "2 more characters") {
 		t.Errorf("stderr is %q", stderr)
 	}
 	f.mustRun("-png", "@h.svg", "-labels", "@l.txt")

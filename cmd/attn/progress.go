@@ -14,8 +14,8 @@ import (
 // progressAfter is how long work may take before its progress is shown.
 var progressAfter = 2 * time.Second
 
-// barEvery is how often the bar is drawn again, and lineEvery how often a line says how far the work
-// is where there is no terminal for a bar.
+// barEvery is how often the bar is drawn again, and lineEvery how often a line says how far the
+// work is where there is no terminal for a bar.
 var (
 	barEvery  = 100 * time.Millisecond
 	lineEvery = 30 * time.Second

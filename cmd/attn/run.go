@@ -31,8 +31,9 @@ and weights [batch, heads, queries, keys], without dimensions that the inputs la
 appears unless all do.
 
 With -cache, keys and values go through a cache of that type first, and attention is over what it
-holds: f32 as they are, f16 and bf16 rounded to nearest (f16 to ±Inf beyond 65504), i8 as integers with
-a scale for each token and head. i8 takes finite numbers only.
+holds: f32 as they are, f16 and bf16 rounded to nearest (f16 to ±Inf beyond 65504), i8 as
+integers with a scale for each token and head, rotated (docs/low-precision.md). i8 takes finite
+numbers only.
 
 `
 
@@ -60,24 +61,37 @@ func (f *runFlags) set(fs *flag.FlagSet) {
 	fs.StringVar(&f.v, "v", "", "`file` of values")
 	fs.StringVar(&f.out, "o", "out.npy", "output `file`; empty for none")
 	fs.StringVar(&f.lse, "lse", "", "write log-sum-exp of each row's scores to `file`")
-	fs.StringVar(&f.weights, "weights", "", "write the softmax probabilities to `file`: heads × queries × keys numbers")
-	fs.IntVar(&f.heads, "heads", 0, "the last dimension of rank 2 and 3 holds this many heads `n` side by side")
-	fs.IntVar(&f.kvHeads, "kvheads", 0, "the same `n` for keys and values (default: as many as fit the queries' head dimension)")
-	fs.StringVar(&f.causal, "causal", "none", "`where`: none, topleft (query 0 sees key 0) or bottomright (the last query sees the last key)")
+	fs.StringVar(&f.weights, "weights", "", "write the softmax probabilities to `file`: heads × "+
+		"queries × keys numbers")
+	fs.IntVar(&f.heads, "heads", 0, "the last dimension of rank 2 and 3 holds this many heads `n` "+
+		"side by side")
+	fs.IntVar(&f.kvHeads, "kvheads", 0, "the same `n` for keys and values (default: as many as fit "+
+		"the queries' head dimension)")
+	fs.StringVar(&f.causal, "causal", "none", "`where`: none, topleft (query 0 sees key 0) or "+
+		"bottomright (the last query sees the last key)")
 	fs.Float64Var(&f.scale, "scale", 0, "`factor` of q·k (default 1/√dim)")
 	fs.IntVar(&f.offset, "offset", 0, "absolute position `n` of query 0 among the keys")
-	fs.StringVar(&f.window, "window", "", "`L,R`: see only L keys before and R after the own position; -1 is unbounded")
+	fs.StringVar(&f.window, "window", "", "`L,R`: see only L keys before and R after the own "+
+		"position; -1 is unbounded")
 	fs.Float64Var(&f.softcap, "softcap", 0, "`c` > 0 replaces each score s by c·tanh(s/c)")
-	fs.StringVar(&f.mask, "mask", "", "`file` of bool or uint8, true = may attend; [keys], [queries, keys], or broadcasts to [batch, heads, queries, keys] with all keys")
-	fs.StringVar(&f.bias, "bias", "", "`file` of numbers added to the scores, -inf masks; broadcasts like -mask")
-	fs.BoolVar(&f.alibi, "alibi", false, "add ALiBi: slope·(key position − query position), the usual slopes")
+	fs.StringVar(&f.mask, "mask", "", "`file` of bool or uint8, true = may attend; [keys], "+
+		"[queries, keys], or broadcasts to [batch, heads, queries, keys] with all keys")
+	fs.StringVar(&f.bias, "bias", "", "`file` of numbers added to the scores, -inf masks; "+
+		"broadcasts like -mask")
+	fs.BoolVar(&f.alibi, "alibi", false, "add ALiBi: slope·(key position − query position), the "+
+		"usual slopes")
 	fs.StringVar(&f.sinks, "sinks", "", "`file` of one attention sink logit per head")
-	fs.StringVar(&f.cache, "cache", "", "attend over a cache of this `type`: f32, f16, bf16 or i8 (default: over the files' float32)")
-	fs.IntVar(&f.threads, "threads", 0, "compute on `n` threads (default: all); the result does not depend on it")
-	fs.StringVar(&f.png, "png", "", "draw attention weights as a heat map to `file`, by its ending a .png, .svg or .pdf")
+	fs.StringVar(&f.cache, "cache", "", "attend over a cache of this `type`: f32, f16, bf16 or i8 "+
+		"(default: over the files' float32)")
+	fs.IntVar(&f.threads, "threads", 0, "compute on `n` threads (default: all); the result does "+
+		"not depend on it")
+	fs.StringVar(&f.png, "png", "", "draw attention weights as a heat map to `file`, by its ending "+
+		"a .png, .svg or .pdf")
 	fs.StringVar(&f.pngHeads, "png-heads", "0", "comma-separated `list` of the heads to draw")
 	fs.IntVar(&f.pngBatch, "png-batch", 0, "the batch entry `n` to draw")
-	fs.StringVar(&f.labels, "labels", "", "`file` with one token per line, one for each key, to write along the axes of -png; queries have those of their positions, if -causal or -offset tells these or there are as many as keys")
+	fs.StringVar(&f.labels, "labels", "", "`file` with one token per line, one for each key, to "+
+		"write along the axes of -png; queries have those of their positions, if -causal or -offset "+
+		"tells these or there are as many as keys")
 }
 
 func runCommand(args []string, stdout, stderr io.Writer) error {
@@ -136,7 +150,8 @@ func (f *runFlags) prepare() (*run, error) {
 	r.attend, r.threads, r.close = f.attendOn()
 	if err := r.check(); err != nil {
 		r.close()
-		return nil, fmt.Errorf("%s; -q is %s, -k %s, -v %s", oneLine(err), dims(q.Shape), dims(k.Shape), dims(v.Shape))
+		return nil, fmt.Errorf("%s; -q is %s, -k %s, -v %s", oneLine(err), dims(q.Shape), dims(k.Shape),
+			dims(v.Shape))
 	}
 	if f.png != "" {
 		if r.heat, err = f.newHeatmap(&r.job); err != nil {
@@ -199,13 +214,16 @@ func (f *runFlags) outputs() []fileFlag {
 // checkOutputs makes sure that there is something to do, and that no output goes where another
 // one does or an input comes from.
 func (f *runFlags) checkOutputs() error {
-	taken := []fileFlag{{"-q", f.q}, {"-k", f.k}, {"-v", f.v}, {"-mask", f.mask}, {"-bias", f.bias}, {"-sinks", f.sinks}, {"-labels", f.labels}}
+	taken := []fileFlag{{"-q", f.q}, {"-k", f.k}, {"-v", f.v}, {"-mask", f.mask}, {"-bias", f.bias},
+		{"-sinks", f.sinks}, {"-labels", f.labels}}
 	wanted := f.outputs()
 	if len(wanted) == 0 {
 		return usagef("no output is wanted")
 	}
 	for _, o := range wanted {
-		if i := slices.IndexFunc(taken, func(t fileFlag) bool { return sameFile(o.path, t.path) }); i >= 0 {
+		if i := slices.IndexFunc(taken, func(t fileFlag) bool {
+			return sameFile(o.path, t.path)
+		}); i >= 0 {
 			return usagef("%s is %s, which is the file of %s, too", o.name, o.path, taken[i].name)
 		}
 		taken = append(taken, o)
@@ -263,7 +281,8 @@ func (f *runFlags) readInputs() (q, k, v npyfile.Array[float32], l layout, err e
 			return
 		}
 		if slices.Max(in.to.Shape) > maxDimension { // an array without elements can claim anything
-			err = fmt.Errorf("%s is %s, want dimensions of at most %d", in.path, dims(in.to.Shape), maxDimension)
+			err = fmt.Errorf("%s is %s, want dimensions of at most %d", in.path, dims(in.to.Shape),
+				maxDimension)
 			return
 		}
 	}
@@ -284,17 +303,20 @@ func (f *runFlags) splitHeads(q, k, v []int) error {
 		return fmt.Errorf("-heads is for 2 or 3 dimensions, %s has 4 with its own for heads", f.q)
 	}
 	if q[last]%f.heads != 0 {
-		return fmt.Errorf("the last dimension of %s is %d, want a multiple of -heads = %d", f.q, q[last], f.heads)
+		return fmt.Errorf("the last dimension of %s is %d, want a multiple of -heads = %d", f.q, q[last],
+			f.heads)
 	}
 	if d := q[last] / f.heads; f.kvHeads == 0 {
 		if d == 0 || k[last]%d != 0 || k[last] == 0 {
-			return fmt.Errorf("the last dimension of %s is %d, want a multiple of the head dimension %d/%d = %d", f.k, k[last], q[last], f.heads, d)
+			return fmt.Errorf("the last dimension of %s is %d, want a multiple of the head dimension "+
+				"%d/%d = %d", f.k, k[last], q[last], f.heads, d)
 		}
 		f.kvHeads = k[last] / d
 	}
 	for i, n := range []int{k[last], v[last]} {
 		if n%f.kvHeads != 0 {
-			return fmt.Errorf("the last dimension of %s is %d, want a multiple of %d key/value heads", []string{f.k, f.v}[i], n, f.kvHeads)
+			return fmt.Errorf("the last dimension of %s is %d, want a multiple of %d key/value heads",
+				[]string{f.k, f.v}[i], n, f.kvHeads)
 		}
 	}
 	return nil
@@ -302,7 +324,8 @@ func (f *runFlags) splitHeads(q, k, v []int) error {
 
 // options are those of the call; LSE and Weights belong to the job.
 func (f *runFlags) options(q, k attn.Tensor) (opt attn.Options, err error) {
-	opt.Scale, opt.Softcap = float32(f.scale), float32(f.softcap) // checkFlags has seen that these are right
+	// checkFlags has seen that these are right
+	opt.Scale, opt.Softcap = float32(f.scale), float32(f.softcap)
 	opt.Offset = f.offset
 	opt.Causal, _ = f.causality()
 	opt.Window, _ = f.windowOption()
@@ -337,7 +360,8 @@ func (f *runFlags) options(q, k attn.Tensor) (opt attn.Options, err error) {
 	return
 }
 
-// isFloat32 reports that a finite number does not become 0, which stands for the default, or infinity.
+// isFloat32 reports that a finite number does not become 0, which stands for the default, or
+// infinity.
 func isFloat32(x float64) bool {
 	y := float32(x)
 	return (y != 0 || x == 0) && !math.IsInf(float64(y), 0)
@@ -346,7 +370,8 @@ func isFloat32(x float64) bool {
 func (f *runFlags) readSinks(heads int) ([]float32, error) {
 	a, err := npyfile.Read(f.sinks)
 	if err == nil && (len(a.Shape) != 1 || a.Shape[0] != heads) {
-		err = fmt.Errorf("%s is %s, want %s: one logit per head", f.sinks, dims(a.Shape), dims([]int{heads}))
+		err = fmt.Errorf("%s is %s, want %s: one logit per head", f.sinks, dims(a.Shape),
+			dims([]int{heads}))
 	}
 	return a.Data, err
 }
@@ -405,7 +430,9 @@ func (r *run) write() error {
 		if o.path == "" {
 			continue
 		}
-		if err := files.add(o.path, func(w io.Writer) error { return npyfile.Write(w, o.a) }); err != nil {
+		if err := files.add(o.path, func(w io.Writer) error {
+			return npyfile.Write(w, o.a)
+		}); err != nil {
 			return err
 		}
 	}

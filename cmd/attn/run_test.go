@@ -89,7 +89,8 @@ func (f folder) names() []string {
 // run runs attn run on q.npy, k.npy, v.npy and out.npy of the folder. Other
 // arguments that name files of the folder begin with @.
 func (f folder) run(args ...string) (status int, stdout, stderr string) {
-	all := []string{"run", "-q", f.path("q.npy"), "-k", f.path("k.npy"), "-v", f.path("v.npy"), "-o", f.path("out.npy")}
+	all := []string{"run", "-q", f.path("q.npy"), "-k", f.path("k.npy"), "-v", f.path("v.npy"), "-o",
+		f.path("out.npy")}
 	for _, a := range args {
 		if name, ok := strings.CutPrefix(a, "@"); ok {
 			a = f.dir + "/" + name // as it is, not cleaned
@@ -107,7 +108,9 @@ func (f folder) mustRun(args ...string) {
 }
 
 func sameBits(a, b []float32) bool {
-	return slices.EqualFunc(a, b, func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) })
+	return slices.EqualFunc(a, b, func(x, y float32) bool {
+		return math.Float32bits(x) == math.Float32bits(y)
+	})
 }
 
 func (f folder) check(name string, shape []int, data []float32) {
@@ -131,11 +134,16 @@ func TestRunRanks(t *testing.T) {
 		batch, heads, kvs int
 		sideBySide        bool
 	}{
-		{"rank 2", []int{lq, d}, []int{lk, d}, []int{lk, dv}, []int{lq, dv}, []int{lq}, nil, 1, 1, 1, false},
-		{"rank 3", []int{h, lq, d}, []int{kv, lk, d}, []int{kv, lk, dv}, []int{h, lq, dv}, []int{h, lq}, nil, 1, h, kv, false},
-		{"rank 4", []int{b, h, lq, d}, []int{b, kv, lk, d}, []int{b, kv, lk, dv}, []int{b, h, lq, dv}, []int{b, h, lq}, nil, b, h, kv, false},
-		{"rank 2, heads", []int{lq, h * d}, []int{lk, kv * d}, []int{lk, kv * dv}, []int{lq, h * dv}, []int{h, lq}, []string{"-heads", "4"}, 1, h, kv, true},
-		{"rank 3, heads", []int{b, lq, h * d}, []int{b, lk, kv * d}, []int{b, lk, kv * dv}, []int{b, lq, h * dv}, []int{b, h, lq}, []string{"-heads", "4", "-kvheads", "2"}, b, h, kv, true},
+		{"rank 2", []int{lq, d}, []int{lk, d}, []int{lk, dv}, []int{lq, dv}, []int{lq}, nil, 1, 1, 1,
+			false},
+		{"rank 3", []int{h, lq, d}, []int{kv, lk, d}, []int{kv, lk, dv}, []int{h, lq, dv}, []int{h, lq},
+			nil, 1, h, kv, false},
+		{"rank 4", []int{b, h, lq, d}, []int{b, kv, lk, d}, []int{b, kv, lk, dv}, []int{b, h, lq, dv},
+			[]int{b, h, lq}, nil, b, h, kv, false},
+		{"rank 2, heads", []int{lq, h * d}, []int{lk, kv * d}, []int{lk, kv * dv}, []int{lq, h * dv},
+			[]int{h, lq}, []string{"-heads", "4"}, 1, h, kv, true},
+		{"rank 3, heads", []int{b, lq, h * d}, []int{b, lk, kv * d}, []int{b, lk, kv * dv},
+			[]int{b, lq, h * dv}, []int{b, h, lq}, []string{"-heads", "4", "-kvheads", "2"}, b, h, kv, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFolder(t)
@@ -171,7 +179,8 @@ func TestRunOptions(t *testing.T) {
 	q := attn.BHLD(f.random("q.npy", 1, h, lq, d).Data, 1, h, lq, d)
 	k := attn.BHLD(f.random("k.npy", 2, h, lk, d).Data, 1, h, lk, d)
 	v := attn.BHLD(f.random("v.npy", 3, h, lk, d).Data, 1, h, lk, d)
-	bias := attn.View[float32]{Data: f.random("bias.npy", 4, h, 1, lk).Data, B: 1, H: h, L: lq, D: lk, SH: lk}
+	bias := attn.View[float32]{Data: f.random("bias.npy", 4, h, 1, lk).Data, B: 1, H: h, L: lq, D: lk,
+		SH: lk}
 	sinks := f.random("sinks.npy", 5, h).Data
 	ofKeys := attn.View[float32]{Data: f.random("keys.npy", 6, lk).Data, B: 1, H: h, L: lq, D: lk}
 	mask := attn.BHLD(make([]bool, lq*lk), 1, 1, lq, lk)
@@ -182,7 +191,8 @@ func TestRunOptions(t *testing.T) {
 		}
 	}
 	header := "{'descr': '|b1', 'fortran_order': False, 'shape': (6, 9), }\n"
-	f.write("mask.npy", append([]byte("\x93NUMPY\x01\x00"+string(rune(len(header)))+"\x00"+header), bytes...))
+	f.write("mask.npy", append([]byte("\x93NUMPY\x01\x00"+string(rune(len(header)))+"\x00"+header),
+		bytes...))
 
 	for flags, opt := range map[string]attn.Options{
 		"-causal topleft":                 {Causal: attn.TopLeft},
@@ -251,7 +261,8 @@ func TestSlicesChangeNothing(t *testing.T) {
 				}
 			}
 		}
-		if !sameBits(dst.Data, j.dst.Data) || !sameBits(whole.LSE, j.lse) || !sameBits(weights.Data, j.weights.Data) {
+		if !sameBits(dst.Data, j.dst.Data) || !sameBits(whole.LSE, j.lse) ||
+			!sameBits(weights.Data, j.weights.Data) {
 			t.Errorf("%+v: slices give other bits than one call", opt)
 		}
 	}
@@ -260,7 +271,8 @@ func TestSlicesChangeNothing(t *testing.T) {
 // All slices together are the whole call, each row once.
 func TestSliceSizes(t *testing.T) {
 	for _, c := range []struct{ h, kv, lq, lk, threads int }{
-		{8, 8, 100, 100, 1}, {8, 2, 5000, 5000, 1}, {8, 2, 5000, 50000, 3}, {32, 32, 1, 4096, 2}, {1, 1, 1, 1, 1}, {6, 3, 1000, 0, 1},
+		{8, 8, 100, 100, 1}, {8, 2, 5000, 5000, 1}, {8, 2, 5000, 50000, 3}, {32, 32, 1, 4096, 2},
+		{1, 1, 1, 1, 1}, {6, 3, 1000, 0, 1},
 	} {
 		j := job{threads: c.threads, group: c.h / c.kv}
 		j.q.H, j.q.L, j.q.D, j.k.H, j.k.L, j.v.D = c.h, c.lq, 64, c.kv, c.lk, 64
@@ -290,42 +302,84 @@ func TestRunRefuses(t *testing.T) {
 	}{
 		{"missing file", func(f folder) { os.Remove(f.path("k.npy")) }, nil, "k.npy"},
 		{"truncated", func(f folder) { os.Truncate(f.path("v.npy"), 200) }, nil, "v.npy: truncated"},
-		{"bad magic", func(f folder) { f.write("q.npy", []byte("hello, world")) }, nil, "q.npy: not a .npy file"},
+		{"bad magic", func(f folder) {
+			f.write("q.npy", []byte("hello, world"))
+		}, nil, "q.npy: not a .npy file"},
 		{"empty file", func(f folder) { f.write("q.npy", nil) }, nil, "q.npy: not a .npy file"},
-		{"rank 1", func(f folder) { f.random("q.npy", 1, 8) }, nil, "q.npy has 1 dimensions (8,), want 2, 3 or 4"},
+		{"rank 1", func(f folder) {
+			f.random("q.npy", 1, 8)
+		}, nil, "q.npy has 1 dimensions (8,), want 2, 3 or 4"},
 		{"rank 5", func(f folder) { f.random("q.npy", 1, 1, 1, 1, 1, 2) }, nil, "q.npy has 5 dimensions"},
-		{"ranks differ", func(f folder) { f.random("k.npy", 1, 6, 4) }, nil, "k.npy has 2 dimensions, want 3 as"},
-		{"head dimensions differ", func(f folder) { f.random("k.npy", 1, 2, 6, 5) }, nil, "q.D is 4, want the keys' 5; -q is (2, 5, 4), -k (2, 6, 5), -v (2, 6, 3)"},
+		{"ranks differ", func(f folder) {
+			f.random("k.npy", 1, 6, 4)
+		}, nil, "k.npy has 2 dimensions, want 3 as"},
+		{"head dimensions differ", func(f folder) {
+			f.random("k.npy", 1, 2, 6, 5)
+		}, nil, "q.D is 4, want the keys' 5; -q is (2, 5, 4), -k (2, 6, 5), -v (2, 6, 3)"},
 		{"lengths differ", func(f folder) { f.random("v.npy", 1, 2, 7, 3) }, nil, "shape mismatch: v is"},
-		{"heads do not divide", func(f folder) { f.random("q.npy", 1, 3, 5, 4) }, nil, "q.H is 3, want a multiple of the 2"},
+		{"heads do not divide", func(f folder) {
+			f.random("q.npy", 1, 3, 5, 4)
+		}, nil, "q.H is 3, want a multiple of the 2"},
 		{"no dimension", func(f folder) { f.random("q.npy", 1, 2, 5, 0) }, nil, "q.D is 0"},
-		{"dimension of nothing", func(f folder) { f.random("q.npy", 1, 1<<40, 0, 4) }, []string{"-alibi"}, "q.npy is (1099511627776, 0, 4), want dimensions of at most 268435456"},
-		{"batch of nothing", func(f folder) { f.random("q.npy", 1, 1<<40, 0, 4) }, []string{"-heads", "1"}, "want dimensions of at most"},
-		{"offset behind which slices begin", nil, []string{"-offset", "268435456"}, "-offset is 268435456, want at most 268435451 with 5 queries"},
-		{"offset with bottomright", nil, []string{"-causal", "bottomright", "-offset", "1"}, "Offset is 1, want 0"},
+		{"dimension of nothing", func(f folder) {
+			f.random("q.npy", 1, 1<<40, 0, 4)
+		}, []string{"-alibi"}, "q.npy is (1099511627776, 0, 4), want dimensions of at most 268435456"},
+		{"batch of nothing", func(f folder) {
+			f.random("q.npy", 1, 1<<40, 0, 4)
+		}, []string{"-heads", "1"}, "want dimensions of at most"},
+		{"offset behind which slices begin", nil, []string{"-offset", "268435456"},
+			"-offset is 268435456, want at most 268435451 with 5 queries"},
+		{"offset with bottomright", nil, []string{"-causal", "bottomright", "-offset", "1"},
+			"Offset is 1, want 0"},
 		{"-heads does not divide", nil, []string{"-heads", "3"}, "the last dimension of "},
 		{"-heads and rank 4", func(f folder) {
 			f.random("q.npy", 1, 1, 2, 5, 4)
 			f.random("k.npy", 2, 1, 2, 6, 4)
 			f.random("v.npy", 3, 1, 2, 6, 3)
 		}, []string{"-heads", "2"}, "-heads is for 2 or 3 dimensions"},
-		{"keys do not fit -heads", func(f folder) { f.random("k.npy", 1, 2, 6, 5) }, []string{"-heads", "2"}, "k.npy is 5, want a multiple of the head dimension 4/2 = 2"},
+		{"keys do not fit -heads", func(f folder) {
+			f.random("k.npy", 1, 2, 6, 5)
+		}, []string{"-heads", "2"}, "k.npy is 5, want a multiple of the head dimension 4/2 = 2"},
 		{"values do not fit -kvheads", nil, []string{"-heads", "2"}, "v.npy is 3, want a multiple of 2"},
 		{"mask of numbers", nil, []string{"-mask", "@q.npy"}, `elements are "<f4", want bool or uint8`},
 		{"mask missing", nil, []string{"-mask", "@none.npy"}, "none.npy"},
-		{"bias shape", func(f folder) { f.random("bias.npy", 1, 5, 5) }, []string{"-bias", "@bias.npy"}, "bias.npy is (5, 5), want (1, 2, 5, 6) or a shape that broadcasts to it"},
-		{"bias keys do not broadcast", func(f folder) { f.random("bias.npy", 1, 5, 1) }, []string{"-bias", "@bias.npy"}, "bias.npy is (5, 1)"},
-		{"bias of rank 1", func(f folder) { f.random("bias.npy", 1, 5) }, []string{"-bias", "@bias.npy"}, "bias.npy is (5,)"},
-		{"bias of rank 5", func(f folder) { f.random("bias.npy", 1, 1, 1, 1, 5, 6) }, []string{"-bias", "@bias.npy"}, "bias.npy is (1, 1, 1, 5, 6)"},
-		{"sinks", func(f folder) { f.random("sinks.npy", 1, 3) }, []string{"-sinks", "@sinks.npy"}, "sinks.npy is (3,), want (2,)"},
-		{"-png-heads", nil, []string{"-png", "@heat.png", "-png-heads", "2"}, "names head 2, want 0 to 1"},
-		{"-png-batch", nil, []string{"-png", "@heat.png", "-png-batch", "1"}, "-png-batch is 1, want 0 to 0"},
+		{"bias shape", func(f folder) {
+			f.random("bias.npy", 1, 5, 5)
+		}, []string{"-bias", "@bias.npy"}, "bias.npy is (5, 5), want (1, 2, 5, 6) or a shape that " +
+			"broadcasts to it"},
+		{"bias keys do not broadcast", func(f folder) {
+			f.random("bias.npy", 1, 5, 1)
+		}, []string{"-bias", "@bias.npy"}, "bias.npy is (5, 1)"},
+		{"bias of rank 1", func(f folder) {
+			f.random("bias.npy", 1, 5)
+		}, []string{"-bias", "@bias.npy"}, "bias.npy is (5,)"},
+		{"bias of rank 5", func(f folder) {
+			f.random("bias.npy", 1, 1, 1, 1, 5, 6)
+		}, []string{"-bias", "@bias.npy"}, "bias.npy is (1, 1, 1, 5, 6)"},
+		{"sinks", func(f folder) {
+			f.random("sinks.npy", 1, 3)
+		}, []string{"-sinks", "@sinks.npy"}, "sinks.npy is (3,), want (2,)"},
+		{"-png-heads", nil, []string{"-png", "@heat.png", "-png-heads", "2"},
+			"names head 2, want 0 to 1"},
+		{"-png-batch", nil, []string{"-png", "@heat.png", "-png-batch", "1"},
+			"-png-batch is 1, want 0 to 0"},
 		{"labels missing", nil, []string{"-png", "@heat.png", "-labels", "@none.txt"}, "none.txt"},
-		{"few labels", func(f folder) { f.write("l.txt", []byte("a\nb\n")) }, []string{"-png", "@heat.png", "-labels", "@l.txt"}, "l.txt has 2 lines, want one for each of 6 keys"},
-		{"many labels", func(f folder) { f.write("l.txt", bytes.Repeat([]byte("a\n"), 99)) }, []string{"-png", "@heat.png", "-labels", "@l.txt"}, "l.txt has more than 6 lines"},
-		{"no folder for the output", nil, []string{"-lse", "@none/lse.npy"}, "none/lse.npy: no such file or directory"},
-		{"output is write-protected", func(f folder) { f.write("lse.npy", nil); os.Chmod(f.path("lse.npy"), 0o444) }, []string{"-lse", "@lse.npy"}, "lse.npy: exists and is write-protected"},
-		{"output is a folder", func(f folder) { os.Mkdir(f.path("lse.npy"), 0o755) }, []string{"-lse", "@lse.npy"}, "lse.npy: exists and is not a regular file"},
+		{"few labels", func(f folder) {
+			f.write("l.txt", []byte("a\nb\n"))
+		}, []string{"-png", "@heat.png", "-labels", "@l.txt"},
+			"l.txt has 2 lines, want one for each of 6 keys"},
+		{"many labels", func(f folder) {
+			f.write("l.txt", bytes.Repeat([]byte("a\n"), 99))
+		}, []string{"-png", "@heat.png", "-labels", "@l.txt"}, "l.txt has more than 6 lines"},
+		{"no folder for the output", nil, []string{"-lse", "@none/lse.npy"},
+			"none/lse.npy: no such file or directory"},
+		{"output is write-protected", func(f folder) {
+			f.write("lse.npy", nil)
+			os.Chmod(f.path("lse.npy"), 0o444)
+		}, []string{"-lse", "@lse.npy"}, "lse.npy: exists and is write-protected"},
+		{"output is a folder", func(f folder) {
+			os.Mkdir(f.path("lse.npy"), 0o755)
+		}, []string{"-lse", "@lse.npy"}, "lse.npy: exists and is not a regular file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := refusalFolder(t)
@@ -347,7 +401,8 @@ func checkRefusal(t *testing.T, wantStatus, status int, stdout, stderr, want str
 	if status != wantStatus || stdout != "" {
 		t.Errorf("status %d, stdout %q, want status %d and nothing", status, stdout, wantStatus)
 	}
-	if !strings.HasPrefix(stderr, "attn ") || strings.Index(stderr, "\n") != len(stderr)-1 || !strings.Contains(stderr, want) {
+	if !strings.HasPrefix(stderr, "attn ") || strings.Index(stderr, "\n") != len(stderr)-1 ||
+		!strings.Contains(stderr, want) {
 		t.Errorf("stderr is %q, want one line with %q", stderr, want)
 	}
 }
@@ -418,7 +473,8 @@ func TestNoPartialOutput(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	o.discard()
-	if b, _ := os.ReadFile(f.path("old.npy")); string(b) != "old" || !slices.Equal(f.names(), []string{"old.npy"}) {
+	if b, _ := os.ReadFile(f.path("old.npy")); string(b) != "old" ||
+		!slices.Equal(f.names(), []string{"old.npy"}) {
 		t.Errorf("old.npy holds %q beside %v", b, f.names())
 	}
 }
@@ -428,7 +484,8 @@ func TestOutputReplaces(t *testing.T) {
 	for _, mode := range []os.FileMode{0o600, 0o666} { // less and more than umask leaves
 		f := refusalFolder(t)
 		f.write("there.npy", []byte("old"))
-		if err := errors.Join(os.Chmod(f.path("there.npy"), mode), os.Symlink("there.npy", f.path("out.npy"))); err != nil {
+		if err := errors.Join(os.Chmod(f.path("there.npy"), mode),
+			os.Symlink("there.npy", f.path("out.npy"))); err != nil {
 			t.Fatal(err)
 		}
 		f.mustRun()
@@ -448,10 +505,12 @@ func TestOutputReplaces(t *testing.T) {
 // No path to an output leads to a file that another output or an input is.
 func TestSameFile(t *testing.T) {
 	f := refusalFolder(t)
-	if err := errors.Join(os.Mkdir(f.path("d"), 0o777), os.Symlink(".", f.path("here")), os.Symlink("q.npy", f.path("link.npy"))); err != nil {
+	if err := errors.Join(os.Mkdir(f.path("d"), 0o777), os.Symlink(".", f.path("here")),
+		os.Symlink("q.npy", f.path("link.npy"))); err != nil {
 		t.Fatal(err)
 	}
-	for _, lse := range []string{"d/../out.npy", "here/out.npy", "link.npy", "here/q.npy", "here/d/../link.npy"} {
+	for _, lse := range []string{"d/../out.npy", "here/out.npy", "link.npy", "here/q.npy",
+		"here/d/../link.npy"} {
 		before := f.names()
 		status, stdout, stderr := f.run("-lse", f.dir+"/"+lse)
 		checkRefusal(t, 2, status, stdout, stderr, lse)
@@ -485,7 +544,8 @@ func TestProgress(t *testing.T) {
 	if status != 0 || !strings.Contains(stderr, "attention") || !strings.Contains(stderr, "%") {
 		t.Errorf("status %d, stderr %q, want a bar", status, stderr)
 	}
-	if strings.Contains(stdout, "%") || !strings.HasPrefix(stdout, "wrote ") || strings.Count(stdout, "\n") != 1 {
+	if strings.Contains(stdout, "%") || !strings.HasPrefix(stdout, "wrote ") ||
+		strings.Count(stdout, "\n") != 1 {
 		t.Errorf("stdout %q, want one line about the outputs", stdout)
 	}
 }

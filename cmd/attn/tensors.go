@@ -97,7 +97,8 @@ func dims(shape []int) string {
 func broadcast[T any](path string, a npyfile.Array[T], b, h, lq, lk int) (attn.View[T], error) {
 	want := [4]int{b, h, lq, lk}
 	fail := func() (attn.View[T], error) {
-		return attn.View[T]{}, fmt.Errorf("%s is %s, want %s or a shape that broadcasts to it with all keys", path, dims(a.Shape), dims(want[:]))
+		return attn.View[T]{}, fmt.Errorf("%s is %s, want %s or a shape that broadcasts to it with "+
+			"all keys", path, dims(a.Shape), dims(want[:]))
 	}
 	if len(a.Shape) < 1 || len(a.Shape) > 4 {
 		return fail()

@@ -116,7 +116,9 @@ const fewQuiet = 3
 // summarize takes the median per cent of the fastest tenth of all quiet repetitions, of three at
 // least: the others were disturbed. Were too few quiet, it takes those of all.
 func (r *result) summarize(samples []sample) {
-	slices.SortFunc(samples, func(a, b sample) int { return cmp.Compare(a.nanoseconds, b.nanoseconds) })
+	slices.SortFunc(samples, func(a, b sample) int {
+		return cmp.Compare(a.nanoseconds, b.nanoseconds)
+	})
 	r.Nanoseconds, r.Median = samples[0].nanoseconds, samples[len(samples)/2].nanoseconds
 	if !r.busy() {
 		samples = slices.DeleteFunc(samples, func(s sample) bool { return !s.quiet })

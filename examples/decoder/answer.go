@@ -12,9 +12,11 @@ import (
 )
 
 // greedy takes the most likely token.
-func greedy(logits []float32) int { return max(slices.Index(logits, slices.Max(logits)), 0) } // 0 if there is a NaN
+// 0 if there is a NaN
+func greedy(logits []float32) int { return max(slices.Index(logits, slices.Max(logits)), 0) }
 
-// sampler draws tokens. Since logits have the same bits in any batch, a prompt and a seed give the same answer in any batch.
+// sampler draws tokens. Since logits have the same bits in any batch, a prompt and a seed give the
+// same answer in any batch.
 func sampler(temperature float64, seed, prompt uint64) func([]float32) int {
 	if temperature <= 0 {
 		return greedy
@@ -37,8 +39,8 @@ func sampler(temperature float64, seed, prompt uint64) func([]float32) int {
 	}
 }
 
-// stream prints the answers to several prompts one after the other, though they come at the same time: the first that has not ended as its
-// tokens come, those after it when it is their turn.
+// stream prints the answers to several prompts one after the other, though they come at the same
+// time: the first that has not ended as its tokens come, those after it when it is their turn.
 type stream struct {
 	out     io.Writer
 	text    folder.Codec
@@ -85,7 +87,8 @@ func (m *meter) count(read, made int, d time.Duration) {
 // report prints what a run took.
 func (m *meter) report(out io.Writer) {
 	rate := func(n int, d time.Duration) float64 { return float64(n) / max(d.Seconds(), 1e-9) }
-	fmt.Fprintf(out, "prefill: %d tokens, %.1f a second (%d more were decoded in the same steps)\n", m.read, rate(m.read, m.reading), m.beside)
+	fmt.Fprintf(out, "prefill: %d tokens, %.1f a second (%d more were decoded in the same steps)\n",
+		m.read, rate(m.read, m.reading), m.beside)
 	fmt.Fprintf(out, "decode:  %d tokens, %.1f a second\n", m.made, rate(m.made, m.making))
 	fmt.Fprintf(out, "keys and values: %d KiB in use at most\n\n", m.peak>>10)
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-var benchModel = flag.String("decoder", "-size 0.5b", "`flags` of the command for benchmarks: of the model, the types and the workers")
+var benchModel = flag.String("decoder", "-size 0.5b",
+	"`flags` of the command for benchmarks: of the model, the types and the workers")
 
 // benchCase is calls for some sequences of new tokens after others.
 type benchCase struct {
@@ -29,7 +30,8 @@ var benchCases = []benchCase{
 	{"decode-after-2048-shared-batch-16", 16, 2048, 1, true},
 }
 
-// BenchmarkTokens reports tokens a second with attn and with the textbook's attention, by medians of turns that alternate, and their ratio.
+// BenchmarkTokens reports tokens a second with attn and with the textbook's attention, by medians
+// of turns that alternate, and their ratio.
 func BenchmarkTokens(b *testing.B) {
 	o, err := parse(strings.Fields(*benchModel), io.Discard)
 	if err != nil {
@@ -95,7 +97,8 @@ func (c *benchCase) begin(b testing.TB, m *model, s settings) *contest {
 	return t
 }
 
-// fill appends random keys and values, as if there had been a prompt: speed does not depend on what they are.
+// fill appends random keys and values, as if there had been a prompt: speed does not depend on what
+// they are.
 func (t *contest) fill(b testing.TB, s sequence, source *rand.Rand) {
 	if t.before == 0 {
 		return

@@ -15,7 +15,8 @@ type sequence []*attn.Sequence
 func newCache(m *model, kind attn.Format, sequences, tokens int) (*cache, error) {
 	c := &cache{pages: sequences * ((tokens + attn.Block - 1) / attn.Block)}
 	for range m.Layers {
-		store, err := attn.NewStore(attn.StoreConfig{KVHeads: m.KVHeads, HeadDim: m.HeadDim, ValueDim: m.HeadDim, Pages: c.pages, Format: kind})
+		store, err := attn.NewStore(attn.StoreConfig{KVHeads: m.KVHeads, HeadDim: m.HeadDim,
+			ValueDim: m.HeadDim, Pages: c.pages, Format: kind})
 		if err != nil {
 			c.close()
 			return nil, err
@@ -44,7 +45,8 @@ func (c *cache) close() {
 	}
 }
 
-// fork shares the pages of the first n tokens: a prompt that is common to many is there once, and is read once for all of them.
+// fork shares the pages of the first n tokens: a prompt that is common to many is there once, and
+// is read once for all of them.
 func (s sequence) fork(n int) (f sequence) {
 	for i, q := range s {
 		f = append(f, q.Fork())

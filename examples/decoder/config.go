@@ -48,7 +48,8 @@ func (c *config) complete() error {
 	c.KVHeads, c.HeadDim = cmp.Or(c.KVHeads, c.Heads), cmp.Or(c.HeadDim, c.Dim/max(c.Heads, 1))
 	c.Activation, c.Theta = cmp.Or(c.Activation, "silu"), cmp.Or(c.Theta, 10000)
 	c.Scaling.Type = cmp.Or(c.Scaling.Type, c.Scaling.OldType)
-	err := folder.Sizes([]string{"num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size", "vocab_size"},
+	err := folder.Sizes([]string{"num_hidden_layers", "hidden_size", "num_attention_heads",
+		"num_key_value_heads", "head_dim", "intermediate_size", "vocab_size"},
 		c.Layers, c.Dim, c.Heads, c.KVHeads, c.HeadDim, c.FFN, c.Vocab)
 	s := c.Scaling
 	llama3, linear := s.Type == "llama3", s.Type == "linear"
@@ -58,20 +59,26 @@ func (c *config) complete() error {
 	case c.ModelType != "llama" && c.ModelType != "mistral" && c.ModelType != "qwen2":
 		return fmt.Errorf("model_type is %q, want llama, mistral or qwen2", c.ModelType)
 	case c.Heads%c.KVHeads != 0:
-		return fmt.Errorf("num_attention_heads is %d, want a multiple of num_key_value_heads, %d", c.Heads, c.KVHeads)
+		return fmt.Errorf("num_attention_heads is %d, want a multiple of num_key_value_heads, %d",
+			c.Heads, c.KVHeads)
 	case c.HeadDim%2 != 0:
 		return fmt.Errorf("head_dim is %d, want an even number: rotations take pairs", c.HeadDim)
 	case c.Activation != "silu":
 		return fmt.Errorf("hidden_act is %q, want silu", c.Activation)
 	case c.Window != nil && (c.UseWindow == nil || *c.UseWindow):
-		return fmt.Errorf("sliding_window is %d, want null: this engine shows every token all before it", *c.Window)
+		return fmt.Errorf("sliding_window is %d, want null: this engine shows every token all before it",
+			*c.Window)
 	case !(c.Epsilon >= 0) || !(c.Theta > 0):
-		return fmt.Errorf("rms_norm_eps is %v and rope_theta %v, want numbers above 0", c.Epsilon, c.Theta)
+		return fmt.Errorf("rms_norm_eps is %v and rope_theta %v, want numbers above 0", c.Epsilon,
+			c.Theta)
 	case !llama3 && !linear && s.Type != "" && s.Type != "default":
 		return fmt.Errorf("rope_scaling is of type %q, want llama3 or linear", s.Type)
-	case (llama3 || linear) && !(s.Factor > 0), llama3 && !(s.Low > 0 && s.High > s.Low && s.Original > 0):
-		return fmt.Errorf("rope_scaling of type %s has factor %v, low_freq_factor %v, high_freq_factor %v and original_max_position_embeddings %v, "+
-			"want numbers above 0 (for linear the factor only), and the third above the second", s.Type, s.Factor, s.Low, s.High, s.Original)
+	case (llama3 || linear) && !(s.Factor > 0), llama3 &&
+		!(s.Low > 0 && s.High > s.Low && s.Original > 0):
+		return fmt.Errorf("rope_scaling of type %s has factor %v, low_freq_factor %v, "+
+			"high_freq_factor %v and original_max_position_embeddings %v, "+
+			"want numbers above 0 (for linear the factor only), and the third above the second", s.Type,
+			s.Factor, s.Low, s.High, s.Original)
 	}
 	return nil
 }

@@ -29,60 +29,108 @@ func TestDamagedFolders(t *testing.T) {
 	}{
 		{"no config", nil, remove("config.json"), []string{"config.json"}},
 		{"config is not JSON", nil, write("config.json", "{"), []string{"config.json", "want JSON"}},
-		{"a number is text", set("hidden_size", "24"), nil, []string{"config.json", "want JSON", "hidden_size"}},
-		{"no layers", set("num_hidden_layers", 0), nil, []string{"config.json", "num_hidden_layers is 0, want 1 to"}},
+		{"a number is text", set("hidden_size", "24"), nil,
+			[]string{"config.json", "want JSON", "hidden_size"}},
+		{"no layers", set("num_hidden_layers", 0), nil,
+			[]string{"config.json", "num_hidden_layers is 0, want 1 to"}},
 		{"huge", set("vocab_size", 1<<30), nil, []string{"config.json", "vocab_size", "want 1 to"}},
-		{"another architecture", set("model_type", "gemma"), nil, []string{"config.json", `"gemma", want llama`}},
-		{"heads", set("num_key_value_heads", 3), nil, []string{"num_attention_heads is 4, want a multiple of num_key_value_heads, 3"}},
+		{"another architecture", set("model_type", "gemma"), nil,
+			[]string{"config.json", `"gemma", want llama`}},
+		{"heads", set("num_key_value_heads", 3), nil,
+			[]string{"num_attention_heads is 4, want a multiple of num_key_value_heads, 3"}},
 		{"odd head", set("head_dim", 7), nil, []string{"head_dim is 7, want an even"}},
 		{"activation", set("hidden_act", "gelu"), nil, []string{`"gelu", want silu`}},
 		{"window", set("sliding_window", 100), nil, []string{"sliding_window is 100, want null"}},
 		{"epsilon", set("rms_norm_eps", -1), nil, []string{"rms_norm_eps is -1"}},
 		{"stops", set("eos_token_id", "x"), nil, []string{"config.json", "want JSON"}},
-		{"rotations", set("rope_scaling", map[string]any{"type": "yarn"}), nil, []string{"config.json", `"yarn", want llama3`}},
-		{"no factor", set("rope_scaling", map[string]any{"type": "linear"}), nil, []string{"type linear has factor 0, "}},
-		{"no waves", set("rope_scaling", map[string]any{"rope_type": "llama3", "factor": 8}), nil, []string{"low_freq_factor 0"}},
+		{"rotations", set("rope_scaling", map[string]any{"type": "yarn"}), nil,
+			[]string{"config.json", `"yarn", want llama3`}},
+		{"no factor", set("rope_scaling", map[string]any{"type": "linear"}), nil,
+			[]string{"type linear has factor 0, "}},
+		{"no waves", set("rope_scaling", map[string]any{"rope_type": "llama3", "factor": 8}), nil,
+			[]string{"low_freq_factor 0"}},
 
-		{"no tensors", nil, remove(single), []string{"want model.safetensors or", "model.safetensors.index.json"}},
-		{"index is not JSON", nil, both(remove(single), write("model.safetensors.index.json", "x")), []string{"index.json", "want JSON"}},
-		{"index leads away", nil, both(remove(single), write("model.safetensors.index.json", `{"weight_map": {"a": "../b"}}`)), []string{"index.json", `"../b"`, "same folder"}},
-		{"a file of the index is missing", func(_ *testing.T, f *fake) { f.shards = 2 }, remove("model-2.safetensors"), []string{"model-2.safetensors"}},
+		{"no tensors", nil, remove(single), []string{"want model.safetensors or",
+			"model.safetensors.index.json"}},
+		{"index is not JSON", nil, both(remove(single), write("model.safetensors.index.json", "x")),
+			[]string{"index.json", "want JSON"}},
+		{"index leads away", nil, both(remove(single),
+			write("model.safetensors.index.json", `{"weight_map": {"a": "../b"}}`)),
+			[]string{"index.json", `"../b"`, "same folder"}},
+		{"a file of the index is missing", func(_ *testing.T, f *fake) {
+			f.shards = 2
+		}, remove("model-2.safetensors"), []string{"model-2.safetensors"}},
 		{"twice", func(_ *testing.T, f *fake) { f.shards = 2 }, func(t *testing.T, folder string) {
 			data, err := os.ReadFile(filepath.Join(folder, "model-1.safetensors"))
 			must(t, err)
 			must(t, os.WriteFile(filepath.Join(folder, "model-2.safetensors"), data, 0o666))
 		}, []string{"model-2.safetensors", "is in", "model-1.safetensors"}},
 		{"empty", nil, write(single, ""), []string{single, "0 bytes, want a safetensors file"}},
-		{"header beyond the end", nil, write(single, "\xff\xff\xff\xff\xff\xff\xff\xffx"), []string{single, "header", "no more than the file, which has 9"}},
-		{"header cut off", nil, truncate(single, 100), []string{single, "header", "no more than the file, which has 100"}},
-		{"header is not JSON", nil, write(single, "\x02\x00\x00\x00\x00\x00\x00\x00[]"), []string{single, "want a header of safetensors"}},
-		{"header of something else", nil, header(func(h map[string]any) { h[down] = 1 }), []string{single, "want a header of safetensors", "unmarshal number"}},
+		{"header beyond the end", nil, write(single, "\xff\xff\xff\xff\xff\xff\xff\xffx"),
+			[]string{single, "header", "no more than the file, which has 9"}},
+		{"header cut off", nil, truncate(single, 100),
+			[]string{single, "header", "no more than the file, which has 100"}},
+		{"header is not JSON", nil, write(single, "\x02\x00\x00\x00\x00\x00\x00\x00[]"),
+			[]string{single, "want a header of safetensors"}},
+		{"header of something else", nil, header(func(h map[string]any) {
+			h[down] = 1
+		}), []string{single, "want a header of safetensors", "unmarshal number"}},
 		{"cut off", nil, truncate(single, -100), []string{single, "want them within the file"}},
-		{"missing tensor", func(_ *testing.T, f *fake) { delete(f.tensors, down) }, nil, []string{down, "want one of shape [24 40]"}},
-		{"missing part", func(_ *testing.T, f *fake) { delete(f.tensors, "model.layers.0.self_attn.k_proj.weight") }, nil, []string{"0.self_attn.k_proj", "want one of shape [16 24]"}},
-		{"wrong shape", func(_ *testing.T, f *fake) { f.add(down, 40, 24) }, nil, []string{single, down, "shape [40 24], want [24 40] by config.json"}},
-		{"shape by config", set("intermediate_size", 41), nil, []string{single, "mlp.gate_proj", "shape [40 24], want [41 24] by config.json"}},
-		{"dtype", nil, header(func(h map[string]any) { h[down].(map[string]any)["dtype"] = "F8_E4M3" }), []string{single, down, `invalid DType string value "F8_E4M3"`}},
+		{"missing tensor", func(_ *testing.T, f *fake) {
+			delete(f.tensors, down)
+		}, nil, []string{down, "want one of shape [24 40]"}},
+		{"missing part", func(_ *testing.T, f *fake) {
+			delete(f.tensors, "model.layers.0.self_attn.k_proj.weight")
+		}, nil, []string{"0.self_attn.k_proj", "want one of shape [16 24]"}},
+		{"wrong shape", func(_ *testing.T, f *fake) {
+			f.add(down, 40, 24)
+		}, nil, []string{single, down, "shape [40 24], want [24 40] by config.json"}},
+		{"shape by config", set("intermediate_size", 41), nil,
+			[]string{single, "mlp.gate_proj", "shape [40 24], want [41 24] by config.json"}},
+		{"dtype", nil, header(func(h map[string]any) {
+			h[down].(map[string]any)["dtype"] = "F8_E4M3"
+		}), []string{single, down, `invalid DType string value "F8_E4M3"`}},
 		{"integers", nil, header(func(h map[string]any) {
 			h[down].(map[string]any)["dtype"] = "I64"
 		}), []string{single, down, "has dtype I64, want F32, F16 or BF16"}},
-		{"offsets beyond the end", nil, header(func(h map[string]any) { h[down].(map[string]any)["data_offsets"] = []int64{1 << 40, 1<<40 + 3840} }), []string{single, down, "within the file"}},
-		{"negative offsets", nil, header(func(h map[string]any) { h[down].(map[string]any)["data_offsets"] = []int{-3840, 0} }), []string{single, down, `invalid "data_offsets"`}},
-		{"offsets backwards", nil, header(func(h map[string]any) { h[down].(map[string]any)["data_offsets"] = []int{3840, 0} }), []string{single, down, "within the file"}},
-		{"too few bytes", nil, header(func(h map[string]any) { h[down].(map[string]any)["data_offsets"] = []int{0, 3836} }), []string{single, down, "3836 bytes, want 3840"}},
-		{"unknown weights", func(_ *testing.T, f *fake) { f.add("model.layers.0.self_attn.q_norm.weight", 8) }, nil, []string{single, "q_norm.weight has no place"}},
+		{"offsets beyond the end", nil, header(func(h map[string]any) {
+			h[down].(map[string]any)["data_offsets"] = []int64{1 << 40, 1<<40 + 3840}
+		}), []string{single, down, "within the file"}},
+		{"negative offsets", nil, header(func(h map[string]any) {
+			h[down].(map[string]any)["data_offsets"] = []int{-3840, 0}
+		}), []string{single, down, `invalid "data_offsets"`}},
+		{"offsets backwards", nil, header(func(h map[string]any) {
+			h[down].(map[string]any)["data_offsets"] = []int{3840, 0}
+		}), []string{single, down, "within the file"}},
+		{"too few bytes", nil, header(func(h map[string]any) {
+			h[down].(map[string]any)["data_offsets"] = []int{0, 3836}
+		}), []string{single, down, "3836 bytes, want 3840"}},
+		{"unknown weights", func(_ *testing.T, f *fake) {
+			f.add("model.layers.0.self_attn.q_norm.weight", 8)
+		}, nil, []string{single, "q_norm.weight has no place"}},
 
 		{"no tokenizer", nil, remove("tokenizer.json"), []string{"tokenizer.json"}},
-		{"tokenizer is not JSON", nil, write("tokenizer.json", `{"model": `), []string{"tokenizer.json", "want JSON"}},
-		{"another kind of tokenizer", model("type", "Unigram"), nil, []string{"tokenizer.json", `"Unigram", want BPE`}},
-		{"too many tokens", model("vocab", map[string]int{"a": 20}), nil, []string{"tokenizer.json", `"a" is 20, want 0 to 19`}},
-		{"merge without token", model("merges", []string{"a k"}), nil, []string{"tokenizer.json", `makes "ak"`}},
-		{"merge of one", model("merges", []string{"a"}), nil, []string{"tokenizer.json", `merge "a", want two`}},
-		{"normalizer", token("normalizer", map[string]any{"type": "Lowercase"}), nil, []string{"tokenizer.json", `"Lowercase", want NFC`}},
-		{"pre-tokenizer", token("pre_tokenizer", map[string]any{"type": "Whitespace"}), nil, []string{"tokenizer.json", `"Whitespace"`, "want ByteLevel"}},
-		{"pattern", token("pre_tokenizer", map[string]any{"type": "Split", "behavior": "Isolated", "pattern": map[string]any{"Regex": "("}}), nil, []string{"tokenizer.json", "missing closing )"}},
-		{"template", token("post_processor", map[string]any{"type": "TemplateProcessing", "single": []any{map[string]any{"SpecialToken": map[string]any{"id": "<x>"}}}}), nil, []string{"tokenizer.json", `"<x>", want one of added_tokens`}},
-		{"added without text", token("added_tokens", []any{map[string]any{"id": 3}}), nil, []string{"tokenizer.json", "added token 3"}},
+		{"tokenizer is not JSON", nil, write("tokenizer.json", `{"model": `),
+			[]string{"tokenizer.json", "want JSON"}},
+		{"another kind of tokenizer", model("type", "Unigram"), nil,
+			[]string{"tokenizer.json", `"Unigram", want BPE`}},
+		{"too many tokens", model("vocab", map[string]int{"a": 20}), nil,
+			[]string{"tokenizer.json", `"a" is 20, want 0 to 19`}},
+		{"merge without token", model("merges", []string{"a k"}), nil,
+			[]string{"tokenizer.json", `makes "ak"`}},
+		{"merge of one", model("merges", []string{"a"}), nil,
+			[]string{"tokenizer.json", `merge "a", want two`}},
+		{"normalizer", token("normalizer", map[string]any{"type": "Lowercase"}), nil,
+			[]string{"tokenizer.json", `"Lowercase", want NFC`}},
+		{"pre-tokenizer", token("pre_tokenizer", map[string]any{"type": "Whitespace"}), nil,
+			[]string{"tokenizer.json", `"Whitespace"`, "want ByteLevel"}},
+		{"pattern", token("pre_tokenizer", map[string]any{"type": "Split", "behavior": "Isolated",
+			"pattern": map[string]any{"Regex": "("}}), nil, []string{"tokenizer.json", "missing closing )"}},
+		{"template", token("post_processor", map[string]any{"type": "TemplateProcessing",
+			"single": []any{map[string]any{"SpecialToken": map[string]any{"id": "<x>"}}}}), nil,
+			[]string{"tokenizer.json", `"<x>", want one of added_tokens`}},
+		{"added without text", token("added_tokens", []any{map[string]any{"id": 3}}), nil,
+			[]string{"tokenizer.json", "added token 3"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFake("F32")
@@ -144,6 +192,7 @@ func header(change func(map[string]any)) func(*testing.T, string) {
 		change(h)
 		text, err := json.Marshal(h)
 		must(t, err)
-		must(t, os.WriteFile(path, append(append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...), data[8+n:]...), 0o666))
+		must(t, os.WriteFile(path, append(append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))),
+			text...), data[8+n:]...), 0o666))
 	}
 }

@@ -30,7 +30,8 @@ type settings struct {
 	kind    attn.Format // of the cache
 }
 
-// engine generates for several prompts at once (continuous batching): a prompt joins as soon as there is a place, while others decode.
+// engine generates for several prompts at once (continuous batching): a prompt joins as soon as
+// there is a place, while others decode.
 type engine struct {
 	runner
 	settings
@@ -43,13 +44,15 @@ type engine struct {
 
 func newEngine(m *model, s settings) (*engine, error) {
 	if min(s.workers, s.places, s.chunk, s.context) < 1 {
-		return nil, fmt.Errorf("workers, batch, chunk and context are %d, %d, %d and %d, want at least 1 each", s.workers, s.places, s.chunk, s.context)
+		return nil, fmt.Errorf("workers, batch, chunk and context are %d, %d, %d and %d, want at "+
+			"least 1 each", s.workers, s.places, s.chunk, s.context)
 	}
 	c, err := newCache(m, s.kind, s.places+1, s.context) // one for the prefix
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{runner: runner{model: m, pool: attn.NewPool(s.workers)}, settings: s, cache: c, shared: c.newSequence()}
+	e := &engine{runner: runner{model: m, pool: attn.NewPool(s.workers)}, settings: s, cache: c,
+		shared: c.newSequence()}
 	e.attend = e.attendPages
 	return e, nil
 }
@@ -59,7 +62,8 @@ func (e *engine) close() {
 	_ = e.pool.Close() // nobody uses it
 }
 
-// share computes a prefix once, which prompts that begin like it then share. It is for the time before other jobs.
+// share computes a prefix once, which prompts that begin like it then share. It is for the time
+// before other jobs.
 func (e *engine) share(prefix []int) error {
 	j := &job{prompt: prefix, choose: greedy, keep: true}
 	err := e.submit(j)
@@ -77,7 +81,8 @@ func (e *engine) submit(j *job) error {
 	if len(j.prompt) == 0 {
 		return errors.New("a prompt has no tokens, want at least one")
 	} else if n := len(j.prompt) + j.most; n > e.context {
-		return fmt.Errorf("a prompt and its answer may have %d tokens, want at most %d, the context", n, e.context)
+		return fmt.Errorf("a prompt and its answer may have %d tokens, want at most %d, the context", n,
+			e.context)
 	}
 	j.tokens = slices.Clone(j.prompt)
 	e.waiting = append(e.waiting, j)
@@ -93,7 +98,8 @@ func (e *engine) run(stepped func()) (err error) {
 	return err
 }
 
-// step takes the next token of each job that decodes and some of the prompts through the model, in one batch.
+// step takes the next token of each job that decodes and some of the prompts through the model, in
+// one batch.
 func (e *engine) step() error {
 	start, read, made := time.Now(), 0, 0
 	e.admit()
@@ -124,8 +130,8 @@ func (e *engine) step() error {
 	return nil
 }
 
-// admit lets jobs that wait begin where there are places, each with what its prompt has in common with the prefix. One token at least is left
-// to compute: the prefix's logits were not kept.
+// admit lets jobs that wait begin where there are places, each with what its prompt has in common
+// with the prefix. One token at least is left to compute: the prefix's logits were not kept.
 func (e *engine) admit() {
 	for len(e.active) < e.places && len(e.waiting) > 0 {
 		j, n := e.waiting[0], 0

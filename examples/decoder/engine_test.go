@@ -16,7 +16,8 @@ import (
 // tinyModel is random.
 func tinyModel(t *testing.T, kind attn.Format, seed uint64) *model {
 	t.Helper()
-	c := config{ModelType: "llama", Activation: "silu", Layers: 2, Dim: 64, Heads: 8, KVHeads: 2, FFN: 96, Vocab: 300}
+	c := config{ModelType: "llama", Activation: "silu", Layers: 2, Dim: 64, Heads: 8, KVHeads: 2,
+		FFN: 96, Vocab: 300}
 	must(t, c.complete())
 	l := &folder.Loader{Random: folder.Chance(seed)}
 	m := newModel(l, &c, kind)
@@ -50,7 +51,8 @@ type writerFunc func(text []byte)
 
 func (w writerFunc) Write(text []byte) (int, error) { w(text); return len(text), nil }
 
-// TestDifferencesAreSeen makes sure that a proof can fail: after the first trial one weight becomes the next number.
+// TestDifferencesAreSeen makes sure that a proof can fail: after the first trial one weight becomes
+// the next number.
 func TestDifferencesAreSeen(t *testing.T) {
 	m, text := tinyModel(t, attn.F32, 1), ""
 	err := prove(writerFunc(func(more []byte) {
@@ -58,7 +60,8 @@ func TestDifferencesAreSeen(t *testing.T) {
 			m.norm[3] = math.Nextafter32(m.norm[3], 9)
 		}
 	}), m, settings{})
-	if err == nil || !strings.Contains(err.Error(), "other bits") || strings.Contains(text, "OK") || strings.Count(text, " different\n") != len(trials)-1 {
+	if err == nil || !strings.Contains(err.Error(), "other bits") || strings.Contains(text, "OK") ||
+		strings.Count(text, " different\n") != len(trials)-1 {
 		t.Errorf("the error is %v:\n%s", err, text)
 	}
 }
@@ -89,7 +92,8 @@ func TestShareSavesPages(t *testing.T) {
 	}
 }
 
-// TestJoins makes sure that prompts of later jobs are read while others decode, and that answers come in order.
+// TestJoins makes sure that prompts of later jobs are read while others decode, and that answers
+// come in order.
 func TestJoins(t *testing.T) {
 	m := tinyModel(t, attn.F32, 1)
 	e, err := newEngine(m, settings{workers: 1, places: 2, chunk: 10, context: 100})
@@ -98,7 +102,9 @@ func TestJoins(t *testing.T) {
 	var out bytes.Buffer
 	s := &stream{out: &out, text: folder.Numbers(300), prompts: []string{"a", "b", "c"}}
 	for i, most := range []int{12, 2, 3} {
-		s.jobs = append(s.jobs, &job{prompt: countUp(25), most: most, choose: func([]float32) int { return i }})
+		s.jobs = append(s.jobs, &job{prompt: countUp(25), most: most, choose: func([]float32) int {
+			return i
+		}})
 		must(t, e.submit(s.jobs[i]))
 	}
 	printed := []int{}
@@ -109,7 +115,8 @@ func TestJoins(t *testing.T) {
 	if n := len(slices.Compact(printed)); n < 12 {
 		t.Errorf("%d pieces were printed, want one for each token of the first answer at least", n)
 	}
-	if want := "[1] a" + strings.Repeat(" 0", 12) + "\n\n[2] b 1 1\n\n[3] c 2 2 2\n\n"; out.String() != want {
+	if want := "[1] a" + strings.Repeat(" 0", 12) +
+		"\n\n[2] b 1 1\n\n[3] c 2 2 2\n\n"; out.String() != want {
 		t.Errorf("printed %q, want %q", &out, want)
 	}
 	if e.read != 75 || e.beside < 5 || e.made+e.beside+3 != 12+2+3 {
@@ -117,7 +124,8 @@ func TestJoins(t *testing.T) {
 	}
 }
 
-// TestPromptIsThePrefix computes the last token of a prompt that is all shared again, as nobody kept its logits.
+// TestPromptIsThePrefix computes the last token of a prompt that is all shared again, as nobody
+// kept its logits.
 func TestPromptIsThePrefix(t *testing.T) {
 	m := tinyModel(t, attn.F32, 1)
 	e, err := newEngine(m, settings{workers: 1, places: 1, chunk: 10, context: 100})
@@ -130,11 +138,13 @@ func TestPromptIsThePrefix(t *testing.T) {
 		must(t, e.step())
 	}
 	if len(j.tokens) != 22 || e.read != 21 {
-		t.Errorf("there are %d tokens after two steps, and %d of prompts were read, want 22 and 21", len(j.tokens), e.read)
+		t.Errorf("there are %d tokens after two steps, and %d of prompts were read, want 22 and 21",
+			len(j.tokens), e.read)
 	}
 }
 
-// TestPartOfThePrefix compares the logits of prompts that begin with some of the prefix's tokens with those of the same prompts alone.
+// TestPartOfThePrefix compares the logits of prompts that begin with some of the prefix's tokens
+// with those of the same prompts alone.
 func TestPartOfThePrefix(t *testing.T) {
 	m := tinyModel(t, attn.F32, 1)
 	logits := func(prefix, prompt []int) (all []float32, read int) {
@@ -144,7 +154,10 @@ func TestPartOfThePrefix(t *testing.T) {
 		if prefix != nil {
 			must(t, e.share(prefix))
 		}
-		must(t, e.submit(&job{prompt: prompt, most: 2, choose: func(x []float32) int { all = append(all, x...); return greedy(x) }}))
+		must(t, e.submit(&job{prompt: prompt, most: 2, choose: func(x []float32) int {
+			all = append(all, x...)
+			return greedy(x)
+		}}))
 		must(t, e.run(func() {}))
 		return all, e.read
 	}
@@ -154,7 +167,8 @@ func TestPartOfThePrefix(t *testing.T) {
 		want, _ := logits(nil, prompt)
 		got, read := logits(prefix, prompt)
 		if !slices.Equal(got, want) || read != len(prefix)+3 {
-			t.Errorf("%d tokens in common: the same logits %v, and %d tokens were read, want %d", n, slices.Equal(got, want), read, len(prefix)+3)
+			t.Errorf("%d tokens in common: the same logits %v, and %d tokens were read, want %d", n,
+				slices.Equal(got, want), read, len(prefix)+3)
 		}
 	}
 }
@@ -177,19 +191,23 @@ func TestStops(t *testing.T) {
 
 func TestMisuse(t *testing.T) {
 	m := tinyModel(t, attn.F32, 1)
-	if _, err := newEngine(m, settings{}); err == nil || !strings.Contains(err.Error(), "want at least 1") {
+	if _, err := newEngine(m, settings{}); err == nil ||
+		!strings.Contains(err.Error(), "want at least 1") {
 		t.Errorf("no workers: %v", err)
 	}
-	if _, err := newEngine(m, settings{workers: 1, places: 1, chunk: 1, context: math.MaxInt / 4}); err == nil {
+	if _, err := newEngine(m, settings{workers: 1, places: 1, chunk: 1,
+		context: math.MaxInt / 4}); err == nil {
 		t.Error("there is a cache for all tokens that can be counted")
 	}
 	e, err := newEngine(m, settings{workers: 1, places: 1, chunk: 1, context: 8})
 	must(t, err)
 	defer e.close()
-	if err := e.share(countUp(9)); err == nil || !strings.Contains(err.Error(), "9 tokens, want at most 8") {
+	if err := e.share(countUp(9)); err == nil ||
+		!strings.Contains(err.Error(), "9 tokens, want at most 8") {
 		t.Errorf("a long prefix: %v", err)
 	}
-	for want, j := range map[string]*job{"no tokens": {}, "want at most 8": {prompt: countUp(5), most: 4}} {
+	for want, j := range map[string]*job{"no tokens": {},
+		"want at most 8": {prompt: countUp(5), most: 4}} {
 		if err := e.submit(j); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want it to say %q", err, want)
 		}
@@ -220,9 +238,11 @@ func TestCommand(t *testing.T) {
 		args string
 		want []string // in the output, or in the error
 	}{
-		{"-n 3", []string{"4 layers of 256", "[1] The capital of France is ", "[3] Once", "prefill: ", "decode:  ", "joins 15 others that decode            OK, same bits"}},
+		{"-n 3", []string{"4 layers of 256", "[1] The capital of France is ", "[3] Once", "prefill: ",
+			"decode:  ", "joins 15 others that decode            OK, same bits"}},
 		{"-n 3 hello", []string{"[1] hello ", "keys and values: "}},
-		{model + " -n 5 -cache i8 -weights i8 -temperature 2 -shared ab abc", []string{"2 layers of 24", "[1] abc", "prefill: 3 tokens"}},
+		{model + " -n 5 -cache i8 -weights i8 -temperature 2 -shared ab abc",
+			[]string{"2 layers of 24", "[1] abc", "prefill: 3 tokens"}},
 		{model + " -prove abc", []string{"OK, same bits"}},
 		{model + " x", []string{`no token for "x"`}},
 		{model + " -shared x a", []string{`no token for "x"`}},
@@ -254,7 +274,8 @@ func TestAnswersInAnyBatch(t *testing.T) {
 	}
 	prompts := []string{"one", "two and three", "four"}
 	want := answers(append([]string{"-batch", "1", "-workers", "1"}, prompts...)...)
-	if got := answers(append([]string{"-batch", "3", "-workers", "2", "-chunk", "5"}, prompts...)...); got != want {
+	if got := answers(append([]string{"-batch", "3", "-workers", "2", "-chunk", "5"},
+		prompts...)...); got != want {
 		t.Errorf("in a batch of three:\n%s\none by one:\n%s", got, want)
 	}
 }
@@ -265,7 +286,8 @@ func TestErrorsOfACall(t *testing.T) {
 		"cache": func(e *engine) { e.cache.close() },
 		"pool":  func(e *engine) { must(t, e.pool.Close()) },
 	} {
-		e, err := newEngine(tinyModel(t, attn.F32, 1), settings{workers: 1, places: 1, chunk: 10, context: 100})
+		e, err := newEngine(tinyModel(t, attn.F32, 1),
+			settings{workers: 1, places: 1, chunk: 10, context: 100})
 		must(t, err)
 		must(t, e.submit(&job{prompt: countUp(20), most: 2, choose: greedy}))
 		end(e)

@@ -14,18 +14,22 @@ type piece struct {
 	tokens []int
 }
 
-// runner takes pieces of any number of sequences through the model at once: a row for each token, of all pieces one after the other.
+// runner takes pieces of any number of sequences through the model at once: a row for each token,
+// of all pieces one after the other.
 type runner struct {
 	*model
-	pool   *attn.Pool
-	attend func(layer int, dst, q attn.Tensor, pieces []piece) error // attendPages, or what a test compares it with
+	pool *attn.Pool
+	// attendPages, or what a test compares it with
+	attend func(layer int, dst, q attn.Tensor, pieces []piece) error
 
 	x, normed, qkv, heads, hidden, active, last, logits []float32 // rows of one call
 	cos, sin                                            []float32
-	err                                                 error // the first of a call, whose logits mean nothing
+	// the first of a call, whose logits mean nothing
+	err error
 }
 
-// forward appends the pieces to their sequences and returns the logits after the last token of each.
+// forward appends the pieces to their sequences and returns the logits after the last token of
+// each.
 func (r *runner) forward(pieces []piece) ([][]float32, error) {
 	r.err = nil
 	r.begin(pieces)
@@ -58,29 +62,35 @@ func (r *runner) attention(i int, pieces []piece) {
 	rmsNorm(&r.normed, r.x, l.attentionNorm, r.Epsilon)
 	r.multiply(&r.qkv, r.normed, &l.qkv)
 	rotate(r.qkv, r.cos, r.sin, width, r.HeadDim, r.Heads+r.KVHeads)
-	// Queries, keys and values are views into the rows of their product: nothing is copied but into the cache.
+	// Queries, keys and values are views into the rows of their product: nothing is copied but into
+	// the cache.
 	view := func(head, heads, row, rows int) attn.Tensor {
-		return attn.Tensor{Data: r.qkv[row*width+head*r.HeadDim:], B: 1, H: heads, L: rows, D: r.HeadDim, SH: r.HeadDim, SL: width}
+		return attn.Tensor{Data: r.qkv[row*width+head*r.HeadDim:], B: 1, H: heads, L: rows, D: r.HeadDim,
+			SH: r.HeadDim, SL: width}
 	}
 	row := 0
 	for _, p := range pieces {
 		n := len(p.tokens)
-		r.try(p.seq[i].Append(view(r.Heads, r.KVHeads, row, n), view(r.Heads+r.KVHeads, r.KVHeads, row, n)))
+		r.try(p.seq[i].Append(view(r.Heads, r.KVHeads, row, n),
+			view(r.Heads+r.KVHeads, r.KVHeads, row, n)))
 		row += n
 	}
 	r.heads = resize(r.heads, all*l.out.In)
-	r.try(r.attend(i, attn.BLHD(r.heads, 1, all, r.Heads, r.HeadDim), view(0, r.Heads, 0, all), pieces))
+	r.try(r.attend(i, attn.BLHD(r.heads, 1, all, r.Heads, r.HeadDim), view(0, r.Heads, 0, all),
+		pieces))
 	r.multiply(&r.hidden, r.heads, &l.out)
 	add(r.x, r.hidden)
 }
 
-// attendPages is one call for prompts and decoding together: the queries of each piece are its sequence's last tokens.
+// attendPages is one call for prompts and decoding together: the queries of each piece are its
+// sequence's last tokens.
 func (r *runner) attendPages(layer int, dst, q attn.Tensor, pieces []piece) error {
 	seqs, queries := []*attn.Sequence{}, []int{}
 	for _, p := range pieces {
 		seqs, queries = append(seqs, p.seq[layer]), append(queries, len(p.tokens))
 	}
-	return r.pool.AttendSequences(dst, q, seqs, &attn.Options{Causal: attn.BottomRight, QueryLens: queries})
+	return r.pool.AttendSequences(dst, q, seqs, &attn.Options{Causal: attn.BottomRight,
+		QueryLens: queries})
 }
 
 // feedForward adds to each row what the layer's network makes of it.
@@ -104,11 +114,13 @@ func (r *runner) finish(pieces []piece) {
 	r.multiply(&r.logits, r.last, &r.head)
 }
 
-// multiply is dst = a·Wᵀ + bias. attn computes an element by one chain of multiply-adds in a fixed order, whatever rows are around it.
+// multiply is dst = a·Wᵀ + bias. attn computes an element by one chain of multiply-adds in a fixed
+// order, whatever rows are around it.
 func (r *runner) multiply(dst *[]float32, a []float32, by *folder.Linear) {
 	rows := len(a) / by.In
 	*dst = resize(*dst, rows*by.Out)
-	r.try(r.pool.MatMul(attn.BHLD(*dst, 1, 1, rows, by.Out), attn.BHLD(a, 1, 1, rows, by.In), by.Matrix, by.Bias))
+	r.try(r.pool.MatMul(attn.BHLD(*dst, 1, 1, rows, by.Out), attn.BHLD(a, 1, 1, rows, by.In),
+		by.Matrix, by.Bias))
 }
 
 // try notes the first error.

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// fake is a published model with few and small weights, which the tests write, damage and compute by themselves.
+// fake is a published model with few and small weights, which the tests write, damage and compute
+// by themselves.
 type fake struct {
 	config    map[string]any
 	tensors   map[string]fakeTensor
@@ -29,8 +30,10 @@ type fakeTensor struct {
 // newFake has weights of eight significant bits, so that all types represent them.
 func newFake(kind string) *fake {
 	f := &fake{kind: kind, tensors: map[string]fakeTensor{}, config: map[string]any{
-		"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 24, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
-		"intermediate_size": 40, "vocab_size": 20, "rms_norm_eps": 1e-5, "rope_theta": 500, "eos_token_id": 19,
+		"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 24, "num_attention_heads": 4,
+		"num_key_value_heads": 2, "head_dim": 8,
+		"intermediate_size": 40, "vocab_size": 20, "rms_norm_eps": 1e-5, "rope_theta": 500,
+		"eos_token_id":            19,
 		"max_position_embeddings": 512, "torch_dtype": "as below",
 	}}
 	f.add("model.embed_tokens.weight", 20, 24)
@@ -47,15 +50,21 @@ func newFake(kind string) *fake {
 	}
 	f.add("model.norm.weight", 24)
 	f.add("lm_head.weight", 20, 24)
-	vocab := map[string]int{"Ġ": 12, "ab": 13, "abc": 14, "Ġa": 15, "Ġabc": 16, "<s>": 17, "<|end|>": 19}
+	vocab := map[string]int{"Ġ": 12, "ab": 13, "abc": 14, "Ġa": 15, "Ġabc": 16, "<s>": 17,
+		"<|end|>": 19}
 	for i, c := range "abcdefghijkl" {
 		vocab[string(c)] = i
 	}
 	f.tokenizer = map[string]any{
-		"added_tokens":   []any{map[string]any{"id": 17, "content": "<s>"}, map[string]any{"id": 19, "content": "<|end|>"}},
-		"pre_tokenizer":  map[string]any{"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
-		"post_processor": map[string]any{"type": "TemplateProcessing", "single": []any{map[string]any{"SpecialToken": map[string]any{"id": "<s>"}}, map[string]any{"Sequence": map[string]any{"id": "A"}}}},
-		"model":          map[string]any{"type": "BPE", "vocab": vocab, "merges": []any{"a b", []any{"ab", "c"}, "Ġ a", "Ġ abc"}},
+		"added_tokens": []any{map[string]any{"id": 17, "content": "<s>"},
+			map[string]any{"id": 19, "content": "<|end|>"}},
+		"pre_tokenizer": map[string]any{"type": "ByteLevel", "add_prefix_space": false,
+			"use_regex": true},
+		"post_processor": map[string]any{"type": "TemplateProcessing",
+			"single": []any{map[string]any{"SpecialToken": map[string]any{"id": "<s>"}},
+				map[string]any{"Sequence": map[string]any{"id": "A"}}}},
+		"model": map[string]any{"type": "BPE", "vocab": vocab,
+			"merges": []any{"a b", []any{"ab", "c"}, "Ġ a", "Ġ abc"}},
 	}
 	return f
 }
@@ -97,7 +106,8 @@ func (f *fake) write(t *testing.T) string {
 			files[name] = file
 		}
 	}
-	writeJSON(t, filepath.Join(folder, "model.safetensors.index.json"), map[string]any{"weight_map": files})
+	writeJSON(t, filepath.Join(folder, "model.safetensors.index.json"),
+		map[string]any{"weight_map": files})
 	return folder
 }
 
@@ -117,7 +127,8 @@ func (f *fake) writeTensors(t *testing.T, path string, names []string) {
 		for _, x := range f.tensors[name].data {
 			data = appendElement(data, f.kind, x)
 		}
-		header[name] = map[string]any{"dtype": f.kind, "shape": f.tensors[name].shape, "data_offsets": []int{from, len(data)}}
+		header[name] = map[string]any{"dtype": f.kind, "shape": f.tensors[name].shape,
+			"data_offsets": []int{from, len(data)}}
 	}
 	text, err := json.Marshal(header)
 	must(t, err)

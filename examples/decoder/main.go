@@ -1,5 +1,6 @@
-// Command decoder runs language models of the Llama architecture on attn: prompts in batches that new ones join while others decode, with a
-// common beginning computed once. It also shows that none of this changes a bit of a prompt's logits.
+// Command decoder runs language models of the Llama architecture on attn: prompts in batches that
+// new ones join while others decode, with a common beginning computed once. It also shows that none
+// of this changes a bit of a prompt's logits.
 package main
 
 import (
@@ -27,10 +28,13 @@ type options struct {
 	prove               bool
 }
 
-// sizes are random models: one that takes seconds anywhere, and one like published models of half a billion weights.
+// sizes are random models: one that takes seconds anywhere, and one like published models of half a
+// billion weights.
 var sizes = map[string]config{
-	"tiny": {ModelType: "llama", Epsilon: 1e-6, Layers: 4, Dim: 256, Heads: 8, KVHeads: 2, FFN: 704, Vocab: 2048},
-	"0.5b": {ModelType: "llama", Epsilon: 1e-6, Layers: 24, Dim: 896, Heads: 14, KVHeads: 2, FFN: 4864, Vocab: 32000, Tied: true},
+	"tiny": {ModelType: "llama", Epsilon: 1e-6, Layers: 4, Dim: 256, Heads: 8, KVHeads: 2, FFN: 704,
+		Vocab: 2048},
+	"0.5b": {ModelType: "llama", Epsilon: 1e-6, Layers: 24, Dim: 896, Heads: 14, KVHeads: 2, FFN: 4864,
+		Vocab: 32000, Tied: true},
 }
 
 func main() {
@@ -44,7 +48,8 @@ func parse(args []string, help io.Writer) (*options, error) {
 	o := &options{weights: -1}
 	f := flag.NewFlagSet("decoder", flag.ContinueOnError)
 	f.SetOutput(help)
-	f.StringVar(&o.model, "model", "", "`folder` with config.json, model.safetensors and tokenizer.json; none makes a random model")
+	f.StringVar(&o.model, "model", "", "`folder` with config.json, model.safetensors and "+
+		"tokenizer.json; none makes a random model")
 	f.StringVar(&o.size, "size", "tiny", "of a random model: tiny or 0.5b")
 	f.StringVar(&o.shared, "shared", "", "`text` before every prompt, computed once")
 	f.IntVar(&o.most, "n", 64, "tokens to generate for each prompt")
@@ -53,10 +58,12 @@ func parse(args []string, help io.Writer) (*options, error) {
 	f.IntVar(&o.context, "context", 1024, "tokens of a prompt and its answer")
 	f.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "threads")
 	f.Func("cache", "`type` of keys and values: f32, f16, bf16 or i8 (default f32)", typeFlag(&o.kind))
-	f.Func("weights", "`type` of matrices: f32, f16, bf16 or i8 (default as in the folder)", typeFlag(&o.weights))
+	f.Func("weights", "`type` of matrices: f32, f16, bf16 or i8 (default as in the folder)",
+		typeFlag(&o.weights))
 	f.Uint64Var(&o.seed, "seed", 1, "of a random model, and of sampling")
 	f.Float64Var(&o.temperature, "temperature", 0, "of sampling; 0 takes the most likely token")
-	f.BoolVar(&o.prove, "prove", false, "compare the bits of logits; what a run without model and prompts does, too")
+	f.BoolVar(&o.prove, "prove", false, "compare the bits of logits; what a run without model and "+
+		"prompts does, too")
 	err := f.Parse(args)
 	o.prompts = f.Args()
 	return o, err
@@ -80,8 +87,10 @@ func run(args []string, out, help io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%d layers of %d, %d heads, %d key/value heads of %d, %d tokens; weights %d MiB; kernels %s, %d workers\n\n",
-		m.Layers, m.Dim, m.Heads, m.KVHeads, m.HeadDim, m.Vocab, m.memory>>20, attn.Implementation(), o.workers)
+	fmt.Fprintf(out, "%d layers of %d, %d heads, %d key/value heads of %d, %d tokens; weights %d "+
+		"MiB; kernels %s, %d workers\n\n",
+		m.Layers, m.Dim, m.Heads, m.KVHeads, m.HeadDim, m.Vocab, m.memory>>20, attn.Implementation(),
+		o.workers)
 	if o.model == "" && len(o.prompts) == 0 {
 		o.prove = true
 		o.shared = "You are a helpful assistant, and a random one. "
@@ -120,7 +129,8 @@ func (o *options) open() (*model, folder.Codec, error) {
 	return m, text, l.Err
 }
 
-// generate continues the prompts, and prints answers in the order of the prompts, each token as soon as all before it are printed.
+// generate continues the prompts, and prints answers in the order of the prompts, each token as
+// soon as all before it are printed.
 func (o *options) generate(out io.Writer, m *model, text folder.Codec) error {
 	e, err := newEngine(m, o.settings)
 	if err != nil {

@@ -18,7 +18,8 @@ type model struct {
 	memory    int           // bytes of all weights
 }
 
-// layer is one block of the decoder. Matrices that multiply the same rows are packed as one: qkv are queries, keys and values side by side.
+// layer is one block of the decoder. Matrices that multiply the same rows are packed as one: qkv
+// are queries, keys and values side by side.
 type layer struct {
 	attentionNorm, ffnNorm []float32
 	qkv, out, gateUp, down folder.Linear

@@ -6,8 +6,9 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// What a decoder does between its matrices, row by row and in a fixed order, so that a row's bits do not depend on the rows around it.
-// float32(x*y) keeps compilers from fusing a product with a sum, which some CPUs can and others cannot.
+// What a decoder does between its matrices, row by row and in a fixed order, so that a row's bits
+// do not depend on the rows around it. float32(x*y) keeps compilers from fusing a product with a
+// sum, which some CPUs can and others cannot.
 
 // rmsNorm is to = weight·x / √(mean of x² + epsilon).
 func rmsNorm(to *[]float32, x, weight []float32, epsilon float64) {
@@ -21,7 +22,8 @@ func rmsNorm(to *[]float32, x, weight []float32, epsilon float64) {
 	}
 }
 
-// rotate turns the pairs (i, i+dim/2) of the first heads of each row by the angles of its position (RoPE).
+// rotate turns the pairs (i, i+dim/2) of the first heads of each row by the angles of its position
+// (RoPE).
 func rotate(x, cos, sin []float32, width, dim, heads int) {
 	half := dim / 2
 	for ; len(x) > 0; x, cos, sin = x[width:], cos[half:], sin[half:] {
@@ -36,7 +38,8 @@ func rotate(x, cos, sin []float32, width, dim, heads int) {
 	}
 }
 
-// swiGLU is to = silu(gate)·up, where gate and up are the halves of each row of x and silu(g) = g/(1+e⁻ᵍ).
+// swiGLU is to = silu(gate)·up, where gate and up are the halves of each row of x and silu(g) =
+// g/(1+e⁻ᵍ).
 func swiGLU(to *[]float32, x []float32, width int) {
 	*to = resize(*to, len(x)/2)
 	for dst := *to; len(x) > 0; dst, x = dst[width:], x[2*width:] {

@@ -37,7 +37,8 @@ var trials = []trial{
 	{name: "batch of 16, all sharing half of it", workers: 2, chunk: 33, others: 15, share: true},
 }
 
-// prove prints for each trial whether the logits have the same bits as those of the first. It is an error if any have not.
+// prove prints for each trial whether the logits have the same bits as those of the first. It is an
+// error if any have not.
 func prove(w io.Writer, m *model, s settings) (different error) {
 	prompt := make([]int, proofPrompt)
 	for i := range prompt {
@@ -52,7 +53,8 @@ func prove(w io.Writer, m *model, s settings) (different error) {
 		switch {
 		case i == 0:
 			first = logits
-			fmt.Fprintf(w, "The logits after a prompt of %d tokens and %d generated ones (%d numbers, checksum %08x): %s, and\n",
+			fmt.Fprintf(w, "The logits after a prompt of %d tokens and %d generated ones (%d numbers, "+
+				"checksum %08x): %s, and\n",
 				len(prompt), proofSteps-1, len(logits)/4, crc32.ChecksumIEEE(logits), t.name)
 		case bytes.Equal(logits, first):
 			fmt.Fprintf(w, "  %-38s OK, same bits\n", t.name)
@@ -66,7 +68,8 @@ func prove(w io.Writer, m *model, s settings) (different error) {
 
 // run returns the bytes of the logits after a prompt and after some tokens that follow it.
 func (t *trial) run(m *model, s settings, prompt []int) (logits []byte, err error) {
-	s.workers, s.chunk, s.places, s.context = t.workers, t.chunk, t.others+1, 2*len(prompt)+t.ahead+2*proofSteps
+	s.workers, s.chunk, s.places, s.context = t.workers, t.chunk, t.others+1,
+		2*len(prompt)+t.ahead+2*proofSteps
 	e, err := newEngine(m, s)
 	if err != nil {
 		return nil, err

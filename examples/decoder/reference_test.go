@@ -9,7 +9,8 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// reference is a decoder in float64, written from the papers' formulas for whole sequences: no cache, no batch, no packed matrices.
+// reference is a decoder in float64, written from the papers' formulas for whole sequences: no
+// cache, no batch, no packed matrices.
 type reference struct {
 	f                           *fake
 	layers, heads, kv, head     int
@@ -84,13 +85,15 @@ func (r *reference) rotate(x []float64, position int) []float64 {
 		for i := range r.head / 2 {
 			angle := float64(position) * r.frequency(i)
 			a, b := x[h+i], x[h+i+r.head/2]
-			x[h+i], x[h+i+r.head/2] = a*math.Cos(angle)-b*math.Sin(angle), a*math.Sin(angle)+b*math.Cos(angle)
+			x[h+i], x[h+i+r.head/2] = a*math.Cos(angle)-b*math.Sin(angle),
+				a*math.Sin(angle)+b*math.Cos(angle)
 		}
 	}
 	return x
 }
 
-// frequency is that of Llama 3.1: long waves are stretched, short ones are not, and those between are between.
+// frequency is that of Llama 3.1: long waves are stretched, short ones are not, and those between
+// are between.
 func (r *reference) frequency(i int) float64 {
 	f := 1 / math.Pow(r.theta, float64(2*i)/float64(r.head))
 	wave := 2 * math.Pi / f
@@ -147,7 +150,8 @@ func sum(a, b []float64) []float64 {
 	return c
 }
 
-// TestReference compares logits with those of the reference, for folders of each kind that is supported.
+// TestReference compares logits with those of the reference, for folders of each kind that is
+// supported.
 func TestReference(t *testing.T) {
 	base := reference{layers: 2, heads: 4, kv: 2, head: 8, epsilon: 1e-5, theta: 500}
 	for _, c := range []struct {
@@ -163,7 +167,8 @@ func TestReference(t *testing.T) {
 			f.config["tie_word_embeddings"], f.config["eos_token_id"], r.tied = true, nil, true
 		}},
 		{"biases of Qwen2", "F32", func(f *fake, _ *reference) {
-			f.config["model_type"], f.config["sliding_window"], f.config["use_sliding_window"] = "qwen2", 4096, false
+			f.config["model_type"], f.config["sliding_window"], f.config["use_sliding_window"] = "qwen2",
+				4096, false
 			for _, at := range []string{"model.layers.0.self_attn.", "model.layers.1.self_attn."} {
 				f.add(at+"q_proj.bias", 32)
 				f.add(at+"k_proj.bias", 16)
@@ -183,7 +188,8 @@ func TestReference(t *testing.T) {
 			delete(f.config, "head_dim")
 			delete(f.config, "rope_theta")
 			f.config["eos_token_id"] = []int{18, 19}
-			f.config["num_attention_heads"], f.config["rope_parameters"] = 3, map[string]any{"rope_type": "default", "rope_theta": 700}
+			f.config["num_attention_heads"], f.config["rope_parameters"] = 3,
+				map[string]any{"rope_type": "default", "rope_theta": 700}
 			r.heads, r.kv, r.theta = 3, 3, 700
 			for _, at := range []string{"model.layers.0.self_attn.", "model.layers.1.self_attn."} {
 				for _, name := range []string{"q", "k", "v", "o"} {
@@ -193,7 +199,8 @@ func TestReference(t *testing.T) {
 		}},
 		{"rotations of Llama 3.1", "F32", func(f *fake, r *reference) {
 			r.factor, r.low, r.high, r.original = 8, 1, 4, 64
-			f.config["rope_scaling"] = map[string]any{"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 64}
+			f.config["rope_scaling"] = map[string]any{"rope_type": "llama3", "factor": 8,
+				"low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 64}
 		}},
 		{"linear rotations", "F32", func(f *fake, r *reference) {
 			r.factor, r.linear = 2.5, true
@@ -206,10 +213,12 @@ func TestReference(t *testing.T) {
 			r.f = f
 			m, _, err := (&options{model: f.write(t), size: "tiny", weights: attn.F32}).open()
 			must(t, err)
-			if eos, ok := f.config["eos_token_id"].([]int); ok && !slices.Equal(m.Stop, eos) || !ok && len(m.Stop) > 1 {
+			if eos, ok := f.config["eos_token_id"].([]int); ok && !slices.Equal(m.Stop, eos) || !ok &&
+				len(m.Stop) > 1 {
 				t.Errorf("answers stop at %v, want %v", m.Stop, f.config["eos_token_id"])
 			}
-			prompt := []int{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6, 2, 6, 4, 3, 3, 8, 3, 2, 7, 9, 5, 0, 2, 8, 8, 4, 1, 9, 7}
+			prompt := []int{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6, 2, 6, 4, 3, 3, 8,
+				3, 2, 7, 9, 5, 0, 2, 8, 8, 4, 1, 9, 7}
 			for _, textbook := range []bool{false, true} {
 				compareLogits(t, m, textbook, prompt, r.logits(prompt))
 			}
@@ -226,7 +235,8 @@ func compareLogits(t *testing.T, m *model, textbook bool, prompt []int, want []f
 		worst, size = max(worst, math.Abs(float64(x)-want[i])), max(size, math.Abs(want[i]))
 	}
 	if !(worst < 1e-5*size) {
-		t.Errorf("textbook %v: logits differ by %v from those of float64, the largest of which is %v", textbook, worst, size)
+		t.Errorf("textbook %v: logits differ by %v from those of float64, the largest of which is %v",
+			textbook, worst, size)
 	}
 }
 

@@ -7,8 +7,9 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// textbook is attention as a textbook writes it down, over float32 keys and values one token after the other. It copies those that are new from
-// the engine's stores, which takes a thousandth of its time.
+// textbook is attention as a textbook writes it down, over float32 keys and values one token after
+// the other. It copies those that are new from the engine's stores, which takes a thousandth of its
+// time.
 type textbook struct {
 	*engine
 	kept map[*attn.Sequence]*[2][]float32 // keys and values
@@ -60,7 +61,8 @@ func (t *textbook) head(layer, h int, dst, q attn.Tensor, pieces []piece) {
 		kept := t.kept[p.seq[layer]]
 		for i := range p.tokens {
 			scores = resize(scores, p.seq[layer].Len()-len(p.tokens)+i+1) // of what the query sees
-			t.row(dst.Data[row*dst.SL+h*dst.SH:][:t.HeadDim], q.Data[row*q.SL+h*q.SH:][:t.HeadDim], kept[0][at:], kept[1][at:], scores)
+			t.row(dst.Data[row*dst.SL+h*dst.SH:][:t.HeadDim], q.Data[row*q.SL+h*q.SH:][:t.HeadDim],
+				kept[0][at:], kept[1][at:], scores)
 			row++
 		}
 	}
@@ -68,7 +70,8 @@ func (t *textbook) head(layer, h int, dst, q attn.Tensor, pieces []piece) {
 
 // row is softmax(q·Kᵀ/√dim)·V for one query.
 func (t *textbook) row(dst, q, k, v, scores []float32) {
-	stride, scale, top := t.KVHeads*t.HeadDim, float32(1/math.Sqrt(float64(t.HeadDim))), float32(math.Inf(-1))
+	stride, scale, top := t.KVHeads*t.HeadDim, float32(1/math.Sqrt(float64(t.HeadDim))),
+		float32(math.Inf(-1))
 	for j := range scores {
 		sum := float32(0)
 		for d, x := range k[j*stride:][:t.HeadDim] {

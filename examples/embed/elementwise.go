@@ -6,8 +6,9 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// Each product is rounded by a conversion before it is added to something, because compilers may fuse the two on some
-// CPUs. With that, and since attn.Dot and attn.Exp have the same bits everywhere, so do embeddings.
+// Each product is rounded by a conversion before it is added to something, because compilers may
+// fuse the two on some CPUs. With that, and since attn.Dot and attn.Exp have the same bits
+// everywhere, so do embeddings.
 
 // apply normalizes a row in place.
 func (n *layerNorm) apply(x []float32, epsilon float32) {
@@ -25,8 +26,8 @@ func (n *layerNorm) apply(x []float32, epsilon float32) {
 	}
 }
 
-// gelu sets x to x·Φ(x) = max(x, 0) − ½·|x|·erfc(|x|/√2). The erfc is formula 7.1.26 of Abramowitz and Stegun, as exact
-// as float32 is near 1: math.Erf would take half as long as all products.
+// gelu sets x to x·Φ(x) = max(x, 0) − ½·|x|·erfc(|x|/√2). The erfc is formula 7.1.26 of Abramowitz
+// and Stegun, as exact as float32 is near 1: math.Erf would take half as long as all products.
 func gelu(x []float32) {
 	var buffer [256]float32
 	for len(x) > 0 {

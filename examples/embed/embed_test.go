@@ -17,7 +17,8 @@ import (
 )
 
 // ragged are texts of 2 to 20 tokens of the tiny model.
-var ragged = []string{"cat, cat!", "", "Zürich cat unbelievable", strings.Repeat("cat zurich ", 50), "dog", "中cat中!"}
+var ragged = []string{"cat, cat!", "", "Zürich cat unbelievable", strings.Repeat("cat zurich ", 50),
+	"dog", "中cat中!"}
 
 func mustLoad(t *testing.T, path string) (*model, *folder.WordPiece) {
 	t.Helper()
@@ -45,7 +46,8 @@ func TestAgainstFloat64(t *testing.T) {
 	for kind := range encodings {
 		for _, cls := range []bool{false, true} {
 			folder, values := writeModel(t, kind)
-			write(t, folder, "1_Pooling/config.json", fmt.Appendf(nil, `{"pooling_mode_cls_token": %v, "pooling_mode_mean_tokens": %v}`, cls, !cls))
+			write(t, folder, "1_Pooling/config.json", fmt.Appendf(nil,
+				`{"pooling_mode_cls_token": %v, "pooling_mode_mean_tokens": %v}`, cls, !cls))
 			m, tokens := mustLoad(t, folder)
 			e := newEncoder(m, 2)
 			defer e.pool.Close()
@@ -71,7 +73,8 @@ func TestAgainstFloat64(t *testing.T) {
 	}
 }
 
-// TestPartOfAModel reads an encoder that has a name of its own in its file, as in models with something on top of it.
+// TestPartOfAModel reads an encoder that has a name of its own in its file, as in models with
+// something on top of it.
 func TestPartOfAModel(t *testing.T) {
 	path, _ := writeModel(t, safetensors.F32)
 	views, values := tensorsOf(t, safetensors.F32)
@@ -86,7 +89,8 @@ func TestPartOfAModel(t *testing.T) {
 	}
 }
 
-// TestSameBits embeds each text alone, in batches in two orders, and with one to three workers, across the ends of batches.
+// TestSameBits embeds each text alone, in batches in two orders, and with one to three workers,
+// across the ends of batches.
 func TestSameBits(t *testing.T) {
 	m, tokens := randomModel(t, config{Hidden: 33, FFN: 70, Vocab: 500})
 	var texts [][]int
@@ -119,7 +123,8 @@ func TestSameBits(t *testing.T) {
 		if want == nil {
 			want = alone
 		}
-		for what, got := range map[string][][]float32{"alone": alone, "together": together, "reversed": reversed} {
+		for what, got := range map[string][][]float32{"alone": alone, "together": together,
+			"reversed": reversed} {
 			if v := verdict(want, got); v != "OK" {
 				t.Errorf("%s, %d workers: %s", what, workers, v)
 			}
@@ -133,7 +138,8 @@ func TestSameBits(t *testing.T) {
 // goldenBits is the CRC of an embedding.
 const goldenBits uint32 = 0x9013d40d
 
-// TestBitsOfEveryCPU fails where an embedding has other bits than on the CPU that the number is from.
+// TestBitsOfEveryCPU fails where an embedding has other bits than on the CPU that the number is
+// from.
 func TestBitsOfEveryCPU(t *testing.T) {
 	m, tokens := randomModel(t, config{Hidden: 48, FFN: 100, Vocab: 100})
 	e := newEncoder(m, 1)
@@ -200,29 +206,42 @@ func TestDamagedFolders(t *testing.T) {
 		{"no config", remove("config.json"), "config.json: "},
 		{"no weights", remove("model.safetensors"), "want model.safetensors or"},
 		{"no vocabulary", remove("vocab.txt"), "vocab.txt: "},
-		{"config is no JSON", put("config.json", "{"), "config.json: want JSON as published models have it: unexpected end of JSON"},
-		{"config of other types", put("config.json", `{"hidden_size": "30"}`), "config.json: want JSON as published models have it: json: cannot unmarshal"},
-		{"pooling is no JSON", put("1_Pooling/config.json", "?"), "1_Pooling/config.json: want JSON as published models have it: invalid character"},
-		{"tokenizer is no JSON", put("tokenizer.json", "[]"), "tokenizer.json: want JSON as published models have it: json: cannot unmarshal"},
+		{"config is no JSON", put("config.json", "{"),
+			"config.json: want JSON as published models have it: unexpected end of JSON"},
+		{"config of other types", put("config.json", `{"hidden_size": "30"}`),
+			"config.json: want JSON as published models have it: json: cannot unmarshal"},
+		{"pooling is no JSON", put("1_Pooling/config.json", "?"),
+			"1_Pooling/config.json: want JSON as published models have it: invalid character"},
+		{"tokenizer is no JSON", put("tokenizer.json", "[]"),
+			"tokenizer.json: want JSON as published models have it: json: cannot unmarshal"},
 		{"empty config", put("config.json", "{}"), "config.json: hidden_size is 0, want 1 to"},
-		{"one token", change("max_position_embeddings", 1), "texts have at most 1 tokens of 12, want at least 2"},
+		{"one token", change("max_position_embeddings", 1),
+			"texts have at most 1 tokens of 12, want at least 2"},
 		{"other model", change("model_type", "roberta"), "want a bert"},
 		{"other activation", change("hidden_act", "relu"), "want a bert with gelu"},
 		{"negative size", change("num_hidden_layers", -1), "num_hidden_layers is -1, want 1 to"},
 		{"huge size", change("hidden_size", 3<<28), "hidden_size is 805306368, want 1 to"},
-		{"heads", change("num_attention_heads", 4), "hidden_size is 30, want a multiple of num_attention_heads, 4"},
+		{"heads", change("num_attention_heads", 4),
+			"hidden_size is 30, want a multiple of num_attention_heads, 4"},
 		{"no heads", change("num_attention_heads", 0), "num_attention_heads is 0, want 1 to"},
-		{"too few tokens", change("vocab_size", 11), `token "中" is 11, want 0 to 10 by vocab_size in config.json`},
-		{"more tokens", change("vocab_size", 13), "embeddings.word_embeddings.weight has shape [12 30], want [13 30]"},
-		{"more layers", change("num_hidden_layers", 3), "no safetensors file has tensor encoder.layer.2."},
-		{"wider", change("intermediate_size", 38), "intermediate.dense.weight has shape [37 30], want [38 30]"},
-		{"max pooling", put("1_Pooling/config.json", `{"pooling_mode_mean_tokens": false}`), "pooling by the mean or the cls"},
-		{"other tokenizer", put("tokenizer.json", `{"model": {"type": "BPE"}}`), `the model is of type "BPE", want WordPiece`},
+		{"too few tokens", change("vocab_size", 11),
+			`token "中" is 11, want 0 to 10 by vocab_size in config.json`},
+		{"more tokens", change("vocab_size", 13), "embeddings.word_embeddings.weight has shape [12 " +
+			"30], want [13 30]"},
+		{"more layers", change("num_hidden_layers", 3),
+			"no safetensors file has tensor encoder.layer.2."},
+		{"wider", change("intermediate_size", 38), "intermediate.dense.weight has shape [37 30], want " +
+			"[38 30]"},
+		{"max pooling", put("1_Pooling/config.json", `{"pooling_mode_mean_tokens": false}`),
+			"pooling by the mean or the cls"},
+		{"other tokenizer", put("tokenizer.json", `{"model": {"type": "BPE"}}`),
+			`the model is of type "BPE", want WordPiece`},
 		{"no special tokens", put("vocab.txt", "a\nb\n"), "the vocabulary has no [CLS]"},
 		{"cut off", truncate(-1), "53336, want them within the file, which has 53335"},
 		{"cut off in the header", truncate(100), "model.safetensors: its header is to have"},
 		{"almost empty", truncate(5), "model.safetensors: 5 bytes, want a safetensors file"},
-		{"header is no JSON", put("model.safetensors", "\x02\x00\x00\x00\x00\x00\x00\x00{["), "model.safetensors: want a header of safetensors"},
+		{"header is no JSON", put("model.safetensors", "\x02\x00\x00\x00\x00\x00\x00\x00{["),
+			"model.safetensors: want a header of safetensors"},
 		{"missing tensor", tensor(func(v map[string]safetensors.TensorView) {
 			delete(v, "encoder.layer.1.output.dense.bias")
 		}), "no safetensors file has tensor encoder.layer.1.output.dense.bias"},
@@ -245,7 +264,8 @@ func TestDamagedFolders(t *testing.T) {
 
 func TestCommand(t *testing.T) {
 	folder, _ := writeModel(t, safetensors.F16)
-	small := []string{"-layers", "1", "-dim", "32", "-heads", "2", "-ffn", "40", "-vocab", "100", "-time", "0", "-workers", "2"}
+	small := []string{"-layers", "1", "-dim", "32", "-heads", "2", "-ffn", "40", "-vocab", "100",
+		"-time", "0", "-workers", "2"}
 	for _, c := range []struct {
 		args        []string
 		input, want string
@@ -261,11 +281,13 @@ func TestCommand(t *testing.T) {
 			continue
 		}
 		text := out.String()
-		if strings.Count(text, "  OK  ") != 4 || strings.Contains(text, "different") || !strings.Contains(text, c.want) || !strings.Contains(text, "texts/s") {
+		if strings.Count(text, "  OK  ") != 4 || strings.Contains(text, "different") ||
+			!strings.Contains(text, c.want) || !strings.Contains(text, "texts/s") {
 			t.Errorf("%q printed\n%s", c.args, text)
 		}
 	}
-	for _, args := range [][]string{{"-workers", "0"}, {"-pool", "max"}, {"-heads", "7"}, {"-vocab", "1"}, {"-nonsense"}} {
+	for _, args := range [][]string{{"-workers", "0"}, {"-pool", "max"}, {"-heads", "7"},
+		{"-vocab", "1"}, {"-nonsense"}} {
 		if err := run(args, strings.NewReader(""), &strings.Builder{}); err == nil {
 			t.Errorf("%q is no error", args)
 		}

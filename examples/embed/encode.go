@@ -23,7 +23,8 @@ func newEncoder(m *model, workers int) *encoder {
 	return &encoder{model: m, pool: attn.NewPool(workers), workers: workers}
 }
 
-// batchTokens are computed together, unless a text has more: enough for products to be fast, few enough for caches.
+// batchTokens are computed together, unless a text has more: enough for products to be fast, few
+// enough for caches.
 const batchTokens = 1024
 
 // embed returns an embedding of length 1 for each text.
@@ -44,11 +45,12 @@ func (e *encoder) embed(texts [][]int) (embeddings [][]float32, err error) {
 	return embeddings, e.err
 }
 
-// forward computes the rows of a batch. The tokens of its texts lie one after the other: nothing is padded, and all but
-// attention goes over the rows of all texts at once.
+// forward computes the rows of a batch. The tokens of its texts lie one after the other: nothing is
+// padded, and all but attention goes over the rows of all texts at once.
 func (e *encoder) forward(texts [][]int) {
 	d := e.Hidden
-	for buffer, width := range map[*[]float32]int{&e.x: d, &e.y: d, &e.heads: d, &e.qkv: 3 * d, &e.middle: e.FFN} {
+	for buffer, width := range map[*[]float32]int{&e.x: d, &e.y: d, &e.heads: d, &e.qkv: 3 * d,
+		&e.middle: e.FFN} {
 		if len(*buffer) < e.tokens*width {
 			*buffer = make([]float32, e.tokens*width)
 		}
@@ -88,20 +90,23 @@ func (e *encoder) lookUp(texts [][]int) {
 // multiply is a linear layer over all rows.
 func (e *encoder) multiply(dst, x []float32, by *folder.Linear) {
 	if e.err == nil {
-		e.err = e.pool.MatMul(attn.BHLD(dst, 1, 1, e.tokens, by.Out), attn.BHLD(x, 1, 1, e.tokens, by.In), by.Matrix, by.Bias)
+		e.err = e.pool.MatMul(attn.BHLD(dst, 1, 1, e.tokens, by.Out), attn.BHLD(x, 1, 1, e.tokens, by.In),
+			by.Matrix, by.Bias)
 	}
 }
 
-// attend lets the tokens of each text see each other. Q, K and V are columns of the rows that one product made, and the
-// outputs of the heads are written side by side: nothing is transposed.
+// attend lets the tokens of each text see each other. Q, K and V are columns of the rows that one
+// product made, and the outputs of the heads are written side by side: nothing is transposed.
 func (e *encoder) attend(texts [][]int) {
 	first, d := 0, e.Hidden/e.Heads
 	for _, text := range texts {
 		columns := func(i int) attn.Tensor {
-			return attn.Tensor{Data: e.qkv[(3*first+i)*e.Hidden:], B: 1, H: e.Heads, L: len(text), D: d, SH: d, SL: 3 * e.Hidden}
+			return attn.Tensor{Data: e.qkv[(3*first+i)*e.Hidden:], B: 1, H: e.Heads, L: len(text), D: d,
+				SH: d, SL: 3 * e.Hidden}
 		}
 		if e.err == nil {
-			e.err = e.pool.Attend(attn.BLHD(e.heads[first*e.Hidden:], 1, len(text), e.Heads, d), columns(0), columns(1), columns(2), nil)
+			e.err = e.pool.Attend(attn.BLHD(e.heads[first*e.Hidden:], 1, len(text), e.Heads, d), columns(0),
+				columns(1), columns(2), nil)
 		}
 		first += len(text)
 	}

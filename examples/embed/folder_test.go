@@ -13,8 +13,10 @@ import (
 	"github.com/nlpodyssey/safetensors"
 )
 
-// tiny is a model that a test writes to a folder. No size is a multiple of what kernels take at a time.
-var tiny = map[string]any{"model_type": "bert", "hidden_act": "gelu", "hidden_size": 30, "num_hidden_layers": 2,
+// tiny is a model that a test writes to a folder. No size is a multiple of what kernels take at a
+// time.
+var tiny = map[string]any{"model_type": "bert", "hidden_act": "gelu", "hidden_size": 30,
+	"num_hidden_layers":   2,
 	"num_attention_heads": 3, "intermediate_size": 37, "vocab_size": 12, "max_position_embeddings": 20,
 	"type_vocab_size": 2, "layer_norm_eps": 1e-5}
 
@@ -31,8 +33,10 @@ func tinyShapes() map[string][]int {
 		"embeddings.LayerNorm.bias":               {d},
 	}
 	for i := range 2 {
-		for name, size := range map[string][2]int{"attention.self.query": {d, d}, "attention.self.key": {d, d},
-			"attention.self.value": {d, d}, "attention.output.dense": {d, d}, "intermediate.dense": {f, d}, "output.dense": {d, f}} {
+		for name, size := range map[string][2]int{"attention.self.query": {d, d},
+			"attention.self.key":   {d, d},
+			"attention.self.value": {d, d}, "attention.output.dense": {d, d}, "intermediate.dense": {f,
+				d}, "output.dense": {d, f}} {
 			shapes[fmt.Sprintf("encoder.layer.%d.%s.weight", i, name)] = []int{size[0], size[1]}
 			shapes[fmt.Sprintf("encoder.layer.%d.%s.bias", i, name)] = []int{size[0]}
 		}
@@ -52,7 +56,8 @@ var encodings = map[safetensors.DType]func(x float64) ([]byte, float64){
 	},
 	safetensors.BF16: func(x float64) ([]byte, float64) {
 		bits := math.Float32bits(float32(x)) >> 16
-		return binary.LittleEndian.AppendUint16(nil, uint16(bits)), float64(math.Float32frombits(bits << 16))
+		return binary.LittleEndian.AppendUint16(nil, uint16(bits)),
+			float64(math.Float32frombits(bits << 16))
 	},
 	safetensors.F16: func(x float64) ([]byte, float64) {
 		fraction, exponent := math.Frexp(math.Abs(x)) // in [½, 1), to 11 bits, or down to 2⁻²⁴

@@ -1,5 +1,6 @@
-// Command embed computes sentence embeddings with a BERT encoder: the model of a folder, as it is published, or a random
-// one. It prints how similar the texts are, and shows that an embedding has the same bits alone and in a batch.
+// Command embed computes sentence embeddings with a BERT encoder: the model of a folder, as it is
+// published, or a random one. It prints how similar the texts are, and shows that an embedding has
+// the same bits alone and in a batch.
 package main
 
 import (
@@ -27,8 +28,10 @@ var builtIn string
 func run(args []string, stdin io.Reader, stdout io.Writer) error {
 	c := standard
 	set := flag.NewFlagSet("embed [flags] [TEXT...]", flag.ContinueOnError)
-	path := set.String("model", "", "`folder` with config.json, model.safetensors and tokenizer.json or vocab.txt; none is a random model")
-	pooling := set.String("pool", "", "the mean of all tokens, or cls, the first; by default as the model says")
+	path := set.String("model", "", "`folder` with config.json, model.safetensors and "+
+		"tokenizer.json or vocab.txt; none is a random model")
+	pooling := set.String("pool", "", "the mean of all tokens, or cls, the first; by default as "+
+		"the model says")
 	workers := set.Int("workers", runtime.GOMAXPROCS(0), "threads")
 	limit := set.Duration("time", time.Second, "how long the speed is measured")
 	set.IntVar(&c.Layers, "layers", 6, "of a random model")
@@ -54,7 +57,8 @@ func run(args []string, stdin io.Reader, stdout io.Writer) error {
 	return report(stdout, newEncoder(m, *workers), t, texts, *limit)
 }
 
-// inputs are the texts of the command line, with - the lines of the standard input, or built-in ones.
+// inputs are the texts of the command line, with - the lines of the standard input, or built-in
+// ones.
 func inputs(args []string, stdin io.Reader) ([]string, error) {
 	text, err := []byte(builtIn), error(nil)
 	if len(args) == 1 && args[0] == "-" {

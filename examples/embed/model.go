@@ -9,7 +9,8 @@ import (
 	"github.com/seed-1415985d/attn/examples/internal/folder"
 )
 
-// config is what is needed of config.json, and of two files that only models made for embeddings have.
+// config is what is needed of config.json, and of two files that only models made for embeddings
+// have.
 type config struct {
 	Type      string  `json:"model_type"`
 	GELU      string  `json:"hidden_act"`
@@ -21,13 +22,15 @@ type config struct {
 	Positions int     `json:"max_position_embeddings"`
 	Types     int     `json:"type_vocab_size"`
 	Epsilon   float32 `json:"layer_norm_eps"`
-	CLS       bool    `json:"pooling_mode_cls_token"` // the first token's row is the embedding, not the mean of all
-	Mean      bool    `json:"pooling_mode_mean_tokens"`
-	Longest   int     `json:"max_seq_length"`
+	// the first token's row is the embedding, not the mean of all
+	CLS     bool `json:"pooling_mode_cls_token"`
+	Mean    bool `json:"pooling_mode_mean_tokens"`
+	Longest int  `json:"max_seq_length"`
 }
 
 // standard is what the files may leave out.
-var standard = config{Type: "bert", GELU: "gelu", Positions: 512, Types: 2, Epsilon: 1e-12, Mean: true, Longest: 512}
+var standard = config{Type: "bert", GELU: "gelu", Positions: 512, Types: 2, Epsilon: 1e-12,
+	Mean: true, Longest: 512}
 
 // model is a BERT encoder, with the matrices packed for the kernels.
 type model struct {
@@ -70,24 +73,30 @@ func load(path string, c config) (*model, *folder.WordPiece, error) {
 
 // check refuses what this encoder would compute wrongly.
 func (c *config) check() error {
-	err := folder.Sizes([]string{"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size", "type_vocab_size",
-		"max_position_embeddings", "max_seq_length"}, c.Hidden, c.Layers, c.Heads, c.FFN, c.Vocab, c.Types, c.Positions, c.Longest)
+	err := folder.Sizes([]string{"hidden_size", "num_hidden_layers", "num_attention_heads",
+		"intermediate_size", "vocab_size", "type_vocab_size",
+		"max_position_embeddings", "max_seq_length"}, c.Hidden, c.Layers, c.Heads, c.FFN, c.Vocab,
+		c.Types, c.Positions, c.Longest)
 	switch {
 	case err != nil:
 		return err
 	case c.Type != "bert" || c.GELU != "gelu":
 		return fmt.Errorf("model_type is %q and hidden_act %q, want a bert with gelu", c.Type, c.GELU)
 	case c.CLS == c.Mean:
-		return fmt.Errorf("pooling_mode_cls_token and pooling_mode_mean_tokens are both %v, want pooling by the mean or the cls token", c.CLS)
+		return fmt.Errorf("pooling_mode_cls_token and pooling_mode_mean_tokens are both %v, want "+
+			"pooling by the mean or the cls token", c.CLS)
 	case c.Hidden%c.Heads != 0:
-		return fmt.Errorf("hidden_size is %d, want a multiple of num_attention_heads, %d", c.Hidden, c.Heads)
+		return fmt.Errorf("hidden_size is %d, want a multiple of num_attention_heads, %d", c.Hidden,
+			c.Heads)
 	case min(c.Vocab, c.Longest, c.Positions) < 2:
-		return fmt.Errorf("texts have at most %d tokens of %d, want at least 2", min(c.Longest, c.Positions), c.Vocab)
+		return fmt.Errorf("texts have at most %d tokens of %d, want at least 2",
+			min(c.Longest, c.Positions), c.Vocab)
 	}
 	return nil
 }
 
-// newModel takes tensors by their names in PyTorch's BertModel. A model with a head has the encoder in a part of its own.
+// newModel takes tensors by their names in PyTorch's BertModel. A model with a head has the encoder
+// in a part of its own.
 func newModel(l *folder.Loader, c config) *model {
 	d, at := c.Hidden, ""
 	if l.Has("bert.embeddings.LayerNorm.weight") {

@@ -5,13 +5,15 @@ import (
 	"math"
 )
 
-// reference computes an embedding in float64, one token and one number at a time, as the paper says it.
+// reference computes an embedding in float64, one token and one number at a time, as the paper says
+// it.
 func (w weights) reference(ids []int, cls bool) []float64 {
 	var x [][]float64
 	for i, id := range ids {
 		row := make([]float64, 30)
 		for j := range row {
-			row[j] = w["embeddings.word_embeddings.weight"][id*30+j] + w["embeddings.position_embeddings.weight"][i*30+j] +
+			row[j] = w["embeddings.word_embeddings.weight"][id*30+j] +
+				w["embeddings.position_embeddings.weight"][i*30+j] +
 				w["embeddings.token_type_embeddings.weight"][j]
 		}
 		x = append(x, w.normalize("embeddings.LayerNorm", row))
@@ -20,7 +22,8 @@ func (w weights) reference(ids []int, cls bool) []float64 {
 		at := fmt.Sprintf("encoder.layer.%d.", layer)
 		attended := w.attention(at, x)
 		for i := range x {
-			x[i] = w.normalize(at+"attention.output.LayerNorm", plus(x[i], w.linear(at+"attention.output.dense", attended[i])))
+			x[i] = w.normalize(at+"attention.output.LayerNorm",
+				plus(x[i], w.linear(at+"attention.output.dense", attended[i])))
 			inner := w.linear(at+"intermediate.dense", x[i])
 			for j, v := range inner {
 				inner[j] = v / 2 * (1 + math.Erf(v/math.Sqrt2))

@@ -13,7 +13,8 @@ import (
 )
 
 // report prints what a model makes of texts.
-func report(w io.Writer, e *encoder, t *folder.WordPiece, texts []string, limit time.Duration) error {
+func report(w io.Writer, e *encoder, t *folder.WordPiece, texts []string,
+	limit time.Duration) error {
 	defer e.pool.Close()
 	all, tokens := make([][]int, len(texts)), 0
 	for i, text := range texts {
@@ -26,7 +27,8 @@ func report(w io.Writer, e *encoder, t *folder.WordPiece, texts []string, limit 
 	}
 	tables := 4 * (len(e.words) + len(e.positions) + len(e.types))
 	buffers := 4 * (len(e.x) + len(e.y) + len(e.heads) + len(e.qkv) + len(e.middle))
-	fmt.Fprintf(w, "%d layers of %d, %d heads; MB of matrices: %.1f, of embeddings: %.1f, of buffers: %.1f\n",
+	fmt.Fprintf(w, "%d layers of %d, %d heads; MB of matrices: %.1f, of embeddings: %.1f, of "+
+		"buffers: %.1f\n",
 		e.Layers, e.Hidden, e.Heads, float64(e.packed)/1e6, float64(tables)/1e6, float64(buffers)/1e6)
 	fmt.Fprintln(w, "\ncosine similarity")
 	shown := embeddings[:min(len(embeddings), 12)]
@@ -47,7 +49,8 @@ func report(w io.Writer, e *encoder, t *folder.WordPiece, texts []string, limit 
 		best = min(best, time.Since(start))
 	}
 	fmt.Fprintf(w, "\n%.0f texts/s, %.0f tokens/s; kernels: %s, workers: %d\n",
-		float64(len(all))/best.Seconds(), float64(tokens)/best.Seconds(), attn.Implementation(), e.workers)
+		float64(len(all))/best.Seconds(), float64(tokens)/best.Seconds(), attn.Implementation(),
+		e.workers)
 	return e.err
 }
 

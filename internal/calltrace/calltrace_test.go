@@ -30,7 +30,8 @@ func (v View[T]) fourth() int { return 4 }
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"a.go View[T].fourth", "a.go *plan.third", "a.go second", "a.go first"}; !slices.Equal(functions, want) {
+	if want := []string{"a.go View[T].fourth", "a.go *plan.third", "a.go second",
+		"a.go first"}; !slices.Equal(functions, want) {
 		t.Errorf("functions are %q, want %q", functions, want)
 	}
 	want := strings.NewReplacer(
@@ -52,7 +53,8 @@ func TestCount(t *testing.T) {
 		}
 	})
 	got := count(calls)
-	if len(got.functions) != 3 || got.functions["b.go h"] != 3 || len(got.files) != 2 || len(got.ways) != 2 || got.changes != 3 || got.calls != 6 {
+	if len(got.functions) != 3 || got.functions["b.go h"] != 3 || len(got.files) != 2 ||
+		len(got.ways) != 2 || got.changes != 3 || got.calls != 6 {
 		t.Errorf("%+v, want 3 functions, h 3 times, 2 files, 2 ways, 3 changes, 6 calls", got)
 	}
 }

@@ -9,7 +9,8 @@ import (
 
 // trace is what was counted of a call.
 type trace struct {
-	calls, changes int             // of functions; of file, from one function to the next that is called
+	// of functions; of file, from one function to the next that is called
+	calls, changes int
 	functions      map[string]int  // how often each was called
 	files          map[string]bool // whose functions were called
 	ways           map[string]bool // from a function to one of another file that is called next
@@ -37,5 +38,6 @@ func fileOf(function string) string {
 }
 
 func (t trace) String() string {
-	return fmt.Sprintf("%9d %6d %6d %8d %9d", len(t.functions), len(t.files), len(t.ways), t.changes, t.calls)
+	return fmt.Sprintf("%9d %6d %6d %8d %9d", len(t.functions), len(t.files), len(t.ways), t.changes,
+		t.calls)
 }

@@ -53,7 +53,8 @@ func runInstrumented(out io.Writer, arguments ...string) error {
 	if err := os.WriteFile(name, overlay, 0o666); err != nil {
 		return err
 	}
-	again := exec.Command("go", append([]string{"run", "-overlay", name, module + "/internal/calltrace"}, arguments...)...)
+	again := exec.Command("go", append([]string{"run", "-overlay", name,
+		module + "/internal/calltrace"}, arguments...)...)
 	again.Stdout, again.Stderr = out, os.Stderr
 	return again.Run()
 }
@@ -83,7 +84,8 @@ func instrument() (files map[string][]byte, err error) {
 	return files, nil
 }
 
-// instrumented returns a file whose functions first report that they were entered, and adds these to functions.
+// instrumented returns a file whose functions first report that they were entered, and adds these
+// to functions.
 func instrumented(name string, text []byte, functions *[]string) ([]byte, error) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, name, text, parser.SkipObjectResolution)

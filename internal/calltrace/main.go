@@ -1,11 +1,13 @@
-// Command calltrace counts what a reader who follows a call of package attn goes through: functions, files, ways
-// between functions of different files, and how often the call changes from one file to another. From a clone:
+// Command calltrace counts what a reader who follows a call of package attn goes through:
+// functions, files, ways between functions of different files, and how often the call changes from
+// one file to another. From a clone:
 //
 //	go run ./internal/calltrace           # the counts
 //	go run ./internal/calltrace -list     # and the functions of each call
 //
-// It compiles the package with a line more in each function, as an overlay: no file changes. Functions count even
-// if they are inlined. Assembly, function literals and other packages do not count.
+// It compiles the package with a line more in each function, as an overlay: no file changes.
+// Functions count even if they are inlined. Assembly, function literals and other packages do not
+// count.
 package main
 
 import (

@@ -21,7 +21,8 @@ var (
 func Now() time.Duration {
 	ticks := read(counter) - start
 	// Seconds by themselves, so that no product overflows.
-	return time.Duration(ticks/perSecond)*time.Second + time.Duration(ticks%perSecond)*time.Second/time.Duration(perSecond)
+	return time.Duration(ticks/perSecond)*time.Second +
+		time.Duration(ticks%perSecond)*time.Second/time.Duration(perSecond)
 }
 
 // read calls a function that writes a number; neither of those here fails.

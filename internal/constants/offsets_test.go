@@ -13,9 +13,12 @@ func TestReadOffsets(t *testing.T) {
 	folder := t.TempDir()
 	var paths []string
 	for name, source := range map[string]string{
-		"a.go": "package p\n\nimport \"example.com/absent\"\n\ntype outer struct {\n\tn int\n\tinner\n\tlast bool\n\tpointer *plain\n}\n\ntype plain int\n",
-		"b.go": "package p\n\ntype inner struct {\n\tflag bool\n\tat uintptr\n\truns [count]struct{ a, b int32 }\n}\n\nconst count = 3\n\n" +
-			"type left struct{ x absent.Type }\n\ntype long struct{ x [alien]int }\n\nfunc f() { elsewhere() }\n",
+		"a.go": "package p\n\nimport \"example.com/absent\"\n\ntype outer struct {\n\tn " +
+			"int\n\tinner\n\tlast bool\n\tpointer *plain\n}\n\ntype plain int\n",
+		"b.go": "package p\n\ntype inner struct {\n\tflag bool\n\tat uintptr\n\truns [count]struct{ " +
+			"a, b int32 }\n}\n\nconst count = 3\n\n" +
+			"type left struct{ x absent.Type }\n\ntype long struct{ x [alien]int }\n\nfunc f() { " +
+			"elsewhere() }\n",
 	} {
 		path := filepath.Join(folder, name)
 		if err := os.WriteFile(path, []byte(source), 0o644); err != nil {

@@ -48,7 +48,8 @@ func expReduced(x float32) (p, t float32) {
 	return p, t
 }
 
-// The constants of Exp2: half the coefficients of the minimax polynomial of degree 5 for 2^f on |f| ≤ ½ with the constant term 1.
+// The constants of Exp2: half the coefficients of the minimax polynomial of degree 5 for 2^f on |f|
+// ≤ ½ with the constant term 1.
 const (
 	exp2C0 = 0x1p-1
 	exp2C1 = 0x1.62e42ap-2
@@ -57,7 +58,8 @@ const (
 	exp2C4 = 0x1.3cec7ap-8
 	exp2C5 = 0x1.5ba6e4p-11
 
-	// exp2Bias rounds to an integer, ties to even because it is even, and leaves n + 128 in the low bits: the exponent of 2ⁿ⁺¹.
+	// exp2Bias rounds to an integer, ties to even because it is even, and leaves n + 128 in the low
+	// bits: the exponent of 2ⁿ⁺¹.
 	exp2Bias = 0x1.8p+23 + 128
 
 	// exp2Zero is t, see Exp2, up to which 2^(x·c) counts as 0: from 2⁻¹²⁵·⁵ down.
@@ -67,9 +69,11 @@ const (
 // Log2E makes powers of 2 of powers of e.
 const Log2E = 1.44269504088896340735992468100189214
 
-// Exp2 is 2^(x·c), the exponential of attention: x ≤ 0 or NaN, c ≥ 0. Where x·c rounds to an integer n ≤ −126, it is +0.
+// Exp2 is 2^(x·c), the exponential of attention: x ≤ 0 or NaN, c ≥ 0. Where x·c rounds to an
+// integer n ≤ −126, it is +0.
 //
-// 2^(x·c) = 2ⁿ·2^f, n = rint(x·c), f = x·c − n; computed as 2ⁿ⁺¹·(2^f/2), which is the same, because halving is exact.
+// 2^(x·c) = 2ⁿ·2^f, n = rint(x·c), f = x·c − n; computed as 2ⁿ⁺¹·(2^f/2), which is the same,
+// because halving is exact.
 func Exp2(x, c float32) float32 {
 	t := FMA(x, c, exp2Bias)
 	if t <= exp2Zero {

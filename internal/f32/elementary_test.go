@@ -5,8 +5,10 @@ import (
 	"testing"
 )
 
-// units are values of c: powers of 2, for which x·c is often halfway between integers, units of usual dimensions, extremes.
-var units = []float32{1, 0.75, 0x1p-10, Log2E, 0.125 * Log2E, 0x1.4a56b6p-3, 0x1p-121, 0x1p-126, 0x1p-149, 1e38}
+// units are values of c: powers of 2, for which x·c is often halfway between integers, units of
+// usual dimensions, extremes.
+var units = []float32{1, 0.75, 0x1p-10, Log2E, 0.125 * Log2E, 0x1.4a56b6p-3, 0x1p-121, 0x1p-126,
+	0x1p-149, 1e38}
 
 // 2^(x·c) is within its bound, never above 1, and +0 exactly where x·c rounds to −126 or less.
 func TestExp2(t *testing.T) {

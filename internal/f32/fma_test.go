@@ -30,9 +30,11 @@ func check(t *testing.T, a, b, c float32) {
 }
 
 var edges = []float32{
-	0, float32(math.Copysign(0, -1)), 1, -1, 1 + 0x1p-23, 1 - 0x1p-24, 3, 0x1p-126, 0x1p-149, -0x1p-149, 0x1.fffffcp-127,
+	0, float32(math.Copysign(0, -1)), 1, -1, 1 + 0x1p-23, 1 -
+		0x1p-24, 3, 0x1p-126, 0x1p-149, -0x1p-149, 0x1.fffffcp-127,
 	0x1p-75, 0x1p-74, 0x1.000002p-75, 0x1p12, 0x1.001p12, 0x1p24, 0x1.000002p24, 0x1p63, 0x1p64,
-	math.MaxFloat32, -math.MaxFloat32, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()),
+	math.MaxFloat32, -math.MaxFloat32, float32(math.Inf(1)), float32(math.Inf(-1)),
+	float32(math.NaN()),
 }
 
 func TestFMAEdges(t *testing.T) {

@@ -2,8 +2,8 @@ package f32
 
 import "math"
 
-// Conversions between float32 and formats of 16 bits. Widening is exact; narrowing rounds to nearest, ties to even. A NaN stays
-// one: its upper payload bits are kept, and it becomes quiet.
+// Conversions between float32 and formats of 16 bits. Widening is exact; narrowing rounds to
+// nearest, ties to even. A NaN stays one: its upper payload bits are kept, and it becomes quiet.
 
 // FromBF16 widens the upper half of a float32.
 func FromBF16(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) }
@@ -40,7 +40,8 @@ func ToF16(x float32) uint16 {
 		return sign | 0x7e00 | uint16(a>>13&0x3ff)
 	case a >= 0x477ff000:
 		return sign | 0x7c00
-	case a < 0x38800000: // below the least normal number, 2⁻¹⁴: adding ½ leaves multiples of 2⁻²⁴, rounded
+	case a < 0x38800000: // below the least normal number, 2⁻¹⁴
+		// Adding ½ leaves multiples of 2⁻²⁴, rounded.
 		r := math.Float32frombits(a) + 0.5
 		return sign | uint16(math.Float32bits(r)-math.Float32bits(0.5))
 	}

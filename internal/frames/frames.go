@@ -1,6 +1,6 @@
-// Package frames writes and reads bytes in parts that end with a checksum. A checksum is the CRC-32C
-// of all bytes from the beginning but earlier checksums, little-endian: parts in another order, or
-// of another file, do not pass.
+// Package frames writes and reads bytes in parts that end with a checksum. A checksum is the
+// CRC-32C of all bytes from the beginning but earlier checksums, little-endian: parts in another
+// order, or of another file, do not pass.
 package frames
 
 import (
@@ -25,8 +25,8 @@ type Writer struct {
 	sum uint32
 }
 
-// Write writes x, and after the last piece of a part its checksum, in one call of To. x has room for
-// that, or it is copied.
+// Write writes x, and after the last piece of a part its checksum, in one call of To. x has room
+// for that, or it is copied.
 func (w *Writer) Write(x []byte, last bool) error {
 	w.sum = update(w.sum, x)
 	if last {

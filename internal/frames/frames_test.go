@@ -154,7 +154,8 @@ func TestTruncated(t *testing.T) {
 		if n == 0 {
 			want = io.EOF
 		}
-		for _, r := range []io.Reader{bytes.NewReader(file[:n]), iotest.DataErrReader(bytes.NewReader(file[:n]))} {
+		for _, r := range []io.Reader{bytes.NewReader(file[:n]),
+			iotest.DataErrReader(bytes.NewReader(file[:n]))} {
 			if _, got, err := read(r); err != want || got != int64(n) {
 				t.Errorf("%d bytes: N is %d, error %v, want %v", n, got, err, want)
 			}

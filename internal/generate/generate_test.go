@@ -58,12 +58,14 @@ func TestCommand(t *testing.T) {
 		var stderr strings.Builder
 		status := Command("gen", c.args, files, &stderr)
 		if status != c.status || !strings.Contains(stderr.String(), c.stderr) {
-			t.Errorf("%q: status %d, want %d, with %q in %q", c.args, status, c.status, c.stderr, stderr.String())
+			t.Errorf("%q: status %d, want %d, with %q in %q", c.args, status, c.status, c.stderr,
+				stderr.String())
 		}
 		alone(t, path, old)
 	}
 	var stderr strings.Builder
-	if status := Command("gen", []string{"-out", path}, files, &stderr); status != 0 || stderr.Len() > 0 {
+	if status := Command("gen", []string{"-out", path}, files, &stderr); status != 0 ||
+		stderr.Len() > 0 {
 		t.Errorf("status %d: %s", status, stderr.String())
 	}
 	alone(t, path, "new\n")

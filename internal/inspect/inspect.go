@@ -1,5 +1,5 @@
-// Package inspect is where package attn leaves what the public package of this name shows, so that it
-// is no part of package attn's own names.
+// Package inspect is where package attn leaves what the public package of this name shows, so that
+// it is no part of package attn's own names.
 package inspect
 
 // Call is the shape of a call whose schedule is wanted.

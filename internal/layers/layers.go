@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// A Layer is a set of files that may refer to each other and to the layers below. Files are separated by white
-// space, without .go and .s.
+// A Layer is a set of files that may refer to each other and to the layers below. Files are
+// separated by white space, without .go and .s.
 type Layer struct{ Name, Files string }
 
 // A Table has a package's layers from the top.
@@ -26,7 +26,8 @@ func NewTable(layers []Layer) (t Table, faults []string) {
 	for i, l := range layers {
 		for _, file := range strings.Fields(l.Files) {
 			if before, twice := t.of[file]; twice {
-				faults = append(faults, fmt.Sprintf("%s is in two layers, %s and %s", file, layers[before].Name, l.Name))
+				faults = append(faults, fmt.Sprintf("%s is in two layers, %s and %s", file, layers[before].Name,
+					l.Name))
 			}
 			t.of[file] = i
 		}
@@ -45,7 +46,8 @@ func (t Table) Differences(files []string) (faults []string) {
 	}
 	for _, file := range slices.Sorted(maps.Keys(t.of)) {
 		if !exists[file] {
-			faults = append(faults, fmt.Sprintf("%s is in layer %s, and there is no such file", file, t.layers[t.of[file]].Name))
+			faults = append(faults, fmt.Sprintf("%s is in layer %s, and there is no such file", file,
+				t.layers[t.of[file]].Name))
 		}
 	}
 	return faults
@@ -75,10 +77,12 @@ func (t Table) Circles(circles [][]string, most int) (faults []string) {
 	for _, circle := range circles {
 		files := strings.Join(circle, " ")
 		if len(circle) > most {
-			faults = append(faults, fmt.Sprintf("%d files need one another, want at most %d: %s", len(circle), most, files))
+			faults = append(faults, fmt.Sprintf("%d files need one another, want at most %d: %s",
+				len(circle), most, files))
 		}
 		if names := t.layersOf(circle); len(names) > 1 {
-			faults = append(faults, fmt.Sprintf("files of layers %s need one another: %s", strings.Join(names, ", "), files))
+			faults = append(faults, fmt.Sprintf("files of layers %s need one another: %s",
+				strings.Join(names, ", "), files))
 		}
 	}
 	return faults
@@ -87,15 +91,18 @@ func (t Table) Circles(circles [][]string, most int) (faults []string) {
 // layersOf names the layers of files, from the top.
 func (t Table) layersOf(files []string) (names []string) {
 	for i, l := range t.layers {
-		if slices.ContainsFunc(files, func(file string) bool { at, known := t.of[stem(file)]; return known && at == i }) {
+		if slices.ContainsFunc(files, func(file string) bool {
+			at, known := t.of[stem(file)]
+			return known && at == i
+		}) {
 			names = append(names, l.Name)
 		}
 	}
 	return names
 }
 
-// Circles returns the largest sets of files each of which needs, directly or through others, all the others of
-// its set; the set with the most files first.
+// Circles returns the largest sets of files each of which needs, directly or through others, all
+// the others of its set; the set with the most files first.
 func Circles(uses []Use) (circles [][]string) {
 	next := map[string][]string{}
 	for _, u := range uses {

@@ -32,7 +32,8 @@ func (f *farm) grow() int {
 	return Shelf + Deliver
 }
 `,
-	"barn":  "package village\n\ntype barn struct{ farm }\n\nfunc empty(b barn) (func() int, road) { return b.sell, road{} }\n",
+	"barn": "package village\n\ntype barn struct{ farm }\n\nfunc empty(b barn) (func() int, road) " +
+		"{ return b.sell, road{} }\n",
 	"truck": "package village\n\ntype truck struct{ sound string }\n\nfunc park(b barn, r road) {}\n",
 	"road":  "package village\n\ntype road struct{ next *truck }\n",
 	"arm":   "//go:build arm64\n\npackage village\n\nfunc wave(s Shop) {}\n",
@@ -84,7 +85,8 @@ func TestUpward(t *testing.T) {
 	files, uses := readVillage(t, "arm64")
 	want = slices.Insert(want, 0, "arm.go:5: Shop of shop.go is in layer trade, above way")
 	equal(t, "upward on arm64", table.Upward(uses), want)
-	equal(t, "files of arm64", files, []string{"arm.go", "barn.go", "farm.go", "road.go", "shop.go", "truck.go"})
+	equal(t, "files of arm64", files, []string{"arm.go", "barn.go", "farm.go", "road.go", "shop.go",
+		"truck.go"})
 }
 
 func TestDifferences(t *testing.T) {
@@ -112,7 +114,8 @@ func TestCircles(t *testing.T) {
 	equal(t, "faults in one layer", one.Circles(circles, 5), nil)
 }
 
-// A chain is no circle, a file that needs itself is none, and two circles with one way between them stay two.
+// A chain is no circle, a file that needs itself is none, and two circles with one way between them
+// stay two.
 func TestCirclesAreMutual(t *testing.T) {
 	var uses []Use
 	for _, pair := range []string{"ab", "bc", "cc", "cd", "de", "ec", "ef", "fg", "gf", "hh"} {

@@ -12,8 +12,8 @@ import (
 	"slices"
 )
 
-// A Use is a place where a file refers to a name that another file of its package declares. A method or a field
-// belongs to the file in which it is written, wherever its type is.
+// A Use is a place where a file refers to a name that another file of its package declares. A
+// method or a field belongs to the file in which it is written, wherever its type is.
 type Use struct {
 	From string
 	Line int
@@ -33,17 +33,20 @@ func NewReader() *Reader {
 	return &Reader{fset, importer.ForCompiler(fset, "source", nil)}
 }
 
-// Build returns the Go files of the package in a folder, as built for Linux with a tag, and their uses.
+// Build returns the Go files of the package in a folder, as built for Linux with a tag, and their
+// uses.
 func (r *Reader) Build(folder, arch, tag string) (files []string, uses []Use, err error) {
 	context := build.Default
-	context.GOOS, context.GOARCH, context.BuildTags, context.CgoEnabled = "linux", arch, []string{tag}, false
+	context.GOOS, context.GOARCH, context.BuildTags, context.CgoEnabled = "linux", arch, []string{tag},
+		false
 	pkg, err := context.ImportDir(folder, 0)
 	if err != nil {
 		return nil, nil, err
 	}
 	var parsed []*ast.File
 	for _, name := range pkg.GoFiles {
-		file, err := parser.ParseFile(r.fset, filepath.Join(folder, name), nil, parser.SkipObjectResolution)
+		file, err := parser.ParseFile(r.fset, filepath.Join(folder, name), nil,
+			parser.SkipObjectResolution)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -53,8 +56,8 @@ func (r *Reader) Build(folder, arch, tag string) (files []string, uses []Use, er
 	return pkg.GoFiles, uses, err
 }
 
-// uses type-checks a package, because only types tell whose field or method a name is, and what is local. What another
-// file can refer to is never local, so no name needs a look at its kind.
+// uses type-checks a package, because only types tell whose field or method a name is, and what is
+// local. What another file can refer to is never local, so no name needs a look at its kind.
 func (r *Reader) uses(files []*ast.File) (uses []Use, err error) {
 	info := types.Info{Uses: map[*ast.Ident]types.Object{}}
 	config := types.Config{Importer: r.imports}
@@ -65,7 +68,8 @@ func (r *Reader) uses(files []*ast.File) (uses []Use, err error) {
 	for id, object := range info.Uses {
 		at, declared := r.fset.Position(id.Pos()), r.fset.Position(object.Pos())
 		if object.Pkg() == pkg && at.Filename != declared.Filename {
-			uses = append(uses, Use{filepath.Base(at.Filename), at.Line, object.Name(), filepath.Base(declared.Filename)})
+			uses = append(uses, Use{filepath.Base(at.Filename), at.Line, object.Name(),
+				filepath.Base(declared.Filename)})
 		}
 	}
 	slices.SortFunc(uses, func(a, b Use) int {

@@ -19,7 +19,8 @@ func TestHeapStaysSmall(t *testing.T) {
 	m := allocate(t, size)
 	after := heap()
 	for name, grown := range map[string]uint64{
-		"HeapSys": after.HeapSys - before.HeapSys, "HeapAlloc": after.HeapAlloc - before.HeapAlloc, "NextGC": after.NextGC - before.NextGC,
+		"HeapSys": after.HeapSys - before.HeapSys, "HeapAlloc": after.HeapAlloc -
+			before.HeapAlloc, "NextGC": after.NextGC - before.NextGC,
 	} {
 		if int64(grown) > size/16 {
 			t.Errorf("%s is %d MiB more with %d MiB mapped", name, grown>>20, size>>20)

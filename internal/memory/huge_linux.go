@@ -2,6 +2,7 @@ package memory
 
 import "golang.org/x/sys/unix"
 
-// adviseHuge asks for huge pages and reports whether there may be some. What goes through a lot of memory once waits for the
-// translation of addresses otherwise, and for prefetchers that stop at the end of a page.
+// adviseHuge asks for huge pages and reports whether there may be some. What goes through a lot of
+// memory once waits for the translation of addresses otherwise, and for prefetchers that stop at
+// the end of a page.
 func adviseHuge(whole []byte) bool { return unix.Madvise(whole, unix.MADV_HUGEPAGE) == nil }

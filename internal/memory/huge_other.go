@@ -2,5 +2,6 @@
 
 package memory
 
-// adviseHuge does nothing and reports so: other systems choose the size of pages by themselves, or want privileges for large ones.
+// adviseHuge does nothing and reports so: other systems choose the size of pages by themselves, or
+// want privileges for large ones.
 func adviseHuge([]byte) bool { return false }

@@ -1,10 +1,13 @@
-// Package memory takes the memory of large objects from the operating system instead of the Go heap.
+// Package memory takes the memory of large objects from the operating system instead of the Go
+// heap.
 //
-// The system may refuse, which is an error; the Go heap would end the program. And the garbage collector does not count such
-// memory: on the heap, gigabytes of it would let as many gigabytes of garbage pile up before a collection.
+// The system may refuse, which is an error; the Go heap would end the program. And the garbage
+// collector does not count such memory: on the heap, gigabytes of it would let as many gigabytes of
+// garbage pile up before a collection.
 //
-// A system that grants memory need not have it. Linux refuses only what is obviously too much, and finds pages when they are first
-// written to: a program may still be ended there, as it may be anywhere else.
+// A system that grants memory need not have it. Linux refuses only what is obviously too much, and
+// finds pages when they are first written to: a program may still be ended there, as it may be
+// anywhere else.
 package memory
 
 import (
@@ -15,21 +18,25 @@ import (
 )
 
 const (
-	// leastMapped: less memory is taken from the Go heap, because asking the system would take longer than clearing and collecting.
+	// leastMapped: less memory is taken from the Go heap, because asking the system would take longer
+	// than clearing and collecting.
 	leastMapped = 256 << 10
 
-	// fewestHuge: huge pages are asked for from so many bytes on, because less may have no room for one.
+	// fewestHuge: huge pages are asked for from so many bytes on, because less may have no room for
+	// one.
 	fewestHuge = 4 << 20
 
-	// hugePage is the size of a huge page on most processors. Memory that is to have some starts at a multiple of it.
+	// hugePage is the size of a huge page on most processors. Memory that is to have some starts at a
+	// multiple of it.
 	hugePage = 2 << 20
 
 	// cacheLine is how memory is aligned at least.
 	cacheLine = 64
 )
 
-// Mapping is memory for one object. It goes back by Close, or when nobody refers to the Mapping any more: its slices alone do not
-// keep it. Whoever reads or writes them holds the Mapping until the last access, by [runtime.KeepAlive] if nothing else does.
+// Mapping is memory for one object. It goes back by Close, or when nobody refers to the Mapping any
+// more: its slices alone do not keep it. Whoever reads or writes them holds the Mapping until the
+// last access, by [runtime.KeepAlive] if nothing else does.
 type Mapping struct {
 	bytes   []byte
 	whole   []byte // what goes back to the system; nil if the bytes are the Go heap's
@@ -37,11 +44,13 @@ type Mapping struct {
 	cleanup runtime.Cleanup
 }
 
-// Allocate returns zeroed memory that starts at a multiple of 64 bytes. On Linux, 4 MiB and more get huge pages where the system
-// gives these on request. The error says how many bytes the system refused.
+// Allocate returns zeroed memory that starts at a multiple of 64 bytes. On Linux, 4 MiB and more
+// get huge pages where the system gives these on request. The error says how many bytes the system
+// refused.
 func Allocate(bytes int) (*Mapping, error) {
 	if bytes < 0 || bytes > math.MaxInt-hugePage { // so that rounding up does not overflow
-		return nil, fmt.Errorf("memory: %d bytes are asked for, want 0 to %d", bytes, math.MaxInt-hugePage)
+		return nil, fmt.Errorf("memory: %d bytes are asked for, want 0 to %d", bytes,
+			math.MaxInt-hugePage)
 	}
 	if bytes < leastMapped {
 		return &Mapping{bytes: onHeap(bytes)}, nil
@@ -50,7 +59,8 @@ func Allocate(bytes int) (*Mapping, error) {
 	if err != nil {
 		return nil, fmt.Errorf("memory: the system refuses %d bytes: %w", bytes, err)
 	}
-	m := &Mapping{bytes: whole[:bytes:bytes], whole: whole, huge: bytes >= fewestHuge && adviseHuge(whole)}
+	m := &Mapping{bytes: whole[:bytes:bytes], whole: whole,
+		huge: bytes >= fewestHuge && adviseHuge(whole)}
 	m.cleanup = runtime.AddCleanup(m, func(whole []byte) { release(whole) }, whole)
 	pace(len(whole))
 	return m, nil
@@ -59,7 +69,8 @@ func Allocate(bytes int) (*Mapping, error) {
 // Bytes returns the memory; nothing after Close.
 func (m *Mapping) Bytes() []byte { return m.bytes }
 
-// Floats returns the memory as numbers. What is left of bytes that are no multiple of 4 is not among them.
+// Floats returns the memory as numbers. What is left of bytes that are no multiple of 4 is not
+// among them.
 func (m *Mapping) Floats() []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(m.bytes))), len(m.bytes)/4)
 }
@@ -67,8 +78,8 @@ func (m *Mapping) Floats() []float32 {
 // Huge reports whether the system has agreed to give huge pages.
 func (m *Mapping) Huge() bool { return m.huge }
 
-// Close gives the memory back. An access to a slice of it is a fault afterwards, which ends the program. Closing again does nothing,
-// but not at the same time.
+// Close gives the memory back. An access to a slice of it is a fault afterwards, which ends the
+// program. Closing again does nothing, but not at the same time.
 func (m *Mapping) Close() error {
 	whole := m.whole
 	m.bytes, m.whole = nil, nil

@@ -15,7 +15,8 @@ import (
 
 func startOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// Where the kernel has huge pages, all of a large mapping gets their flag, and nothing of a small one.
+// Where the kernel has huge pages, all of a large mapping gets their flag, and nothing of a small
+// one.
 func TestHuge(t *testing.T) {
 	_, err := os.Stat("/sys/kernel/mm/transparent_hugepage")
 	for _, n := range []int{leastMapped, fewestHuge - 1, fewestHuge, 5*hugePage + 4097} {
@@ -39,9 +40,11 @@ func TestHuge(t *testing.T) {
 	}
 }
 
-// flagsAreTrue reports whether some other advice shows in the flags of its mapping. An emulator makes flags up.
+// flagsAreTrue reports whether some other advice shows in the flags of its mapping. An emulator
+// makes flags up.
 func flagsAreTrue(t *testing.T) bool {
-	page, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	page, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +56,8 @@ func flagsAreTrue(t *testing.T) bool {
 	return strings.Contains(flags, " dc")
 }
 
-// What has gone back is no memory any more, and neither is what was mapped to find an aligned place.
+// What has gone back is no memory any more, and neither is what was mapped to find an aligned
+// place.
 func TestGivesBack(t *testing.T) {
 	for _, n := range []int{leastMapped, fewestHuge + 1} {
 		m := allocate(t, n)
@@ -103,7 +107,8 @@ func TestTrims(t *testing.T) {
 		fmt.Sscan(string(text), &pages)
 		return pages
 	}
-	const count, each = 64, fewestHuge + 3*4096 // mapped one below the other, they do not begin where they shall
+	// mapped one below the other, they do not begin where they shall
+	const count, each = 64, fewestHuge + 3*4096
 	before := size()
 	var all []*Mapping
 	for range count {

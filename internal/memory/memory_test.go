@@ -11,7 +11,8 @@ import (
 )
 
 // sizes are on both sides of each change of how memory is allocated.
-var sizes = []int{0, 1, 3, 64, 4096, leastMapped - 1, leastMapped, leastMapped + 4097, fewestHuge - 1, fewestHuge, fewestHuge + 1, 3*hugePage + 12345}
+var sizes = []int{0, 1, 3, 64, 4096, leastMapped - 1, leastMapped, leastMapped + 4097,
+	fewestHuge - 1, fewestHuge, fewestHuge + 1, 3*hugePage + 12345}
 
 func allocate(t testing.TB, bytes int) *Mapping {
 	t.Helper()
@@ -73,7 +74,8 @@ func must(t testing.TB, err error) {
 func TestRefusal(t *testing.T) {
 	absurd := []int{-1, math.MinInt, math.MaxInt, math.MaxInt - hugePage + 1}
 	if math.MaxInt > math.MaxInt32 {
-		absurd = append(absurd, math.MaxInt-hugePage, math.MaxInt>>8) // more than processors have addresses for
+		// more than processors have addresses for
+		absurd = append(absurd, math.MaxInt-hugePage, math.MaxInt>>8)
 	}
 	before := Mapped()
 	for _, n := range absurd {

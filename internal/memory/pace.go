@@ -5,9 +5,10 @@ import (
 	"sync"
 )
 
-// The garbage collector does not see mappings. A program that drops large ones and allocates little else would run out of memory
-// before it collects, so Allocate asks for a collection when new mappings outweigh old ones, as the collector does for its heap.
-// Programs that close what they do not need any more cause few: each doubles what was mapped at most before.
+// The garbage collector does not see mappings. A program that drops large ones and allocates little
+// else would run out of memory before it collects, so Allocate asks for a collection when new
+// mappings outweigh old ones, as the collector does for its heap. Programs that close what they do
+// not need any more cause few: each doubles what was mapped at most before.
 
 // leastFresh bytes are mapped before a collection is asked for, however little else is mapped.
 const leastFresh = 256 << 20
@@ -26,7 +27,8 @@ func Mapped() int64 {
 	return paces.mapped
 }
 
-// count notes that bytes were mapped, or given back if they are less than 0. It reports whether it is time to collect.
+// count notes that bytes were mapped, or given back if they are less than 0. It reports whether it
+// is time to collect.
 func count(bytes int64) (collect bool) {
 	paces.Lock()
 	defer paces.Unlock()

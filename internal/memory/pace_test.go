@@ -2,7 +2,8 @@ package memory
 
 import "testing"
 
-// Mappings that nobody closes do not pile up, though they leave the collector next to nothing to do.
+// Mappings that nobody closes do not pile up, though they leave the collector next to nothing to
+// do.
 func TestDroppedMappingsDoNotPileUp(t *testing.T) {
 	const each = 64 << 20
 	before, most := Mapped(), int64(0)
@@ -17,13 +18,17 @@ func TestDroppedMappingsDoNotPileUp(t *testing.T) {
 	waitFor(t, func() bool { return Mapped() == before })
 }
 
-// Collections are rare: one each time that what is mapped has doubled, and none for what is closed again.
+// Collections are rare: one each time that what is mapped has doubled, and none for what is closed
+// again.
 func TestCollectionsAreRare(t *testing.T) {
-	defer func(mapped, fresh int64) { paces.mapped, paces.fresh = mapped, fresh }(paces.mapped, paces.fresh)
+	defer func(mapped, fresh int64) {
+		paces.mapped, paces.fresh = mapped, fresh
+	}(paces.mapped, paces.fresh)
 	paces.mapped, paces.fresh = 0, 0
 	collections := 0
 	for range 64 {
-		for _, bytes := range []int64{leastFresh / 2, leastFresh / 4, -leastFresh / 4, leastFresh / 4, -leastFresh / 4} {
+		for _, bytes := range []int64{leastFresh / 2, leastFresh / 4, -leastFresh / 4, leastFresh / 4,
+			-leastFresh / 4} {
 			if count(bytes) {
 				collections++
 			}

@@ -4,7 +4,8 @@ package memory
 
 import "fmt"
 
-// mostHeap bounds one object, because nobody can ask such a system: a heap that cannot grow ends the program.
+// mostHeap bounds one object, because nobody can ask such a system: a heap that cannot grow ends
+// the program.
 const mostHeap = 1 << 30
 
 // take allocates on the Go heap.

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// take maps private memory. The system is asked to count it (there is no MAP_NORESERVE), so that it refuses what it cannot have.
+// take maps private memory. The system is asked to count it (there is no MAP_NORESERVE), so that it
+// refuses what it cannot have.
 func take(bytes int) ([]byte, error) {
 	page := unix.Getpagesize()
 	align := page
@@ -17,7 +18,8 @@ func take(bytes int) ([]byte, error) {
 	}
 	size := roundUp(bytes, page)
 	span := size + align - page // one place in it is aligned
-	p, err := unix.MmapPtr(-1, 0, nil, uintptr(span), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	p, err := unix.MmapPtr(-1, 0, nil, uintptr(span), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +30,8 @@ func take(bytes int) ([]byte, error) {
 	return unsafe.Slice((*byte)(start), size), nil
 }
 
-// trim unmaps what stands out of the aligned part. Should the system refuse, it costs addresses but no memory: nobody writes to it.
+// trim unmaps what stands out of the aligned part. Should the system refuse, it costs addresses but
+// no memory: nobody writes to it.
 func trim(p unsafe.Pointer, bytes int) {
 	if bytes > 0 {
 		unix.MunmapPtr(p, uintptr(bytes))

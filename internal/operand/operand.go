@@ -1,7 +1,7 @@
 // Package operand says what an assembly kernel does to its operands. Each function panics if the
 // slice is too short, which is a bug of the caller, and tells the sanitizer of the build about the
-// memory, because sanitizers do not see assembly. In a build without sanitizer the check is all that
-// is left.
+// memory, because sanitizers do not see assembly. In a build without sanitizer the check is all
+// that is left.
 package operand
 
 import (

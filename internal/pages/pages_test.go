@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// model is what a pool should do, in plain words: each sequence has a page for some positions, and a
-// page has some tokens written in it.
+// model is what a pool should do, in plain words: each sequence has a page for some positions, and
+// a page has some tokens written in it.
 type model struct {
 	*testing.T
 	*Pool
@@ -29,8 +29,8 @@ type sequence struct {
 	first, length int
 }
 
-// FuzzPages: after any operations each sequence reads the tokens that it was given, no page is lost,
-// none is free twice, and the pool knows how many tables have each.
+// FuzzPages: after any operations each sequence reads the tokens that it was given, no page is
+// lost, none is free twice, and the pool knows how many tables have each.
 func FuzzPages(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -72,7 +72,8 @@ func (c *choices) intN(n int) int {
 
 // join adds a table that should say what another sequence's does.
 func (m *model) join(t Table, like *sequence) {
-	m.live = append(m.live, &sequence{t, maps.Clone(like.pages), maps.Clone(like.tokens), like.first, like.length})
+	m.live = append(m.live, &sequence{t, maps.Clone(like.pages), maps.Clone(like.tokens), like.first,
+		like.length})
 	s := m.live[len(m.live)-1]
 	if s.pages == nil {
 		s.pages, s.tokens = map[int]int{}, map[int]int{}
@@ -121,7 +122,9 @@ func (s *sequence) cut(n int) {
 // drop leaves the positions from n on.
 func (s *sequence) drop(n int) {
 	s.first = max(s.first, n)
-	s.forget(func(j int) bool { return j < n }, func(page int) bool { return (page+1)*Tokens <= s.first })
+	s.forget(func(j int) bool {
+		return j < n
+	}, func(page int) bool { return (page+1)*Tokens <= s.first })
 }
 
 func (s *sequence) forget(token, page func(int) bool) {
@@ -187,8 +190,10 @@ func (m *model) grow(s *sequence, n int) {
 		}
 		m.wrote[int(dst)] = maps.Clone(m.wrote[int(src)])
 	})
-	if need != wantNeed || free != wantFree || ok != (need <= free) || (copies == 1) != (shared && ok) {
-		m.Fatalf("Grow by %d: need %d, free %d, ok %t, %d copies, want %d, %d", n, need, free, ok, copies, wantNeed, wantFree)
+	if need != wantNeed || free != wantFree || ok != (need <= free) ||
+		(copies == 1) != (shared && ok) {
+		m.Fatalf("Grow by %d: need %d, free %d, ok %t, %d copies, want %d, %d", n, need, free, ok, copies,
+			wantNeed, wantFree)
 	}
 	if ok {
 		m.fill(s, s.length, s.length+n)
@@ -306,9 +311,12 @@ func (m *model) compare(s, t *sequence) {
 	if got := s.Shared(&t.Table); got != want || t.Shared(&s.Table) != want {
 		m.Fatalf("%d positions are shared one way, %d the other, want %d", got, t.Shared(&s.Table), want)
 	}
-	wantOrder := cmp.Or(cmp.Compare(s.first/Tokens, t.first/Tokens), slices.Compare(s.list(), t.list()))
-	if got := s.Compare(&t.Table); cmp.Compare(got, 0) != wantOrder || cmp.Compare(t.Compare(&s.Table), 0) != -wantOrder {
-		m.Fatalf("Compare is %d one way, %d the other, want the sign of %d", got, t.Compare(&s.Table), wantOrder)
+	wantOrder := cmp.Or(cmp.Compare(s.first/Tokens, t.first/Tokens),
+		slices.Compare(s.list(), t.list()))
+	if got := s.Compare(&t.Table); cmp.Compare(got, 0) != wantOrder ||
+		cmp.Compare(t.Compare(&s.Table), 0) != -wantOrder {
+		m.Fatalf("Compare is %d one way, %d the other, want the sign of %d", got, t.Compare(&s.Table),
+			wantOrder)
 	}
 }
 
@@ -350,7 +358,8 @@ func TestCompareSortsFamilies(t *testing.T) {
 			}
 		}
 		if nearest < farther {
-			t.Errorf("table %d shares %d positions with a neighbour, %d with another one", i, nearest, farther)
+			t.Errorf("table %d shares %d positions with a neighbour, %d with another one", i, nearest,
+				farther)
 		}
 	}
 }
@@ -383,7 +392,8 @@ func TestPagesHaveManyCallers(t *testing.T) {
 	p := NewPool(size)
 	parent := p.NewTable()
 	p.Grow(&parent, 2*Tokens+5, nil)
-	owners := make([][]int, size) // written by whoever copies to a page, so that the race detector sees
+	// written by whoever copies to a page, so that the race detector sees
+	owners := make([][]int, size)
 	var all sync.WaitGroup
 	for i := range 4 {
 		mine := []Table{p.Fork(&parent)}

@@ -45,7 +45,8 @@ func TestLivePositions(t *testing.T) {
 		{"top left", Call{Causal: true}, [3]string{"x....", "xx...", "xxx.."}},
 		{"offset", Call{Causal: true, Offset: 1}, [3]string{"xx...", "xxx..", "xxxx."}},
 		{"bottom right", Call{BottomRight: true}, [3]string{"xxx..", "xxxx.", "xxxxx"}},
-		{"lengths", Call{BottomRight: true, KeyLens: []int{4}, QueryLens: []int{2}}, [3]string{"xxx..", "xxxx.", "....."}},
+		{"lengths", Call{BottomRight: true, KeyLens: []int{4}, QueryLens: []int{2}},
+			[3]string{"xxx..", "xxxx.", "....."}},
 	} {
 		c := test.call
 		c.B, c.H, c.KVH, c.Lq, c.Lk, c.Left, c.Right = 1, 1, 1, 3, 5, -1, -1

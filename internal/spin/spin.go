@@ -1,7 +1,7 @@
-// Package spin is how a caller and the workers of a pool learn of each other in less time than waking
-// a goroutine takes, which is tens of microseconds: an idle goroutine that expects something soon
-// spins for a bounded time before it parks. Nothing relies on it: what counts is written and read
-// under the pool's lock.
+// Package spin is how a caller and the workers of a pool learn of each other in less time than
+// waking a goroutine takes, which is tens of microseconds: an idle goroutine that expects something
+// soon spins for a bounded time before it parks. Nothing relies on it: what counts is written and
+// read under the pool's lock.
 package spin
 
 import (
@@ -84,8 +84,8 @@ func (s *Spinner) CallBegins() bool {
 func (s *Spinner) CallEnds() { s.last.Store(int64(time.Since(epoch))) }
 
 // LeftAlone reports whether a call of some nanoseconds is better not shared because others were
-// shared without use. Then something else has the helpers' cores, which the program cannot see if it
-// is another process; and helpers that are woken may even take the caller's.
+// shared without use. Then something else has the helpers' cores, which the program cannot see if
+// it is another process; and helpers that are woken may even take the caller's.
 func (s *Spinner) LeftAlone(cost float64) bool {
 	n := s.alone.Load()
 	if n <= 0 || cost >= s.costs.LongCall {
@@ -123,9 +123,9 @@ func (s *Spinner) Call(wanted int) int {
 // Jobless is called under the pool's lock when it has no job left.
 func (s *Spinner) Jobless() { s.jobless.Store(1) }
 
-// Expect spins until there is a job, if there is reason to expect one, and reports whether there was
-// one, which others may have done already. It is called under the pool's lock, which it gives up for
-// that.
+// Expect spins until there is a job, if there is reason to expect one, and reports whether there
+// was one, which others may have done already. It is called under the pool's lock, which it gives
+// up for that.
 func (s *Spinner) Expect(lock sync.Locker) (came bool) {
 	if s.quick.Load() == 0 {
 		return false

@@ -4,7 +4,8 @@ package tuning
 
 import "github.com/klauspost/cpuid/v2"
 
-// detect returns this machine's CPU, its caches, and the implementations that it can run, best first.
+// detect returns this machine's CPU, its caches, and the implementations that it can run, best
+// first.
 func detect() (cpu Microarchitecture, l1, l2 int, possible []ISA) {
 	c := &cpuid.CPU
 	return microarchitectureOf(c), c.Cache.L1D, c.Cache.L2, possibleISAs(c)

@@ -9,7 +9,8 @@ import (
 	"github.com/klauspost/cpuid/v2"
 )
 
-// Kernels with 8 lanes need AVX2, FMA and conversions of half precision, those with 16 four parts of AVX-512 as well.
+// Kernels with 8 lanes need AVX2, FMA and conversions of half precision, those with 16 four parts
+// of AVX-512 as well.
 func TestTuningGatesImplementations(t *testing.T) {
 	eight := []cpuid.FeatureID{cpuid.AVX2, cpuid.FMA3, cpuid.F16C}
 	sixteen := []cpuid.FeatureID{cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL}
@@ -18,7 +19,8 @@ func TestTuningGatesImplementations(t *testing.T) {
 		c.Enable(features...)
 		return possibleISAs(&c)
 	}
-	if got := possible(slices.Concat(eight, sixteen)...); !slices.Equal(got, []ISA{AVX512, AVX2, Generic}) {
+	if got := possible(slices.Concat(eight, sixteen)...); !slices.Equal(got,
+		[]ISA{AVX512, AVX2, Generic}) {
 		t.Errorf("with all features: %v", got)
 	}
 	for i := range sixteen {
@@ -51,7 +53,8 @@ func TestTuningKnowsMicroarchitectures(t *testing.T) {
 		{"Sapphire Rapids", cpuid.Intel, 6, 0x8f, Intel},
 		{"another vendor's", cpuid.VIA, 0x19, 0x01, OtherX86},
 	} {
-		if got := microarchitectureOf(&cpuid.CPUInfo{VendorID: c.vendor, Family: c.family, Model: c.model}); got != c.want {
+		if got := microarchitectureOf(&cpuid.CPUInfo{VendorID: c.vendor, Family: c.family,
+			Model: c.model}); got != c.want {
 			t.Errorf("%s is %s, want %s", c.name, got, c.want)
 		}
 	}

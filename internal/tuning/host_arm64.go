@@ -4,8 +4,8 @@ package tuning
 
 import "github.com/klauspost/cpuid/v2"
 
-// detect returns this machine's CPU, its caches, and the implementations that it can run, best first. Advanced SIMD is part
-// of the base architecture of arm64.
+// detect returns this machine's CPU, its caches, and the implementations that it can run, best
+// first. Advanced SIMD is part of the base architecture of arm64.
 func detect() (cpu Microarchitecture, l1, l2 int, possible []ISA) {
 	return ARM64, cpuid.CPU.Cache.L1D, cpuid.CPU.Cache.L2, []ISA{NEON, Generic}
 }

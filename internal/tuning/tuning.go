@@ -1,6 +1,6 @@
 // Package tuning is every policy that depends on the CPU: a table with a row for each
-// microarchitecture and implementation that is known. No result depends on it, so a test may put any
-// row in the place of another, with kernels that its machine has.
+// microarchitecture and implementation that is known. No result depends on it, so a test may put
+// any row in the place of another, with kernels that its machine has.
 package tuning
 
 import (
@@ -171,12 +171,12 @@ func (t *Row) ScratchBytes() int {
 	return min(t.L2/32*31, largest)
 }
 
-// PrefetchBytes is how much of a block's keys is prefetched, of its values, of a chunk's outputs, and
-// of the next one's queries: more would push out of the L2 cache what the chunk works with.
+// PrefetchBytes is how much of a block's keys is prefetched, of its values, of a chunk's outputs,
+// and of the next one's queries: more would push out of the L2 cache what the chunk works with.
 func (t *Row) PrefetchBytes() int { return t.L2 / 8 }
 
-// Stays reports whether so many bytes of an operand of a matrix product stay in the L2 cache, beside
-// the others.
+// Stays reports whether so many bytes of an operand of a matrix product stay in the L2 cache,
+// beside the others.
 func (t *Row) Stays(bytes int) bool { return bytes <= t.L2/2 }
 
 // InOrder reports whether few rows read so many bytes in order: fewer may be in the L2 cache, where
@@ -185,8 +185,8 @@ func (t *Row) InOrder(bytes float64) bool {
 	return t.Reads == SequentialReads && bytes > float64(t.L2)
 }
 
-// Cost estimates the nanoseconds on one core: of the arithmetic or of reading the operands, whichever
-// is longer.
+// Cost estimates the nanoseconds on one core: of the arithmetic or of reading the operands,
+// whichever is longer.
 func (t *Row) Cost(flops, bytes float64) float64 {
 	return max(flops/t.FlopsPerNs, bytes/t.BytesPerNs)
 }

@@ -50,14 +50,16 @@ func TestTuningHasARowForEach(t *testing.T) {
 			row.FewRows < MinTileRows,
 			row.MinRows16 < 2, row.ISA != AVX512 && row.MinRows16 != never,
 			row.FusedSoftmax && (row.MaximaInScore || row.ISA != AVX2),
-			row.FlopsPerNs <= 0 || row.BytesPerNs <= 0 || row.SmallCall <= 0 || row.WakingCall < row.SmallCall,
+			row.FlopsPerNs <= 0 || row.BytesPerNs <= 0 || row.SmallCall <= 0 ||
+				row.WakingCall < row.SmallCall,
 			row.Spin <= 0 || row.Spin > 100*time.Microsecond:
 			t.Errorf("the row is not sound: %+v", row)
 		}
 	}
 }
 
-// Tiles of many rows need a large L1 cache on some CPUs; an unknown L2 cache counts as the least of all CPUs that have assembly.
+// Tiles of many rows need a large L1 cache on some CPUs; an unknown L2 cache counts as the least of
+// all CPUs that have assembly.
 func TestTuningFitsCaches(t *testing.T) {
 	for _, c := range []struct {
 		cpu      Microarchitecture

@@ -1,5 +1,5 @@
-// Modproxy writes a module of a Git checkout, at a version, to a folder that the go command takes as
-// a module proxy:
+// Modproxy writes a module of a Git checkout, at a version, to a folder that the go command takes
+// as a module proxy:
 //
 //	modproxy CHECKOUT REVISION FOLDER-OF-MODULE VERSION PROXY [BRANCH]
 //
@@ -55,7 +55,8 @@ func write(checkout, revision, subfolder, version, proxy, branch string) error {
 	if err != nil {
 		return err
 	}
-	if err := zip.CreateFromVCS(archive, m, checkout, revision, filepath.ToSlash(subfolder)); err != nil {
+	if err := zip.CreateFromVCS(archive, m, checkout, revision,
+		filepath.ToSlash(subfolder)); err != nil {
 		return fmt.Errorf("%s: %w", m, err)
 	}
 	if err := archive.Close(); err != nil {
@@ -82,7 +83,8 @@ func write(checkout, revision, subfolder, version, proxy, branch string) error {
 	if !strings.Contains(string(list), version+"\n") {
 		list = append(list, version+"\n"...)
 	}
-	for name, data := range map[string][]byte{version + ".mod": mod, version + ".info": info, "list": list} {
+	for name, data := range map[string][]byte{version + ".mod": mod, version + ".info": info,
+		"list": list} {
 		if err := os.WriteFile(filepath.Join(folder, name), data, 0o644); err != nil {
 			return err
 		}

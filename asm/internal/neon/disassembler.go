@@ -33,7 +33,8 @@ func CheckWords(text []byte) (checked int, err error) {
 	}
 	got := instructions(out)
 	if len(got) != len(lines) {
-		return 0, fmt.Errorf("%s found %d instructions in %d words\n%.400s", tool, len(got), len(lines), out)
+		return 0, fmt.Errorf("%s found %d instructions in %d words\n%.400s", tool, len(got), len(lines),
+			out)
 	}
 	for i, l := range lines {
 		if want := string(l[2]); got[i] != want {
@@ -45,7 +46,8 @@ func CheckWords(text []byte) (checked int, err error) {
 
 // disassembler is the name of the installed llvm-mc, if there is one.
 func disassembler() string {
-	for _, name := range []string{"llvm-mc", "llvm-mc-21", "llvm-mc-20", "llvm-mc-19", "llvm-mc-18", "llvm-mc-14"} {
+	for _, name := range []string{"llvm-mc", "llvm-mc-21", "llvm-mc-20", "llvm-mc-19", "llvm-mc-18",
+		"llvm-mc-14"} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path
 		}

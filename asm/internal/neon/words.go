@@ -75,7 +75,8 @@ func (a *Asm) Scvtf(d, n Vec) { a.two(0x4e21d800, "scvtf", d, n) }
 // Fcvtns is d = n rounded to signed integers, ties to even.
 func (a *Asm) Fcvtns(d, n Vec) { a.two(0x4e21a800, "fcvtns", d, n) }
 
-// form is how an instruction that changes the width of lanes looks at its registers, destination first.
+// form is how an instruction that changes the width of lanes looks at its registers, destination
+// first.
 func (a *Asm) form(base uint32, name, to, from string, d, n Vec) {
 	a.word(base|bits(d, n, 0), "%s v%d.%s, v%d.%s", name, uint8(d), to, uint8(n), from)
 }
@@ -95,13 +96,15 @@ func (a *Asm) Fcvtn2(d, n Vec) { a.form(0x4e216800, "fcvtn2", "8h", "4s", d, n) 
 // Sqxtn is d = four integers of 16 bits, those of n or the nearest ones; the high lanes become 0.
 func (a *Asm) Sqxtn(d, n Vec) { a.form(0x0e614800, "sqxtn", "4h", "4s", d, n) }
 
-// Sqxtn2 is the high four integers of 16 bits of d = those of n, or the nearest ones; the low lanes stay.
+// Sqxtn2 is the high four integers of 16 bits of d = those of n, or the nearest ones; the low lanes
+// stay.
 func (a *Asm) Sqxtn2(d, n Vec) { a.form(0x4e614800, "sqxtn2", "8h", "4s", d, n) }
 
 // SqxtnB is d = eight integers of 8 bits, those of n or the nearest ones; the high lanes become 0.
 func (a *Asm) SqxtnB(d, n Vec) { a.form(0x0e214800, "sqxtn", "8b", "8h", d, n) }
 
-// SqxtnB2 is the high eight integers of 8 bits of d = those of n, or the nearest ones; the low lanes stay.
+// SqxtnB2 is the high eight integers of 8 bits of d = those of n, or the nearest ones; the low
+// lanes stay.
 func (a *Asm) SqxtnB2(d, n Vec) { a.form(0x4e214800, "sqxtn2", "16b", "8h", d, n) }
 
 // Shll is d = the low four lanes of 16 bits of n, each in the upper half of a word.
@@ -145,5 +148,6 @@ func (a *Asm) LdrQIndexed(d Vec, base, index Reg) {
 	d.check()
 	base.check()
 	index.check()
-	a.word(0x3ce06800|uint32(index)<<16|uint32(base)<<5|uint32(d), "ldr q%d, [x%d, x%d]", uint8(d), uint8(base), uint8(index))
+	a.word(0x3ce06800|uint32(index)<<16|uint32(base)<<5|uint32(d), "ldr q%d, [x%d, x%d]", uint8(d),
+		uint8(base), uint8(index))
 }

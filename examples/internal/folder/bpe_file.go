@@ -11,10 +11,12 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// BPE is the byte-pair encoding of a tokenizer.json: bytes as letters, as GPT-2 and Llama 3 have it, or text whose spaces are ▁, with bytes for
-// what the vocabulary lacks, as Llama 2 has it. What it does not know is an error, not other tokens. It is own code because the pure Go libraries
-// that were found do not read these files: sugarme/tokenizer v0.3.0 panics at the lookahead in the patterns of Llama 3 and Qwen 2, and ignores
-// byte_fallback, and gomlx/go-huggingface v0.3.1 has models of SentencePiece only.
+// BPE is the byte-pair encoding of a tokenizer.json: bytes as letters, as GPT-2 and Llama 3 have
+// it, or text whose spaces are ▁, with bytes for what the vocabulary lacks, as Llama 2 has it. What
+// it does not know is an error, not other tokens. It is own code because the pure Go libraries that
+// were found do not read these files: sugarme/tokenizer v0.3.0 panics at the lookahead in the
+// patterns of Llama 3 and Qwen 2, and ignores byte_fallback, and gomlx/go-huggingface v0.3.1 has
+// models of SentencePiece only.
 type BPE struct {
 	pairs
 	special   map[string]int // that no text is split across
@@ -45,7 +47,8 @@ type tokenizerFile struct {
 	}
 }
 
-// stage is a normalizer, pre-tokenizer or post-processor: one type with the fields of all that are supported.
+// stage is a normalizer, pre-tokenizer or post-processor: one type with the fields of all that are
+// supported.
 type stage struct {
 	Type                                   string
 	Normalizers, Pretokenizers, Processors []*stage // of a Sequence
@@ -61,7 +64,8 @@ type stage struct {
 	Single                                  []struct{ SpecialToken *struct{ ID string } }
 }
 
-// merge is a pair of tokens that become one: a list of two strings, or in older files one with a space between.
+// merge is a pair of tokens that become one: a list of two strings, or in older files one with a
+// space between.
 type merge [2]string
 
 func (m *merge) UnmarshalJSON(data []byte) error {
@@ -126,7 +130,8 @@ func (t *BPE) addTokens(f *tokenizerFile, vocab int) error {
 		}
 	}
 	if len(patterns) > 0 {
-		slices.SortFunc(patterns, func(a, b string) int { return len(b) - len(a) }) // the longest that matches
+		// the longest that matches
+		slices.SortFunc(patterns, func(a, b string) int { return len(b) - len(a) })
 		t.splitter = regexp2.MustCompile(strings.Join(patterns, "|"), regexp2.None) // of escaped text
 	}
 	return nil
@@ -151,13 +156,18 @@ func (s *stage) each(visit func(*stage) error) error {
 func (t *BPE) addNormalizer(s *stage) error {
 	switch {
 	case s.Type == "NFC":
-		t.normalize = append(t.normalize, func(text string, _ bool) string { return norm.NFC.String(text) })
+		t.normalize = append(t.normalize, func(text string, _ bool) string {
+			return norm.NFC.String(text)
+		})
 	case s.Type == "Prepend":
 		t.normalize = append(t.normalize, func(text string, _ bool) string { return s.Prepend + text })
 	case s.Type == "Replace" && s.Pattern.String != "":
-		t.normalize = append(t.normalize, func(text string, _ bool) string { return strings.ReplaceAll(text, s.Pattern.String, s.Content) })
+		t.normalize = append(t.normalize, func(text string, _ bool) string {
+			return strings.ReplaceAll(text, s.Pattern.String, s.Content)
+		})
 	default:
-		return fmt.Errorf("the normalizer is of type %q, want NFC, Prepend or Replace of a string", s.Type)
+		return fmt.Errorf("the normalizer is of type %q, want NFC, Prepend or Replace of a string",
+			s.Type)
 	}
 	return nil
 }
@@ -183,7 +193,8 @@ func (t *BPE) addSplit(s *stage) error {
 			pattern = s.Replacement + "[^" + s.Replacement + "]*"
 		}
 	default:
-		return fmt.Errorf("the pre-tokenizer is of type %q with options that are not supported, want ByteLevel, Metaspace, Digits one by one, or Split by an isolated regular expression", s.Type)
+		return fmt.Errorf("the pre-tokenizer is of type %q with options that are not supported, want "+
+			"ByteLevel, Metaspace, Digits one by one, or Split by an isolated regular expression", s.Type)
 	}
 	if pattern == "" {
 		return nil
@@ -196,7 +207,8 @@ func (t *BPE) addSplit(s *stage) error {
 // metaspace shows spaces, and that there might have been one at the beginning.
 func (s *stage) metaspace(text string, first bool) string {
 	text = strings.ReplaceAll(text, " ", s.Replacement)
-	if (s.Scheme == "always" || s.Scheme == "first" && first) && !strings.HasPrefix(text, s.Replacement) {
+	if (s.Scheme == "always" || s.Scheme == "first" && first) &&
+		!strings.HasPrefix(text, s.Replacement) {
 		return s.Replacement + text
 	}
 	return text

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// pairs is the vocabulary of a byte-pair encoding and which pairs become one token, the earliest of the list first.
+// pairs is the vocabulary of a byte-pair encoding and which pairs become one token, the earliest of
+// the list first.
 type pairs struct {
 	vocab        map[string]int
 	ranks        map[[2]string]int
@@ -100,7 +101,8 @@ func (p *pairs) symbol(ids []int, symbol string) ([]int, error) {
 	return nil, fmt.Errorf("tokenizer.json has no token for %q, nor one for what is unknown", symbol)
 }
 
-// letters stands for each byte in a vocabulary of bytes: printable ones for themselves, others for letters from U+0100 on.
+// letters stands for each byte in a vocabulary of bytes: printable ones for themselves, others for
+// letters from U+0100 on.
 var letters, bytesOf = func() (letters [256]rune, bytes map[rune]byte) {
 	bytes = map[rune]byte{}
 	next := rune(256)

@@ -17,7 +17,8 @@ const llama3 = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}
 func tokenizerOf(t *testing.T, json string) *BPE {
 	t.Helper()
 	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "tokenizer.json"), []byte(strings.ReplaceAll(json, "'", `"`)), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, "tokenizer.json"),
+		[]byte(strings.ReplaceAll(json, "'", `"`)), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	return loadBPE(t, folder, 1000)
@@ -39,10 +40,14 @@ func TestSplits(t *testing.T) {
 		text  string
 		want  []string
 	}{
-		{&stage{Type: "ByteLevel"}, "Hello world's  foo 12!?\n\n", []string{"Hello", " world", "'s", " ", " foo", " 12", "!?", "\n\n"}},
-		{&stage{Type: "Split", Behavior: "Isolated", Pattern: struct{ String, Regex string }{Regex: llama3}}, "12345 I'LL go(\n\n  x", []string{"123", "45", " I", "'LL", " go", "(\n\n", " ", " x"}},
+		{&stage{Type: "ByteLevel"}, "Hello world's  foo 12!?\n\n",
+			[]string{"Hello", " world", "'s", " ", " foo", " 12", "!?", "\n\n"}},
+		{&stage{Type: "Split", Behavior: "Isolated",
+			Pattern: struct{ String, Regex string }{Regex: llama3}}, "12345 I'LL go(\n\n  x",
+			[]string{"123", "45", " I", "'LL", " go", "(\n\n", " ", " x"}},
 		{&stage{Type: "Digits", Individual: true}, "a12 b٣", []string{"a", "1", "2", " b", "٣"}},
-		{&stage{Type: "Sequence", Pretokenizers: []*stage{{Type: "Digits", Individual: true}, {Type: "ByteLevel"}}}, "x=10 y", []string{"x", "=", "1", "0", " y"}},
+		{&stage{Type: "Sequence", Pretokenizers: []*stage{{Type: "Digits", Individual: true},
+			{Type: "ByteLevel"}}}, "x=10 y", []string{"x", "=", "1", "0", " y"}},
 		{&stage{Type: "Metaspace", Replacement: "▁"}, "▁a▁b▁▁c", []string{"▁a", "▁b", "▁", "▁c"}},
 	} {
 		var tokenizer BPE
@@ -60,12 +65,17 @@ func TestSplits(t *testing.T) {
 }
 
 func TestEncode(t *testing.T) {
-	llama2 := `{'normalizer': {'type': 'Sequence', 'normalizers': [{'type': 'Prepend', 'prepend': '▁'}, {'type': 'Replace', 'pattern': {'String': ' '}, 'content': '▁'}]},
+	llama2 := `{'normalizer': {'type': 'Sequence', 'normalizers': [
+			{'type': 'Prepend', 'prepend': '▁'},
+			{'type': 'Replace', 'pattern': {'String': ' '}, 'content': '▁'}]},
 		'added_tokens': [{'id': 1, 'content': '<s>'}, {'id': 2, 'content': '<s>>'}],
-		'model': {'type': 'BPE', 'byte_fallback': true, 'unk_token': '?', 'merges': ['▁ a', 'b c', 'a b', '▁a bc'],
-			'vocab': {'▁': 10, 'a': 11, 'b': 12, 'c': 13, '▁a': 14, 'bc': 15, 'ab': 16, '▁abc': 17, '<0xC3>': 20, '<0xA9>': 21, '?': 0}}}`
+		'model': {'type': 'BPE', 'byte_fallback': true, 'unk_token': '?',
+			'merges': ['▁ a', 'b c', 'a b', '▁a bc'],
+			'vocab': {'▁': 10, 'a': 11, 'b': 12, 'c': 13, '▁a': 14, 'bc': 15, 'ab': 16,
+				'▁abc': 17, '<0xC3>': 20, '<0xA9>': 21, '?': 0}}}`
 	metaspace := func(options string) string {
-		return `{'pre_tokenizer': {'type': 'Metaspace', 'replacement': '▁', ` + options + `}, 'added_tokens': [{'id': 1, 'content': '<s>'}],
+		return `{'pre_tokenizer': {'type': 'Metaspace', 'replacement': '▁', ` + options + `},
+			'added_tokens': [{'id': 1, 'content': '<s>'}],
 			'model': {'vocab': {'▁': 10, 'a': 11, '▁a': 14, 'a▁': 15}, 'merges': ['a ▁', '▁ a']}}`
 	}
 	for _, c := range []struct {
@@ -81,10 +91,14 @@ func TestEncode(t *testing.T) {
 		{metaspace(`'prepend_scheme': 'first', 'split': false`), " a a", []int{10, 15, 11}},
 		{metaspace(`'prepend_scheme': 'always'`), "a<s>a", []int{14, 1, 14}},
 		{metaspace(`'prepend_scheme': 'never'`), "a", []int{11}},
-		{`{'normalizer': {'type': 'NFC'}, 'model': {'vocab': {'é': 5}, 'merges': []}}`, "e\u0301", []int{5}},
-		{`{'model': {'vocab': {'a': 1, 'b': 2, 'c': 3, 'ab': 4, 'bc': 5, 'abc': 6}, 'merges': ['b c', 'a b']}}`, "abc", []int{1, 5}},
-		{`{'model': {'vocab': {'a': 1, 'b': 2, 'c': 3, 'ab': 4, 'bc': 5, 'abc': 6}, 'merges': ['b c', 'a b'], 'ignore_merges': true}}`, "abc", []int{6}},
-		{`{'model': {'vocab': {'a': 1, 'aa': 2, 'aaaa': 3}, 'merges': ['a a', 'aa aa']}}`, "aaaaaaa", []int{3, 2, 1}},
+		{`{'normalizer': {'type': 'NFC'}, 'model': {'vocab': {'é': 5}, 'merges': []}}`, "e\u0301",
+			[]int{5}},
+		{`{'model': {'vocab': {'a': 1, 'b': 2, 'c': 3, 'ab': 4, 'bc': 5, 'abc': 6}, 
+			'merges': ['b c', 'a b']}}`, "abc", []int{1, 5}},
+		{`{'model': {'vocab': {'a': 1, 'b': 2, 'c': 3, 'ab': 4, 'bc': 5, 'abc': 6}, 
+			'merges': ['b c', 'a b'], 'ignore_merges': true}}`, "abc", []int{6}},
+		{`{'model': {'vocab': {'a': 1, 'aa': 2, 'aaaa': 3}, 'merges': ['a a', 'aa aa']}}`, "aaaaaaa",
+			[]int{3, 2, 1}},
 	} {
 		got, err := tokenizerOf(t, c.json).Encode(c.text)
 		if err != nil || !slices.Equal(got, c.want) {
@@ -92,11 +106,13 @@ func TestEncode(t *testing.T) {
 		}
 	}
 	llama := tokenizerOf(t, llama2)
-	if got := llama.Decode(17) + llama.Decode(20) + llama.Decode(21) + llama.Decode(1); got != " abcé<s>" {
+	if got := llama.Decode(17) + llama.Decode(20) + llama.Decode(21) +
+		llama.Decode(1); got != " abcé<s>" {
 		t.Errorf("tokens become %q", got)
 	}
 	for text, want := range map[string]string{"\xff": "not UTF-8", "z": `no token for "z"`} {
-		if _, err := tokenizerOf(t, metaspace("'split': false")).Encode(text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := tokenizerOf(t, metaspace("'split': false")).Encode(text); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: the error is %v, want it to say %q", text, err, want)
 		}
 	}
@@ -108,8 +124,11 @@ func TestThereAndBack(t *testing.T) {
 	for b, letter := range letters {
 		vocab = append(vocab, fmt.Sprintf("%q: %d", string(letter), b))
 	}
-	json := fmt.Sprintf(`{"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": %q}, "behavior": "Isolated"},
-		{"type": "ByteLevel", "use_regex": false}]}, "model": {"vocab": {%s, "Ġt": 256, "ĠĠ": 257}, "merges": ["Ġ t", "Ġ Ġ"]}}`, llama3, strings.Join(vocab, ", "))
+	json := fmt.Sprintf(`{"pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+		{"type": "Split", "pattern": {"Regex": %q}, "behavior": "Isolated"},
+		{"type": "ByteLevel", "use_regex": false}]},
+		"model": {"vocab": {%s, "Ġt": 256, "ĠĠ": 257}, "merges": ["Ġ t", "Ġ Ġ"]}}`,
+		llama3, strings.Join(vocab, ", "))
 	folder := t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, "tokenizer.json"), []byte(json), 0o666); err != nil {
 		t.Fatal(err)

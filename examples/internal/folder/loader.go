@@ -1,4 +1,5 @@
-// Package folder reads models from folders as they are published: JSON, tensors in safetensors files, and tokenizers.
+// Package folder reads models from folders as they are published: JSON, tensors in safetensors
+// files, and tokenizers.
 package folder
 
 import (
@@ -12,7 +13,8 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// Loader reads a model's folder. It keeps the first error and does nothing after it, so that a model can be read like a table.
+// Loader reads a model's folder. It keeps the first error and does nothing after it, so that a
+// model can be read like a table.
 type Loader struct {
 	Path   string
 	Random func(name string, shape []int) []float32 // makes weights of no folder
@@ -117,7 +119,8 @@ func (l *Loader) Linear(kind attn.Format, in int, bias bool, parts ...Part) Line
 func (l *Loader) Pack(kind attn.Format, rows []float32, in, out int) Linear {
 	made := Linear{In: in, Out: out}
 	if l.Err == nil {
-		made.Matrix, l.Err = attn.PackMatrix(attn.BHLD(rows, 1, 1, out, in), attn.MatrixConfig{Format: kind, Transposed: true})
+		made.Matrix, l.Err = attn.PackMatrix(attn.BHLD(rows, 1, 1, out, in),
+			attn.MatrixConfig{Format: kind, Transposed: true})
 	}
 	if l.Err == nil {
 		l.Packed += made.MemoryUse()

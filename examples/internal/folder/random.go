@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Chance makes weights for a model that says nothing, at the speed of one that does. They depend on seed and name only. Rows have a length
-// near 1, so that states neither vanish nor explode.
+// Chance makes weights for a model that says nothing, at the speed of one that does. They depend on
+// seed and name only. Rows have a length near 1, so that states neither vanish nor explode.
 func Chance(seed uint64) func(name string, shape []int) []float32 {
 	return func(name string, shape []int) []float32 {
 		h := fnv.New64a()

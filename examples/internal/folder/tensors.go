@@ -15,8 +15,9 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// stored is one tensor of a safetensors file, whose offsets are not believed until it is read. A file is a length in 8 bytes, so much JSON, and
-// the elements, of which each tensor's are read when they are asked for: a model may have more than there is memory for twice.
+// stored is one tensor of a safetensors file, whose offsets are not believed until it is read. A
+// file is a length in 8 bytes, so much JSON, and the elements, of which each tensor's are read when
+// they are asked for: a model may have more than there is memory for twice.
 type stored struct {
 	*safetensors.TensorInfo
 	file       *os.File
@@ -25,7 +26,8 @@ type stored struct {
 }
 
 // kinds are the types that are read.
-var kinds = map[safetensors.DType]attn.Format{safetensors.F32: attn.F32, safetensors.F16: attn.F16, safetensors.BF16: attn.BF16}
+var kinds = map[safetensors.DType]attn.Format{safetensors.F32: attn.F32, safetensors.F16: attn.F16,
+	safetensors.BF16: attn.BF16}
 
 // Open finds the tensors of the folder, in one file or in those that an index names.
 func (l *Loader) Open() {
@@ -67,11 +69,13 @@ func (l *Loader) add(name string) error {
 	}
 	var length [8]byte
 	if _, err := f.ReadAt(length[:], 0); err != nil {
-		return fmt.Errorf("%d bytes, want a safetensors file, which begins with the length of its header: %w", info.Size(), err)
+		return fmt.Errorf("%d bytes, want a safetensors file, which begins with the length of its "+
+			"header: %w", info.Size(), err)
 	}
 	n := binary.LittleEndian.Uint64(length[:])
 	if n > uint64(info.Size()-8) || n > 100<<20 {
-		return fmt.Errorf("its header is to have %d bytes, want at most 100 MiB and no more than the file, which has %d", n, info.Size())
+		return fmt.Errorf("its header is to have %d bytes, want at most 100 MiB and no more than the "+
+			"file, which has %d", n, info.Size())
 	}
 	header := make([]byte, n)
 	if _, err := f.ReadAt(header, 8); err != nil {
@@ -85,7 +89,8 @@ func (l *Loader) add(name string) error {
 		if other := l.tensors[tensor]; other != nil {
 			return fmt.Errorf("tensor %s is in %s, too", tensor, other.file.Name())
 		}
-		l.tensors[tensor] = &stored{TensorInfo: described, file: f, base: int64(n) + 8, size: info.Size() - int64(n) - 8}
+		l.tensors[tensor] = &stored{TensorInfo: described, file: f, base: int64(n) + 8,
+			size: info.Size() - int64(n) - 8}
 	}
 	return nil
 }
@@ -133,9 +138,11 @@ func (t *stored) read(shape []int) ([]float32, error) {
 	case !ok:
 		return nil, fmt.Errorf("has dtype %v, want F32, F16 or BF16", t.DType)
 	case to < from || to > uint64(t.size):
-		return nil, fmt.Errorf("is to be bytes %d to %d, want them within the file, which has %d after its header", from, to, t.size)
+		return nil, fmt.Errorf("is to be bytes %d to %d, want them within the file, which has %d "+
+			"after its header", from, to, t.size)
 	case to-from != elements*t.DType.Size():
-		return nil, fmt.Errorf("has %d bytes, want %d for %v elements of %v", to-from, elements*t.DType.Size(), shape, t.DType)
+		return nil, fmt.Errorf("has %d bytes, want %d for %v elements of %v", to-from,
+			elements*t.DType.Size(), shape, t.DType)
 	}
 	data := make([]byte, to-from)
 	if _, err := t.file.ReadAt(data, t.base+int64(from)); err != nil {
@@ -175,11 +182,15 @@ func half(bits uint32) float32 {
 	return math.Float32frombits(sign|rest) * 0x1p112
 }
 
-// CheckUsed refuses weights that nobody asked for, since a model that knows nothing of them would answer wrongly, but for those of known endings.
+// CheckUsed refuses weights that nobody asked for, since a model that knows nothing of them would
+// answer wrongly, but for those of known endings.
 func (l *Loader) CheckUsed(known ...string) {
 	for _, name := range slices.Sorted(maps.Keys(l.tensors)) {
-		if !l.tensors[name].used && !slices.ContainsFunc(known, func(end string) bool { return strings.HasSuffix(name, end) }) {
-			l.Fail("%s: tensor %s has no place in this kind of model, want only those that it has", l.tensors[name].file.Name(), name)
+		if !l.tensors[name].used && !slices.ContainsFunc(known, func(end string) bool {
+			return strings.HasSuffix(name, end)
+		}) {
+			l.Fail("%s: tensor %s has no place in this kind of model, want only those that it has",
+				l.tensors[name].file.Name(), name)
 		}
 	}
 }

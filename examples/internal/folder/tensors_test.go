@@ -34,7 +34,8 @@ func TestHalf(t *testing.T) {
 // FuzzTensors reads hostile files: an error, or a tensor of the shape that was asked for.
 func FuzzTensors(f *testing.F) {
 	header := `{"a":{"dtype":"F16","shape":[2,3],"data_offsets":[0,12]}}`
-	f.Add(append(append([]byte{byte(len(header)), 0, 0, 0, 0, 0, 0, 0}, header...), make([]byte, 12)...))
+	f.Add(append(append([]byte{byte(len(header)), 0, 0, 0, 0, 0, 0, 0}, header...),
+		make([]byte, 12)...))
 	f.Add([]byte{})
 	folder := f.TempDir()
 	f.Fuzz(func(t *testing.T, data []byte) {

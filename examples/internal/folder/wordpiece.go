@@ -10,8 +10,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// WordPiece is BERT's tokenizer: a text is cleaned and cut into words, and words into pieces of the vocabulary. Special tokens such as [MASK]
-// within a text are text.
+// WordPiece is BERT's tokenizer: a text is cleaned and cut into words, and words into pieces of the
+// vocabulary. Special tokens such as [MASK] within a text are text.
 type WordPiece struct {
 	Model struct {
 		Type  string
@@ -48,7 +48,8 @@ func (l *Loader) WordPiece(size, longest int) *WordPiece {
 	}
 	for piece, id := range t.Model.Vocab {
 		if id < 0 || id >= size {
-			l.Fail("%s: token %q is %d, want 0 to %d by vocab_size in config.json", l.Path, piece, id, size-1)
+			l.Fail("%s: token %q is %d, want 0 to %d by vocab_size in config.json", l.Path, piece, id,
+				size-1)
 		}
 	}
 	return t
@@ -95,7 +96,8 @@ func (t *WordPiece) words(text string) []string {
 		case unicode.IsSpace(r):
 			b.WriteByte(' ')
 		case r == utf8.RuneError, unicode.Is(unicode.C, r), strip && unicode.Is(unicode.Mn, r):
-		case unicode.IsPunct(r), r < 128 && unicode.IsSymbol(r), r >= 0x3400 && unicode.Is(unicode.Han, r) && unicode.Is(unicode.Ideographic, r):
+		case unicode.IsPunct(r), r < 128 && unicode.IsSymbol(r),
+			r >= 0x3400 && unicode.Is(unicode.Han, r) && unicode.Is(unicode.Ideographic, r):
 			b.WriteString(" " + string(r) + " ")
 		default:
 			b.WriteRune(r)

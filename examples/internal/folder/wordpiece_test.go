@@ -23,9 +23,12 @@ func loadWordPiece(t *testing.T, name, content string) *WordPiece {
 }
 
 func TestWordPiece(t *testing.T) {
-	tokens := loadWordPiece(t, "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\ncat\nun\n##believ\n##able\n,\n!\nzurich\n中\n")
-	cased := loadWordPiece(t, "tokenizer.json", `{"model": {"type": "WordPiece", "vocab": {"[UNK]": 1, "[CLS]": 2, "[SEP]": 3,
-		"Cat": 4, "cat": 5, "é": 6, "e": 7}}, "normalizer": {"type": "BertNormalizer", "lowercase": false, "strip_accents": null}}`)
+	tokens := loadWordPiece(t, "vocab.txt",
+		"[PAD]\n[UNK]\n[CLS]\n[SEP]\ncat\nun\n##believ\n##able\n,\n!\nzurich\n中\n")
+	cased := loadWordPiece(t, "tokenizer.json", `{"model": {
+		"type": "WordPiece", "vocab": {"[UNK]": 1, "[CLS]": 2, "[SEP]": 3,
+		"Cat": 4, "cat": 5, "é": 6, "e": 7}},
+		"normalizer": {"type": "BertNormalizer", "lowercase": false, "strip_accents": null}}`)
 	for _, c := range []struct {
 		tokens *WordPiece
 		text   string
@@ -38,7 +41,8 @@ func TestWordPiece(t *testing.T) {
 		{tokens, "able believ unx", []int{2, 1, 1, 1, 3}},
 		{tokens, "中中cat中", []int{2, 11, 11, 4, 11, 3}},
 		{tokens, "c\u200bat\x00\ufffd\xff", []int{2, 4, 3}},
-		{tokens, "un" + strings.Repeat("able", 24) + "able" + strings.Repeat("able", 1), []int{2, 1, 3}}, // over 100 characters
+		// over 100 characters
+		{tokens, "un" + strings.Repeat("able", 24) + "able" + strings.Repeat("able", 1), []int{2, 1, 3}},
 		{tokens, strings.Repeat("cat ", 30), append(append([]int{2}, slices.Repeat([]int{4}, 18)...), 3)},
 		{cased, "Cat cat é e É", []int{2, 4, 5, 6, 7, 1, 3}},
 	} {

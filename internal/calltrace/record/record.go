@@ -1,4 +1,5 @@
-// Package record keeps the calls that instrumented functions report. Without instruments it has none.
+// Package record keeps the calls that instrumented functions report. Without instruments it has
+// none.
 package record
 
 // Functions are the instrumented ones: file, space, name.

@@ -13,7 +13,8 @@ func Triple(r *rand.Rand) (a, b, c float32) {
 	p := float64(a) * float64(b)
 	switch r.IntN(6) {
 	case 0:
-		return math.Float32frombits(r.Uint32()), math.Float32frombits(r.Uint32()), math.Float32frombits(r.Uint32())
+		return math.Float32frombits(r.Uint32()), math.Float32frombits(r.Uint32()),
+			math.Float32frombits(r.Uint32())
 	case 1: // c is many times the product, or a fraction of it
 		c = float32(p) * power(r.IntN(61)-30)
 	case 2: // cancellation
@@ -26,7 +27,8 @@ func Triple(r *rand.Rand) (a, b, c float32) {
 		c = math.Float32frombits(r.Uint32() & (1<<31 | 1<<(1+r.IntN(24)) - 1))
 	case 4: // near overflow, or ties of few bits
 		if r.IntN(2) == 0 {
-			return a * power(63), b * power(63+r.IntN(2)), math.Float32frombits(0x7f000000 + r.Uint32N(0x800000) | r.Uint32()&(1<<31))
+			return a * power(63), b * power(63+r.IntN(2)),
+				math.Float32frombits(0x7f000000 + r.Uint32N(0x800000) | r.Uint32()&(1<<31))
 		}
 		a, b = float32(1+r.IntN(1<<12)), float32(1+r.IntN(1<<13))
 		c = float32(r.IntN(1<<24)) * power(r.IntN(30))

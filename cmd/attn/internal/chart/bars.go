@@ -70,7 +70,8 @@ func DrawBars(w io.Writer, format Format, title string, cases []string, groups [
 
 	width := vg.Points(slot*float64(len(cases)) + 90)
 	legend := vg.Points(18*float64(len(groups)+1) + 28)
-	page := format.canvas(max(width, p.Legend.TextStyle.Width(limitName)+vg.Points(90)), vg.Points(height)+legend)
+	page := format.canvas(max(width, p.Legend.TextStyle.Width(limitName)+vg.Points(90)),
+		vg.Points(height)+legend)
 	canvas := draw.Crop(draw.New(page), vg.Points(8), -vg.Points(12), vg.Points(8), -vg.Points(8))
 	drawWithLegend(p, title, canvas, legend)
 	_, err := page.WriteTo(w)

@@ -55,8 +55,8 @@ func (f Format) canvas(width, height vg.Length) vg.CanvasWriterTo {
 	return c
 }
 
-// svgCanvas repairs the images in an SVG file. The library writes PNG and says JPEG, so that some programs show
-// nothing, and leaves images as wide as they are high.
+// svgCanvas repairs the images in an SVG file. The library writes PNG and says JPEG, so that some
+// programs show nothing, and leaves images as wide as they are high.
 type svgCanvas struct{ *vgsvg.Canvas }
 
 // Text cannot hold what is replaced: < is written in another way there, and labels are short.
@@ -72,8 +72,9 @@ func (c svgCanvas) WriteTo(w io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// pdfCanvas draws text as the outlines of its letters. The library writes text in fonts of 256 characters, shows
-// others as several wrong ones, and makes those fonts from temporary files, which stay if the program is interrupted.
+// pdfCanvas draws text as the outlines of its letters. The library writes text in fonts of 256
+// characters, shows others as several wrong ones, and makes those fonts from temporary files, which
+// stay if the program is interrupted.
 type pdfCanvas struct{ *vgpdf.Canvas }
 
 // DrawImage draws an image the right way up. The library's own way is upside down.
@@ -103,7 +104,8 @@ func (c pdfCanvas) FillString(face font.Face, at vg.Point, text string) {
 func outline(face font.Face, r rune, pen vg.Point) (path vg.Path) {
 	var b sfnt.Buffer
 	units := fixed.Int26_6(face.Face.UnitsPerEm()) // at this size, coordinates are whole
-	glyph, _ := face.Face.GlyphIndex(&b, r)        // 0, which stands for what is missing, if that fails
+	// 0, which stands for what is missing, if that fails
+	glyph, _ := face.Face.GlyphIndex(&b, r)
 	segments, err := face.Face.LoadGlyph(&b, glyph, units, nil)
 	if err != nil {
 		return nil

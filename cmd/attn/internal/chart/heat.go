@@ -30,10 +30,12 @@ const (
 	inCells    = 14                  // up to so many columns, the weights are written into the cells
 )
 
-// Heatmap is maps of equal size, drawn with one colour scale: queries from top to bottom, keys from left to right.
+// Heatmap is maps of equal size, drawn with one colour scale: queries from top to bottom, keys from
+// left to right.
 type Heatmap struct {
-	Maps   []Heat
-	Labels []string // of the keys, and of the queries, of which the first is at position At of the keys; or nil
+	Maps []Heat
+	// of the keys, and of the queries, of which the first is at position At of the keys; or nil
+	Labels []string
 	At     int
 }
 
@@ -65,7 +67,8 @@ func (h *Heatmap) Draw(w io.Writer, format Format) error {
 
 	page := format.canvas(width+barWidth, height)
 	canvas := draw.New(page)
-	tiles := draw.Tiles{Rows: len(grid), Cols: len(grid[0]), PadX: vg.Centimeter / 2, PadY: vg.Centimeter / 2,
+	tiles := draw.Tiles{Rows: len(grid), Cols: len(grid[0]), PadX: vg.Centimeter / 2,
+		PadY:    vg.Centimeter / 2,
 		PadLeft: vg.Centimeter / 4, PadTop: vg.Centimeter / 4, PadBottom: vg.Centimeter / 4}
 	left := draw.Crop(canvas, 0, -barWidth, 0, 0)
 	for r, row := range plot.Align(grid, tiles, left) {
@@ -163,7 +166,8 @@ func (h *Heatmap) plot(m Heat, colours palette.ColorMap, l *lettering) (*plot.Pl
 	return p, nil
 }
 
-// heatImage paints cells as squares of pixels, so that their edges stay sharp when the picture is scaled.
+// heatImage paints cells as squares of pixels, so that their edges stay sharp when the picture is
+// scaled.
 func heatImage(c *Cells, colours palette.ColorMap) (image.Image, error) {
 	dx, dy := max(1, 1024/c.cols), max(1, 1024/c.rows)
 	img := image.NewRGBA(image.Rect(0, 0, c.cols*dx, c.rows*dy))
@@ -228,7 +232,8 @@ func colourBar(colours palette.ColorMap) *plot.Plot {
 	return p
 }
 
-// tokenTicks has ticks at sign·0, sign·1, … sign·(n−1), or at round steps if those are more than most.
+// tokenTicks has ticks at sign·0, sign·1, … sign·(n−1), or at round steps if those are more than
+// most.
 func tokenTicks(n, most int, sign float64, name func(i int) string) plot.ConstantTicks {
 	step := 1
 	for i := 0; n/step > most; i++ { // 1 2 5 10 20 50 …

@@ -41,7 +41,8 @@ const (
 	noCharacter = unicode.ReplacementChar
 )
 
-// wideFont has several thousand characters, among them those by which tokenizers show spaces and bytes.
+// wideFont has several thousand characters, among them those by which tokenizers show spaces and
+// bytes.
 var wideFont = font.Font{Typeface: "DejaVu", Variant: "Sans"}
 
 var addWideFont = sync.OnceFunc(func() {
@@ -76,8 +77,8 @@ func newLettering(format Format, labels []string) lettering {
 // write is a label as it is drawn.
 func (l *lettering) write(label string) string { return strings.Map(l.letter, label) }
 
-// letter is what is drawn of a character: the library leaves blank what the font lacks. Whoever shows an SVG file
-// takes other fonts for that.
+// letter is what is drawn of a character: the library leaves blank what the font lacks. Whoever
+// shows an SVG file takes other fonts for that.
 func (l *lettering) letter(r rune) rune {
 	r = character(r)
 	if l.format != SVG && l.lacks(r) {

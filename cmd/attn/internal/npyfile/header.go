@@ -27,7 +27,8 @@ const (
 	anyItem     = `\s*(?:` + descrItem + `|` + fortranItem + `|` + shapeItem + `)\s*`
 )
 
-var dictionary = regexp.MustCompile(`^\s*\{` + anyItem + `,` + anyItem + `,` + anyItem + `,?\s*\}\s*$`)
+var dictionary = regexp.MustCompile(`^\s*\{` + anyItem + `,` + anyItem + `,` + anyItem +
+	`,?\s*\}\s*$`)
 
 // mostDimensions is more than NumPy has, and keeps a header within version 1.0.
 const mostDimensions = 64
@@ -95,8 +96,8 @@ func parseShape(text string) (shape []int, ok bool) {
 	return shape, true
 }
 
-// check refuses what this package does not read, and files in which the elements do not take the size
-// that the header says.
+// check refuses what this package does not read, and files in which the elements do not take the
+// size that the header says.
 func (h *header) check(want string, types []string, size int64) error {
 	known := false
 	for _, t := range types {
@@ -121,13 +122,14 @@ func (h *header) check(want string, types []string, size int64) error {
 	case size < need:
 		return fmt.Errorf("truncated: shape %v needs %d bytes, the file has %d", h.shape, need, size)
 	case size > need:
-		return fmt.Errorf("malformed: bytes after the array: shape %v needs %d bytes, the file has %d", h.shape, need, size)
+		return fmt.Errorf("malformed: bytes after the array: shape %v needs %d bytes, the file has %d",
+			h.shape, need, size)
 	}
 	return nil
 }
 
-// bytes is the header as NumPy writes it, in version 1.0. Its length is a multiple of 64, so that the
-// elements are aligned when the file is mapped into memory.
+// bytes is the header as NumPy writes it, in version 1.0. Its length is a multiple of 64, so that
+// the elements are aligned when the file is mapped into memory.
 func (h *header) bytes() []byte {
 	var dims strings.Builder
 	for _, n := range h.shape {

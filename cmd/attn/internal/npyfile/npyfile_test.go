@@ -53,12 +53,16 @@ func TestRead(t *testing.T) {
 		shape []int
 		data  []float32
 	}{
-		{"float32", file(1, dict("<f4", "False", "(2, 2)"), []float32{1, 2, 3, float32(math.Inf(-1))}), []int{2, 2}, []float32{1, 2, 3, float32(math.Inf(-1))}},
-		{"float64", file(1, dict("<f8", "False", "(3,)"), []float64{1, 1 + 1e-9, 1e-300}), []int{3}, []float32{1, 1, 0}},
-		{"version 2", file(2, dict("<f4", "False", "(1, 2, 1)"), []float32{5, 6}), []int{1, 2, 1}, []float32{5, 6}},
+		{"float32", file(1, dict("<f4", "False", "(2, 2)"), []float32{1, 2, 3, float32(math.Inf(-1))}),
+			[]int{2, 2}, []float32{1, 2, 3, float32(math.Inf(-1))}},
+		{"float64", file(1, dict("<f8", "False", "(3,)"), []float64{1, 1 + 1e-9, 1e-300}), []int{3},
+			[]float32{1, 1, 0}},
+		{"version 2", file(2, dict("<f4", "False", "(1, 2, 1)"), []float32{5, 6}), []int{1, 2, 1},
+			[]float32{5, 6}},
 		{"big endian", file(1, dict(">f4", "False", "(2,)"), bigEndian), []int{2}, []float32{1, -2.5}},
 		{"empty", file(1, dict("<f4", "False", "(0, 7)"), nil), []int{0, 7}, nil},
-		{"empty and huge", file(1, dict("<f4", "False", "(4611686018427387904, 4611686018427387904, 0)"), nil), []int{1 << 62, 1 << 62, 0}, nil},
+		{"empty and huge", file(1, dict("<f4", "False", "(4611686018427387904, 4611686018427387904, 0)"),
+			nil), []int{1 << 62, 1 << 62, 0}, nil},
 	} {
 		a, err := Read(save(t, c.file))
 		if err != nil || !slices.Equal(a.Shape, c.shape) || !slices.Equal(a.Data, c.data) {
@@ -94,7 +98,8 @@ func TestHeaderSpellings(t *testing.T) {
 func TestReadBool(t *testing.T) {
 	for _, descr := range []string{"|b1", "|u1"} {
 		a, err := ReadBool(save(t, file(1, dict(descr, "False", "(1, 3)"), []byte{1, 0, 0xff})))
-		if err != nil || !slices.Equal(a.Shape, []int{1, 3}) || !slices.Equal(a.Data, []bool{true, false, true}) {
+		if err != nil || !slices.Equal(a.Shape, []int{1, 3}) ||
+			!slices.Equal(a.Data, []bool{true, false, true}) {
 			t.Errorf("%s: %v %v", descr, a, err)
 		}
 	}
@@ -111,32 +116,45 @@ var refused = []struct {
 	{"only the magic", []byte("\x93NUMPY"), "truncated"},
 	{"version 9", file(9, dict("<f4", "False", "(1,)"), []float32{1}), "version 9"},
 	{"header cut", file(1, dict("<f4", "False", "(2,)"), nil)[:30], "truncated: the header"},
-	{"huge header", append([]byte("\x93NUMPY\x02\x00"), 0xff, 0xff, 0xff, 0xff), "truncated: the header"},
-	{"data cut", file(1, dict("<f4", "False", "(2,)"), []byte{0, 0, 0, 0, 0, 0, 0}), "truncated: shape [2] needs 8 bytes, the file has 7"},
+	{"huge header", append([]byte("\x93NUMPY\x02\x00"), 0xff, 0xff, 0xff, 0xff),
+		"truncated: the header"},
+	{"data cut", file(1, dict("<f4", "False", "(2,)"), []byte{0, 0, 0, 0, 0, 0, 0}),
+		"truncated: shape [2] needs 8 bytes, the file has 7"},
 	{"no data", file(1, dict("<f4", "False", "(2,)"), nil), "truncated"},
 	{"too much data", file(1, dict("<f4", "False", "(2,)"), []float32{1, 2, 3}), "after the array"},
-	{"int64", file(1, dict("<i8", "False", "(1,)"), []int64{1}), `elements are "<i8", want float32 or float64`},
+	{"int64", file(1, dict("<i8", "False", "(1,)"), []int64{1}),
+		`elements are "<i8", want float32 or float64`},
 	{"half", file(1, dict("<f2", "False", "(1,)"), []int16{1}), `elements are "<f2"`},
 	{"strings", file(1, dict("<U4", "False", "(1,)"), [16]byte{}), `elements are "<U4"`},
 	{"objects", file(1, dict("|O", "False", "(1,)"), []byte("pickled")), `elements are "|O"`},
-	{"record", file(1, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", []float32{1}), "elements are"},
+	{"record", file(1, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }",
+		[]float32{1}), "elements are"},
 	{"Fortran order", file(1, dict("<f4", "True", "(1, 2)"), []float32{1, 2}), "Fortran order"},
 	{"fortran_order 7", file(1, dict("<f4", "7", "(1,)"), []float32{1}), "malformed header"},
 	{"no dictionary", file(1, "nothing", []float32{1}), "malformed header"},
 	{"keys only", file(1, "'shape': 'fortran_order': 'descr': ", nil), "malformed header"},
 	{"no line break", append([]byte("\x93NUMPY\x01\x00\x04\x00"), "{ } "...), "malformed header"},
 	{"words in shape", file(1, dict("<f4", "False", "(two,)"), []float32{1}), "malformed header"},
-	{"an item twice", file(1, "{'descr': '<f4', 'descr': '<f4', 'shape': (1,)}", []float32{1}), "malformed header"},
-	{"an item more", file(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'x': 1}", []float32{1}), "malformed header"},
-	{"two quotes", file(1, "{'descr': \"'<f4'\", 'fortran_order': False, 'shape': (1,)}", []float32{1}), "elements are"},
+	{"an item twice", file(1, "{'descr': '<f4', 'descr': '<f4', 'shape': (1,)}", []float32{1}),
+		"malformed header"},
+	{"an item more", file(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'x': 1}",
+		[]float32{1}), "malformed header"},
+	{"two quotes", file(1, "{'descr': \"'<f4'\", 'fortran_order': False, 'shape': (1,)}",
+		[]float32{1}), "elements are"},
 	{"no tuple", file(1, dict("<f4", "False", "(1)"), []float32{1}), "malformed header"},
 	{"only a comma", file(1, dict("<f4", "False", "(,)"), []float32{1}), "malformed header"},
-	{"65 dimensions", file(1, dict("<f4", "False", "("+strings.Repeat("1, ", 65)+")"), []float32{1}), "malformed header"},
-	{"negative shape", file(1, dict("<f4", "False", "(-1,)"), []float32{1}), "malformed header: shape [-1]"},
-	{"two negatives", file(1, dict("<f4", "False", "(-1, -1)"), []float32{1}), "malformed header: shape"},
-	{"overflowing shape", file(1, dict("<f4", "False", "(4294967296, 4294967296, 4)"), []float32{1}), "too large"},
-	{"shape beyond the file", file(1, dict("<f4", "False", "(1000000000000,)"), []float32{1}), "truncated"},
-	{"beyond float32", file(1, dict("<f8", "False", "(2,)"), []float64{0, 1e39}), "element 1 is 1e+39, too large for float32"},
+	{"65 dimensions", file(1, dict("<f4", "False", "("+strings.Repeat("1, ", 65)+")"), []float32{1}),
+		"malformed header"},
+	{"negative shape", file(1, dict("<f4", "False", "(-1,)"), []float32{1}),
+		"malformed header: shape [-1]"},
+	{"two negatives", file(1, dict("<f4", "False", "(-1, -1)"), []float32{1}),
+		"malformed header: shape"},
+	{"overflowing shape", file(1, dict("<f4", "False", "(4294967296, 4294967296, 4)"), []float32{1}),
+		"too large"},
+	{"shape beyond the file", file(1, dict("<f4", "False", "(1000000000000,)"), []float32{1}),
+		"truncated"},
+	{"beyond float32", file(1, dict("<f8", "False", "(2,)"), []float64{0, 1e39}),
+		"element 1 is 1e+39, too large for float32"},
 }
 
 func TestReadRefuses(t *testing.T) {
@@ -203,7 +221,8 @@ func TestHeaderText(t *testing.T) {
 		"'shape': (2, 3), }": {2, 3},
 		"'shape': (), }":     {},
 	} {
-		if h := string((&header{descr: "<f4", shape: shape}).bytes()); !strings.Contains(h, want) || !strings.HasSuffix(h, "\n") {
+		if h := string((&header{descr: "<f4", shape: shape}).bytes()); !strings.Contains(h, want) ||
+			!strings.HasSuffix(h, "\n") {
 			t.Errorf("header of %v is %q, want %q in it", shape, h, want)
 		}
 	}
@@ -237,7 +256,8 @@ func (failing) ReadAt([]byte, int64) (int, error) { return 0, os.ErrClosed }
 func (failing) Write([]byte) (int, error) { return 0, os.ErrClosed }
 
 func TestWriteReportsErrors(t *testing.T) {
-	if err := Write(failing{}, Array[float32]{Shape: []int{1 << 16}, Data: make([]float32, 1<<16)}); err == nil {
+	if err := Write(failing{}, Array[float32]{Shape: []int{1 << 16},
+		Data: make([]float32, 1<<16)}); err == nil {
 		t.Error("no error")
 	}
 }
@@ -251,10 +271,12 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		size := int64(len(b))
-		if a, err := decode(bytes.NewReader(b), size); err == nil && elements(a.Shape) != int64(len(a.Data)) {
+		if a, err := decode(bytes.NewReader(b), size); err == nil &&
+			elements(a.Shape) != int64(len(a.Data)) {
 			t.Errorf("shape %v with %d elements", a.Shape, len(a.Data))
 		}
-		if a, err := decodeBool(bytes.NewReader(b), size); err == nil && elements(a.Shape) != int64(len(a.Data)) {
+		if a, err := decodeBool(bytes.NewReader(b), size); err == nil &&
+			elements(a.Shape) != int64(len(a.Data)) {
 			t.Errorf("shape %v with %d booleans", a.Shape, len(a.Data))
 		}
 	})

@@ -37,7 +37,8 @@ type source interface {
 }
 
 // open opens a file for one of the decoders.
-func open[T any](path string, decode func(f source, size int64) (Array[T], error)) (a Array[T], err error) {
+func open[T any](path string, decode func(f source, size int64) (Array[T], error)) (a Array[T],
+	err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return a, err
@@ -127,8 +128,8 @@ func start(f source, size int64, want string, types ...string) (*npy.Reader, err
 	return r, nil
 }
 
-// headerText returns the text of the header and where the elements start. A file's size bounds what the
-// header may claim.
+// headerText returns the text of the header and where the elements start. A file's size bounds what
+// the header may claim.
 func headerText(f io.ReaderAt, size int64) (text []byte, end int64, err error) {
 	var b [12]byte
 	n, err := f.ReadAt(b[:], 0)
