@@ -96,9 +96,9 @@ package attn
 
 // A call goes from the API files (attention.go, cache.go, attend_sequences.go, state.go, pool.go)
 // down through the layers: validate.go makes a plan of the arguments and schedule.go the decisions,
-// plan.go and source.go hold them; chunk.go takes rows of queries (members.go those of sequences
-// that share pages), span.go keys, block.go (and block_full.go, where whole blocks go straight
-// through) one block of them: products (Q·Kᵀ), optionScores, softmax, P·V.
+// plan.go and plan_sequences.go hold them; chunk.go takes rows of queries (prefix_group.go those of
+// sequences that share pages), span.go keys, block.go (and block_full.go, where whole blocks go
+// straight through) one block of them: products (Q·Kᵀ), optionScores, softmax, P·V.
 //
 // kernel.go dispatches these to assembly, kernel_variants.go where there are several kernels to
 // choose from, and kernel_typed.go where keys and values have fewer bits. P·V is softmaxValues

@@ -168,6 +168,72 @@ func checkLowPrecision(t *testing.T, kind outliers, what string,
 	}
 }
 
+// matrixOutliers says what is done to one in 32 inputs of a matrix of normal weights.
+var matrixOutliers = []struct {
+	name            string
+	inputs, weights float32
+}{
+	{"normal", 1, 1},
+	{"inputs ×50", 50, 1},
+	{"inputs ×50, weights ÷50", 50, 0.02},
+	{"weights ×10", 1, 10},
+	{"weights ×10, inputs ÷10", 0.1, 10},
+	{"weights ×100, inputs ÷100", 0.01, 100},
+}
+
+// plainMatrix has the integers of I8 without the rotation.
+func plainMatrix(w Tensor) Tensor {
+	x := transposedView(w)
+	y := decoded(integersOfAll(contiguous(x)))
+	return contiguous(transposedView(y))
+}
+
+// What matrices of fewer bits do to products. The table of docs/low-precision.md is what this test
+// prints.
+func TestLowPrecisionMatrices(t *testing.T) {
+	const rows, inner, cols = 16, 1024, 64
+	var table strings.Builder
+	table.WriteString("| one in 32 inputs | F16 | BF16 | integers, not rotated | I8 |\n" +
+		"|---|---:|---:|---:|---:|\n")
+	for _, kind := range matrixOutliers {
+		r := random("matrices of fewer bits")
+		a, w := tensor(r, normal, 1, 1, rows, inner), tensor(r, normal, 1, 1, inner, cols)
+		scaleChannels(&a, kind.inputs)
+		for i := outlierEvery / 2; i < inner; i += outlierEvery {
+			for c := range cols {
+				w.row(0, 0, i)[c] *= kind.weights
+			}
+		}
+		want := matrixProduct(t, a, w, F32)
+		var errors [4]float64
+		for i, f := range []Format{F16, BF16, I8} {
+			errors[i+i/2] = relativeError(matrixProduct(t, a, w, f), want)
+		}
+		errors[2] = relativeError(matrixProduct(t, a, plainMatrix(w), F32), want)
+		fmt.Fprintf(&table, "| %s | %.2f %% | %.2f %% | %.2f %% | %.2f %% |\n", kind.name,
+			100*errors[0], 100*errors[1], 100*errors[2], 100*errors[3])
+		if plain, rotated := errors[2], errors[3]; rotated > 1.2*plain ||
+			kind.weights > 1 && rotated > 0.5*plain {
+			t.Errorf("%s: the error of I8 is %.4f, without a rotation %.4f", kind.name, rotated, plain)
+		}
+	}
+	t.Logf("relative errors of products (root mean square):\n%s", table.String())
+	if text := lowPrecisionText(t); !strings.Contains(text, table.String()) {
+		t.Errorf("docs/low-precision.md does not have this table:\n%s", table.String())
+	}
+}
+
+// matrixProduct is a·w by a matrix of a format.
+func matrixProduct(t *testing.T, a, w Tensor, f Format) []float32 {
+	t.Helper()
+	m, err := PackMatrix(w, MatrixConfig{Format: f})
+	must(t, err)
+	dst := zeros(a.B, a.H, a.L, w.D)
+	must(t, m.MatMul(dst, a, nil))
+	must(t, m.Close())
+	return dst.Data
+}
+
 // The memory of a layer with 32 heads of 128 and room for 128·1024 tokens, in MiB, as
 // docs/low-precision.md gives it.
 func TestLowPrecisionMemory(t *testing.T) {

@@ -45,7 +45,7 @@ func (s *state) begin(rows int) {
 // scratch is the working memory of one worker. Its size grows with the logarithm of the number of
 // keys: beyond a segment by one state for each level of the tree of segments.
 type scratch struct {
-	q       []float32     // scaled queries, rows × d
+	q       []float32     // queries of a chunk, gathered; over I8 rotated
 	total   state         // merged segments
 	part    state         // the segment at hand
 	tree    tree          // of segments before it, if there are several
