@@ -123,12 +123,13 @@ func (c *Cache) Append(k, v Tensor) error {
 	if err := c.packed.checkFinite(&k, &v); err != nil {
 		return err
 	}
+	first := c.length
+	c.length += k.L // before scratch is shared, which would hide a race from the detector
 	w := scratches.Get().(*scratch)
 	for b := range k.B {
-		w.writer.write(&c.packed, nil, &k, &v, b, c.length)
+		w.writer.write(&c.packed, nil, &k, &v, b, first)
 	}
 	scratches.Put(w)
-	c.length += k.L
 	runtime.KeepAlive(c) // and with it its memory
 	return nil
 }

@@ -253,7 +253,7 @@ func TestCacheOfEveryTypeHasManyCallers(t *testing.T) {
 			k, v := zeros(1, 2, c.Len(), 24), zeros(1, 2, c.Len(), 20)
 			must(t, c.Read(k, v, 0))
 			var wait sync.WaitGroup
-			for range 8 {
+			for range 2 + budget(6) {
 				wait.Go(func() {
 					for range 3 {
 						dst, weights, lse := p.results()

@@ -454,7 +454,7 @@ func TestSoftmaxSpread(t *testing.T) {
 	r := random(t.Name())
 	s, want := make([]float32, minTileRows*Block), make([]float32, minTileRows*Block)
 	state := func() []float32 { return make([]float32, minTileRows) }
-	for range 4000 {
+	for range budget(4000) {
 		largest := []float32{1, 20, 63.9, 64.1, 100}[r.IntN(5)]
 		for i := range s {
 			s[i] = -largest * r.Float32()
