@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -285,4 +286,283 @@ func TestAccuracyTextbook(t *testing.T) {
 			}
 		}
 	}
+}
+
+// accuracyKind is a kind of data, or an option, that has its own way of losing digits.
+type accuracyKind struct {
+	name string
+	// rows are query heads, for options of heads; else queries of one head
+	heads bool
+	make  func(p *problem, r *rand.Rand) // turns a problem of normal data into one of this kind
+}
+
+var accuracyKinds = []accuracyKind{
+	{"float32", false, func(*problem, *rand.Rand) {}},
+	{"bfloat16", false, func(p *problem, _ *rand.Rand) { p.roundData(8) }},
+	{"float16", false, func(p *problem, _ *rand.Rand) { p.roundData(11) }},
+	{"int8", false, (*problem).integers},
+	{"peaked", false, func(p *problem, _ *rand.Rand) { multiply(p.q.Data, 16) }},
+	{"ties", false, (*problem).nearTies},
+	{"cancelling", false, func(p *problem, r *rand.Rand) { p.cancelling(r, 8) }},
+	{"cancelling, inexact", false, func(p *problem, r *rand.Rand) { p.cancelling(r, 24) }},
+	{"outliers", false, (*problem).outliers},
+	{"far key", false, (*problem).farKey},
+	{"scale", false, func(p *problem, _ *rand.Rand) { p.opt.Scale = -0.3 }},
+	{"softcap", false, func(p *problem, _ *rand.Rand) { p.opt.Softcap = 20; multiply(p.q.Data, 8) }},
+	{"bias", false, (*problem).normalBias},
+	{"ALiBi", true, (*problem).farSlopes},
+	{"sinks", true, func(p *problem, r *rand.Rand) {
+		p.opt.Sinks = tensor(r, normal, 1, 1, 1, p.q.H).Data
+	}},
+}
+
+// accuracyPool is normal data of which the rows of keys and values are parts: that is faster than
+// to draw each number.
+type accuracyPool []float32
+
+func newAccuracyPool(r *rand.Rand) accuracyPool {
+	pool := make(accuracyPool, 1<<18)
+	normal.fill(r, pool)
+	return pool
+}
+
+// rows returns rows that each begin anywhere in the pool.
+func (pool accuracyPool) rows(r *rand.Rand, l, d int) Tensor {
+	t := zeros(1, 1, l, d)
+	for i := range l {
+		copy(t.row(0, 0, i), pool[r.IntN(len(pool)-d):])
+	}
+	return t
+}
+
+// problem draws a problem of a kind. All rows see the same keys.
+func (pool accuracyPool) problem(r *rand.Rand, kind *accuracyKind, rows, keys, d int) *problem {
+	h, l := 1, rows
+	if kind.heads {
+		h, l = rows, 1
+	}
+	p := &problem{q: tensor(r, normal, 1, h, l, d), k: pool.rows(r, keys, d), v: pool.rows(r, keys, d)}
+	kind.make(p, r)
+	return p
+}
+
+func multiply(x []float32, f float32) {
+	for i := range x {
+		x[i] *= f
+	}
+}
+
+// roundData leaves so many significant bits of each number: bfloat16 has 8, float16 has 11.
+func (p *problem) roundData(bits int) {
+	for _, t := range []Tensor{p.q, p.k, p.v} {
+		for i, e := range t.Data {
+			t.Data[i] = significant(e, bits)
+		}
+	}
+}
+
+// significant rounds to fewer than 24 significant bits, to nearest, ties to even.
+func significant(x float32, bits int) float32 {
+	drop := 24 - bits
+	u := math.Float32bits(x)
+	u += 1<<(drop-1) - 1 + u>>drop&1
+	return math.Float32frombits(u >> drop << drop)
+}
+
+// integers replaces the data by integers from −127 to 127. The scale undoes their size.
+func (p *problem) integers(*rand.Rand) {
+	const size = 40
+	for _, t := range []Tensor{p.q, p.k, p.v} {
+		for i, e := range t.Data {
+			t.Data[i] = float32(math.RoundToEven(min(127, max(-127, size*float64(e)))))
+		}
+	}
+	p.opt.Scale = float32(1 / (size * size * math.Sqrt(float64(p.q.D))))
+}
+
+// nearTies makes all keys nearly the same, so that scores are large and agree in their first three
+// digits.
+func (p *problem) nearTies(*rand.Rand) {
+	first := slices.Clone(p.k.row(0, 0, 0))
+	for i, e := range p.k.Data {
+		p.k.Data[i] = 8*first[i%p.k.D] + e/256
+	}
+}
+
+// cancelling lets two products cancel that are a thousand times as large as the others: 96a·112e −
+// 112a·96e, where e has so many significant bits. With 8 they are exact. With 24 the last bit of e
+// is set, so that the keys are rounded: were the products opposites that need rounding, the
+// textbook would round both alike and have no error left.
+func (p *problem) cancelling(r *rand.Rand, bits int) {
+	if p.q.D < 2 {
+		return
+	}
+	for i := range p.q.L {
+		a := significant(float32(r.NormFloat64()), 8)
+		copy(p.q.row(0, 0, i), []float32{96 * a, 112 * a})
+	}
+	for j := range p.k.L {
+		e := float32(r.NormFloat64())
+		if bits == 24 {
+			e = math.Float32frombits(math.Float32bits(e) | 1)
+		} else {
+			e = significant(e, bits)
+		}
+		copy(p.k.row(0, 0, j), []float32{112 * e, -96 * e})
+	}
+}
+
+// outliers makes up to four channels of keys and values a hundred times as large. The scale keeps
+// several keys in play.
+func (p *problem) outliers(r *rand.Rand) {
+	for _, c := range r.Perm(p.k.D)[:min(4, p.k.D)] {
+		for j := range p.k.L {
+			p.k.row(0, 0, j)[c] *= 100
+			p.v.row(0, 0, j)[c] *= 100
+		}
+	}
+	p.opt.Scale = 0.02
+}
+
+// farKey gives the first key nearly all of the weight and no value, as trained models do with the
+// first token. What is left comes from small weights alone.
+func (p *problem) farKey(*rand.Rand) {
+	for i := range p.q.L {
+		p.q.row(0, 0, i)[0] = 4
+	}
+	for j := range p.k.L {
+		p.k.row(0, 0, j)[0] = 0
+	}
+	p.k.row(0, 0, 0)[0] = float32(3 * math.Sqrt(float64(p.k.D))) // a score of 12
+	clear(p.v.row(0, 0, 0))
+}
+
+// normalBias adds a bias of normal data.
+func (p *problem) normalBias(r *rand.Rand) {
+	bias := tensor(r, normal, 1, p.q.H, p.q.L, p.k.L)
+	p.opt.Bias = &bias
+}
+
+// farSlopes gives the heads slopes from nearly 1 to 2⁻⁸, as is usual, and lets the queries look
+// back from the last key.
+func (p *problem) farSlopes(*rand.Rand) {
+	p.opt.Slopes = make([]float32, p.q.H)
+	for h := range p.opt.Slopes {
+		p.opt.Slopes[h] = float32(math.Exp2(-8 * float64(h+1) / float64(p.q.H)))
+	}
+	p.opt.Causal, p.opt.Offset = TopLeft, p.k.L-1
+}
+
+// The textbook: what a user would write who knows the definition and nothing of rounding.
+// In float32 it is what the library is measured against, in float64 the truth. Each rounding is
+// spelled out, because compilers may fuse x*y+z, and would only on some CPUs.
+
+// textbookRows computes output and log-sum-exp of each row of a problem with one batch entry and
+// one key/value head. Of the options it knows those that change numbers: Scale, Softcap, Bias,
+// Slopes, Sinks, and TopLeft with Offset.
+func textbookRows[F float32 | float64](p *problem) (o, lse []F) {
+	s, w := make([]F, p.k.L), make([]F, p.k.L)
+	for row := range p.q.H * p.q.L {
+		h, i := row/p.q.L, row%p.q.L
+		live := s[:p.textbookKeys(i)]
+		textbookScores(p, live, h, i)
+		lse = append(lse, textbookSoftmax(p, w[:len(live)], live, h))
+		o = append(o, textbookValues(w[:len(live)], p.v.Data, p.v.D)...)
+	}
+	return o, lse
+}
+
+// textbookKeys is the number of keys that query i sees.
+func (p *problem) textbookKeys(i int) int {
+	if p.opt.Causal == TopLeft {
+		return min(p.k.L, i+p.opt.Offset+1)
+	}
+	return p.k.L
+}
+
+// textbookScores is s_j = q·k_j·scale, then softcap, bias and slope, each step rounded.
+func textbookScores[F float32 | float64](p *problem, s []F, h, i int) {
+	textbookProducts(s, p.q.row(0, h, i), p.k.Data)
+	scale := F(p.opt.Scale)
+	if scale == 0 {
+		scale = F(float32(1 / math.Sqrt(float64(p.q.D))))
+	}
+	for j := range s {
+		s[j] = F(s[j] * scale)
+		if c := F(p.opt.Softcap); c > 0 {
+			s[j] = F(c * F(math.Tanh(float64(F(s[j]/c)))))
+		}
+		if p.opt.Bias != nil {
+			s[j] += F(p.opt.Bias.row(0, h, i)[j])
+		}
+		if p.opt.Slopes != nil {
+			s[j] += F(F(p.opt.Slopes[h]) * F(j-i-p.opt.Offset))
+		}
+	}
+}
+
+// textbookProducts is s_j = Σ_x q_x·k_jx in ascending order, each product and each sum rounded.
+func textbookProducts[F float32 | float64](s []F, q, k []float32) {
+	d, j := len(q), 0
+	for ; j+4 <= len(s); j += 4 { // four sums side by side: one alone waits for itself
+		k0, k1, k2, k3 := k[j*d:][:d], k[(j+1)*d:][:d], k[(j+2)*d:][:d], k[(j+3)*d:][:d]
+		var s0, s1, s2, s3 F
+		for x, e := range q {
+			e := F(e)
+			s0 += F(e * F(k0[x]))
+			s1 += F(e * F(k1[x]))
+			s2 += F(e * F(k2[x]))
+			s3 += F(e * F(k3[x]))
+		}
+		s[j], s[j+1], s[j+2], s[j+3] = s0, s1, s2, s3
+	}
+	for ; j < len(s); j++ {
+		s[j] = 0
+		for x, e := range q {
+			s[j] += F(F(e) * F(k[j*d+x]))
+		}
+	}
+}
+
+// textbookSoftmax is w_j = exp(s_j − m)/l. The sink counts in m and l, but not in the log-sum-exp.
+func textbookSoftmax[F float32 | float64](p *problem, w, s []F, h int) (lse F) {
+	m := F(math.Inf(-1))
+	if p.opt.Sinks != nil {
+		m = F(p.opt.Sinks[h])
+	}
+	for _, e := range s {
+		m = max(m, e)
+	}
+	var l F
+	for j, e := range s {
+		w[j] = F(math.Exp(float64(F(e - m))))
+		l += w[j]
+	}
+	lse = m + F(math.Log(float64(l)))
+	if p.opt.Sinks != nil {
+		l += F(math.Exp(float64(F(F(p.opt.Sinks[h]) - m))))
+	}
+	for j := range w {
+		w[j] = F(w[j] / l)
+	}
+	return lse
+}
+
+// textbookValues is o_c = Σ_j w_j·v_jc in ascending order, each product and each sum rounded.
+func textbookValues[F float32 | float64](w []F, v []float32, d int) []F {
+	o, j := make([]F, d), 0
+	for ; j+4 <= len(w); j += 4 { // four values for each time that a sum is loaded and stored
+		w0, w1, w2, w3 := w[j], w[j+1], w[j+2], w[j+3]
+		v0, v1, v2, v3 := v[j*d:][:len(o)], v[(j+1)*d:][:len(o)], v[(j+2)*d:][:len(o)],
+			v[(j+3)*d:][:len(o)]
+		for c := range o {
+			o[c] = o[c] + F(w0*F(v0[c])) + F(w1*F(v1[c])) + F(w2*F(v2[c])) + F(w3*F(v3[c]))
+		}
+	}
+	for ; j < len(w); j++ {
+		for c := range o {
+			o[c] += F(w[j] * F(v[j*d+c]))
+		}
+	}
+	return o
 }

@@ -364,11 +364,11 @@ func TestNoAllocationInMatMulOfTypes(t *testing.T) {
 		for _, typ := range matrixTypes {
 			m, err := PackMatrix(zeros(1, 1, 20, 9), MatrixConfig{Format: typ, Transposed: true})
 			must(t, err)
-			for _, rows := range []int{1, 2 * typedRows} {
+			for _, rows := range []int{1, 2 * maxTypedRows} {
 				t.Run(fmt.Sprint(typ, rows), func(t *testing.T) {
 					mustNotAllocate(t, func() error {
-						var a [2 * typedRows * 9]float32
-						var dst [2 * typedRows * 20]float32
+						var a [2 * maxTypedRows * 9]float32
+						var dst [2 * maxTypedRows * 20]float32
 						var bias [20]float32
 						return m.MatMul(BHLD(dst[:], 1, 1, rows, 20), BHLD(a[:], 1, 1, rows, 9), bias[:])
 					})

@@ -153,10 +153,10 @@ func (w *scratch) products(p *plan, c *chunk, b *block, t *tile, at, lo, hi int)
 	case b.typed:
 		scoreTyped(p.packed.format, w.s[at*Block:], q, b.kTyped, t.rows, p.d, hi)
 	case b.kStride > 0:
-		w.queue.sequential = p.inOrder
+		w.queue.inOrder = p.inOrder
 		scoreRows(w.s[at*Block+lo:], q, b.k[lo*b.kStride:], t.rows, p.d, b.kStride, hi-lo, &w.queue)
 	default:
-		w.queue.sequential = p.packed != nil && c.rows <= p.inOrderRows
+		w.queue.inOrder = p.packed != nil && c.rows <= p.inOrderRows
 		panels := (hi - from + panel - 1) / panel
 		scorePrefetch(w.s[at*Block+from:], q, b.k[from*p.d:], t.rows, p.d, panels, &w.queue)
 	}

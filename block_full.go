@@ -31,7 +31,7 @@ func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *block, row int) {
 	layout.keys, layout.overwrite = Block, st.overwrite
 	operand.Reads(b.k, Block*d)
 	layout.reads(b.v)
-	w.queue.pointer, w.queue.sequential = b.pointer, p.packed != nil && c.rows <= p.inOrderRows
+	w.queue.pointer, w.queue.inOrder = b.pointer, p.packed != nil && c.rows <= p.inOrderRows
 	t := w.newFullTile(p, q, m, l, o, rows, n, &layout)
 	t.k, t.v = &b.k[0], &b.v[0]
 	for r := 0; r < rows; r += n {
@@ -61,7 +61,7 @@ func (w *scratch) addPacked(p *plan, c *chunk, st *state, s *span) {
 	layout := panelLayout{keys: Block, cols: roundUp(p.dv, 8), stride: panel,
 		panelStride: Block * panel, overwrite: st.overwrite}
 	layout.set(&tuned, 0, rows <= p.inOrderRows)
-	w.queue.pointer, w.queue.sequential = 0, layout.sequential
+	w.queue.pointer, w.queue.inOrder = 0, layout.inOrder
 	t := w.newFullTile(p, q, m, l, o, rows, rows, &layout)
 	for i, from := range at[:s.blocks] {
 		x := elements[float32](p.packed.data[from:][:p.packed.block])
@@ -142,7 +142,7 @@ func (w *scratch) addInPlace(p *plan, c *chunk, st *state, s *span) {
 	q, m, l, o := w.queries(p, c, 0), st.m[c.at:], st.l[c.at:], st.o[c.at*stride:]
 	k := p.k.Data[p.k.offset(c.b, c.kv, s.first):]
 	v := p.v.Data[p.v.offset(c.b, c.kv, s.first):]
-	w.queue.pointer, w.queue.sequential = 0, p.inOrder
+	w.queue.pointer, w.queue.inOrder = 0, p.inOrder
 	for i := range s.blocks {
 		w.queue.after = (s.blocks - 1 - i) * Block
 		scoreRows(w.s[i*rows*Block:], q, k[i*Block*p.k.SL:], rows, p.d, p.k.SL, Block, &w.queue)
@@ -166,7 +166,7 @@ func (w *scratch) addInPlace(p *plan, c *chunk, st *state, s *span) {
 func (w *scratch) addStepsInPlace(p *plan, c *chunk, st *state, s *span) {
 	rows, stride, h := c.rows, p.oStride, *c
 	h.heads = 1
-	w.queue.sequential = p.inOrder
+	w.queue.inOrder = p.inOrder
 	for key := 0; key < Block; key += s.step {
 		for g := range c.heads {
 			h.kv, h.at = c.kv+g, g*rows

@@ -29,17 +29,18 @@ func (c *trial) anywhere() *prefetchQueue {
 	}
 	next.end = next.place(len(next.runs))
 	next.start(c.IntN(len(next.runs)), c.IntN(30))
-	next.access = c.anyAccess()
+	next.prefetchHint = c.anyPrefetchHint()
 	return next
 }
 
-// anyAccess is any way through memory, the zero value's as often as others.
-func (c *trial) anyAccess() access {
+// anyPrefetchHint is any way through memory, the zero value's as often as others.
+func (c *trial) anyPrefetchHint() prefetchHint {
 	if c.IntN(4) == 0 {
-		return access{}
+		return prefetchHint{}
 	}
-	a := access{prefetchOne: c.IntN(1 << 14), prefetchFew: c.IntN(1 << 14), fourPanels: c.IntN(2) == 0,
-		sequential: c.IntN(2) == 0}
+	a := prefetchHint{prefetchOne: c.IntN(1 << 14), prefetchFew: c.IntN(1 << 14),
+		fourPanels: c.IntN(2) == 0,
+		inOrder:    c.IntN(2) == 0}
 	if c.IntN(2) == 0 {
 		a.pointer = uintptr(c.Uint64())
 	}
@@ -113,7 +114,7 @@ func (c *trial) newAccumulation(n []int) *accumulation {
 	rows, keys, cols, gap := n[0], n[1], n[2], n[3]
 	a := &accumulation{rows: rows, oStride: cols + c.IntN(17), pStride: keys + c.IntN(17)}
 	a.layout = panelLayout{keys: keys, cols: cols, stride: panel, panelStride: Block * panel,
-		overwrite: c.IntN(4) == 0, access: c.anyAccess()}
+		overwrite: c.IntN(4) == 0, prefetchHint: c.anyPrefetchHint()}
 	if c.IntN(2) == 0 {
 		a.layout.after = uintptr(c.Uint64()) // need not exist either
 	}

@@ -246,17 +246,17 @@ func mergeSums(m, l, m2, l2, x, y []float32, c float32) {
 	mergeSumsSIMD(&m[0], &l[0], &m2[0], &l2[0], &x[0], &y[0], n, c)
 }
 
-func softcap(s []float32, most, factor float32) {
+func softcap(s []float32, limit, factor float32) {
 	operand.Updates(s, len(s))
 	if !tuned.ISA.SIMD() || len(s) == 0 {
-		softcapGeneric(s, most, factor)
+		softcapGeneric(s, limit, factor)
 		return
 	}
 	if len(s) > callSoftcaps {
-		splitSoftcap(s, most, factor)
+		splitSoftcap(s, limit, factor)
 		return
 	}
-	softcapSIMD(&s[0], len(s), most, factor)
+	softcapSIMD(&s[0], len(s), limit, factor)
 }
 
 func alibi(s []float32, slope float32, first int) {

@@ -5377,13 +5377,13 @@ noPointer211:
 	JNE  accumulate_notSequential215
 	MOVQ $+0, 128(SP)
 	CMPQ 48(SP), $0x04
-	JLE  accumulate_sequential216
+	JLE  accumulate_inOrder216
 
 accumulate_notSequential215:
 	MOVQ $+0, 120(SP)
 	JMP  accumulate_allSteps212
 
-accumulate_sequential216:
+accumulate_inOrder216:
 	MOVQ  $+0, 72(SP)
 	MOVQ  $+16, 144(SP)
 	MOVQ  32(BX), AX
@@ -38682,7 +38682,7 @@ lastSteps:
 	VZEROUPPER
 	RET
 
-// func packKeysSIMD(dst *float32, k *float32, stride int, n int, d int, sequential bool)
+// func packKeysSIMD(dst *float32, k *float32, stride int, n int, d int, inOrder bool)
 // Requires: AVX
 TEXT ·packKeysSIMD(SB), NOSPLIT, $8-41
 	MOVQ  dst+0(FP), AX
@@ -38692,7 +38692,7 @@ TEXT ·packKeysSIMD(SB), NOSPLIT, $8-41
 	SHLQ  $0x02, DX
 	MOVQ  d+32(FP), SI
 	MOVQ  SI, (SP)
-	MOVB  sequential+40(FP), DI
+	MOVB  inOrder+40(FP), DI
 	TESTB DI, DI
 	JE    notTouched
 	MOVQ  CX, DI
@@ -38872,7 +38872,7 @@ end:
 	VZEROUPPER
 	RET
 
-// func packValuesSIMD(dst *float32, v *float32, stride int, n int, d int, sequential bool)
+// func packValuesSIMD(dst *float32, v *float32, stride int, n int, d int, inOrder bool)
 // Requires: AVX, CMOV
 TEXT ·packValuesSIMD(SB), NOSPLIT, $0-41
 	MOVQ  dst+0(FP), AX
@@ -38881,7 +38881,7 @@ TEXT ·packValuesSIMD(SB), NOSPLIT, $0-41
 	MOVQ  n+24(FP), BX
 	MOVQ  d+32(FP), SI
 	SHLQ  $0x02, DX
-	MOVB  sequential+40(FP), DI
+	MOVB  inOrder+40(FP), DI
 	TESTB DI, DI
 	JE    notTouched
 	MOVQ  CX, DI
@@ -39223,12 +39223,12 @@ end14:
 	VZEROUPPER
 	RET
 
-// func softcapSIMD(s *float32, n int, most float32, factor float32)
+// func softcapSIMD(s *float32, n int, limit float32, factor float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·softcapSIMD(SB), NOSPLIT, $0-24
 	MOVQ         s+0(FP), AX
 	MOVQ         n+8(FP), CX
-	VBROADCASTSS most+16(FP), Y0
+	VBROADCASTSS limit+16(FP), Y0
 	VBROADCASTSS factor+20(FP), Y1
 	SUBQ         $0x20, CX
 	JL           rest

@@ -8008,7 +8008,7 @@ end310:
 TEXT ·softcapSIMD(SB), NOSPLIT, $0-24
 	MOVD s+0(FP), R0
 	MOVD n+8(FP), R1
-	FMOVS most+16(FP), F30
+	FMOVS limit+16(FP), F30
 	VDUP V30.S[0], V30.S4
 	FMOVS factor+20(FP), F31
 	VDUP V31.S[0], V31.S4
@@ -8295,7 +8295,7 @@ large313:
 	VBIF V11.B16, V19.B16, V15.B16
 capped314:
 
-	// most·y, y with the sign of x
+	// limit·y, y with the sign of x
 	VBIT V29.B16, V0.B16, V12.B16
 	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
 	VBIT V29.B16, V1.B16, V13.B16
@@ -8371,7 +8371,7 @@ loop315:
 	VBIF V8.B16, V16.B16, V12.B16
 capped318:
 
-	// most·y, y with the sign of x
+	// limit·y, y with the sign of x
 	VBIT V29.B16, V0.B16, V12.B16
 	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
 	VST1.P [V12.S4], 16(R0)
@@ -8441,7 +8441,7 @@ loop319:
 	VBIF V8.B16, V16.B16, V12.B16
 capped322:
 
-	// most·y, y with the sign of x
+	// limit·y, y with the sign of x
 	VBIT V29.B16, V0.B16, V12.B16
 	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
 	FMOVS.P F12, 4(R0)

@@ -264,10 +264,10 @@ func mergeSumsGeneric(m, l, m2, l2, x, y []float32, c float32) {
 	}
 }
 
-// softcap is s = most·tanh(s·factor), where factor is the unit of scores over most.
-func softcapGeneric(s []float32, most, factor float32) {
+// softcap is s = limit·tanh(s·factor), where factor is the unit of scores over limit.
+func softcapGeneric(s []float32, limit, factor float32) {
 	for i, e := range s {
-		s[i] = float32(most * f32.Tanh(float32(e*factor)))
+		s[i] = float32(limit * f32.Tanh(float32(e*factor)))
 	}
 }
 

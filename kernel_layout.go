@@ -35,7 +35,7 @@ const (
 type panelLayout struct {
 	keys, cols          int // cols is a multiple of 8 in assembly
 	stride, panelStride int
-	access
+	prefetchHint
 	overwrite bool    // outputs begin at 0, whatever is there (β = 0)
 	after     uintptr // the panel that is read after these, 0 if panels are not prefetched one ahead
 }

@@ -11,8 +11,8 @@ const (
 	inPlaceKeys  = panel
 )
 
-func packKeysSIMD(dst, k *float32, stride, n, d int, sequential bool)      { panic(unreachable) }
-func packValuesSIMD(dst, v *float32, stride, n, d int, sequential bool)    { panic(unreachable) }
+func packKeysSIMD(dst, k *float32, stride, n, d int, inOrder bool)         { panic(unreachable) }
+func packValuesSIMD(dst, v *float32, stride, n, d int, inOrder bool)       { panic(unreachable) }
 func scoreSIMD(s, q, k *float32, rows, d, panels int, next *prefetchQueue) { panic(unreachable) }
 func scoreRowsSIMD(s, q, k *float32, rows, d, stride, n int, next *prefetchQueue) {
 	panic(unreachable)
@@ -34,7 +34,7 @@ func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int) {
 }
 func mergeSIMD(o, b *float32, n int, x, y float32)                { panic(unreachable) }
 func mergeSumsSIMD(m, l, m2, l2, x, y *float32, n int, c float32) { panic(unreachable) }
-func softcapSIMD(s *float32, n int, most, factor float32)         { panic(unreachable) }
+func softcapSIMD(s *float32, n int, limit, factor float32)         { panic(unreachable) }
 func alibiSIMD(s *float32, n int, slope float32, first int)       { panic(unreachable) }
 func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n int,
 	u float32) (every uint64) {

@@ -11,9 +11,9 @@ import (
 // compute: packing, scaling and adding a bias would wait for it otherwise. It prefetches
 // a row now and then, because processors drop prefetches when too many are under way.
 
-// access is how kernels of few rows, which wait for memory, go through it. The zero value
+// prefetchHint is how kernels of few rows, which wait for memory, go through it. The zero value
 // prefetches nothing. No result depends on it, so the generic code does not look at it.
-type access struct {
+type prefetchHint struct {
 	// pointer is where reading is, a window before what is prefetched page by page
 	// (gen/prefetch_pages.go), or in order; 0 if nothing is.
 	pointer     uintptr
@@ -21,18 +21,18 @@ type access struct {
 	prefetchFew int  // and three to five rows
 	fourPanels  bool // one row takes four packed panels side by side, else one after the other
 	// rows of the caller, or packed panels, are read in order, or prefetched so if there is a pointer
-	sequential bool
+	inOrder bool
 }
 
 // set is what the CPU wants, along a pointer and in order or not. (Word by word: a copy of what has
 // just been written waits for the stores, which small calls feel.)
-func (a *access) set(t *tuning.Row, pointer uintptr, sequential bool) {
-	a.pointer, a.sequential = pointer, sequential
+func (a *prefetchHint) set(t *tuning.Row, pointer uintptr, inOrder bool) {
+	a.pointer, a.inOrder = pointer, inOrder
 	a.prefetchOne, a.prefetchFew, a.fourPanels = t.PrefetchOne, t.PrefetchFew, t.FourPanels
 }
 
 // setTyped is what the CPU wants where kernels read elements of fewer bits.
-func (a *access) setTyped(t *tuning.Row) {
+func (a *prefetchHint) setTyped(t *tuning.Row) {
 	a.prefetchOne, a.prefetchFew, a.fourPanels = t.PrefetchTyped, t.PrefetchTyped, t.FourPanels
 }
 
@@ -45,7 +45,7 @@ type prefetchQueue struct {
 	cursor int // bytes from here to the run at hand
 	end    int // and to where runs end
 
-	access
+	prefetchHint
 	after int // rows of keys that follow those of the call and may be read
 
 	runs [pairRuns + tokenRuns]prefetchRun
@@ -101,7 +101,7 @@ func prefetchRunOf[T any](x []T, at, stride, n, d int) prefetchRun {
 
 // touched is how many rows after those of the call scoreRows may read at most.
 func (a *prefetchQueue) touched() int {
-	if a == nil || !a.sequential {
+	if a == nil || !a.inOrder {
 		return 0
 	}
 	return min(a.after, panel)

@@ -72,8 +72,8 @@ func splitScore(s, q, k []float32, rows, d, panels int, next *prefetchQueue) {
 		chainScore(s, q, k, rows, d, panels)
 		return
 	case rows <= callRows:
-		most := callInner / d
-		calls := (panels + most - 1) / most
+		limit := callInner / d
+		calls := (panels + limit - 1) / limit
 		step := (panels + calls - 1) / calls // two and two panels are faster than three and one
 		for p := 0; p < panels; p += step {
 			scorePrefetch(s[p*panel:], q, k[p*d*panel:], rows, d, min(step, panels-p), next)
@@ -119,13 +119,13 @@ func splitScoreRows(s, q, k []float32, rows, d, stride, n int, next *prefetchQue
 // in the cache for all rows, or one panel and fewer rows. There are at most callInner keys.
 func splitAccumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLayout,
 	kernel accumulateKernel) {
-	most := callProducts
+	limit := callProducts
 	if kernel == maskedValues {
-		most = callMasked
+		limit = callMasked
 	}
-	cols := max(panel, most/productsOf(rows, b.keys)/panel*panel)
-	step := max(1, min(rows, most/(b.keys*min(cols, b.cols))))
-	if productsOf(1, b.keys*min(cols, b.cols)) > most {
+	cols := max(panel, limit/productsOf(rows, b.keys)/panel*panel)
+	step := max(1, min(rows, limit/(b.keys*min(cols, b.cols))))
+	if productsOf(1, b.keys*min(cols, b.cols)) > limit {
 		step = 1 // masked, and more keys than a block has
 	}
 	part := *b
@@ -198,9 +198,9 @@ func splitMergeSums(m, l, m2, l2, x, y []float32, c float32) {
 	}
 }
 
-func splitSoftcap(s []float32, most, factor float32) {
+func splitSoftcap(s []float32, limit, factor float32) {
 	for from := 0; from < len(s); from += callSoftcaps {
-		softcap(s[from:min(len(s), from+callSoftcaps)], most, factor)
+		softcap(s[from:min(len(s), from+callSoftcaps)], limit, factor)
 	}
 }
 

@@ -8,12 +8,12 @@ package attn
 // packKeysSIMD transposes keys into panels. It works like packKeysGeneric.
 //
 //go:noescape
-func packKeysSIMD(dst, k *float32, stride, n, d int, sequential bool)
+func packKeysSIMD(dst, k *float32, stride, n, d int, inOrder bool)
 
 // packValuesSIMD copies values into panels. It works like packValuesGeneric.
 //
 //go:noescape
-func packValuesSIMD(dst, v *float32, stride, n, d int, sequential bool)
+func packValuesSIMD(dst, v *float32, stride, n, d int, inOrder bool)
 
 // scoreSIMD multiplies queries by packed keys and prefetches what comes next. It
 // works like scoreGeneric.
@@ -67,7 +67,7 @@ func mergeSumsSIMD(m, l, m2, l2, x, y *float32, n int, c float32)
 // softcapSIMD caps scores. It works like softcapGeneric.
 //
 //go:noescape
-func softcapSIMD(s *float32, n int, most, factor float32)
+func softcapSIMD(s *float32, n int, limit, factor float32)
 
 // alibiSIMD adds a linear bias by distance. It works like alibiGeneric.
 //

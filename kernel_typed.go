@@ -9,7 +9,7 @@ import (
 
 // Kernels over keys and values of fewer bits. A key or value is widened in registers, which is
 // exact, and goes into the same chains of multiply-adds as a float32 would. For more rows than
-// typedRows a block is widened once, and the ordinary kernels read it.
+// maxTypedRows a block is widened once, and the ordinary kernels read it.
 //
 // Elements of 16 bits lie in panels as those of 32 do. Those of 8 bits lie in groups of four that
 // belong to one product: step k of column c is at c/panel·panelStride + k/4·stride + c%panel·4 +
@@ -17,8 +17,8 @@ import (
 //
 // A score is the same chain with the dimension in the place of keys, see scoreLayout.
 
-// typedRows is up to how many rows widen what they read for themselves.
-const typedRows = 8
+// maxTypedRows is up to how many rows widen what they read for themselves.
+const maxTypedRows = 8
 
 // accumulateTyped is accumulate of values in a type of fewer bits: o_rc = o_rc·alpha_r, or 0 if
 // b.overwrite, or what is there if alpha is nil; then o_rc = FMA(p_rj, v_jc, o_rc) for ascending j.
@@ -135,15 +135,15 @@ func largest(x []float32) float32 {
 	if !tuned.ISA.SIMD() || len(x) == 0 {
 		return largestGeneric(x)
 	}
-	most := float32(0)
+	top := float32(0)
 	for from := 0; from < len(x); from += callElements {
 		e := largestSIMD(&x[from], min(len(x)-from, callElements))
 		if e != e {
 			return e
 		}
-		most = max(most, e)
+		top = max(top, e)
 	}
-	return most
+	return top
 }
 
 // quantize is dst = rint(x/scale), ties to even, and 0 if the scale is 0. No |x| is above

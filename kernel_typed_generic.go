@@ -69,14 +69,14 @@ func narrowGeneric(t Format, dst []uint16, x []float32) {
 }
 
 func largestGeneric(x []float32) float32 {
-	most := float32(0)
+	top := float32(0)
 	for _, e := range x {
 		if e != e {
 			return e
 		}
-		most = max(most, math.Float32frombits(math.Float32bits(e)&^(1<<31)))
+		top = max(top, math.Float32frombits(math.Float32bits(e)&^(1<<31)))
 	}
-	return most
+	return top
 }
 
 func quantizeGeneric(dst []int8, x []float32, scale float32) {

@@ -41,7 +41,7 @@ func bytesIn(x []float32) []byte {
 // many elements it has.
 func (c *trial) anyTypedLayout(typ Format, keys, cols int) (panelLayout, int) {
 	b := panelLayout{keys: keys, cols: cols, stride: panel, panelStride: keys * panel,
-		overwrite: c.IntN(3) == 0, access: c.anyAccess()}
+		overwrite: c.IntN(3) == 0, prefetchHint: c.anyPrefetchHint()}
 	b.pointer = 0
 	panels := cols / panel
 	if typ != I8 {
@@ -209,13 +209,14 @@ func benchmarkTyped(b *testing.B, size int) {
 	for _, rows := range []int{1, 2, 4, 8} {
 		q, o, p, scores := make([]float32, rows*d), make([]float32, rows*d), make([]float32,
 			rows*Block), make([]float32, rows*Block)
-		var a access
+		var a prefetchHint
 		a.set(&tuned, 0, true)
 		b.Run(fmt.Sprintf("rows=%d/F32", rows), func(b *testing.B) {
-			l := panelLayout{keys: Block, cols: d, stride: panel, panelStride: Block * panel, access: a}
+			l := panelLayout{keys: Block, cols: d, stride: panel, panelStride: Block * panel,
+				prefetchHint: a}
 			var queue prefetchQueue
 			queue.clear()
-			queue.access = a
+			queue.prefetchHint = a
 			pass(b, 4*Block*d, func(at int) {
 				scorePrefetch(scores, q, buffer[at/4:], rows, d, Block/panel, &queue)
 				accumulate(o, p, buffer[at/4+Block*d:], nil, rows, d, Block, &l)
@@ -228,8 +229,8 @@ func benchmarkTyped(b *testing.B, size int) {
 				if typ == I8 {
 					values.stride, values.panelStride = 4*d, 4*panel
 				}
-				keys.access.setTyped(&tuned)
-				values.access = keys.access
+				keys.prefetchHint.setTyped(&tuned)
+				values.prefetchHint = keys.prefetchHint
 				block := Block * d * typ.bytes()
 				pass(b, block, func(at int) {
 					accumulateTyped(typ, scores, q, v[at:], nil, rows, Block, d, &keys)

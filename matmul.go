@@ -185,9 +185,9 @@ func addProduct(dst, a, b []float32, rows, dstStride, aStride int, b0 *panelLayo
 
 // partOfRows is how many rows to take at a time, so that the parts are about equal: a few rows that
 // are left over would read b for hardly anything.
-func partOfRows(rows, most int) int {
-	parts := max(1, (rows+most-1)/most)
-	return min(most, roundUp(max(1, (rows+parts-1)/parts), splitRows))
+func partOfRows(rows, maxRows int) int {
+	parts := max(1, (rows+maxRows-1)/maxRows)
+	return min(maxRows, roundUp(max(1, (rows+parts-1)/parts), splitRows))
 }
 
 // addRows is addProduct for at most productRows rows.
@@ -512,7 +512,7 @@ func (p *projection) multiply(dst []float32, stride int, u *productBlock) {
 	for k := 0; k < p.m.inner; k += productInner {
 		part, layout := p.m.part(u.b, u.h, k, u.first, u.cols)
 		layout.overwrite = k == 0
-		layout.sequential = p.panelsSequential()
+		layout.inOrder = p.panelsSequential()
 		layout.after = p.after(u, k)
 		addRows(dst, p.a.Data[p.a.offset(u.b, u.h, u.row)+k:], part, u.rows, stride, p.a.SL, &layout)
 	}

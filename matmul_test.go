@@ -277,7 +277,7 @@ func TestMatrixReadsSequentially(t *testing.T) {
 	m, err := PackMatrix(zeros(1, 1, 32, panel), MatrixConfig{})
 	must(t, err)
 	for _, c := range []struct {
-		sequential  bool
+		inOrder     bool
 		rows, bytes int
 		want        bool
 	}{
@@ -287,7 +287,7 @@ func TestMatrixReadsSequentially(t *testing.T) {
 		{false, 1, 0, false},
 		{true, 1, len(m.data), false},
 	} {
-		setSequential(t, c.sequential, c.bytes)
+		setSequential(t, c.inOrder, c.bytes)
 		p := projection{dst: zeros(1, 1, c.rows, panel), m: m}
 		if got := p.panelsSequential(); got != c.want {
 			t.Errorf("%+v: %t", c, got)

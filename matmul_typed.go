@@ -14,7 +14,7 @@ const widenedCols = 4 * panel
 // multiplyTyped computes a block of the product by a matrix of fewer bits, scales included.
 func (p *projection) multiplyTyped(dst []float32, stride int, u *productBlock) {
 	a := p.a.Data[p.a.offset(u.b, u.h, u.row):]
-	if u.rows <= typedRows {
+	if u.rows <= maxTypedRows {
 		p.multiplyPacked(dst, a, stride, u)
 	} else {
 		p.multiplyWidened(dst, a, stride, u)
@@ -24,12 +24,12 @@ func (p *projection) multiplyTyped(dst []float32, stride int, u *productBlock) {
 	}
 }
 
-// multiplyPacked is for at most typedRows rows.
+// multiplyPacked is for at most maxTypedRows rows.
 func (p *projection) multiplyPacked(dst, a []float32, stride int, u *productBlock) {
 	for k := 0; k < p.m.inner; k += productInner {
 		part, layout := p.m.typedPart(u.b, u.h, k, u.first, u.cols)
 		layout.overwrite = k == 0
-		layout.sequential = p.panelsSequential()
+		layout.inOrder = p.panelsSequential()
 		addTyped(p.m.format, dst, a[k:], part, u.rows, u.cols, stride, p.a.SL, &layout)
 	}
 }
@@ -51,7 +51,7 @@ func (p *projection) multiplyWidened(dst, a []float32, stride int, u *productBlo
 	scratches.Put(w)
 }
 
-// addTyped is addRows for a matrix of fewer bits and at most typedRows rows.
+// addTyped is addRows for a matrix of fewer bits and at most maxTypedRows rows.
 func addTyped(t Format, dst, a []float32, b []byte, rows, cols, dstStride, aStride int,
 	b0 *panelLayout) {
 	whole := cols / panel * panel
@@ -63,7 +63,7 @@ func addTyped(t Format, dst, a []float32, b []byte, rows, cols, dstStride, aStri
 		return
 	}
 	// The kernels write whole panels: the last columns go through a buffer.
-	var buffer [typedRows * panel]float32
+	var buffer [maxTypedRows * panel]float32
 	for r := range rows {
 		copy(buffer[r*panel:], dst[r*dstStride+whole:][:cols-whole])
 	}

@@ -15,11 +15,11 @@ var matrixTypes = []Format{F32, F16, BF16, I8}
 // rows and widened parts end anywhere.
 var typedShapes = append([]productShape{
 	{1, 1, 1, 2*productInner + 3, productCols + 9, 1, 1},
-	{1, 1, typedRows, productInner + 6, 2*productCols + 17, 1, 1},
-	{1, 1, typedRows + 1, productInner + 5, 2*productCols + 33, 1, 1},
+	{1, 1, maxTypedRows, productInner + 6, 2*productCols + 17, 1, 1},
+	{1, 1, maxTypedRows + 1, productInner + 5, 2*productCols + 33, 1, 1},
 	{1, 1, 3, 2 * productInner, 2 * panel, 1, 1},
 	{1, 1, widenedRows + 1, 7, 2*productCols + 3, 1, 1},
-	{1, 2, widenedRows + productRows + typedRows + 2, 5, 19, 1, 2},
+	{1, 2, widenedRows + productRows + maxTypedRows + 2, 5, 19, 1, 2},
 }, productShapes...)
 
 // transposedView is the same numbers with rows and columns exchanged, in rows that are apart.

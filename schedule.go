@@ -136,14 +136,14 @@ func (p *plan) partition(workers int) {
 	if p.chunks >= want {
 		return
 	}
-	least := minChunkRows
+	minRows := minChunkRows
 	if segments > 1 {
-		least = 4 * minChunkRows // keys are packed for each chunk: prefer segments
+		minRows = 4 * minChunkRows // keys are packed for each chunk: prefer segments
 	}
 	heads := p.chunks / p.chunksPerHead
 	perHead := (want + heads - 1) / heads
 	rows := roundUp((p.lq*p.group+perHead-1)/perHead, minChunkRows)
-	p.chunkRows = min(p.chunkRows, max(rows, least))
+	p.chunkRows = min(p.chunkRows, max(rows, minRows))
 	if p.countChunks() < want && segments > 1 && p.holdsSegments(segments) {
 		p.segments = segments
 	}
@@ -201,9 +201,9 @@ func (p *plan) decidePacked(t *tuning.Row) {
 	case p.packed.format == F32 && p.full:
 		p.blocks, p.spanRows = Segment/Block, fullPackedRows
 	case p.packed.format != F32 && !p.pairwise():
-		p.typedRows = typedRows
+		p.typedRows = maxTypedRows
 		if p.plainScores() {
-			p.blocks, p.spanRows = Segment/Block, typedRows
+			p.blocks, p.spanRows = Segment/Block, maxTypedRows
 		}
 	}
 }

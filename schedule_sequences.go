@@ -103,11 +103,11 @@ func (p *plan) divideRows(t *tuning.Row, at, maxRows int, target float64) {
 	var c chunk
 	p.rowsOfSequence(&c, x, 0, 0, all)
 	if cost := t.Cost(p.work(&c, 0)); cost > target {
-		least := minChunkRows
+		minRows := minChunkRows
 		if c.keys-c.from > Segment {
-			least = 4 * minChunkRows // keys are read for each item: prefer segments
+			minRows = 4 * minChunkRows // keys are read for each item: prefer segments
 		}
-		n = max(n, min(int(cost/target)+1, (all+least-1)/least))
+		n = max(n, min(int(cost/target)+1, (all+minRows-1)/minRows))
 	}
 	rows := min(all, roundUp((all+n-1)/n, splitRows))
 	for row := 0; row < all; row += rows {

@@ -95,9 +95,9 @@ func TestScheduleOfFullBlocks(t *testing.T) {
 func TestScheduleReadsStoresSequentially(t *testing.T) {
 	const tokens, group, d = 2 * Block, 2, 8
 	for _, c := range []struct {
-		sequential bool
-		lq, bytes  int
-		want       bool
+		inOrder   bool
+		lq, bytes int
+		want      bool
 	}{
 		{true, 1, 0, true},
 		{true, inPlaceRows / group, 0, true},
@@ -105,7 +105,7 @@ func TestScheduleReadsStoresSequentially(t *testing.T) {
 		{false, 1, 0, false},
 		{true, 1, 4 * tokens * 2 * d, false},
 	} {
-		setSequential(t, c.sequential, c.bytes)
+		setSequential(t, c.inOrder, c.bytes)
 		for _, softcap := range []float32{0, 1} { // full blocks and others
 			x := newProblem(random("sequential reads"), normal, shape{1, 1, group, c.lq, tokens, d, d})
 			cache, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: d, ValueDim: d,
@@ -124,9 +124,9 @@ func TestScheduleReadsStoresSequentially(t *testing.T) {
 			p.chunk(0, &rows)
 			var b block
 			w.loadValues(&p, &rows, &b, 0, 0, Block)
-			if w.queue.sequential != c.want || b.layout.sequential != c.want {
-				t.Errorf("%+v, softcap %g: keys %t, values %t", c, softcap, w.queue.sequential,
-					b.layout.sequential)
+			if w.queue.inOrder != c.want || b.layout.inOrder != c.want {
+				t.Errorf("%+v, softcap %g: keys %t, values %t", c, softcap, w.queue.inOrder,
+					b.layout.inOrder)
 			}
 		}
 	}
@@ -191,9 +191,9 @@ func TestHeadsBesideInOrderEqualOthers(t *testing.T) {
 }
 
 // setSequential says whether few rows read more than some bytes sequentially, until the test ends.
-func setSequential(t *testing.T, sequential bool, bytes int) {
+func setSequential(t *testing.T, inOrder bool, bytes int) {
 	readingAs(t, tuning.QueuedReads)
-	if sequential {
+	if inOrder {
 		readingAs(t, tuning.SequentialReads)
 	}
 	tuned.L2 = bytes

@@ -133,13 +133,13 @@ func TestSpanOfStepsOfManyRows(t *testing.T) {
 func TestSpanBounds(t *testing.T) {
 	one := shape{1, 1, 1, 1, 2000, 8, 8}
 	for _, c := range []struct {
-		name       string
-		sequential bool
-		shape      shape
-		opt        Options
-		lo, hi     int
-		want       span
-		end        int
+		name    string
+		inOrder bool
+		shape   shape
+		opt     Options
+		lo, hi  int
+		want    span
+		end     int
 	}{
 		{"a segment", true, one, Options{}, 0, Segment, span{0, 0, Block, 16, Block, true}, Segment},
 		{"the last segment", true, one, Options{}, Segment, 2000,
@@ -168,7 +168,7 @@ func TestSpanBounds(t *testing.T) {
 		{"queued reads", false, one, Options{}, 0, Segment, span{0, 0, Block, 1, Block, true}, Block},
 	} {
 		readingAs(t, tuning.QueuedReads)
-		if c.sequential {
+		if c.inOrder {
 			readingAs(t, tuning.SequentialReads)
 		}
 		p := newProblem(random("bounds"), normal, c.shape)

@@ -259,7 +259,7 @@ func (p *plan) initLengths() error {
 	return checkLens("KeyLens", p.keyLens, p.batch, p.lk)
 }
 
-func checkLens(name string, lens []int, batch, most int) error {
+func checkLens(name string, lens []int, batch, maxLen int) error {
 	if lens == nil {
 		return nil
 	}
@@ -267,8 +267,8 @@ func checkLens(name string, lens []int, batch, most int) error {
 		return fail(ErrLength, "len(%s) is %d, want one for each of %d batches", name, len(lens), batch)
 	}
 	for b, n := range lens {
-		if n < 0 || n > most {
-			return fail(ErrLength, "%s[%d] is %d, want 0 to %d", name, b, n, most)
+		if n < 0 || n > maxLen {
+			return fail(ErrLength, "%s[%d] is %d, want 0 to %d", name, b, n, maxLen)
 		}
 	}
 	return nil

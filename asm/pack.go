@@ -11,7 +11,7 @@ func (p *program) packKeys() {
 		panelSize, out, group4, mask  = R9, R10, R11, R12
 		key0                          = R19 // R19 to R22
 	)
-	p.kernel("packKeysSIMD", 0, "dst k stride n d sequential:bool", "")
+	p.kernel("packKeysSIMD", 0, "dst k stride n d inOrder:bool", "")
 	p.arg("dst", dst)
 	p.arg("k", k)
 	p.arg("stride", stride)
@@ -117,7 +117,7 @@ func (p *program) packValues() {
 		dst, v, stride, n, d                 = R0, R1, R2, R3, R4
 		in, out, count, third, quads, panel4 = R5, R6, R7, R8, R9, R10
 	)
-	p.kernel("packValuesSIMD", 0, "dst v stride n d sequential:bool", "")
+	p.kernel("packValuesSIMD", 0, "dst v stride n d inOrder:bool", "")
 	p.arg("dst", dst)
 	p.arg("v", v)
 	p.arg("stride", stride)

@@ -15,7 +15,7 @@ type tanhRegs struct {
 	one, two Vec
 	tanhOne  Vec
 	sign     Vec
-	most     Vec // the cap
+	limit     Vec // the cap
 	factor   Vec
 }
 
@@ -24,7 +24,7 @@ func tanhAt(n int) tanhRegs {
 	r := tanhRegs{x: from(0, n), e: expAt(from(Vec(n), n), Vec(2*n), Vec(6*n))}
 	r.y = r.e.t                    // done with when y begins
 	r.z, r.one = r.e.keep, r.e.min // for an exponential that flushes, as this one does not
-	r.two, r.tanhOne, r.sign, r.most, r.factor = r.one+1, r.one+2, r.one+3, r.one+4, r.one+5
+	r.two, r.tanhOne, r.sign, r.limit, r.factor = r.one+1, r.one+2, r.one+3, r.one+4, r.one+5
 	return r
 }
 
@@ -36,10 +36,10 @@ func (r tanhRegs) of(s span) tanhRegs {
 func (p *program) softcap() {
 	const at, n, below = R0, R1, R2
 	r := tanhAt(softcapWidth)
-	p.kernel("softcapSIMD", 0, "s n most:float32 factor:float32", "")
+	p.kernel("softcapSIMD", 0, "s n limit:float32 factor:float32", "")
 	p.arg("s", at)
 	p.arg("n", n)
-	p.floatArg("most", r.most)
+	p.floatArg("limit", r.limit)
 	p.floatArg("factor", r.factor)
 	p.loadTable()
 	p.constant(r.e.k, p.reduction())
@@ -67,10 +67,10 @@ func (p *program) softcap() {
 		}
 		p.tanh(r)
 		p.Label(capped)
-		p.Comment("most·y, y with the sign of x")
+		p.Comment("limit·y, y with the sign of x")
 		for i, y := range r.y {
 			p.Bit(y, r.x[i], r.sign)
-			p.Fmul(y, y, r.most)
+			p.Fmul(y, y, r.limit)
 		}
 		p.storeNext(s, r.y, at)
 	})

@@ -49,7 +49,7 @@ func field(base reg.Register, path ...string) Mem {
 
 // hint is a field of the prefetch hint that the struct at base embeds.
 func hint(base reg.Register, in, name string) Mem {
-	const of = "access" // the name of the hint's type
+	const of = "prefetchHint" // the name of the hint's type
 	return field(base, in+"."+of, of+"."+name)
 }
 

@@ -9,7 +9,7 @@ import (
 // packKeysKernel takes 8 keys × 8 dimensions at once through registers; what is
 // left of dimensions and keys goes element by element.
 func packKeysKernel() {
-	TEXT("packKeysSIMD", noSplit, "func(dst, k *float32, stride, n, d int, sequential bool)")
+	TEXT("packKeysSIMD", noSplit, "func(dst, k *float32, stride, n, d int, inOrder bool)")
 	dst, k, stride, n := param("dst"), param("k"), param("stride"), param("n")
 	SHLQ(Imm(2), stride)
 	d := AllocLocal(8)
@@ -137,7 +137,7 @@ func nextHalf(loop string, dst, octet reg.GPVirtual, d Mem, tmp reg.GPVirtual) {
 // packValuesKernel copies column by column of panels. The columns of the last
 // panel that do not exist become 0: a masked load reads them so.
 func packValuesKernel() {
-	TEXT("packValuesSIMD", noSplit, "func(dst, v *float32, stride, n, d int, sequential bool)")
+	TEXT("packValuesSIMD", noSplit, "func(dst, v *float32, stride, n, d int, inOrder bool)")
 	dst, v, stride, n, d := param("dst"), param("v"), param("stride"), param("n"), param("d")
 	SHLQ(Imm(2), stride)
 	touchAll(v, stride, n, d)

@@ -192,15 +192,15 @@ func (r *rowsProgram) prefetchKeys(label string) func() {
 	MOVQ(at, r.rowEnd)
 	r.startPages(label)
 	return func() {
-		at, same, sequential := GP64(), label+"SameRow", label+"Sequential"
+		at, same, inOrder := GP64(), label+"SameRow", label+"Sequential"
 		MOVQ(r.line, at)
 		CMPQ(r.rowEnd, Imm(0))
-		JNE(LabelRef(sequential))
+		JNE(LabelRef(inOrder))
 		prefetchPages(at, 0, lines)
 		nextRequests(at, lines)
 		MOVQ(at, r.line)
 		JMP(LabelRef(same))
-		Label(sequential)
+		Label(inOrder)
 		for i := range lines {
 			PREFETCHT0(Mem{Base: at, Disp: 64 * i})
 		}

@@ -45,7 +45,7 @@ func (r *rowsProgram) beginTouching() {
 	Load(Param("next"), next)
 	TESTQ(next, next)
 	JE(LabelRef("notTouched"))
-	MOVBQZX(hint(next, "prefetchQueue", "sequential"), tmp)
+	MOVBQZX(hint(next, "prefetchQueue", "inOrder"), tmp)
 	MOVQ(tmp, t.wanted)
 	TESTQ(tmp, tmp)
 	JE(LabelRef("notTouched"))
@@ -170,11 +170,11 @@ func (r *rowsProgram) prefetchAlong(label string) {
 	JMP(LabelRef(skip))
 }
 
-// touchAll touches n rows of d elements, stride bytes apart, if the kernel's argument sequential
+// touchAll touches n rows of d elements, stride bytes apart, if the kernel's argument inOrder
 // says so: packing itself goes through 8 rows of keys at a time, and through columns of values.
 func touchAll(x, stride, n, d reg.Register) {
 	wanted := GP8()
-	Load(Param("sequential"), wanted)
+	Load(Param("inOrder"), wanted)
 	TESTB(wanted, wanted)
 	JE(LabelRef("notTouched"))
 	touch("touchRow", x, n, stride, func(row, end reg.Register) {

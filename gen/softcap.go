@@ -13,8 +13,8 @@ import (
 const softcapWidth = 4
 
 func softcapKernel() {
-	TEXT("softcapSIMD", noSplit, "func(s *float32, n int, most, factor float32)")
-	s, n, limit, factor := param("s"), param("n"), broadcastParam("most"), broadcastParam("factor")
+	TEXT("softcapSIMD", noSplit, "func(s *float32, n int, limit, factor float32)")
+	s, n, limit, factor := param("s"), param("n"), broadcastParam("limit"), broadcastParam("factor")
 	group := make([]Op, softcapWidth)
 	for i := range group {
 		group[i] = Mem{Base: s, Disp: i * vector}

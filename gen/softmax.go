@@ -245,8 +245,8 @@ func (k *softmaxProgram) weights() {
 
 // weightPairs is weightRows for the vectors that some row needs.
 func (k *softmaxProgram) weightPairs() {
-	const most = block / lanes / 2
-	for pairs := 1; pairs < most; pairs++ {
+	const maxPairs = block / lanes / 2
+	for pairs := 1; pairs < maxPairs; pairs++ {
 		next := fmt.Sprintf("morePairs%d", pairs)
 		CMPQ(k.pairs, imm(pairs))
 		JNE(LabelRef(next))
@@ -254,7 +254,7 @@ func (k *softmaxProgram) weightPairs() {
 		JMP(LabelRef("weighed"))
 		Label(next)
 	}
-	k.weightRows("weights", 2*most)
+	k.weightRows("weights", 2*maxPairs)
 }
 
 // weightRows does so for the first vectors of each row; after them no key is visible.

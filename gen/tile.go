@@ -80,7 +80,7 @@ type tileProgram struct {
 
 	// Stack slots of tile_sequential.go.
 	fourPanels           Mem // does one row take four packed panels side by side?
-	sequential           Mem // are rows of the caller to be read in order? See firstSteps
+	inOrder              Mem // are rows of the caller to be read in order? See firstSteps
 	onePanel             Mem // are panels to be read in order, not two at once for 2 or 3 rows?
 	left, some           Mem // steps after the current ones, and how many to take at a time
 	nextC, nextB         Mem // where these begin

@@ -21,8 +21,8 @@ const (
 // avx512Tiles are the tiles, by the number of panels side by side, and the most rows of one.
 // None has less than fewestRows, nor have calls.
 var avx512Tiles = []struct {
-	name         string
-	panels, most int
+	name            string
+	panels, maxRows int
 }{{"quad", 4, 6}, {"pair", 2, 12}, {"single", 1, 12}}
 
 const (
@@ -32,10 +32,10 @@ const (
 	// one tile has all rows.
 	quadSteps = 128
 
-	// mostPairRows is up to how many rows two panels at a time are better than four, if
+	// maxPairRows is up to how many rows two panels at a time are better than four, if
 	// there are more than one tile of four takes: keys and values then come from memory
 	// during the first tile, and the fewer tiles, the longer that one computes beside.
-	mostPairRows = 24
+	maxPairRows = 24
 )
 
 // Registers by role; those that tileProgram has as well are the same ones.
@@ -109,17 +109,17 @@ func pointAtRows(p, stride reg.Register, r int) {
 // emit writes the loops over panels and row tiles.
 func (w *avx512Program) emit() {
 	for _, t := range avx512Tiles {
-		w.panelLoop(t.name, t.panels, t.most)
+		w.panelLoop(t.name, t.panels, t.maxRows)
 	}
 	VZEROUPPER()
 	RET()
 }
 
 // panelLoop walks over the panels, n at a time.
-func (w *avx512Program) panelLoop(name string, n, most int) {
+func (w *avx512Program) panelLoop(name string, n, maxRows int) {
 	end := name + "End"
 	if n == 4 {
-		w.unlessQuads(end, most)
+		w.unlessQuads(end, maxRows)
 	}
 	Label(name)
 	CMPQ(w.panels, imm(n))
@@ -132,8 +132,8 @@ func (w *avx512Program) panelLoop(name string, n, most int) {
 	MOVQ(a0, w.alpha)
 	Label(name + "Rows")
 	MOVQ(w.rest, count)
-	w.choose(name, most)
-	for r := most; r >= fewestRows; r-- {
+	w.choose(name, maxRows)
+	for r := maxRows; r >= fewestRows; r-- {
 		Label(avx512Label(name, r))
 		w.tile(r, n)
 		SUBQ(imm(r), w.rest)
@@ -149,13 +149,13 @@ func (w *avx512Program) panelLoop(name string, n, most int) {
 }
 
 // unlessQuads jumps if tiles of four panels and most rows are not the best ones.
-func (w *avx512Program) unlessQuads(to string, most int) {
+func (w *avx512Program) unlessQuads(to string, maxRows int) {
 	quads := unique("quads")
-	CMPQ(w.rows, imm(most))
+	CMPQ(w.rows, imm(maxRows))
 	JLE(LabelRef(quads))
 	CMPQ(w.steps, imm(quadSteps))
 	JG(LabelRef(to))
-	CMPQ(w.rows, imm(mostPairRows))
+	CMPQ(w.rows, imm(maxPairRows))
 	JLE(LabelRef(to))
 	Label(quads)
 }
@@ -164,16 +164,16 @@ func avx512Label(name string, rows int) string { return fmt.Sprintf("%s%d", name
 
 // choose jumps to the tile for the rows that are left. What is less than two tiles is
 // divided in two equal ones, so that none has too few chains.
-func (w *avx512Program) choose(name string, most int) {
+func (w *avx512Program) choose(name string, maxRows int) {
 	to := func(least, rows int) {
 		CMPQ(count, imm(least))
 		JGE(LabelRef(avx512Label(name, rows)))
 	}
-	to(2*most-1, most)
-	for rows := most - 1; 2*rows-1 > most; rows-- {
+	to(2*maxRows-1, maxRows)
+	for rows := maxRows - 1; 2*rows-1 > maxRows; rows-- {
 		to(2*rows-1, rows)
 	}
-	for rows := most; rows >= fewestRows; rows-- {
+	for rows := maxRows; rows >= fewestRows; rows-- {
 		to(rows, rows)
 	}
 	JMP(LabelRef(name + "Next"))
@@ -388,7 +388,7 @@ func accumulateAVX512Kernel() {
 	SHLQ(Imm(2), bStride)
 	MOVQ(field(b0, "panelLayout.panelStride"), avx512PanelStride)
 	SHLQ(Imm(2), avx512PanelStride)
-	MOVQ(field(b0, "panelLayout.access", "access.pointer"), a0)
+	MOVQ(field(b0, "panelLayout.prefetchHint", "prefetchHint.pointer"), a0)
 	startPages(a0, a3, w.request)
 	w.emit()
 }

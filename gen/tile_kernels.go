@@ -10,7 +10,7 @@ import (
 func (t *tileProgram) frame() {
 	stackSlots(&t.alpha, &t.panels, &t.half, &t.panelStride, &t.c, &t.a, &t.rows, &t.firstAlpha,
 		&t.steps, &t.request, &t.after, &t.ahead, &t.aheadEnd, &t.distance,
-		&t.fourPanels, &t.sequential, &t.onePanel, &t.left, &t.some,
+		&t.fourPanels, &t.inOrder, &t.onePanel, &t.left, &t.some,
 		&t.nextC, &t.nextB, &t.nextPanels, &t.nextHalf,
 		&t.touched.line, &t.touched.rowEnd, &t.touched.gap, &t.touched.width)
 }
@@ -35,7 +35,7 @@ func scoreKernel() {
 	MOVQ(I32(0), t.half)
 	MOVQ(I32(0), t.firstAlpha)
 	MOVQ(steps, t.steps)
-	MOVQ(I32(0), t.sequential)
+	MOVQ(I32(0), t.inOrder)
 	MOVQ(I32(0), t.onePanel)
 	MOVQ(I32(0), t.distance)
 	MOVQ(I32(0), t.fourPanels)
@@ -90,7 +90,7 @@ func (t *tileProgram) accumulate() {
 	SHLQ(Imm(2), a0)
 	MOVQ(a0, t.panelStride)
 	if !t.masked {
-		t.takeHint(b0, "panelLayout", t.sequential)
+		t.takeHint(b0, "panelLayout", t.inOrder)
 		MOVQ(hint(b0, "panelLayout", "pointer"), a0)
 		startPages(a0, a3, t.request)
 		MOVQ(field(b0, "panelLayout.after"), a0)
@@ -102,11 +102,11 @@ func (t *tileProgram) accumulate() {
 }
 
 // takeHint takes over how memory is to be read: the prefetch hint of a struct at base, without its
-// pointer. sequential is the slot for the hint's field of that name.
-func (t *tileProgram) takeHint(base reg.Register, of string, sequential Mem) {
+// pointer. inOrder is the slot for the hint's field of that name.
+func (t *tileProgram) takeHint(base reg.Register, of string, inOrder Mem) {
 	few := t.unique("prefetchFew")
-	MOVBQZX(hint(base, of, "sequential"), a3)
-	MOVQ(a3, sequential)
+	MOVBQZX(hint(base, of, "inOrder"), a3)
+	MOVQ(a3, inOrder)
 	MOVBQZX(hint(base, of, "fourPanels"), a3)
 	MOVQ(a3, t.fourPanels)
 	MOVQ(hint(base, of, "prefetchFew"), a3)

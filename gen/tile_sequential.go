@@ -27,7 +27,7 @@ func (t *tileProgram) firstSteps() {
 	MOVQ(I32(0), t.touched.line)
 	MOVQ(I32(0), t.onePanel)
 	t.unlessSequential(all)
-	packed, inOrder := t.unique("notSequential"), t.unique("sequential")
+	packed, inOrder := t.unique("notSequential"), t.unique("inOrder")
 	MOVQ(I32(1), t.onePanel)
 	CMPQ(t.panelStride, imm(panelBytes))
 	JNE(LabelRef(packed))
@@ -35,7 +35,7 @@ func (t *tileProgram) firstSteps() {
 	CMPQ(t.rows, Imm(sequentialRows))
 	JLE(LabelRef(inOrder))
 	Label(packed)
-	MOVQ(I32(0), t.sequential)
+	MOVQ(I32(0), t.inOrder)
 	JMP(LabelRef(all))
 	Label(inOrder)
 	alone := t.unique("noPointer")
@@ -78,7 +78,7 @@ func (t *tileProgram) firstSteps() {
 
 // unlessSequential jumps if rows are not read in order.
 func (t *tileProgram) unlessSequential(to string) {
-	CMPQ(t.sequential, Imm(0))
+	CMPQ(t.inOrder, Imm(0))
 	JE(LabelRef(to))
 }
 

@@ -65,12 +65,47 @@ func pythons() (commands [][]string) {
 }
 
 // setup downloads the peers that are no Go modules, each unless it is there, and shows the
-// commands.
+// commands. It says what they need before it downloads anything.
 func setup(say io.Writer) error {
+	if err := canSetUp(runtime.GOOS, os.Geteuid(), exec.LookPath); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(folder(), 0o755); err != nil {
 		return err
 	}
 	return errors.Join(setupONNXRuntime(say), setupDebian(say))
+}
+
+// canSetUp reports what is missing for the downloads that are not there yet.
+func canSetUp(system string, user int, find func(string) (string, error)) error {
+	tools := []string{"npm", "tar"}
+	if _, err := findONNXRuntime(); err == nil {
+		tools = nil
+	}
+	if !hasDebian() {
+		if system != "linux" || user != 0 {
+			return errors.New("setup gets PyTorch and NumPy on Linux, as root; else they are the " +
+				"system's, if it has them. Nothing was downloaded")
+		}
+		tools = append(tools, "debootstrap")
+	}
+	var missing []string
+	for _, tool := range tools {
+		if _, err := find(tool); err != nil {
+			missing = append(missing, tool)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("setup needs %s, which the system's packages have. Nothing was downloaded",
+			strings.Join(missing, " and "))
+	}
+	return nil
+}
+
+// hasDebian reports whether the small Debian is there.
+func hasDebian() bool {
+	_, err := os.Stat(filepath.Join(folder(), "debian"))
+	return err == nil
 }
 
 // setupONNXRuntime takes the package for Node.js, which has the library for each system.
@@ -93,12 +128,8 @@ func setupONNXRuntime(say io.Writer) error {
 
 // setupDebian makes a small Debian in a folder, because few systems have a recent PyTorch.
 func setupDebian(say io.Writer) error {
-	if _, err := os.Stat(filepath.Join(folder(), "debian")); err == nil {
+	if hasDebian() {
 		return nil
-	}
-	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
-		return errors.New("setup gets PyTorch and NumPy on Linux, as root; else they are the " +
-			"system's, if it has them")
 	}
 	os.RemoveAll(filepath.Join(folder(), "part")) // of a setup that failed
 	if err := command(say, "debootstrap", "--variant=minbase",

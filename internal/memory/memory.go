@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// leastMapped: less memory is taken from the Go heap, because asking the system would take longer
+	// minMapped: less memory is taken from the Go heap, because asking the system would take longer
 	// than clearing and collecting.
-	leastMapped = 256 << 10
+	minMapped = 256 << 10
 
 	// fewestHuge: huge pages are asked for from so many bytes on, because less may have no room for
 	// one.
@@ -52,7 +52,7 @@ func Allocate(bytes int) (*Mapping, error) {
 		return nil, fmt.Errorf("memory: %d bytes are asked for, want 0 to %d", bytes,
 			math.MaxInt-hugePage)
 	}
-	if bytes < leastMapped {
+	if bytes < minMapped {
 		return &Mapping{bytes: onHeap(bytes)}, nil
 	}
 	whole, err := take(bytes)

@@ -19,7 +19,7 @@ func startOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(
 // one.
 func TestHuge(t *testing.T) {
 	_, err := os.Stat("/sys/kernel/mm/transparent_hugepage")
-	for _, n := range []int{leastMapped, fewestHuge - 1, fewestHuge, 5*hugePage + 4097} {
+	for _, n := range []int{minMapped, fewestHuge - 1, fewestHuge, 5*hugePage + 4097} {
 		m := allocate(t, n)
 		if err == nil && m.Huge() != (n >= fewestHuge) {
 			t.Errorf("%d bytes: Huge is %v", n, m.Huge())
@@ -59,7 +59,7 @@ func flagsAreTrue(t *testing.T) bool {
 // What has gone back is no memory any more, and neither is what was mapped to find an aligned
 // place.
 func TestGivesBack(t *testing.T) {
-	for _, n := range []int{leastMapped, fewestHuge + 1} {
+	for _, n := range []int{minMapped, fewestHuge + 1} {
 		m := allocate(t, n)
 		page := os.Getpagesize()
 		first := unsafe.Pointer(unsafe.SliceData(m.Bytes()))

@@ -11,7 +11,7 @@ import (
 )
 
 // sizes are on both sides of each change of how memory is allocated.
-var sizes = []int{0, 1, 3, 64, 4096, leastMapped - 1, leastMapped, leastMapped + 4097,
+var sizes = []int{0, 1, 3, 64, 4096, minMapped - 1, minMapped, minMapped + 4097,
 	fewestHuge - 1, fewestHuge, fewestHuge + 1, 3*hugePage + 12345}
 
 func allocate(t testing.TB, bytes int) *Mapping {
@@ -97,7 +97,7 @@ func TestClose(t *testing.T) {
 		before := Mapped()
 		m := allocate(t, n)
 		fill(m.Bytes(), 1)
-		if got := Mapped() - before; n < leastMapped && got != 0 || n >= leastMapped && got < int64(n) {
+		if got := Mapped() - before; n < minMapped && got != 0 || n >= minMapped && got < int64(n) {
 			t.Errorf("%d bytes: %d are mapped", n, got)
 		}
 		must(t, m.Close())
@@ -124,13 +124,13 @@ func collect() {
 // Memory goes back when nobody refers to its mapping, and not before.
 func TestCollection(t *testing.T) {
 	before := Mapped()
-	kept := allocate(t, leastMapped)
-	for _, n := range []int{leastMapped, fewestHuge} {
+	kept := allocate(t, minMapped)
+	for _, n := range []int{minMapped, fewestHuge} {
 		fill(allocate(t, n).Bytes(), 1)
 	}
 	waitFor(t, func() bool { return Mapped()-before <= int64(len(kept.whole)) })
 	collect()
-	if got := Mapped() - before; got < leastMapped {
+	if got := Mapped() - before; got < minMapped {
 		t.Errorf("%d bytes are left, want those of the mapping in use", got)
 	}
 	fill(kept.Bytes(), 1)
@@ -151,7 +151,7 @@ func waitFor(t *testing.T, condition func() bool) {
 }
 
 func BenchmarkAllocate(b *testing.B) {
-	for _, n := range []int{16 << 10, 64 << 10, leastMapped, 1 << 20, fewestHuge} {
+	for _, n := range []int{16 << 10, 64 << 10, minMapped, 1 << 20, fewestHuge} {
 		for _, way := range []struct {
 			name string
 			take func() []byte

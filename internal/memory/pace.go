@@ -10,8 +10,8 @@ import (
 // mappings outweigh old ones, as the collector does for its heap. Programs that close what they do
 // not need any more cause few: each doubles what was mapped at most before.
 
-// leastFresh bytes are mapped before a collection is asked for, however little else is mapped.
-const leastFresh = 256 << 20
+// minFresh bytes are mapped before a collection is asked for, however little else is mapped.
+const minFresh = 256 << 20
 
 // paces is what all mappings take together.
 var paces struct {
@@ -34,7 +34,7 @@ func count(bytes int64) (collect bool) {
 	defer paces.Unlock()
 	paces.mapped += bytes
 	paces.fresh = max(0, paces.fresh+bytes)
-	if paces.fresh <= max(leastFresh, paces.mapped-paces.fresh) {
+	if paces.fresh <= max(minFresh, paces.mapped-paces.fresh) {
 		return false
 	}
 	paces.fresh = 0

@@ -12,7 +12,7 @@ func TestDroppedMappingsDoNotPileUp(t *testing.T) {
 		m.Bytes()[0] = 1
 		most = max(most, Mapped()-before)
 	}
-	if most > 6*leastFresh {
+	if most > 6*minFresh {
 		t.Errorf("%d MiB are mapped at times, with %d MiB in use", most>>20, each>>20)
 	}
 	waitFor(t, func() bool { return Mapped() == before })
@@ -27,14 +27,14 @@ func TestCollectionsAreRare(t *testing.T) {
 	paces.mapped, paces.fresh = 0, 0
 	collections := 0
 	for range 64 {
-		for _, bytes := range []int64{leastFresh / 2, leastFresh / 4, -leastFresh / 4, leastFresh / 4,
-			-leastFresh / 4} {
+		for _, bytes := range []int64{minFresh / 2, minFresh / 4, -minFresh / 4, minFresh / 4,
+			-minFresh / 4} {
 			if count(bytes) {
 				collections++
 			}
 		}
 	}
-	if collections < 4 || collections > 6 { // from leastFresh to 32 times as much
+	if collections < 4 || collections > 6 { // from minFresh to 32 times as much
 		t.Errorf("%d collections, want 5 or so", collections)
 	}
 }

@@ -4,14 +4,14 @@ package memory
 
 import "fmt"
 
-// mostHeap bounds one object, because nobody can ask such a system: a heap that cannot grow ends
+// maxHeap bounds one object, because nobody can ask such a system: a heap that cannot grow ends
 // the program.
-const mostHeap = 1 << 30
+const maxHeap = 1 << 30
 
 // take allocates on the Go heap.
 func take(bytes int) ([]byte, error) {
-	if bytes > mostHeap {
-		return nil, fmt.Errorf("want at most %d", mostHeap)
+	if bytes > maxHeap {
+		return nil, fmt.Errorf("want at most %d", maxHeap)
 	}
 	return onHeap(bytes), nil
 }

@@ -40,7 +40,7 @@ const (
 	SequentialReads
 )
 
-func (r Reads) String() string { return [...]string{"queued", "paged", "sequential"}[r] }
+func (r Reads) String() string { return [...]string{"queued", "paged", "inOrder"}[r] }
 
 // Row is the policies of one CPU and implementation.
 type Row struct {
