@@ -34,7 +34,7 @@ func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int) {
 }
 func mergeSIMD(o, b *float32, n int, x, y float32)                { panic(unreachable) }
 func mergeSumsSIMD(m, l, m2, l2, x, y *float32, n int, c float32) { panic(unreachable) }
-func softcapSIMD(s *float32, n int, limit, factor float32)         { panic(unreachable) }
+func softcapSIMD(s *float32, n int, limit, factor float32)        { panic(unreachable) }
 func alibiSIMD(s *float32, n int, slope float32, first int)       { panic(unreachable) }
 func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n int,
 	u float32) (every uint64) {

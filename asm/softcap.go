@@ -15,7 +15,7 @@ type tanhRegs struct {
 	one, two Vec
 	tanhOne  Vec
 	sign     Vec
-	limit     Vec // the cap
+	limit    Vec // the cap
 	factor   Vec
 }
 
