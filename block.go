@@ -29,6 +29,16 @@ type block struct {
 func (w *scratch) loadKeys(p *plan, c *chunk, b *block, first, lo, hi int) (
 	k []float32, typed []byte, scales []float32) {
 	b.first, b.lo, b.hi, b.scanned, b.kStride, b.pointer = first, lo, hi, false, 0, 0
+	if p.int8 {
+		x := w.int8.blockOf(p, c, first)
+		if p.packed == nil {
+			w.writer.fit(&w.int8.format)
+			k := p.k.Data[p.k.offset(c.b, c.kv, first+lo):]
+			w.writer.writeKeys(&w.int8.format, x, lo, k, p.k.SL, hi-lo)
+		}
+		keys, scales := w.int8.packing(p).keys(x)
+		return nil, keys, scales
+	}
 	if p.packed != nil {
 		keys, scales := p.packed.keys(p.blockOf(c, first))
 		if p.packed.format == F32 {
@@ -61,6 +71,15 @@ func (w *scratch) loadValues(p *plan, c *chunk, b *block, first, lo, hi int) (
 	b.first, b.lo, b.hi, b.scanned = first, lo, hi, false
 	layout := &b.layout
 	layout.cols, layout.stride, layout.panelStride = roundUp(p.dv, 8), panel, Block*panel
+	if p.int8 {
+		x := w.int8.blockOf(p, c, first)
+		if p.packed == nil {
+			v := p.v.Data[p.v.offset(c.b, c.kv, first+lo):]
+			w.writer.writeValues(&w.int8.format, x, lo, v, p.v.SL, hi-lo)
+		}
+		values, scales := w.int8.packing(p).values(x)
+		return nil, values, scales
+	}
 	if p.packed != nil {
 		values, scales := p.packed.values(p.blockOf(c, first))
 		switch {
@@ -90,13 +109,6 @@ func (w *scratch) loadValues(p *plan, c *chunk, b *block, first, lo, hi int) (
 	layout.set(&tuned, pointer, false) // packed here: it is in the cache
 	packValues(w.v[lo*panel:], p.v.Data[p.v.offset(c.b, c.kv, first+lo):], p.v.SL, hi-lo, p.dv)
 	return w.v, nil, nil
-}
-
-// blockOf is the memory of the block of a cache or store at key first.
-func (p *plan) blockOf(c *chunk, first int) []byte {
-	var at [1]int
-	p.findBlocks(c, first, at[:])
-	return p.packed.data[at[0]:][:p.packed.block]
 }
 
 // allFinite reports whether weights of 0 make any value of the block vanish.
@@ -150,6 +162,10 @@ func (w *scratch) products(p *plan, c *chunk, b *block, t *tile, at, lo, hi int)
 	q := w.queries(p, c, t.row)
 	w.queue.pointer = b.pointer
 	switch from := lo / panel * panel; {
+	case p.int8:
+		d := roundUp(p.d, 4)
+		scoreInt8(w.s[at*Block:], w.int8.queries[(c.at+t.row)*d:], b.kTyped, b.keyScales, t.rows, p.d, hi)
+		return
 	case b.typed:
 		scoreTyped(p.packed.format, w.s[at*Block:], q, b.kTyped, t.rows, p.d, hi)
 	case b.kStride > 0:
@@ -170,6 +186,10 @@ func (w *scratch) blockValues(p *plan, c *chunk, st *state, b *block, t *tile, a
 	row := c.at + t.row
 	m, l, o := st.m[row:], st.l[row:], st.o[row*p.oStride:]
 	every := w.optionScores(p, c, b.first, t, at)
+	if p.int8 {
+		w.int8Values(p, c, st, b, t, at, every)
+		return
+	}
 	if b.typed || b.valueScales != nil {
 		w.scaledValues(p, c, st, b, t, at, every)
 		return
@@ -213,6 +233,40 @@ func (w *scratch) scaledValues(
 	if masked {
 		clearMasked(st.m[row:], st.o[row*p.oStride:], t.rows, p.oStride)
 	}
+}
+
+// int8Values is scaledValues in integers.
+func (w *scratch) int8Values(
+	p *plan, c *chunk, st *state, b *block, t *tile, at int, every bool) {
+	row, x := c.at+t.row, &w.int8
+	masked := w.int8Softmax(p, st, t, row, at, every)
+	var visible []uint64
+	if !every {
+		visible = w.visible[at:]
+	}
+	weightsInt8(x.weights, x.scales, w.s[at*Block:], b.valueScales, visible, t.rows)
+	layout := x.packing(p).valueLayout(Block)
+	layout.overwrite = st.overwrite
+	accumulateInt8(st.o[row*p.oStride:], x.weights, b.vTyped, w.alpha[at:], x.scales, t.rows,
+		p.oStride, &layout)
+	if masked {
+		clearMasked(st.m[row:], st.o[row*p.oStride:], t.rows, p.oStride)
+	}
+}
+
+// int8Softmax makes weights of the scores of a tile; every row has its factor.
+func (w *scratch) int8Softmax(p *plan, st *state, t *tile, row, at int, every bool) (masked bool) {
+	for r := range t.rows {
+		s, m, l := w.s[(at+r)*Block:], st.m[row+r:], st.l[row+r:]
+		var none bool
+		if c := w.int8.factors[row+r]; every {
+			none = softmax(s, m, l, w.alpha[at+r:], 1, c)
+		} else {
+			none = softmaxMasked(s, m, l, w.alpha[at+r:], w.visible[at+r:], 1, c)
+		}
+		masked = masked || none
+	}
+	return masked
 }
 
 // weigh makes one head's weights of its products with the block at key first. It reports whether

@@ -9,13 +9,17 @@ func (w *scratch) optionScores(p *plan, c *chunk, first int, t *tile, at int) (f
 	if !full || p.pairwise() {
 		w.visibleByPosition(p, c, first, t, at)
 	}
-	u := p.scale
-	if p.softcap > 0 {
+	u, every := p.scale, ^uint64(0)
+	switch {
+	case p.int8 && p.natural:
+		every = w.int8Scores(p, c, first, t, at)
+	case p.softcap > 0:
 		w.softcap(p.softcap, u/p.softcap, t, at)
 		u = 1
 	}
-	every := ^uint64(0)
-	if p.bias.Data != nil {
+	if p.int8 {
+		// done
+	} else if p.bias.Data != nil {
 		every = w.addBias(p, c, first, t, at, u)
 	} else if p.natural && u != 1 {
 		w.scaleScores(u, t, at)
@@ -24,7 +28,7 @@ func (w *scratch) optionScores(p *plan, c *chunk, first int, t *tile, at int) (f
 		w.addSlopes(p, c, first, t, at)
 	}
 	if p.mask.Data != nil {
-		every = w.maskKeys(p, c, first, t, at)
+		every &= w.maskKeys(p, c, first, t, at)
 	}
 	return full && every == ^uint64(0)
 }
@@ -38,6 +42,28 @@ func (w *scratch) softcap(most, factor float32, t *tile, at int) {
 	for r := range t.rows {
 		softcap(w.s[(at+r)*Block:][t.lo:t.hi], most, factor)
 	}
+}
+
+// int8Scores makes natural scores of products, and options of these, row by row, since each row has
+// its unit. It returns the keys that are left in every row.
+func (w *scratch) int8Scores(p *plan, c *chunk, first int, t *tile, at int) (every uint64) {
+	every = ^uint64(0)
+	for r := range t.rows {
+		row, u := c.row+t.row+r, w.int8.units[c.at+t.row+r]
+		s := w.s[(at+r)*Block:][t.lo:t.hi]
+		if p.softcap > 0 {
+			softcap(s, p.softcap, u/p.softcap)
+			u = 1
+		}
+		if p.bias.Data != nil {
+			h, i := p.locate(c.kv, row)
+			from := p.bias.offset(c.b, h, i) + first + t.lo
+			every &= addBias(s, p.bias.Data[from:], w.visible[at+r:], 1, 1, 0, t.lo, t.hi-t.lo, u)
+		} else if u != 1 {
+			scale(s, s, u)
+		}
+	}
+	return every
 }
 
 // scaleScores multiplies the tile's scores: at once where they are side by side.

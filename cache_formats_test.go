@@ -396,8 +396,22 @@ func newIntegerRow(c *integers, q Tensor, opt *Options, b, h, i int) *integerRow
 	if r.unit = r.scale; opt.Softcap > 0 || opt.Bias != nil || opt.Slopes != nil {
 		r.unit = 1
 	}
+	if opt.Int8 {
+		r.round()
+	}
 	r.c = float32(float64(r.unit) * f32.Log2E)
 	return r
+}
+
+// round makes integers of the query, whose scale goes into the unit.
+func (r *integerRow) round() {
+	q, scale := integersOf(r.q)
+	if r.q = q; scale != 0 {
+		r.scale = float32(r.scale * scale)
+	}
+	if r.opt.Softcap == 0 && r.opt.Bias == nil && r.opt.Slopes == nil {
+		r.unit = r.scale
+	}
 }
 
 // sees reports whether the query sees key j.
@@ -471,6 +485,10 @@ func (r *integerRow) segment(first int) *rowState {
 		for x := range st.o {
 			st.o[x] = float32(st.o[x] * alpha[0])
 		}
+		if r.opt.Int8 {
+			r.addIntegers(st, block, s[:], visible)
+			continue
+		}
 		for j := block; j < min(block+Block, r.keys); j++ {
 			if visible>>(j-block)&1 == 0 {
 				continue
@@ -485,6 +503,33 @@ func (r *integerRow) segment(first int) *rowState {
 		}
 	}
 	return st
+}
+
+// addIntegers adds the values of a block whose weights become integers of 15 bits.
+func (r *integerRow) addIntegers(st *rowState, block int, p []float32, visible uint64) {
+	var top float32
+	for j := range p {
+		if visible>>j&1 != 0 {
+			p[j] = float32(p[j] * r.valueScales[(r.b*r.v.H+r.kv)*r.v.L+block+j])
+			top = max(top, p[j])
+		}
+	}
+	if top == 0 {
+		return
+	}
+	sums := make([]int64, r.v.D)
+	for j := range p {
+		if visible>>j&1 == 0 {
+			continue
+		}
+		n := min(int64(math.RoundToEven(float64(float32(p[j]*float32(32767/top))))), 32767)
+		for x, e := range r.v.row(r.b, r.kv, block+j) {
+			sums[x] += n * int64(e)
+		}
+	}
+	for x, sum := range sums {
+		st.o[x] = f32.FMA(float32(sum), float32(top/32767), st.o[x])
+	}
 }
 
 // node is the state of so many segments, a power of two, from key first on.

@@ -66,10 +66,10 @@ func (w *scratch) addSegments(p *plan, c *chunk) {
 		end := min(c.hi, (first/Segment+1)*Segment)
 		w.part.begin(c.allRows())
 		w.addSegment(p, c, &w.part, first, end)
-		w.push(first/Segment, c.allRows(), p.oStride, p.c)
+		w.push(p, first/Segment, c.allRows())
 		first = end
 	}
-	w.fold(c.allRows(), p.oStride, p.c)
+	w.fold(p, c.allRows())
 }
 
 // loadQueries copies the queries of the chunk to where kernels read them, unless they lie in memory
@@ -106,9 +106,23 @@ func (w *scratch) loadHead(p *plan, c *chunk) {
 	if p.flip {
 		scale(q, q, -1)
 	}
-	if p.packed != nil && p.packed.rotation > 1 {
-		rotate(q, c.rows, p.d, p.d, p.packed.rotation)
+	if rotation := p.rotation(); rotation > 1 {
+		rotate(q, c.rows, p.d, p.d, rotation)
 	}
+	if p.int8 {
+		w.int8.quantizeQueries(p, c, q)
+	}
+}
+
+// rotation is the size of the Walsh–Hadamard matrix by which queries are multiplied, 1 for none.
+func (p *plan) rotation() int {
+	switch {
+	case p.packed != nil:
+		return p.packed.rotation
+	case p.int8:
+		return p.d & -p.d
+	}
+	return 1
 }
 
 // finish writes the results of the chunk.
@@ -151,6 +165,6 @@ func (w *scratch) writeLSE(p *plan, c *chunk) {
 	for r := range c.rows {
 		h, i := p.locate(c.kv, c.row+r)
 		m, l := w.total.m[c.at+r], w.total.l[c.at+r]
-		p.lse[(c.b*p.heads+h)*p.lq+i] = f32.FMA(m, p.unit, f32.Log(l))
+		p.lse[(c.b*p.heads+h)*p.lq+i] = f32.FMA(m, w.unitOf(p, c.at+r), f32.Log(l))
 	}
 }

@@ -50,7 +50,7 @@ func newPackedCall(q, k, v Tensor, opt *Options) (*packedCall, error) {
 		c.lens = slices.Repeat([]int{q.L}, q.B)
 	}
 	store, err := NewStore(StoreConfig{KVHeads: k.H, HeadDim: k.D, ValueDim: v.D,
-		Pages: q.B * (k.L/Block + 2)})
+		Pages: q.B * (k.L/Block + 2), Format: formatFor(opt)})
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ func attendCached(dst, q, k, v Tensor, opt *Options) error {
 	if k.empty() {
 		return Attend(dst, q, k, v, opt)
 	}
-	c, err := filled(k, v)
+	c, err := filledIn(formatFor(opt), k, v)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func attendPooledCached(dst, q, k, v Tensor, opt *Options) error {
 	if k.empty() {
 		return attendPooled(dst, q, k, v, opt)
 	}
-	c, err := filled(k, v)
+	c, err := filledIn(formatFor(opt), k, v)
 	if err != nil {
 		return err
 	}
@@ -82,10 +82,20 @@ func attendPooledCached(dst, q, k, v Tensor, opt *Options) error {
 	})
 }
 
+// formatFor is the format of a cache whose calls have the bits of calls over views.
+func formatFor(opt *Options) Format {
+	if opt != nil && opt.Int8 {
+		return I8
+	}
+	return F32
+}
+
 // filled is a cache with the given keys and values, appended some at a time.
-func filled(k, v Tensor) (*Cache, error) {
+func filled(k, v Tensor) (*Cache, error) { return filledIn(F32, k, v) }
+
+func filledIn(f Format, k, v Tensor) (*Cache, error) {
 	c, err := NewCache(CacheConfig{Batch: k.B, KVHeads: k.H, HeadDim: k.D, ValueDim: v.D,
-		Capacity: k.L})
+		Capacity: k.L, Format: f})
 	if err != nil {
 		return nil, err
 	}

@@ -146,6 +146,23 @@ func largest(x []float32) float32 {
 	return top
 }
 
+// scaleOf is the scale of numbers of which the largest magnitude is top: top/127. Where that is
+// subnormal and was rounded down, it is so much more that no number becomes more than 127. Where
+// 127 scales would be infinite, it is the next smaller number.
+func scaleOf(top float32) float32 {
+	scale := top / 127
+	for scale > 0 && top/scale >= 127.5 {
+		scale = math.Nextafter32(scale, 1)
+	}
+	if top > 0 && scale == 0 {
+		scale = math.SmallestNonzeroFloat32
+	}
+	if 127*scale > math.MaxFloat32 {
+		scale = math.Nextafter32(scale, 0)
+	}
+	return scale
+}
+
 // quantize is dst = rint(x/scale), ties to even, and 0 if the scale is 0. No |x| is above
 // 127·scale.
 func quantize(dst []int8, x []float32, scale float32) {

@@ -1,10 +1,6 @@
 package attn
 
-import (
-	"math"
-
-	"github.com/seed-1415985d/attn/internal/pages"
-)
+import "github.com/seed-1415985d/attn/internal/pages"
 
 // Tokens on their way into packed blocks, and back. A row of a head is rotated if its format says
 // so, encoded, and laid where the kernels read it.
@@ -86,30 +82,12 @@ func (w *tokenWriter) writeKey(s *packedKV, keys []byte, scales []float32, j int
 		narrow(s.format, w.half[:s.d], k)
 		spread(elements[uint16](keys)[j/panel*panel*s.d+j%panel:], w.half[:s.d])
 	case I8:
-		scales[j] = scaleOf(largest(k))
-		quantize(w.bytes[:s.d], k, scales[j])
+		scales[j] = quantizeToken(w.bytes[:s.d], k)
 		to := elements[int8](keys)[j/panel*panel*roundUp(s.d, s.group)+j%panel*s.group:]
 		for x := 0; x < s.d; x += s.group {
 			copy(to[x*panel:][:s.group], w.bytes[x:s.d])
 		}
 	}
-}
-
-// scaleOf is the scale of numbers of which the largest magnitude is top: top/127. Where that is
-// subnormal and was rounded down, it is so much more that no number becomes more than 127. Where
-// 127 scales would be infinite, it is the next smaller number.
-func scaleOf(top float32) float32 {
-	scale := top / 127
-	for scale > 0 && top/scale >= 127.5 {
-		scale = math.Nextafter32(scale, 1)
-	}
-	if top > 0 && scale == 0 {
-		scale = math.SmallestNonzeroFloat32
-	}
-	if 127*scale > math.MaxFloat32 {
-		scale = math.Nextafter32(scale, 0)
-	}
-	return scale
 }
 
 // spread writes a row to one lane of a panel.
@@ -135,8 +113,7 @@ func (w *tokenWriter) writeValues(s *packedKV, x []byte, j int, v []float32, str
 func (w *tokenWriter) writeValue(s *packedKV, values []byte, scales []float32, j int, v []float32) {
 	if s.scaled {
 		row := w.bytes[:s.cols]
-		scales[j] = scaleOf(largest(v))
-		quantize(row[:len(v)], v, scales[j])
+		scales[j] = quantizeToken(row[:len(v)], v)
 		clear(row[len(v):])
 		to := elements[int8](values)[j/s.group*s.group*s.cols+j%s.group:]
 		for c, e := range row {

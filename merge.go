@@ -17,15 +17,15 @@ func (t *tree) begin() { t.nodes = 0 }
 
 // push adds w.part to the tree, the state of segment i. Segments come in ascending order; those
 // left out are empty.
-func (w *scratch) push(i, rows, oStride int, c float32) { w.pushNode(0, i, rows, oStride, c) }
+func (w *scratch) push(p *plan, i, rows int) { w.pushNode(p, 0, i, rows) }
 
 // pushNode adds w.part to the tree, the state of node (k, i). It uses up part's memory, and gives
 // it another one.
-func (w *scratch) pushNode(k, i, rows, oStride int, c float32) {
+func (w *scratch) pushNode(p *plan, k, i, rows int) {
 	t := &w.tree
 	for ; i&1 != 0; i >>= 1 {
 		if t.nodes>>k&1 != 0 {
-			w.merge(&t.levels[k], &w.part, rows, oStride, c)
+			w.merge(p, &t.levels[k], &w.part, rows)
 			t.levels[k], w.part = w.part, t.levels[k]
 			t.nodes &^= 1 << k
 		}
@@ -38,14 +38,14 @@ func (w *scratch) pushNode(k, i, rows, oStride int, c float32) {
 
 // fold merges the nodes that wait, of which there is at least one, into w.total: the smallest
 // first, as if the segments that are missing from the largest one were there and empty.
-func (w *scratch) fold(rows, oStride int, c float32) {
+func (w *scratch) fold(p *plan, rows int) {
 	t, first := &w.tree, true
 	for k := range t.levels {
 		if t.nodes>>k&1 == 0 {
 			continue
 		}
 		if !first {
-			w.merge(&t.levels[k], &w.total, rows, oStride, c)
+			w.merge(p, &t.levels[k], &w.total, rows)
 		}
 		t.levels[k], w.total = w.total, t.levels[k]
 		first = false
@@ -53,10 +53,18 @@ func (w *scratch) fold(rows, oStride int, c float32) {
 }
 
 // merge puts part, whose keys come after total's, into total.
-func (w *scratch) merge(total, part *state, rows, oStride int, c float32) {
-	mergeSums(total.m[:rows], total.l, part.m, part.l, w.alpha, w.beta, c)
+func (w *scratch) merge(p *plan, total, part *state, rows int) {
+	together := rows
+	if p.int8 {
+		together = 1 // each row has its factor
+	}
+	for r := 0; r < rows; r += together {
+		mergeSums(total.m[r:r+together], total.l[r:], part.m[r:], part.l[r:], w.alpha[r:], w.beta[r:],
+			w.factorOf(p, r))
+	}
 	for r := range rows {
-		merge(total.o[r*oStride:], part.o[r*oStride:][:oStride], w.alpha[r], w.beta[r])
+		o := total.o[r*p.oStride:]
+		merge(o, part.o[r*p.oStride:][:p.oStride], w.alpha[r], w.beta[r])
 	}
 }
 
@@ -64,7 +72,9 @@ func (w *scratch) merge(total, part *state, rows, oStride int, c float32) {
 // output 0. Fully masked rows stay empty, whatever the sink.
 func (w *scratch) mergeSinks(p *plan, c *chunk) {
 	total, sink := &w.total, &w.part
-	total.toNatural(c.at, c.rows, p.unit)
+	for r := range c.rows {
+		total.toNatural(c.at+r, 1, w.unitOf(p, c.at+r))
+	}
 	for r := range c.rows {
 		h, _ := p.locate(c.kv, c.row+r)
 		sink.m[r], sink.l[r] = p.sinks[h], 1
@@ -87,4 +97,20 @@ func (s *state) toNatural(at, rows int, unit float32) {
 	for r := range s.m[at:][:rows] {
 		s.m[at+r] = float32(s.m[at+r] * unit)
 	}
+}
+
+// unitOf is the unit of a row's scores and maxima, of which the first of the chunk is 0.
+func (w *scratch) unitOf(p *plan, row int) float32 {
+	if p.int8 && !p.natural {
+		return w.int8.units[row]
+	}
+	return p.unit
+}
+
+// factorOf is the factor of a row's powers of 2, its unit times log₂e.
+func (w *scratch) factorOf(p *plan, row int) float32 {
+	if p.int8 {
+		return w.int8.factors[row]
+	}
+	return p.c
 }

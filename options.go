@@ -55,6 +55,11 @@ type Options struct {
 	// keys, without the sink; −Inf where a query sees none. That of query i of head h of batch
 	// entry b is element (b·H + h)·Lq + i. Like every output, it shares no memory with others.
 	LSE []float32
+	// Int8 computes both products, queries by keys and weights by values, as exact sums of integers:
+	// those of I8, with queries rounded to 8 bits and weights to 15. A cache or store must be of I8;
+	// keys and values in views are rounded to I8 on their way, so that the bits are those of an I8
+	// cache with the same tokens. D must be below 65536. docs/low-precision.md says when it pays.
+	Int8 bool
 	// Weights, if not nil, receives the softmax probabilities [B, H, Lq, Lk].
 	// A sink's share is missing from a row's sum. Nothing else may share its elements.
 	Weights *Tensor

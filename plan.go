@@ -23,6 +23,7 @@ type plan struct {
 	natural     bool    // an option needs scores multiplied by the scale; else they stay products
 	unit        float32 // of scores and maxima: 1 if natural, else the scale
 	c           float32 // unit·log₂e, for powers of 2
+	int8        bool    // products are sums of integers; each row has its unit, see int8.go
 	causal      Causal
 	offset      int
 	left, right int // window, −1 if unbounded
@@ -232,4 +233,11 @@ func (p *plan) findBlocks(c *chunk, j int, at []int) {
 	for i := range at {
 		at[i] = p.packed.offsetOf(table, c.b, c.kv, j+i*Block)
 	}
+}
+
+// blockOf is the memory of the block of a cache or store at key first.
+func (p *plan) blockOf(c *chunk, first int) []byte {
+	var at [1]int
+	p.findBlocks(c, first, at[:])
+	return p.packed.data[at[0]:][:p.packed.block]
 }

@@ -439,17 +439,17 @@ func (j *job) segment(w *scratch, i, segment int) {
 // finish merges the segments of chunk i and writes the results.
 func (j *job) finish(w *scratch, c *chunk, i int) {
 	p, rows := &j.plan, c.allRows()
+	if p.weights.Data != nil || p.int8 {
+		w.loadQueries(p, c) // weights need the scores again, and integers the units of rows
+	}
 	w.total.reset(rows, p.oStride)
 	w.tree.begin()
 	for first := c.lo; first < c.hi; first = (first/Segment + 1) * Segment {
 		st := j.state(i, first/Segment)
 		w.part.copy(&st, rows, p.oStride)
-		w.push(first/Segment, rows, p.oStride, p.c)
+		w.push(p, first/Segment, rows)
 	}
-	w.fold(rows, p.oStride, p.c)
-	if p.weights.Data != nil {
-		w.loadQueries(p, c) // the weights need the scores again
-	}
+	w.fold(p, rows)
 	w.finish(p, c)
 }
 

@@ -85,7 +85,7 @@ func (p *plan) decideChunks(t *tuning.Row) {
 // translation of its address was evicted.
 func (p *plan) headsBeside(t *tuning.Row, rows int) int {
 	apart := max(p.k.SH, p.v.SH)
-	if p.packed != nil || p.chunkRows > t.FewRows || apart >= min(p.k.SL, p.v.SL) {
+	if p.packed != nil || p.int8 || p.chunkRows > t.FewRows || apart >= min(p.k.SL, p.v.SL) {
 		return 1
 	}
 	heads := rows / p.chunkRows
@@ -170,7 +170,11 @@ func (p *plan) decideReads(t *tuning.Row) {
 	if t.Reads == tuning.PagedReads {
 		p.keys.pagedRows, p.values.pagedRows = t.FewRows, t.FewRows
 	}
-	if p.packed != nil {
+	switch {
+	case p.int8:
+		p.decideInt8()
+		return
+	case p.packed != nil:
 		p.decidePacked(t)
 		return
 	}

@@ -61,6 +61,7 @@ type scratch struct {
 	k, v    []float32     // the packed block
 	writer  tokenWriter   // rows on their way into a cache or store
 	rotated []float32     // rows on their way into a product
+	int8    int8Rows      // of calls in integers
 
 	fitted sizes // what the slices are long enough for
 }
@@ -70,6 +71,7 @@ type sizes struct {
 	rows, scores, d, oStride int
 	levels                   int  // of the tree of segments
 	packs                    bool // keys and values
+	int8                     bool // of a call in integers
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -79,7 +81,7 @@ func (w *scratch) fit(p *plan) {
 	w.queue.set(&tuned, 0, false)
 	rows := p.headsPerChunk * p.chunkRows
 	want := sizes{rows: rows, scores: maxTileRows, d: p.d, oStride: p.oStride,
-		packs: p.packed == nil || p.packed.format != F32}
+		packs: p.packed == nil || p.packed.format != F32, int8: p.int8}
 	if p.step < Block {
 		want.scores = max(maxTileRows, rows)
 	}
@@ -87,8 +89,12 @@ func (w *scratch) fit(p *plan) {
 		want.levels = bits.Len(uint((p.lk-1)/Segment)) + 1
 	}
 	if f := &w.fitted; f.rows < want.rows || f.scores < want.scores || f.d < want.d ||
-		f.oStride < want.oStride || f.levels < want.levels || !f.packs && want.packs {
+		f.oStride < want.oStride || f.levels < want.levels || !f.packs && want.packs ||
+		!f.int8 && want.int8 {
 		w.grow(p, want)
+	}
+	if p.int8 {
+		w.int8.fit(p, w.fitted.rows, w.fitted.scores)
 	}
 }
 

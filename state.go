@@ -2,8 +2,6 @@ package attn
 
 import (
 	"runtime"
-
-	"github.com/seed-1415985d/attn/internal/f32"
 )
 
 // State is attention over keys that arrive in chunks: the online softmax of every query row, namely
@@ -36,6 +34,7 @@ type State struct {
 	nodes []stateNode // in the order of their keys
 	spare []nodeRows  // memory of nodes that there were, or will be
 	unit  float32     // of the maxima: of the first Update's scores; 0 if there was none
+	units []float32   // of each row's maxima, after Updates with Int8; else empty
 
 	sinks []float32 // one per head, empty if there are none
 
@@ -65,7 +64,7 @@ func (s *State) Reset() {
 	for i := range s.nodes {
 		s.spare = append(s.spare, s.nodes[i].nodeRows)
 	}
-	s.keys, s.unit, s.nodes, s.sinks = 0, 0, s.nodes[:0], s.sinks[:0]
+	s.keys, s.unit, s.units, s.nodes, s.sinks = 0, 0, s.units[:0], s.nodes[:0], s.sinks[:0]
 }
 
 // Update adds a chunk of any number of keys, which follow those of the Updates before:
@@ -83,8 +82,9 @@ func (s *State) Reset() {
 // that has them. LSE belongs to Finish. Weights are not supported: they need the final maximum.
 //
 // Scores are in natural units where Softcap, Bias or Slopes are given, and otherwise in units of
-// the Scale. The first Update decides which the state has. An Update in another unit brings both to
-// natural units, with one rounding of each maximum.
+// the Scale, or with Int8 of the Scale times the scale of the row's query. The first Update decides
+// which the state has. An Update in another unit brings both to natural units, with one rounding of
+// each maximum.
 //
 // Update allocates when the number of keys passes a power of two of segments that it has not
 // reached before, and returns [ErrMemory] if the system has no memory. If it returns an error, the
@@ -132,7 +132,9 @@ func (s *State) beginAdd(p *plan) error {
 	if err := s.reserve(s.nodesDuring(p.lk) - len(s.nodes)); err != nil {
 		return err
 	}
-	s.fixUnit(p)
+	w := scratches.Get().(*scratch)
+	s.fixUnit(w, p)
+	scratches.Put(w)
 	return nil
 }
 
@@ -154,25 +156,6 @@ func (s *State) keepSinks(sinks []float32) {
 	}
 }
 
-// fixUnit makes the state's unit and the plan's the same.
-func (s *State) fixUnit(p *plan) {
-	if s.unit == 0 {
-		s.unit = p.unit
-	}
-	if s.unit != p.unit {
-		s.toNatural()
-		p.natural, p.unit, p.c = true, 1, f32.Log2E
-	}
-}
-
-// toNatural brings the maxima to natural units.
-func (s *State) toNatural() {
-	for i := range s.nodes {
-		s.nodes[i].toNatural(0, s.rows(), s.unit)
-	}
-	s.unit = 1
-}
-
 // rows is the number of rows of all batches and heads.
 func (s *State) rows() int { return s.b * s.h * s.l }
 
@@ -180,22 +163,22 @@ func (s *State) rows() int { return s.b * s.h * s.l }
 // these ends.
 func (s *State) openSegment(p *plan, lo int) (node *stateNode, hi int) {
 	at := s.keys + lo
-	return s.openNode(at, p.c), min(p.lk, (at/Segment+1)*Segment-s.keys)
+	return s.openNode(at), min(p.lk, (at/Segment+1)*Segment-s.keys)
 }
 
 // closeSegment notes that a node has all keys of the call before hi.
 func (s *State) closeSegment(p *plan, node *stateNode, hi int) {
 	node.extend(s.keys + hi)
-	s.settle(p.c)
+	s.settle()
 }
 
 // openNode returns the node that takes the key at a position, the next one.
-func (s *State) openNode(position int, c float32) *stateNode {
+func (s *State) openNode(position int) *stateNode {
 	if last := len(s.nodes) - 1; last >= 0 && s.nodes[last].open {
 		return &s.nodes[last]
 	}
 	if len(s.nodes) == maxNodes {
-		s.mergeLast(c)
+		s.mergeLast()
 	}
 	s.nodes = append(s.nodes, stateNode{nodeKeys{first: position}, s.newRows()})
 	node := &s.nodes[len(s.nodes)-1]
@@ -216,35 +199,39 @@ func (s *State) updateNode(w *scratch, p *plan, node *stateNode, i, lo, hi int) 
 }
 
 // settle merges the last nodes as long as they are mergeable.
-func (s *State) settle(c float32) {
+func (s *State) settle() {
 	for last := len(s.nodes) - 1; last > 0; last-- {
 		if !mergeable(&s.nodes[last-1].nodeKeys, &s.nodes[last].nodeKeys) {
 			return
 		}
-		s.mergeLast(c)
+		s.mergeLast()
 	}
 }
 
 // mergeLast merges the last two nodes.
-func (s *State) mergeLast(c float32) {
+func (s *State) mergeLast() {
 	last := len(s.nodes) - 1
 	a, b := &s.nodes[last-1], &s.nodes[last]
-	mergeStates(&a.state, &b.state, s.rows(), s.d, c)
+	s.mergeStates(&a.state, &b.state)
 	a.keys += b.keys
 	s.spare = append(s.spare, b.nodeRows)
 	s.nodes[last] = stateNode{}
 	s.nodes = s.nodes[:last]
 }
 
-// mergeStates puts b, whose keys come after a's, into a. Rows go through in groups, so that the
-// factors stay on the stack.
-func mergeStates(a, b *state, rows, stride int, c float32) {
+// mergeStates puts b, whose keys come after a's, into a. Rows of one factor go through in groups,
+// so that what they need stays on the stack.
+func (s *State) mergeStates(a, b *state) {
 	var x, y [64]float32
-	for r := 0; r < rows; r += len(x) {
-		n := min(len(x), rows-r)
-		mergeSums(a.m[r:r+n], a.l[r:], b.m[r:], b.l[r:], x[:], y[:], c)
+	step := len(x)
+	if len(s.units) > 0 {
+		step = 1
+	}
+	for r, rows := 0, s.rows(); r < rows; r += step {
+		n := min(step, rows-r)
+		mergeSums(a.m[r:r+n], a.l[r:], b.m[r:], b.l[r:], x[:], y[:], s.factor(r))
 		for i := range n {
-			merge(a.o[(r+i)*stride:], b.o[(r+i)*stride:][:stride], x[i], y[i])
+			merge(a.o[(r+i)*s.d:], b.o[(r+i)*s.d:][:s.d], x[i], y[i])
 		}
 	}
 }
@@ -309,25 +296,24 @@ func (s *State) mergeNodes(t *State) {
 	}
 	switch {
 	case s.unit == 0:
-		s.unit = t.unit
-	case t.unit != 0 && t.unit != s.unit:
+		s.unit, s.units = t.unit, append(s.units, t.units...)
+	case t.unit != 0 && !s.sameUnit(t.unit, t.units):
 		s.toNatural()
 	}
-	c := float32(float64(s.unit) * f32.Log2E)
 	if last := len(s.nodes) - 1; last >= 0 && len(nodes) > 0 {
 		s.nodes[last].open = false // the next keys are not its
-		s.settle(c)
+		s.settle()
 	}
 	for i := range nodes {
-		if t.unit != s.unit {
-			nodes[i].toNatural(0, s.rows(), t.unit)
+		if !s.sameUnit(t.unit, t.units) {
+			t.nodeToNatural(&nodes[i])
 		}
 		s.nodes = append(s.nodes, nodes[i])
-		s.settle(c)
+		s.settle()
 	}
 	s.keys += t.keys
 	for len(s.nodes) > maxNodes {
-		s.mergeLast(c)
+		s.mergeLast()
 	}
 }
 
@@ -351,6 +337,7 @@ func (s *State) Finish(dst Tensor, lse []float32) error {
 	if err := p.initOptions(&opt); err != nil {
 		return err
 	}
+	p.int8 = len(s.units) > 0
 	if !dst.empty() {
 		s.finish(&p)
 	}
@@ -366,10 +353,15 @@ func (s *State) finish(p *plan) {
 	var c chunk
 	for i := range p.chunks {
 		p.chunk(i, &c)
+		if p.int8 {
+			for r := range c.allRows() {
+				w.int8.setUnit(p, r, s.units[p.rowIndex(&c, r)])
+			}
+		}
 		w.total.reset(c.allRows(), p.oStride)
 		for j := len(s.nodes) - 1; j >= 0; j-- {
 			s.load(&w.part, &s.nodes[j].state, p, &c)
-			w.merge(&w.part, &w.total, c.allRows(), p.oStride, p.c)
+			w.merge(p, &w.part, &w.total, c.allRows())
 			w.part, w.total = w.total, w.part
 		}
 		w.finish(p, &c)

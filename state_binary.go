@@ -18,15 +18,17 @@ import (
 //	u32       nodes
 //	u32       1 if sinks follow, else 0
 //	f32       sinks, h of them
+//	f32       in version 3: the unit of each row's maxima
 //	          for each node, in the order of their keys:
 //	u32       its keys
 //	u32       1 if it takes more keys, else 0; only the last one may
 //	f32       m and l of all rows, then o of all rows
 //
 // Version 2 belongs to version 2 of the numeric contract, which fixes Block, Segment and the tree
-// of segments.
+// of segments. Version 3 is that of a state whose rows have units of their own, see Options.Int8.
 const (
 	stateMagic  = "attnSta\x02"
+	unitsMagic  = "attnSta\x03"
 	stateHeader = len(stateMagic) + 8*4
 )
 
@@ -49,13 +51,18 @@ func (s *State) AppendBinary(data []byte) ([]byte, error) {
 			len(s.nodes), s.b, s.h, s.l, s.d, len(data), maxElements, maxInt)
 	}
 	data = slices.Grow(data, size)
-	data = append(data, stateMagic...)
+	magic := stateMagic
+	if len(s.units) > 0 {
+		magic = unitsMagic
+	}
+	data = append(data, magic...)
 	for _, n := range [...]uint32{
 		uint32(s.b), uint32(s.h), uint32(s.l), uint32(s.d), uint32(s.keys),
 		math.Float32bits(s.unit), uint32(len(s.nodes)), uint32(min(1, len(s.sinks)))} {
 		data = binary.LittleEndian.AppendUint32(data, n)
 	}
 	data = appendFloats(data, s.sinks)
+	data = appendFloats(data, s.units)
 	for i := range s.nodes {
 		node, open := &s.nodes[i], uint32(0)
 		if node.open {
@@ -74,7 +81,7 @@ func (s *State) AppendBinary(data []byte) ([]byte, error) {
 // binarySize is the length of the binary form, if an int holds it.
 func (s *State) binarySize() (bytes int, ok bool) {
 	elements, ok := product(len(s.nodes), s.b, s.h, s.l, s.d+2)
-	if elements += 2*len(s.nodes) + len(s.sinks); !ok || elements > maxElements {
+	if elements += 2*len(s.nodes) + len(s.sinks) + len(s.units); !ok || elements > maxElements {
 		return 0, false
 	}
 	return stateHeader + 4*elements, true
@@ -108,8 +115,11 @@ func (s *State) UnmarshalBinary(data []byte) error {
 		return fail(ErrFormat, "%v", err)
 	}
 	t.keys, t.unit = int(head[4]), math.Float32frombits(head[5])
-	nodes, sinks := int(head[6]), int(head[7])
-	if err := t.checkBody(nodes, sinks, len(data)-stateHeader); err != nil {
+	nodes, sinks, units := int(head[6]), int(head[7]), 0
+	if string(data[:len(unitsMagic)]) == unitsMagic {
+		units = t.rows()
+	}
+	if err := t.checkBody(nodes, sinks, units, len(data)-stateHeader); err != nil {
 		return err
 	}
 	// From here on the data is as long as what it asks to allocate.
@@ -117,6 +127,13 @@ func (s *State) UnmarshalBinary(data []byte) error {
 	if sinks == 1 {
 		t.sinks = make([]float32, t.h)
 		data = readFloats(t.sinks, data)
+	}
+	t.units = make([]float32, units)
+	data = readFloats(t.units, data)
+	for r, unit := range t.units {
+		if unit <= 0 {
+			return fail(ErrFormat, "the unit of row %d is %v, want more than 0", r, unit)
+		}
 	}
 	if err := t.reserve(nodes); err != nil {
 		return err
@@ -133,10 +150,10 @@ func checkStateMagic(data []byte) error {
 	const version = len(stateMagic) - 1
 	switch {
 	case len(data) > version && string(data[:version]) == stateMagic[:version] &&
-		data[version] != stateMagic[version]:
-		return fail(ErrFormat, "data is version %d of the form, want version %d: sums of another "+
+		data[version] != stateMagic[version] && data[version] != unitsMagic[version]:
+		return fail(ErrFormat, "data is version %d of the form, want version %d or 3: sums of another "+
 			"version of the numeric contract cannot be continued", data[version], stateMagic[version])
-	case len(data) < stateHeader || string(data[:len(stateMagic)]) != stateMagic:
+	case len(data) < stateHeader || string(data[:version]) != stateMagic[:version]:
 		return fail(ErrFormat, "data is %d bytes and begins with %q, want a header of %d bytes that "+
 			"begins with %q", len(data), data[:min(len(data), len(stateMagic))], stateHeader, stateMagic)
 	}
@@ -145,7 +162,7 @@ func checkStateMagic(data []byte) error {
 
 // checkBody compares the numbers in a header with each other and with the
 // length of what follows.
-func (s *State) checkBody(nodes, sinks, length int) error {
+func (s *State) checkBody(nodes, sinks, units, length int) error {
 	lo, hi := min(1, s.keys), min(maxNodes, s.keys)
 	if s.b == 0 || s.h == 0 || s.l == 0 {
 		lo, hi = 0, 0
@@ -154,7 +171,7 @@ func (s *State) checkBody(nodes, sinks, length int) error {
 		return fail(ErrFormat, "%d nodes for %d keys, want %d to %d", nodes, s.keys, lo, hi)
 	}
 	c := float32(float64(s.unit) * f32.Log2E)
-	if !(s.unit >= 0) || c-c != 0 || (s.unit == 0) != (nodes == 0) {
+	if !(s.unit >= 0) || c-c != 0 || (s.unit == 0) != (nodes == 0) || nodes == 0 && units > 0 {
 		return fail(ErrFormat, "the unit of %d nodes is %v, want a positive number, or 0 for none",
 			nodes, s.unit)
 	}
@@ -162,9 +179,9 @@ func (s *State) checkBody(nodes, sinks, length int) error {
 		return fail(ErrFormat, "the mark of sinks is %d, want 0, or 1 with at least one head", sinks)
 	}
 	elements, ok := product(nodes, s.b, s.h, s.l, s.d+2)
-	if !ok || length%4 != 0 || length/4 != elements+2*nodes+sinks*s.h {
+	if !ok || length%4 != 0 || length/4 != elements+2*nodes+sinks*s.h+units {
 		return fail(ErrFormat, "%d bytes follow the header, want 4 × (%d×(2 + %d×%d×%d×(%d+2)) + %d)",
-			length, nodes, s.b, s.h, s.l, s.d, sinks*s.h)
+			length, nodes, s.b, s.h, s.l, s.d, sinks*s.h+units)
 	}
 	return nil
 }

@@ -486,7 +486,7 @@ func TestQuickValidKnowsAllOptions(t *testing.T) {
 		"Scale": float32(0.3), "Causal": TopLeft, "Offset": 2, "Window": &Window{1, 2},
 		"Softcap": float32(5), "Mask": &Mask{}, "Bias": &Tensor{}, "Slopes": []float32{1},
 		"Sinks": []float32{1}, "QueryLens": []int{1}, "KeyLens": []int{1}, "LSE": []float32{1},
-		"Weights": &Tensor{},
+		"Weights": &Tensor{}, "Int8": true,
 	}
 	dst, q, k, v := zeros(1, 1, 2, 8), zeros(1, 1, 2, 8), zeros(1, 1, 3, 8), zeros(1, 1, 3, 8)
 	options := reflect.TypeFor[Options]()

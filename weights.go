@@ -18,7 +18,7 @@ func (w *scratch) writeWeights(p *plan, c *chunk) {
 
 // weightsBlock writes the weights of a span of one block.
 func (w *scratch) weightsBlock(p *plan, c *chunk, s *span) {
-	var b block
+	b := block{typed: p.int8}
 	var t tile
 	b.k, b.kTyped, b.keyScales = w.loadKeys(p, c, &b, s.first, s.lo, s.hi)
 	w.queue.clear()
@@ -31,18 +31,30 @@ func (w *scratch) weightsBlock(p *plan, c *chunk, s *span) {
 		if full := w.optionScores(p, c, s.first, &t, 0); full {
 			w.visibleByPosition(p, c, s.first, &t, 0) // writing weights asks for each key
 		}
-		c2 := p.c
 		if p.sinks != nil { // the final maxima are in natural units
-			c2 = f32.Log2E
-			w.scaleScores(p.unit, &t, 0)
+			w.naturalScores(p, c, &t)
 		}
-		w.writeTileWeights(p, c, s.first, &t, c2)
+		w.writeTileWeights(p, c, s.first, &t)
 	}
 }
 
-// writeTileWeights writes the weights of a tile's scores; c2 is their unit times log₂e.
-func (w *scratch) writeTileWeights(p *plan, c *chunk, first int, t *tile, c2 float32) {
+// naturalScores brings the scores of a tile from their units to natural ones.
+func (w *scratch) naturalScores(p *plan, c *chunk, t *tile) {
 	for r := range t.rows {
+		if u := w.unitOf(p, c.at+t.row+r); u != 1 {
+			s := w.s[r*Block:][t.lo:t.hi]
+			scale(s, s, u)
+		}
+	}
+}
+
+// writeTileWeights writes the weights of a tile's scores.
+func (w *scratch) writeTileWeights(p *plan, c *chunk, first int, t *tile) {
+	for r := range t.rows {
+		c2 := float32(f32.Log2E) // natural units
+		if p.sinks == nil {
+			c2 = w.factorOf(p, c.at+t.row+r)
+		}
 		m, l := w.total.m[c.at+t.row+r], w.total.l[c.at+t.row+r]
 		if l == 0 {
 			continue // fully masked: the row is zero already

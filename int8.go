@@ -1,0 +1,110 @@
+package attn
+
+import (
+	"math"
+
+	"github.com/seed-1415985d/attn/internal/f32"
+)
+
+// Attention in 8-bit integers, Options.Int8. Blocks, spans, tiles and the softmax are those of
+// every call; what differs is here:
+//
+//   - A row of queries becomes integers with one scale. Its scores are in a unit of its own,
+//     |Scale| times that scale, and so is its factor of powers of 2.
+//   - Scores are exact sums of integers times the scale of the key.
+//   - Weights times the scales of the values become integers of 15 bits, with one scale for each
+//     row and block, and their products with the values are exact sums again.
+
+// int8Rows is what the rows of a chunk have beside their state.
+type int8Rows struct {
+	queries []int16   // rows × roundUp(D, 4), in the order of groupOrder
+	units   []float32 // of the scores of each row
+	factors []float32 // unit·log₂e, or log₂e where scores are natural
+	row     []int8    // a query on its way
+
+	weights []int16   // of a tile: rows × Block, in the order of groupOrder
+	scales  []float32 // of a tile's weights
+
+	format packedKV // how keys and values of views are packed
+	block  []byte   // a block of them
+
+	all []float32 // units of all rows of a call, for a State
+}
+
+// fit makes the memory large enough for calls of a plan.
+func (w *int8Rows) fit(p *plan, rows, scores int) {
+	w.queries = grow(w.queries, rows*roundUp(p.d, 4))
+	w.units, w.factors = grow(w.units, rows), grow(w.factors, rows)
+	w.row = grow(w.row, roundUp(p.d, 4))
+	w.weights, w.scales = grow(w.weights, scores*Block), grow(w.scales, scores)
+	if p.packed == nil && p.d > 0 && (w.format.d != p.d || w.format.dv != p.dv) {
+		w.format = newPackedKV(I8, 1, p.d, p.dv)
+		w.block = grow(w.block, w.format.block)
+	}
+}
+
+// initInt8 validates the option against the keys.
+func (p *plan) initInt8(opt *Options) error {
+	switch {
+	case !opt.Int8:
+	case p.packed != nil && p.packed.format != I8:
+		return fail(ErrOption, "Int8 is true over keys in %v, want I8", p.packed.format)
+	case p.d >= maxInt8Dim:
+		return fail(ErrUnsupported, "k.D is %d with Int8, want less than %d: sums would overflow", p.d,
+			maxInt8Dim)
+	}
+	p.int8 = opt.Int8
+	return nil
+}
+
+// maxInt8Dim bounds the products of a sum, each at most 127·127, so that 32 bits hold it.
+const maxInt8Dim = 1 << 16
+
+// decideInt8 says how chunks in integers read their queries, keys and values.
+func (p *plan) decideInt8() {
+	p.queriesInPlace, p.typedRows = false, math.MaxInt
+}
+
+// packing is how keys and values of the call are packed.
+func (w *int8Rows) packing(p *plan) *packedKV {
+	if p.packed != nil {
+		return p.packed
+	}
+	return &w.format
+}
+
+// blockOf is the memory of a block of integers: of the cache or store, or that into which the
+// caller's keys and values are packed.
+func (w *int8Rows) blockOf(p *plan, c *chunk, first int) []byte {
+	if p.packed != nil {
+		return p.blockOf(c, first)
+	}
+	return w.block
+}
+
+// quantizeQueries makes integers of the queries of one head's rows, which are rotated, and finds
+// the unit of their scores. A query that is not finite makes its scores NaN.
+func (w *int8Rows) quantizeQueries(p *plan, c *chunk, q []float32) {
+	d := roundUp(p.d, 4)
+	for r := range c.rows {
+		scale := quantizeToken(w.row[:p.d], q[r*p.d:][:p.d])
+		inGroupOrder(w.queries[(c.at+r)*d:][:d], w.row[:p.d])
+		w.setUnit(p, c.at+r, p.int8Unit(scale))
+	}
+}
+
+// int8Unit is the unit of products with a query whose integers have a scale.
+func (p *plan) int8Unit(scale float32) float32 {
+	if scale == 0 {
+		scale = 1 // all products are 0, in any unit
+	}
+	return float32(p.scale * scale)
+}
+
+// setUnit says in which unit the products of a row are.
+func (w *int8Rows) setUnit(p *plan, row int, unit float32) {
+	w.units[row], w.factors[row] = unit, f32.Log2E
+	if !p.natural {
+		w.factors[row] = float32(float64(unit) * f32.Log2E)
+	}
+}

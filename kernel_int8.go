@@ -1,0 +1,73 @@
+package attn
+
+import (
+	"math"
+
+	"github.com/seed-1415985d/attn/internal/operand"
+)
+
+// Kernels in integers. Rows of integers of 16 bits, in the order of inGroupOrder, meet integers of
+// 8 bits in groups of four as kernel_typed.go says. Sums are exact, so they may be taken in any
+// order.
+
+// scoreInt8 is s_rj = float32(Σ q_rx·k_jx)·scale_j for the first n packed keys, in whole panels, of
+// which d is the dimension.
+func scoreInt8(s []float32, q []int16, k []byte, scales []float32, rows, d, n int) {
+	b := scoreLayout(I8, d, roundUp(n, panel))
+	operand.Reads(q, rows*roundUp(d, 4))
+	operand.Reads(scales, b.cols)
+	operand.Writes(s, (rows-1)*Block+b.cols)
+	readsTyped(I8, k, &b)
+	scoreInt8Generic(s, q, k, scales, rows, &b)
+}
+
+// weightsInt8 makes integers, and a scale f for each row, of weights p times the scales of their
+// values. A nil visible means that rows see all keys.
+func weightsInt8(w []int16, f, p, scales []float32, visible []uint64, rows int) {
+	operand.Writes(w, rows*Block)
+	operand.Writes(f, rows)
+	operand.Reads(p, rows*Block)
+	operand.Reads(scales, Block)
+	if visible != nil {
+		operand.Reads(visible, rows)
+	}
+	weightsInt8Generic(w, f, p, scales, visible, rows)
+}
+
+// accumulateInt8 is o_rc = FMA(float32(Σ w_rj·v_jc), f_r, o_rc·alpha_r), or with 0 in the place of
+// o_rc·alpha_r if b.overwrite.
+func accumulateInt8(o []float32, w []int16, v []byte, alpha, f []float32, rows, oStride int,
+	b *panelLayout) {
+	operand.UpdatesRows(o, rows, oStride, b.cols)
+	operand.Reads(w, (rows-1)*Block+roundUp(b.keys, 4))
+	operand.Reads(alpha, rows)
+	operand.Reads(f, rows)
+	readsTyped(I8, v, b)
+	accumulateInt8Generic(o, w, v, alpha, f, rows, oStride, b)
+}
+
+// quantizeToken is dst = rint(x/scale), and returns the scale: NaN if some element is not finite.
+func quantizeToken(dst []int8, x []float32) (scale float32) {
+	top := largest(x)
+	if !(top <= math.MaxFloat32) {
+		clear(dst)
+		return float32(math.NaN())
+	}
+	scale = scaleOf(top)
+	quantize(dst, x, scale)
+	return scale
+}
+
+// inGroupOrder widens a row to 16 bits, in the order that kernels take it: of each group of four,
+// elements 0, 2, 1, 3. So pairs meet the even and the odd bytes of a group, which shifts separate.
+// Elements that complete the last group are 0.
+func inGroupOrder(dst []int16, row []int8) {
+	var group [4]int16
+	for i := 0; i < len(dst); i += 4 {
+		group = [4]int16{}
+		for j, e := range row[i:min(i+4, len(row))] {
+			group[j] = int16(e)
+		}
+		dst[i], dst[i+1], dst[i+2], dst[i+3] = group[0], group[2], group[1], group[3]
+	}
+}

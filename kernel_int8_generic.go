@@ -1,0 +1,86 @@
+package attn
+
+import (
+	"math"
+
+	"github.com/seed-1415985d/attn/internal/f32"
+)
+
+// This file is the specification of the kernels in integers.
+
+// integerProduct is the exact sum of products of a row in the order of inGroupOrder with column c
+// of b.keys steps of integers in groups of four.
+func integerProduct(row []int16, v []byte, c int, b *panelLayout) int32 {
+	var sum int32
+	for k := range b.keys {
+		e := row[k/4*4+[4]int{0, 2, 1, 3}[k%4]]
+		sum += int32(e) * int32(int8(v[placeOf(I8, b, k, c)]))
+	}
+	return sum
+}
+
+// scoreInt8Generic is s_rj = float32(Σ q_rx·k_jx)·scale_j.
+func scoreInt8Generic(s []float32, q []int16, k []byte, scales []float32, rows int,
+	b *panelLayout) {
+	d := roundUp(b.keys, 4)
+	for r := range rows {
+		for j := range b.cols {
+			s[r*Block+j] = float32(float32(integerProduct(q[r*d:], k, j, b)) * scales[j])
+		}
+	}
+}
+
+// weightsInt8Generic makes integers of weights: w_j = p_j·scale_j, rounded once, for the keys that
+// a row sees, t the largest of them; integers rint(w_j·(32767/t)) and the row's scale t/32767. All
+// are 0 where t is, and the scale is NaN where some w_j is.
+func weightsInt8Generic(w []int16, f, p, scales []float32, visible []uint64, rows int) {
+	for r := range rows {
+		seen := ^uint64(0)
+		if visible != nil {
+			seen = visible[r]
+		}
+		weightsRow(w[r*Block:][:Block], &f[r], p[r*Block:][:Block], scales, seen)
+	}
+}
+
+func weightsRow(w []int16, f *float32, p, scales []float32, seen uint64) {
+	var products [Block]float32
+	var top float32
+	for j, e := range p {
+		if seen>>j&1 == 0 {
+			continue
+		}
+		products[j] = float32(e * scales[j])
+		if !(products[j] <= top) { // so that NaN stays
+			top = products[j]
+		}
+		if top != top {
+			break
+		}
+	}
+	clear(w)
+	if *f = float32(top / 32767); top == 0 || top != top {
+		return
+	}
+	factor := float32(32767 / top)
+	for j, e := range products {
+		n := min(math.RoundToEven(float64(float32(e*factor))), 32767)
+		w[j/4*4+[4]int{0, 2, 1, 3}[j%4]] = int16(n)
+	}
+}
+
+// accumulateInt8Generic is o_rc = FMA(float32(Σ w_rj·v_jc), f_r, o_rc·alpha_r), or with 0 in the
+// place of o_rc·alpha_r if b.overwrite.
+func accumulateInt8Generic(o []float32, w []int16, v []byte, alpha, f []float32, rows, oStride int,
+	b *panelLayout) {
+	for r := range rows {
+		for c := range b.cols {
+			e := &o[r*oStride+c]
+			before := float32(0)
+			if !b.overwrite {
+				before = float32(*e * alpha[r])
+			}
+			*e = f32.FMA(float32(integerProduct(w[r*Block:], v, c, b)), f[r], before)
+		}
+	}
+}

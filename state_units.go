@@ -1,0 +1,74 @@
+package attn
+
+import (
+	"slices"
+
+	"github.com/seed-1415985d/attn/internal/f32"
+)
+
+// The units of a State's maxima. Products that are sums of integers have a unit for each row.
+
+// fixUnit makes the state's unit and the plan's the same.
+func (s *State) fixUnit(w *scratch, p *plan) {
+	var units []float32
+	if p.int8 && !p.natural {
+		units = w.unitsOf(p)
+	}
+	if s.unit == 0 {
+		s.unit, s.units = p.unit, append(s.units, units...)
+	}
+	if !s.sameUnit(p.unit, units) {
+		s.toNatural()
+		p.natural, p.unit, p.c = true, 1, f32.Log2E
+	}
+}
+
+// unitsOf is the units of all rows of a call in integers, in the order of a State's rows.
+func (w *scratch) unitsOf(p *plan) []float32 {
+	x := &w.int8
+	x.row, w.q = grow(x.row, roundUp(p.d, 4)), grow(w.q, p.d)
+	x.all = grow(x.all, p.batch*p.heads*p.lq)
+	units, q := x.all[:p.batch*p.heads*p.lq], w.q[:p.d]
+	for r := range units {
+		copy(q, p.q.Data[p.q.offset(r/p.lq/p.heads, r/p.lq%p.heads, r%p.lq):])
+		if rotation := p.rotation(); rotation > 1 {
+			rotate(q, 1, p.d, p.d, rotation)
+		}
+		units[r] = p.int8Unit(quantizeToken(x.row[:p.d], q))
+	}
+	return units
+}
+
+// sameUnit reports whether the state's maxima are in a unit, or in those of its rows if there are
+// some.
+func (s *State) sameUnit(unit float32, units []float32) bool {
+	return s.unit == unit && slices.EqualFunc(s.units, units, func(a, b float32) bool {
+		return a == b || a != a && b != b
+	})
+}
+
+// factor is the factor of a row's powers of 2, its unit times log₂e.
+func (s *State) factor(row int) float32 {
+	if len(s.units) > 0 {
+		return float32(float64(s.units[row]) * f32.Log2E)
+	}
+	return float32(float64(s.unit) * f32.Log2E)
+}
+
+// toNatural brings the maxima to natural units.
+func (s *State) toNatural() {
+	for i := range s.nodes {
+		s.nodeToNatural(&s.nodes[i])
+	}
+	s.unit, s.units = 1, s.units[:0]
+}
+
+// nodeToNatural brings the maxima of a node from the state's units to natural ones.
+func (s *State) nodeToNatural(node *stateNode) {
+	for r, unit := range s.units {
+		node.toNatural(r, 1, unit)
+	}
+	if len(s.units) == 0 {
+		node.toNatural(0, s.rows(), s.unit)
+	}
+}
